@@ -1,0 +1,246 @@
+// Package kernel is the port through which descriptors speak to the network
+// stack: namespaces, links, addresses, routes and their events. It is
+// implemented on netlink by plugins/netlink.
+//
+// All methods may be called from any goroutine. Errors that descriptors branch
+// on are [ErrExist], [ErrNotExist], [ErrNoNamespace] and [ErrUnsupported];
+// test with errors.Is.
+package kernel
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+)
+
+// Errors of the port.
+var (
+	// ErrExist: an object with that identity is there already.
+	ErrExist = errors.New("exists")
+	// ErrNotExist: the object is not there.
+	ErrNotExist = errors.New("does not exist")
+	// ErrNoNamespace: the namespace is gone, and all that was in it.
+	ErrNoNamespace = errors.New("namespace is gone")
+	// ErrUnsupported: this kernel cannot do it.
+	ErrUnsupported = errors.New("not supported by this kernel")
+)
+
+// NS identifies a network namespace by the inode of its nsfs file, which is
+// unique among the namespaces that live at one time. 0 is never valid.
+type NS uint64
+
+// Kernel is what descriptors ask of the network stack.
+type Kernel interface {
+	// Own is the agent's own namespace.
+	Own() NS
+	// Open makes the namespace behind a path (an nsfs file or
+	// /proc/<pid>/ns/net) usable and returns its identity. A handle is cached
+	// per identity; for a process path it is dropped when the process ends.
+	// Nothing but a network namespace is accepted.
+	Open(path string) (NS, error)
+	// Alive tells whether the namespace is open and its process, if it was
+	// opened by one, still runs.
+	Alive(ns NS) bool
+	// InUse are the namespaces that are open, the agent's own among them.
+	InUse() []NS
+	// CreateNamed makes /run/netns/<name>; DeleteNamed removes it. An existing
+	// name is ErrExist.
+	CreateNamed(name string) (NS, error)
+	DeleteNamed(name string) error
+	// ListNamed are the names in /run/netns with their identity.
+	ListNamed() (map[string]NS, error)
+
+	Links(ns NS) ([]Link, error)
+	Link(ns NS, name string) (Link, error)
+	LinkByIndex(ns NS, index int) (Link, error)
+	// AddLink makes a link in place, with all that the spec says, and returns
+	// it. ErrExist when the name is taken; then nothing was changed.
+	AddLink(ns NS, spec LinkSpec) (Link, error)
+	// SetLink changes what the patch names.
+	SetLink(ns NS, index int, p LinkPatch) error
+	// DeleteLink removes one link, DeleteLinks many at once: it gives them a
+	// group of their own, makes sure that nothing else is in it, and deletes
+	// the group. Links that are gone are no error.
+	DeleteLink(ns NS, index int) error
+	DeleteLinks(ns NS, indexes []int) error
+
+	// Addresses of one link, or of all with index 0.
+	Addresses(ns NS, index int) ([]Address, error)
+	AddAddress(ns NS, a Address) error
+	DeleteAddress(ns NS, a Address) error
+
+	// Routes of all tables but the kernel's own entries in table local.
+	Routes(ns NS) ([]Route, error)
+	// AddRoute never replaces or appends: an equal identity is ErrExist.
+	AddRoute(ns NS, r Route) error
+	ReplaceRoute(ns NS, r Route) error
+	DeleteRoute(ns NS, r Route) error
+
+	// Watch calls f for every change in the namespaces that are open, now or
+	// later, until ctx ends. It never blocks the kernel: when events were
+	// lost, f gets an event with Lost set and nothing else but NS.
+	Watch(ctx context.Context, f func(Event)) error
+}
+
+// Link is a network device as the kernel shows it.
+type Link struct {
+	NS     NS
+	Index  int
+	Name   string
+	Type   string // "veth", "bridge", "device"
+	Alias  string
+	Group  uint32
+	Up     bool
+	MTU    int
+	MAC    string // lower case, "" if it has none
+	Master int    // index in the same namespace, 0 if none
+	// Parent is the link below (veth peer, vxlan, macvlan), 0 if none; it
+	// lives in ParentNS, which is 0 when that namespace is not open.
+	Parent   int
+	ParentNS NS
+	Bridge   *BridgeSpec
+	Vxlan    *VxlanSpec
+	Macvlan  *MacvlanSpec
+	Tuntap   *TuntapSpec
+	Vlan     *VlanSpec
+}
+
+// LinkSpec says what to make. Zero fields are left to the kernel.
+type LinkSpec struct {
+	Name   string
+	Alias  string
+	Group  uint32
+	Up     bool
+	MTU    int
+	MAC    string
+	Master int
+	// Exactly one of the following.
+	Veth    *VethSpec
+	Bridge  *BridgeSpec
+	Vxlan   *VxlanSpec
+	Macvlan *MacvlanSpec
+	Tuntap  *TuntapSpec
+	Vlan    *VlanSpec
+	Dummy   bool
+	Vrf     *VrfSpec
+}
+
+// VethSpec is the other end of a veth, born in its own namespace.
+type VethSpec struct {
+	PeerNS    NS
+	PeerName  string
+	PeerMTU   int
+	PeerMAC   string
+	PeerGroup uint32
+}
+
+// BridgeSpec are the settings of a bridge; nil is the kernel's default.
+type BridgeSpec struct {
+	STP               *bool
+	AgeingSeconds     *uint32
+	MulticastSnooping *bool
+}
+
+// VxlanSpec are the settings of a VXLAN device.
+type VxlanSpec struct {
+	VNI      uint32
+	Local    netip.Addr
+	Remote   netip.Addr // unicast or multicast group
+	Port     int
+	Parent   int
+	Learning bool
+}
+
+// MacvlanSpec are the settings of a macvlan.
+type MacvlanSpec struct {
+	ParentNS NS
+	Parent   int
+	Mode     string
+}
+
+// VlanSpec are the settings of a vlan.
+type VlanSpec struct {
+	ParentNS NS
+	Parent   int
+	ID       int
+	Protocol string
+}
+
+// VrfSpec are the settings of a vrf.
+type VrfSpec struct{ Table uint32 }
+
+// TuntapSpec are the settings of a persistent tun or tap device.
+type TuntapSpec struct {
+	Tun        bool
+	Owner      *uint32
+	Group      *uint32
+	MultiQueue bool
+	VnetHdr    bool
+}
+
+// LinkPatch changes a link; nil fields stay. They are applied in the order in
+// which they stand here. Renaming works while the link is up.
+type LinkPatch struct {
+	Alias  *string
+	Group  *uint32
+	Name   *string
+	MAC    *string
+	MTU    *int
+	Master *int // 0 takes it out
+	Up     *bool
+	Bridge *BridgeSpec
+}
+
+// Address is an address of a link.
+type Address struct {
+	Index     int
+	Prefix    netip.Prefix // address and length, host bits kept
+	Label     string
+	Scope     int
+	Valid     uint32 // seconds, 0 for ever
+	Preferred uint32
+	// Kernel marks addresses that the kernel made (link-local, autoconf) or
+	// whose lifetime a daemon runs. Ignored by AddAddress.
+	Kernel    bool
+	Secondary bool
+	Broadcast netip.Addr
+}
+
+// Route is an entry of a routing table.
+type Route struct {
+	Dst      netip.Prefix // 0.0.0.0/0 and ::/0 for the defaults
+	Table    uint32
+	Metric   uint32
+	Protocol uint8
+	Type     string // "unicast", "blackhole", …
+	Scope    string // "global", "link", …
+	Src      netip.Addr
+	MTU      int
+	Index    int // 0 with NextHops or without a device
+	Gateway  netip.Addr
+	Onlink   bool
+	NextHops []NextHop
+}
+
+// NextHop is one of several ways of a route.
+type NextHop struct {
+	Index   int
+	Gateway netip.Addr
+	Weight  int
+}
+
+// Event says that something changed, and what to read again.
+type Event struct {
+	NS NS
+	// Lost: events of this namespace were lost; read all of it.
+	Lost bool
+	// Gone: the namespace has ended.
+	Gone bool
+	// Link is set for link events, Deleted tells which way.
+	Link    *Link
+	Address *Address
+	Route   *Route
+	Deleted bool
+	// Named is the name under /run/netns that came or went.
+	Named string
+}

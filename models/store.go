@@ -1,0 +1,46 @@
+package models
+
+import (
+	"errors"
+	"time"
+)
+
+// Stored is one key of the store below /plumb/<label>/, named without that
+// prefix: "config/interface/web".
+type Stored struct {
+	Key   string
+	Value []byte
+	// Revision is the store's revision that last changed the key.
+	Revision int64
+}
+
+// Write is one change of a store transaction.
+type Write struct {
+	Key string
+	// Value is what to write; nil deletes.
+	Value []byte
+	// If, when not nil, is the revision that the key must have (0: absent)
+	// or the whole transaction fails with ErrStoreConflict.
+	If *int64
+}
+
+// Errors of stores.
+var (
+	// ErrStoreConflict: a Write.If did not hold; nothing was written.
+	ErrStoreConflict = errors.New("the store changed meanwhile")
+	// ErrStoreDown: the store cannot be reached.
+	ErrStoreDown = errors.New("the store cannot be reached")
+)
+
+// Health is how one part of the agent stands, for status and readiness.
+type Health struct {
+	// Name of the part: "etcd", "docker", "scheduler".
+	Name string
+	// State is ok, degraded, down, off or starting. Only ok and off are ready.
+	State string
+	// Reason says why it is not ok, or gives a detail worth knowing.
+	Reason string
+	Since  time.Time
+	// Details are further facts: versions, counts, ages.
+	Details map[string]string
+}

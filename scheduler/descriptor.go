@@ -1,0 +1,162 @@
+package scheduler
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Descriptor says what the scheduler must know about one kind of thing. V is
+// the type of its values, M what an operation remembers about an object that
+// it made (an interface index, a handle); use struct{} for none.
+//
+// Values are immutable once handed over. The pure functions (Needs, Derive,
+// Claims, Validate, Equal, Compare, Lane, Disruption) run in the scheduler's
+// loop: they must be quick, must not block and must not keep or change their
+// arguments. The others do I/O; they run outside the loop, get a context that
+// ends at the operation's deadline, and for one key never run at the same
+// time. A panic in any of them becomes that key's error.
+//
+// When Create, Update and Delete are called, every need of the value is in
+// place, and stays in place until they return.
+type Descriptor[V, M any] struct {
+	// Name is the kind as operators know it: "route".
+	Name string
+	// Prefix holds all keys of the kind, and no others: "route/".
+	Prefix Key
+
+	// Create makes the object. Finding it made already, equal and ours, is
+	// success. An observed kind has neither Create nor Delete: its objects
+	// come and go by themselves and only satisfy needs.
+	Create func(ctx context.Context, k Key, v V) (M, error)
+	// Delete removes the object. Finding nothing is success.
+	Delete func(ctx context.Context, k Key, v V, m M) error
+	// Needs says what must be in place before the object can be.
+	Needs func(k Key, v V) []Need
+
+	// The rest is optional. What is nil is a capability the kind lacks.
+
+	// Update changes the object in place. Without it every change replaces.
+	Update func(ctx context.Context, k Key, from, to V, m M) (M, error)
+	// Compare decides how to get from one value to another: nothing to do,
+	// update in place, or replace. Without it: Equal, then Update if there is one.
+	Compare func(k Key, from, to V) Verdict
+	// Equal tells whether the object in the world is what was asked. Without
+	// it: the method Equal(V) bool of V if it has one, else ==  or
+	// reflect.DeepEqual.
+	Equal func(k Key, actual, desired V) bool
+	// Validate refuses a value before anything is touched; see [InvalidError].
+	Validate func(k Key, v V) error
+	// Derive splits off values of other kinds, which live and die with this
+	// one. Each needs this value without saying so.
+	Derive func(k Key, v V) []Change
+	// Claims names what only one value may have at a time (a host name in a
+	// namespace). The stronger source, then the smaller key, has it; the
+	// others are invalid, name the holder and wake when it goes.
+	Claims func(k Key, v V) []Claim
+
+	// Retrieve reads the world. It yields every object of the kind within
+	// the scope; what it does not yield is not there. An error yielded with
+	// a key makes that key unknown, one without a key the whole scope.
+	// Without Retrieve the scheduler believes its own operations.
+	Retrieve func(ctx context.Context, s Scope[V, M]) iter.Seq2[Found[V, M], error]
+	// Watch runs for as long as the kind is registered and calls notify with
+	// the keys that may have changed; no keys means all of the kind.
+	// Notifications are hints: they may be lost, doubled or late. When Watch
+	// fails it is started again with backoff and the whole kind is re-read.
+	Watch func(ctx context.Context, notify func(keys ...Key)) error
+	// Interest tells an observed kind that some value needs the key (true) or
+	// none does any more (false), for kinds whose objects are watched on
+	// demand. It must not block.
+	Interest func(k Key, wanted bool)
+
+	// CreateBatch and DeleteBatch do many at once when many are ready at
+	// once. Each entry gets its own Meta and Err.
+	CreateBatch func(ctx context.Context, ops []*Op[V, M])
+	DeleteBatch func(ctx context.Context, ops []*Op[V, M])
+
+	// Lane names what an operation must be alone on: operations of one lane
+	// run one after another. Without it, or with "", an operation only waits
+	// for its own key.
+	Lane func(k Key, v V) string
+	// Timeout bounds one operation; see Options.Timeout for the default.
+	Timeout time.Duration
+	// Disruption says what a change does to traffic, for plans.
+	Disruption func(k Key, from, to V) Disruption
+}
+
+// Op is one entry of a batch. Key, Value and, for deletions, Meta are given;
+// the batch sets Err and, for creations, Meta.
+type Op[V, M any] struct {
+	Key   Key
+	Value V
+	Meta  M
+	Err   error
+}
+
+// Scope says what to read: everything of the kind (All), or these keys.
+type Scope[V, M any] struct {
+	All  bool
+	Keys []Key
+	// Known yields what the scheduler believes or wants of the keys in
+	// scope, as a hint where to search. A value that was never in place has
+	// the zero Meta and InPlace false.
+	Known []Known[V, M]
+}
+
+// Known is what the scheduler believes (InPlace) or wants of a key.
+type Known[V, M any] struct {
+	Key     Key
+	Value   V
+	Meta    M
+	InPlace bool
+}
+
+// Found is one object of the world.
+type Found[V, M any] struct {
+	Key   Key
+	Value V
+	Meta  M
+	// Foreign objects were not made by us: they satisfy needs and are never
+	// deleted. For observed kinds it is implied.
+	Foreign bool
+}
+
+// Verdict is how to get from one value to another.
+type Verdict struct {
+	Change ChangeClass
+	Reason string
+}
+
+// ChangeClass is the kind of a [Verdict].
+type ChangeClass uint8
+
+// The verdicts.
+const (
+	Same ChangeClass = iota
+	InPlace
+	Replace
+)
+
+// Disruption classes what a step does to traffic.
+type Disruption uint8
+
+// The disruption classes, from harmless to worst.
+const (
+	NoDisruption Disruption = iota
+	Brief
+	Disruptive
+	Cascading
+)
+
+func (d Disruption) String() string {
+	return [...]string{"none", "brief", "disruptive", "cascading"}[d]
+}
+
+// Claim is a name that only one value may have at a time.
+type Claim struct {
+	// ID is compared; it need not be readable.
+	ID string
+	// What says it to people: `host name eth0 in microservice/web`.
+	What string
+}

@@ -1,0 +1,29 @@
+// Package scheduler keeps a world of keyed values true to what was asked.
+//
+// A key names a thing. A [Descriptor] knows one kind of thing: how to create,
+// update, delete and find it, and what it needs. Sources say with [Txn.Want]
+// what should be; [Txn.Look] says that the world may have moved. Everything
+// that ever happens is one of the two:
+//
+//	an operator writes a key        Want{key: value}
+//	a source lists all its keys     Want{...}, Complete
+//	the kernel reports a change     Look{key}: the event only names the key, the world is read
+//	a retry is due                  Look{key}, then plan: first see what the failure left behind
+//	a kind is registered late       Look{prefix}
+//	a preview                       Want on the graph, plan, undo
+//
+// # The picture
+//
+//	sources ──Want──┐                       ┌── status watchers
+//	                ▼                       │
+//	events ──Look─► loop ── edit ─► graph ─► plan ─► ready operations
+//	                ▲                                      │
+//	                └────────── outcomes ◄── lanes ◄───────┘
+//
+// One goroutine, the loop, owns the graph and never does I/O. Operations run
+// on lanes; their outcomes come back as inputs of the loop. So a hanging
+// operation delays only what needs its key, and the order of operations is a
+// pure function of the order of inputs.
+//
+// The package imports only the standard library.
+package scheduler

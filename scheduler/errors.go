@@ -1,0 +1,82 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Errors that Apply, Submit, Register and others return.
+var (
+	// ErrStopped: the scheduler no longer runs.
+	ErrStopped = errors.New("scheduler stopped")
+	// ErrUnknownSource: the transaction's source is not in Options.Sources.
+	ErrUnknownSource = errors.New("unknown source")
+	// ErrUnknownKey: nobody asked for the key and it is not in the world.
+	ErrUnknownKey = errors.New("unknown key")
+	// ErrBaseMoved: the plan was computed on a state that is no longer so.
+	ErrBaseMoved = errors.New("the state moved since the plan was made")
+)
+
+// FieldError is what is wrong with one field of a value.
+type FieldError struct {
+	Field string
+	Error string
+}
+
+// InvalidError refuses a value: it can never be applied as it stands. The key
+// becomes invalid, no retry is made, and nothing else is harmed.
+type InvalidError struct {
+	Fields []FieldError
+}
+
+// Invalid makes an InvalidError about one field; format says what is wrong and
+// what would be right.
+func Invalid(field, format string, args ...any) *InvalidError {
+	return &InvalidError{Fields: []FieldError{{Field: field, Error: fmt.Sprintf(format, args...)}}}
+}
+
+func (e *InvalidError) Error() string {
+	parts := make([]string, len(e.Fields))
+	for i, f := range e.Fields {
+		parts[i] = f.Error
+		if f.Field != "" {
+			parts[i] = f.Field + ": " + f.Error
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// OpError classes the error of an operation; plain errors are retried with backoff.
+type OpError struct {
+	Err error
+	// Terminal: trying again is pointless until the value or the world changes.
+	Terminal bool
+	// After is when to try again, if the operation knows better than the backoff.
+	After time.Duration
+	// Owner holds what the operation wanted and is not ours to take.
+	Owner string
+}
+
+func (e *OpError) Error() string {
+	if e.Owner != "" {
+		return fmt.Sprintf("%v (owner: %s)", e.Err, e.Owner)
+	}
+	return e.Err.Error()
+}
+
+func (e *OpError) Unwrap() error { return e.Err }
+
+// Retry asks for another try after d.
+func Retry(err error, d time.Duration) error { return &OpError{Err: err, After: d} }
+
+// Terminal says that trying again is pointless until the value or the world changes.
+func Terminal(err error) error { return &OpError{Err: err, Terminal: true} }
+
+// Conflict says that a foreign object stands where ours should. It is retried
+// with backoff: owners go away.
+func Conflict(owner string, err error) error { return &OpError{Err: err, Owner: owner} }
+
+// Unsupported says that this host cannot do it (a kernel without the link type).
+func Unsupported(err error) error { return &OpError{Err: err, Terminal: true} }

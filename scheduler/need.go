@@ -1,0 +1,60 @@
+package scheduler
+
+import "github.com/plumb-net/plumb/scheduler/graph"
+
+// Key names a thing: "route/default-web".
+type Key = graph.Key
+
+// Need is something that must be in place before a value can be: one key, or
+// any key under a prefix. Make one with [On], [AnyOf] or [Together] and
+// sharpen it with [If] and [Project].
+//
+// A need is judged on what is in the world, not on what is asked.
+type Need = graph.Need
+
+// On needs one key. why tells people what for: "the bridge that it joins".
+func On(key Key, why string) Need { return Need{Key: key, Why: why} }
+
+// AnyOf needs at least one key under the prefix.
+func AnyOf(prefix Key, why string) Need { return Need{Prefix: prefix, Why: why} }
+
+// If narrows a need to objects that pass. A value or metadata of another type does not.
+func If[V, M any](n Need, pass func(k Key, v V, m M) bool) Need {
+	n.Pass = func(k Key, value, meta any) bool {
+		v, ok := value.(V)
+		m, _ := meta.(M)
+		return ok && pass(k, v, m)
+	}
+	return n
+}
+
+// Project names the part of the needed object that the value was built with
+// (an interface index, a namespace inode). When it changes, the value is
+// looked at again and, if still there, replaced.
+func Project[V, M any](n Need, part func(v V, m M) string) Need {
+	n.Project = func(value, meta any) string {
+		v, _ := value.(V)
+		m, _ := meta.(M)
+		return part(v, m)
+	}
+	return n
+}
+
+// Together needs a key that is satisfied as one with this value: veth peers.
+// Both pend until everything else that either needs is in place; neither may
+// be in place without the other being asked for. agree compares with the
+// other's desired value; its error makes this value invalid. The values of a
+// unit are created in the order of their ordinary needs on each other.
+func Together[V any](key Key, why string, agree func(v V) error) Need {
+	n := Need{Key: key, Why: why, Together: true}
+	if agree != nil {
+		n.Agree = func(value any) error {
+			v, ok := value.(V)
+			if !ok {
+				return nil
+			}
+			return agree(v)
+		}
+	}
+	return n
+}

@@ -1,0 +1,87 @@
+package scheduler
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Options of a scheduler. The zero value works.
+type Options struct {
+	// Sources are the names of all who may want something, the strongest
+	// first. Nothing is deleted for being unwanted before each of them has
+	// said a complete word once. Default: one source named "".
+	Sources []string
+
+	// Timeout bounds one operation of a kind that sets none. Default 30 s.
+	Timeout time.Duration
+	// StopTimeout is how long Run waits at its end for operations under way.
+	// Default 4 s.
+	StopTimeout time.Duration
+	// Workers is how many operations may run at once, those that overran a
+	// few milliseconds not counted. Default 8.
+	Workers int
+
+	// RetryMin and RetryMax bound the backoff between attempts, which
+	// doubles. Defaults 1 s and 5 min. Jitter is the share of a delay that is
+	// random, default 0.2.
+	RetryMin, RetryMax time.Duration
+	Jitter             float64
+
+	// HistoryCount and HistoryBytes bound the records kept. Defaults 1,000
+	// and 8 MiB.
+	HistoryCount, HistoryBytes int
+
+	// Log gets one line for every record; nil logs nothing.
+	Log *slog.Logger
+	// Clock and Rand are doors for tests. Defaults: the real ones.
+	Clock Clock
+	Rand  func() float64
+}
+
+// Clock is the scheduler's only way to know the time.
+type Clock interface {
+	Now() time.Time
+	// AfterFunc calls f in its own goroutine after d; stop prevents that.
+	AfterFunc(d time.Duration, f func()) (stop func() bool)
+}
+
+type realClock struct{}
+
+func (realClock) Now() time.Time { return time.Now() }
+func (realClock) AfterFunc(d time.Duration, f func()) func() bool {
+	return time.AfterFunc(d, f).Stop
+}
+
+func (o Options) withDefaults() Options {
+	if len(o.Sources) == 0 {
+		o.Sources = []string{""}
+	}
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&o.Timeout, 30*time.Second)
+	set(&o.StopTimeout, 4*time.Second)
+	set(&o.RetryMin, time.Second)
+	set(&o.RetryMax, 5*time.Minute)
+	if o.Workers == 0 {
+		o.Workers = 8
+	}
+	if o.Jitter == 0 {
+		o.Jitter = 0.2
+	}
+	if o.HistoryCount == 0 {
+		o.HistoryCount = 1000
+	}
+	if o.HistoryBytes == 0 {
+		o.HistoryBytes = 8 << 20
+	}
+	if o.Clock == nil {
+		o.Clock = realClock{}
+	}
+	if o.Rand == nil {
+		o.Rand = randFloat
+	}
+	return o
+}

@@ -1,0 +1,86 @@
+package scheduler
+
+import "time"
+
+// State is how things stand with a key.
+type State uint8
+
+// The states of a key.
+const (
+	// Absent: not asked for and not there.
+	Absent State = iota
+	// Configured: desired and actual agree; the world was seen or made so.
+	Configured
+	// Pending: needs are missing; Status.Missing names them.
+	Pending
+	// InvalidState: the value was refused before anything was touched.
+	InvalidState
+	// Failed: the last attempt failed and none is due.
+	Failed
+	// Retrying: the last attempt failed; Status.NextTry says when the next is.
+	Retrying
+	// Unknown: what is in the world cannot be told.
+	Unknown
+	// Drifted: somebody else changed it.
+	Drifted
+	// Unimplemented: there is no descriptor for it.
+	Unimplemented
+	// Observed: in the world, not made by us.
+	Observed
+	// Leftover: bears our mark, nobody wants it; on its way out or held back.
+	Leftover
+	// Removed: just deleted.
+	Removed
+	// Paused: held by an operator.
+	Paused
+)
+
+func (s State) String() string {
+	return [...]string{"absent", "configured", "pending", "invalid", "failed", "retrying", "unknown",
+		"drifted", "unimplemented", "observed", "leftover", "removed", "paused"}[s]
+}
+
+// Missing is a need that is not satisfied.
+type Missing struct {
+	// Need names the key, or the prefix with a star.
+	Need string
+	// Why says what for, and how the needed thing stands.
+	Why string
+}
+
+// Status is all that is known of a key.
+type Status struct {
+	Key   Key
+	Kind  string
+	State State
+	// Reason says in a sentence why the key is not configured.
+	Reason  string
+	Missing []Missing
+	Fields  []FieldError
+	// Origin is the source whose word counts; empty for what nobody wants.
+	Origin string
+	// Shadowed are weaker sources that want the key too.
+	Shadowed []string
+	// Base is the key that this value is derived from, if it is.
+	Base Key
+	// Desired and Actual are values of the kind's type; nil means none.
+	Desired, Actual any
+	Meta            any
+	Derived         []Status
+	// Busy: an operation or a look is under way, so the state may change at once.
+	Busy bool
+	// Revision grows with every change of the key's status.
+	Revision uint64
+	// Since is when the state began.
+	Since    time.Time
+	Attempts int
+	NextTry  time.Time
+	// Cause is the transaction that last moved the key, Via the key through which.
+	Cause uint64
+	Via   Key
+}
+
+// Settled tells whether the state stands until something new comes in.
+func (s Status) Settled() bool {
+	return !s.Busy && s.State != Unknown && s.State != Drifted
+}

@@ -1,0 +1,122 @@
+package scheduler
+
+import "time"
+
+// Change is what a source says of one key.
+type Change struct {
+	Key Key
+	// Value is what should be; nil withdraws.
+	Value any
+	// Invalid is set instead of Value when the source has a value that it
+	// cannot even decode. The key becomes invalid with this error.
+	Invalid error
+}
+
+// Set wants the value at the key. Its type must be that of the key's kind;
+// [Kind.Set] checks that at compile time.
+func Set(k Key, v any) Change { return Change{Key: k, Value: v} }
+
+// Withdraw takes back what the source wanted of the key.
+func Withdraw(k Key) Change { return Change{Key: k} }
+
+// SetInvalid says that the source holds something for the key that is no value.
+func SetInvalid(k Key, err error) Change { return Change{Key: k, Invalid: err} }
+
+// Txn is one transaction: a group of changes that is edited and recorded as one.
+// Keys of a transaction do not wait for each other unless they need each other.
+type Txn struct {
+	// Source says whose word this is: one of Options.Sources. A transaction
+	// that only looks may leave it empty or name who noticed ("kernel").
+	Source string
+	// Note describes the transaction in history: "put route/r1".
+	Note string
+
+	// Want changes what the source wants.
+	Want []Change
+	// Complete: Want is all that the source wants; what it wanted before and
+	// is not named is withdrawn. The first complete word of every source
+	// opens the way for deletions.
+	Complete bool
+
+	// Look re-reads keys and all that stands on them. A key that ends in "/"
+	// stands for all below it.
+	Look []Key
+	// LookAll re-reads the world.
+	LookAll bool
+
+	// Revert takes the changes back if one of the touched keys fails or is invalid.
+	Revert bool
+}
+
+// Result says what became of a transaction.
+type Result struct {
+	// Seq numbers the transaction in the history.
+	Seq uint64
+	// Keys are the touched keys with the state in which they settled, sorted.
+	Keys []Status
+	// Reverted is set when Txn.Revert was asked and happened.
+	Reverted bool
+}
+
+// OK tells whether every touched key is as wanted: configured or gone.
+func (r Result) OK() bool {
+	for _, s := range r.Keys {
+		if s.State != Configured && s.State != Removed && s.State != Observed {
+			return false
+		}
+	}
+	return !r.Reverted
+}
+
+// Record tells what a transaction asked and what was done because of it.
+type Record struct {
+	Seq    uint64
+	Time   time.Time
+	Source string
+	Note   string
+	// Asked are the keys named by the transaction (Want and Look), capped;
+	// AskedTotal is the full number.
+	Asked      []Key
+	AskedTotal int
+	// Planned are the steps that were due when the transaction was edited.
+	Planned []PlannedStep
+	// Done are the operations that ran because of the transaction, in the
+	// order of their outcomes; more may come while it is not settled.
+	Done []DoneStep
+	// Settled is when the last of them ended.
+	Settled time.Time
+	// Dropped counts steps that did not fit into the record.
+	Dropped int
+}
+
+// PlannedStep is a step of a plan as the history keeps it.
+type PlannedStep struct {
+	Op  Operation
+	Key Key
+}
+
+// DoneStep is an operation that ran.
+type DoneStep struct {
+	Op    Operation
+	Key   Key
+	Via   Key // the key whose change made this step due; empty when it was asked
+	Start time.Time
+	Took  time.Duration
+	Error string
+}
+
+// Operation is what a step does to the world.
+type Operation uint8
+
+// The operations.
+const (
+	OpCreate Operation = iota + 1
+	OpUpdate
+	OpReplace
+	OpDelete
+	OpLook
+)
+
+func (o Operation) String() string {
+	return [...]string{"none", "create", "update", "replace", "delete", "look"}[o]
+}
