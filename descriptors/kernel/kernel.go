@@ -35,8 +35,9 @@ type Kernel interface {
 	Own() NS
 	// Open makes the namespace behind a path (an nsfs file or
 	// /proc/<pid>/ns/net) usable and returns its identity. A handle is cached
-	// per identity; for a process path it is dropped when the process ends.
-	// Nothing but a network namespace is accepted.
+	// per identity; it is dropped when the last process or path that it was
+	// opened by ends. Nothing but a network namespace is accepted; where there
+	// is nothing the error is both ErrNoNamespace and ErrNotExist.
 	Open(path string) (NS, error)
 	// Alive tells whether the namespace is open and its process, if it was
 	// opened by one, still runs.
@@ -58,9 +59,10 @@ type Kernel interface {
 	AddLink(ns NS, spec LinkSpec) (Link, error)
 	// SetLink changes what the patch names.
 	SetLink(ns NS, index int, p LinkPatch) error
-	// DeleteLink removes one link, DeleteLinks many at once: it gives them a
-	// group of their own, makes sure that nothing else is in it, and deletes
-	// the group. Links that are gone are no error.
+	// DeleteLink removes one link; ErrNotExist if it is gone. DeleteLinks
+	// removes many at once: it gives them a group of their own, makes sure that
+	// nothing else is in it, and deletes the group. There links that are gone
+	// are no error.
 	DeleteLink(ns NS, index int) error
 	DeleteLinks(ns NS, indexes []int) error
 
@@ -77,8 +79,10 @@ type Kernel interface {
 	DeleteRoute(ns NS, r Route) error
 
 	// Watch calls f for every change in the namespaces that are open, now or
-	// later, until ctx ends. It never blocks the kernel: when events were
-	// lost, f gets an event with Lost set and nothing else but NS.
+	// later, until ctx ends, which is no error. It never blocks the kernel:
+	// when events were lost, f gets an event with Lost set and nothing else
+	// but NS. Its first event is Ready: what is read after it cannot be missed.
+	// A namespace that is opened later is watched before Open returns.
 	Watch(ctx context.Context, f func(Event)) error
 }
 
@@ -132,6 +136,9 @@ type VethSpec struct {
 	PeerMTU   int
 	PeerMAC   string
 	PeerGroup uint32
+	// PeerUp and PeerAlias spare the one who confirms the other end a change.
+	PeerUp    bool
+	PeerAlias string
 }
 
 // BridgeSpec are the settings of a bridge; nil is the kernel's default.
@@ -146,12 +153,16 @@ type VxlanSpec struct {
 	VNI      uint32
 	Local    netip.Addr
 	Remote   netip.Addr // unicast or multicast group
-	Port     int
+	Port     int        // 0 leaves it to the kernel (8472)
 	Parent   int
 	Learning bool
+	// ParentNS is where the outer packets travel and Parent lives; 0 is the
+	// namespace of the device itself.
+	ParentNS NS
 }
 
-// MacvlanSpec are the settings of a macvlan.
+// MacvlanSpec are the settings of a macvlan. ParentNS 0 is the namespace of
+// the device itself, here and in VlanSpec.
 type MacvlanSpec struct {
 	ParentNS NS
 	Parent   int
@@ -179,7 +190,8 @@ type TuntapSpec struct {
 }
 
 // LinkPatch changes a link; nil fields stay. They are applied in the order in
-// which they stand here. Renaming works while the link is up.
+// which they stand here, in up to three requests: Alias, Group and Name; MAC to
+// Up; Bridge. Renaming works while the link is up.
 type LinkPatch struct {
 	Alias  *string
 	Group  *uint32
@@ -199,8 +211,11 @@ type Address struct {
 	Scope     int
 	Valid     uint32 // seconds, 0 for ever
 	Preferred uint32
+	// Protocol says who made it, 0 unknown, 1–3 the kernel (Linux 5.18).
+	Protocol uint8
 	// Kernel marks addresses that the kernel made (link-local, autoconf) or
-	// whose lifetime a daemon runs. Ignored by AddAddress.
+	// whose lifetime a daemon runs: those with an end and no protocol of their
+	// own. Ignored by AddAddress.
 	Kernel    bool
 	Secondary bool
 	Broadcast netip.Addr
@@ -232,6 +247,8 @@ type NextHop struct {
 // Event says that something changed, and what to read again.
 type Event struct {
 	NS NS
+	// Ready is the first event of a Watch and has no NS.
+	Ready bool
 	// Lost: events of this namespace were lost; read all of it.
 	Lost bool
 	// Gone: the namespace has ended.
@@ -241,6 +258,7 @@ type Event struct {
 	Address *Address
 	Route   *Route
 	Deleted bool
-	// Named is the name under /run/netns that came or went.
+	// Named is the name under /run/netns that came or, with Deleted, went.
+	// NS is its identity; it need not be open.
 	Named string
 }
