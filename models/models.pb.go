@@ -1415,7 +1415,8 @@ type Address struct {
 	Scope string `protobuf:"bytes,5,opt,name=scope,proto3" json:"scope,omitempty"`
 	// Seconds for which the address is valid. 0: for ever.
 	ValidLifetime uint32 `protobuf:"varint,6,opt,name=valid_lifetime,json=validLifetime,proto3" json:"valid_lifetime,omitempty"`
-	// Seconds for which the address is preferred. 0: for ever.
+	// Seconds for which the address is preferred, at most valid_lifetime. 0: as
+	// long as it is valid.
 	PreferredLifetime uint32 `protobuf:"varint,7,opt,name=preferred_lifetime,json=preferredLifetime,proto3" json:"preferred_lifetime,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache

@@ -1,0 +1,44 @@
+package models
+
+// EffectiveScope is the scope: scope, default global. IPv6 addresses have the
+// scope that follows from the address, whatever is written.
+func (x *Address) EffectiveScope() string { return orDefault(x.GetScope(), "global") }
+
+// EffectivePreferredLifetime is for how many seconds the address is preferred;
+// 0 is for ever. Its default is as long as the address is valid.
+func (x *Address) EffectivePreferredLifetime() uint32 {
+	return orDefault(x.GetPreferredLifetime(), x.GetValidLifetime())
+}
+
+func (x *Address) check(f *findings) {
+	checkRef(x.Interface, "interface", "an interface", f)
+	switch {
+	case x.Address == "" && x.Claim == "":
+		f.add("address", "must be given, such as 10.0.0.1/24, or claim")
+	case x.Address != "" && x.Claim != "":
+		f.add("claim", "not together with address; keep one")
+	case x.Claim != "":
+		if err := CheckName(x.Claim); err != nil {
+			f.add("claim", "%v", err)
+		}
+	default:
+		x.checkAddress(f)
+	}
+	if len(x.Label) > maxHostName {
+		f.add("label", "has %d bytes; the kernel takes at most %d", len(x.Label), maxHostName)
+	}
+	if x.ValidLifetime > 0 && x.PreferredLifetime > x.ValidLifetime {
+		f.add("preferred_lifetime", "%d is longer than valid_lifetime, %d", x.PreferredLifetime, x.ValidLifetime)
+	}
+}
+
+func (x *Address) checkAddress(f *findings) {
+	p, ok := parseCIDR(x.Address, "address", f)
+	if !ok {
+		return
+	}
+	checkUnicast(p.Addr(), "address", f)
+	if x.Label != "" && p.Addr().Is6() {
+		f.add("label", "only IPv4 addresses have labels; leave it out")
+	}
+}

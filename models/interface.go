@@ -1,0 +1,178 @@
+package models
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"unicode"
+)
+
+// maxHostName is the kernel's bound for the name of a link, in bytes.
+const maxHostName = 15
+
+// loopbackName is what the kernel calls the loopback of every namespace.
+const loopbackName = "lo"
+
+// EffectiveHostName is the name in the kernel: host_name, or its default, which
+// is lo for a loopback and otherwise the name in the key.
+func (x *Interface) EffectiveHostName(key string) string {
+	if x.GetHostName() != "" {
+		return x.GetHostName()
+	}
+	if x.GetLoopback() != nil {
+		return loopbackName
+	}
+	_, name, _ := strings.Cut(key, "/")
+	return name
+}
+
+// IsEnabled tells whether the interface shall be up: enabled, default true.
+func (x *Interface) IsEnabled() bool { return x.Enabled == nil || *x.Enabled }
+
+// LinkType names the member of the oneof that is set: "veth"; empty if none is.
+func (x *Interface) LinkType() string {
+	m := x.ProtoReflect()
+	fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("link"))
+	if fd == nil {
+		return ""
+	}
+	return string(fd.Name())
+}
+
+// Parent is the logical name of the interface below, for the types that have one.
+func (x *Interface) Parent() string {
+	switch l := x.GetLink().(type) {
+	case *Interface_Vxlan:
+		return l.Vxlan.GetParent()
+	case *Interface_Vlan:
+		return l.Vlan.GetParent()
+	case *Interface_Macvlan:
+		return l.Macvlan.GetParent()
+	case *Interface_Ipvlan:
+		return l.Ipvlan.GetParent()
+	}
+	return ""
+}
+
+func (x *Interface) check(name string, f *findings) {
+	if x.Namespace != nil {
+		x.Namespace.check("namespace", f)
+	}
+	x.checkHostName(name, f)
+	x.checkMAC(f)
+	x.checkAddresses(f)
+	if x.Master != "" {
+		checkRef(x.Master, "master", "a bridge, bond or vrf", f)
+		if x.Master == name {
+			f.add("master", "is the interface itself")
+		}
+	}
+	if x.LinkOnly && len(x.Addresses) > 0 {
+		f.add("link_only", "leaves addresses to others; take it out, or the addresses")
+	}
+	x.checkLink(name, f)
+}
+
+func (x *Interface) checkHostName(name string, f *findings) {
+	if x.GetLoopback() != nil {
+		if x.HostName != "" && x.HostName != loopbackName {
+			f.add("host_name", "a loopback is always called %s; leave it out", loopbackName)
+		}
+		return
+	}
+	host := x.EffectiveHostName(InterfaceKey(name))
+	wrong := hostNameError(host)
+	switch {
+	case wrong == "":
+	case x.HostName == "":
+		f.add("host_name", "the default, %s, cannot be the name of a link: %s; set host_name", host, wrong)
+	default:
+		f.add("host_name", "%q: %s", host, wrong)
+	}
+	if x.GetExisting() == nil && host == loopbackName {
+		f.add("host_name", "%s is the loopback of the namespace; choose another name, or the type loopback", host)
+	}
+}
+
+// hostNameError says why the kernel would refuse a link of that name.
+func hostNameError(name string) string {
+	if len(name) > maxHostName {
+		return fmt.Sprintf("it has %d bytes, and the kernel takes at most %d", len(name), maxHostName)
+	}
+	if name == "." || name == ".." {
+		return "the kernel does not take it"
+	}
+	for _, r := range name {
+		// The kernel reads % as a pattern for numbering.
+		if r == '/' || r == ':' || r == '%' || unicode.IsSpace(r) || unicode.IsControl(r) {
+			return fmt.Sprintf("it holds %q", r)
+		}
+	}
+	return ""
+}
+
+func (x *Interface) checkMAC(f *findings) {
+	if x.MacAddress == "" {
+		return
+	}
+	switch x.GetLink().(type) {
+	case *Interface_Loopback, *Interface_Tun:
+		f.add("mac_address", "a %s has none; leave it out", x.LinkType())
+		return
+	case *Interface_Ipvlan:
+		f.add("mac_address", "an ipvlan has that of its parent; leave it out")
+		return
+	}
+	mac, err := net.ParseMAC(x.MacAddress)
+	switch {
+	case err != nil || len(mac) != 6:
+		f.add("mac_address", "%q is no hardware address such as 02:00:00:00:00:01", x.MacAddress)
+	case !strings.EqualFold(mac.String(), x.MacAddress):
+		f.add("mac_address", "%q must be written with colons, %s", x.MacAddress, mac)
+	case mac[0]&1 != 0:
+		f.add("mac_address", "%s is a multicast address; the first byte must be even", mac)
+	case mac.String() == "00:00:00:00:00:00":
+		f.add("mac_address", "is all zero; leave it out for the kernel's choice")
+	}
+}
+
+func (x *Interface) checkAddresses(f *findings) {
+	seen := make(map[string]int, len(x.Addresses))
+	v6 := false
+	for i, s := range x.Addresses {
+		at := fmt.Sprintf("addresses[%d]", i)
+		id := s
+		if claim, ok := strings.CutPrefix(s, ClaimPrefix); ok {
+			if err := CheckName(claim); err != nil {
+				f.add(at, "%s<ipclaim>: %v", ClaimPrefix, err)
+				continue
+			}
+		} else {
+			p, ok := parseCIDR(s, at, f)
+			if !ok {
+				continue
+			}
+			checkUnicast(p.Addr(), at, f)
+			v6 = v6 || p.Addr().Is6()
+			id = addressID(p)
+		}
+		if first, double := seen[id]; double {
+			f.add(at, "%s is in the list already, as addresses[%d] %s", s, first, x.Addresses[first])
+			continue
+		}
+		seen[id] = i
+	}
+	if v6 && minMTU <= x.Mtu && x.Mtu < minMTUv6 {
+		f.add("mtu", "IPv6 addresses need at least %d, not %d", minMTUv6, x.Mtu)
+	}
+}
+
+// addressID is equal for addresses that cannot be on one link together: IPv4
+// tells equal addresses of different length apart, IPv6 does not.
+func addressID(p netip.Prefix) string {
+	if p.Addr().Is4() {
+		return p.String()
+	}
+	return p.Addr().String()
+}

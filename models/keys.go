@@ -1,0 +1,140 @@
+package models
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// MaxName bounds the name in a key that operators write, in bytes. Observed
+// names may be as long as a path, before escaping.
+const (
+	MaxName         = 200
+	maxObservedName = 4096
+)
+
+// Keys of values that operators write. Names are taken as they are.
+
+// NetNSKey is the key of a named network namespace.
+func NetNSKey(name string) string { return KindNetNS + "/" + name }
+
+// InterfaceKey is the key of an interface, by its logical name.
+func InterfaceKey(name string) string { return KindInterface + "/" + name }
+
+// RouteKey is the key of a route.
+func RouteKey(name string) string { return KindRoute + "/" + name }
+
+// AddressKey is the key under which an interface derives an address of its
+// list: a CIDR or claim:<ipclaim>. The address is brought to its one spelling.
+func AddressKey(iface, addr string) string {
+	if p, err := netip.ParsePrefix(addr); err == nil {
+		addr = p.String()
+	}
+	return AddressPrefix(iface) + addr
+}
+
+// AddressPrefix holds the addresses that an interface derives.
+func AddressPrefix(iface string) string { return KindAddress + "/" + iface + "/" }
+
+// Keys of what is observed. Names are escaped.
+
+// MicroserviceKey is the key of a container by its service label.
+func MicroserviceKey(label string) string { return KindMicroservice + "/" + Escape(label) }
+
+// ContainerKey is the key of a container: runtime is "docker" or
+// "containerd:<namespace>", id the full id.
+func ContainerKey(runtime, id string) string {
+	return KindContainer + "/" + Escape(runtime+":"+id)
+}
+
+// HostLinkKey is the key of a link by its name in the kernel.
+func HostLinkKey(name string) string { return KindHostLink + "/" + Escape(name) }
+
+// NamespacePIDKey is the key of the network namespace of a process.
+func NamespacePIDKey(pid uint32) string {
+	return KindNamespace + "/pid:" + strconv.FormatUint(uint64(pid), 10)
+}
+
+// NamespacePathKey is the key of the network namespace behind a file.
+func NamespacePathKey(path string) string {
+	return KindNamespace + "/" + Escape("path:"+path)
+}
+
+// SplitKey takes a key apart and checks it: the kind is known and the name
+// follows the rule. Errors are of type InvalidError.
+func SplitKey(key string) (kind, name string, err error) {
+	kind, name, found := strings.Cut(key, "/")
+	if !found {
+		return "", "", invalid("", "%q is no key; a key is <kind>/<name>, for example interface/web", key)
+	}
+	k, err := KindByName(kind)
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case !k.Writable:
+		err = checkObservedName(name)
+	case kind == KindAddress && strings.Contains(name, "/"):
+		err = checkDerivedAddress(name)
+	default:
+		err = CheckName(name)
+	}
+	if err != nil {
+		return "", "", invalid("", "key %q: %v", key, err)
+	}
+	return kind, name, nil
+}
+
+// CheckName tells what is wrong with a name that an operator gives.
+func CheckName(name string) error {
+	if name == "" {
+		return fmt.Errorf("the name is empty")
+	}
+	if len(name) > MaxName {
+		return fmt.Errorf("the name has %d bytes; at most %d are allowed", len(name), MaxName)
+	}
+	for i, r := range name {
+		if r < 0x80 && nameByte(byte(r), i == 0) {
+			continue
+		}
+		if i == 0 {
+			return fmt.Errorf("a name cannot begin with %q; it begins with a letter, a digit or _", r)
+		}
+		return fmt.Errorf("a name cannot hold %q; allowed are letters, digits and . _ : -", r)
+	}
+	return nil
+}
+
+func checkObservedName(name string) error {
+	if name == "" {
+		return fmt.Errorf("the name is empty")
+	}
+	text, err := Unescape(name)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxObservedName {
+		return fmt.Errorf("the name has %d bytes; at most %d are allowed", len(text), maxObservedName)
+	}
+	return nil
+}
+
+// checkDerivedAddress checks <interface>/<cidr or claim>.
+func checkDerivedAddress(name string) error {
+	iface, addr, _ := strings.Cut(name, "/")
+	if err := CheckName(iface); err != nil {
+		return err
+	}
+	if claim, ok := strings.CutPrefix(addr, ClaimPrefix); ok {
+		return CheckName(claim)
+	}
+	p, err := netip.ParsePrefix(addr)
+	if err != nil {
+		return fmt.Errorf("%q is neither an address in CIDR notation nor claim:<ipclaim>", addr)
+	}
+	if p.String() != addr {
+		return fmt.Errorf("%s must be written %s", addr, p)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package models
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// Names of the kinds.
+const (
+	KindNetNS        = "netns"
+	KindInterface    = "interface"
+	KindRoute        = "route"
+	KindAddress      = "address"
+	KindMicroservice = "microservice"
+	KindContainer    = "container"
+	KindHostLink     = "hostlink"
+	KindNamespace    = "namespace"
+)
+
+// Kind is one kind of thing that keys name.
+type Kind struct {
+	Name string
+	// Prefix of its keys: "route/".
+	Prefix string
+	// New makes an empty value.
+	New func() proto.Message
+	// Writable tells whether sources may want it. The others are observed:
+	// they come and go by themselves.
+	Writable bool
+}
+
+// Kinds are all kinds, in the order in which people think of them.
+func Kinds() []Kind {
+	return []Kind{
+		{KindNetNS, "netns/", func() proto.Message { return new(NetNS) }, true},
+		{KindInterface, "interface/", func() proto.Message { return new(Interface) }, true},
+		{KindRoute, "route/", func() proto.Message { return new(Route) }, true},
+		{KindAddress, "address/", func() proto.Message { return new(Address) }, true},
+		{KindMicroservice, "microservice/", func() proto.Message { return new(Microservice) }, false},
+		{KindContainer, "container/", func() proto.Message { return new(Container) }, false},
+		{KindHostLink, "hostlink/", func() proto.Message { return new(HostLink) }, false},
+		{KindNamespace, "namespace/", func() proto.Message { return new(NamespaceRef) }, false},
+	}
+}
+
+// KindByName finds a kind. An unknown one is an InvalidError that names the nearest.
+func KindByName(name string) (Kind, error) {
+	kinds := Kinds()
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		if k.Name == name {
+			return k, nil
+		}
+		names[i] = k.Name
+	}
+	if near := nearest(name, names); near != "" {
+		return Kind{}, invalid("", "unknown kind %q, did you mean %s?", name, near)
+	}
+	return Kind{}, invalid("", "unknown kind %q; known are %s", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,99 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// limit is what a field may hold besides being of its type. It serves the
+// validation and the JSON Schema alike.
+type limit struct {
+	// words are the values of an enumeration; the empty string is always
+	// allowed and means the default.
+	words []string
+	// min and max bound a number, if max is set.
+	min, max uint64
+	// zero tells whether 0 (unset) is allowed although it is below min.
+	zero bool
+}
+
+// limitOf knows the limits of fields by their full name in models.proto.
+func limitOf(field protoreflect.FullName) (limit, bool) {
+	l, ok := limits[strings.TrimPrefix(string(field), "plumb.v1.")]
+	return l, ok
+}
+
+var limits = map[string]limit{
+	"Namespace.pid":  {min: 1, max: 1<<31 - 1},
+	"Interface.mtu":  {min: minMTU, max: maxMTU, zero: true},
+	"Vxlan.vni":      {min: 1, max: 1<<24 - 1},
+	"Vxlan.port":     {min: 1, max: 65535, zero: true},
+	"Vlan.id":        {min: 1, max: 4094},
+	"Vlan.protocol":  {words: []string{"802.1q", "802.1ad"}},
+	"Macvlan.mode":   {words: []string{"bridge", "private", "vepa", "passthru"}},
+	"Ipvlan.mode":    {words: []string{"l2", "l3", "l3s"}},
+	"Vrf.table":      {min: 1, max: 1<<32 - 1},
+	"Route.mtu":      {min: minMTU, max: maxMTU, zero: true},
+	"Route.scope":    {words: []string{"global", "site", "link", "host", "nowhere"}},
+	"Route.type":     {words: []string{"unicast", "blackhole", "unreachable", "prohibit", "throw"}},
+	"NextHop.weight": {min: 1, max: 256, zero: true},
+	"Address.scope":  {words: []string{"global", "site", "link", "host"}},
+}
+
+// The kernel takes no smaller packets for IPv4, and for IPv6 none below 1280.
+const (
+	minMTU   = 68
+	minMTUv6 = 1280
+	maxMTU   = 65535
+)
+
+// checkLimits checks every field of the message and of the messages within.
+func checkLimits(m protoreflect.Message, path string, f *findings) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		at := join(path, string(fd.Name()))
+		switch {
+		case fd.IsMap():
+		case fd.IsList() && fd.Message() != nil:
+			for j := range m.Get(fd).List().Len() {
+				checkLimits(m.Get(fd).List().Get(j).Message(), fmt.Sprintf("%s[%d]", at, j), f)
+			}
+		case fd.IsList():
+		case fd.Message() != nil:
+			if m.Has(fd) {
+				checkLimits(m.Get(fd).Message(), at, f)
+			}
+		case fd.ContainingOneof() != nil && !m.Has(fd):
+		default:
+			if l, ok := limitOf(fd.FullName()); ok {
+				l.check(m.Get(fd), at, f)
+			}
+		}
+	}
+}
+
+func (l limit) check(v protoreflect.Value, path string, f *findings) {
+	switch x := v.Interface().(type) {
+	case string:
+		if x == "" || slices.Contains(l.words, x) {
+			return
+		}
+		if near := nearest(x, l.words); near != "" {
+			f.add(path, "%q is none of %s; did you mean %s?", x, strings.Join(l.words, ", "), near)
+			return
+		}
+		f.add(path, "%q is none of %s", x, strings.Join(l.words, ", "))
+	case uint32:
+		switch n := uint64(x); {
+		case n == 0 && l.zero, l.min <= n && n <= l.max:
+		case n == 0:
+			f.add(path, "must be given, from %d to %d", l.min, l.max)
+		default:
+			f.add(path, "must be from %d to %d, not %d", l.min, l.max, n)
+		}
+	}
+}
