@@ -23,6 +23,7 @@ type Entry struct {
 	// namespace again (a path), Boot the boot id in which NS is valid.
 	NS     NS     `json:"ns,omitempty"`
 	NSPath string `json:"ns_path,omitempty"`
+	Boot   string `json:"boot,omitempty"`
 	// Value is what was made, as the kind encodes it.
 	Value json.RawMessage `json:"value,omitempty"`
 	// Prior is what the object was before we changed it, to be restored.

@@ -1,0 +1,157 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Owner is who we are towards the kernel: our marks and our ledger.
+//
+// What the agent makes is recorded before it is made. So the ledger may name
+// what is not there, because an operation was cut short or the object was
+// removed by somebody else. Such entries are forgotten by whoever reads the
+// world ([Owner.Forget]), but never while an operation is on its way between
+// its entry and its object: operations say so with [Owner.Begin].
+type Owner struct {
+	label, boot string
+	ledger      Ledger
+	fail        Failpoint
+
+	mu    sync.Mutex
+	busy  map[string]int
+	ended uint64 // operations that have ended
+}
+
+// NewOwner makes the owner of a label. boot is the id of the running boot:
+// what an earlier one recorded is gone with it. fail may be nil.
+func NewOwner(label, boot string, ledger Ledger, fail Failpoint) *Owner {
+	return &Owner{label: label, boot: boot, ledger: ledger, fail: fail, busy: map[string]int{}}
+}
+
+// Label is the agent's label.
+func (o *Owner) Label() string { return o.label }
+
+// Mark is the full mark of a key's object.
+func (o *Owner) Mark(key string) string { return Mark(o.label, key) }
+
+// MarkedKey tells whether a mark is ours, and the key that it names; see [MarkedKey].
+func (o *Owner) MarkedKey(mark string) (key string, ours bool) { return MarkedKey(o.label, mark) }
+
+// Group is the link group of the agent.
+func (o *Owner) Group() uint32 { return Group(o.label) }
+
+// Protocol is the route protocol number of the agent.
+func (o *Owner) Protocol() uint8 { return Protocol(o.label) }
+
+// Hit passes a failpoint.
+func (o *Owner) Hit(name string) error {
+	if o.fail == nil {
+		return nil
+	}
+	if err := o.fail(name); err != nil {
+		return fmt.Errorf("failpoint %s: %w", name, err)
+	}
+	return nil
+}
+
+// Failpoint is called at the named places where a crash would leave the world
+// half made. An error ends the operation there as a crash would. The names are
+// <kind>/<place>.
+type Failpoint func(name string) error
+
+// Begin says that operations on the keys are under way; call end after them.
+func (o *Owner) Begin(ids ...string) (end func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, id := range ids {
+		o.busy[id]++
+	}
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.ended++
+		for _, id := range ids {
+			if o.busy[id]--; o.busy[id] == 0 {
+				delete(o.busy, id)
+			}
+		}
+	}
+}
+
+// Record writes entries to the ledger. Those that are there already, equal,
+// cost nothing.
+func (o *Owner) Record(entries ...Entry) error {
+	fresh := entries[:0:0]
+	for _, e := range entries {
+		e.Boot = o.boot
+		if had, ok := o.ledger.Get(e.ID); !ok || !had.Equal(e) {
+			fresh = append(fresh, e)
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	if err := o.ledger.Add(fresh...); err != nil {
+		return fmt.Errorf("record what is about to be made: %w", err)
+	}
+	return nil
+}
+
+// Remove forgets entries whose objects are gone.
+func (o *Owner) Remove(ids ...string) {
+	if len(ids) > 0 {
+		o.ledger.Remove(ids...)
+	}
+}
+
+// Entry returns what the ledger says of a key, if it is of this boot.
+func (o *Owner) Entry(id string) (Entry, bool) {
+	e, ok := o.ledger.Get(id)
+	return e, ok && e.Boot == o.boot
+}
+
+// Entries returns what the ledger says of the keys under a prefix, sorted.
+func (o *Owner) Entries(prefix string) []Entry {
+	return slices.DeleteFunc(o.ledger.Entries(), func(e Entry) bool {
+		return e.Boot != o.boot || !strings.HasPrefix(e.ID, prefix)
+	})
+}
+
+// Reading begins a reading of the world, at whose end [Reading.Forget] may be called.
+func (o *Owner) Reading() Reading {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return Reading{o: o, ended: o.ended}
+}
+
+// Reading is one reading of the world.
+type Reading struct {
+	o     *Owner
+	ended uint64
+}
+
+// Forget removes entries whose objects were not found. When an operation
+// ended since the reading began nothing is forgotten: the object may have been
+// made after we looked. The next reading will do it.
+func (r Reading) Forget(ids ...string) {
+	o := r.o
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended != r.ended {
+		return
+	}
+	o.Remove(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return o.busy[id] > 0 })...)
+}
+
+// ForgetOldBoots removes what earlier boots recorded: none of it is there.
+func (o *Owner) ForgetOldBoots() {
+	var old []string
+	for _, e := range o.ledger.Entries() {
+		if e.Boot != o.boot {
+			old = append(old, e.ID)
+		}
+	}
+	o.Remove(old...)
+}

@@ -1,0 +1,77 @@
+package kernel
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestMarkIsFullCutAndReadBack(t *testing.T) {
+	long := "interface/" + strings.Repeat("x", 200)
+	label := strings.Repeat("l", 63)
+	for _, c := range []struct{ label, key, back string }{
+		{"host7", "interface/web", "interface/web"},
+		{"host7", "interface/a:b-c.d", "interface/a:b-c.d"},
+		{label, long, ""},
+	} {
+		mark := Mark(c.label, c.key)
+		if len(mark) > 255 {
+			t.Errorf("Mark(%q) has %d bytes", c.key, len(mark))
+		}
+		if key, ours := MarkedKey(c.label, mark); key != c.back || !ours {
+			t.Errorf("MarkedKey(%q) = %q, %v", mark, key, ours)
+		}
+		if _, ours := MarkedKey("other", mark); ours {
+			t.Errorf("mark %q of %q taken for another label's", mark, c.label)
+		}
+	}
+	if Mark(label, long) == Mark(label, long[:len(long)-1]+"y") {
+		t.Error("two long keys have one mark")
+	}
+}
+
+func TestForgetSparesWhatIsBeingMade(t *testing.T) {
+	ledger := &MemLedger{}
+	o := NewOwner("l", "boot", ledger, nil)
+	if err := o.Record(Entry{ID: "a"}, Entry{ID: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	left := func() string {
+		ids := ""
+		for _, e := range o.Entries("") {
+			ids += e.ID
+		}
+		return ids
+	}
+
+	reading := o.Reading()
+	end := o.Begin("a")
+	reading.Forget("a")
+	if got := left(); got != "ab" {
+		t.Errorf("busy: left %q", got)
+	}
+	end()
+	reading.Forget("a", "b")
+	if got := left(); got != "ab" {
+		t.Errorf("ended since the reading began: left %q", got)
+	}
+	o.Reading().Forget("a")
+	if got := left(); got != "b" {
+		t.Errorf("quiet: left %q", got)
+	}
+}
+
+func TestRecordWritesOnlyWhatIsNew(t *testing.T) {
+	ledger := &MemLedger{}
+	o := NewOwner("l", "boot", ledger, nil)
+	for range 2 {
+		if err := o.Record(Entry{ID: "a", Index: 1}, Entry{ID: "b"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ledger.Writes() != 1 {
+		t.Errorf("%d writes, want 1", ledger.Writes())
+	}
+	if _, ok := NewOwner("l", "next boot", ledger, nil).Entry("a"); ok {
+		t.Error("an entry of an earlier boot is believed")
+	}
+}
