@@ -10,11 +10,12 @@ const hexDigits = "0123456789ABCDEF"
 // Escape makes a name of any text: what the name rule does not allow becomes
 // %XX, byte by byte. Different texts have different names.
 func Escape(s string) string {
-	if escaped := escapes(s); escaped == 0 {
+	n := escapes(s)
+	if n == 0 {
 		return s
 	}
 	var b strings.Builder
-	b.Grow(len(s) + 2*escapes(s))
+	b.Grow(len(s) + 2*n)
 	for i := 0; i < len(s); i++ {
 		if nameByte(s[i], i == 0) {
 			b.WriteByte(s[i])
@@ -27,6 +28,7 @@ func Escape(s string) string {
 	return b.String()
 }
 
+// escapes counts the bytes that need one.
 func escapes(s string) (n int) {
 	for i := 0; i < len(s); i++ {
 		if !nameByte(s[i], i == 0) {

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -30,28 +31,30 @@ type Kind struct {
 	Writable bool
 }
 
-// Kinds are all kinds, in the order in which people think of them.
-func Kinds() []Kind {
-	return []Kind{
-		{KindNetNS, "netns/", func() proto.Message { return new(NetNS) }, true},
-		{KindInterface, "interface/", func() proto.Message { return new(Interface) }, true},
-		{KindRoute, "route/", func() proto.Message { return new(Route) }, true},
-		{KindAddress, "address/", func() proto.Message { return new(Address) }, true},
-		{KindMicroservice, "microservice/", func() proto.Message { return new(Microservice) }, false},
-		{KindContainer, "container/", func() proto.Message { return new(Container) }, false},
-		{KindHostLink, "hostlink/", func() proto.Message { return new(HostLink) }, false},
-		{KindNamespace, "namespace/", func() proto.Message { return new(NamespaceRef) }, false},
-	}
+// kinds is the table, in the order in which people think of them.
+var kinds = []Kind{
+	{KindNetNS, "netns/", func() proto.Message { return new(NetNS) }, true},
+	{KindInterface, "interface/", func() proto.Message { return new(Interface) }, true},
+	{KindRoute, "route/", func() proto.Message { return new(Route) }, true},
+	{KindAddress, "address/", func() proto.Message { return new(Address) }, true},
+	{KindMicroservice, "microservice/", func() proto.Message { return new(Microservice) }, false},
+	{KindContainer, "container/", func() proto.Message { return new(Container) }, false},
+	{KindHostLink, "hostlink/", func() proto.Message { return new(HostLink) }, false},
+	{KindNamespace, "namespace/", func() proto.Message { return new(NamespaceRef) }, false},
 }
+
+// Kinds are all kinds, the writable ones first.
+func Kinds() []Kind { return slices.Clone(kinds) }
 
 // KindByName finds a kind. An unknown one is an InvalidError that names the nearest.
 func KindByName(name string) (Kind, error) {
-	kinds := Kinds()
-	names := make([]string, len(kinds))
-	for i, k := range kinds {
+	for _, k := range kinds {
 		if k.Name == name {
 			return k, nil
 		}
+	}
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
 		names[i] = k.Name
 	}
 	if near := nearest(name, names); near != "" {

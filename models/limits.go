@@ -18,6 +18,9 @@ type limit struct {
 	min, max uint64
 	// zero tells whether 0 (unset) is allowed although it is below min.
 	zero bool
+	// required strings must not be empty; the check of the message says so in
+	// its own words. Numbers are required when zero is not allowed.
+	required bool
 }
 
 // limitOf knows the limits of fields by their full name in models.proto.
@@ -26,21 +29,29 @@ func limitOf(field protoreflect.FullName) (limit, bool) {
 	return l, ok
 }
 
+// limits is the table for limitOf.
 var limits = map[string]limit{
-	"Namespace.pid":  {min: 1, max: 1<<31 - 1},
-	"Interface.mtu":  {min: minMTU, max: maxMTU, zero: true},
-	"Vxlan.vni":      {min: 1, max: 1<<24 - 1},
-	"Vxlan.port":     {min: 1, max: 65535, zero: true},
-	"Vlan.id":        {min: 1, max: 4094},
-	"Vlan.protocol":  {words: []string{"802.1q", "802.1ad"}},
-	"Macvlan.mode":   {words: []string{"bridge", "private", "vepa", "passthru"}},
-	"Ipvlan.mode":    {words: []string{"l2", "l3", "l3s"}},
-	"Vrf.table":      {min: 1, max: 1<<32 - 1},
-	"Route.mtu":      {min: minMTU, max: maxMTU, zero: true},
-	"Route.scope":    {words: []string{"global", "site", "link", "host", "nowhere"}},
-	"Route.type":     {words: []string{"unicast", "blackhole", "unreachable", "prohibit", "throw"}},
-	"NextHop.weight": {min: 1, max: 256, zero: true},
-	"Address.scope":  {words: []string{"global", "site", "link", "host"}},
+	"Namespace.pid":     {min: 1, max: 1<<31 - 1},
+	"Interface.mtu":     {min: minMTU, max: maxMTU, zero: true},
+	"Vxlan.vni":         {min: 1, max: 1<<24 - 1},
+	"Vxlan.port":        {min: 1, max: 65535, zero: true},
+	"Vlan.id":           {min: 1, max: 4094},
+	"Vlan.protocol":     {words: []string{"802.1q", "802.1ad"}},
+	"Macvlan.mode":      {words: []string{"bridge", "private", "vepa", "passthru"}},
+	"Ipvlan.mode":       {words: []string{"l2", "l3", "l3s"}},
+	"Vrf.table":         {min: 1, max: 1<<32 - 1},
+	"Route.mtu":         {min: minMTU, max: maxMTU, zero: true},
+	"Route.scope":       {words: []string{"global", "site", "link", "host", "nowhere"}},
+	"Route.type":        {words: []string{"unicast", "blackhole", "unreachable", "prohibit", "throw"}},
+	"NextHop.weight":    {min: 1, max: 256, zero: true},
+	"Veth.peer":         {required: true},
+	"Vlan.parent":       {required: true},
+	"Macvlan.parent":    {required: true},
+	"Ipvlan.parent":     {required: true},
+	"Route.destination": {required: true},
+	"NextHop.interface": {required: true},
+	"Address.interface": {required: true},
+	"Address.scope":     {words: []string{"global", "site", "link", "host"}},
 }
 
 // The kernel takes no smaller packets for IPv4, and for IPv6 none below 1280.
@@ -79,7 +90,7 @@ func checkLimits(m protoreflect.Message, path string, f *findings) {
 func (l limit) check(v protoreflect.Value, path string, f *findings) {
 	switch x := v.Interface().(type) {
 	case string:
-		if x == "" || slices.Contains(l.words, x) {
+		if x == "" || l.words == nil || slices.Contains(l.words, x) {
 			return
 		}
 		if near := nearest(x, l.words); near != "" {

@@ -204,19 +204,22 @@ type Interface struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where the interface lives. Unset: the agent's own namespace.
 	Namespace *Namespace `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Name in the kernel, at most 15 bytes. Default: the key's name.
+	// Name in the kernel, at most 15 bytes. Default: the key's name; of a loopback, lo.
 	HostName string `protobuf:"bytes,2,opt,name=host_name,json=hostName,proto3" json:"host_name,omitempty"`
 	// Whether the interface is up. Default true.
 	Enabled *bool `protobuf:"varint,3,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Largest packet in bytes. 0 leaves the kernel's default.
+	// Largest packet in bytes, 68 to 65535, with IPv6 at least 1280. 0 leaves the
+	// kernel's default.
 	Mtu uint32 `protobuf:"varint,4,opt,name=mtu,proto3" json:"mtu,omitempty"`
-	// Hardware address, six bytes in hex with colons. Empty leaves the kernel's choice.
+	// Hardware address, six bytes in hex with colons, not a multicast one. Empty
+	// leaves the kernel's choice.
 	MacAddress string `protobuf:"bytes,5,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`
-	// Addresses in CIDR notation, or claim:<ipclaim>.
+	// Addresses in CIDR notation, or claim:<ipclaim>. The list is the whole truth on
+	// links that Plumb made: other addresses are taken off.
 	Addresses []string `protobuf:"bytes,6,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Logical name of the bridge, bond or vrf that the interface belongs to.
 	Master string `protobuf:"bytes,7,opt,name=master,proto3" json:"master,omitempty"`
-	// Leave addresses to others.
+	// Leave addresses to others. Not together with addresses.
 	LinkOnly bool `protobuf:"varint,8,opt,name=link_only,json=linkOnly,proto3" json:"link_only,omitempty"`
 	// Types that are valid to be assigned to Link:
 	//
@@ -526,9 +529,10 @@ func (*Interface_Loopback) isInterface_Link() {}
 
 func (*Interface_Existing) isInterface_Link() {}
 
+// One end of a virtual cable.
 type Veth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Logical name of the other end, which must name this one as its peer.
+	// Logical name of the other end, which must name this one as its peer. Required.
 	Peer          string `protobuf:"bytes,1,opt,name=peer,proto3" json:"peer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -571,6 +575,7 @@ func (x *Veth) GetPeer() string {
 	return ""
 }
 
+// An Ethernet bridge.
 type Bridge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Spanning tree protocol. Default off.
@@ -634,9 +639,10 @@ func (x *Bridge) GetNoMulticastSnooping() bool {
 	return false
 }
 
+// A VXLAN tunnel end.
 type Vxlan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Network identifier, 1 to 16777215.
+	// Network identifier, 1 to 16777215. Required.
 	Vni uint32 `protobuf:"varint,1,opt,name=vni,proto3" json:"vni,omitempty"`
 	// Source address of the tunnel.
 	Local string `protobuf:"bytes,2,opt,name=local,proto3" json:"local,omitempty"`
@@ -733,11 +739,12 @@ func (x *Vxlan) GetNoLearning() bool {
 	return false
 }
 
+// A VLAN on a parent.
 type Vlan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Logical name of the interface below.
+	// Logical name of the interface below; it may live in another namespace. Required.
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
-	// VLAN identifier, 1 to 4094.
+	// VLAN identifier, 1 to 4094. Required.
 	Id uint32 `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
 	// 802.1q (default) or 802.1ad.
 	Protocol      string `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
@@ -796,9 +803,10 @@ func (x *Vlan) GetProtocol() string {
 	return ""
 }
 
+// A MAC-VLAN on a parent.
 type Macvlan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Logical name of the interface below; it may live in another namespace.
+	// Logical name of the interface below; it may live in another namespace. Required.
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// bridge (default), private, vepa or passthru.
 	Mode          string `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`
@@ -850,9 +858,10 @@ func (x *Macvlan) GetMode() string {
 	return ""
 }
 
+// An IP-VLAN on a parent.
 type Ipvlan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Logical name of the interface below; it may live in another namespace.
+	// Logical name of the interface below; it may live in another namespace. Required.
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// l2 (default), l3 or l3s.
 	Mode          string `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`
@@ -904,6 +913,7 @@ func (x *Ipvlan) GetMode() string {
 	return ""
 }
 
+// An interface that swallows its packets.
 type Dummy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -940,6 +950,7 @@ func (*Dummy) Descriptor() ([]byte, []int) {
 	return file_models_models_proto_rawDescGZIP(), []int{9}
 }
 
+// A TAP device for a local process.
 type Tap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// User id that may open the device. Unset: root only.
@@ -1012,6 +1023,7 @@ func (x *Tap) GetVnetHdr() bool {
 	return false
 }
 
+// A TUN device for a local process.
 type Tun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// User id that may open the device. Unset: root only.
@@ -1075,9 +1087,10 @@ func (x *Tun) GetMultiQueue() bool {
 	return false
 }
 
+// A virtual routing table.
 type Vrf struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Routing table, 1 to 4294967295.
+	// Routing table, 1 to 4294967295. Required.
 	Table         uint32 `protobuf:"varint,1,opt,name=table,proto3" json:"table,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1120,6 +1133,7 @@ func (x *Vrf) GetTable() uint32 {
 	return 0
 }
 
+// The loopback of the namespace.
 type Loopback struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1156,6 +1170,8 @@ func (*Loopback) Descriptor() ([]byte, []int) {
 	return file_models_models_proto_rawDescGZIP(), []int{13}
 }
 
+// An interface made by somebody else; only the named fields are changed, and
+// they get their earlier values back when this one is withdrawn.
 type Existing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1195,13 +1211,15 @@ func (*Existing) Descriptor() ([]byte, []int) {
 // A route of the kernel.
 type Route struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Logical name of the interface that packets leave by.
+	// Logical name of the interface that packets leave by. A unicast route needs it
+	// or nexthops.
 	Interface string `protobuf:"bytes,1,opt,name=interface,proto3" json:"interface,omitempty"`
 	// Several next hops that share the load. Not together with interface and gateway.
 	Nexthops []*NextHop `protobuf:"bytes,2,rep,name=nexthops,proto3" json:"nexthops,omitempty"`
 	// Where the route lives if no interface is named (type blackhole and the like).
 	Namespace *Namespace `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Destination in CIDR notation, or default.
+	// Destination in CIDR notation without host bits, or default, which has the
+	// family of gateway or source. Required.
 	Destination string `protobuf:"bytes,4,opt,name=destination,proto3" json:"destination,omitempty"`
 	// Address of the next router.
 	Gateway string `protobuf:"bytes,5,opt,name=gateway,proto3" json:"gateway,omitempty"`
@@ -1337,9 +1355,10 @@ func (x *Route) GetOnlink() bool {
 	return false
 }
 
+// One of several ways of a route.
 type NextHop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Logical name of the interface that packets leave by.
+	// Logical name of the interface that packets leave by. Required.
 	Interface string `protobuf:"bytes,1,opt,name=interface,proto3" json:"interface,omitempty"`
 	// Address of the next router.
 	Gateway string `protobuf:"bytes,2,opt,name=gateway,proto3" json:"gateway,omitempty"`
@@ -1403,7 +1422,7 @@ func (x *NextHop) GetWeight() uint32 {
 // An address of an interface, for what the interface's own list cannot say.
 type Address struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Logical name of the interface.
+	// Logical name of the interface. Required.
 	Interface string `protobuf:"bytes,1,opt,name=interface,proto3" json:"interface,omitempty"`
 	// The address in CIDR notation. Not together with claim.
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
