@@ -48,15 +48,18 @@ type OwnLink struct {
 	Adopted bool
 }
 
-// adoptedMark precedes the host name in the ledger's mark of a link that we
-// change but did not make: it has no mark of ours in the kernel.
-const adoptedMark = "adopted:"
+// adoptedMark stands in the ledger for a link that we change but did not make:
+// it has no mark of ours in the kernel and is known by its index.
+const adoptedMark = "adopted"
 
-// AdoptedMark is the ledger's mark of an adopted link.
-func AdoptedMark(hostName string) string { return adoptedMark + hostName }
+// Adopt makes the entry one of an adopted link.
+func (e Entry) Adopt(l Link) Entry {
+	e.Mark, e.Index = adoptedMark, l.Index
+	return e
+}
 
-// Adopted returns the host name of an adopted link, if the entry is of one.
-func (e Entry) Adopted() (hostName string, ok bool) { return strings.CutPrefix(e.Mark, adoptedMark) }
+// Adopted tells whether the entry is of an adopted link.
+func (e Entry) Adopted() bool { return e.Mark == adoptedMark }
 
 // Find makes the namespace of an entry usable, if it is still the same one.
 func (e Entry) Find(k Kernel) (NS, error) {
@@ -92,26 +95,25 @@ func (o *Owner) Places(k Kernel, prefix string) []NS {
 }
 
 // OursAmong picks from the links of one namespace those that bear our mark and
-// those that the ledger says we adopted. A mark that was cut is compared with
-// the marks of the known keys.
-func (o *Owner) OursAmong(ns NS, links []Link, adopted []Entry, known func(mark string) (key string)) []OwnLink {
-	hosts := map[string]string{}
-	for _, e := range adopted {
-		if host, ok := e.Adopted(); ok && e.NS == ns {
-			hosts[host] = e.ID
+// those that the entries say we adopted. A mark that was cut names no key;
+// known, if not nil, finds it among the marks of the keys that are known.
+func (o *Owner) OursAmong(ns NS, links []Link, entries []Entry, known func(mark string) (key string)) []OwnLink {
+	adopted := map[int]string{}
+	for _, e := range entries {
+		if e.Adopted() && e.NS == ns {
+			adopted[e.Index] = e.ID
 		}
 	}
 	var own []OwnLink
 	for _, l := range links {
-		if key, ours := o.MarkedKey(l.Alias); ours {
-			if key == "" && known != nil {
-				key = known(l.Alias)
-			}
-			if strings.HasPrefix(key, "interface/") {
-				own = append(own, OwnLink{Link: l, Key: key})
-			}
+		key, ours := o.MarkedKey(l.Alias)
+		if ours && key == "" && known != nil {
+			key = known(l.Alias)
 		}
-		if key := hosts[l.Name]; key != "" {
+		if ours && strings.HasPrefix(key, "interface/") {
+			own = append(own, OwnLink{Link: l, Key: key})
+		}
+		if key := adopted[l.Index]; key != "" {
 			own = append(own, OwnLink{Link: l, Key: key, Adopted: true})
 		}
 	}
