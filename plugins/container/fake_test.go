@@ -1,0 +1,263 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// engine is a container runtime in memory, with faults to order. It is its own
+// kernel too: the pid of a container is a process with a namespace.
+type engine struct {
+	mu         sync.Mutex
+	containers map[string]*Container
+	processes  map[int]*process
+	lastPid    int
+	lastNS     uint64
+
+	down, absent, hung bool
+	listErr            error
+	badInspect         map[string]error
+	hungInspect        map[string]bool
+	// stale answers of inspect, once each: the engine has not noticed yet.
+	stale map[string][]Container
+	// mute keeps events back: dropped, or gathered for later.
+	mute, keep bool
+	kept       []string
+	inspects   map[string]int
+	sub        *subscriber
+	// open counts the processes that are held.
+	open int
+}
+
+type process struct {
+	netns  uint64
+	cgroup string
+	ended  []func()
+}
+
+type subscriber struct {
+	events chan string
+	broken chan struct{}
+}
+
+const ownNetns = 1
+
+func newEngine() *engine {
+	return &engine{
+		containers: map[string]*Container{}, processes: map[int]*process{},
+		lastPid: 100, lastNS: 1000,
+		badInspect: map[string]error{}, hungInspect: map[string]bool{},
+		stale: map[string][]Container{}, inspects: map[string]int{},
+	}
+}
+
+func (e *engine) Name() string { return "docker" }
+
+// enter is how each call begins.
+func (e *engine) enter(ctx context.Context) error {
+	e.mu.Lock()
+	down, absent, hung := e.down, e.absent, e.hung
+	e.mu.Unlock()
+	switch {
+	case absent:
+		return fmt.Errorf("%w: no socket", ErrAbsent)
+	case down:
+		return errors.New("connection refused")
+	case hung:
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return ctx.Err()
+}
+
+func (e *engine) Version(ctx context.Context) (string, error) { return "1.0", e.enter(ctx) }
+
+func (e *engine) List(ctx context.Context) ([]Summary, error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.listErr != nil {
+		return nil, e.listErr
+	}
+	var all []Summary
+	for _, c := range e.containers {
+		all = append(all, Summary{ID: c.ID, Name: c.Name, Running: c.Running})
+	}
+	return all, nil
+}
+
+func (e *engine) Inspect(ctx context.Context, id string) (Container, error) {
+	if err := e.enter(ctx); err != nil {
+		return Container{}, err
+	}
+	e.mu.Lock()
+	e.inspects[id]++
+	hung := e.hungInspect[id]
+	e.mu.Unlock()
+	if hung {
+		<-ctx.Done()
+		return Container{}, ctx.Err()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.badInspect[id]; err != nil {
+		return Container{}, err
+	}
+	if old := e.stale[id]; len(old) > 0 {
+		e.stale[id] = old[1:]
+		return old[0], nil
+	}
+	c := e.containers[id]
+	if c == nil {
+		return Container{}, ErrNotFound
+	}
+	return *c, nil
+}
+
+func (e *engine) Events(ctx context.Context, ready func(), hint func(string)) error {
+	if err := e.enter(ctx); err != nil {
+		return err
+	}
+	sub := &subscriber{events: make(chan string, 1000), broken: make(chan struct{})}
+	e.mu.Lock()
+	e.sub = sub
+	e.mu.Unlock()
+	ready()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-sub.broken:
+			return errors.New("EOF")
+		case id := <-sub.events:
+			hint(id)
+		}
+	}
+}
+
+// OwnNetns and Open make the engine a kernel.
+func (e *engine) OwnNetns() uint64 { return ownNetns }
+
+func (e *engine) Open(pid int, ended func()) (*Process, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.processes[pid]
+	if p == nil {
+		return nil, ErrNoProcess
+	}
+	once := &oneShot{call: ended}
+	p.ended = append(p.ended, once.fire)
+	e.open++
+	return &Process{Netns: p.netns, Cgroup: p.cgroup, Close: func() {
+		once.stop()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.open--
+	}}, nil
+}
+
+// What follows moves the world.
+
+// tell sends an event, with the engine locked.
+func (e *engine) tell(id string) {
+	switch {
+	case e.mute:
+	case e.keep:
+		e.kept = append(e.kept, id)
+	case e.sub != nil:
+		e.sub.events <- id
+	}
+}
+
+// release sends the events that were kept, the last first, each twice.
+func (e *engine) release() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.keep = false
+	slices.Reverse(e.kept)
+	for _, id := range e.kept {
+		e.tell(id)
+		e.tell(id)
+	}
+	e.kept = nil
+}
+
+// start gives a container a process and, unless it joins another or the host,
+// a namespace.
+func (e *engine) start(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.containers[id]
+	e.lastPid++
+	p := &process{cgroup: "0::/docker/" + id}
+	switch {
+	case c.HostNetwork:
+		p.netns = ownNetns
+	case c.Joins != "":
+		p.netns = e.processes[e.containers[c.Joins].Pid].netns
+	default:
+		e.lastNS++
+		p.netns = e.lastNS
+	}
+	e.processes[e.lastPid] = p
+	c.State, c.Running, c.Pid = "running", true, e.lastPid
+	c.StartedAt, c.FinishedAt, c.ExitCode, c.Reason = time.Now(), time.Time{}, 0, ""
+	e.tell(id)
+}
+
+// kill ends the process of a container; the engine notices only if it runs.
+func (e *engine) kill(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.containers[id]
+	for _, f := range e.end(c.Pid) {
+		go f()
+	}
+	if e.down || e.hung {
+		return
+	}
+	c.State, c.Running, c.Pid = "exited", false, 0
+	c.FinishedAt, c.ExitCode = time.Now(), 137
+	e.tell(id)
+}
+
+func (e *engine) end(pid int) []func() {
+	p := e.processes[pid]
+	delete(e.processes, pid)
+	if p == nil {
+		return nil
+	}
+	return p.ended
+}
+
+func (e *engine) remove(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, f := range e.end(e.containers[id].Pid) {
+		go f()
+	}
+	delete(e.containers, id)
+	e.tell(id)
+}
+
+// cut breaks the stream of events.
+func (e *engine) cut() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.sub != nil {
+		close(e.sub.broken)
+	}
+	e.sub = nil
+}
+
+func (e *engine) set(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f()
+}

@@ -1,0 +1,232 @@
+package container
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/plumb-net/plumb/models"
+)
+
+// picture is what is known at one time. It never changes once published.
+type picture struct {
+	containers    map[string]*models.Container    // by key name; nil: surely gone
+	microservices map[string]*models.Microservice // by label; nil: surely gone
+	// unknown says why what is in neither map may exist all the same.
+	unknown error
+}
+
+// member is one container that goes into a picture.
+type member struct {
+	runtime string
+	Container
+	label string
+	// netns is the inode of its namespace, 0 if it has no living process.
+	netns uint64
+	// trouble says why its process cannot be used, "" if it can.
+	trouble string
+	// joined says whose namespace it joined, "" if it got its own.
+	joined string
+}
+
+func (m *member) id() string { return m.runtime + ":" + m.ID }
+
+// title names a container to people: short, but enough to find it.
+func (m *member) title() string {
+	id := m.ID
+	if len(id) > 12 {
+		id = id[:12]
+	}
+	if m.Name == "" {
+		return m.runtime + ":" + id
+	}
+	return fmt.Sprintf("%s:%s (%s)", m.runtime, id, m.Name)
+}
+
+// refusal says why nothing can be configured in the member's namespace,
+// whatever its label; "" if it can. host holds the namespaces of the host.
+func (m *member) refusal(host map[uint64]bool) string {
+	switch {
+	case m.HostNetwork:
+		return "host network mode: its namespace is that of the host"
+	case host[m.netns] && m.Joins != "":
+		return "it joined a container in host network mode: its namespace is that of the host"
+	case host[m.netns]:
+		return "its namespace is the agent's own"
+	}
+	return m.trouble
+}
+
+// resolve makes values out of members: it decides which container serves a
+// label and what is refused. own is the agent's namespace.
+func resolve(members []*member, own uint64) (map[string]*models.Container, map[string]*models.Microservice) {
+	members = slices.SortedFunc(slices.Values(members), byID)
+	nameOwners(members)
+	host := hostNamespaces(members, own)
+	containers := make(map[string]*models.Container, len(members))
+	candidates := map[string][]*member{}
+	for _, m := range members {
+		refused := ""
+		if m.Running {
+			refused = m.refusal(host)
+		}
+		containers[m.id()] = m.container(refused)
+		if m.label != "" && m.Running {
+			candidates[m.label] = append(candidates[m.label], m)
+		}
+	}
+	return containers, serve(candidates, host)
+}
+
+// nameOwners finds the containers whose namespaces others joined. An owner that
+// restarts gets a new namespace and leaves the others in the old one.
+func nameOwners(members []*member) {
+	owners := make(map[string]*member, len(members))
+	for _, m := range members {
+		owners[m.id()] = m
+		owners[m.runtime+":"+m.Name] = m
+	}
+	for _, m := range members {
+		owner := owners[m.runtime+":"+m.Joins]
+		switch {
+		case m.Joins == "":
+		case owner == nil:
+			m.joined = "it lives in the network namespace of a container that is gone"
+		case owner.netns != m.netns:
+			m.joined = "it lives in a former network namespace of container " + owner.title() + "; restart it to join the present one"
+		default:
+			m.joined = "it shares the network namespace of container " + owner.title()
+		}
+	}
+}
+
+func byID(a, b *member) int { return cmp.Compare(a.id(), b.id()) }
+
+func hostNamespaces(members []*member, own uint64) map[uint64]bool {
+	host := map[uint64]bool{own: true}
+	for _, m := range members {
+		if m.HostNetwork {
+			host[m.netns] = true
+		}
+	}
+	delete(host, 0)
+	return host
+}
+
+// claimant is the container that serves a label.
+type claimant struct {
+	*member
+	value *models.Microservice
+}
+
+// serve chooses a container for each label and then settles who has each
+// namespace.
+func serve(candidates map[string][]*member, host map[uint64]bool) map[string]*models.Microservice {
+	values := make(map[string]*models.Microservice, len(candidates))
+	sharing := map[uint64][]claimant{}
+	for _, label := range slices.Sorted(maps.Keys(candidates)) {
+		twins := candidates[label]
+		slices.SortStableFunc(twins, func(a, b *member) int { return betterServer(a, b, host) })
+		v := twins[0].microservice(twins[0].refusal(host))
+		for _, t := range twins[1:] {
+			v.Conflicts = append(v.Conflicts, "container "+t.title()+" has the label too and waits: "+behind(twins[0], t, host))
+		}
+		values[label] = v
+		if v.Refused == "" {
+			sharing[v.Netns] = append(sharing[v.Netns], claimant{twins[0], v})
+		}
+	}
+	for _, claimants := range sharing {
+		settleNamespace(claimants)
+	}
+	return values
+}
+
+// betterServer orders the containers with one label, the one that serves it
+// first: usable ones before refused ones, then the newest start.
+func betterServer(a, b *member, host map[uint64]bool) int {
+	if ra, rb := a.refusal(host) != "", b.refusal(host) != ""; ra != rb {
+		if rb {
+			return -1
+		}
+		return 1
+	}
+	return b.StartedAt.Compare(a.StartedAt)
+}
+
+func behind(winner, loser *member, host map[uint64]bool) string {
+	if why := loser.refusal(host); why != "" && winner.refusal(host) == "" {
+		return why
+	}
+	return "it started earlier"
+}
+
+// settleNamespace gives a namespace that bears several labels to one of them:
+// to the container that the namespace was made for, else to the oldest, so
+// that one who joins later takes nothing away from those who are there.
+func settleNamespace(claimants []claimant) {
+	if len(claimants) < 2 {
+		return
+	}
+	slices.SortStableFunc(claimants, func(a, b claimant) int {
+		if (a.Joins == "") != (b.Joins == "") {
+			if a.Joins == "" {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(a.StartedAt.Compare(b.StartedAt), byID(a.member, b.member))
+	})
+	first := claimants[0]
+	for _, c := range claimants[1:] {
+		c.value.Refused = fmt.Sprintf("its network namespace is shared with microservice/%s (container %s), which has it", first.label, first.title())
+		first.value.Conflicts = append(first.value.Conflicts, fmt.Sprintf("microservice/%s (container %s) shares the network namespace and is refused", c.label, c.title()))
+	}
+}
+
+func (m *member) microservice(refused string) *models.Microservice {
+	v := &models.Microservice{
+		Runtime:     m.runtime,
+		ContainerId: m.ID,
+		Name:        m.Name,
+		Image:       m.Image,
+		Pid:         uint32(m.Pid),
+		Netns:       m.netns,
+		StartedAt:   timeText(m.StartedAt),
+		Refused:     refused,
+	}
+	if m.joined != "" {
+		v.Conflicts = append(v.Conflicts, m.joined)
+	}
+	return v
+}
+
+func (m *member) container(refused string) *models.Container {
+	return &models.Container{
+		Runtime:      m.runtime,
+		ContainerId:  m.ID,
+		Name:         m.Name,
+		Image:        m.Image,
+		State:        m.State,
+		Pid:          uint32(m.Pid),
+		Netns:        m.netns,
+		StartedAt:    timeText(m.StartedAt),
+		FinishedAt:   timeText(m.FinishedAt),
+		ExitCode:     int32(m.ExitCode),
+		Reason:       m.Reason,
+		Labels:       m.Labels,
+		Microservice: m.label,
+		Addresses:    m.Addresses,
+		Refused:      refused,
+	}
+}
+
+// timeText is RFC 3339 with all digits, "" for a time that is not set.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}

@@ -1,0 +1,113 @@
+package container
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/models"
+)
+
+// Containers returns the containers that are known, by <runtime>:<id>. An
+// error wraps ErrUnknown and says why others may exist as well; what is in the
+// map is sure nevertheless, and a nil in it is a container that is surely
+// gone. Without an error the map is all there is.
+func (t *Tracker) Containers() (map[string]*models.Container, error) {
+	p := t.picture.Load()
+	return clones(p.containers), p.unknown
+}
+
+// Microservices returns, by service label, the containers that serve one, in
+// the same way as Containers. Values with Refused set cannot be used.
+func (t *Tracker) Microservices() (map[string]*models.Microservice, error) {
+	p := t.picture.Load()
+	return clones(p.microservices), p.unknown
+}
+
+// Health tells how each runtime stands.
+func (t *Tracker) Health() []models.Health {
+	all := slices.Clone(*t.health.Load())
+	for i := range all {
+		all[i].Details = maps.Clone(all[i].Details)
+	}
+	return all
+}
+
+func clones[V proto.Message](m map[string]V) map[string]V {
+	out := make(map[string]V, len(m))
+	for k, v := range m {
+		if v.ProtoReflect().IsValid() {
+			v = proto.CloneOf(v)
+		}
+		out[k] = v
+	}
+	return out
+}
+
+// publish makes the picture anew if anything moved, and tells the watchers
+// what changed in it.
+func (t *Tracker) publish() {
+	t.publishHealth()
+	old := t.picture.Load()
+	if old != nil && !t.changed {
+		return
+	}
+	t.changed = false
+	next := t.draw()
+	t.picture.Store(next)
+	if old == nil {
+		return
+	}
+	keys := differing(containerKey, old.containers, next.containers)
+	keys = append(keys, differing(microserviceKey, old.microservices, next.microservices)...)
+	all := (old.unknown == nil) != (next.unknown == nil)
+	if len(keys) > 0 || all {
+		t.watchers.tell(keys, all)
+	}
+}
+
+// draw makes a picture of what the sources know.
+func (t *Tracker) draw() *picture {
+	var members, ended []*member
+	var unknown []string
+	for _, s := range t.sources {
+		running, over := s.members()
+		members = append(members, running...)
+		ended = append(ended, over...)
+		if why := s.unknown(); why != "" {
+			unknown = append(unknown, s.rt.Name()+": "+why)
+		}
+	}
+	p := &picture{}
+	p.containers, p.microservices = resolve(members, t.opts.Processes.OwnNetns())
+	for _, m := range ended {
+		if _, served := p.microservices[m.label]; m.label != "" && !served {
+			p.microservices[m.label] = nil
+		}
+	}
+	if len(unknown) > 0 {
+		p.unknown = fmt.Errorf("%w: %s", ErrUnknown, strings.Join(unknown, "; "))
+	}
+	return p
+}
+
+// differing returns the sorted keys of the values that are not equal. Gone and
+// never there are the same.
+func differing[V proto.Message](key func(name string) string, a, b map[string]V) []string {
+	var keys []string
+	for name, v := range a {
+		if !proto.Equal(v, b[name]) {
+			keys = append(keys, key(name))
+		}
+	}
+	for name, v := range b {
+		if _, both := a[name]; !both && !proto.Equal(a[name], v) {
+			keys = append(keys, key(name))
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

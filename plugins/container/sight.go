@@ -1,0 +1,130 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// sighting is what one inspect found out.
+type sighting struct {
+	Container
+	// hold is the container's process, nil if it does not run, if the process
+	// cannot be had, or if the one held before is still the right one.
+	hold *hold
+	// vanished says that the runtime speaks of a process that is not there.
+	vanished bool
+}
+
+// hold is a process of a container that the loop keeps an eye on. The fields
+// belong to the loop once the sighting was handed to it.
+type hold struct {
+	*Process
+	run run
+	// ended is set when the process has ended.
+	ended bool
+}
+
+// The process of a container may end, and its id be reused, between the
+// answer of the runtime and the opening of the process. So what was opened is
+// checked, and if in doubt the runtime is asked again.
+const (
+	sightTries = 4
+	sightPause = 50 * time.Millisecond
+)
+
+// look inspects a container and takes hold of its process. held is the life
+// whose process is held already.
+func (s *source) look(ctx context.Context, id string, held run) (sighting, error) {
+	var doubtful *hold
+	for try := 0; ; try++ {
+		c, err := s.rt.Inspect(ctx, id)
+		if err != nil {
+			s.release(doubtful)
+			return sighting{}, err
+		}
+		if doubtful != nil && c.run() == doubtful.run {
+			return sighting{Container: c, hold: doubtful}, nil
+		}
+		s.release(doubtful)
+		doubtful = nil
+		if !c.Running || c.run() == held {
+			return sighting{Container: c}, nil
+		}
+		h, err := s.open(id, c.run())
+		if err != nil && !errors.Is(err, ErrNoProcess) {
+			return sighting{}, err
+		}
+		switch {
+		case h != nil && belongs(h.Cgroup, id) == yes:
+			return sighting{Container: c, hold: h}, nil
+		case h != nil && belongs(h.Cgroup, id) == perhaps:
+			doubtful = h // the same answer again confirms it
+			continue
+		}
+		s.release(h)
+		if try == sightTries-1 {
+			return sighting{Container: c, vanished: true}, nil
+		}
+		if !pause(ctx, sightPause<<try) {
+			return sighting{}, ctx.Err()
+		}
+	}
+}
+
+// open takes hold of a process; its end comes into the loop.
+func (s *source) open(id string, r run) (*hold, error) {
+	h := &hold{run: r}
+	p, err := s.t.opts.Processes.Open(r.pid, func() {
+		s.t.post(s.ctx, func() { s.processEnded(id, h) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.Process = p
+	return h, nil
+}
+
+func (s *source) release(h *hold) {
+	if h != nil {
+		h.Close()
+	}
+}
+
+// answer is what a cgroup tells of a process and a container.
+type answer int
+
+const (
+	no answer = iota
+	perhaps
+	yes
+)
+
+var fullID = regexp.MustCompile(`[0-9a-f]{64}`)
+
+// belongs tells whether a process in the cgroups is one of the container:
+// runtimes put the id into the path. Cgroups that name only other containers
+// are those of a process that took over the number.
+func belongs(cgroup, id string) answer {
+	switch {
+	case strings.Contains(cgroup, id):
+		return yes
+	case fullID.MatchString(cgroup):
+		return no
+	}
+	return perhaps
+}
+
+// pause waits, and tells whether ctx still stands.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

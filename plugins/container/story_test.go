@@ -1,0 +1,314 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/plumb-net/plumb/models"
+)
+
+// TestStories plays the stories of testdata/stories: the directive `do` moves
+// the world line by line and prints which keys the watcher heard of after each
+// line; `show` prints what is known; `health` how the runtime stands.
+func TestStories(t *testing.T) {
+	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newStory(t)
+			defer w.stop()
+			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+				switch d.Cmd {
+				case "do":
+					return w.do(t, d.Input)
+				case "show":
+					return show(w.tracker)
+				case "health":
+					return health(w.tracker)
+				}
+				t.Fatalf("unknown directive %s", d.Cmd)
+				return ""
+			})
+		})
+	})
+}
+
+// story is a tracker of an engine in memory, and one who watches it.
+type story struct {
+	engine  *engine
+	tracker *Tracker
+	cancel  context.CancelFunc
+	done    chan error
+
+	mu    sync.Mutex
+	heard []string
+}
+
+func newStory(t testing.TB) *story {
+	e := newEngine()
+	tracker, err := New(Options{Processes: e, Spread: func() float64 { return 0.5 }}, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &story{engine: e, tracker: tracker}
+}
+
+func (w *story) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel, w.done = cancel, make(chan error, 2)
+	go func() { w.done <- w.tracker.Watch(ctx, w.hear) }()
+	go func() { w.done <- w.tracker.Run(ctx) }()
+}
+
+func (w *story) hear(keys ...string) {
+	if len(keys) == 0 {
+		keys = []string{"all"}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard = append(w.heard, keys...)
+}
+
+func (w *story) stop() {
+	if w.cancel != nil {
+		w.cancel()
+		<-w.done
+		<-w.done
+		w.cancel = nil
+	}
+}
+
+func (w *story) do(t testing.TB, input string) string {
+	var out strings.Builder
+	for _, line := range strings.Split(input, "\n") {
+		if err := w.step(strings.Fields(line)); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		synctest.Wait()
+		fmt.Fprintln(&out, strings.TrimRight(line+" -> "+strings.Join(w.takeHeard(), " "), " "))
+	}
+	return out.String()
+}
+
+// takeHeard returns what the watcher was told, without what depends on how
+// quick it was.
+func (w *story) takeHeard() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slices.Sort(w.heard)
+	heard := slices.Compact(w.heard)
+	w.heard = nil
+	if slices.Contains(heard, "all") {
+		return []string{"all"}
+	}
+	return heard
+}
+
+// step does one line of a story.
+func (w *story) step(words []string) error {
+	e, args := w.engine, words[1:]
+	switch words[0] {
+	case "track":
+		w.start()
+	case "create", "run":
+		e.set(func() { e.containers[args[0]] = newContainer(args) })
+		if words[0] == "run" {
+			e.start(args[0])
+		}
+	case "start":
+		e.start(args[0])
+	case "kill":
+		e.kill(args[0])
+	case "restart":
+		e.kill(args[0])
+		e.start(args[0])
+	case "rm":
+		e.remove(args[0])
+	case "wait":
+		d, err := time.ParseDuration(args[0])
+		time.Sleep(d)
+		return err
+	case "hint":
+		e.set(func() { e.tell(args[0]) })
+	case "cut":
+		e.cut()
+	case "engine":
+		return w.engineStep(args[0])
+	case "events":
+		return w.eventStep(args[0])
+	case "inspect":
+		return w.inspectStep(args[0], args[1])
+	case "pid":
+		return w.pidStep(args[0], args[1])
+	default:
+		return errors.New("no such step")
+	}
+	return nil
+}
+
+// newContainer reads `id name=value…`.
+func newContainer(args []string) *Container {
+	c := &Container{ID: args[0], Name: args[0], Image: "bb", State: "created", Labels: map[string]string{}}
+	for _, arg := range args[1:] {
+		name, value, _ := strings.Cut(arg, "=")
+		switch name {
+		case "env":
+			c.Env = []string{"PATH=/bin", "MICROSERVICE_LABEL=" + value}
+		case "label":
+			c.Labels["plumb.microservice"] = value
+		case "host":
+			c.HostNetwork = true
+		case "joins":
+			c.Joins = value
+		}
+	}
+	return c
+}
+
+func (w *story) engineStep(what string) error {
+	e := w.engine
+	switch what {
+	case "down", "absent":
+		e.set(func() { e.down, e.absent = what == "down", what == "absent" })
+		e.cut()
+	case "hang":
+		e.set(func() { e.hung = true })
+	case "nolist":
+		e.set(func() { e.listErr = errors.New("internal error") })
+	case "up":
+		e.set(func() { e.down, e.absent, e.hung, e.listErr = false, false, false, nil })
+	default:
+		return errors.New("no such state")
+	}
+	return nil
+}
+
+func (w *story) eventStep(what string) error {
+	e := w.engine
+	switch what {
+	case "lost":
+		e.set(func() { e.mute = true })
+	case "held":
+		e.set(func() { e.keep = true })
+	case "released":
+		e.release()
+	case "back":
+		e.set(func() { e.mute = false })
+	default:
+		return errors.New("no such state")
+	}
+	return nil
+}
+
+func (w *story) inspectStep(what, id string) error {
+	e := w.engine
+	switch what {
+	case "fails":
+		e.set(func() { e.badInspect[id] = errors.New("internal error") })
+	case "hangs":
+		e.set(func() { e.hungInspect[id] = true })
+	case "works":
+		e.set(func() { delete(e.badInspect, id); delete(e.hungInspect, id) })
+	case "stale":
+		e.set(func() { e.stale[id] = slices.Repeat([]Container{*e.containers[id]}, 6) })
+	default:
+		return errors.New("no such state")
+	}
+	return nil
+}
+
+// pidStep plays with the process of a container behind the engine's back.
+func (w *story) pidStep(what, id string) error {
+	e := w.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	pid := e.containers[id].Pid
+	switch what {
+	case "hidden":
+		delete(e.processes, pid)
+	case "reused": // the number now belongs to a process of another container
+		e.processes[pid] = &process{netns: 666, cgroup: "0::/docker/" + strings.Repeat("f", 64)}
+	case "nocgroup":
+		e.processes[pid].cgroup = "0::/"
+	case "exits": // with nobody telling
+		ended := e.end(pid)
+		for _, f := range ended {
+			go f()
+		}
+	default:
+		return errors.New("no such state")
+	}
+	return nil
+}
+
+// show prints what is known as a table.
+func show(t *Tracker) string {
+	var out strings.Builder
+	containers, unknown := t.Containers()
+	for _, id := range slices.Sorted(maps.Keys(containers)) {
+		fmt.Fprintln(&out, containerText(id, containers[id]))
+	}
+	services, _ := t.Microservices()
+	for _, label := range slices.Sorted(maps.Keys(services)) {
+		fmt.Fprint(&out, serviceText(label, services[label]))
+	}
+	if unknown != nil {
+		fmt.Fprintln(&out, unknown)
+	}
+	if out.Len() == 0 {
+		return "nothing\n"
+	}
+	return out.String()
+}
+
+func containerText(id string, v *models.Container) string {
+	if v == nil {
+		return "container " + id + " gone"
+	}
+	text := fmt.Sprintf("container %s %s", id, v.State)
+	if v.Pid != 0 {
+		text += fmt.Sprintf(" pid=%d netns=%d", v.Pid, v.Netns)
+	}
+	if v.ExitCode != 0 {
+		text += fmt.Sprintf(" exit=%d", v.ExitCode)
+	}
+	for _, s := range []string{v.Reason, v.Refused} {
+		if s != "" {
+			text += ", " + s
+		}
+	}
+	return text
+}
+
+func serviceText(label string, v *models.Microservice) string {
+	if v == nil {
+		return "microservice " + label + " gone\n"
+	}
+	text := fmt.Sprintf("microservice %s by %s pid=%d netns=%d\n", label, v.ContainerId, v.Pid, v.Netns)
+	if v.Refused != "" {
+		text += "  refused: " + v.Refused + "\n"
+	}
+	for _, c := range v.Conflicts {
+		text += "  conflict: " + c + "\n"
+	}
+	return text
+}
+
+func health(t *Tracker) string {
+	var out strings.Builder
+	for _, h := range t.Health() {
+		fmt.Fprintf(&out, "%s %s %s\n", h.Name, h.State, h.Reason)
+		for _, k := range []string{"containers", "running", "streaming", "version"} {
+			fmt.Fprintf(&out, "  %s=%s\n", k, h.Details[k])
+		}
+	}
+	return out.String()
+}

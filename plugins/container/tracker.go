@@ -1,0 +1,176 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/plumb-net/plumb/models"
+)
+
+// Options of a tracker. The zero value is usable.
+type Options struct {
+	// LabelEnv is the environment variable with the service label.
+	// Default MICROSERVICE_LABEL.
+	LabelEnv string
+	// LabelKey is the container label with the service label, for containers
+	// without the variable. Default plumb.microservice.
+	LabelKey string
+	// Relist is how long to wait, about, between two lists while nothing
+	// calls for one; each wait is between half and one and a half of it.
+	// Default 30 s.
+	Relist time.Duration
+	// CallTimeout bounds each list and inspect. Default 10 s.
+	CallTimeout time.Duration
+	// Parallel is how many inspects run at once per runtime. Default 16.
+	Parallel int
+	// Processes is the kernel. Default: [NewKernel].
+	Processes Processes
+	// Log gets what operators should know. Default: nothing is logged.
+	Log *slog.Logger
+	// Spread gives numbers in [0, 1) for jitter. Default: random.
+	Spread func() float64
+}
+
+func (o Options) withDefaults() (Options, error) {
+	setDefault(&o.LabelEnv, "MICROSERVICE_LABEL")
+	setDefault(&o.LabelKey, "plumb.microservice")
+	setDefault(&o.Relist, 30*time.Second)
+	setDefault(&o.CallTimeout, 10*time.Second)
+	setDefault(&o.Parallel, 16)
+	setDefault(&o.Log, slog.New(slog.DiscardHandler))
+	if o.Spread == nil {
+		o.Spread = rand.Float64
+	}
+	if o.Relist < 0 || o.CallTimeout < 0 || o.Parallel < 0 {
+		return o, errors.New("tracker of containers: relist, call timeout and parallel must not be negative")
+	}
+	if o.Processes == nil {
+		k, err := NewKernel()
+		if err != nil {
+			return o, err
+		}
+		o.Processes = k
+	}
+	return o, nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Tracker knows the containers of one or more runtimes. Reading and watching
+// work from any goroutine, before, while and after Run works.
+type Tracker struct {
+	opts    Options
+	sources []*source
+	// inputs are what jobs and streams hand to the loop, wake says that hints
+	// wait to be taken.
+	inputs chan func()
+	wake   chan struct{}
+	// changed is set by the loop when the picture must be made anew.
+	changed bool
+
+	picture  atomic.Pointer[picture]
+	health   atomic.Pointer[[]models.Health]
+	watchers watchers
+}
+
+// New makes a tracker of the runtimes, which must have different names.
+func New(o Options, runtimes ...Runtime) (*Tracker, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	t := &Tracker{opts: o, inputs: make(chan func(), 64), wake: make(chan struct{}, 1)}
+	names := map[string]bool{}
+	for _, rt := range runtimes {
+		if names[rt.Name()] {
+			return nil, fmt.Errorf("two container runtimes with the name %q", rt.Name())
+		}
+		names[rt.Name()] = true
+		t.sources = append(t.sources, newSource(t, rt))
+	}
+	t.publish()
+	return t, nil
+}
+
+// Run tracks until ctx ends. It may be called once.
+func (t *Tracker) Run(ctx context.Context) error {
+	var jobs sync.WaitGroup
+	for _, s := range t.sources {
+		s.ctx, s.jobs = ctx, &jobs
+		jobs.Go(s.follow)
+	}
+	t.loop(ctx)
+	jobs.Wait()
+	t.drain() // what jobs handed over last may hold processes
+	for _, s := range t.sources {
+		s.stop()
+	}
+	t.publish()
+	return nil
+}
+
+// loop takes inputs until ctx ends. Only it touches the sources.
+func (t *Tracker) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case f := <-t.inputs:
+			f()
+			t.drain()
+		case <-t.wake:
+		case <-timer.C:
+		}
+		for _, s := range t.sources {
+			s.work()
+		}
+		t.publish()
+		timer.Reset(t.nextDue())
+	}
+}
+
+// drain takes the inputs that wait, so that a burst makes one picture.
+func (t *Tracker) drain() {
+	for range cap(t.inputs) {
+		select {
+		case f := <-t.inputs:
+			f()
+		default:
+			return
+		}
+	}
+}
+
+// nextDue is how long the loop may sleep.
+func (t *Tracker) nextDue() time.Duration {
+	due := time.Now().Add(time.Hour)
+	for _, s := range t.sources {
+		if at := s.due(); !at.IsZero() && at.Before(due) {
+			due = at
+		}
+	}
+	return time.Until(due)
+}
+
+// post hands f to the loop. It is false when ctx ended first: then f never runs.
+func (t *Tracker) post(ctx context.Context, f func()) bool {
+	select {
+	case t.inputs <- f:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
