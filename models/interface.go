@@ -28,7 +28,7 @@ func (x *Interface) EffectiveHostName(key string) string {
 }
 
 // IsEnabled tells whether the interface shall be up: enabled, default true.
-func (x *Interface) IsEnabled() bool { return x.GetEnabled() || x.Enabled == nil }
+func (x *Interface) IsEnabled() bool { return x.Enabled == nil || *x.Enabled }
 
 // LinkType names the member of the oneof that is set: "veth"; empty if none is.
 func (x *Interface) LinkType() string {

@@ -63,7 +63,7 @@ func (*NetNS) Descriptor() ([]byte, []int) {
 	return file_models_models_proto_rawDescGZIP(), []int{0}
 }
 
-// Where an object lives. Unset means the agent's own namespace.
+// A network namespace, named in one of several ways.
 type Namespace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to In:

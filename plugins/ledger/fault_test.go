@@ -1,0 +1,222 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// memDisk is a disk in memory that fails on demand. file is what a program
+// reads, durable what a power failure leaves.
+type memDisk struct {
+	file, durable []byte
+	// fail decides for every operation whether it fails; a failing write
+	// leaves its first half, as a full disk does.
+	fail  func(op string) error
+	syncs int
+	// hold, if not nil, blocks every sync until it is fed.
+	hold chan struct{}
+}
+
+var errDisk = errors.New("disk is full")
+
+func (d *memDisk) check(op string) error {
+	if d.fail == nil {
+		return nil
+	}
+	return d.fail(op)
+}
+
+func (d *memDisk) read() ([]byte, error) { return d.file, d.check("read") }
+
+func (d *memDisk) write(p []byte) error {
+	err := d.check("write")
+	if err != nil {
+		p = p[:len(p)/2]
+	}
+	d.file = append(d.file, p...)
+	return err
+}
+
+func (d *memDisk) sync() error {
+	if d.hold != nil {
+		<-d.hold
+	}
+	if err := d.check("sync"); err != nil {
+		return err
+	}
+	d.syncs++
+	d.durable = append([]byte(nil), d.file...)
+	return nil
+}
+
+func (d *memDisk) replace(p []byte) error {
+	if err := d.check("replace"); err != nil {
+		return err
+	}
+	d.file = append([]byte(nil), p...)
+	d.durable = append([]byte(nil), p...)
+	return nil
+}
+
+func (d *memDisk) aside([]byte) (string, error) { return "aside", d.check("aside") }
+func (d *memDisk) close() error                 { return nil }
+
+func openMem(t *testing.T, d *memDisk) *Ledger {
+	t.Helper()
+	l, warning, err := open(d)
+	if err != nil || warning != "" {
+		t.Fatalf("open: %v, %q", err, warning)
+	}
+	return l
+}
+
+// TestFaults lets every operation fail in turn, and every pair of neighbours.
+// Whatever fails: an Add that returned nil is found after a power failure, one
+// that failed is not believed, and later Adds work again.
+func TestFaults(t *testing.T) {
+	for first := range 25 {
+		for length := 1; length <= 3; length++ {
+			d := &memDisk{}
+			l := openMem(t, d)
+			n := 0
+			d.fail = func(string) error {
+				if n++; n > first && n <= first+length {
+					return errDisk
+				}
+				return nil
+			}
+			told := map[string]bool{}
+			for i := range 8 {
+				id := fmt.Sprint("k", i)
+				if err := l.Add(entry(id, "1")); err == nil {
+					told[id] = true
+				} else if !errors.Is(err, errDisk) || !strings.Contains(err.Error(), "write the ledger") {
+					t.Fatal(err)
+				}
+				if _, there := l.Get(id); there != told[id] {
+					t.Fatalf("%d+%d: %s told %v, found %v", first, length, id, told[id], there)
+				}
+				if i == 4 {
+					l.Remove("k0")
+					delete(told, "k0")
+				}
+				d.checkDurable(t, fmt.Sprintf("%d+%d after %s", first, length, id), told)
+			}
+			if !told["k7"] && first+length < n-1 {
+				t.Errorf("%d+%d: the ledger does not recover", first, length)
+			}
+			d.fail = nil
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			d.checkDurable(t, "closed", told)
+		}
+	}
+}
+
+// checkDurable opens what a power failure would leave.
+func (d *memDisk) checkDurable(t *testing.T, when string, told map[string]bool) {
+	t.Helper()
+	after := &memDisk{file: append([]byte(nil), d.durable...)}
+	l, warning, err := open(after)
+	if err != nil || warning != "" {
+		t.Fatalf("%s: %v, %q", when, err, warning)
+	}
+	for id := range told {
+		if _, ok := l.Get(id); !ok {
+			t.Fatalf("%s: %s is lost in\n%s", when, id, d.durable)
+		}
+	}
+}
+
+// TestUndo: a failed Add leaves the entry that was there before.
+func TestUndo(t *testing.T) {
+	d := &memDisk{}
+	l := openMem(t, d)
+	mustAdd(t, l, entry("a", "1"))
+	d.fail = func(string) error { return errDisk }
+	if err := l.Add(entry("a", "2"), entry("a", "3"), entry("b", "1")); err == nil {
+		t.Fatal("a write to a broken disk succeeded")
+	}
+	if got := ids(l); got != "a=1" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestGroupCommit: Adds that come during a sync share the next one.
+func TestGroupCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &memDisk{}
+		l := openMem(t, d)
+		d.hold = make(chan struct{})
+		returned := make(chan int, 100)
+		for i := range 10 {
+			go func() {
+				if err := l.Add(entry(fmt.Sprint("k", i), "1")); err != nil {
+					t.Error(err)
+				}
+				returned <- i
+			}()
+			synctest.Wait()
+		}
+		l.Remove("k3") // its Add is under way; the order holds
+		if len(returned) != 0 {
+			t.Fatal("an Add returned before its sync")
+		}
+		d.hold <- struct{}{}
+		synctest.Wait()
+		if len(returned) != 1 {
+			t.Fatalf("%d Adds returned with the first sync, want 1", len(returned))
+		}
+		d.hold <- struct{}{}
+		synctest.Wait()
+		if len(returned) != 10 || d.syncs != 2 {
+			t.Fatalf("%d Adds returned with %d syncs, want 10 with 2", len(returned), d.syncs)
+		}
+		after := openMem(t, &memDisk{file: d.durable})
+		if got, want := ids(after), "k0=1 k1=1 k2=1 k4=1 k5=1 k6=1 k7=1 k8=1 k9=1"; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
+}
+
+// TestRemoveIsWritten: removals reach the file without an Add after them,
+// also those that come during a sync.
+func TestRemoveIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &memDisk{}
+		l := openMem(t, d)
+		mustAdd(t, l, entry("a", "1"), entry("b", "1"), entry("c", "1"))
+		l.Remove("a")
+		if got := ids(openMem(t, &memDisk{file: d.file})); got != "b=1 c=1" {
+			t.Errorf("at rest: got %s", got)
+		}
+		d.hold = make(chan struct{})
+		go l.Add(entry("d", "1"))
+		synctest.Wait()
+		l.Remove("b")
+		d.hold <- struct{}{}
+		synctest.Wait()
+		if got := ids(openMem(t, &memDisk{file: d.file})); got != "c=1 d=1" {
+			t.Errorf("during a sync: got %s", got)
+		}
+	})
+}
+
+func TestOpenFaults(t *testing.T) {
+	for _, op := range []string{"read", "replace", "aside"} {
+		d := &memDisk{file: []byte("damaged\n")}
+		d.fail = func(o string) error {
+			if o == op {
+				return errDisk
+			}
+			return nil
+		}
+		if _, _, err := open(d); !errors.Is(err, errDisk) {
+			t.Errorf("%s fails: got %v", op, err)
+		}
+	}
+}

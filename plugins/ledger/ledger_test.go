@@ -1,0 +1,325 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func mustOpen(t testing.TB, dir string) *Ledger {
+	t.Helper()
+	l, warning, err := Open(dir)
+	if err != nil || warning != "" {
+		t.Fatalf("open: %v, warning %q", err, warning)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func mustAdd(t testing.TB, l *Ledger, entries ...kernel.Entry) {
+	t.Helper()
+	if err := l.Add(entries...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ids prints the ledger: id=value, sorted.
+func ids(l *Ledger) string {
+	var parts []string
+	for _, e := range l.Entries() {
+		parts = append(parts, e.ID+"="+string(e.Value))
+	}
+	return strings.Join(parts, " ")
+}
+
+func entry(id, value string) kernel.Entry {
+	return kernel.Entry{ID: id, Value: json.RawMessage(value)}
+}
+
+func TestReopen(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	full := kernel.Entry{
+		ID: "interface/web", NS: 4026531840, NSPath: "/proc/1/ns/net", Boot: "b", Index: 7, Mark: "plumb:a:interface/web",
+		Value: json.RawMessage(`{"x": "<&>",  "y":[1, 2]}`), Prior: json.RawMessage(`null`),
+	}
+	mustAdd(t, l, full, entry("a", "1"))
+	mustAdd(t, l, entry("b", "2"))
+	mustAdd(t, l, entry("a", "3"))
+	l.Remove("b", "no such")
+	before := l.Entries()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	l = mustOpen(t, dir)
+	if got := l.Entries(); !reflect.DeepEqual(got, before) {
+		t.Errorf("before %v\nafter  %v", before, got)
+	}
+	if got, want := ids(l), `a=3 interface/web={"x":"<&>","y":[1,2]}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if e, ok := l.Get("interface/web"); !ok || e.Index != 7 || e.NS != full.NS {
+		t.Errorf("Get = %v, %v", e, ok)
+	}
+	if _, ok := l.Get("b"); ok {
+		t.Error("a removed entry is back")
+	}
+	info, err := os.Stat(filepath.Join(dir, fileName))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("file mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	l := mustOpen(t, t.TempDir())
+	if err := l.Add(entry("", "1")); err == nil || err.Error() != `ledger entry "": it has no id` {
+		t.Errorf("no id: %v", err)
+	}
+	if err := l.Add(entry("good", "1"), entry("bad", "{")); err == nil {
+		t.Error("a value that is no JSON was taken")
+	}
+	if got := ids(l); got != "" {
+		t.Errorf("a refused Add left %s", got)
+	}
+	if err := l.Add(); err != nil {
+		t.Errorf("nothing to add: %v", err)
+	}
+	l.Close()
+	if err := l.Add(entry("a", "1")); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	l.Remove("a")
+	if err := l.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+}
+
+func TestOpenRefusesNewerFormat(t *testing.T) {
+	dir := t.TempDir()
+	text, err := appendLine(nil, change{Version: version + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, fileName), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "format 2") {
+		t.Errorf("got %v", err)
+	}
+	if _, _, err := Open(filepath.Join(dir, "missing")); err == nil {
+		t.Error("a missing directory was opened")
+	}
+}
+
+// TestCrash cuts the file at every byte, as a crash may, and opens what is
+// left: every entry whose Add had returned by then is there, unless a Remove
+// that was called by then reached the disk, and nothing is that nobody added.
+func TestCrash(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	size := func() int {
+		info, err := os.Stat(filepath.Join(dir, fileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int(info.Size())
+	}
+	type moment struct {
+		size int
+		want string
+	}
+	moments := []moment{{size(), ids(l)}}
+	note := func() { moments = append(moments, moment{size(), ids(l)}) }
+	for i := range 6 {
+		mustAdd(t, l, entry(fmt.Sprintf("k%d", i), fmt.Sprint(i)))
+		note()
+	}
+	l.Remove("k2")
+	note()
+	mustAdd(t, l, entry("k1", `"again"`))
+	note()
+	l.Remove("k1")
+	note()
+	mustAdd(t, l, entry("k1", `"back"`))
+	note()
+	text, err := os.ReadFile(filepath.Join(dir, fileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	at := 0
+	for n := moments[0].size; n <= len(text); n++ {
+		for at+1 < len(moments) && moments[at+1].size <= n {
+			at++
+		}
+		cut := t.TempDir()
+		if err := os.WriteFile(filepath.Join(cut, fileName), text[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// A crash may also leave the beginning of a rewrite.
+		if err := os.WriteFile(filepath.Join(cut, fileName+".new"), text[:n/2], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, warning, err := Open(cut)
+		if err != nil || warning != "" {
+			t.Fatalf("cut at %d: %v, warning %q", n, err, warning)
+		}
+		if got := ids(l); got != moments[at].want {
+			t.Fatalf("cut at %d: got %s, want %s", n, got, moments[at].want)
+		}
+		mustAdd(t, l, entry("after", "1"))
+		want := ids(l)
+		l.Close()
+		l = mustOpen(t, cut)
+		if got := ids(l); got != want {
+			t.Fatalf("cut at %d, then added: got %s, want %s", n, got, want)
+		}
+		l.Close()
+	}
+}
+
+// TestCutFirstFile: before the first line is whole nothing was ever added.
+func TestCutFirstFile(t *testing.T) {
+	line, err := appendLine(nil, change{Version: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range line {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, fileName), line[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		mustOpen(t, dir).Close()
+	}
+}
+
+// TestDamage flips every byte of the file but those of the last line: the rest
+// is kept, the damage is told, and a copy of the file is there to look at.
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	mustAdd(t, l, entry("a", "1"), entry("b", "2"), entry("c", "3"))
+	l.Close()
+	text, err := os.ReadFile(filepath.Join(dir, fileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range text {
+		bad := append([]byte(nil), text...)
+		bad[n] ^= 0x10
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, fileName), bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, warning, err := Open(dir)
+		if err != nil {
+			t.Fatalf("byte %d: %v", n, err)
+		}
+		if len(l.Entries()) < 1 {
+			t.Errorf("byte %d: all is lost", n)
+		}
+		l.Close()
+		if n == len(text)-1 {
+			continue // the last newline: like a torn line
+		}
+		copied, err := os.ReadFile(filepath.Join(dir, fileName+".damaged-1"))
+		if !strings.Contains(warning, "ledger.damaged-1") || err != nil || string(copied) != string(bad) {
+			t.Errorf("byte %d: warning %q, copy %v", n, warning, err)
+		}
+	}
+}
+
+func TestCompacts(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	mustAdd(t, l, entry("kept", `"x"`))
+	for range 3 * slack {
+		mustAdd(t, l, entry("churn", `"y"`))
+		l.Remove("churn")
+	}
+	info, err := os.Stat(filepath.Join(dir, fileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if max := int64(2 * slack * 60); info.Size() > max {
+		t.Errorf("the file has %d bytes, want at most %d", info.Size(), max)
+	}
+	l.Close()
+	if got := ids(mustOpen(t, dir)); got != `kept="x"` {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestConcurrent: Adds, Removes and reads from many goroutines, with rewrites
+// in between; what was added last is what is found after reopening.
+func TestConcurrent(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 300 {
+				id := fmt.Sprintf("g%d-%d", g, i%7)
+				if err := l.Add(entry(id, fmt.Sprint(i)), entry("shared", fmt.Sprint(i))); err != nil {
+					t.Error(err)
+				}
+				if e, ok := l.Get(id); !ok || string(e.Value) != fmt.Sprint(i) {
+					t.Errorf("%s is %v, %v", id, e, ok)
+				}
+				if i%3 == 0 {
+					l.Remove(id)
+				}
+			}
+			l.Entries()
+		})
+	}
+	wg.Wait()
+	want := ids(l)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(mustOpen(t, dir)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	value := json.RawMessage(`{"host_name":"eth1","mtu":1400,"addresses":["10.61.0.1/24"],"veth":{"peer":"web-host"}}`)
+	b.Run("sequential", func(b *testing.B) {
+		l := mustOpen(b, b.TempDir())
+		for i := 0; b.Loop(); i++ {
+			mustAdd(b, l, kernel.Entry{ID: fmt.Sprintf("interface/%d", i%1000), Value: value})
+		}
+	})
+	b.Run("parallel-64", func(b *testing.B) {
+		l := mustOpen(b, b.TempDir())
+		next := make(chan int)
+		var wg sync.WaitGroup
+		for range 64 {
+			wg.Go(func() {
+				for i := range next {
+					if err := l.Add(kernel.Entry{ID: fmt.Sprintf("interface/%d", i%1000), Value: value}); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		for i := 0; b.Loop(); i++ {
+			next <- i
+		}
+		close(next)
+		wg.Wait()
+	})
+}
