@@ -1,0 +1,177 @@
+package etcd
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/plumb-net/plumb/plugins/etcd/embedded"
+)
+
+// Config says which store to use and in whose name.
+type Config struct {
+	// Label of the agent: all its keys are below /plumb/<label>/.
+	Label string
+	// StateDir keeps the agent's UUID, what is known of the store and, when
+	// the store is embedded, its data. RunDir gets the socket etcd.sock of
+	// an embedded store. Both must be absolute.
+	StateDir, RunDir string
+
+	// Endpoints of an external cluster; none means the embedded server.
+	Endpoints []string
+	// CAFile, CertFile and KeyFile are for TLS. They are read again when
+	// they change.
+	CAFile, CertFile, KeyFile string
+	// User and PasswordFile are for the cluster's own authentication.
+	User, PasswordFile string
+	// MaxTxnOps is the most operations that the external cluster allows in a
+	// transaction. Default 128, which is etcd's.
+	MaxTxnOps int
+	// QuotaBytes bounds the data of the embedded server. Default 2 GiB.
+	QuotaBytes int64
+
+	// Version and Incarnation of the agent are written into presence, the
+	// incarnation also into every status. Default incarnation: random.
+	Version, Incarnation string
+	// Log may be nil.
+	Log *slog.Logger
+
+	tune tuning
+}
+
+// tuning holds what only tests change.
+type tuning struct {
+	// opTimeout bounds one request to the store.
+	opTimeout time.Duration
+	// retryMin and retryMax bound the backoff between sessions.
+	retryMin, retryMax time.Duration
+	// progressEvery is how often the watch is asked for a sign of life, and
+	// stallAfter how long it may give none.
+	progressEvery, stallAfter time.Duration
+	// auditEvery is how often the view is compared with the store. It costs
+	// the store a walk over all keys.
+	auditEvery time.Duration
+	// saveEvery is how often the last revision seen is written to disk.
+	saveEvery time.Duration
+	// leaseTTL is how long presence outlives the agent.
+	leaseTTL time.Duration
+	// statusWindow is the least time between two writes of one status, and
+	// statusGather how long the first change waits for company.
+	statusWindow, statusGather time.Duration
+	// healthEvery is how often the store is asked for alarms and its size.
+	healthEvery time.Duration
+	// pageBytes is how much a page of a list should weigh.
+	pageBytes int
+}
+
+func (t *tuning) defaults() {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&t.opTimeout, 5*time.Second)
+	set(&t.retryMin, 100*time.Millisecond)
+	set(&t.retryMax, 3*time.Second)
+	set(&t.progressEvery, time.Second)
+	set(&t.stallAfter, 5*time.Second)
+	set(&t.auditEvery, 5*time.Minute)
+	set(&t.saveEvery, 5*time.Second)
+	set(&t.leaseTTL, 10*time.Second)
+	set(&t.statusWindow, 100*time.Millisecond)
+	set(&t.statusGather, 10*time.Millisecond)
+	set(&t.healthEvery, 10*time.Second)
+	if t.pageBytes == 0 {
+		t.pageBytes = 4 << 20
+	}
+}
+
+// maxLabel is the longest label.
+const maxLabel = 63
+
+// withDefaults fills in and checks the configuration.
+func (c Config) withDefaults() (Config, error) {
+	if !regexp.MustCompile(`^[a-zA-Z0-9._-]+$`).MatchString(c.Label) || len(c.Label) > maxLabel {
+		return c, fmt.Errorf("label %q: a label has 1 to %d letters, digits and . _ -", c.Label, maxLabel)
+	}
+	if !filepath.IsAbs(c.StateDir) {
+		return c, fmt.Errorf("state directory %q: the path must be absolute", c.StateDir)
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Incarnation == "" {
+		c.Incarnation = randomID()
+	}
+	c.tune.defaults()
+	if len(c.Endpoints) == 0 {
+		return c, c.checkEmbedded()
+	}
+	if c.MaxTxnOps == 0 {
+		c.MaxTxnOps = 128
+	}
+	return c, c.checkExternal()
+}
+
+func (c Config) checkEmbedded() error {
+	if c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.User != "" {
+		return fmt.Errorf("TLS files and a user are for an external etcd; give its endpoints with --etcd")
+	}
+	return embedded.CheckSocket(c.socket())
+}
+
+func (c Config) checkExternal() error {
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		return fmt.Errorf("etcd: a certificate needs its key and the key its certificate")
+	}
+	if (c.User == "") != (c.PasswordFile == "") {
+		return fmt.Errorf("etcd: a user needs a password file and the file a user")
+	}
+	for _, e := range c.Endpoints {
+		if err := c.checkEndpoint(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkEndpoint refuses what the client would take and misunderstand: above
+// all http:// beside TLS files, which it would serve in the clear.
+func (c Config) checkEndpoint(e string) error {
+	if !strings.Contains(e, "://") {
+		return nil
+	}
+	u, err := url.Parse(e)
+	if err != nil {
+		return fmt.Errorf("etcd endpoint %q: %w", e, err)
+	}
+	switch u.Scheme {
+	case "https", "unix", "unixs":
+		return nil
+	case "http":
+		if c.tls() {
+			return fmt.Errorf("etcd endpoint %s: TLS files are given, but http:// is not encrypted; write https://", e)
+		}
+		return nil
+	}
+	return fmt.Errorf("etcd endpoint %s: the scheme must be http, https or unix", e)
+}
+
+func (c Config) tls() bool { return c.CAFile != "" || c.CertFile != "" }
+
+// prefix of all keys of the label.
+func (c Config) prefix() string { return "/plumb/" + c.Label + "/" }
+
+func (c Config) socket() string { return filepath.Join(c.RunDir, "etcd.sock") }
+
+// endpoints for people.
+func (c Config) endpoints() string {
+	if len(c.Endpoints) == 0 {
+		return "unix://" + c.socket()
+	}
+	return strings.Join(c.Endpoints, ",")
+}

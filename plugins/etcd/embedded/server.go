@@ -1,0 +1,179 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
+	"google.golang.org/grpc"
+
+	"github.com/plumb-net/plumb/plugins/etcd/zaplog"
+)
+
+// The limits of the server.
+const (
+	// MaxTxnOps bounds the operations of one transaction. etcd's own 128 is
+	// made for clusters; here a whole apply should be one transaction.
+	MaxTxnOps = 10_000
+	// MaxRequestBytes bounds one request. It is the most that etcd recommends.
+	MaxRequestBytes = 10 << 20
+	// keepRevisions is how much history stays before compaction: enough for
+	// any watch of ours, which needs seconds.
+	keepRevisions = "10000"
+	defaultQuota  = 2 << 30
+)
+
+// Config of a server.
+type Config struct {
+	// Dir holds the data; it is made if absent.
+	Dir string
+	// Socket is the path of the unix socket for clients of other processes.
+	Socket string
+	// QuotaBytes bounds the data on disk; beyond it writes are refused and
+	// an alarm is raised. Default 2 GiB.
+	QuotaBytes int64
+	// Log gets what etcd says; nil drops it.
+	Log *slog.Logger
+}
+
+// Server is a running etcd.
+type Server struct {
+	etcd *embed.Etcd
+	grpc *grpc.Server
+	lock *os.File
+	// served is closed when the socket is no longer served.
+	served chan struct{}
+}
+
+// Start starts a server and returns when it is ready.
+func Start(ctx context.Context, c Config) (*Server, error) {
+	if err := CheckSocket(c.Socket); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("embedded etcd: %w", err)
+	}
+	lock, err := lockDir(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	// The socket comes first: it is the cheaper of the two to fail.
+	l, err := listen(c.Socket)
+	if err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("embedded etcd: %w", err)
+	}
+	e, err := startEtcd(ctx, etcdConfig(c))
+	if err != nil {
+		l.Close()
+		lock.Close()
+		return nil, fmt.Errorf("embedded etcd in %s: %w", c.Dir, err)
+	}
+	s := &Server{etcd: e, grpc: v3rpc.Server(e.Server, nil, nil), lock: lock, served: make(chan struct{})}
+	go s.serve(l)
+	return s, nil
+}
+
+func etcdConfig(c Config) *embed.Config {
+	cfg := embed.NewConfig()
+	cfg.Name = "plumb"
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	cfg.Dir = c.Dir
+	cfg.ListenPeerUrls = nil
+	cfg.ListenClientUrls = nil
+	cfg.AdvertiseClientUrls = []url.URL{{Scheme: "unix", Path: c.Socket}}
+	cfg.EnableGRPCGateway = false
+	// The only member elects itself after one election timeout.
+	cfg.TickMs, cfg.ElectionMs = 10, 100
+	cfg.MaxTxnOps = MaxTxnOps
+	cfg.MaxRequestBytes = MaxRequestBytes
+	cfg.AutoCompactionMode = embed.CompactorModeRevision
+	cfg.AutoCompactionRetention = keepRevisions
+	cfg.QuotaBackendBytes = c.QuotaBytes
+	if c.QuotaBytes == 0 {
+		cfg.QuotaBackendBytes = defaultQuota
+	}
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zaplog.New(c.Log))
+	return cfg
+}
+
+// startEtcd starts etcd and waits until it is ready.
+func startEtcd(ctx context.Context, cfg *embed.Config) (*embed.Etcd, error) {
+	e, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-e.Server.ReadyNotify():
+		return e, nil
+	case err = <-e.Err():
+	case <-e.Server.StopNotify():
+		err = errors.New("it stopped while starting")
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	e.Close()
+	return nil, err
+}
+
+// lockDir keeps a second server away from the data. etcd itself would wait
+// for the other to go, for ever and silently.
+func lockDir(dir string) (*os.File, error) {
+	path := filepath.Join(dir, "lock")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("embedded etcd: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("embedded etcd in %s: another server uses the data (%w); two agents need different --state-dir", dir, err)
+	}
+	return f, nil
+}
+
+func (s *Server) serve(l net.Listener) {
+	defer close(s.served)
+	// Serve ends when Close stops it; there is nobody to tell of its error.
+	_ = s.grpc.Serve(l)
+}
+
+// Done is closed when etcd stopped, by Close or by itself.
+func (s *Server) Done() <-chan struct{} { return s.etcd.Server.StopNotify() }
+
+// Close stops the server. It does not wait for clients.
+func (s *Server) Close() {
+	s.grpc.Stop()
+	<-s.served
+	s.etcd.Close()
+	s.lock.Close()
+}
+
+// KV gives the store by direct calls, which are twice as fast as the socket.
+func (s *Server) KV() etcdserverpb.KVClient {
+	return adapter.KvServerToKvClient(v3rpc.NewQuotaKVServer(s.etcd.Server))
+}
+
+// Watch gives the watches by direct calls.
+func (s *Server) Watch() etcdserverpb.WatchClient {
+	return adapter.WatchServerToWatchClient(v3rpc.NewWatchServer(s.etcd.Server))
+}
+
+// Lease gives the leases by direct calls.
+func (s *Server) Lease() etcdserverpb.LeaseClient {
+	return adapter.LeaseServerToLeaseClient(v3rpc.NewQuotaLeaseServer(s.etcd.Server))
+}
+
+// Maintenance gives alarms and the like by direct calls.
+func (s *Server) Maintenance() etcdserverpb.MaintenanceClient {
+	return adapter.MaintenanceServerToMaintenanceClient(v3rpc.NewMaintenanceServer(s.etcd.Server, nil))
+}

@@ -1,0 +1,111 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/plumb-net/plumb/models"
+)
+
+// ErrLabelTaken matches every [LabelTakenError].
+var ErrLabelTaken = errors.New("the label is taken")
+
+// LabelTakenError says that another live agent serves the label.
+type LabelTakenError struct {
+	Label  string
+	Holder Presence
+	// Expires is when the holder's lease ends if it is dead after all; zero
+	// if that could not be told.
+	Expires time.Duration
+}
+
+func (e *LabelTakenError) Error() string {
+	s := fmt.Sprintf("label %s is served by another agent: host %s, pid %d, state directory %s, started %s",
+		e.Label, e.Holder.Host, e.Holder.PID, e.Holder.UUID, e.Holder.StartedAt.Format(time.RFC3339))
+	if e.Expires > 0 {
+		s += fmt.Sprintf("; if it is dead, its claim ends in %s", e.Expires.Round(time.Second))
+	}
+	return s + "; give one of the two another --label"
+}
+
+// Is makes errors.Is(err, ErrLabelTaken) true.
+func (e *LabelTakenError) Is(target error) bool { return target == ErrLabelTaken }
+
+// Why a session ended, besides errors of the store.
+var (
+	errStalled    = errors.New("the watch gave no sign of life")
+	errLostEvents = errors.New("the watch lost changes that are in the store")
+	errTimeout    = errors.New("the watch did not start in time")
+	errAccept     = errors.New("the operator accepts the store")
+	errOtherStore = errors.New("another store answers now")
+	errNotHolder  = errors.New("this agent does not hold the label")
+	errRelist     = errors.New("the source listed the store anew")
+	errNoStore    = errors.New("not connected yet")
+)
+
+// isCompacted tells whether the asked revision is no longer kept.
+func isCompacted(err error) bool { return rpctypes.Error(err) == rpctypes.ErrCompacted }
+
+// isAuth tells whether the store refused who we are: then the password may
+// have changed, and only a new connection reads it again.
+func isAuth(err error) bool {
+	switch status.Code(err) {
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return true
+	}
+	switch rpctypes.Error(err) {
+	case rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserEmpty, rpctypes.ErrAuthOldRevision:
+		return true
+	}
+	return false
+}
+
+// isDown tells whether the store could not be asked, as opposed to having
+// refused.
+func isDown(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, errNoStore) {
+		return true
+	}
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return true
+	}
+	return false
+}
+
+// storeError makes an error for users of the store port.
+func storeError(what string, err error) error {
+	if isDown(err) {
+		return fmt.Errorf("%s: %w (%s)", what, models.ErrStoreDown, plain(err))
+	}
+	return fmt.Errorf("%s: %s", what, plain(err))
+}
+
+// plain says an error of gRPC the way people say it: the innermost text.
+func plain(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := err.Error()
+	if s, ok := status.FromError(err); ok {
+		text = s.Message()
+	}
+	text = strings.TrimPrefix(text, "etcdserver: ")
+	const wrapped = `connection error: desc = "`
+	if i := strings.LastIndex(text, wrapped); i >= 0 {
+		text = strings.TrimSuffix(text[i+len(wrapped):], `"`)
+	}
+	text = strings.TrimPrefix(text, "transport: ")
+	text = strings.TrimPrefix(text, "Error while dialing: ")
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	return text
+}

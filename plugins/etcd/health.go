@@ -1,0 +1,150 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/plumb-net/plumb/models"
+)
+
+// The states of health.
+const (
+	healthOK       = "ok"
+	healthDegraded = "degraded"
+	healthDown     = "down"
+	healthStarting = "starting"
+)
+
+// server is what the store says of itself.
+type server struct {
+	version string
+	size    int64
+	alarms  []string
+}
+
+// healthKeeper remembers since when things are as they are.
+type healthKeeper struct {
+	mu    sync.Mutex // guards what follows
+	since time.Time
+	was   string
+	srv   server
+	open  error // why there is no connection, if there is none
+}
+
+// Health tells how the store and our ties to it stand.
+func (p *Plugin) Health() models.Health {
+	h := models.Health{Name: "etcd", Details: p.details()}
+	h.State, h.Reason = p.judge()
+	p.health.mu.Lock()
+	defer p.health.mu.Unlock()
+	if is := h.State + h.Reason; is != p.health.was || p.health.since.IsZero() {
+		p.health.was, p.health.since = is, time.Now()
+	}
+	h.Since = p.health.since
+	return h
+}
+
+// judge takes the worst that holds.
+func (p *Plugin) judge() (state, reason string) {
+	f, w := p.source.standingFacts(), p.status.standing()
+	label := p.presence.problem()
+	p.health.mu.Lock()
+	srv, open := p.health.srv, p.health.open
+	p.health.mu.Unlock()
+	switch {
+	case open != nil:
+		return healthDown, "not connected: " + plain(open)
+	case f.down != nil:
+		return healthDown, "cannot be read: " + plain(f.down)
+	case f.sessions == 0 && label != nil:
+		return healthDown, plain(label)
+	case f.sessions == 0:
+		return healthStarting, "not listed yet"
+	case f.reason != "":
+		return healthDegraded, f.reason + `; nothing is deleted for what it lacks; "agentctl resync --accept" believes it`
+	case len(srv.alarms) > 0:
+		return healthDegraded, "the store raises alarms: " + strings.Join(srv.alarms, ", ")
+	case label != nil:
+		return healthDegraded, "presence: " + plain(label)
+	case w.down != nil:
+		return healthDegraded, "statuses cannot be written: " + plain(w.down)
+	}
+	return healthOK, ""
+}
+
+func (p *Plugin) details() map[string]string {
+	f, w := p.source.standingFacts(), p.status.standing()
+	d := map[string]string{
+		"endpoints": p.cfg.endpoints(),
+		"sessions":  strconv.Itoa(f.sessions),
+	}
+	if f.sessions > 0 {
+		reached := p.source.reached.get()
+		d["revision"] = strconv.FormatInt(reached, 10)
+		d["lag"] = fmt.Sprintf("%d revisions", max(p.source.head.Load()-reached, 0))
+		d["keys"] = strconv.Itoa(f.keys)
+		d["last_list"] = f.listed.UTC().Format(time.RFC3339)
+		d["statuses"] = strconv.Itoa(w.written)
+		d["store"] = f.storeID
+		if f.reason != "" {
+			d["store"] = "not accepted: " + f.reason
+		}
+	}
+	if f.ended != "" {
+		d["last_end"] = f.ended
+	}
+	if age, ok := p.source.watchAge(); ok {
+		d["watch_age"] = age.Round(time.Millisecond).String()
+	}
+	p.health.mu.Lock()
+	defer p.health.mu.Unlock()
+	if v := p.health.srv.version; v != "" {
+		d["version"], d["size"] = v, fmt.Sprintf("%d bytes", p.health.srv.size)
+	}
+	return d
+}
+
+// watchServer asks the store now and then how it is.
+func (p *Plugin) watchServer(ctx context.Context) {
+	t := time.NewTicker(p.cfg.tune.healthEvery)
+	defer t.Stop()
+	for {
+		l := p.current()
+		resp, err := withTimeout(ctx, p.cfg.tune, func(ctx context.Context) (*etcdserverpb.StatusResponse, error) {
+			return l.maint.Status(ctx, &etcdserverpb.StatusRequest{})
+		})
+		if err == nil { // otherwise the watch says it better
+			p.health.mu.Lock()
+			p.health.srv = server{resp.Version, resp.DbSize, resp.Errors}
+			p.health.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// standingFacts copies the facts.
+func (s *source) standingFacts() facts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.facts
+}
+
+// watchAge is how long ago the watch last gave a sign of life.
+func (s *source) watchAge() (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stream == nil {
+		return 0, false
+	}
+	return s.stream.silence(), true
+}

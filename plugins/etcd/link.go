@@ -1,0 +1,145 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
+
+	"github.com/plumb-net/plumb/plugins/etcd/embedded"
+	"github.com/plumb-net/plumb/plugins/etcd/zaplog"
+)
+
+// link is a connection to a store. It says the same of both kinds of store.
+//
+// The watch is the bare gRPC one: the client library's watch resumes by itself
+// after a cut, also on another store that happens to answer at the same
+// address, and then waits silently for revisions that never come.
+type link struct {
+	kv    clientv3.KV
+	watch etcdserverpb.WatchClient
+	lease etcdserverpb.LeaseClient
+	maint etcdserverpb.MaintenanceClient
+
+	maxOps, maxBytes int
+	// gone is closed when the store ended for good; nil means that it cannot.
+	gone  <-chan struct{}
+	close func()
+}
+
+// openEmbedded starts the server in this process.
+func openEmbedded(ctx context.Context, c Config) (*link, error) {
+	s, err := embedded.Start(ctx, embedded.Config{
+		Dir:        filepath.Join(c.StateDir, "etcd"),
+		Socket:     c.socket(),
+		QuotaBytes: c.QuotaBytes,
+		Log:        c.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &link{
+		kv:       clientv3.NewKVFromKVClient(s.KV(), nil),
+		watch:    s.Watch(),
+		lease:    s.Lease(),
+		maint:    s.Maintenance(),
+		maxOps:   embedded.MaxTxnOps,
+		maxBytes: embedded.MaxRequestBytes,
+		gone:     s.Done(),
+		close:    s.Close,
+	}, nil
+}
+
+// defaultRequestBytes is etcd's bound of one request.
+const defaultRequestBytes = 3 << 19 // 1.5 MiB
+
+// openExternal makes a client of a cluster. Without a user it does not wait
+// for the cluster; with one it must ask for a token.
+func openExternal(ctx context.Context, c Config) (*link, error) {
+	cfg := clientv3.Config{
+		Context:              ctx,
+		Endpoints:            c.Endpoints,
+		DialTimeout:          c.tune.opTimeout,
+		DialKeepAliveTime:    10 * time.Second,
+		DialKeepAliveTimeout: 5 * time.Second,
+		Logger:               zaplog.New(c.Log),
+		DialOptions: []grpc.DialOption{
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
+			// gRPC's own backoff grows to two minutes.
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff:           grpcbackoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: c.tune.retryMax},
+				MinConnectTimeout: c.tune.opTimeout,
+			}),
+		},
+	}
+	var err error
+	if cfg.TLS, err = tlsConfig(c); err != nil {
+		return nil, err
+	}
+	if c.User != "" {
+		password, err := os.ReadFile(c.PasswordFile)
+		if err != nil {
+			return nil, fmt.Errorf("etcd password: %w", err)
+		}
+		cfg.Username, cfg.Password = c.User, strings.TrimRight(string(password), "\r\n")
+	}
+	cli, err := clientv3.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	// The services are taken from the connection itself: the client's own
+	// wait for a lost connection until the deadline and then do not say why.
+	conn := cli.ActiveConnection()
+	return &link{
+		kv:       clientv3.NewKVFromKVClient(etcdserverpb.NewKVClient(conn), nil),
+		watch:    etcdserverpb.NewWatchClient(conn),
+		lease:    etcdserverpb.NewLeaseClient(conn),
+		maint:    etcdserverpb.NewMaintenanceClient(conn),
+		maxOps:   c.MaxTxnOps,
+		maxBytes: defaultRequestBytes,
+		close:    func() { cli.Close() },
+	}, nil
+}
+
+// tlsConfig is nil without TLS files; https:// then trusts the system's roots.
+func tlsConfig(c Config) (*tls.Config, error) {
+	if !c.tls() {
+		return nil, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("etcd CA: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("etcd CA: %s holds no certificate in PEM form", c.CAFile)
+		}
+	}
+	if c.CertFile != "" {
+		// Read at every handshake, because short-lived certificates are
+		// renewed under a running agent.
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+			if err != nil {
+				return nil, fmt.Errorf("etcd certificate: %w", err)
+			}
+			return &cert, nil
+		}
+		if _, err := cfg.GetClientCertificate(nil); err != nil {
+			return nil, err
+		}
+	}
+	return cfg, nil
+}

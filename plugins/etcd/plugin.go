@@ -1,0 +1,168 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Plugin is the agent's tie to its store: source of intent, writer of
+// statuses, presence, and the store port of the API. Its methods may be called
+// from any goroutine, before and after Run too: then the store is down.
+type Plugin struct {
+	cfg      Config
+	source   *source
+	status   *statusWriter
+	presence *presence
+	memory   *memory
+	health   healthKeeper
+
+	// link is nil while there is no connection. opening guards its change.
+	link    atomic.Pointer[link]
+	opening sync.Mutex
+}
+
+// New makes the plugin and touches nothing but files that the configuration
+// names. decode reads values (models.Decode), submit takes the transactions,
+// and statuses begins to watch all statuses; it is called at every connection.
+func New(c Config, decode Decoder, submit Submitter, statuses func() StatusWatcher) (*Plugin, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFiles(c); err != nil {
+		return nil, err
+	}
+	m := openMemory(c.StateDir)
+	p := &Plugin{cfg: c, memory: m, source: newSource(c, m, decode, submit)}
+	p.presence = &presence{label: c.Label, key: c.prefix() + "agent", tune: c.tune, log: c.Log}
+	p.status = &statusWriter{
+		prefix: c.prefix() + "status/", holder: p.presence.key, incarnation: c.Incarnation,
+		tune: c.tune, log: c.Log, open: statuses, lists: &p.source.lists, digests: newDigester(),
+	}
+	return p, nil
+}
+
+// checkFiles finds a missing or broken file at once, not when etcd is there.
+func checkFiles(c Config) error {
+	if _, err := tlsConfig(c); err != nil {
+		return err
+	}
+	if c.PasswordFile != "" {
+		if _, err := os.ReadFile(c.PasswordFile); err != nil {
+			return fmt.Errorf("etcd password: %w", err)
+		}
+	}
+	return nil
+}
+
+// Run ties the agent to the store until ctx ends. An external store that
+// cannot be reached is waited for, for ever. Run fails when the embedded store
+// cannot be started or ends, when the state directory cannot be written, and
+// with a *LabelTakenError when another live agent serves the label.
+func (p *Plugin) Run(ctx context.Context) error {
+	uuid, err := loadUUID(p.cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	host, _ := os.Hostname()
+	p.presence.me = Presence{
+		UUID: uuid, Incarnation: p.cfg.Incarnation, Host: host, PID: os.Getpid(),
+		Version: p.cfg.Version, StartedAt: time.Now().UTC().Truncate(time.Second),
+	}
+	if err := p.connect(ctx); err != nil {
+		return err
+	}
+	defer p.disconnect()
+	if err := p.takeLabel(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	defer p.leave(ctx)
+	return p.work(ctx)
+}
+
+// work runs the parts until ctx ends or the store does.
+func (p *Plugin) work(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var parts sync.WaitGroup
+	parts.Go(func() { p.source.run(ctx, p.current, p.heal) })
+	parts.Go(func() { p.presence.keep(ctx, p.current) })
+	parts.Go(func() { p.status.run(ctx, p.current, p.presence.held) })
+	parts.Go(func() { p.watchServer(ctx) })
+	parts.Go(func() { p.remember(ctx) })
+	defer parts.Wait()
+	defer cancel()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-p.current().gone:
+		if ctx.Err() != nil {
+			return nil
+		}
+		return errors.New("the embedded etcd stopped by itself; its log says why")
+	}
+}
+
+// takeLabel tries until the label is ours, another has it, or ctx ends.
+func (p *Plugin) takeLabel(ctx context.Context) error {
+	b := backoff{min: p.cfg.tune.retryMin, max: p.cfg.tune.retryMax}
+	for ctx.Err() == nil {
+		err := p.presence.begin(ctx, p.current())
+		if err == nil || errors.Is(err, ErrLabelTaken) {
+			return err
+		}
+		if ctx.Err() == nil {
+			p.cfg.Log.Debug("the store does not answer yet", "reason", plain(err))
+			p.heal(ctx, err)
+			b.wait(ctx, nil)
+		}
+	}
+	return nil
+}
+
+// leave gives the label back and notes how far we saw.
+func (p *Plugin) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 300*time.Millisecond)
+	defer cancel()
+	p.presence.end(ctx, p.current())
+	if err := p.memory.save(); err != nil {
+		p.cfg.Log.Warn("the record of the store is old", "error", err)
+	}
+}
+
+// remember writes the last revision seen to disk, now and then.
+func (p *Plugin) remember(ctx context.Context) {
+	t := time.NewTicker(p.cfg.tune.saveEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if err := p.memory.save(); err != nil {
+			p.cfg.Log.Warn("the record of the store cannot be written", "error", err)
+		}
+	}
+}
+
+// Accept believes the store that answers, whatever it is, and submits its
+// complete word: what it lacks is withdrawn. The handle is that transaction's.
+func (p *Plugin) Accept(ctx context.Context) (*scheduler.Handle, error) {
+	if p.link.Load() == nil {
+		return nil, storeError("accept", errNoStore)
+	}
+	return p.source.accept(ctx)
+}
+
+// Reached blocks until everything that the store held at the revision was
+// submitted, so that what follows on a write can be waited for.
+func (p *Plugin) Reached(ctx context.Context, revision int64) error {
+	return p.source.reach(ctx, revision)
+}

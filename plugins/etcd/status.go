@@ -1,0 +1,347 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// StatusWatcher yields statuses: first all, then every change, coalesced per
+// key. *scheduler.Watcher is one.
+type StatusWatcher interface {
+	Next(ctx context.Context) (changes []scheduler.Status, inSync bool, err error)
+	Stop()
+}
+
+// statusWriter keeps the statuses in the store equal to those of the
+// scheduler, by difference.
+//
+//	watcher ──► pending (the latest per key) ──► every 100 ms: what differs
+//	                                             from written, 100 a transaction
+//
+// While the store is away nothing is kept here: the watcher is given up, and
+// the next one begins with all statuses.
+type statusWriter struct {
+	prefix      string // of status keys
+	holder      string // the key of presence
+	incarnation string
+	tune        tuning
+	log         *slog.Logger
+	open        func() StatusWatcher
+	// lists counts the lists of the source. After each the store may be
+	// another one, so what was written is listed again too.
+	lists   *milestone
+	digests digester
+
+	mu    sync.Mutex // guards what follows
+	facts statusFacts
+}
+
+// statusFacts are what health says of the writer.
+type statusFacts struct {
+	written int   // keys in the store
+	down    error // why the last attempt failed, if it did
+}
+
+// maxStatusTxn and maxStatusBytes bound one transaction, so that it passes the
+// limits of any cluster.
+const (
+	maxStatusTxn   = 100
+	maxStatusBytes = 512 << 10
+)
+
+// run writes until ctx ends; then it writes what is there, for a short time.
+func (w *statusWriter) run(ctx context.Context, l func() *link, lease func() int64) {
+	b := backoff{min: w.tune.retryMin, max: w.tune.retryMax}
+	for ctx.Err() == nil {
+		n, moved := w.lists.next()
+		if n == 0 {
+			select {
+			case <-ctx.Done():
+			case <-moved:
+			}
+			continue
+		}
+		lasted, err := w.session(ctx, l(), lease, moved)
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, errRelist) {
+			continue
+		}
+		w.note(func(f *statusFacts) {
+			if f.down == nil {
+				w.log.Info("statuses cannot be written to the store", "reason", plain(err))
+			}
+			f.down = err
+		})
+		if lasted {
+			b.reset()
+		}
+		b.wait(ctx, nil)
+	}
+}
+
+// statusSession is the work on one connection.
+type statusSession struct {
+	*statusWriter
+	link  *link
+	lease func() int64
+	moved <-chan struct{} // closed at the source's next list
+	// written is what the store holds, by the value's digest.
+	written map[scheduler.Key]digest
+	// seen are the keys told since the session began, until inSync.
+	seen map[scheduler.Key]bool
+
+	mu      sync.Mutex // guards what follows
+	pending map[scheduler.Key]scheduler.Status
+	inSync  bool
+	failed  error
+	more    chan struct{}
+}
+
+// session lists what the store holds and then writes what differs. lasted
+// tells whether the store answered at all.
+func (w *statusWriter) session(ctx context.Context, l *link, lease func() int64, moved <-chan struct{}) (lasted bool, err error) {
+	if lease() == 0 {
+		return false, errNotHolder
+	}
+	snap, err := list(ctx, l, w.tune, w.prefix, "")
+	if err != nil {
+		return false, err
+	}
+	s := &statusSession{
+		statusWriter: w, link: l, lease: lease, moved: moved,
+		written: make(map[scheduler.Key]digest, len(snap.kvs)),
+		seen:    map[scheduler.Key]bool{},
+		pending: map[scheduler.Key]scheduler.Status{},
+		more:    make(chan struct{}, 1),
+	}
+	for _, kv := range snap.kvs {
+		s.written[scheduler.Key(kv.Key[len(w.prefix):])] = w.digests.of(kv.Value)
+	}
+	w.note(func(f *statusFacts) { f.down, f.written = nil, len(s.written) })
+
+	watcher := w.open()
+	defer watcher.Stop()
+	rctx, cancel := context.WithCancel(ctx)
+	var reader sync.WaitGroup
+	reader.Go(func() { s.read(rctx, watcher) })
+	err = s.write(ctx)
+	cancel()
+	reader.Wait()
+	if ctx.Err() != nil {
+		s.last(context.WithoutCancel(ctx), watcher)
+	}
+	return true, err
+}
+
+// read takes what the watcher yields, so that it need not hold more than the
+// latest of each key.
+func (s *statusSession) read(ctx context.Context, watcher StatusWatcher) {
+	for {
+		changes, inSync, err := watcher.Next(ctx)
+		s.take(changes, inSync, err)
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *statusSession) take(changes []scheduler.Status, inSync bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range changes {
+		s.pending[c.Key] = c
+	}
+	s.inSync = s.inSync || inSync
+	if !errors.Is(err, context.Canceled) {
+		s.failed = err
+	}
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+// write flushes what is pending, at most once per window, until ctx ends.
+func (s *statusSession) write(ctx context.Context) error {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	<-pause.C
+	for flushed := (time.Time{}); ; flushed = time.Now() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.moved:
+			return errRelist
+		case <-s.more:
+		}
+		pause.Reset(max(s.tune.statusGather, s.tune.statusWindow-time.Since(flushed)))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-pause.C:
+		}
+		if err := s.flush(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// last writes what the watcher still holds when the agent stops.
+func (s *statusSession) last(ctx context.Context, watcher StatusWatcher) {
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	nctx, stop := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer stop()
+	if changes, inSync, err := watcher.Next(nctx); err == nil {
+		s.take(changes, inSync, nil)
+	}
+	if err := s.flush(ctx); err != nil {
+		s.log.Info("the last statuses were not written to the store", "reason", plain(err))
+	}
+}
+
+// flush writes everything pending that differs from what is written. After an
+// error the session ends and what was taken is told again by the next watcher.
+func (s *statusSession) flush(ctx context.Context) error {
+	s.mu.Lock()
+	pending, inSync, failed := s.pending, s.inSync, s.failed
+	s.pending = map[scheduler.Key]scheduler.Status{}
+	s.mu.Unlock()
+
+	puts, dels := s.differences(pending)
+	if s.seen != nil && inSync {
+		for k := range s.written {
+			if !s.seen[k] {
+				dels = append(dels, k)
+			}
+		}
+		s.seen = nil
+	}
+	if err := s.commit(ctx, puts, dels); err != nil {
+		return err
+	}
+	s.note(func(f *statusFacts) { f.written = len(s.written) })
+	if failed != nil && ctx.Err() == nil {
+		return fmt.Errorf("status watch: %w", failed)
+	}
+	return nil
+}
+
+// put is one status to write.
+type put struct {
+	key   scheduler.Key
+	value []byte
+}
+
+func (s *statusSession) differences(pending map[scheduler.Key]scheduler.Status) (puts []put, dels []scheduler.Key) {
+	for k, st := range pending {
+		if !told(st) {
+			if _, there := s.written[k]; there {
+				dels = append(dels, k)
+			}
+			if s.seen != nil {
+				delete(s.seen, k)
+			}
+			continue
+		}
+		if s.seen != nil {
+			s.seen[k] = true
+		}
+		value := encodeStatus(st, s.incarnation)
+		if d, there := s.written[k]; !there || d != s.digests.of(value) {
+			puts = append(puts, put{k, value})
+		}
+	}
+	return puts, dels
+}
+
+// commit writes in batches, in the order of keys.
+func (s *statusSession) commit(ctx context.Context, puts []put, dels []scheduler.Key) error {
+	slices.SortFunc(puts, func(a, b put) int { return compareKeys(a.key, b.key) })
+	slices.SortFunc(dels, compareKeys)
+	for len(puts) > 0 {
+		n, bytes := 0, 0
+		for n < len(puts) && n < maxStatusTxn && (n == 0 || bytes+len(puts[n].value) <= maxStatusBytes) {
+			bytes += len(puts[n].value)
+			n++
+		}
+		ops := make([]clientv3.Op, n)
+		for i, p := range puts[:n] {
+			ops[i] = clientv3.OpPut(s.prefix+string(p.key), string(p.value))
+		}
+		if err := s.txn(ctx, ops); err != nil {
+			return err
+		}
+		for _, p := range puts[:n] {
+			s.written[p.key] = s.digests.of(p.value)
+		}
+		puts = puts[n:]
+	}
+	for batch := range slices.Chunk(slices.Compact(dels), maxStatusTxn) {
+		ops := make([]clientv3.Op, len(batch))
+		for i, k := range batch {
+			ops[i] = clientv3.OpDelete(s.prefix + string(k))
+		}
+		if err := s.txn(ctx, ops); err != nil {
+			return err
+		}
+		for _, k := range batch {
+			delete(s.written, k)
+		}
+	}
+	return nil
+}
+
+// txn writes only while the label is ours: an agent that lost it must not
+// write over the statuses of the one that has it.
+func (s *statusSession) txn(ctx context.Context, ops []clientv3.Op) error {
+	lease := s.lease()
+	if lease == 0 {
+		return errNotHolder
+	}
+	resp, err := withTimeout(ctx, s.tune, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return s.link.kv.Txn(ctx).
+			If(clientv3.Compare(clientv3.LeaseValue(s.holder), "=", clientv3.LeaseID(lease))).
+			Then(ops...).Commit()
+	})
+	if err != nil {
+		return err
+	}
+	if !resp.Succeeded {
+		return errNotHolder
+	}
+	return nil
+}
+
+func (w *statusWriter) note(change func(*statusFacts)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.facts)
+}
+
+func (w *statusWriter) standing() statusFacts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.facts
+}
+
+func compareKeys(a, b scheduler.Key) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,185 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// The watches on one stream.
+const (
+	idWatch     int64 = 1 // the identity key
+	configWatch int64 = 2 // the intent
+)
+
+// stream is one watch stream: it dies with the connection to one server and
+// never comes back as another. Being opened before the list, it proves that
+// the list came from the server that also sends the events.
+type stream struct {
+	grpc etcdserverpb.Watch_WatchClient
+	ctx  context.Context
+	// cut ends the stream and says why.
+	cut  context.CancelCauseFunc
+	tune tuning
+
+	started time.Time
+	// heard is when the last response came, as a duration since started.
+	heard atomic.Int64
+	// busy is set while a response is worked on: then silence is ours.
+	busy atomic.Bool
+	// poke asks for a sign of life at once.
+	poke chan struct{}
+	// parts are the fragments of a response that is not complete yet.
+	parts []*mvccpb.Event
+}
+
+// batch is one response of the server, whole.
+type batch struct {
+	watch   int64
+	rev     int64 // of the store when the response was sent
+	cluster uint64
+	created bool
+	events  []*mvccpb.Event
+}
+
+// openStream opens a stream with a watch on the identity key, and returns when
+// the server has confirmed it.
+func openStream(ctx context.Context, cut context.CancelCauseFunc, l *link, t tuning, idKey string) (*stream, error) {
+	grpc, err := l.watch.Watch(clientv3.WithRequireLeader(ctx))
+	if err != nil {
+		return nil, err
+	}
+	s := &stream{grpc: grpc, ctx: ctx, cut: cut, tune: t, started: time.Now(), poke: make(chan struct{}, 1)}
+	late := time.AfterFunc(t.opTimeout, func() { cut(errTimeout) })
+	defer late.Stop()
+	if err := s.create(&etcdserverpb.WatchCreateRequest{Key: []byte(idKey), WatchId: idWatch}); err != nil {
+		return nil, err
+	}
+	b, err := s.recv()
+	if err != nil {
+		return nil, err
+	}
+	if !b.created {
+		return nil, errors.New("etcd: the watch was not confirmed")
+	}
+	return s, nil
+}
+
+// follow asks for the intent from a revision on.
+func (s *stream) follow(prefix string, rev int64) error {
+	return s.create(&etcdserverpb.WatchCreateRequest{
+		Key:           []byte(prefix),
+		RangeEnd:      []byte(clientv3.GetPrefixRangeEnd(prefix)),
+		StartRevision: rev,
+		WatchId:       configWatch,
+		Fragment:      true,
+	})
+}
+
+// create asks for a watch. When the stream has ended, only receiving says why.
+func (s *stream) create(r *etcdserverpb.WatchCreateRequest) error {
+	err := s.grpc.Send(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_CreateRequest{CreateRequest: r}})
+	if errors.Is(err, io.EOF) {
+		_, err = s.grpc.Recv()
+	}
+	return s.cause(err)
+}
+
+// recv returns the next whole response: what was fragmented for its size is
+// put together again, because a revision must not be torn.
+func (s *stream) recv() (batch, error) {
+	for {
+		s.busy.Store(false)
+		r, err := s.grpc.Recv()
+		s.busy.Store(true)
+		if err != nil {
+			return batch{}, s.cause(err)
+		}
+		s.heard.Store(int64(time.Since(s.started)))
+		if r.Canceled {
+			return batch{}, canceled(r)
+		}
+		if r.Fragment {
+			s.parts = append(s.parts, r.Events...)
+			continue
+		}
+		events := r.Events
+		if s.parts != nil {
+			events = append(s.parts, events...)
+			s.parts = nil
+		}
+		return batch{r.WatchId, r.Header.Revision, r.Header.ClusterId, r.Created, events}, nil
+	}
+}
+
+func canceled(r *etcdserverpb.WatchResponse) error {
+	if r.CompactRevision != 0 {
+		return fmt.Errorf("etcd: the watch fell behind: revision %d was compacted away", r.CompactRevision)
+	}
+	return fmt.Errorf("etcd: the watch was canceled: %s", r.CancelReason)
+}
+
+// cause prefers the reason for which the stream was cut.
+func (s *stream) cause(err error) error {
+	if err != nil && s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	return err
+}
+
+// silence is how long ago the server was last heard.
+func (s *stream) silence() time.Duration {
+	return time.Since(s.started) - time.Duration(s.heard.Load())
+}
+
+// pace asks for signs of life until the stream ends.
+func (s *stream) pace() {
+	t := time.NewTicker(s.tune.progressEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-t.C:
+		case <-s.poke:
+		}
+		err := s.grpc.Send(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_ProgressRequest{
+			ProgressRequest: &etcdserverpb.WatchProgressRequest{}}})
+		if err != nil {
+			return // recv gets the reason
+		}
+	}
+}
+
+// guard cuts the stream when it is silent for too long. It is apart from pace
+// because asking may itself block on a stuck stream.
+func (s *stream) guard() {
+	t := time.NewTicker(s.tune.stallAfter / 4)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-t.C:
+		}
+		if !s.busy.Load() && s.silence() > s.tune.stallAfter {
+			s.cut(fmt.Errorf("%w for %s", errStalled, s.tune.stallAfter))
+			return
+		}
+	}
+}
+
+// nudge asks for a sign of life soon; it never blocks.
+func (s *stream) nudge() {
+	select {
+	case s.poke <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,2 @@
+// Package zaplog lets what etcd says through zap come out of slog.
+package zaplog
