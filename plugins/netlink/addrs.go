@@ -1,0 +1,189 @@
+package netlink
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// Protocols of addresses, as in linux/if_addr.h.
+const (
+	protoLinkLocal = 3 // IFAPROT_KERNEL_LL, the highest of the kernel's own
+	// protoLifetime is put on addresses of ours that end and have no protocol,
+	// so that they are not taken for those of a daemon.
+	protoLifetime = 0x50
+)
+
+// Addresses of one link, or of all with index 0, in the order of links, IPv4
+// first, and as the kernel lists them: primary before secondary.
+func (k *Kernel) Addresses(ns kernel.NS, index int) (list []kernel.Address, err error) {
+	err = k.in(ns, "list addresses", func(n *namespace) error {
+		list, err = n.addresses(index)
+		return err
+	})
+	return list, err
+}
+
+func (n *namespace) addresses(index int) (list []kernel.Address, err error) {
+	m := newMessage(unix.RTM_GETADDR, unix.NLM_F_DUMP)
+	m.address(unix.AF_UNSPEC, 0, 0, index)
+	err = n.dump(m, func() { list = nil }, func(_ uint16, body []byte) {
+		// Kernels without filters return those of all links.
+		if a, ok := parseAddress(body); ok && (index == 0 || a.Index == index) {
+			list = append(list, a)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list, func(a, b kernel.Address) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Prefix.Addr().BitLen(), b.Prefix.Addr().BitLen()))
+	})
+	return list, nil
+}
+
+// AddAddress adds an address as it is given, host bits and all. IPv6 addresses
+// are usable at once, without duplicate address detection: a route that names
+// one as its source would be refused while detection runs.
+func (k *Kernel) AddAddress(ns kernel.NS, a kernel.Address) error {
+	return k.in(ns, fmt.Sprintf("add address %s to link %d", a.Prefix, a.Index), func(n *namespace) error {
+		if err := checkAddress(a); err != nil {
+			return err
+		}
+		err := n.do(newAddress(a), nil)
+		if errors.Is(err, unix.EACCES) && a.Prefix.Addr().Is6() {
+			return fmt.Errorf("IPv6 is disabled on this link, see sysctl net.ipv6.conf.<link>.disable_ipv6: %w", err)
+		}
+		return err
+	})
+}
+
+// DeleteAddress removes an address. Of several equal ones with different
+// lengths it removes that with the length given.
+func (k *Kernel) DeleteAddress(ns kernel.NS, a kernel.Address) error {
+	return k.in(ns, fmt.Sprintf("delete address %s of link %d", a.Prefix, a.Index), func(n *namespace) error {
+		if err := checkAddress(a); err != nil {
+			return err
+		}
+		m := newMessage(unix.RTM_DELADDR, 0)
+		m.address(family(a.Prefix.Addr()), a.Prefix.Bits(), 0, a.Index)
+		m.addr(unix.IFA_LOCAL, a.Prefix.Addr())
+		if a.Prefix.Addr().Is4() {
+			m.addr(unix.IFA_ADDRESS, a.Prefix.Addr())
+		}
+		return n.do(m, nil)
+	})
+}
+
+func checkAddress(a kernel.Address) error {
+	if !a.Prefix.IsValid() || a.Prefix.Addr().Is4In6() {
+		return fmt.Errorf("not an address with a length: %w", unix.EINVAL)
+	}
+	return checkIndex(a.Index)
+}
+
+func newAddress(a kernel.Address) *message {
+	m := newMessage(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	addr := a.Prefix.Addr()
+	m.address(family(addr), a.Prefix.Bits(), a.Scope, a.Index)
+	m.addr(unix.IFA_LOCAL, addr)
+	m.addr(unix.IFA_ADDRESS, addr)
+	if a.Label != "" {
+		m.str(unix.IFA_LABEL, a.Label)
+	}
+	if a.Broadcast.IsValid() {
+		m.addr(unix.IFA_BROADCAST, a.Broadcast)
+	}
+	if addr.Is6() {
+		m.u32(unix.IFA_FLAGS, unix.IFA_F_NODAD)
+	}
+	proto := a.Protocol
+	if a.Valid != 0 {
+		preferred := a.Preferred
+		if preferred == 0 || preferred > a.Valid {
+			preferred = a.Valid
+		}
+		m.head(unix.IFA_CACHEINFO, 16)
+		for _, v := range []uint32{preferred, a.Valid, 0, 0} {
+			m.b = native.AppendUint32(m.b, v)
+		}
+		if proto == 0 {
+			proto = protoLifetime
+		}
+	}
+	if proto != 0 {
+		m.u8(ifaProto, proto)
+	}
+	return m
+}
+
+// address adds the header of address messages (struct ifaddrmsg).
+func (m *message) address(family uint8, bits, scope, index int) {
+	m.b = append(m.b, family, uint8(bits), 0, uint8(scope))
+	m.b = native.AppendUint32(m.b, uint32(index))
+}
+
+func family(a netip.Addr) uint8 {
+	if a.Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}
+
+// parseAddress reads the body of an address message.
+func parseAddress(body []byte) (a kernel.Address, ok bool) {
+	if len(body) < unix.SizeofIfAddrmsg || body[0] != unix.AF_INET && body[0] != unix.AF_INET6 {
+		return a, false
+	}
+	a.Index = int(asU32(body[4:]))
+	a.Scope = int(body[3])
+	flags := uint32(body[2])
+	var local, address netip.Addr
+	for typ, v := range attributes(body[unix.SizeofIfAddrmsg:]) {
+		switch typ {
+		case unix.IFA_LOCAL:
+			local = asAddr(v)
+		case unix.IFA_ADDRESS:
+			address = asAddr(v)
+		case unix.IFA_BROADCAST:
+			a.Broadcast = asAddr(v)
+		case unix.IFA_LABEL:
+			a.Label = asString(v)
+		case unix.IFA_FLAGS:
+			flags = asU32(v)
+		case ifaProto:
+			a.Protocol = asU8(v)
+		case unix.IFA_CACHEINFO:
+			a.Preferred, a.Valid = lifetimes(v)
+		}
+	}
+	if !local.IsValid() {
+		local = address // IPv6 without a peer
+	}
+	a.Prefix = netip.PrefixFrom(local, int(body[1]))
+	// The same bit means temporary in IPv6.
+	a.Secondary = body[0] == unix.AF_INET && flags&unix.IFA_F_SECONDARY != 0
+	ends := flags&unix.IFA_F_PERMANENT == 0 && a.Valid != 0
+	a.Kernel = a.Protocol >= 1 && a.Protocol <= protoLinkLocal || ends && a.Protocol == 0
+	return a, a.Prefix.IsValid()
+}
+
+func lifetimes(v []byte) (preferred, valid uint32) {
+	if len(v) < 8 {
+		return 0, 0
+	}
+	preferred, valid = asU32(v), asU32(v[4:])
+	if preferred == forever {
+		preferred = 0
+	}
+	if valid == forever {
+		valid = 0
+	}
+	return preferred, valid
+}

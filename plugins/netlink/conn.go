@@ -1,0 +1,193 @@
+package netlink
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// answerLimit ends a wait for the kernel that would otherwise last for ever.
+// It is far beyond any time for which others hold the network lock.
+const answerLimit = 60 * time.Second
+
+// bufferSize holds any datagram of the kernel: dumps come in at most 32 KiB.
+const bufferSize = 64 << 10
+
+// conn is one route netlink socket, used by one caller at a time.
+type conn struct {
+	fd  int
+	seq uint32
+}
+
+// dial opens a conn in the namespace of the calling thread.
+func dial() (*conn, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink socket: %w", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("bind netlink socket: %w", err)
+	}
+	// Words with errors, short acknowledgements, filters in dumps. Kernels
+	// that lack one of them work without it.
+	for _, opt := range []int{unix.NETLINK_EXT_ACK, unix.NETLINK_CAP_ACK, unix.NETLINK_GET_STRICT_CHK} {
+		_ = unix.SetsockoptInt(fd, unix.SOL_NETLINK, opt, 1)
+	}
+	limit := unix.NsecToTimeval(answerLimit.Nanoseconds())
+	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit)
+	return &conn{fd: fd}, nil
+}
+
+func (c *conn) close() { unix.Close(c.fd) }
+
+// request sends one message and hands every message of the answer to each. A
+// dump ends with its last part, a get with its answer, all else with the
+// acknowledgement. Bodies are valid during the call only.
+func (c *conn) request(m *message, buf []byte, each func(typ uint16, body []byte)) error {
+	c.seq++
+	var ack uint16
+	single := false
+	if isGet(m.typ()) {
+		single = m.flags()&unix.NLM_F_DUMP == 0
+	} else {
+		ack = unix.NLM_F_ACK
+	}
+	m.seal(ack, c.seq)
+	if err := c.send(m.b); err != nil {
+		return err
+	}
+	return c.answer(c.seq, single, buf, each)
+}
+
+// batch sends messages in one datagram and returns one error for each.
+func (c *conn) batch(ms []*message, buf []byte) ([]error, error) {
+	first := c.seq + 1
+	var all []byte
+	for _, m := range ms {
+		c.seq++
+		m.seal(unix.NLM_F_ACK, c.seq)
+		all = append(all, m.b...) // a message ends aligned
+	}
+	if err := c.send(all); err != nil {
+		return nil, err
+	}
+	errs := make([]error, len(ms))
+	for i := range ms {
+		if err := c.answer(first+uint32(i), false, buf, nil); err != nil {
+			if _, ok := err.(*refusal); !ok {
+				return nil, err
+			}
+			errs[i] = err
+		}
+	}
+	return errs, nil
+}
+
+func (c *conn) send(b []byte) error {
+	for {
+		if _, err := unix.Write(c.fd, b); err == nil {
+			return nil
+		} else if err != unix.EINTR {
+			return fmt.Errorf("send to kernel: %w", err)
+		}
+	}
+}
+
+// answer reads until the request with number seq is answered.
+func (c *conn) answer(seq uint32, single bool, buf []byte, each func(typ uint16, body []byte)) error {
+	interrupted := false
+	for {
+		b, err := receive(c.fd, buf, 0)
+		if err != nil {
+			return fmt.Errorf("receive from kernel: %w", err)
+		}
+		for h, body := range messages(b) {
+			if h.Seq != seq {
+				continue // of an earlier request that was given up
+			}
+			interrupted = interrupted || h.Flags&unix.NLM_F_DUMP_INTR != 0
+			switch h.Type {
+			case unix.NLMSG_ERROR, unix.NLMSG_DONE:
+				if err := verdict(h, body); err != nil {
+					return err
+				}
+				if interrupted {
+					return errInterrupted
+				}
+				return nil
+			}
+			if each != nil {
+				each(h.Type, body)
+			}
+			if single {
+				return nil
+			}
+		}
+	}
+}
+
+// verdict reads the error of an acknowledgement or of the end of a dump.
+func verdict(h unix.NlMsghdr, body []byte) error {
+	errno := -int32(asU32(body))
+	if errno == 0 {
+		return nil
+	}
+	r := &refusal{errno: unix.Errno(errno)}
+	if h.Flags&unix.NLM_F_ACK_TLVS != 0 {
+		rest := body[4:]
+		if h.Type == unix.NLMSG_ERROR {
+			rest = rest[min(unix.SizeofNlMsghdr, len(rest)):]
+		}
+		for typ, v := range attributes(rest) {
+			if typ == unix.NLMSGERR_ATTR_MSG {
+				r.why = asString(v)
+			}
+		}
+	}
+	return r
+}
+
+// isGet tells reads from writes; see RTM_FAM in linux/rtnetlink.h.
+func isGet(typ uint16) bool { return typ&3 == unix.RTM_GETLINK&3 }
+
+// receive reads one datagram of the kernel.
+func receive(fd int, buf []byte, flags int) ([]byte, error) {
+	for {
+		n, from, err := unix.Recvfrom(fd, buf, flags|unix.MSG_TRUNC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if a, ok := from.(*unix.SockaddrNetlink); !ok || a.Pid != 0 {
+			continue // another process, not the kernel
+		}
+		if n > len(buf) {
+			return nil, fmt.Errorf("datagram of %d bytes: %w", n, unix.EMSGSIZE)
+		}
+		return buf[:n], nil
+	}
+}
+
+// messages walks the messages of a datagram.
+func messages(b []byte) func(yield func(unix.NlMsghdr, []byte) bool) {
+	return func(yield func(unix.NlMsghdr, []byte) bool) {
+		for len(b) >= unix.SizeofNlMsghdr {
+			h := unix.NlMsghdr{
+				Len: native.Uint32(b), Type: native.Uint16(b[4:]), Flags: native.Uint16(b[6:]),
+				Seq: native.Uint32(b[8:]), Pid: native.Uint32(b[12:]),
+			}
+			size := int(h.Len)
+			if size < unix.SizeofNlMsghdr || size > len(b) {
+				return
+			}
+			if !yield(h, b[unix.SizeofNlMsghdr:size]) {
+				return
+			}
+			b = b[min(align(size), len(b)):]
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package netlink
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// Options of a Kernel. The zero value serves an agent in its own namespace.
+type Options struct {
+	// OwnPath is the namespace file of [Kernel.Own], by default that of this
+	// process.
+	OwnPath string
+	// NamedDir is where named namespaces are, by default /run/netns.
+	NamedDir string
+	// ReceiveBuffer of every event socket in bytes, by default 32 MiB; memory
+	// is used only while events wait in it.
+	ReceiveBuffer int
+	// Random gives group numbers for bulk deletions, by default from the
+	// system's source.
+	Random func() uint32
+}
+
+func (o *Options) setDefaults() {
+	if o.OwnPath == "" {
+		o.OwnPath = selfPath
+	}
+	if o.NamedDir == "" {
+		o.NamedDir = "/run/netns"
+	}
+	if o.ReceiveBuffer == 0 {
+		o.ReceiveBuffer = 32 << 20
+	}
+	if o.Random == nil {
+		o.Random = func() uint32 {
+			var b [4]byte
+			_, _ = rand.Read(b[:]) // never fails
+			return binary.NativeEndian.Uint32(b[:])
+		}
+	}
+}
+
+// Kernel is the kernel port on this host. Make it with [New], end it with
+// [Kernel.Close].
+type Kernel struct {
+	opts   Options
+	home   int // the namespace to which threads return
+	own    kernel.NS
+	pool   *sync.Pool
+	writes atomic.Uint64
+	keeper *keeper
+
+	// opened counts namespaces that were opened, so that what was not to be
+	// found among them is looked for again.
+	opened atomic.Uint64
+
+	mu         sync.RWMutex // guards what follows
+	closed     bool
+	namespaces map[kernel.NS]*entry
+	watchers   map[*watcher]struct{}
+
+	namesMu sync.Mutex           // taken before mu; guards what follows
+	named   map[string]kernel.NS // as last seen in NamedDir
+}
+
+// entry is an open namespace with those by whom it was opened.
+type entry struct {
+	*namespace
+	holders []*holder
+}
+
+var _ kernel.Kernel = (*Kernel)(nil)
+
+// New opens the own namespace and starts to watch over the ends of others.
+func New(opts Options) (*Kernel, error) {
+	opts.setDefaults()
+	home, err := unix.Open(selfPath, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the namespace of this process: %w", err)
+	}
+	k := &Kernel{
+		opts:       opts,
+		home:       home,
+		pool:       &sync.Pool{New: func() any { return new([bufferSize]byte) }},
+		namespaces: map[kernel.NS]*entry{},
+		watchers:   map[*watcher]struct{}{},
+	}
+	if k.keeper, err = newKeeper(k); err != nil {
+		unix.Close(home)
+		return nil, err
+	}
+	k.lookAtNames()
+	if k.own, err = k.openOwn(opts.OwnPath); err != nil {
+		k.Close()
+		return nil, fmt.Errorf("open own namespace: %w", err)
+	}
+	return k, nil
+}
+
+// Close releases all handles and ends every Watch.
+func (k *Kernel) Close() error {
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return nil
+	}
+	k.closed = true
+	for w := range k.watchers {
+		w.stop(ErrClosed)
+	}
+	for id, e := range k.namespaces {
+		k.drop(id, e)
+	}
+	k.mu.Unlock()
+	k.keeper.close()
+	unix.Close(k.home)
+	return nil
+}
+
+// Own is the agent's own namespace.
+func (k *Kernel) Own() kernel.NS { return k.own }
+
+// Alive tells whether a namespace is open and what it was opened by is there.
+func (k *Kernel) Alive(ns kernel.NS) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	e := k.namespaces[ns]
+	return e != nil && slices.ContainsFunc(e.holders, (*holder).alive)
+}
+
+// InUse are the open namespaces in order.
+func (k *Kernel) InUse() []kernel.NS {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	list := make([]kernel.NS, 0, len(k.namespaces))
+	for id := range k.namespaces {
+		list = append(list, id)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Writes counts the requests to the kernel, in all namespaces, that may have
+// changed something: all but dumps and gets, whether they succeeded or not.
+func (k *Kernel) Writes() uint64 { return k.writes.Load() }
+
+// WritesIn counts those of one namespace since it was opened.
+func (k *Kernel) WritesIn(ns kernel.NS) uint64 {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if e := k.namespaces[ns]; e != nil {
+		return e.writes.here.Load()
+	}
+	return 0
+}
+
+// enter looks a namespace up and keeps it open until leave is called on it.
+func (k *Kernel) enter(ns kernel.NS) (*namespace, error) {
+	k.mu.RLock()
+	e := k.namespaces[ns]
+	closed := k.closed
+	k.mu.RUnlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	if e == nil || !e.enter() {
+		return nil, fmt.Errorf("%w (or was never opened): %d", kernel.ErrNoNamespace, ns)
+	}
+	return e.namespace, nil
+}
+
+// in runs f in a namespace and says in its error what was to be done.
+func (k *Kernel) in(ns kernel.NS, act string, f func(n *namespace) error) error {
+	n, err := k.enter(ns)
+	if err == nil {
+		err = f(n)
+		n.leave()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", act, err)
+	}
+	return nil
+}
+
+// drop closes a namespace and tells the watchers. k.mu is held.
+func (k *Kernel) drop(id kernel.NS, e *entry) {
+	delete(k.namespaces, id)
+	for w := range k.watchers {
+		w.drop(id)
+	}
+	for _, h := range e.holders {
+		k.keeper.forget(h)
+	}
+	e.close()
+}
+
+// Watch calls f for every change until ctx ends; see the port.
+func (k *Kernel) Watch(ctx context.Context, f func(kernel.Event)) error {
+	w, err := newWatcher(k)
+	if err != nil {
+		return fmt.Errorf("watch the kernel: %w", err)
+	}
+	defer w.close()
+	if err := k.join(w); err != nil {
+		return fmt.Errorf("watch the kernel: %w", err)
+	}
+	defer k.part(w)
+	defer context.AfterFunc(ctx, func() { w.stop(nil) })()
+	f(kernel.Event{Ready: true})
+	return w.run(f)
+}
+
+// join subscribes a watcher to all open namespaces and to those to come.
+func (k *Kernel) join(w *watcher) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return ErrClosed
+	}
+	var errs []error
+	for _, e := range k.namespaces {
+		errs = append(errs, w.add(e.namespace))
+	}
+	k.watchers[w] = struct{}{}
+	return errors.Join(errs...)
+}
+
+func (k *Kernel) part(w *watcher) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.watchers, w)
+}

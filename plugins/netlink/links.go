@@ -1,0 +1,216 @@
+package netlink
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// maxName is the longest name of a link.
+const maxName = unix.IFNAMSIZ - 1
+
+// Links are all links of a namespace in the order of their indexes.
+func (k *Kernel) Links(ns kernel.NS) (list []kernel.Link, err error) {
+	err = k.in(ns, "list links", func(n *namespace) error {
+		list, err = k.links(n)
+		return err
+	})
+	return list, err
+}
+
+func (k *Kernel) links(n *namespace) ([]kernel.Link, error) {
+	var found []parsedLink
+	m := newMessage(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+	m.link(unix.AF_UNSPEC, 0, 0, 0)
+	m.u32(unix.IFLA_EXT_MASK, skipStats)
+	err := n.dump(m, func() { found = nil }, func(_ uint16, body []byte) {
+		if l, ok := parseLink(n.id, body); ok {
+			found = append(found, l)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, func(a, b parsedLink) int { return cmp.Compare(a.Index, b.Index) })
+	list := make([]kernel.Link, len(found))
+	for i, l := range found {
+		list[i] = k.complete(n, l)
+	}
+	return list, nil
+}
+
+// Link is the link with a name, which may also be one of its other names.
+func (k *Kernel) Link(ns kernel.NS, name string) (l kernel.Link, err error) {
+	err = k.in(ns, fmt.Sprintf("find link %q", name), func(n *namespace) error {
+		l, err = k.link(n, name)
+		return err
+	})
+	return l, err
+}
+
+func (k *Kernel) link(n *namespace, name string) (kernel.Link, error) {
+	if err := checkName(name); err != nil {
+		return kernel.Link{}, err
+	}
+	m := newMessage(unix.RTM_GETLINK, 0)
+	m.link(unix.AF_UNSPEC, 0, 0, 0)
+	m.u32(unix.IFLA_EXT_MASK, skipStats)
+	m.str(unix.IFLA_IFNAME, name)
+	return k.getLink(n, m)
+}
+
+// LinkByIndex is the link with an index.
+func (k *Kernel) LinkByIndex(ns kernel.NS, index int) (l kernel.Link, err error) {
+	err = k.in(ns, fmt.Sprintf("find link %d", index), func(n *namespace) error {
+		l, err = k.linkByIndex(n, index)
+		return err
+	})
+	return l, err
+}
+
+func (k *Kernel) linkByIndex(n *namespace, index int) (kernel.Link, error) {
+	if err := checkIndex(index); err != nil {
+		return kernel.Link{}, err
+	}
+	m := newMessage(unix.RTM_GETLINK, 0)
+	m.link(unix.AF_UNSPEC, index, 0, 0)
+	m.u32(unix.IFLA_EXT_MASK, skipStats)
+	return k.getLink(n, m)
+}
+
+func (k *Kernel) getLink(n *namespace, m *message) (kernel.Link, error) {
+	var l parsedLink
+	err := n.do(m, func(_ uint16, body []byte) { l, _ = parseLink(n.id, body) })
+	if err != nil {
+		return kernel.Link{}, err
+	}
+	return k.complete(n, l), nil
+}
+
+// SetLink changes what the patch names, in as few requests as keep its order.
+func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
+	return k.in(ns, fmt.Sprintf("change link %d", index), func(n *namespace) error {
+		if err := checkIndex(index); err != nil {
+			return err
+		}
+		for _, build := range []func(int, kernel.LinkPatch) (*message, error){naming, settings, bridging} {
+			m, err := build(index, p)
+			if err != nil {
+				return err
+			}
+			if m == nil {
+				continue
+			}
+			if err := n.do(m, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// naming sets who the link is, nil if nothing of that is to change.
+func naming(index int, p kernel.LinkPatch) (*message, error) {
+	if p.Alias == nil && p.Group == nil && p.Name == nil {
+		return nil, nil
+	}
+	m := newMessage(unix.RTM_SETLINK, 0)
+	m.link(unix.AF_UNSPEC, index, 0, 0)
+	if p.Group != nil {
+		m.u32(unix.IFLA_GROUP, *p.Group)
+	}
+	if p.Name != nil {
+		if err := checkName(*p.Name); err != nil {
+			return nil, err
+		}
+		m.str(unix.IFLA_IFNAME, *p.Name)
+	}
+	if p.Alias != nil {
+		m.bytes(unix.IFLA_IFALIAS, []byte(*p.Alias))
+	}
+	return m, nil
+}
+
+// settings sets how the link works.
+func settings(index int, p kernel.LinkPatch) (*message, error) {
+	if p.MAC == nil && p.MTU == nil && p.Master == nil && p.Up == nil {
+		return nil, nil
+	}
+	m := newMessage(unix.RTM_SETLINK, 0)
+	var flags, change uint32
+	if p.Up != nil {
+		change = unix.IFF_UP
+		if *p.Up {
+			flags = unix.IFF_UP
+		}
+	}
+	m.link(unix.AF_UNSPEC, index, flags, change)
+	if p.MAC != nil {
+		if err := addMAC(m, *p.MAC); err != nil {
+			return nil, err
+		}
+	}
+	if p.MTU != nil {
+		m.u32(unix.IFLA_MTU, uint32(*p.MTU))
+	}
+	if p.Master != nil {
+		m.u32(unix.IFLA_MASTER, uint32(*p.Master))
+	}
+	return m, nil
+}
+
+// bridging sets the settings of a bridge.
+func bridging(index int, p kernel.LinkPatch) (*message, error) {
+	if p.Bridge == nil || *p.Bridge == (kernel.BridgeSpec{}) {
+		return nil, nil
+	}
+	m := newMessage(unix.RTM_NEWLINK, 0)
+	m.link(unix.AF_UNSPEC, index, 0, 0)
+	addInfo(m, "bridge", func() { addBridge(m, p.Bridge) })
+	return m, nil
+}
+
+// DeleteLink removes one link.
+func (k *Kernel) DeleteLink(ns kernel.NS, index int) error {
+	return k.in(ns, fmt.Sprintf("delete link %d", index), func(n *namespace) error {
+		return n.deleteLink(index)
+	})
+}
+
+func (n *namespace) deleteLink(index int) error {
+	if err := checkIndex(index); err != nil {
+		return err
+	}
+	m := newMessage(unix.RTM_DELLINK, 0)
+	m.link(unix.AF_UNSPEC, index, 0, 0)
+	return n.do(m, nil)
+}
+
+// checkIndex refuses what the kernel takes for "any link", or for a group.
+func checkIndex(index int) error {
+	if index <= 0 {
+		return fmt.Errorf("%w: %d is no index of a link", kernel.ErrNotExist, index)
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > maxName {
+		return fmt.Errorf("a link's name has 1 to %d bytes, %q has %d: %w", maxName, name, len(name), unix.EINVAL)
+	}
+	return nil
+}
+
+func addMAC(m *message, mac string) error {
+	hw, err := net.ParseMAC(mac)
+	if err != nil {
+		return err
+	}
+	m.bytes(unix.IFLA_ADDRESS, hw)
+	return nil
+}

@@ -1,0 +1,207 @@
+package netlink
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// CreateNamed makes a namespace with a name, as `ip netns add` does.
+func (k *Kernel) CreateNamed(name string) (kernel.NS, error) {
+	id, err := k.createNamed(name)
+	if err != nil {
+		return 0, fmt.Errorf("create network namespace %q: %w", name, err)
+	}
+	return id, nil
+}
+
+func (k *Kernel) createNamed(name string) (kernel.NS, error) {
+	path, err := k.namedPath(name)
+	if err != nil {
+		return 0, err
+	}
+	if err := k.prepareNamedDir(); err != nil {
+		return 0, err
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, refused(err)
+	}
+	unix.Close(fd)
+	k.writes.Add(1)
+	unshare := func() error { return unix.Unshare(unix.CLONE_NEWNET) }
+	err = onThread(k.home, unshare, func() error {
+		return unix.Mount("/proc/thread-self/ns/net", path, "none", unix.MS_BIND, "")
+	})
+	if err == nil {
+		var id kernel.NS
+		if id, err = k.open(path, false); err == nil {
+			return id, nil
+		}
+	}
+	_ = unix.Unmount(path, unix.MNT_DETACH)
+	_ = unix.Unlink(path)
+	return 0, err
+}
+
+// prepareNamedDir makes the directory a shared mount, so that namespaces made
+// in one mount namespace can be removed in all.
+func (k *Kernel) prepareNamedDir() error {
+	dir := k.opts.NamedDir
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	err := unix.Mount("", dir, "none", unix.MS_SHARED|unix.MS_REC, "")
+	if err == nil || err != unix.EINVAL {
+		return err
+	}
+	// Not a mount yet: make it one.
+	if err := unix.Mount(dir, dir, "none", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mount %s on itself: %w", dir, err)
+	}
+	if err := unix.Mount("", dir, "none", unix.MS_SHARED|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("share the mount %s: %w", dir, err)
+	}
+	return nil
+}
+
+// DeleteNamed removes a name, and with it the namespace unless processes still
+// live in it. Our own handles of that name are closed at once.
+func (k *Kernel) DeleteNamed(name string) error {
+	path, err := k.namedPath(name)
+	if err == nil {
+		err = k.deleteNamed(path)
+	}
+	if err != nil {
+		return fmt.Errorf("delete network namespace %q: %w", name, err)
+	}
+	return nil
+}
+
+func (k *Kernel) deleteNamed(path string) error {
+	k.writes.Add(1)
+	// EINVAL: a file that is not a mount, left by a creation that failed.
+	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && err != unix.EINVAL {
+		return refused(err)
+	}
+	if err := unix.Unlink(path); err != nil {
+		return refused(err)
+	}
+	k.endPaths()
+	k.lookAtNames()
+	return nil
+}
+
+func (k *Kernel) namedPath(name string) (string, error) {
+	if name == "" || name == "." || name == ".." || len(name) > 255 || strings.ContainsAny(name, "/\x00") {
+		return "", fmt.Errorf("not a name for a namespace: %w", unix.EINVAL)
+	}
+	return filepath.Join(k.opts.NamedDir, name), nil
+}
+
+// ListNamed are the named namespaces; files that are none are left out.
+func (k *Kernel) ListNamed() (map[string]kernel.NS, error) { return k.listNamed(nil) }
+
+// listNamed does not look closely at files that are as known.
+func (k *Kernel) listNamed(known map[string]kernel.NS) (map[string]kernel.NS, error) {
+	names := map[string]kernel.NS{}
+	files, err := os.ReadDir(k.opts.NamedDir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("list network namespaces: %w", err)
+	}
+	for _, f := range files {
+		path := filepath.Join(k.opts.NamedDir, f.Name())
+		id := inodeAt(path)
+		if id != 0 && id != known[f.Name()] {
+			id = networkAt(path)
+		}
+		if id != 0 {
+			names[f.Name()] = id
+		}
+	}
+	return names, nil
+}
+
+// networkAt is the identity of the network namespace at a path, 0 if it is a
+// namespace of another type or gone.
+func networkAt(path string) kernel.NS {
+	fd, id, err := openFile(path)
+	if err != nil {
+		return 0
+	}
+	unix.Close(fd)
+	return id
+}
+
+// endPaths ends the holders whose path no longer shows their namespace.
+func (k *Kernel) endPaths() {
+	var paths []*holder
+	k.mu.RLock()
+	for _, e := range k.namespaces {
+		for _, h := range e.holders {
+			if h.pid == 0 {
+				paths = append(paths, h)
+			}
+		}
+	}
+	k.mu.RUnlock()
+	slices.SortFunc(paths, func(a, b *holder) int { return strings.Compare(a.path, b.path) })
+	for _, h := range paths {
+		if !h.alive() {
+			k.mu.Lock()
+			k.end(h)
+			k.mu.Unlock()
+		}
+	}
+}
+
+// lookAtNames tells the watchers which names came and went since the last look.
+func (k *Kernel) lookAtNames() {
+	k.namesMu.Lock()
+	defer k.namesMu.Unlock()
+	names, err := k.listNamed(k.named)
+	if err != nil {
+		return // nothing is known, so nothing is told; the next change looks again
+	}
+	events := namedChanges(k.named, names)
+	k.named = names
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for _, ev := range events {
+		for w := range k.watchers {
+			w.post(ev)
+		}
+	}
+}
+
+// namedChanges are the events between two looks at the directory, in order.
+func namedChanges(before, after map[string]kernel.NS) []kernel.Event {
+	var events []kernel.Event
+	for name, id := range before {
+		if after[name] != id {
+			events = append(events, kernel.Event{NS: id, Named: name, Deleted: true})
+		}
+	}
+	for name, id := range after {
+		if before[name] != id {
+			events = append(events, kernel.Event{NS: id, Named: name})
+		}
+	}
+	slices.SortFunc(events, func(a, b kernel.Event) int {
+		if c := strings.Compare(a.Named, b.Named); c != 0 || a.Deleted == b.Deleted {
+			return c
+		}
+		if a.Deleted {
+			return -1
+		}
+		return 1
+	})
+	return events
+}

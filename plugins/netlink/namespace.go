@@ -1,0 +1,181 @@
+package netlink
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// maxIdle conns are kept per namespace. More exist only while as many calls
+// run at once: a deletion waits 20 ms for the kernel, and nothing shall queue
+// behind it.
+const maxIdle = 2
+
+// namespace is an open network namespace.
+type namespace struct {
+	id   kernel.NS
+	home int // where threads belong
+	pool *sync.Pool
+	// writes counts the requests that may have changed something.
+	writes *counter
+
+	mu     sync.Mutex // guards what follows
+	fd     int
+	users  int // calls under way, which keep fd open
+	closed bool
+	idle   []*conn
+
+	peers peerIDs
+}
+
+// counter counts for one namespace and for all.
+type counter struct{ here, all *atomic.Uint64 }
+
+func (c *counter) add(n int) {
+	c.here.Add(uint64(n))
+	c.all.Add(uint64(n))
+}
+
+// enter keeps the namespace open until leave; false if it is closed already.
+func (n *namespace) enter() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return false
+	}
+	n.users++
+	return true
+}
+
+func (n *namespace) leave() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.users--
+	n.release()
+}
+
+// close lets go of the namespace: at once, or after the calls under way.
+func (n *namespace) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	n.release()
+}
+
+func (n *namespace) release() {
+	if !n.closed {
+		return
+	}
+	for _, c := range n.idle {
+		c.close()
+	}
+	n.idle = nil
+	if n.users == 0 && n.fd >= 0 {
+		unix.Close(n.fd)
+		n.fd = -1
+	}
+}
+
+// borrow gives out a conn; the caller is between enter and leave.
+func (n *namespace) borrow() (*conn, error) {
+	n.mu.Lock()
+	if last := len(n.idle) - 1; last >= 0 {
+		c := n.idle[last]
+		n.idle = n.idle[:last]
+		n.mu.Unlock()
+		return c, nil
+	}
+	n.mu.Unlock()
+	var c *conn
+	err := inNamespace(n.home, n.fd, func() (err error) {
+		c, err = dial()
+		return err
+	})
+	return c, err
+}
+
+// giveBack takes a conn back. After an error that is not an answer of the
+// kernel nobody knows what is still under way on it, so it is closed.
+func (n *namespace) giveBack(c *conn, err error) {
+	var r *refusal
+	usable := err == nil || errors.As(err, &r) || errors.Is(err, errInterrupted)
+	n.mu.Lock()
+	if usable && !n.closed && len(n.idle) < maxIdle {
+		n.idle = append(n.idle, c)
+		c = nil
+	}
+	n.mu.Unlock()
+	if c != nil {
+		c.close()
+	}
+}
+
+// do sends one request and hands the messages of its answer to each.
+func (n *namespace) do(m *message, each func(typ uint16, body []byte)) error {
+	c, err := n.borrow()
+	if err != nil {
+		return err
+	}
+	if !isGet(m.typ()) {
+		n.writes.add(1)
+	}
+	buf := n.pool.Get().(*[bufferSize]byte)
+	err = c.request(m, buf[:], each)
+	n.pool.Put(buf)
+	n.giveBack(c, err)
+	return refused(err)
+}
+
+// batchSize bounds how many acknowledgements wait in a socket.
+const batchSize = 64
+
+// doAll sends many requests with few calls and returns one error for each.
+func (n *namespace) doAll(ms []*message) ([]error, error) {
+	c, err := n.borrow()
+	if err != nil {
+		return nil, err
+	}
+	buf := n.pool.Get().(*[bufferSize]byte)
+	defer n.pool.Put(buf)
+	var errs []error
+	for len(ms) > 0 && err == nil {
+		part := ms[:min(batchSize, len(ms))]
+		ms = ms[len(part):]
+		n.writes.add(len(part))
+		var some []error
+		some, err = c.batch(part, buf[:])
+		for _, e := range some {
+			errs = append(errs, refused(e))
+		}
+	}
+	n.giveBack(c, err)
+	return errs, err
+}
+
+// dumpTries and dumpPause bound the reading of tables that keep changing.
+const (
+	dumpTries = 20
+	dumpPause = time.Millisecond
+)
+
+// dump reads all objects that m asks for, again when they changed meanwhile.
+// begin is called before every try.
+func (n *namespace) dump(m *message, begin func(), each func(typ uint16, body []byte)) error {
+	for try := 1; ; try++ {
+		begin()
+		err := n.do(m, each)
+		if !errors.Is(err, errInterrupted) {
+			return err
+		}
+		if try == dumpTries {
+			return fmt.Errorf("read %d times: %w", try, err)
+		}
+		time.Sleep(time.Duration(try) * dumpPause)
+	}
+}

@@ -1,0 +1,249 @@
+// Package netlinktest gives tests network namespaces of their own, and ip(8)
+// inside of them as a reader that shares no code with what is tested.
+package netlinktest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Patience is how long Eventually waits.
+const Patience = 10 * time.Second
+
+// Namespace is a network namespace that ends with its test.
+type Namespace struct {
+	// Path is its nsfs file, good for this process and its children.
+	Path string
+	// Inode is its identity.
+	Inode uint64
+}
+
+// Root ends a test that cannot work without root: with a failure in CI, which
+// has it, and as skipped elsewhere.
+func Root(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("this test needs root, and CI has to provide it")
+	}
+	t.Skip("needs root")
+}
+
+// New makes a namespace without a name. It lives as long as this process holds
+// it, so nothing is left behind even by a test that is killed.
+func New(t testing.TB) *Namespace {
+	t.Helper()
+	Root(t)
+	f := open(t)
+	t.Cleanup(func() { f.Close() })
+	return describe(t, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()), f)
+}
+
+// Mount makes a namespace that is mounted at a path, as named ones are.
+func Mount(t testing.TB, path string) *Namespace {
+	t.Helper()
+	Root(t)
+	f := open(t)
+	defer f.Close()
+	if err := os.WriteFile(path, nil, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	from := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	if err := unix.Mount(from, path, "none", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = unix.Unmount(path, unix.MNT_DETACH)
+		_ = os.Remove(path)
+	})
+	return describe(t, path, f)
+}
+
+// Dir is a directory for mounts that is gone after the test.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "netns")
+	t.Cleanup(func() {
+		files, _ := os.ReadDir(dir)
+		for _, f := range files {
+			_ = unix.Unmount(filepath.Join(dir, f.Name()), unix.MNT_DETACH)
+		}
+		_ = unix.Unmount(dir, unix.MNT_DETACH)
+	})
+	return dir
+}
+
+// Process is a process in a network namespace of its own.
+type Process struct {
+	Namespace
+	Pid int
+
+	cmd  *exec.Cmd
+	done bool
+}
+
+// Start runs a process that does nothing, like a container without a network.
+func Start(t testing.TB) *Process {
+	t.Helper()
+	Root(t)
+	p := &Process{cmd: exec.Command("sleep", "infinity")}
+	p.cmd.SysProcAttr = processAttr()
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.Pid = p.cmd.Process.Pid
+	t.Cleanup(p.Kill)
+	path := fmt.Sprintf("/proc/%d/ns/net", p.Pid)
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p.Namespace = *describe(t, path, f)
+	return p
+}
+
+// Kill ends the process as a crash would.
+func (p *Process) Kill() {
+	if p.done {
+		return
+	}
+	p.done = true
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// open makes a namespace on a thread that is not used again.
+func open(t testing.TB) *os.File {
+	t.Helper()
+	type made struct {
+		f   *os.File
+		err error
+	}
+	result := make(chan made)
+	work := func() {
+		runtime.LockOSThread() // never unlocked: the thread ends here
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			result <- made{err: err}
+			return
+		}
+		f, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+		result <- made{f, err}
+	}
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != os.Getpid() {
+			work()
+			return
+		}
+		// The main thread stays what it is.
+		inner := result
+		result = make(chan made)
+		go work()
+		inner <- <-result
+		runtime.UnlockOSThread()
+	}()
+	m := <-result
+	if m.err != nil {
+		t.Fatalf("make a network namespace: %v", m.err)
+	}
+	return m.f
+}
+
+func describe(t testing.TB, path string, f *os.File) *Namespace {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	return &Namespace{Path: path, Inode: st.Ino}
+}
+
+// Run executes a command in the namespace and returns what it printed.
+func (n *Namespace) Run(t testing.TB, command ...string) string {
+	t.Helper()
+	out, err := n.Try(command...)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
+	}
+	return out
+}
+
+// Try is Run for commands that may fail.
+func (n *Namespace) Try(command ...string) (string, error) {
+	out, err := exec.Command("nsenter", append([]string{"--net=" + n.Path, "--"}, command...)...).CombinedOutput()
+	return string(out), err
+}
+
+// IP runs ip(8) with arguments separated by blanks.
+func (n *Namespace) IP(t testing.TB, args string) string {
+	t.Helper()
+	return n.Run(t, append([]string{"ip"}, strings.Fields(args)...)...)
+}
+
+// JSON runs `ip -d -j` and returns the objects that it prints.
+func (n *Namespace) JSON(t testing.TB, args string) []map[string]any {
+	t.Helper()
+	out := n.IP(t, "-d -j "+args)
+	var list []map[string]any
+	if strings.TrimSpace(out) == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatalf("ip %s printed %q: %v", args, out, err)
+	}
+	return list
+}
+
+// Show is the link with a name, nil if there is none.
+func (n *Namespace) Show(t testing.TB, link string) map[string]any {
+	t.Helper()
+	for _, l := range n.JSON(t, "link show") {
+		if l["ifname"] == link {
+			return l
+		}
+	}
+	return nil
+}
+
+// Names are the names of all links but lo, in order of their indexes.
+func (n *Namespace) Names(t testing.TB) []string {
+	t.Helper()
+	var names []string
+	for _, l := range n.JSON(t, "link show") {
+		if name := l["ifname"].(string); name != "lo" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Sysctl sets a value under /proc/sys/net.
+func (n *Namespace) Sysctl(t testing.TB, key, value string) {
+	t.Helper()
+	n.Run(t, "sh", "-c", fmt.Sprintf("echo %s >/proc/sys/net/%s", value, key))
+}
+
+// Eventually waits until a condition holds.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(Patience)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", Patience, what)
+		}
+		runtime.Gosched()
+		time.Sleep(time.Millisecond)
+	}
+}

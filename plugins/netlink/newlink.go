@@ -1,0 +1,286 @@
+package netlink
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// AddLink makes a link in place: born in its namespace under its name, with
+// group, MTU, address, master and state, by one request. Only the alias takes a
+// second one, since the kernel ignores it at birth.
+func (k *Kernel) AddLink(ns kernel.NS, spec kernel.LinkSpec) (l kernel.Link, err error) {
+	err = k.in(ns, fmt.Sprintf("add link %q", spec.Name), func(n *namespace) error {
+		if err := checkSpec(spec); err != nil {
+			return err
+		}
+		if spec.Tuntap != nil {
+			l, err = k.addTuntap(n, spec)
+			return err
+		}
+		l, err = k.addLink(n, spec)
+		return err
+	})
+	return l, err
+}
+
+func checkSpec(spec kernel.LinkSpec) error {
+	if err := checkName(spec.Name); err != nil {
+		return err
+	}
+	types := 0
+	for _, given := range []bool{
+		spec.Veth != nil, spec.Bridge != nil, spec.Vxlan != nil, spec.Macvlan != nil,
+		spec.Tuntap != nil, spec.Vlan != nil, spec.Dummy, spec.Vrf != nil,
+	} {
+		if given {
+			types++
+		}
+	}
+	if types != 1 {
+		return fmt.Errorf("exactly one type is to be given, not %d: %w", types, unix.EINVAL)
+	}
+	return nil
+}
+
+func (k *Kernel) addLink(n *namespace, spec kernel.LinkSpec) (kernel.Link, error) {
+	b := &birth{k: k, n: n, spec: spec, name: spec.Name}
+	defer b.end()
+	l, err := b.run()
+	if errors.Is(err, kernel.ErrExist) && b.below != nil {
+		l, err = b.underAnotherName(err)
+	}
+	if err != nil {
+		return kernel.Link{}, err
+	}
+	if err := b.mark(&l); err != nil {
+		return kernel.Link{}, errors.Join(err, n.deleteLink(l.Index))
+	}
+	return l, nil
+}
+
+// birth is one link on its way into the world.
+type birth struct {
+	k     *Kernel
+	n     *namespace // where the link is to live
+	spec  kernel.LinkSpec
+	name  string
+	peer  *namespace // of a veth
+	below *namespace // where the parent lives, nil if that is n
+	kind  string
+}
+
+func (b *birth) end() {
+	for _, n := range []*namespace{b.peer, b.below} {
+		if n != nil {
+			n.leave()
+		}
+	}
+}
+
+// run creates the link, and finds it.
+func (b *birth) run() (kernel.Link, error) {
+	m, err := b.message()
+	if err != nil {
+		return kernel.Link{}, err
+	}
+	from := b.n
+	if b.below != nil {
+		// Sent where the parent is, into the namespace of the child: the only
+		// way in which all kernels make it there instead of moving it.
+		from = b.below
+		m.u32(unix.IFLA_NET_NS_FD, uint32(b.n.fd))
+	} else {
+		// The echo spares a read. It is sent where the link is, so only the
+		// namespace of the link may ask for it.
+		m.set(unix.NLM_F_ECHO)
+	}
+	var born parsedLink
+	err = from.do(m, func(typ uint16, body []byte) {
+		if l, ok := parseLink(b.n.id, body); ok && typ == unix.RTM_NEWLINK && l.Name == b.name {
+			born = l
+		}
+	})
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return kernel.Link{}, unknownType(b.kind, err)
+	}
+	if err != nil {
+		return kernel.Link{}, err
+	}
+	if born.Index == 0 { // no echo: kernels before 6.2
+		return b.k.link(b.n, b.name)
+	}
+	born.Master = b.spec.Master // the echo is older than that
+	return b.k.complete(b.n, born), nil
+}
+
+func (b *birth) message() (*message, error) {
+	spec := b.spec
+	var flags, change uint32
+	if spec.Up {
+		flags, change = unix.IFF_UP, unix.IFF_UP
+	}
+	m := newMessage(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	m.link(unix.AF_UNSPEC, 0, flags, change)
+	m.u32(unix.IFLA_EXT_MASK, skipStats)
+	if err := addBasics(m, b.name, spec.MTU, spec.MAC, spec.Group); err != nil {
+		return nil, err
+	}
+	if spec.Master != 0 {
+		m.u32(unix.IFLA_MASTER, uint32(spec.Master))
+	}
+	return m, b.addType(m)
+}
+
+func addBasics(m *message, name string, mtu int, mac string, group uint32) error {
+	m.str(unix.IFLA_IFNAME, name)
+	if mtu != 0 {
+		m.u32(unix.IFLA_MTU, uint32(mtu))
+	}
+	if group != 0 {
+		m.u32(unix.IFLA_GROUP, group)
+	}
+	if mac == "" {
+		return nil
+	}
+	return addMAC(m, mac)
+}
+
+func (b *birth) addType(m *message) error {
+	switch s := b.spec; {
+	case s.Veth != nil:
+		return b.addVeth(m, s.Veth)
+	case s.Bridge != nil:
+		b.addInfo(m, "bridge", func() { addBridge(m, s.Bridge) })
+	case s.Vxlan != nil:
+		if err := b.parent(s.Vxlan.ParentNS); err != nil {
+			return err
+		}
+		b.addInfo(m, "vxlan", func() { addVxlan(m, s.Vxlan) })
+	case s.Macvlan != nil:
+		mode, err := modeNumber(s.Macvlan.Mode)
+		if err == nil {
+			err = b.parent(s.Macvlan.ParentNS)
+		}
+		if err != nil {
+			return err
+		}
+		m.u32(unix.IFLA_LINK, uint32(s.Macvlan.Parent))
+		b.addInfo(m, "macvlan", func() { m.u32(unix.IFLA_MACVLAN_MODE, mode) })
+	case s.Vlan != nil:
+		if err := b.parent(s.Vlan.ParentNS); err != nil {
+			return err
+		}
+		m.u32(unix.IFLA_LINK, uint32(s.Vlan.Parent))
+		b.addInfo(m, "vlan", func() { addVlan(m, s.Vlan) })
+	case s.Vrf != nil:
+		b.addInfo(m, "vrf", func() { m.u32(unix.IFLA_VRF_TABLE, s.Vrf.Table) })
+	default:
+		b.addInfo(m, "dummy", func() {})
+	}
+	return nil
+}
+
+func (b *birth) addInfo(m *message, kind string, data func()) {
+	b.kind = kind
+	addInfo(m, kind, data)
+}
+
+// parent opens the namespace in which the parent is to be found.
+func (b *birth) parent(ns kernel.NS) error {
+	if ns == 0 || ns == b.n.id || b.below != nil {
+		return nil
+	}
+	n, err := b.k.enter(ns)
+	if err != nil {
+		return fmt.Errorf("namespace of the parent: %w", err)
+	}
+	b.below = n
+	return nil
+}
+
+// addVeth describes the other end by a message within the message.
+func (b *birth) addVeth(m *message, v *kernel.VethSpec) error {
+	if err := checkName(v.PeerName); err != nil {
+		return fmt.Errorf("peer: %w", err)
+	}
+	if v.PeerNS != 0 && v.PeerNS != b.n.id {
+		n, err := b.k.enter(v.PeerNS)
+		if err != nil {
+			return fmt.Errorf("namespace of the peer: %w", err)
+		}
+		b.peer = n
+	}
+	var err error
+	b.addInfo(m, "veth", func() {
+		at := m.open(vethInfoPeer)
+		m.link(unix.AF_UNSPEC, 0, 0, 0)
+		err = addBasics(m, v.PeerName, v.PeerMTU, v.PeerMAC, v.PeerGroup)
+		if b.peer != nil {
+			m.u32(unix.IFLA_NET_NS_FD, uint32(b.peer.fd))
+		}
+		m.close(at)
+	})
+	return err
+}
+
+// underAnotherName is for kernels that look for the child's name among the
+// links of the parent: born under a name that is free in both, then renamed.
+func (b *birth) underAnotherName(taken error) (kernel.Link, error) {
+	if _, err := b.k.link(b.n, b.name); err == nil || !errors.Is(err, kernel.ErrNotExist) {
+		return kernel.Link{}, taken
+	}
+	b.name = fmt.Sprintf("plumb%08x", b.k.opts.Random())
+	l, err := b.run()
+	b.name = b.spec.Name
+	if err != nil {
+		return kernel.Link{}, err
+	}
+	m, err := naming(l.Index, kernel.LinkPatch{Name: &b.name})
+	if err == nil {
+		err = b.n.do(m, nil)
+	}
+	if err != nil {
+		return kernel.Link{}, errors.Join(err, b.n.deleteLink(l.Index))
+	}
+	l.Name = b.name
+	return l, nil
+}
+
+// mark gives the link, and the peer of a veth, what it cannot be born with: an
+// alias, and the peer its state, since it is not connected yet when it is born.
+func (b *birth) mark(l *kernel.Link) error {
+	if b.spec.Alias != "" {
+		if err := finish(b.n, l.Index, b.spec.Alias, false); err != nil {
+			return err
+		}
+		l.Alias = b.spec.Alias
+	}
+	if v := b.spec.Veth; v != nil && (v.PeerAlias != "" || v.PeerUp) {
+		n := b.n
+		if b.peer != nil {
+			n = b.peer
+		}
+		return finish(n, l.Parent, v.PeerAlias, v.PeerUp)
+	}
+	return nil
+}
+
+func finish(n *namespace, index int, alias string, up bool) error {
+	var flags uint32
+	if up {
+		flags = unix.IFF_UP
+	}
+	m := newMessage(unix.RTM_SETLINK, 0)
+	m.link(unix.AF_UNSPEC, index, flags, flags)
+	if alias != "" {
+		m.bytes(unix.IFLA_IFALIAS, []byte(alias))
+	}
+	if err := n.do(m, nil); err != nil {
+		return fmt.Errorf("set alias and state: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+package netlink
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// selfPath is the namespace of the main thread, which never leaves it.
+const selfPath = "/proc/self/ns/net"
+
+// processPath is the namespace file of a process, or of one of its threads.
+var processPath = regexp.MustCompile(`^/proc/(\d+|self)/(?:task/\d+/)?ns/net$`)
+
+// Open makes the namespace behind a path usable and returns its identity.
+func (k *Kernel) Open(path string) (kernel.NS, error) {
+	id, err := k.open(path, false)
+	if err != nil {
+		return 0, fmt.Errorf("open network namespace %s: %w", path, err)
+	}
+	return id, nil
+}
+
+// openOwn opens a namespace that stays open until the end.
+func (k *Kernel) openOwn(path string) (kernel.NS, error) { return k.open(path, true) }
+
+func (k *Kernel) open(path string, forGood bool) (kernel.NS, error) {
+	h := &holder{path: path, pidfd: -1, forGood: forGood}
+	if pid := processOf(path); pid != 0 && !forGood {
+		// The process first: if it is still there once its file is open, then
+		// the file is that of this process and of no later one with its number.
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			return 0, fmt.Errorf("process %d: %w", pid, nowhere(err))
+		}
+		h.pid, h.pidfd = pid, pidfd
+	}
+	fd, id, err := openFile(path)
+	if err == nil && !h.running() {
+		unix.Close(fd)
+		err = fmt.Errorf("process %d has ended: %w", h.pid, nowhere(unix.ESRCH))
+	}
+	if err != nil {
+		h.close()
+		return 0, err
+	}
+	h.id = id
+	return id, k.hold(fd, h)
+}
+
+// hold makes a namespace known, or known by one more holder. It owns fd.
+func (k *Kernel) hold(fd int, h *holder) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		unix.Close(fd)
+		h.close()
+		return ErrClosed
+	}
+	e := k.namespaces[h.id]
+	if e != nil {
+		unix.Close(fd)
+		for _, other := range e.holders {
+			if other.same(h) {
+				h.close()
+				return nil
+			}
+		}
+	} else {
+		e = &entry{namespace: k.newNamespace(fd, h.id)}
+		for w := range k.watchers {
+			if err := w.add(e.namespace); err != nil {
+				for w := range k.watchers {
+					w.forget(h.id)
+				}
+				e.close()
+				h.close()
+				return err
+			}
+		}
+		k.namespaces[h.id] = e
+		k.opened.Add(1)
+	}
+	e.holders = append(e.holders, h)
+	if err := k.keeper.keep(h); err != nil {
+		k.end(h)
+		return err
+	}
+	// A path may have changed between opening it and holding it.
+	if !h.alive() {
+		k.end(h)
+		return nowhere(unix.ENOENT)
+	}
+	return nil
+}
+
+func (k *Kernel) newNamespace(fd int, id kernel.NS) *namespace {
+	return &namespace{
+		id: id, home: k.home, fd: fd, pool: k.pool,
+		writes: &counter{here: new(atomic.Uint64), all: &k.writes},
+	}
+}
+
+// end takes a holder away, and the namespace with its last one. k.mu is held.
+func (k *Kernel) end(h *holder) {
+	e := k.namespaces[h.id]
+	if e == nil {
+		return
+	}
+	for i, other := range e.holders {
+		if other == h {
+			e.holders = append(e.holders[:i:i], e.holders[i+1:]...)
+			k.keeper.forget(h)
+			break
+		}
+	}
+	if len(e.holders) == 0 {
+		k.drop(h.id, e)
+	}
+}
+
+// processOf is the process whose namespace a path shows, 0 if it shows another
+// kind of file. Links that lead to such a path are followed.
+func processOf(path string) int {
+	for range 8 {
+		if m := processPath.FindStringSubmatch(path); m != nil {
+			if m[1] == "self" {
+				return os.Getpid()
+			}
+			pid, _ := strconv.Atoi(m[1])
+			return pid
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			return 0
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = filepath.Clean(to)
+	}
+	return 0
+}
+
+// openFile opens the namespace file behind a path. What is no namespace file is
+// not really opened, so a pipe does not block and a device is left alone.
+func openFile(path string) (int, kernel.NS, error) {
+	probe, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, 0, nowhere(err)
+	}
+	defer unix.Close(probe)
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(probe, &fs); err != nil {
+		return 0, 0, err
+	}
+	if fs.Type != unix.NSFS_MAGIC {
+		return 0, 0, fmt.Errorf("not a namespace file: %w", unix.EINVAL)
+	}
+	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(probe), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	id, err := identify(fd)
+	if err != nil {
+		unix.Close(fd)
+		return 0, 0, err
+	}
+	return fd, id, nil
+}
+
+// identify reads the identity of an open namespace file.
+func identify(fd int) (kernel.NS, error) {
+	kind, err := unix.IoctlRetInt(fd, unix.NS_GET_NSTYPE)
+	if err != nil {
+		return 0, fmt.Errorf("ask for the type of the namespace: %w", err)
+	}
+	if kind != unix.CLONE_NEWNET {
+		return 0, fmt.Errorf("a namespace, but not a network namespace: %w", unix.EINVAL)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, err
+	}
+	return kernel.NS(st.Ino), nil
+}
+
+// inodeAt is the identity of the namespace file at a path, 0 if there is none.
+func inodeAt(path string) kernel.NS {
+	var fs unix.Statfs_t
+	var st unix.Stat_t
+	if unix.Statfs(path, &fs) != nil || fs.Type != unix.NSFS_MAGIC || unix.Stat(path, &st) != nil {
+		return 0
+	}
+	return kernel.NS(st.Ino)
+}
+
+// nowhere marks the errors that mean that there is no namespace.
+func nowhere(err error) error {
+	switch err {
+	case unix.ENOENT, unix.ESRCH, unix.EINVAL, unix.ENOTDIR:
+		return fmt.Errorf("%w: %w", kernel.ErrNoNamespace, refused(unix.ESRCH))
+	}
+	return err
+}

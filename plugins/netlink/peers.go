@@ -1,0 +1,94 @@
+package netlink
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// unknownFor is how long an id that belongs to no open namespace is not looked
+// up again while no namespace was opened.
+const unknownFor = time.Second
+
+// peerIDs remembers, for one namespace, which other namespaces its ids mean.
+// The kernel shows the namespace of a link's parent as such an id, which is
+// good only within the namespace that shows it.
+type peerIDs struct {
+	mu      sync.Mutex
+	known   map[int32]kernel.NS
+	unknown map[int32]lookup
+}
+
+// lookup is when an id was looked up in vain, and how many namespaces had been
+// opened by then.
+type lookup struct {
+	at     time.Time
+	opened uint64
+}
+
+// peer is the open namespace that id means in n, 0 if none does. The caller is
+// between enter and leave.
+func (k *Kernel) peer(n *namespace, id int32) kernel.NS {
+	p := &n.peers
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ns, ok := p.known[id]; ok {
+		if k.isOpen(ns) {
+			return ns
+		}
+		delete(p.known, id) // the id may mean another one by now
+	}
+	opened := k.opened.Load()
+	if miss, ok := p.unknown[id]; ok && miss.opened == opened && time.Since(miss.at) < unknownFor {
+		return 0
+	}
+	p.learn(k, n)
+	ns := p.known[id]
+	if ns == 0 {
+		p.unknown[id] = lookup{at: time.Now(), opened: opened}
+	}
+	return ns
+}
+
+// learn asks for the ids of all open namespaces.
+func (p *peerIDs) learn(k *Kernel, n *namespace) {
+	p.known = map[int32]kernel.NS{}
+	if p.unknown == nil {
+		p.unknown = map[int32]lookup{}
+	}
+	for _, ns := range k.InUse() {
+		other, err := k.enter(ns)
+		if err != nil {
+			continue
+		}
+		if id, ok := idOf(n, other); ok {
+			p.known[id] = ns
+		}
+		other.leave()
+	}
+}
+
+// idOf asks n for its id of another namespace; false if it has none yet.
+func idOf(n, other *namespace) (int32, bool) {
+	m := newMessage(unix.RTM_GETNSID, 0)
+	m.b = append(m.b, 0, 0, 0, 0) // struct rtgenmsg, padded
+	m.u32(unix.NETNSA_FD, uint32(other.fd))
+	id := int32(unix.NETNSA_NSID_NOT_ASSIGNED)
+	err := n.do(m, func(_ uint16, body []byte) {
+		for typ, v := range attributes(body[min(4, len(body)):]) {
+			if typ == unix.NETNSA_NSID {
+				id = int32(asU32(v))
+			}
+		}
+	})
+	return id, err == nil && id >= 0
+}
+
+func (k *Kernel) isOpen(ns kernel.NS) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.namespaces[ns] != nil
+}

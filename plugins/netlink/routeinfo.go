@@ -1,0 +1,130 @@
+package netlink
+
+import (
+	"net/netip"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// names are what `ip route` calls a number; other numbers are their own name.
+type names map[uint8]string
+
+var routeTypes = names{
+	unix.RTN_UNICAST: "unicast", unix.RTN_LOCAL: "local", unix.RTN_BROADCAST: "broadcast",
+	unix.RTN_ANYCAST: "anycast", unix.RTN_MULTICAST: "multicast", unix.RTN_BLACKHOLE: "blackhole",
+	unix.RTN_UNREACHABLE: "unreachable", unix.RTN_PROHIBIT: "prohibit", unix.RTN_THROW: "throw",
+	unix.RTN_NAT: "nat",
+}
+
+var routeScopes = names{
+	unix.RT_SCOPE_UNIVERSE: "global", unix.RT_SCOPE_SITE: "site", unix.RT_SCOPE_LINK: "link",
+	unix.RT_SCOPE_HOST: "host", unix.RT_SCOPE_NOWHERE: "nowhere",
+}
+
+func (t names) name(n uint8) string {
+	if s, ok := t[n]; ok {
+		return s
+	}
+	return strconv.Itoa(int(n))
+}
+
+func (t names) number(name string) (uint8, bool) {
+	for n, s := range t {
+		if s == name {
+			return n, true
+		}
+	}
+	n, err := strconv.ParseUint(name, 10, 8)
+	return uint8(n), err == nil
+}
+
+// parseRoute reads the body of a route message; false for cached entries, for
+// the kernel's own in table local, and for families that are not IP.
+func parseRoute(body []byte) (r kernel.Route, ok bool) {
+	if len(body) < unix.SizeofRtMsg {
+		return r, false
+	}
+	family, flags := body[0], asU32(body[8:])
+	if family != unix.AF_INET && family != unix.AF_INET6 || flags&unix.RTM_F_CLONED != 0 {
+		return r, false
+	}
+	var dst netip.Addr
+	if family == unix.AF_INET {
+		dst = netip.IPv4Unspecified()
+	} else {
+		dst = netip.IPv6Unspecified()
+	}
+	r.Table, r.Protocol = uint32(body[4]), body[5]
+	r.Scope, r.Type = routeScopes.name(body[6]), routeTypes.name(body[7])
+	r.Onlink = flags&unix.RTNH_F_ONLINK != 0
+	for typ, v := range attributes(body[unix.SizeofRtMsg:]) {
+		switch typ {
+		case unix.RTA_TABLE:
+			r.Table = asU32(v)
+		case unix.RTA_DST:
+			dst = asAddr(v)
+		case unix.RTA_PRIORITY:
+			r.Metric = asU32(v)
+		case unix.RTA_PREFSRC:
+			r.Src = asAddr(v)
+		case unix.RTA_OIF:
+			r.Index = int(asU32(v))
+		case unix.RTA_GATEWAY:
+			r.Gateway = asAddr(v)
+		case unix.RTA_VIA:
+			r.Gateway = asVia(v)
+		case unix.RTA_METRICS:
+			r.MTU = routeMTU(v)
+		case unix.RTA_MULTIPATH:
+			r.NextHops, r.Onlink = parseWays(v)
+		}
+	}
+	r.Dst = netip.PrefixFrom(dst, int(body[1]))
+	if r.Table == unix.RT_TABLE_LOCAL && r.Protocol == unix.RTPROT_KERNEL {
+		return r, false
+	}
+	return r, r.Dst.IsValid()
+}
+
+func routeMTU(b []byte) int {
+	for typ, v := range attributes(b) {
+		if typ == unix.RTAX_MTU {
+			return int(asU32(v))
+		}
+	}
+	return 0
+}
+
+// asVia reads a gateway of another family, which stands before it.
+func asVia(b []byte) netip.Addr {
+	if len(b) < 2 {
+		return netip.Addr{}
+	}
+	return asAddr(b[2:])
+}
+
+// parseWays reads a list of struct rtnexthop, each with its attributes.
+func parseWays(b []byte) (ways []kernel.NextHop, onlink bool) {
+	for len(b) >= unix.SizeofRtNexthop {
+		size := int(native.Uint16(b))
+		if size < unix.SizeofRtNexthop || size > len(b) {
+			break
+		}
+		h := kernel.NextHop{Index: int(asU32(b[4:])), Weight: int(b[3]) + 1}
+		onlink = onlink || b[2]&unix.RTNH_F_ONLINK != 0
+		for typ, v := range attributes(b[unix.SizeofRtNexthop:size]) {
+			switch typ {
+			case unix.RTA_GATEWAY:
+				h.Gateway = asAddr(v)
+			case unix.RTA_VIA:
+				h.Gateway = asVia(v)
+			}
+		}
+		ways = append(ways, h)
+		b = b[min(align(size), len(b)):]
+	}
+	return ways, onlink
+}

@@ -1,0 +1,267 @@
+package netlink
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// defaultMetric6 is what the kernel makes of an IPv6 metric of 0.
+const defaultMetric6 = 1024
+
+// Routes of all tables, by table, destination and metric. The kernel's own
+// entries in table local are left out.
+func (k *Kernel) Routes(ns kernel.NS) (list []kernel.Route, err error) {
+	err = k.in(ns, "list routes", func(n *namespace) error {
+		list, err = n.routes()
+		return err
+	})
+	return list, err
+}
+
+func (n *namespace) routes() ([]kernel.Route, error) {
+	var list []kernel.Route
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		var some []kernel.Route
+		m := newMessage(unix.RTM_GETROUTE, unix.NLM_F_DUMP)
+		m.b = append(m.b, family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+		err := n.dump(m, func() { some = nil }, func(_ uint16, body []byte) {
+			if r, ok := parseRoute(body); ok {
+				some = append(some, r)
+			}
+		})
+		if err != nil && !errors.Is(err, kernel.ErrUnsupported) { // no IPv6
+			return nil, err
+		}
+		list = append(list, some...)
+	}
+	slices.SortStableFunc(list, compareRoutes)
+	return list, nil
+}
+
+func compareRoutes(a, b kernel.Route) int {
+	return cmp.Or(
+		cmp.Compare(a.Table, b.Table),
+		cmp.Compare(a.Dst.Addr().BitLen(), b.Dst.Addr().BitLen()),
+		a.Dst.Addr().Compare(b.Dst.Addr()),
+		cmp.Compare(a.Dst.Bits(), b.Dst.Bits()),
+		cmp.Compare(a.Metric, b.Metric),
+	)
+}
+
+// AddRoute adds a route whose identity (family, table, destination, metric) is
+// not taken. The kernel would append ways to an equal IPv6 route otherwise.
+func (k *Kernel) AddRoute(ns kernel.NS, r kernel.Route) error {
+	return k.putRoute(ns, "add", unix.NLM_F_CREATE|unix.NLM_F_EXCL, r)
+}
+
+// ReplaceRoute adds a route, or puts it in the place of the one with its
+// identity.
+func (k *Kernel) ReplaceRoute(ns kernel.NS, r kernel.Route) error {
+	return k.putRoute(ns, "replace", unix.NLM_F_CREATE|unix.NLM_F_REPLACE, r)
+}
+
+func (k *Kernel) putRoute(ns kernel.NS, act string, flags int, r kernel.Route) error {
+	return k.in(ns, act+" "+routeName(r), func(n *namespace) error {
+		m, err := newRoute(unix.RTM_NEWROUTE, flags, r)
+		if err != nil {
+			return err
+		}
+		return hintRoute(r, n.do(m, nil))
+	})
+}
+
+// hintRoute says what the kernel means by its commonest refusals.
+func hintRoute(r kernel.Route, err error) error {
+	switch {
+	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH):
+		return fmt.Errorf("no way to gateway %s on its link; is there an address of its subnet, or is the route onlink? %w", r.Gateway, err)
+	case errors.Is(err, unix.ENETDOWN):
+		return fmt.Errorf("the link is down: %w", err)
+	}
+	return err
+}
+
+// DeleteRoute removes the route that agrees in destination, table, metric,
+// protocol, type and ways; ErrNotExist if there is none.
+func (k *Kernel) DeleteRoute(ns kernel.NS, r kernel.Route) error {
+	return k.in(ns, "delete "+routeName(r), func(n *namespace) error {
+		m, err := newRoute(unix.RTM_DELROUTE, unix.NLM_F_ECHO, r)
+		if err != nil {
+			return err
+		}
+		// The kernel takes metric 0 for any metric, and IPv6 does not look at
+		// the type. It tells what it removed; a wrong one is put back.
+		var wrong []byte
+		err = n.do(m, func(typ uint16, body []byte) {
+			if got, ok := parseRoute(body); ok && typ == unix.RTM_DELROUTE && !meant(r, got) {
+				wrong = slices.Clone(body)
+			}
+		})
+		if err != nil || wrong == nil {
+			return err
+		}
+		back := newMessage(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_APPEND)
+		back.b = append(back.b, restorable(wrong)...)
+		if err := n.do(back, nil); err != nil {
+			return fmt.Errorf("put back another route that the kernel took for it: %w", err)
+		}
+		return refused(unix.ESRCH)
+	})
+}
+
+// meant tells whether got is the route that r asked to remove.
+func meant(r, got kernel.Route) bool {
+	return got.Metric == metricOf(r) && got.Type == typeOf(r)
+}
+
+// restorable is a route message without what only the kernel may say.
+func restorable(body []byte) []byte {
+	b := slices.Clone(body[:unix.SizeofRtMsg])
+	native.PutUint32(b[8:], asU32(b[8:])&unix.RTNH_F_ONLINK)
+	m := &message{b: b}
+	for typ, v := range attributes(body[unix.SizeofRtMsg:]) {
+		switch typ {
+		case unix.RTA_CACHEINFO, unix.RTA_PREF:
+			continue
+		}
+		m.bytes(typ, v)
+	}
+	return m.b
+}
+
+func routeName(r kernel.Route) string {
+	s := fmt.Sprintf("route %s", r.Dst)
+	if r.Table != 0 && r.Table != unix.RT_TABLE_MAIN {
+		s += fmt.Sprintf(" table %d", r.Table)
+	}
+	return s
+}
+
+func typeOf(r kernel.Route) string { return cmp.Or(r.Type, "unicast") }
+
+func metricOf(r kernel.Route) uint32 {
+	if r.Metric == 0 && r.Dst.Addr().Is6() {
+		return defaultMetric6
+	}
+	return r.Metric
+}
+
+// newRoute writes a route message.
+func newRoute(typ, flags int, r kernel.Route) (*message, error) {
+	if !r.Dst.IsValid() || r.Dst.Addr().Is4In6() {
+		return nil, fmt.Errorf("not a destination: %w", unix.EINVAL)
+	}
+	kind, ok := routeTypes.number(typeOf(r))
+	if !ok {
+		return nil, fmt.Errorf("no route type %q: %w", r.Type, unix.EINVAL)
+	}
+	scope, err := scopeOf(typ, r)
+	if err != nil {
+		return nil, err
+	}
+	dst := r.Dst.Masked()
+	table := cmp.Or(r.Table, unix.RT_TABLE_MAIN)
+	var rflags uint32
+	if r.Onlink && len(r.NextHops) == 0 {
+		rflags = unix.RTNH_F_ONLINK
+	}
+	m := newMessage(typ, flags)
+	m.b = append(m.b, family(dst.Addr()), uint8(dst.Bits()), 0, 0, shortTable(table), r.Protocol, scope, kind)
+	m.b = native.AppendUint32(m.b, rflags)
+	m.u32(unix.RTA_TABLE, table)
+	if dst.Bits() != 0 {
+		m.addr(unix.RTA_DST, dst.Addr())
+	}
+	if metric := metricOf(r); metric != 0 {
+		m.u32(unix.RTA_PRIORITY, metric)
+	}
+	if r.Src.IsValid() && typ == unix.RTM_NEWROUTE {
+		m.addr(unix.RTA_PREFSRC, r.Src)
+	}
+	if r.MTU != 0 && typ == unix.RTM_NEWROUTE {
+		at := m.open(unix.RTA_METRICS)
+		m.u32(unix.RTAX_MTU, uint32(r.MTU))
+		m.close(at)
+	}
+	addWays(m, dst.Addr(), r)
+	return m, nil
+}
+
+func shortTable(table uint32) uint8 {
+	if table > 255 {
+		return unix.RT_TABLE_UNSPEC
+	}
+	return uint8(table)
+}
+
+// addWays adds where the route leads to.
+func addWays(m *message, dst netip.Addr, r kernel.Route) {
+	if len(r.NextHops) == 0 {
+		if r.Index != 0 {
+			m.u32(unix.RTA_OIF, uint32(r.Index))
+		}
+		addGateway(m, dst, r.Gateway)
+		return
+	}
+	at := m.open(unix.RTA_MULTIPATH)
+	for _, h := range r.NextHops {
+		start := len(m.b)
+		var flags uint8
+		if r.Onlink {
+			flags = unix.RTNH_F_ONLINK
+		}
+		// struct rtnexthop; its weight counts from 0.
+		m.b = append(m.b, 0, 0, flags, uint8(max(h.Weight, 1)-1))
+		m.b = native.AppendUint32(m.b, uint32(h.Index))
+		addGateway(m, dst, h.Gateway)
+		native.PutUint16(m.b[start:], uint16(len(m.b)-start))
+	}
+	m.close(at)
+}
+
+// addGateway adds a gateway, which may be IPv6 on the way to an IPv4 address.
+func addGateway(m *message, dst, gateway netip.Addr) {
+	switch {
+	case !gateway.IsValid():
+	case dst.Is4() && gateway.Is6():
+		a := gateway.As16()
+		m.bytes(unix.RTA_VIA, append(native.AppendUint16(nil, unix.AF_INET6), a[:]...))
+	default:
+		m.addr(unix.RTA_GATEWAY, gateway)
+	}
+}
+
+// scopeOf is the scope of a route. A deletion does not ask for one, an IPv6
+// route has none; what is not given follows from where the route leads to.
+func scopeOf(typ int, r kernel.Route) (uint8, error) {
+	switch {
+	case typ == unix.RTM_DELROUTE && r.Dst.Addr().Is4():
+		return unix.RT_SCOPE_NOWHERE, nil
+	case r.Dst.Addr().Is6():
+		return unix.RT_SCOPE_UNIVERSE, nil
+	case r.Scope != "":
+		n, ok := routeScopes.number(r.Scope)
+		if !ok {
+			return 0, fmt.Errorf("no route scope %q: %w", r.Scope, unix.EINVAL)
+		}
+		return n, nil
+	}
+	switch typeOf(r) {
+	case "local":
+		return unix.RT_SCOPE_HOST, nil
+	case "broadcast", "multicast", "anycast":
+		return unix.RT_SCOPE_LINK, nil
+	case "unicast":
+		if !r.Gateway.IsValid() && len(r.NextHops) == 0 {
+			return unix.RT_SCOPE_LINK, nil
+		}
+	}
+	return unix.RT_SCOPE_UNIVERSE, nil
+}
