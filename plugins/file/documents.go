@@ -1,0 +1,196 @@
+package file
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Document is one value of an intent file, not yet decoded.
+type Document struct {
+	Key  string
+	JSON []byte
+	// Line is where in the file the document begins.
+	Line int
+}
+
+// DecodeDocuments reads an intent file: YAML documents of key and value, a
+// list of such, or a map under intent; JSON likewise. name is for errors, which
+// begin with <name>:<line>; one that ends in .json is taken by its word.
+func DecodeDocuments(data []byte, name string) ([]Document, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	roots, err := parse(data, name)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{name: name}
+	for _, root := range roots {
+		if err := r.document(root); err != nil {
+			return nil, err
+		}
+	}
+	return r.docs, nil
+}
+
+// parse reads all documents of a file as trees of YAML nodes.
+func parse(data []byte, name string) ([]*yaml.Node, error) {
+	// JSON is YAML but for tabs, which every JSON writer may use.
+	if filepath.Ext(name) == ".json" || json.Valid(data) {
+		return parseJSON(data, name)
+	}
+	var roots []*yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var root yaml.Node
+		switch err := dec.Decode(&root); {
+		case errors.Is(err, io.EOF):
+			return roots, nil
+		case err != nil:
+			return nil, yamlError(err, name)
+		}
+		roots = append(roots, &root)
+	}
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// yamlError puts the place in front, where editors find it.
+func yamlError(err error, name string) error {
+	text := err.Error()
+	found := yamlLine.FindStringSubmatch(text)
+	if found == nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	text = text[len(found[0]):]
+	if line, err := strconv.Atoi(found[1]); err == nil {
+		return fmt.Errorf("%s:%d: not valid YAML: %s", name, line, text)
+	}
+	return fmt.Errorf("%s: not valid YAML: %s", name, text)
+}
+
+// reader gathers the documents of one file.
+type reader struct {
+	name string
+	docs []Document
+}
+
+func (r *reader) fail(n *yaml.Node, format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %s", r.name, max(n.Line, 1), fmt.Sprintf(format, args...))
+}
+
+// document reads what stands between two lines of dashes.
+func (r *reader) document(root *yaml.Node) error {
+	n := root
+	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
+		n = n.Content[0]
+	}
+	n = follow(n)
+	switch {
+	case isNull(n):
+		return nil // nothing, or only comments
+	case n.Kind == yaml.SequenceNode:
+		for _, item := range n.Content {
+			if err := r.entry(follow(item)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case n.Kind == yaml.MappingNode && has(n, "intent"):
+		return r.intent(n)
+	}
+	return r.entry(n)
+}
+
+// intent reads `intent: {key: value}`.
+func (r *reader) intent(n *yaml.Node) error {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if name := n.Content[i]; name.Value != "intent" || i > 0 {
+			return r.fail(name, "%q beside intent; a document with intent holds nothing else", name.Value)
+		}
+	}
+	values := follow(n.Content[1])
+	if isNull(values) {
+		return nil
+	}
+	if values.Kind != yaml.MappingNode {
+		return r.fail(values, "intent must be a map of keys to values")
+	}
+	for i := 0; i+1 < len(values.Content); i += 2 {
+		if err := r.add(values.Content[i], values.Content[i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry reads `key: …, value: …`.
+func (r *reader) entry(n *yaml.Node) error {
+	const want = "a document is a key with its value (key: interface/web, value: {…}), a list of such, or a map under intent"
+	if n.Kind != yaml.MappingNode {
+		return r.fail(n, "%s", want)
+	}
+	var key, value *yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		field := n.Content[i]
+		slot := &key
+		switch field.Value {
+		case "key":
+		case "value":
+			slot = &value
+		default:
+			return r.fail(field, "unknown field %q; %s", field.Value, want)
+		}
+		if *slot != nil {
+			return r.fail(field, "%s is written twice", field.Value)
+		}
+		*slot = n.Content[i+1]
+	}
+	switch {
+	case key == nil:
+		return r.fail(n, "no key; %s", want)
+	case value == nil:
+		return r.fail(n, "no value for %s; write at least value: {}", follow(key).Value)
+	}
+	return r.add(key, value)
+}
+
+func (r *reader) add(key, value *yaml.Node) error {
+	k := follow(key)
+	if k.Kind != yaml.ScalarNode || k.Value == "" {
+		return r.fail(key, "a key is a text such as interface/web")
+	}
+	w := &jsonWriter{}
+	if err := w.write(value, 0); err != nil {
+		return r.fail(w.at, "%s: %v", k.Value, err)
+	}
+	r.docs = append(r.docs, Document{Key: k.Value, JSON: w.out, Line: key.Line})
+	return nil
+}
+
+// follow resolves an alias.
+func follow(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+func isNull(n *yaml.Node) bool {
+	return n.Kind == 0 || n.Kind == yaml.DocumentNode || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
+}
+
+func has(n *yaml.Node, field string) bool {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == field {
+			return true
+		}
+	}
+	return false
+}
