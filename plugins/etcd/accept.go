@@ -42,18 +42,3 @@ func (s *source) takeAccepting() []*acceptance {
 	s.accepting = nil
 	return out
 }
-
-// reach blocks until everything up to a revision was submitted.
-func (s *source) reach(ctx context.Context, rev int64) error {
-	err := s.reached.wait(ctx, rev, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.stream != nil {
-			s.stream.nudge()
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("revision %d of the store has not come yet (at %d): %w", rev, s.reached.get(), err)
-	}
-	return nil
-}

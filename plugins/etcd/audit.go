@@ -8,9 +8,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// audit compares now and then what the watch brought with what the store
-// holds. A server that answers but no longer sends events gives signs of life,
-// so nothing else would notice.
+// A server may answer and yet no longer send events, or be silent only because
+// of a fault in how it gives signs of life (etcd#17507). Neither can be told
+// from the watch itself. So what the watch brought is compared with what the
+// store holds: now and then, and whenever the watch is silent for long.
+
+// audit compares now and then.
 func (s *source) audit(ctx context.Context, l *link, w *stream) {
 	t := time.NewTicker(s.cfg.tune.auditEvery)
 	defer t.Stop()
@@ -20,23 +23,46 @@ func (s *source) audit(ctx context.Context, l *link, w *stream) {
 			return
 		case <-t.C:
 		}
-		if err := s.auditOnce(ctx, l); err != nil {
+		if err := s.compare(ctx, l); err != nil && !isDown(err) {
 			w.cut(err)
 			return
 		}
 	}
 }
 
-// auditOnce asks which keys changed after the last revision seen. Then the
-// watch has time to bring them, or to bring something later, for what it
-// brings is in order.
-func (s *source) auditOnce(ctx context.Context, l *link) error {
+// guard compares when the watch is silent, and ends it if it lacks something
+// or the store cannot be asked either.
+func (s *source) guard(ctx context.Context, l *link, w *stream) {
+	t := time.NewTicker(s.cfg.tune.stallAfter / 4)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if w.busy.Load() || w.silence() < s.cfg.tune.stallAfter {
+			continue
+		}
+		if err := s.compare(ctx, l); err != nil {
+			w.cut(fmt.Errorf("%w for %s: %s", errStalled, s.cfg.tune.stallAfter, plain(err)))
+			return
+		}
+		w.alive()
+	}
+}
+
+// compare asks which keys changed after the last revision seen. If there are
+// any, the watch has time to bring them, or to bring something later, for what
+// it brings is in order.
+func (s *source) compare(ctx context.Context, l *link) error {
 	seen, keys := s.standing()
-	resp, err := withTimeout(ctx, s.cfg.tune, func(ctx context.Context) (*clientv3.GetResponse, error) {
-		return l.kv.Get(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMinModRev(seen+1))
-	})
-	if err != nil || len(resp.Kvs) == 0 && int(resp.Count) == keys {
-		return nil // a store that cannot be asked shows by other signs
+	resp, err := s.changed(ctx, l, seen)
+	if err != nil {
+		return err
+	}
+	if len(resp.Kvs) == 0 && int(resp.Count) == keys {
+		return nil
 	}
 	newest := int64(0)
 	for _, kv := range resp.Kvs {
@@ -53,6 +79,14 @@ func (s *source) auditOnce(ctx context.Context, l *link) error {
 	}
 	return fmt.Errorf("%w: it stands at revision %d with %d keys, the store has %d keys at revision %d",
 		errLostEvents, now, keys, resp.Count, resp.Header.Revision)
+}
+
+// changed asks for the keys of intent that changed after a revision, and for
+// the count of all. It costs the store a walk over all intent.
+func (s *source) changed(ctx context.Context, l *link, after int64) (*clientv3.GetResponse, error) {
+	return withTimeout(ctx, s.cfg.tune, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return l.kv.Get(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMinModRev(after+1))
+	})
 }
 
 // standing is the last revision seen and how many keys there were.

@@ -27,6 +27,13 @@ func (m *milestone) set(rev int64) {
 	}
 }
 
+// raise moves the milestone forward only.
+func (m *milestone) raise(rev int64) {
+	if rev > m.get() {
+		m.set(rev)
+	}
+}
+
 func (m *milestone) get() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,9 +50,8 @@ func (m *milestone) next() (int64, <-chan struct{}) {
 	return m.rev, m.moved
 }
 
-// wait blocks until the milestone stands at rev or beyond. What was written to
-// intent keys comes by itself and soon; for other revisions the store must be
-// asked, which nudge does.
+// wait blocks until the milestone stands at rev or beyond. nudge is called now
+// and then, in case it would not move by itself.
 func (m *milestone) wait(ctx context.Context, rev int64, nudge func()) error {
 	impatience := 20 * time.Millisecond
 	t := time.NewTimer(impatience)

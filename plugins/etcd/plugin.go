@@ -164,5 +164,5 @@ func (p *Plugin) Accept(ctx context.Context) (*scheduler.Handle, error) {
 // Reached blocks until everything that the store held at the revision was
 // submitted, so that what follows on a write can be waited for.
 func (p *Plugin) Reached(ctx context.Context, revision int64) error {
-	return p.source.reach(ctx, revision)
+	return p.source.reach(ctx, p.current, revision)
 }

@@ -149,6 +149,8 @@ func (s *source) session(ctx context.Context, l *link) (lasted bool, err error) 
 	if err != nil {
 		return false, err
 	}
+	s.setStream(w, cut)
+	w.exact = exactProgress(ctx, l, s.cfg.tune)
 	snap, err := list(ctx, l, s.cfg.tune, s.prefix, s.idKey)
 	if err != nil {
 		return false, w.cause(err)
@@ -159,9 +161,8 @@ func (s *source) session(ctx context.Context, l *link) (lasted bool, err error) 
 	if err := w.follow(s.prefix, snap.rev+1); err != nil {
 		return false, err
 	}
-	s.setStream(w, cut)
 	wg.Go(w.pace)
-	wg.Go(w.guard)
+	wg.Go(func() { s.guard(ctx, l, w) })
 	wg.Go(func() { s.audit(ctx, l, w) })
 	return true, s.follow(ctx, l, w, snap)
 }
@@ -282,7 +283,7 @@ func (s *source) follow(ctx context.Context, l *link, w *stream, snap *snapshot)
 		if b.watch == idWatch {
 			err = s.idChanged(ctx, l, b.events)
 		} else {
-			err = s.events(b)
+			err = s.events(b, w.exact)
 		}
 		if err != nil {
 			return err
@@ -294,7 +295,7 @@ func (s *source) follow(ctx context.Context, l *link, w *stream, snap *snapshot)
 }
 
 // events submits one transaction for every revision in a batch.
-func (s *source) events(b batch) error {
+func (s *source) events(b batch, exact bool) error {
 	seen := s.rev()
 	if b.created && b.rev < seen {
 		return fmt.Errorf("%w: it is at revision %d, the list was of %d", errOtherStore, b.rev, seen)
@@ -313,12 +314,13 @@ func (s *source) events(b batch) error {
 			}
 		}
 		s.noteRevision(r.rev, len(s.view))
-		s.reached.set(r.rev)
+		s.reached.raise(r.rev)
 	}
 	// A response without events is a sign of life: everything up to its
-	// revision has been sent. That of a watch just made says nothing.
-	if len(b.events) == 0 && !b.created && b.rev > s.reached.get() {
-		s.reached.set(b.rev)
+	// revision has been sent, if the server is exact about that. That of a
+	// watch just made says nothing.
+	if len(b.events) == 0 && !b.created && exact {
+		s.reached.raise(b.rev)
 	}
 	return nil
 }

@@ -238,13 +238,13 @@ func (s *statusSession) flush(ctx context.Context) error {
 	return nil
 }
 
-// put is one status to write.
-type put struct {
+// statusPut is one status to write.
+type statusPut struct {
 	key   scheduler.Key
 	value []byte
 }
 
-func (s *statusSession) differences(pending map[scheduler.Key]scheduler.Status) (puts []put, dels []scheduler.Key) {
+func (s *statusSession) differences(pending map[scheduler.Key]scheduler.Status) (puts []statusPut, dels []scheduler.Key) {
 	for k, st := range pending {
 		if !told(st) {
 			if _, there := s.written[k]; there {
@@ -260,15 +260,15 @@ func (s *statusSession) differences(pending map[scheduler.Key]scheduler.Status) 
 		}
 		value := encodeStatus(st, s.incarnation)
 		if d, there := s.written[k]; !there || d != s.digests.of(value) {
-			puts = append(puts, put{k, value})
+			puts = append(puts, statusPut{k, value})
 		}
 	}
 	return puts, dels
 }
 
 // commit writes in batches, in the order of keys.
-func (s *statusSession) commit(ctx context.Context, puts []put, dels []scheduler.Key) error {
-	slices.SortFunc(puts, func(a, b put) int { return compareKeys(a.key, b.key) })
+func (s *statusSession) commit(ctx context.Context, puts []statusPut, dels []scheduler.Key) error {
+	slices.SortFunc(puts, func(a, b statusPut) int { return compareKeys(a.key, b.key) })
 	slices.SortFunc(dels, compareKeys)
 	for len(puts) > 0 {
 		n, bytes := 0, 0

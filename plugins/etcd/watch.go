@@ -36,6 +36,8 @@ type stream struct {
 	busy atomic.Bool
 	// poke asks for a sign of life at once.
 	poke chan struct{}
+	// exact: a sign of life tells up to which revision everything was sent.
+	exact bool
 	// parts are the fragments of a response that is not complete yet.
 	parts []*mvccpb.Event
 }
@@ -102,7 +104,7 @@ func (s *stream) recv() (batch, error) {
 		if err != nil {
 			return batch{}, s.cause(err)
 		}
-		s.heard.Store(int64(time.Since(s.started)))
+		s.alive()
 		if r.Canceled {
 			return batch{}, canceled(r)
 		}
@@ -134,6 +136,9 @@ func (s *stream) cause(err error) error {
 	return err
 }
 
+// alive notes a sign of life.
+func (s *stream) alive() { s.heard.Store(int64(time.Since(s.started))) }
+
 // silence is how long ago the server was last heard.
 func (s *stream) silence() time.Duration {
 	return time.Since(s.started) - time.Duration(s.heard.Load())
@@ -154,24 +159,6 @@ func (s *stream) pace() {
 			ProgressRequest: &etcdserverpb.WatchProgressRequest{}}})
 		if err != nil {
 			return // recv gets the reason
-		}
-	}
-}
-
-// guard cuts the stream when it is silent for too long. It is apart from pace
-// because asking may itself block on a stuck stream.
-func (s *stream) guard() {
-	t := time.NewTicker(s.tune.stallAfter / 4)
-	defer t.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-t.C:
-		}
-		if !s.busy.Load() && s.silence() > s.tune.stallAfter {
-			s.cut(fmt.Errorf("%w for %s", errStalled, s.tune.stallAfter))
-			return
 		}
 	}
 }

@@ -1,0 +1,248 @@
+package etcd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// storeView reads the store as the dumbest of readers.
+func storeView(t testing.TB, kv clientv3.KV) map[string]string {
+	t.Helper()
+	resp, err := kv.Get(context.Background(), base+"config/", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, kv := range resp.Kvs {
+		var text string
+		if err := json.Unmarshal(kv.Value, &text); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(text, "bad") {
+			text = "invalid: text: is bad"
+		}
+		out[strings.TrimPrefix(string(kv.Key), base+"config/")] = text
+	}
+	return out
+}
+
+// same fails unless the source wants what the store holds.
+func (a *agent) same(kv clientv3.KV) {
+	a.t.Helper()
+	if got, want := a.rec.wanted(), storeView(a.t, kv); !maps.Equal(got, want) {
+		a.t.Fatalf("the source wants %v\nthe store holds %v\n%s", got, want, story(a.rec.since(0)))
+	}
+}
+
+func TestACutWatchIsHealedByAListAndOnlyIfNeeded(t *testing.T) {
+	b := startBinary(t)
+	p := startProxy(t, b.addr())
+	kv := client(t, b.url)
+	a := runAgent(t, config(t, p.url()))
+	a.ready()
+	a.upTo(put(t, kv, "route/a", "1"))
+
+	// Nothing changed meanwhile: a new session, not a word.
+	said, sessions := a.rec.count(), a.sessions()
+	p.cut()
+	a.nextSession(sessions)
+	a.upTo(put(t, kv, "route/b", "1"))
+	if got := story(a.rec.since(said)); got != "put route/b: route/b=1\n" {
+		t.Errorf("after a harmless cut:\n%s", got)
+	}
+
+	// A delete was missed: the list says it.
+	sessions = a.sessions()
+	p.freeze()
+	rev := del(t, kv, "config/route/a")
+	p.cut()
+	p.thaw()
+	a.nextSession(sessions)
+	a.upTo(rev)
+	a.same(kv)
+	last := a.rec.since(0)[a.rec.count()-1]
+	if !last.Complete || !strings.HasPrefix(last.Note, "list at revision ") {
+		t.Errorf("the missed delete came as\n%s", story([]scheduler.Txn{last}))
+	}
+}
+
+func (a *agent) sessions() int { return a.source.standingFacts().sessions }
+
+func (a *agent) nextSession(after int) {
+	a.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for a.sessions() == after {
+		if time.Now().After(deadline) {
+			a.t.Fatalf("no new session; health %v", a.Health())
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// A watch that is open but gives nothing is noticed.
+func TestASilentWatchIsNoticed(t *testing.T) {
+	b := startBinary(t)
+	p := startProxy(t, b.addr())
+	kv := client(t, b.url)
+	a := runAgent(t, config(t, p.url()))
+	a.ready()
+	p.freeze()
+	rev := put(t, kv, "route/a", "1")
+	a.state(healthDown, "")
+	p.thaw()
+	a.upTo(rev)
+	a.same(kv)
+	a.state(healthOK, "")
+}
+
+// A server that gives signs of life but no events is found by comparing. The
+// fault is played by moving what the source believes to have seen.
+func TestEventsLostOnALiveWatchAreNoticed(t *testing.T) {
+	b := startBinary(t)
+	kv := client(t, b.url)
+	c := config(t, b.url)
+	c.tune.auditEvery, c.tune.stallAfter = 50*time.Millisecond, 200*time.Millisecond
+	a := runAgent(t, c)
+	a.ready()
+	a.upTo(put(t, kv, "route/a", "1"))
+	sessions := a.sessions()
+	a.source.noteRevision(a.source.rev()-1, 1)
+	a.nextSession(sessions)
+	if f := a.source.standingFacts(); !strings.Contains(f.ended, errLostEvents.Error()) {
+		t.Errorf("the session ended because %q", f.ended)
+	}
+	// Keys that come and go under the comparison are no alarm.
+	sessions = a.sessions()
+	for i := range 300 {
+		put(t, kv, fmt.Sprintf("route/%d", i%3), "x")
+		a.upTo(del(t, kv, fmt.Sprintf("config/route/%d", i%3)))
+	}
+	if a.sessions() != sessions {
+		t.Errorf("a false alarm: %q", a.source.standingFacts().ended)
+	}
+}
+
+// The server restarts under a watch, and history is compacted beyond it.
+func TestCompactionWhileAwayLosesNothing(t *testing.T) {
+	b := startBinary(t)
+	p := startProxy(t, b.addr())
+	kv := client(t, b.url)
+	a := runAgent(t, config(t, p.url()))
+	a.ready()
+	put(t, kv, "route/gone", "1")
+	a.upTo(put(t, kv, "route/stays", "1"))
+	p.freeze()
+	del(t, kv, "config/route/gone")
+	rev := put(t, kv, "route/new", "1")
+	if _, err := kv.Compact(t.Context(), rev); err != nil {
+		t.Fatal(err)
+	}
+	p.cut()
+	p.thaw()
+	a.upTo(rev)
+	a.same(kv)
+}
+
+// Random histories on a real server behind a misbehaving network, against a
+// dumb model: after healing, the source wants what the store holds.
+func TestRandomHistories(t *testing.T) {
+	seeds := 4
+	if s := os.Getenv("ETCD_HISTORIES"); s != "" {
+		seeds, _ = strconv.Atoi(s)
+	}
+	for seed := range seeds {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) { history(t, rand.New(rand.NewPCG(uint64(seed), 0))) })
+	}
+}
+
+func history(t *testing.T, rnd *rand.Rand) {
+	b := startBinary(t)
+	p := startProxy(t, b.addr())
+	kv := client(t, b.url)
+	a := runAgent(t, config(t, p.url()))
+	for phase := range 6 {
+		for range 30 {
+			randomWrite(t, rnd, kv)
+			switch rnd.IntN(20) {
+			case 0:
+				p.cut()
+			case 1:
+				p.freeze()
+				for range rnd.IntN(10) {
+					randomWrite(t, rnd, kv)
+				}
+				p.thaw()
+			case 2:
+				resp, err := kv.Get(t.Context(), "x")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := kv.Compact(t.Context(), resp.Header.Revision); err != nil && !strings.Contains(err.Error(), "compacted") {
+					t.Fatal(err)
+				}
+			case 3:
+				b.stop()
+				b.start()
+			}
+		}
+		switch {
+		case phase == 2:
+			b.stop()
+			time.Sleep(2 * time.Second) // down for longer than any patience
+			b.start()
+		case phase == 4:
+			// Frozen for longer than a silent watch is believed.
+			p.freeze()
+			randomWrite(t, rnd, kv)
+			time.Sleep(1500 * time.Millisecond)
+			p.thaw()
+		}
+		a.upTo(put(t, kv, "route/last", strconv.Itoa(phase)))
+		a.same(kv)
+	}
+	for i, txn := range a.rec.since(0) {
+		if !txn.Complete && strings.HasPrefix(txn.Note, "list") || txn.Complete && !strings.HasPrefix(txn.Note, "list") {
+			t.Errorf("transaction %d: %s", i, story([]scheduler.Txn{txn}))
+		}
+	}
+}
+
+// randomWrite changes one to four of eight keys. It outlasts a restart.
+func randomWrite(t *testing.T, rnd *rand.Rand, kv clientv3.KV) {
+	t.Helper()
+	var ops []clientv3.Op
+	for _, i := range rnd.Perm(8)[:1+rnd.IntN(4)] {
+		key := fmt.Sprintf("%sconfig/route/r%d", base, i)
+		switch rnd.IntN(8) {
+		case 0, 1, 2:
+			ops = append(ops, clientv3.OpDelete(key))
+		case 3:
+			ops = append(ops, clientv3.OpPut(key, `"bad"`))
+		default:
+			ops = append(ops, clientv3.OpPut(key, fmt.Sprintf(`"%d"`, rnd.IntN(3))))
+		}
+	}
+	var err error
+	for range 200 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err = kv.Txn(ctx).Then(ops...).Commit()
+		cancel()
+		if err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal(err)
+}
