@@ -1,0 +1,369 @@
+package apitest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/api"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Engine is a scheduler that does at once what it is asked.
+type Engine struct {
+	mu       sync.Mutex // guards what follows
+	keys     map[scheduler.Key]scheduler.Status
+	becomes  map[scheduler.Key]scheduler.Status
+	held     map[scheduler.Key]bool
+	edges    []scheduler.Edge
+	kinds    []scheduler.KindInfo
+	sources  []scheduler.SourceState
+	records  []scheduler.Record
+	watchers []*watcher
+	revision uint64
+	dead     bool
+}
+
+var _ api.Scheduler = (*Engine)(nil)
+
+func newEngine() *Engine {
+	e := &Engine{
+		keys:    map[scheduler.Key]scheduler.Status{},
+		becomes: map[scheduler.Key]scheduler.Status{},
+		held:    map[scheduler.Key]bool{},
+		sources: []scheduler.SourceState{{Name: "etcd", Spoken: true}, {Name: "files", Spoken: true}},
+	}
+	for _, k := range models.Kinds() {
+		info := scheduler.KindInfo{Name: k.Name, Prefix: scheduler.Key(k.Prefix), Observed: !k.Writable}
+		if k.Name == models.KindNetNS {
+			continue // a kind that this agent cannot do
+		}
+		if k.Writable {
+			info.Capabilities = []string{"retrieve", "update"}
+		}
+		e.kinds = append(e.kinds, info)
+	}
+	return e
+}
+
+// Set puts a status in place, as if the world had moved.
+func (e *Engine) Set(st scheduler.Status) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.set(st)
+}
+
+func (e *Engine) set(st scheduler.Status) {
+	e.revision++
+	st.Revision = e.revision
+	if st.Since.IsZero() {
+		st.Since = Noon().Add(-90 * time.Second)
+	}
+	if st.State == scheduler.Removed {
+		delete(e.keys, st.Key)
+	} else {
+		e.keys[st.Key] = st
+	}
+	for _, w := range e.watchers {
+		w.tell(st)
+	}
+}
+
+// Becomes says what a key will be once it is wanted, instead of configured.
+func (e *Engine) Becomes(st scheduler.Status) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.becomes[st.Key] = st
+}
+
+// Hold keeps a key busy from its next change on.
+func (e *Engine) Hold(k scheduler.Key) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.held[k] = true
+}
+
+// Release ends a Hold.
+func (e *Engine) Release(k scheduler.Key) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.held, k)
+	st := e.keys[k]
+	st.Busy = false
+	e.set(st)
+}
+
+// Edge adds an edge of the graph.
+func (e *Engine) Edge(edge scheduler.Edge) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.edges = append(e.edges, edge)
+}
+
+// Record adds a record to the history.
+func (e *Engine) Record(r scheduler.Record) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.records = append(e.records, r)
+}
+
+// Source tells how a source stands.
+func (e *Engine) Source(s scheduler.SourceState) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range e.sources {
+		if e.sources[i].Name == s.Name {
+			e.sources[i] = s
+		}
+	}
+}
+
+// Kill makes the loop answer nothing any more.
+func (e *Engine) Kill() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.dead = true
+}
+
+// heard takes what the store says of a key.
+func (e *Engine) heard(key string, data []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	k := scheduler.Key(key)
+	if data == nil {
+		if _, there := e.keys[k]; there {
+			e.set(scheduler.Status{Key: k, State: scheduler.Removed})
+		}
+		return
+	}
+	st, scripted := e.becomes[k]
+	msg, err := models.Decode(key, data)
+	var invalid *models.InvalidError
+	switch {
+	case errors.As(err, &invalid):
+		st = scheduler.Status{Key: k, State: scheduler.InvalidState, Reason: err.Error()}
+		for _, f := range invalid.Fields {
+			st.Fields = append(st.Fields, scheduler.FieldError(f))
+		}
+	case scripted:
+		st.Desired = msg
+	default:
+		st = scheduler.Status{Key: k, State: scheduler.Configured, Desired: msg, Actual: msg}
+	}
+	st.Origin, st.Since, st.Busy = "etcd", Noon(), e.held[k]
+	e.set(st)
+}
+
+// Apply implements the port: a transaction that looks finds everything as it is
+// believed, and repairs what has drifted.
+func (e *Engine) Apply(_ context.Context, t scheduler.Txn) (scheduler.Result, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	rec := scheduler.Record{
+		Seq: uint64(len(e.records) + 1), Time: Noon(), Source: t.Source, Note: t.Note,
+		Asked: t.Look, AskedTotal: len(t.Look), Settled: Noon().Add(3 * time.Millisecond),
+	}
+	res := scheduler.Result{Seq: rec.Seq}
+	for _, st := range e.selected(t.Look) {
+		if st.State == scheduler.Drifted {
+			st.State, st.Reason, st.Actual = scheduler.Configured, "", st.Desired
+			e.set(st)
+			rec.Done = append(rec.Done, scheduler.DoneStep{Op: scheduler.OpUpdate, Key: st.Key, Start: Noon(), Took: 2 * time.Millisecond})
+		}
+		res.Keys = append(res.Keys, st)
+	}
+	e.records = append(e.records, rec)
+	return res, nil
+}
+
+// Preview implements the port.
+func (e *Engine) Preview(_ context.Context, t scheduler.Txn) (scheduler.Plan, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := scheduler.Plan{Base: fmt.Sprintf("base-%d", e.revision)}
+	step := func(op scheduler.Operation, k scheduler.Key, reason string, d scheduler.Disruption) {
+		s := scheduler.Step{N: len(p.Steps) + 1, Op: op, Key: k, Reason: reason, Disruption: d}
+		if s.N > 1 {
+			s.After = []int{s.N - 1}
+		}
+		p.Steps = append(p.Steps, s)
+	}
+	for _, c := range t.Want {
+		now, there := e.keys[c.Key]
+		will, scripted := e.becomes[c.Key]
+		switch {
+		case c.Invalid != nil:
+		case scripted && will.State == scheduler.Pending:
+			p.Pending = append(p.Pending, will)
+		case c.Value == nil && there:
+			step(scheduler.OpDelete, c.Key, "nobody wants it any more", scheduler.Disruptive)
+		case c.Value == nil:
+		case !there || now.Actual == nil:
+			step(scheduler.OpCreate, c.Key, "it is wanted and not there", scheduler.NoDisruption)
+		case !proto.Equal(c.Value.(proto.Message), now.Actual.(proto.Message)):
+			step(scheduler.OpUpdate, c.Key, "the value changed", scheduler.Brief)
+		}
+	}
+	if t.LookAll || len(t.Look) > 0 {
+		for _, st := range e.selected(t.Look) {
+			if st.State == scheduler.Drifted {
+				step(scheduler.OpUpdate, st.Key, "somebody changed it", scheduler.Brief)
+			}
+		}
+	}
+	return p, nil
+}
+
+// Get implements the port.
+func (e *Engine) Get(_ context.Context, k scheduler.Key) (scheduler.Status, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if st, ok := e.find(k); ok {
+		return st, nil
+	}
+	return scheduler.Status{}, fmt.Errorf("%s: %w", k, scheduler.ErrUnknownKey)
+}
+
+func (e *Engine) find(k scheduler.Key) (scheduler.Status, bool) {
+	if st, ok := e.keys[k]; ok {
+		return st, true
+	}
+	for _, st := range e.keys {
+		for _, d := range st.Derived {
+			if d.Key == k {
+				return d, true
+			}
+		}
+	}
+	return scheduler.Status{}, false
+}
+
+// List implements the port.
+func (e *Engine) List(_ context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.dead {
+		return nil, scheduler.ErrStopped
+	}
+	return e.selected(prefixes), nil
+}
+
+func (e *Engine) selected(prefixes []scheduler.Key) []scheduler.Status {
+	var out []scheduler.Status
+	for _, k := range slices.Sorted(maps.Keys(e.keys)) {
+		if matches(prefixes, k) {
+			out = append(out, e.keys[k])
+			continue
+		}
+		for _, d := range e.keys[k].Derived {
+			if matches(prefixes, d.Key) {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
+func matches(prefixes []scheduler.Key, k scheduler.Key) bool {
+	return len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p scheduler.Key) bool {
+		return k == p || strings.HasSuffix(string(p), "/") && strings.HasPrefix(string(k), string(p))
+	})
+}
+
+// Edges implements the port.
+func (e *Engine) Edges(context.Context) ([]scheduler.Edge, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.edges), nil
+}
+
+// Why implements the port: it follows what is missing.
+func (e *Engine) Why(_ context.Context, k scheduler.Key) (scheduler.Cause, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, ok := e.find(k); !ok {
+		return scheduler.Cause{}, fmt.Errorf("%s: %w", k, scheduler.ErrUnknownKey)
+	}
+	return e.why(k), nil
+}
+
+func (e *Engine) why(k scheduler.Key) scheduler.Cause {
+	st, ok := e.find(k)
+	if !ok {
+		return scheduler.Cause{Status: scheduler.Status{Key: k}, Text: string(k) + " is absent: nobody asks for it"}
+	}
+	c := scheduler.Cause{Status: st, Text: strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", k, st.State, st.Reason), ": ")}
+	for _, m := range st.Missing {
+		c.Because = append(c.Because, e.why(scheduler.Key(m.Need)))
+	}
+	for i, r := range e.records {
+		if r.Seq == st.Cause {
+			c.Record = &e.records[i]
+		}
+	}
+	return c
+}
+
+// History implements the port.
+func (e *Engine) History(q scheduler.HistoryQuery) []scheduler.Record {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []scheduler.Record
+	for _, r := range e.records {
+		about := q.Key == "" || slices.Contains(r.Asked, q.Key) ||
+			slices.ContainsFunc(r.Done, func(d scheduler.DoneStep) bool { return d.Key == q.Key })
+		if about && (q.Seq == 0 || q.Seq == r.Seq) && !r.Time.Before(q.Since) {
+			out = append(out, r)
+		}
+	}
+	if q.Limit > 0 && len(out) > q.Limit {
+		out = out[len(out)-q.Limit:]
+	}
+	return out
+}
+
+// Kinds implements the port.
+func (e *Engine) Kinds() []scheduler.KindInfo { return e.kinds }
+
+// Pause implements the port.
+func (e *Engine) Pause(target scheduler.Key, reason string, until time.Time) error {
+	return e.each(target, func(st *scheduler.Status) {
+		st.State, st.Reason = scheduler.Paused, reason
+		if !until.IsZero() {
+			st.Reason += ", until " + until.Format(time.RFC3339)
+		}
+	})
+}
+
+// Resume implements the port.
+func (e *Engine) Resume(target scheduler.Key) error {
+	return e.each(target, func(st *scheduler.Status) { st.State, st.Reason = scheduler.Configured, "" })
+}
+
+func (e *Engine) each(target scheduler.Key, change func(*scheduler.Status)) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, st := range e.selected([]scheduler.Key{target}) {
+		change(&st)
+		e.set(st)
+	}
+	return nil
+}
+
+// Sources implements the port.
+func (e *Engine) Sources(ctx context.Context) ([]scheduler.SourceState, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.dead {
+		return nil, scheduler.ErrStopped
+	}
+	return slices.Clone(e.sources), nil
+}

@@ -1,0 +1,116 @@
+package apitest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/plumb-net/plumb/models"
+)
+
+// Store is a store in memory. What is written below config/ comes to the engine.
+type Store struct {
+	engine *Engine
+
+	mu       sync.Mutex // guards what follows
+	keys     map[string]models.Stored
+	revision int64
+	down     bool
+	before   func() // runs once, before the next write
+}
+
+func newStore(e *Engine) *Store {
+	return &Store{engine: e, keys: map[string]models.Stored{}, revision: 10}
+}
+
+// Down makes the store unreachable, or reachable again.
+func (s *Store) Down(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = down
+}
+
+// Cross runs f once, just before the next write: somebody else is faster.
+func (s *Store) Cross(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before = f
+}
+
+// Get implements the port.
+func (s *Store) Get(_ context.Context, key string) (models.Stored, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return models.Stored{}, fmt.Errorf("get %s: %w", key, models.ErrStoreDown)
+	}
+	st := s.keys[key]
+	st.Key = key
+	return st, nil
+}
+
+// List implements the port.
+func (s *Store) List(_ context.Context, prefix string) ([]models.Stored, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return nil, fmt.Errorf("list %s: %w", prefix, models.ErrStoreDown)
+	}
+	var out []models.Stored
+	for _, k := range slices.Sorted(maps.Keys(s.keys)) {
+		if strings.HasPrefix(k, prefix) {
+			out = append(out, s.keys[k])
+		}
+	}
+	return out, nil
+}
+
+// Write implements the port.
+func (s *Store) Write(_ context.Context, writes []models.Write) (int64, error) {
+	s.mu.Lock()
+	crossing := s.before
+	s.before = nil
+	s.mu.Unlock()
+	if crossing != nil {
+		crossing()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return 0, fmt.Errorf("write: %w", models.ErrStoreDown)
+	}
+	for _, w := range writes {
+		if w.If != nil && s.keys[w.Key].Revision != *w.If {
+			return 0, fmt.Errorf("write %s: %w", w.Key, models.ErrStoreConflict)
+		}
+	}
+	s.revision++
+	for _, w := range writes {
+		if w.Value == nil {
+			delete(s.keys, w.Key)
+		} else {
+			s.keys[w.Key] = models.Stored{Key: w.Key, Value: slices.Clone(w.Value), Revision: s.revision}
+		}
+		if key, ok := strings.CutPrefix(w.Key, "config/"); ok {
+			s.engine.heard(key, w.Value)
+		}
+	}
+	return s.revision, nil
+}
+
+// Reached implements the port: what is written was heard at once.
+func (s *Store) Reached(ctx context.Context, _ int64) error { return ctx.Err() }
+
+// String lists the store for golden files.
+func (s *Store) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(s.keys)) {
+		fmt.Fprintf(&b, "%s = %s\n", k, s.keys[k].Value)
+	}
+	return b.String()
+}

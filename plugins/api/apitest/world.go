@@ -1,0 +1,99 @@
+package apitest
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/api"
+)
+
+// Noon is when everything happens.
+func Noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
+
+// World is an agent in memory.
+type World struct {
+	Store      *Store
+	Engine     *Engine
+	Containers *Containers
+	Parts      []models.Health
+	// Accepted counts calls of resync --accept.
+	Accepted int
+}
+
+// New makes a world with nothing in it, where all is well.
+func New() *World {
+	e := newEngine()
+	return &World{
+		Store: newStore(e), Engine: e, Containers: &Containers{},
+		Parts: []models.Health{
+			{Name: "etcd", State: "ok", Reason: "embedded", Since: Noon()},
+			{Name: "containerd", State: "off", Since: Noon()},
+		},
+	}
+}
+
+// Config of a server of this world.
+func (w *World) Config() api.Config {
+	level := new(slog.LevelVar)
+	return api.Config{
+		Scheduler: w.Engine, Store: w.Store, Containers: w.Containers,
+		Place: func(source, key string) string {
+			if source == "files" {
+				return "/etc/plumb/" + models.Escape(key) + ".yaml"
+			}
+			return ""
+		},
+		Health: func() []models.Health { return w.Parts },
+		Accept: func(context.Context) error { w.Accepted++; return nil },
+		Levels: map[string]*slog.LevelVar{"agent": level, "etcd": new(slog.LevelVar)},
+		Label:  "host1", Version: "v0.0.0-test", Commit: "abcdef", Started: Noon().Add(-time.Hour),
+		Now: Noon,
+	}
+}
+
+// Serve serves the world until the test ends and returns its socket.
+func Serve(t testing.TB, c api.Config) (socket string) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "run", "agent.sock")
+	srv, err := api.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := api.Listen(socket, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return socket
+}
+
+// Containers is what a tracker would know.
+type Containers struct {
+	All     map[string]*models.Container
+	Serving map[string]*models.Microservice
+	Parts   []models.Health
+	Unknown error
+}
+
+// Containers implements the port.
+func (c *Containers) Containers() (map[string]*models.Container, error) { return c.All, c.Unknown }
+
+// Microservices implements the port.
+func (c *Containers) Microservices() (map[string]*models.Microservice, error) {
+	return c.Serving, c.Unknown
+}
+
+// Health implements the port.
+func (c *Containers) Health() []models.Health { return c.Parts }

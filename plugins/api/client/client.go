@@ -1,0 +1,116 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+
+	"connectrpc.com/connect"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/plugins/api/apiv1/apiv1connect"
+)
+
+// DefaultSocket is where an agent listens unless told otherwise.
+const DefaultSocket = "/run/plumb/agent.sock"
+
+// Client is every call of the service, made on one socket.
+type Client struct {
+	apiv1connect.AgentClient
+	socket string
+	http   *http.Client
+}
+
+// New makes a client. It connects when it is first used.
+func New(socket string) *Client {
+	h := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+	}}
+	return &Client{apiv1connect.NewAgentClient(h, "http://agent"), socket, h}
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Page fetches what the agent serves beside the service: /metrics, /readyz.
+func (c *Client) Page(ctx context.Context, path string) (status int, body []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent"+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+// Explain makes an error of a call one for people: what went wrong, and what
+// to do next.
+func (c *Client) Explain(err error) error {
+	var answer *connect.Error
+	switch {
+	case err == nil:
+		return nil
+	case isDial(err):
+		return fmt.Errorf("cannot reach the agent at %s: %s", c.socket, unreachable(err))
+	case errors.Is(err, context.Canceled):
+		return errors.New("interrupted")
+	case errors.As(err, &answer) && connect.IsWireError(err):
+		return &Error{Code: answer.Code(), Message: answer.Message(), Invalid: invalid(answer)}
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("the agent at %s closed the connection; it stopped, or it refuses this user: only root and the agent's own user may ask", c.socket)
+	}
+	return fmt.Errorf("the agent at %s: %w", c.socket, err)
+}
+
+// Error is what the agent answered.
+type Error struct {
+	Code    connect.Code
+	Message string
+	// Invalid are the values that were refused.
+	Invalid []*apiv1.InvalidValue
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func invalid(e *connect.Error) []*apiv1.InvalidValue {
+	var out []*apiv1.InvalidValue
+	for _, d := range e.Details() {
+		if v, err := d.Value(); err == nil {
+			if i, ok := v.(*apiv1.InvalidValue); ok {
+				out = append(out, i)
+			}
+		}
+	}
+	return out
+}
+
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// unreachable says why nobody answers, and what to try.
+func unreachable(err error) string {
+	const other = "or name its socket with --socket or PLUMB_SOCKET"
+	switch {
+	case errors.Is(err, syscall.ENOENT):
+		return "there is no such socket; is plumb-agent running? try `systemctl status plumb-agent`, " + other
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nobody listens there; plumb-agent has died or is not running; try `systemctl status plumb-agent`, " + other
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		return "permission denied; only root and the agent's own user may ask; try sudo"
+	}
+	var op *net.OpError
+	errors.As(err, &op)
+	return op.Err.Error() + "; is plumb-agent running? " + other
+}

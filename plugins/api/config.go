@@ -1,0 +1,65 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/plumb-net/plumb/models"
+)
+
+// Config is what a server works with. Scheduler and Store are needed; without
+// one of the others what it is for is answered as unavailable.
+type Config struct {
+	Scheduler Scheduler
+	Store     Store
+	// StoreSource is the scheduler's name of the source that brings what is
+	// in the store. Default "etcd".
+	StoreSource string
+	// Place tells where a source that is not the store keeps a key (the path
+	// of a file), for messages. It may be nil or return "".
+	Place func(source, key string) string
+	// Containers is nil when no runtime is configured.
+	Containers Containers
+	// Health tells how the parts of the agent are.
+	Health func() []models.Health
+	// Accept believes a store that was replaced.
+	Accept func(ctx context.Context) error
+	// Metrics serves /metrics.
+	Metrics http.Handler
+	// Levels are the loggers that can be set.
+	Levels map[string]*slog.LevelVar
+
+	// Label, Version, Commit and Started tell who answers.
+	Label, Version, Commit string
+	Started                time.Time
+
+	// Log gets what operators should know. Default: nothing is logged.
+	Log *slog.Logger
+	// Now is the clock. Default: the real one.
+	Now func() time.Time
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Scheduler == nil || c.Store == nil {
+		return c, errors.New("api: a scheduler and a store are needed")
+	}
+	if c.StoreSource == "" {
+		c.StoreSource = "etcd"
+	}
+	if c.Place == nil {
+		c.Place = func(string, string) string { return "" }
+	}
+	if c.Health == nil {
+		c.Health = func() []models.Health { return nil }
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c, nil
+}

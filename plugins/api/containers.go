@@ -1,0 +1,77 @@
+package api
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+)
+
+// Microservices implements the service.
+func (s *Server) Microservices(context.Context, *apiv1.MicroservicesRequest) (*apiv1.MicroservicesResponse, error) {
+	if s.Config.Containers == nil {
+		return &apiv1.MicroservicesResponse{Unknown: noRuntimes}, nil
+	}
+	all, err := s.Config.Containers.Microservices()
+	out := &apiv1.MicroservicesResponse{Runtimes: health(s.Config.Containers.Health()), Unknown: text(err)}
+	for _, label := range slices.Sorted(maps.Keys(all)) {
+		m := all[label]
+		if m == nil {
+			continue // surely gone
+		}
+		out.Microservices = append(out.Microservices, &apiv1.Microservice{
+			Label: label, Runtime: m.Runtime, ContainerId: m.ContainerId, Name: m.Name, Image: m.Image,
+			Pid: m.Pid, Netns: m.Netns, StartedAt: m.StartedAt, Conflicts: m.Conflicts, Refused: m.Refused,
+		})
+	}
+	return out, nil
+}
+
+// Containers implements the service.
+func (s *Server) Containers(_ context.Context, r *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error) {
+	if s.Config.Containers == nil {
+		return &apiv1.ContainersResponse{Unknown: noRuntimes}, nil
+	}
+	all, err := s.Config.Containers.Containers()
+	out := &apiv1.ContainersResponse{Runtimes: health(s.Config.Containers.Health()), Unknown: text(err)}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if c := all[name]; c != nil && (r.Id == "" || meant(c, name, r.Id)) {
+			out.Containers = append(out.Containers, container(c))
+		}
+	}
+	if r.Id != "" && len(out.Containers) == 0 {
+		return nil, notFound("no container has the id or the name %q; see `agentctl containers`", r.Id)
+	}
+	return out, nil
+}
+
+const noRuntimes = "no container runtime is configured"
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// meant tells whether an operator's word names the container: its name, its id
+// or the beginning of it, its key.
+func meant(c *models.Container, name, word string) bool {
+	word = strings.TrimPrefix(word, models.KindContainer+"/")
+	return word == c.Name || word == name || strings.HasPrefix(c.ContainerId, word)
+}
+
+func container(c *models.Container) *apiv1.Container {
+	out := &apiv1.Container{
+		Runtime: c.Runtime, ContainerId: c.ContainerId, Name: c.Name, Image: c.Image, State: c.State,
+		Pid: c.Pid, Netns: c.Netns, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
+		Reason: c.Reason, Labels: c.Labels, Microservice: c.Microservice, Addresses: c.Addresses, Refused: c.Refused,
+	}
+	if c.FinishedAt != "" || c.State == "exited" || c.State == "dead" {
+		out.ExitCode = &c.ExitCode
+	}
+	return out
+}

@@ -1,0 +1,92 @@
+package api
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Diff implements the service. The world is read first; a key differs if it is
+// not as wanted, or if something would be done about it.
+func (s *Server) Diff(ctx context.Context, r *apiv1.DiffRequest) (*apiv1.DiffResponse, error) {
+	p, err := s.previewLook(ctx, r.Targets)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.list(ctx, r.Targets)
+	if err != nil {
+		return nil, err
+	}
+	steps := map[scheduler.Key]string{}
+	for _, st := range p.Steps {
+		steps[st.Key] = st.Op.String()
+	}
+	out := &apiv1.DiffResponse{Outcome: "same"}
+	for _, st := range flat(all) {
+		d := difference(st, steps[st.Key])
+		if d == nil {
+			continue
+		}
+		out.Differences = append(out.Differences, d)
+		if !d.Excluded {
+			out.Outcome = "differs"
+		}
+	}
+	return out, nil
+}
+
+// flat puts derived keys beside their base.
+func flat(all []scheduler.Status) []scheduler.Status {
+	var out []scheduler.Status
+	for _, st := range all {
+		out = append(out, st)
+		out = append(out, flat(st.Derived)...)
+	}
+	return out
+}
+
+// difference is nil if the key is as wanted.
+func difference(st scheduler.Status, op string) *apiv1.Difference {
+	switch st.State {
+	case scheduler.Absent, scheduler.Removed:
+		return nil
+	case scheduler.Configured, scheduler.Observed:
+		if op == "" {
+			return nil
+		}
+	}
+	d := &apiv1.Difference{
+		Key: string(st.Key), State: st.State.String(), Reason: st.Reason, Op: op,
+		Excluded: st.State == scheduler.Paused || st.State == scheduler.InvalidState,
+	}
+	if st.Desired != nil && st.Actual != nil {
+		compare("", value(st.Desired), value(st.Actual), d)
+	}
+	return d
+}
+
+// compare names the fields that are wanted and different. What is there and
+// not asked for (a hardware address that the kernel chose) is no difference.
+func compare(path string, desired, actual *structpb.Value, d *apiv1.Difference) {
+	want, ok := desired.GetKind().(*structpb.Value_StructValue)
+	have, both := actual.GetKind().(*structpb.Value_StructValue)
+	if !ok || !both {
+		if !proto.Equal(desired, actual) {
+			d.Fields = append(d.Fields, &apiv1.FieldDifference{Field: path, Desired: desired, Actual: actual})
+		}
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(want.StructValue.GetFields())) {
+		at := name
+		if path != "" {
+			at = path + "." + name
+		}
+		compare(at, want.StructValue.Fields[name], have.StructValue.GetFields()[name], d)
+	}
+}

@@ -1,0 +1,15 @@
+// Package api serves the agent to operators on a unix socket: one service
+// definition (apiv1/agent.proto), spoken as gRPC and as plain HTTP with JSON,
+// and beside it /livez, /readyz and /metrics.
+//
+//	agentctl ─┐                      ┌─► Scheduler   what is, what would be, why
+//	curl ─────┼─► agent.sock ─► rpc ─┼─► Store       intent goes through it
+//	gRPC ─────┘   mode 0600,         ├─► Containers  what the tracker knows
+//	              root or the        └─► Health      how the parts are
+//	              agent's user only
+//
+// Nothing here changes the world by itself. What operators want is written
+// into the store, in one transaction; from there it comes back as intent, like
+// everything else that is written there. So the store always tells the truth
+// about what was asked, and whoever waits waits for the scheduler.
+package api

@@ -1,0 +1,152 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+func keyStatus(s scheduler.Status) *apiv1.KeyStatus {
+	kind, name, _ := strings.Cut(string(s.Key), "/")
+	if s.Kind != "" {
+		kind = s.Kind
+	}
+	out := &apiv1.KeyStatus{
+		Key: string(s.Key), Kind: kind, Name: name,
+		State: s.State.String(), Reason: s.Reason,
+		Missing: missing(s.Missing), Fields: fieldErrors(s.Fields),
+		Origin: s.Origin, Shadowed: s.Shadowed,
+		Desired: value(s.Desired), Actual: value(s.Actual), Metadata: value(s.Meta),
+		Revision: s.Revision, Since: timestamp(s.Since),
+		Attempts: uint32(s.Attempts), NextTry: timestamp(s.NextTry),
+		Base: string(s.Base), Busy: s.Busy, Cause: s.Cause, Via: string(s.Via),
+	}
+	for _, d := range s.Derived {
+		out.Derived = append(out.Derived, keyStatus(d))
+	}
+	return out
+}
+
+func keyStatuses(ss []scheduler.Status) []*apiv1.KeyStatus {
+	out := make([]*apiv1.KeyStatus, len(ss))
+	for i, s := range ss {
+		out[i] = keyStatus(s)
+	}
+	return out
+}
+
+func missing(ms []scheduler.Missing) []*apiv1.Missing {
+	var out []*apiv1.Missing
+	for _, m := range ms {
+		out = append(out, &apiv1.Missing{Need: m.Need, Why: m.Why})
+	}
+	return out
+}
+
+func fieldErrors(fs []scheduler.FieldError) []*apiv1.FieldError {
+	var out []*apiv1.FieldError
+	for _, f := range fs {
+		out = append(out, &apiv1.FieldError{Field: f.Field, Error: f.Error})
+	}
+	return out
+}
+
+// value makes JSON of what the scheduler keeps: messages of models as they are
+// written, anything else as encoding/json has it. Nothing is left out silently:
+// what cannot be written says so.
+func value(v any) *structpb.Value {
+	if v == nil {
+		return nil
+	}
+	var text []byte
+	var err error
+	if m, ok := v.(proto.Message); ok {
+		if !m.ProtoReflect().IsValid() {
+			return nil
+		}
+		text = models.Encode(m)
+	} else if text, err = json.Marshal(v); err != nil {
+		return structpb.NewStringValue(fmt.Sprintf("cannot be shown: %v", err))
+	}
+	if string(text) == "null" || string(text) == "{}" && !isMessage(v) {
+		return nil
+	}
+	out := new(structpb.Value)
+	if err := protojson.Unmarshal(text, out); err != nil {
+		return structpb.NewStringValue(fmt.Sprintf("cannot be shown: %v", err))
+	}
+	return out
+}
+
+func isMessage(v any) bool { _, ok := v.(proto.Message); return ok }
+
+func timestamp(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+func record(r scheduler.Record) *apiv1.Record {
+	out := &apiv1.Record{
+		Seq: r.Seq, Time: timestamp(r.Time), Source: r.Source, Note: r.Note,
+		Settled: timestamp(r.Settled), Dropped: uint32(r.Dropped),
+	}
+	for _, k := range r.Asked {
+		out.Asked = append(out.Asked, string(k))
+	}
+	if r.AskedTotal > len(r.Asked) {
+		out.AskedTotal = uint32(r.AskedTotal)
+	}
+	for _, p := range r.Planned {
+		out.Planned = append(out.Planned, &apiv1.PlannedStep{Op: p.Op.String(), Key: string(p.Key)})
+	}
+	for _, d := range r.Done {
+		out.Done = append(out.Done, &apiv1.DoneStep{
+			Op: d.Op.String(), Key: string(d.Key), Via: string(d.Via),
+			Start: timestamp(d.Start), Took: durationpb.New(d.Took), Error: d.Error,
+		})
+	}
+	return out
+}
+
+func plan(p scheduler.Plan) *apiv1.PlanResponse {
+	out := &apiv1.PlanResponse{Base: p.Base}
+	for _, s := range p.Steps {
+		step := &apiv1.Step{
+			N: uint32(s.N), Op: s.Op.String(), Key: string(s.Key),
+			Reason: s.Reason, Disruption: s.Disruption.String(),
+		}
+		for _, n := range s.After {
+			step.After = append(step.After, uint32(n))
+		}
+		out.Steps = append(out.Steps, step)
+	}
+	for _, s := range p.Pending {
+		pend := &apiv1.Pending{Key: string(s.Key), Missing: missing(s.Missing)}
+		if s.State != scheduler.Pending {
+			pend.State, pend.Reason = s.State.String(), s.Reason
+		}
+		out.Pending = append(out.Pending, pend)
+	}
+	return out
+}
+
+func health(hs []models.Health) []*apiv1.Health {
+	var out []*apiv1.Health
+	for _, h := range hs {
+		out = append(out, &apiv1.Health{Name: h.Name, State: h.State, Reason: h.Reason, Since: timestamp(h.Since), Details: h.Details})
+	}
+	return out
+}

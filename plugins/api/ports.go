@@ -1,0 +1,59 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Scheduler is what the server needs of [scheduler.Scheduler]; see [Engine].
+type Scheduler interface {
+	Apply(ctx context.Context, t scheduler.Txn) (scheduler.Result, error)
+	Preview(ctx context.Context, t scheduler.Txn) (scheduler.Plan, error)
+	Get(ctx context.Context, k scheduler.Key) (scheduler.Status, error)
+	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
+	Edges(ctx context.Context) ([]scheduler.Edge, error)
+	Watch(prefixes ...scheduler.Key) Watcher
+	Why(ctx context.Context, k scheduler.Key) (scheduler.Cause, error)
+	History(q scheduler.HistoryQuery) []scheduler.Record
+	Kinds() []scheduler.KindInfo
+	Pause(target scheduler.Key, reason string, until time.Time) error
+	Resume(target scheduler.Key) error
+	Sources(ctx context.Context) ([]scheduler.SourceState, error)
+}
+
+// Watcher is what the server needs of [scheduler.Watcher].
+type Watcher interface {
+	Next(ctx context.Context) (changes []scheduler.Status, inSync bool, err error)
+	Stop()
+}
+
+// Engine makes a Scheduler of the real one.
+func Engine(s *scheduler.Scheduler) Scheduler { return engine{s} }
+
+type engine struct{ *scheduler.Scheduler }
+
+func (e engine) Watch(prefixes ...scheduler.Key) Watcher { return e.Scheduler.Watch(prefixes...) }
+
+// Store is the agent's etcd below /plumb/<label>/. Keys are named without that
+// prefix: "config/interface/web".
+type Store interface {
+	// Get reads a key. Revision 0 means that it is not there.
+	Get(ctx context.Context, key string) (models.Stored, error)
+	// List reads all keys with the prefix, sorted.
+	List(ctx context.Context, prefix string) ([]models.Stored, error)
+	// Write changes keys in one transaction and returns its revision.
+	Write(ctx context.Context, writes []models.Write) (revision int64, err error)
+	// Reached blocks until the intent of the revision was handed to the scheduler.
+	Reached(ctx context.Context, revision int64) error
+}
+
+// Containers is what the container tracker knows. An error says why there may
+// be more; a nil value is one that is surely gone.
+type Containers interface {
+	Containers() (map[string]*models.Container, error)
+	Microservices() (map[string]*models.Microservice, error)
+	Health() []models.Health
+}

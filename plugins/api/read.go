@@ -1,0 +1,167 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Get implements the service.
+func (s *Server) Get(ctx context.Context, r *apiv1.GetRequest) (*apiv1.KeyStatus, error) {
+	st, err := s.get(ctx, r.Key)
+	if err != nil {
+		return nil, err
+	}
+	return keyStatus(st), nil
+}
+
+// List implements the service.
+func (s *Server) List(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListResponse, error) {
+	keep, err := stateFilter(r.States)
+	if err != nil {
+		return nil, err
+	}
+	if r.Fresh {
+		if err := s.lookOnly(ctx, r.Targets); err != nil {
+			return nil, err
+		}
+	}
+	all, err := s.list(ctx, r.Targets)
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.ListResponse{Keys: keyStatuses(slices.DeleteFunc(all, func(st scheduler.Status) bool { return !keep(st) }))}, nil
+}
+
+// list returns what the targets select, sorted. A target that is a key must be known.
+func (s *Server) list(ctx context.Context, targets []string) ([]scheduler.Status, error) {
+	prefixes, err := s.prefixes(targets)
+	if err != nil {
+		return nil, err
+	}
+	var keys, below []scheduler.Key
+	for _, p := range prefixes {
+		if strings.HasSuffix(string(p), "/") {
+			below = append(below, p)
+		} else {
+			keys = append(keys, p)
+		}
+	}
+	var all []scheduler.Status
+	for _, k := range keys {
+		st, err := s.get(ctx, string(k))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, st)
+	}
+	if len(below) > 0 || len(keys) == 0 {
+		more, err := s.Scheduler.List(ctx, below...)
+		if err != nil {
+			return nil, fail(err)
+		}
+		all = append(all, more...)
+	}
+	slices.SortStableFunc(all, byKey)
+	return slices.CompactFunc(all, func(a, b scheduler.Status) bool { return a.Key == b.Key }), nil
+}
+
+func byKey(a, b scheduler.Status) int { return strings.Compare(string(a.Key), string(b.Key)) }
+
+// lookOnly lets the scheduler read the world without repairing it.
+func (s *Server) lookOnly(ctx context.Context, targets []string) error {
+	_, err := s.previewLook(ctx, targets)
+	return err
+}
+
+func (s *Server) previewLook(ctx context.Context, targets []string) (scheduler.Plan, error) {
+	txn, err := s.lookTxn("look", targets)
+	if err != nil {
+		return scheduler.Plan{}, err
+	}
+	p, err := s.Scheduler.Preview(ctx, txn)
+	return p, fail(err)
+}
+
+func (s *Server) lookTxn(note string, targets []string) (scheduler.Txn, error) {
+	prefixes, err := s.prefixes(targets)
+	if err != nil {
+		return scheduler.Txn{}, err
+	}
+	if len(targets) > 0 {
+		note += " " + strings.Join(targets, " ")
+	}
+	return scheduler.Txn{Note: note, Look: prefixes, LookAll: len(prefixes) == 0}, nil
+}
+
+// Kinds implements the service: the kinds of the models and those that are
+// only registered.
+func (s *Server) Kinds(context.Context, *apiv1.KindsRequest) (*apiv1.KindsResponse, error) {
+	registered := map[string]scheduler.KindInfo{}
+	for _, k := range s.Scheduler.Kinds() {
+		registered[k.Name] = k
+	}
+	out := new(apiv1.KindsResponse)
+	for _, k := range models.Kinds() {
+		info, ok := registered[k.Name]
+		delete(registered, k.Name)
+		out.Kinds = append(out.Kinds, &apiv1.Kind{
+			Name: k.Name, Prefix: k.Prefix, Writable: k.Writable,
+			Observed: !k.Writable, Derived: info.Derived,
+			Unimplemented: !ok, Capabilities: info.Capabilities,
+		})
+	}
+	for _, k := range s.Scheduler.Kinds() {
+		if _, left := registered[k.Name]; left {
+			out.Kinds = append(out.Kinds, &apiv1.Kind{
+				Name: k.Name, Prefix: string(k.Prefix), Observed: k.Observed, Derived: k.Derived, Capabilities: k.Capabilities,
+			})
+		}
+	}
+	return out, nil
+}
+
+// Why implements the service.
+func (s *Server) Why(ctx context.Context, r *apiv1.WhyRequest) (*apiv1.Cause, error) {
+	c, err := s.Scheduler.Why(ctx, scheduler.Key(r.Key))
+	if err != nil {
+		if e := fail(err); connect.CodeOf(e) != connect.CodeNotFound {
+			return nil, e
+		}
+		return nil, s.unknownKey(ctx, r.Key)
+	}
+	return cause(c), nil
+}
+
+func cause(c scheduler.Cause) *apiv1.Cause {
+	out := &apiv1.Cause{Status: keyStatus(c.Status), Text: c.Text}
+	for _, b := range c.Because {
+		out.Because = append(out.Because, cause(b))
+	}
+	if c.Record != nil {
+		out.Record = record(*c.Record)
+	}
+	return out
+}
+
+// History implements the service.
+func (s *Server) History(ctx context.Context, r *apiv1.HistoryRequest) (*apiv1.HistoryResponse, error) {
+	q := scheduler.HistoryQuery{Seq: r.Seq, Key: scheduler.Key(r.Key), Limit: int(r.Limit)}
+	if r.Since != nil {
+		q.Since = r.Since.AsTime()
+	}
+	out := new(apiv1.HistoryResponse)
+	for _, rec := range s.Scheduler.History(q) {
+		out.Records = append(out.Records, record(rec))
+	}
+	if r.Seq != 0 && len(out.Records) == 0 {
+		return nil, notFound("transaction %d is not kept; see `agentctl history` for those that are", r.Seq)
+	}
+	return out, nil
+}

@@ -1,0 +1,84 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Resync implements the service.
+func (s *Server) Resync(ctx context.Context, r *apiv1.ResyncRequest) (*apiv1.ResyncResponse, error) {
+	if r.Accept {
+		if s.Accept == nil {
+			return nil, notNow("this agent has no store that could be accepted")
+		}
+		if err := s.Accept(ctx); err != nil {
+			return nil, fail(err)
+		}
+	}
+	txn, err := s.lookTxn("resync", r.Targets)
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.Scheduler.Apply(ctx, txn)
+	if err != nil {
+		return nil, fail(err)
+	}
+	out := &apiv1.ResyncResponse{Outcome: "done", Looked: uint32(len(res.Keys))}
+	for _, rec := range s.Scheduler.History(scheduler.HistoryQuery{Seq: res.Seq}) {
+		out.Record = record(rec)
+	}
+	for _, st := range res.Keys {
+		switch st.State {
+		case scheduler.Configured, scheduler.Observed, scheduler.Removed, scheduler.Absent:
+			continue
+		case scheduler.Failed, scheduler.Retrying, scheduler.Unknown, scheduler.Drifted:
+			out.Outcome = "not configured"
+		}
+		out.Keys = append(out.Keys, keyStatus(st))
+	}
+	return out, nil
+}
+
+// Pause implements the service.
+func (s *Server) Pause(_ context.Context, r *apiv1.PauseRequest) (*apiv1.PauseResponse, error) {
+	target, err := s.pauseTarget(r.Target)
+	if err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(r.Reason) == "" {
+		return nil, refuse("a pause needs a reason, for whoever finds it: --reason TEXT")
+	}
+	var until time.Time
+	if d := r.For.AsDuration(); d < 0 {
+		return nil, refuse("a pause of %s is over before it begins", d)
+	} else if d > 0 {
+		until = s.Now().Add(d)
+	}
+	if err := s.Scheduler.Pause(target, r.Reason, until); err != nil {
+		return nil, fail(err)
+	}
+	return &apiv1.PauseResponse{Target: string(target), Until: timestamp(until)}, nil
+}
+
+// Resume implements the service.
+func (s *Server) Resume(_ context.Context, r *apiv1.ResumeRequest) (*apiv1.ResumeResponse, error) {
+	target, err := s.pauseTarget(r.Target)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Scheduler.Resume(target); err != nil {
+		return nil, fail(err)
+	}
+	return &apiv1.ResumeResponse{Target: string(target)}, nil
+}
+
+func (s *Server) pauseTarget(target string) (scheduler.Key, error) {
+	if target == "" {
+		return "", refuse("name a key, a kind or a prefix")
+	}
+	return s.prefix(target)
+}

@@ -1,0 +1,91 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/plugins/api/apiv1/apiv1connect"
+)
+
+const (
+	// maxRequest bounds a request: some hundred values of the largest size.
+	maxRequest = 64 << 20
+	// stopTime is how long calls may take to end when the agent stops.
+	stopTime = 2 * time.Second
+)
+
+// Server answers operators.
+type Server struct {
+	Config
+}
+
+// New makes a server; it answers once Serve is called.
+func New(c Config) (*Server, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Server{c}, nil
+}
+
+var _ apiv1connect.AgentHandler = (*Server)(nil)
+
+// Handler is everything that is served, without the check of who asks.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(apiv1connect.NewAgentHandler(s,
+		connect.WithCodec(apiv1.Codec{}),
+		connect.WithReadMaxBytes(maxRequest),
+		connect.WithRecover(s.recovered),
+	))
+	mux.HandleFunc("GET /livez", s.livez)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	if s.Metrics != nil {
+		mux.Handle("GET /metrics", s.Metrics)
+	}
+	return mux
+}
+
+// Serve answers on the listener until ctx ends, and closes it. What is under
+// way then is cancelled.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true) // gRPC
+	srv := &http.Server{
+		Handler:           s.Handler(),
+		Protocols:         protocols,
+		ReadHeaderTimeout: 10 * time.Second,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("api: %w", err)
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	if err := srv.Shutdown(stop); err != nil {
+		srv.Close() // a client that does not read
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("api: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) recovered(_ context.Context, spec connect.Spec, _ http.Header, p any) error {
+	s.Log.Error("a call panicked", "call", spec.Procedure, "panic", p)
+	return connect.NewError(connect.CodeInternal, fmt.Errorf("the agent stumbled over this call: %v; please report it", p))
+}

@@ -1,0 +1,225 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// request is what Apply, Put, Delete and Plan have in common.
+type request struct {
+	wishes  []wish
+	deletes []string
+	set     string
+	prune   bool
+}
+
+// staged is a request compared with the store: what has to be written.
+type staged struct {
+	changes []change
+	// sets are the changes of apply-sets, under their names in the store.
+	sets []change
+	// deletes are all keys to withdraw: those asked for and those pruned.
+	deletes []string
+	notes   []string
+	// done is what commit wrote.
+	done []written
+}
+
+// written is a change that is in the store, since a revision.
+type written struct {
+	change
+	revision int64
+}
+
+// change is a key of the store, before and after.
+type change struct {
+	key    string        // as in the store
+	before models.Stored // Revision 0: absent
+	after  []byte        // nil: absent
+}
+
+func (c change) op() string {
+	switch {
+	case c.before.Revision == 0 && c.after == nil, c.before.Revision != 0 && bytes.Equal(c.before.Value, c.after):
+		return "none"
+	case c.before.Revision == 0:
+		return "create"
+	case c.after == nil:
+		return "delete"
+	}
+	return "update"
+}
+
+// short is the key as operators know it.
+func (c change) short() string { return strings.TrimPrefix(c.key, configPrefix) }
+
+// write makes the change, on condition that the key is as it was read.
+func (c change) write() models.Write {
+	return models.Write{Key: c.key, Value: c.after, If: &c.before.Revision}
+}
+
+// stage compares a request with the store.
+func (s *Server) stage(ctx context.Context, r request) (*staged, error) {
+	named := map[string]bool{}
+	for _, w := range r.wishes {
+		named[w.key] = true
+	}
+	for _, k := range r.deletes {
+		if err := checkStoreKey(k); err != nil {
+			return nil, err
+		}
+		if named[k] {
+			return nil, refuse("%s is to be written and deleted at once", k)
+		}
+	}
+	st := &staged{deletes: slices.Compact(slices.Sorted(slices.Values(r.deletes)))}
+	sets, err := s.readSets(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	var gone []string
+	if r.prune {
+		gone, st.notes = pruned(findSet(sets, r.set), sets, named)
+		st.deletes = slices.Compact(slices.Sorted(slices.Values(append(gone, st.deletes...))))
+	}
+	before, err := s.before(ctx, r.wishes, st.deletes)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range r.wishes {
+		st.changes = append(st.changes, change{stored(w.key), before[w.key], w.text})
+	}
+	for _, k := range st.deletes {
+		if err := s.stageDelete(ctx, st, k, before[k], slices.Contains(gone, k)); err != nil {
+			return nil, err
+		}
+	}
+	st.stageSets(sets, r, named)
+	return st, nil
+}
+
+// readSets reads the apply-sets if the request can touch any.
+func (s *Server) readSets(ctx context.Context, r request) ([]*applySet, error) {
+	if r.prune && r.set == "" {
+		return nil, refuse("--prune needs the name of the apply-set: --set NAME")
+	}
+	if r.set == "" && len(r.deletes) == 0 {
+		return nil, nil
+	}
+	return s.applySets(ctx)
+}
+
+// before reads the keys of the request as they stand in the store.
+func (s *Server) before(ctx context.Context, ws []wish, deletes []string) (map[string]models.Stored, error) {
+	keys := slices.Clone(deletes)
+	for _, w := range ws {
+		keys = append(keys, w.key)
+	}
+	out := make(map[string]models.Stored, len(keys))
+	if len(keys) > 16 { // one list is cheaper than many reads
+		all, err := s.Store.List(ctx, configPrefix)
+		if err != nil {
+			return nil, fail(err)
+		}
+		for _, st := range all {
+			out[st.Key[len(configPrefix):]] = st
+		}
+		return out, nil
+	}
+	for _, k := range keys {
+		st, err := s.Store.Get(ctx, stored(k))
+		if err != nil {
+			return nil, fail(err)
+		}
+		out[k] = st
+	}
+	return out, nil
+}
+
+// stageDelete takes a deletion into the stage. What is in the store may always
+// go; what is not there must not belong to somebody else.
+func (s *Server) stageDelete(ctx context.Context, st *staged, key string, before models.Stored, prune bool) error {
+	if before.Revision == 0 {
+		if prune {
+			return nil // deleted by other hands meanwhile
+		}
+		if err := s.checkDelete(ctx, key); err != nil {
+			return err
+		}
+	} else if now, err := s.Scheduler.Get(ctx, scheduler.Key(key)); err == nil {
+		for _, other := range now.Shadowed {
+			st.notes = append(st.notes, fmt.Sprintf("%s stays wanted: %s takes over", key, s.owner(other, key)))
+		}
+	}
+	st.changes = append(st.changes, change{stored(key), before, nil})
+	return nil
+}
+
+// stageSets brings the apply-sets up to date: the request's own set holds what
+// it wrote, and no set holds what is deleted.
+func (st *staged) stageSets(sets []*applySet, r request, named map[string]bool) {
+	isGone := map[string]bool{}
+	for _, k := range st.deletes {
+		isGone[k] = true
+	}
+	if r.set != "" {
+		own := findSet(sets, r.set)
+		if own.revision == 0 {
+			sets = append(sets, own)
+		}
+	}
+	for _, a := range sets {
+		var keys []string
+		own := r.set != "" && a.key == findSet(sets, r.set).key
+		for _, k := range a.Keys {
+			if !isGone[k] && (!own || !r.prune || named[k]) {
+				keys = append(keys, k)
+			}
+		}
+		if own {
+			for k := range named {
+				if !a.has(k) {
+					keys = append(keys, k)
+				}
+			}
+		}
+		if c := a.change(keys); c.op() != "none" {
+			st.sets = append(st.sets, c)
+		}
+	}
+}
+
+// pending are the changes that have to be written, apply-sets last.
+func (st *staged) pending() []change {
+	var out []change
+	for _, c := range st.changes {
+		if c.op() != "none" {
+			out = append(out, c)
+		}
+	}
+	return append(out, st.sets...)
+}
+
+// touched are all keys that the request names, also those that stay as they are.
+func (st *staged) touched() []string {
+	var out []string
+	for _, c := range st.changes {
+		out = append(out, c.short())
+	}
+	return slices.Sorted(slices.Values(out))
+}
+
+func (st *staged) report() []*apiv1.Change {
+	var out []*apiv1.Change
+	for _, c := range st.changes {
+		out = append(out, &apiv1.Change{Key: c.short(), Op: c.op()})
+	}
+	return out
+}

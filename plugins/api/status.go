@@ -1,0 +1,75 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+)
+
+// AgentStatus implements the service.
+func (s *Server) AgentStatus(ctx context.Context, _ *apiv1.AgentStatusRequest) (*apiv1.AgentStatusResponse, error) {
+	out := &apiv1.AgentStatusResponse{
+		State: "ready", Reasons: s.unready(ctx),
+		Label: s.Label, Version: s.Config.Version, Started: timestamp(s.Started),
+		Parts: health(s.Health()),
+	}
+	if len(out.Reasons) > 0 {
+		out.State = "not ready"
+	}
+	sources, err := s.Scheduler.Sources(ctx)
+	if err != nil {
+		return out, nil // the reasons say it
+	}
+	for _, src := range sources {
+		out.Sources = append(out.Sources, &apiv1.Source{Name: src.Name, Spoken: src.Spoken, Keys: uint32(src.Keys)})
+	}
+	all, err := s.Scheduler.List(ctx)
+	if err != nil {
+		return nil, fail(err)
+	}
+	count := map[string]uint32{}
+	for _, st := range all {
+		count[st.State.String()]++
+	}
+	for _, state := range states() {
+		if n := count[state]; n > 0 {
+			out.Keys = append(out.Keys, &apiv1.StateCount{State: state, Count: n})
+		}
+	}
+	return out, nil
+}
+
+// Version implements the service.
+func (s *Server) Version(context.Context, *apiv1.VersionRequest) (*apiv1.VersionResponse, error) {
+	return &apiv1.VersionResponse{Version: s.Config.Version, Commit: s.Commit, Go: runtime.Version(), Label: s.Label}, nil
+}
+
+// Logs implements the service.
+func (s *Server) Logs(context.Context, *apiv1.LogsRequest) (*apiv1.LogsResponse, error) {
+	out := new(apiv1.LogsResponse)
+	for _, name := range slices.Sorted(maps.Keys(s.Levels)) {
+		out.Logs = append(out.Logs, &apiv1.Log{Name: name, Level: strings.ToLower(s.Levels[name].Level().String())})
+	}
+	return out, nil
+}
+
+// SetLog implements the service.
+func (s *Server) SetLog(ctx context.Context, r *apiv1.SetLogRequest) (*apiv1.LogsResponse, error) {
+	names := slices.Sorted(maps.Keys(s.Levels))
+	level, ok := s.Levels[r.Name]
+	if !ok {
+		return nil, notFound("there is no logger %q; there are %s", r.Name, strings.Join(names, ", "))
+	}
+	var want slog.Level
+	if err := want.UnmarshalText([]byte(r.Level)); err != nil {
+		return nil, refuse("%q is no level; levels are debug, info, warn, error", r.Level)
+	}
+	s.Log.Info("a log level was set", "logger", r.Name, "level", want)
+	level.Set(want)
+	return s.Logs(ctx, nil)
+}

@@ -1,0 +1,170 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// goal tells whether a key is as somebody waits for it to be. A key that is not
+// there comes with state Absent.
+type goal func(scheduler.Status) bool
+
+// gone: neither asked for nor there.
+func gone(s scheduler.Status) bool {
+	return s.State == scheduler.Absent || s.State == scheduler.Removed
+}
+
+// configured: as wanted, with all that it derives.
+func configured(s scheduler.Status) bool {
+	if s.Busy || s.State != scheduler.Configured && s.State != scheduler.Observed {
+		return false
+	}
+	return !slices.ContainsFunc(s.Derived, func(d scheduler.Status) bool { return !configured(d) })
+}
+
+// settled: it stands so until something new comes in.
+func settled(s scheduler.Status) bool {
+	return s.Settled() && !slices.ContainsFunc(s.Derived, func(d scheduler.Status) bool { return !settled(d) })
+}
+
+func configuredOrGone(s scheduler.Status) bool { return configured(s) || gone(s) }
+
+// Wait implements the service.
+func (s *Server) Wait(ctx context.Context, r *apiv1.WaitRequest) (*apiv1.WaitResponse, error) {
+	goals := map[string]goal{"": configured, "configured": configured, "settled": settled, "gone": gone}
+	want, ok := goals[r.For]
+	switch {
+	case !ok:
+		return nil, refuse("cannot wait for %q; it is configured, settled or gone", r.For)
+	case r.All == (len(r.Keys) > 0):
+		return nil, refuse("name the keys to wait for, or --all")
+	case r.All && r.For == "gone":
+		return nil, refuse("--all with --for gone would wait for the end of everything; name keys")
+	case r.All && r.For != "settled":
+		want = func(s scheduler.Status) bool { return configuredOrGone(s) || s.State == scheduler.Paused }
+	}
+	for _, k := range r.Keys {
+		if p, err := s.prefix(k); err != nil {
+			return nil, err
+		} else if strings.HasSuffix(string(p), "/") {
+			return nil, refuse("%q is no key; wait needs whole keys, or --all", k)
+		}
+	}
+	ctx, cancel := limit(ctx, r.Timeout)
+	defer cancel()
+	s.catchUp(ctx, r.Keys)
+	all, met, err := s.await(ctx, r.Keys, want)
+	if err != nil {
+		return nil, err
+	}
+	out := &apiv1.WaitResponse{Outcome: "met", Keys: keyStatuses(all)}
+	if !met {
+		out.Outcome = "timed out"
+	}
+	return out, nil
+}
+
+// limit bounds a wait by the time that the operator gave.
+func limit(ctx context.Context, d *durationpb.Duration) (context.Context, context.CancelFunc) {
+	if d.AsDuration() <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, d.AsDuration(), errTimeUp)
+}
+
+// errTimeUp tells the operator's limit from a client that went away.
+var errTimeUp = errors.New("the time is up")
+
+// catchUp waits until what stands in the store for the keys (none: all) has
+// come to the scheduler, so that `etcdctl put` and then `agentctl wait` do not
+// see the time before. With the store down nobody can tell, and the statuses
+// are all there is.
+func (s *Server) catchUp(ctx context.Context, keys []string) {
+	var last int64
+	if len(keys) == 0 {
+		all, err := s.Store.List(ctx, configPrefix)
+		if err != nil {
+			return
+		}
+		for _, st := range all {
+			last = max(last, st.Revision)
+		}
+	}
+	for _, k := range keys {
+		st, err := s.Store.Get(ctx, stored(k))
+		if err != nil {
+			return
+		}
+		last = max(last, st.Revision)
+	}
+	if last > 0 {
+		s.Store.Reached(ctx, last) // it fails only with ctx, which await sees too
+	}
+}
+
+// await blocks until all keys (none: all there are) pass. Time that is up is
+// no error: then the statuses say how far it came.
+func (s *Server) await(ctx context.Context, keys []string, want goal) (all []scheduler.Status, met bool, err error) {
+	prefixes := make([]scheduler.Key, len(keys))
+	for i, k := range keys {
+		prefixes[i] = scheduler.Key(k)
+	}
+	w := s.Scheduler.Watch(prefixes...)
+	defer w.Stop()
+	seen := map[scheduler.Key]scheduler.Status{}
+	for _, k := range prefixes {
+		seen[k] = scheduler.Status{Key: k, Reason: "nobody asks for it"}
+	}
+	open := maps.Clone(seen) // the keys that do not pass
+	for k, st := range seen {
+		if want(st) {
+			delete(open, k)
+		}
+	}
+	for {
+		changes, inSync, err := w.Next(ctx)
+		if err != nil {
+			if context.Cause(ctx) == errTimeUp {
+				return sorted(seen), false, nil
+			}
+			return nil, false, fail(err)
+		}
+		for _, c := range changes {
+			_, named := seen[c.Key]
+			if len(keys) > 0 && !named {
+				continue
+			}
+			seen[c.Key] = c
+			if delete(open, c.Key); !want(c) {
+				open[c.Key] = c
+			}
+		}
+		if inSync && len(open) == 0 {
+			return sorted(seen), true, nil
+		}
+	}
+}
+
+func sorted(m map[scheduler.Key]scheduler.Status) []scheduler.Status {
+	return slices.SortedFunc(maps.Values(m), byKey)
+}
+
+// detached is for work that must be done although the client went away.
+func detached(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), d)
+}
+
+// stored names the key of the store for a key of intent.
+func stored(key string) string { return configPrefix + key }
+
+// configPrefix holds intent in the store.
+const configPrefix = "config/"
