@@ -10,7 +10,8 @@ import (
 const (
 	firstReinspect = time.Second
 	mostReinspect  = 5 * time.Minute
-	// firstTries is how many failures the first picture waits for.
+	// firstTries is how many failures the first picture waits for, unless they
+	// take longer than one call may.
 	firstTries = 3
 )
 
@@ -138,7 +139,7 @@ func (s *source) inspected(e *entry, seen sighting, err error) {
 func (s *source) setBack(e *entry, err error) {
 	e.fails++
 	e.retryAt = time.Now().Add(backoff(e.fails, firstReinspect, mostReinspect, s.t.opts.Spread()))
-	if e.fails >= firstTries {
+	if e.fails >= firstTries || time.Since(s.awaited) >= s.t.opts.CallTimeout {
 		delete(s.first, e.id)
 	}
 	if errors.Is(err, errBehind) {

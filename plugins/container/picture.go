@@ -16,6 +16,8 @@ type picture struct {
 	microservices map[string]*models.Microservice // by label; nil: surely gone
 	// unknown says why what is in neither map may exist all the same.
 	unknown error
+	// synced: every runtime was known once, or was not there.
+	synced bool
 }
 
 // member is one container that goes into a picture.

@@ -27,6 +27,10 @@ func (t *Tracker) Microservices() (map[string]*models.Microservice, error) {
 	return clones(p.microservices), p.unknown
 }
 
+// Synced tells whether every runtime was known once, or was not there. Before
+// that, containers that ran already may not have been seen yet.
+func (t *Tracker) Synced() bool { return t.picture.Load().synced }
+
 // Health tells how each runtime stands.
 func (t *Tracker) Health() []models.Health {
 	all := slices.Clone(*t.health.Load())
@@ -71,17 +75,18 @@ func (t *Tracker) publish() {
 
 // draw makes a picture of what the sources know.
 func (t *Tracker) draw() *picture {
+	p := &picture{synced: true}
 	var members, ended []*member
 	var unknown []string
 	for _, s := range t.sources {
 		running, over := s.members()
 		members = append(members, running...)
 		ended = append(ended, over...)
+		p.synced = p.synced && s.synced
 		if why := s.unknown(); why != "" {
 			unknown = append(unknown, s.rt.Name()+": "+why)
 		}
 	}
-	p := &picture{}
 	p.containers, p.microservices = resolve(members, t.opts.Processes.OwnNetns())
 	for _, m := range ended {
 		if _, served := p.microservices[m.label]; m.label != "" && !served {

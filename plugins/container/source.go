@@ -43,6 +43,7 @@ type source struct {
 	phase  phase
 	reason string
 	since  time.Time
+	synced bool // was known, or absent, once
 	// gone is since when the runtime has been absent after it was seen.
 	gone time.Time
 
@@ -61,11 +62,13 @@ type source struct {
 	lists     int
 
 	entries map[string]*entry
-	// first are the containers whose first inspect the picture waits for.
-	first map[string]bool
-	queue []string // ids to inspect, oldest first
-	busy  int      // inspects under way
-	slow  int      // those of them whose last one failed
+	// first are the containers whose first inspect the picture waits for,
+	// awaited since when.
+	first   map[string]bool
+	awaited time.Time
+	queue   []string // ids to inspect, oldest first
+	busy    int      // inspects under way
+	slow    int      // those of them whose last one failed
 
 	mu     sync.Mutex
 	hints  map[string]bool
@@ -180,6 +183,7 @@ func (s *source) enter(p phase, reason string) {
 		log("container runtime", "runtime", s.rt.Name(), "state", p.String(), "reason", reason)
 	}
 	s.phase, s.reason = p, reason
+	s.synced = s.synced || p == known || p == absent
 	s.t.changed = true
 }
 
@@ -313,6 +317,7 @@ func (s *source) compare(at uint64, all []Summary) {
 // await begins the wait for the first inspects of containers never seen.
 func (s *source) await() {
 	s.enter(reading, "is being read")
+	s.awaited = time.Now()
 	for id, e := range s.entries {
 		if !e.seen {
 			s.first[id] = true

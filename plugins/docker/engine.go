@@ -158,7 +158,7 @@ func (e *Engine) forget() {
 func (e *Engine) explain(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("docker at %s gave no answer: %w", e.endpoint, ctx.Err())
+		return fmt.Errorf("docker at %s gave no answer: %w", e.endpoint, context.Cause(ctx))
 	case e.optional != "" && missing(e.optional):
 		return fmt.Errorf("%w: docker has no socket at %s", container.ErrAbsent, e.optional)
 	case errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EACCES):

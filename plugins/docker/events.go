@@ -60,7 +60,7 @@ func (e *Engine) Events(ctx context.Context, ready func(), hint func(id string))
 func streamError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return context.Cause(ctx)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("docker ended the stream of events")
 	}
