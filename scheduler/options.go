@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"log/slog"
+	"math/rand/v2"
 	"time"
 )
 
@@ -81,7 +82,7 @@ func (o Options) withDefaults() Options {
 		o.Clock = realClock{}
 	}
 	if o.Rand == nil {
-		o.Rand = randFloat
+		o.Rand = rand.Float64
 	}
 	return o
 }

@@ -3,134 +3,446 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"iter"
-	"math/rand/v2"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
 )
 
-func randFloat() float64 { return rand.Float64() }
+const slogWarn = slog.LevelWarn
 
-var errTODO = errors.New("not built yet")
+// Scheduler: see the package documentation. All methods may be called from any
+// goroutine; none but Run, Apply, Wait and Next blocks on anything but the
+// loop, which never blocks.
+type Scheduler struct {
+	opts Options
+	hist history
+	e    *engine // owned by the loop once it runs
 
-// Scheduler: see the package documentation. All methods may be called from any goroutine.
-type Scheduler struct{ opts Options }
+	ctx        context.Context // of everything in the background
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+	stopped    chan struct{}
 
-// New makes a scheduler; it works once Run is called.
-func New(o Options) *Scheduler { return &Scheduler{opts: o.withDefaults()} }
+	mu      sync.Mutex
+	started bool
+	ended   bool
+	inputs  []input
+	heard   map[Key]*kind // keys that Watch functions reported
+	wake    chan struct{}
+	timer   func() bool
+	timerAt time.Time
+	logs    chan func()
+}
 
-// Run works until ctx ends, then waits for operations under way.
-func (s *Scheduler) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+// input is one thing that the loop is told.
+type input struct {
+	txn     *Txn
+	handle  *Handle
+	done    []*op
+	call    func(*engine)
+	ack     chan struct{}
+	abandon *Handle
+}
 
-// Handle is a submitted transaction.
-type Handle struct{}
+// New makes a scheduler; it works once Run is called. Kinds may be registered
+// and transactions submitted before.
+func New(o Options) *Scheduler {
+	s := &Scheduler{opts: o.withDefaults(), wake: make(chan struct{}, 1), stopped: make(chan struct{}), heard: map[Key]*kind{}}
+	s.hist = history{maxCount: s.opts.HistoryCount, maxBytes: s.opts.HistoryBytes}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	e := &engine{opts: s.opts, kinds: newKinds(), hist: &s.hist, log: s.opts.Log, pauses: map[Key]pause{},
+		unkept: map[uint64]*Record{}, now: s.opts.Clock.Now(), wakeAt: s.wakeAt, inbox: s.push, logf: s.logf}
+	e.g = graph.New(e.kinds.graphKind)
+	for _, name := range s.opts.Sources {
+		e.sources = append(e.sources, sourceState{name: name})
+	}
+	e.lanes = newLanes(&s.opts, func(done []*op) { s.push(input{done: done}) })
+	s.e = e
+	return s
+}
 
-// Wait returns when every touched key, derived ones included, is settled.
-func (h *Handle) Wait(ctx context.Context) (Result, error) { return Result{}, errTODO }
+// Run works until ctx ends, then waits for operations under way, up to
+// Options.StopTimeout. The error names what it left running.
+func (s *Scheduler) Run(ctx context.Context) error {
+	s.mu.Lock()
+	if s.started {
+		s.mu.Unlock()
+		return errors.New("the scheduler is running already, or was")
+	}
+	s.started = true
+	s.mu.Unlock()
+	if s.opts.Log != nil {
+		s.logs = make(chan func(), 256)
+		s.background.Go(s.writeLogs)
+	}
+	stop := context.AfterFunc(ctx, s.poke)
+	defer stop()
+	s.poke()
+	for {
+		<-s.wake
+		if ctx.Err() != nil {
+			break
+		}
+		s.round()
+	}
+	return s.shutdown()
+}
 
-// Submit hands a transaction over and does not wait. Transactions are edited in the order of Submit.
-func (s *Scheduler) Submit(t Txn) *Handle { return &Handle{} }
+func (s *Scheduler) shutdown() error {
+	s.cancel()
+	left := s.e.lanes.close(s.opts.StopTimeout)
+	s.round() // outcomes of what ended meanwhile
+	s.mu.Lock()
+	s.ended = true
+	inputs := s.inputs
+	s.inputs = nil
+	if s.timer != nil {
+		s.timer()
+	}
+	s.mu.Unlock()
+	close(s.stopped)
+	for _, in := range inputs {
+		in.refuse()
+	}
+	for _, h := range s.e.waiters {
+		h.err = ErrStopped
+		close(h.done)
+	}
+	s.background.Wait()
+	if len(left) > 0 {
+		return fmt.Errorf("stopped while operations still run on %v", left)
+	}
+	return nil
+}
 
-// Apply submits a transaction and waits until its keys are settled. When ctx ends first, the transaction goes on and the wait ends with the error.
+func (in input) refuse() {
+	if in.handle != nil {
+		in.handle.err = ErrStopped
+		close(in.handle.done)
+	}
+}
+
+// round takes all inputs that have come and ends with one turn.
+func (s *Scheduler) round() {
+	s.mu.Lock()
+	inputs := s.inputs
+	s.inputs = nil
+	var heard map[Key]*kind
+	if len(s.heard) > 0 {
+		heard, s.heard = s.heard, map[Key]*kind{}
+	}
+	s.mu.Unlock()
+	e := s.e
+	e.now = s.opts.Clock.Now()
+	e.due()
+	e.hear(heard)
+	for _, in := range inputs {
+		e.take(in)
+	}
+	e.turn()
+	for _, in := range inputs {
+		if in.ack != nil {
+			close(in.ack)
+		}
+	}
+}
+
+// take is the one door into the engine.
+func (e *engine) take(in input) {
+	switch {
+	case in.done != nil:
+		for _, o := range in.done {
+			e.settle(o)
+		}
+		e.think()
+	case in.txn != nil:
+		e.begin(in.txn, in.handle)
+	case in.call != nil:
+		e.turn() // so that a caller reads what it wrote
+		in.call(e)
+	case in.abandon != nil:
+		e.waiters = slices.DeleteFunc(e.waiters, func(h *Handle) bool { return h == in.abandon })
+	}
+}
+
+// begin edits a transaction.
+func (e *engine) begin(t *Txn, h *Handle) {
+	e.seq++
+	h.result.Seq = e.seq
+	e.g.Cause, e.g.Via = e.seq, nil
+	defer func() { e.g.Cause = 0 }()
+	if h.txn.Revert && h.before == nil && !h.reverted {
+		h.before = e.wantsBefore(*t)
+	}
+	keys := e.edit(*t)
+	looked := e.lookAt(t.Look)
+	if t.LookAll {
+		e.lookAtAll()
+	}
+	r := e.note(*t, append(slices.Clone(keys), looked...))
+	if len(t.Want) > 0 || t.Complete {
+		e.hist.add(r)
+	} else {
+		e.keepLater(r)
+	}
+	e.think()
+	if !h.reverted {
+		h.keys = append(keys, looked...)
+	}
+	h.at = 0
+	e.waiters = append(e.waiters, h)
+}
+
+const maxUnkept = 4096
+
+// keepLater holds the record of a look back until something comes of it: an
+// echo of our own act leaves no trace in the history.
+func (e *engine) keepLater(r *Record) {
+	if len(e.unkept) >= maxUnkept {
+		clear(e.unkept)
+	}
+	e.unkept[r.Seq] = r
+}
+
+func (e *engine) wantsBefore(t Txn) []Change {
+	src := e.sourceIndex(t.Source)
+	before := make([]Change, 0, len(t.Want))
+	for _, c := range t.Want {
+		prev := Change{Key: c.Key}
+		if n := e.g.Get(c.Key); n != nil {
+			if n.X != nil && n.X.Wants != nil {
+				for _, w := range n.X.Wants {
+					if w.Source == src {
+						prev.Value, prev.Invalid = w.Value, w.Invalid
+					}
+				}
+			} else if n.Source == src {
+				prev.Value = n.Desired
+			}
+		}
+		before = append(before, prev)
+	}
+	return before
+}
+
+// hear takes in what Watch functions reported.
+func (e *engine) hear(heard map[Key]*kind) {
+	if len(heard) == 0 {
+		return
+	}
+	keys := make([]Key, 0, len(heard))
+	for k := range heard {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	e.seq++
+	e.g.Cause, e.g.Via = e.seq, nil
+	e.keepLater(e.note(Txn{Source: heard[keys[0]].Name, Note: "the world moved"}, keys))
+	e.lookAt(keys)
+	e.g.Cause = 0
+}
+
+func (s *Scheduler) hear(k *kind, keys []Key) {
+	s.mu.Lock()
+	for _, key := range keys {
+		s.heard[key] = k
+	}
+	s.mu.Unlock()
+	s.poke()
+}
+
+func (s *Scheduler) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// push hands an input to the loop.
+func (s *Scheduler) push(in input) {
+	s.mu.Lock()
+	ended := s.ended
+	if !ended {
+		s.inputs = append(s.inputs, in)
+	}
+	s.mu.Unlock()
+	if ended {
+		in.refuse()
+		return
+	}
+	s.poke()
+}
+
+// call runs f in the loop and waits for it. Before Run it runs at once.
+func (s *Scheduler) call(f func(*engine)) error {
+	s.mu.Lock()
+	switch {
+	case s.ended:
+		s.mu.Unlock()
+		return ErrStopped
+	case !s.started:
+		defer s.mu.Unlock()
+		f(s.e)
+		return nil
+	}
+	ack := make(chan struct{})
+	s.inputs = append(s.inputs, input{call: f, ack: ack})
+	s.mu.Unlock()
+	s.poke()
+	select {
+	case <-ack:
+		return nil
+	case <-s.stopped:
+		select {
+		case <-ack:
+			return nil
+		default:
+			return ErrStopped
+		}
+	}
+}
+
+// wakeAt asks for a round at a time; only the earliest wish counts.
+func (s *Scheduler) wakeAt(at time.Time) {
+	now := s.opts.Clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer != nil && !s.timerAt.After(at) && s.timerAt.After(now) {
+		return
+	}
+	if s.timer != nil {
+		s.timer()
+	}
+	s.timerAt = at
+	s.timer = s.opts.Clock.AfterFunc(max(at.Sub(now), 0), s.poke)
+}
+
+// Submit hands a transaction over and does not wait. Transactions are edited
+// in the order of Submit.
+func (s *Scheduler) Submit(t Txn) *Handle {
+	h := &Handle{s: s, txn: t, done: make(chan struct{})}
+	if err := s.e.checkTxn(t); err != nil {
+		h.err = err
+		close(h.done)
+		return h
+	}
+	s.push(input{txn: &t, handle: h})
+	return h
+}
+
+// Apply submits a transaction and waits until its keys are settled. When ctx
+// ends first, the transaction goes on and only the waiting ends.
 func (s *Scheduler) Apply(ctx context.Context, t Txn) (Result, error) { return s.Submit(t).Wait(ctx) }
 
-// Preview computes what Apply would do and changes nothing.
-func (s *Scheduler) Preview(ctx context.Context, t Txn) (Plan, error) { return Plan{}, errTODO }
-
-// Plan is what would be done: steps with their order and reasons.
-type Plan struct {
-	// Base digests the state that the plan was computed on.
-	Base  string
-	Steps []Step
-	// Pending are the keys that would be left waiting, with what they miss.
-	Pending []Status
+// checkTxn refuses transactions that mean nothing. It reads only what never changes.
+func (e *engine) checkTxn(t Txn) error {
+	if (len(t.Want) > 0 || t.Complete) && e.sourceIndex(t.Source) < 0 {
+		return fmt.Errorf("%w %q: name one of Options.Sources", ErrUnknownSource, t.Source)
+	}
+	for _, c := range t.Want {
+		if c.Key == "" || strings.HasSuffix(string(c.Key), "/") {
+			return fmt.Errorf("a transaction wants the key %q, which names nothing", c.Key)
+		}
+	}
+	return nil
 }
 
-// Step is one operation of a plan.
-type Step struct {
-	N          int
-	Op         Operation
-	Key        Key
-	Reason     string
-	After      []int
-	Disruption Disruption
-}
-
-// Get returns the status of one key; ErrUnknownKey when there is none.
-func (s *Scheduler) Get(ctx context.Context, k Key) (Status, error) { return Status{}, errTODO }
-
-// List returns the statuses of all keys under any of the prefixes (a prefix that does not end in "/" is one key), sorted by key, derived keys nested under their base and not on their own unless asked by prefix. None means all.
-func (s *Scheduler) List(ctx context.Context, prefixes ...Key) ([]Status, error) { return nil, errTODO }
-
-// Edges returns the dependency edges of the graph, for drawing.
-func (s *Scheduler) Edges(ctx context.Context) ([]Edge, error) { return nil, errTODO }
-
-// Edge is one need (or derivation) as it stands.
-type Edge struct {
-	From, To  Key // To ends in "*" for a prefix
-	Why       string
-	Derived   bool // To is the base that From was derived from
-	Satisfied bool
-}
-
-// Watch follows statuses: first those of all keys under the prefixes, then every change, coalesced per key. Stop it when done.
-func (s *Scheduler) Watch(prefixes ...Key) *Watcher { return &Watcher{} }
-
-// Watcher is a coalescing view of statuses: a slow reader skips states in between, never the last.
-type Watcher struct{}
-
-// Next blocks until there are changes and returns them. inSync is set from the batch on that completes the first picture.
-func (w *Watcher) Next(ctx context.Context) (changes []Status, inSync bool, err error) {
-	return nil, false, errTODO
-}
-
-// Stop ends the watcher.
-func (w *Watcher) Stop() {}
-
-// Why explains a key: its status, and below each missing need the status of what blocks it, down to the root.
-func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) { return Cause{}, errTODO }
-
-// Cause is one link of the chain from a key to its root blocker.
-type Cause struct {
-	Status Status
-	// Text says it to people.
-	Text string
-	// Because are the causes below.
-	Because []Cause
-	// Record is the transaction that last moved the key, if it is still kept.
-	Record *Record
-}
-
-// History returns the records kept, oldest first, filtered.
-func (s *Scheduler) History(q HistoryQuery) []Record { return nil }
-
-// HistoryQuery selects records; the zero value selects all.
-type HistoryQuery struct {
-	Seq   uint64
-	Key   Key
-	Since time.Time
-	Limit int
-}
-
-// Kinds describes the registered kinds, sorted by name.
-func (s *Scheduler) Kinds() []KindInfo { return nil }
-
-// KindInfo describes a registered kind.
-type KindInfo struct {
-	Name         string
-	Prefix       Key
-	Observed     bool
-	Derived      bool
-	Capabilities []string
+func (e *engine) sourceIndex(name string) int8 {
+	for i := range e.sources {
+		if e.sources[i].name == name {
+			return int8(i)
+		}
+	}
+	return -1
 }
 
 // Retry makes keys that wait for their next try ready at once.
-func (s *Scheduler) Retry(keys ...Key) {}
+func (s *Scheduler) Retry(keys ...Key) {
+	_ = s.call(func(e *engine) {
+		for _, k := range keys {
+			if n := e.g.Get(k); n != nil && has(n, flagHeld) {
+				e.release(n)
+			}
+		}
+	})
+}
 
-// Pause holds a key, or all under a prefix that ends in "/": nothing is done to it until Resume or until the time, if not zero.
-func (s *Scheduler) Pause(target Key, reason string, until time.Time) error { return errTODO }
+// Get returns the status of one key, ErrUnknownKey when there is none.
+func (s *Scheduler) Get(ctx context.Context, k Key) (Status, error) {
+	var st Status
+	found := false
+	err := s.call(func(e *engine) {
+		if n := e.g.Get(k); n != nil {
+			st, found = e.status(n), true
+		}
+	})
+	if err == nil && (!found || st.State == Absent) {
+		err = fmt.Errorf("%s: %w", k, ErrUnknownKey)
+	}
+	return st, err
+}
 
-// Resume ends a Pause.
-func (s *Scheduler) Resume(target Key) error { return errTODO }
+const pageSize = 1024
+
+// List returns the statuses of the keys under any of the prefixes, sorted; a
+// prefix that does not end in a slash is one key, none means all. Keys that
+// are only needed and not there are left out. The picture is taken in pages,
+// so that a long list holds up nobody; each status is true at its time.
+func (s *Scheduler) List(ctx context.Context, prefixes ...Key) ([]Status, error) {
+	var nodes []*graph.Node
+	if err := s.call(func(e *engine) { nodes = e.nodesUnder(prefixes) }); err != nil {
+		return nil, err
+	}
+	out := make([]Status, 0, len(nodes))
+	for page := range slices.Chunk(nodes, pageSize) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		err := s.call(func(e *engine) {
+			for _, n := range page {
+				if n.Dropped() {
+					continue
+				}
+				if st := e.status(n); st.State != Absent && st.State != Removed {
+					out = append(out, st)
+				}
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Edge is one need, or derivation, as it stands.
+type Edge struct {
+	From, To  Key // To ends in a star for a prefix
+	Why       string
+	Derived   bool // From is derived from To
+	Satisfied bool
+}
+
+// Edges returns the dependency edges of what is wanted, for drawing.
+func (s *Scheduler) Edges(ctx context.Context) ([]Edge, error) {
+	var out []Edge
+	err := s.call(func(e *engine) {
+		for _, n := range e.nodesUnder(nil) {
+			for _, edge := range n.Out {
+				if edge.OfDesired() {
+					out = append(out, Edge{From: n.Key, To: Key(edge.Target()), Why: edge.Why,
+						Derived: edge.OfBase, Satisfied: edge.State == graph.Satisfied})
+				}
+			}
+		}
+	})
+	return out, err
+}
 
 // SourceState tells how a source stands.
 type SourceState struct {
@@ -139,20 +451,50 @@ type SourceState struct {
 	Keys   int
 }
 
-// Sources tells which sources have spoken.
-func (s *Scheduler) Sources(ctx context.Context) ([]SourceState, error) { return nil, errTODO }
+// Sources tells which sources have spoken, the strongest first.
+func (s *Scheduler) Sources(ctx context.Context) ([]SourceState, error) {
+	var out []SourceState
+	err := s.call(func(e *engine) {
+		for _, src := range e.sources {
+			out = append(out, SourceState{Name: src.name, Spoken: src.spoken})
+		}
+		e.g.All(func(n *graph.Node) bool {
+			for i := range out {
+				if wants(n, int8(i)) {
+					out[i].Keys++
+				}
+			}
+			return true
+		})
+	})
+	return out, err
+}
 
-// Register adds a kind at any time. Values that waited for it wake. The error says how to mend the descriptor.
-func Register[V, M any](s *Scheduler, d Descriptor[V, M]) (*Kind[V, M], error) { return nil, errTODO }
+// logf hands a line to the log without waiting for it; a full queue drops.
+func (s *Scheduler) logf(level slog.Level, msg string, args ...any) {
+	if s.logs == nil {
+		return
+	}
+	select {
+	case s.logs <- func() { s.opts.Log.Log(context.Background(), level, msg, args...) }:
+	default:
+	}
+}
 
-// Kind is a registered kind.
-type Kind[V, M any] struct{}
-
-// Set is [Set] with the kind's type.
-func (k *Kind[V, M]) Set(key Key, v V) Change { return Set(key, v) }
-
-// Get returns what is in place at the key. It may be called anywhere, also inside operations.
-func (k *Kind[V, M]) Get(key Key) (v V, m M, ok bool) { return v, m, false }
-
-// All yields everything of the kind that is in place, in no order.
-func (k *Kind[V, M]) All() iter.Seq2[Key, V] { return func(func(Key, V) bool) {} }
+func (s *Scheduler) writeLogs() {
+	for {
+		select {
+		case f := <-s.logs:
+			f()
+		case <-s.stopped:
+			for {
+				select {
+				case f := <-s.logs:
+					f()
+				default:
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// action is what a node is due for.
+type action uint8
+
+const (
+	doNothing action = iota
+	doLook
+	doCreate
+	doUpdate
+	doDelete
+)
+
+func (a action) operation() Operation {
+	return [...]Operation{0, OpLook, OpCreate, OpUpdate, OpDelete}[a]
+}
+
+// decision is what to do with a node now, and why.
+type decision struct {
+	do      action
+	leaving bool // it must go: it satisfies nobody from now on
+	replace bool // it goes to come back with another value
+	same    bool // what is there turned out to be what is wanted
+	reason  string
+}
+
+// decide is the heart of the engine: from what is wanted, what is there and
+// what is needed, the one next thing to do with a node. It changes nothing.
+func decide(e *engine, n *graph.Node, k *kind) decision {
+	switch n.Presence {
+	case graph.Absent:
+		return decideAbsent(e, n, k)
+	case graph.Unknown:
+		return decideUnknown(e, n, k)
+	}
+	return decidePresent(e, n, k)
+}
+
+func decideAbsent(e *engine, n *graph.Node, k *kind) decision {
+	switch {
+	case has(n, flagSuspect) && k.retrieve != nil:
+		return decision{do: doLook, reason: "it may have come"}
+	case k.Observed || n.Goal() == nil || n.Needs() != graph.Satisfied:
+		return decision{}
+	case e.held(n):
+		return decision{}
+	}
+	if _, holder := n.Holder(); holder != nil {
+		e.g.Wake(holder) // it may have to make way
+		return decision{}
+	}
+	return decision{do: doCreate, reason: "it is wanted and all that it needs is there"}
+}
+
+// decideUnknown: a read settles what is there. Without Retrieve, the operation
+// that failed is repeated, since nobody can tell what it left.
+func decideUnknown(e *engine, n *graph.Node, k *kind) decision {
+	if k.retrieve != nil {
+		if !k.Read && !k.OnDemand || e.held(n) && !has(n, flagSuspect) {
+			return decision{}
+		}
+		return decision{do: doLook, reason: "what is there is not known"}
+	}
+	if e.held(n) {
+		return decision{}
+	}
+	gone := n.Goal() == nil || n.Needs() == graph.Missing || n.X != nil && Operation(n.X.LastOp) == OpDelete
+	switch {
+	case gone && n.Standing > 0:
+		return decision{leaving: true}
+	case gone:
+		return decision{do: doDelete, leaving: true, reason: "its last operation failed and it must go"}
+	case n.Needs() != graph.Satisfied:
+		return decision{}
+	case n.Actual != nil && k.update != nil:
+		return decision{do: doUpdate, reason: "its last update failed"}
+	case n.Actual != nil:
+		return decision{do: doDelete, leaving: true, replace: true, reason: "its last operation failed; it is made anew"}
+	}
+	return decision{do: doCreate, reason: "its last creation failed"}
+}
+
+func decidePresent(e *engine, n *graph.Node, k *kind) decision {
+	if has(n, flagSuspect) && k.retrieve != nil {
+		return decision{do: doLook, reason: "what it stands on changed"}
+	}
+	if k.Observed {
+		return decision{}
+	}
+	goal := n.Goal()
+	if goal == nil {
+		return decideUnwanted(e, n)
+	}
+	switch n.Needs() {
+	case graph.Missing:
+		if n.Foreign {
+			return decision{}
+		}
+		return e.leave(n, decision{reason: "something that it needs is gone"})
+	case graph.Unsure:
+		return decision{}
+	}
+	if n.Foreign {
+		if e.held(n) {
+			return decision{}
+		}
+		return decision{do: doCreate, reason: "it is wanted and stands there by somebody else"}
+	}
+	if has(n, flagSame) && !has(n, flagStale) {
+		return decision{}
+	}
+	return decideChange(e, n, k, goal)
+}
+
+func decideUnwanted(e *engine, n *graph.Node) decision {
+	switch {
+	case n.Foreign:
+		return decision{}
+	case !has(n, flagWithdrawn) && !e.mayDelete() && !n.Wanted():
+		return decision{} // held back: a source has not spoken yet
+	}
+	return e.leave(n, decision{reason: "nobody wants it any more"})
+}
+
+func decideChange(e *engine, n *graph.Node, k *kind, goal any) decision {
+	v := k.compare(n.Key, n.Actual, goal)
+	if has(n, flagStale) {
+		v = Verdict{Change: Replace, Reason: "what it was made with has changed"}
+	}
+	switch v.Change {
+	case Same:
+		return decision{same: true}
+	case InPlace:
+		if e.held(n) {
+			return decision{}
+		}
+		if _, holder := n.Holder(); holder != nil {
+			e.g.Wake(holder)
+			return waitForName(e, n, holder)
+		}
+		return decision{do: doUpdate, reason: v.Reason}
+	}
+	return e.leave(n, decision{replace: true, reason: v.Reason})
+}
+
+// waitForName decides about an update to a name that another still has. Where
+// the other waits for n in turn, n must let go first; letting go is always possible.
+func waitForName(e *engine, n, holder *graph.Node) decision {
+	switch {
+	case n.Blocks() != nil:
+		return e.leave(n, decision{replace: true, reason: "its name is wanted by " + string(n.Blocks().Key)})
+	case holder.Leaving && n.StandsOn(holder):
+		return e.leave(n, decision{replace: true, reason: "it stands on " + string(holder.Key) + ", which has its name"})
+	}
+	return decision{}
+}
+
+// leave is the decision that n must go: at once if nothing stands on it.
+func (e *engine) leave(n *graph.Node, d decision) decision {
+	d.leaving = true
+	if (n.Standing == 0 || n.Knotted()) && !e.held(n) {
+		d.do = doDelete
+	}
+	return d
+}
+
+// mayDelete tells whether things may be deleted only because nobody wants
+// them: every source must have spoken.
+func (e *engine) mayDelete() bool { return e.spoken == len(e.sources) }
+
+// held tells whether the node must be left alone for now.
+func (e *engine) held(n *graph.Node) bool {
+	return has(n, flagHeld) || e.pausedBy(n) != nil || n.X != nil && n.X.Overdue
+}
+
+// waitingFor says in words what a node that is due waits for, beside its needs.
+func waitingFor(n *graph.Node) string {
+	if c, h := n.Holder(); h != nil {
+		return fmt.Sprintf("%s is still held by %s", c.What, h.Key)
+	}
+	return ""
+}

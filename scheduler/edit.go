@@ -1,0 +1,345 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// edit takes a transaction's wants into the graph. It returns the keys that
+// the transaction touched.
+func (e *engine) edit(t Txn) []Key {
+	src := e.sourceIndex(t.Source)
+	keys := make([]Key, 0, len(t.Want))
+	e.mark++
+	for _, c := range t.Want {
+		n := e.g.Node(c.Key)
+		e.g.Touch(n)
+		n.Mark = e.mark << 1
+		e.want(n, src, c)
+		keys = append(keys, c.Key)
+	}
+	if t.Complete {
+		keys = append(keys, e.withdrawUnnamed(src)...)
+		e.speak(src)
+	}
+	return keys
+}
+
+// withdrawUnnamed takes back what the source wanted and did not name.
+func (e *engine) withdrawUnnamed(src int8) []Key {
+	var gone []*graph.Node
+	e.g.All(func(n *graph.Node) bool {
+		if n.Mark != e.mark<<1 && wants(n, src) {
+			gone = append(gone, n)
+		}
+		return true
+	})
+	slices.SortFunc(gone, byKey)
+	keys := make([]Key, 0, len(gone))
+	for _, n := range gone {
+		e.want(n, src, Change{Key: n.Key})
+		e.setFlag(n, flagWithdrawn, false) // concluded, not said
+		keys = append(keys, n.Key)
+	}
+	return keys
+}
+
+func byKey(a, b *graph.Node) int {
+	switch {
+	case a.Key < b.Key:
+		return -1
+	case a.Key > b.Key:
+		return 1
+	}
+	return 0
+}
+
+// speak notes the complete word of a source. With the last one, what is left
+// over may go.
+func (e *engine) speak(src int8) {
+	if e.sources[src].spoken || e.sim != nil {
+		return
+	}
+	e.sources[src].spoken = true
+	e.spoken++
+	if !e.mayDelete() {
+		return
+	}
+	var left []*graph.Node
+	e.g.All(func(n *graph.Node) bool {
+		if !n.Wanted() && n.Presence != graph.Absent {
+			left = append(left, n)
+		}
+		return true
+	})
+	slices.SortFunc(left, byKey)
+	for _, n := range left {
+		e.g.Wake(n)
+	}
+}
+
+// wants tells whether the source asks for the node, also if a stronger one does.
+func wants(n *graph.Node, src int8) bool {
+	if n.X != nil {
+		return slices.ContainsFunc(n.X.Wants, func(w graph.Want) bool { return w.Source == src })
+	}
+	return n.Source == src
+}
+
+// want sets, or with no value takes back, what one source asks of a node.
+// Most nodes have one want, which is valid: it lives in Source and Desired.
+func (e *engine) want(n *graph.Node, src int8, c Change) {
+	if n.Source == graph.Derived {
+		e.refuseDerived(n, src, c)
+		return
+	}
+	simple := n.X == nil && (n.Source == graph.NoSource || n.Source == src) && c.Invalid == nil
+	if !simple {
+		x := e.g.Extra(n)
+		if x.Wants == nil && n.Source != graph.NoSource {
+			x.Wants = []graph.Want{{Source: n.Source, Value: n.Desired}}
+		}
+		x.Wants = replaceWant(x.Wants, src, c)
+		e.applyStrongest(n, x.Wants)
+		return
+	}
+	if c.Value == nil {
+		e.apply(n, nil)
+		return
+	}
+	e.apply(n, &graph.Want{Source: src, Value: c.Value})
+}
+
+func replaceWant(ws []graph.Want, src int8, c Change) []graph.Want {
+	out := make([]graph.Want, 0, len(ws)+1)
+	for _, w := range ws {
+		if w.Source != src {
+			out = append(out, w)
+		}
+	}
+	if c.Value != nil || c.Invalid != nil {
+		out = append(out, graph.Want{Source: src, Value: c.Value, Invalid: c.Invalid})
+		slices.SortStableFunc(out, func(a, b graph.Want) int { return int(a.Source) - int(b.Source) })
+	}
+	return out
+}
+
+func (e *engine) applyStrongest(n *graph.Node, ws []graph.Want) {
+	if len(ws) == 0 {
+		e.apply(n, nil)
+		return
+	}
+	e.apply(n, &ws[0])
+}
+
+// refuseDerived: a source may not write what another value derives. The wish
+// is kept, and counts once the derived value is gone.
+func (e *engine) refuseDerived(n *graph.Node, src int8, c Change) {
+	x := e.g.Extra(n)
+	x.Wants = replaceWant(x.Wants, src, c)
+	e.g.Wake(n)
+}
+
+// apply makes w the want that counts for the node; nil for none.
+func (e *engine) apply(n *graph.Node, w *graph.Want) {
+	e.g.Touch(n)
+	e.g.Wake(n)
+	e.touch(n)
+	if w == nil {
+		e.withdraw(n)
+		return
+	}
+	k, was := kindOf(n), n.Source
+	n.Source = w.Source
+	err := w.Invalid
+	if err == nil && k != nil {
+		err = validate(k, n.Key, w.Value)
+	}
+	if err != nil {
+		x := e.g.Extra(n)
+		if x.Wants == nil {
+			x.Wants = []graph.Want{*w}
+		}
+		x.Invalid, x.Asked = err, w.Value
+		e.clearHold(n)
+		e.keepWorld(n)
+		if n.Desired != nil && n.Source != was {
+			e.g.SetDesired(n, n.Desired) // claims go by the source
+		}
+		return
+	}
+	if n.X != nil {
+		e.g.Extra(n).Invalid, n.X.Asked = nil, nil
+	}
+	e.setFlag(n, flagWithdrawn, false)
+	e.setDesired(n, w.Value)
+}
+
+// keepWorld: an invalid value leaves the object of the last valid one in
+// place. After a restart what is in the world is all that is known of that.
+func (e *engine) keepWorld(n *graph.Node) {
+	if !has(n, flagWithdrawn) && n.Desired == nil && n.Presence == graph.Present && !n.Foreign && n.Actual != nil {
+		e.setDesired(n, n.Actual)
+	}
+}
+
+func validate(k *kind, key Key, v any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = Invalid("", "validation panicked: %v", p)
+		}
+	}()
+	if k.Observed {
+		return Invalid("", "%s values are observed, they cannot be asked for", k.Name)
+	}
+	if err := k.checkType(v); err != nil || k.validate == nil {
+		return err
+	}
+	return k.validate(key, v)
+}
+
+func (e *engine) withdraw(n *graph.Node) {
+	if !n.Wanted() && n.Desired == nil {
+		return
+	}
+	n.Source = graph.NoSource
+	e.setFlag(n, flagWithdrawn, true)
+	if n.X != nil {
+		x := e.g.Extra(n)
+		x.Invalid, x.Asked = nil, nil
+	}
+	e.setDesired(n, nil)
+}
+
+// setDesired changes the value that should be in the world, and forgets
+// failures of the value before.
+func (e *engine) setDesired(n *graph.Node, v any) {
+	e.g.Touch(n)
+	n.Gen++
+	e.setFlag(n, flagSame, false)
+	e.setFlag(n, flagDerive, true)
+	e.clearHold(n)
+	if !e.guard(n, func() { e.g.SetDesired(n, v) }) {
+		e.g.SetDesired(n, nil)
+	}
+	if has(n, flagSame) || n.Presence != graph.Present || n.Foreign || v == nil {
+		return
+	}
+	e.noteSame(n)
+}
+
+// noteSame marks a node whose world is what is wanted.
+func (e *engine) noteSame(n *graph.Node) {
+	k, goal := kindOf(n), n.Goal()
+	if k == nil || k.Observed || goal == nil || n.Presence != graph.Present || n.Foreign || has(n, flagStale) {
+		return
+	}
+	same := false
+	e.guard(n, func() { same = k.compare(n.Key, n.Actual, goal).Change == Same })
+	if same {
+		e.g.AdoptNeeds(n)
+		e.setFlag(n, flagSame, true)
+		e.clearHold(n)
+	}
+}
+
+// guard runs a descriptor's pure function; a panic makes the key invalid.
+func (e *engine) guard(n *graph.Node, f func()) (ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			ok = false
+			e.g.Extra(n).Invalid = fmt.Errorf("the %s descriptor panicked: %v", n.Kind.Name, p)
+		}
+	}()
+	f()
+	return true
+}
+
+// syncDerived makes the derived values of n those of its goal.
+func (e *engine) syncDerived(n *graph.Node, k *kind) {
+	goal := n.Goal()
+	if !has(n, flagDerive) && has(n, flagChildless) == (goal == nil) {
+		return
+	}
+	e.setFlag(n, flagDerive, false)
+	e.setFlag(n, flagChildless, goal == nil)
+	var changes []Change
+	if goal != nil {
+		e.guard(n, func() { changes = k.derive(n.Key, goal) })
+	}
+	var was []*graph.Node
+	if n.X != nil {
+		was = n.X.Children
+	}
+	if len(changes) == 0 && len(was) == 0 {
+		return
+	}
+	var refused []error
+	keep := make(map[*graph.Node]bool, len(changes))
+	children := make([]*graph.Node, 0, len(changes))
+	for _, c := range changes {
+		child := e.g.Node(c.Key)
+		if child.Source == graph.Derived && child.Base != n || child.Source >= 0 {
+			refused = append(refused, fmt.Errorf("it derives %s, which %s", c.Key, ownerOf(e, child)))
+			continue
+		}
+		keep[child] = true
+		children = append(children, child)
+		e.derive(n, child, c.Value)
+	}
+	for _, child := range was {
+		if keep[child] || child.Dropped() {
+			continue
+		}
+		if child.Base == n && child.Source == graph.Derived {
+			e.underive(child)
+		}
+		if !child.Dropped() {
+			children = append(children, child)
+		}
+	}
+	slices.SortFunc(children, byKey)
+	x := e.g.Extra(n)
+	x.Children, x.Derived = children, errors.Join(refused...)
+}
+
+func ownerOf(e *engine, n *graph.Node) string {
+	if n.Base != nil {
+		return "is derived by " + string(n.Base.Key)
+	}
+	return "source " + e.sources[n.Source].name + " wants"
+}
+
+func (e *engine) derive(base, child *graph.Node, v any) {
+	e.g.Touch(child)
+	child.Source = graph.Derived
+	e.g.SetBase(child, base)
+	e.setFlag(child, flagWithdrawn, false)
+	e.g.Wake(child)
+	if k := kindOf(child); k != nil {
+		if err := validate(k, child.Key, v); err != nil {
+			e.g.Extra(child).Invalid = err
+			return
+		}
+	}
+	if child.X != nil {
+		e.g.Extra(child).Invalid = nil
+	}
+	e.setDesired(child, v)
+}
+
+// underive takes a derived value back; a source that wanted the key meanwhile gets it.
+func (e *engine) underive(child *graph.Node) {
+	e.g.Touch(child)
+	child.Source = graph.NoSource
+	e.setFlag(child, flagWithdrawn, true)
+	e.g.Wake(child)
+	if child.X != nil && len(child.X.Wants) > 0 {
+		e.applyStrongest(child, child.X.Wants)
+		return
+	}
+	e.setDesired(child, nil)
+}

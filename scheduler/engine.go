@@ -1,0 +1,240 @@
+package scheduler
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// engine is what the loop owns. It does no I/O: operations go out through
+// start, everything comes in through the methods that turn calls.
+type engine struct {
+	opts  Options
+	g     *graph.Graph
+	kinds *kinds
+	lanes *lanes
+	hist  *history
+	log   *slog.Logger
+
+	sources []sourceState
+	spoken  int // how many sources have said a complete word
+
+	ready   []*op         // to hand to the lanes at the end of the turn
+	looks   []*kind       // kinds with nodes waiting to be read
+	touched []*graph.Node // changed in this turn
+	stamp   uint64        // counts operations and looks, to tell stale reads
+	seq     uint64        // numbers transactions
+	mark    uint64
+
+	waiters  []*Handle
+	watchers [64]*Watcher
+	watching int
+	unkept   map[uint64]*Record // of looks that nothing has come of yet
+	retries  retryQueue
+	pauses   map[Key]pause
+	sim      *simulation // not nil while a preview is computed
+	now      time.Time
+
+	// What the engine asks of the loop around it.
+	wakeAt func(at time.Time)
+	inbox  func(input)
+	logf   func(level slog.Level, msg string, args ...any)
+}
+
+type sourceState struct {
+	name   string
+	spoken bool
+}
+
+// Flags of graph.Node.Flags.
+const (
+	flagSame       uint16 = 1 << iota // Actual is what Desired asks for
+	flagWithdrawn                     // a source explicitly took its wish back
+	flagSuspect                       // read it before acting on it
+	flagStale                         // built with something that has changed: replace
+	flagHeld                          // waits for its next try, or for a change
+	flagTouched                       // in engine.touched
+	flagLookQueued                    // in the kind's list of nodes to read
+	flagChildless                     // its derived values are withdrawn
+	flagInterested                    // the kind was told that it is needed
+	flagDrifted                       // was as wanted and is no longer, by no act of ours
+	flagLookAgain                     // something was heard while an operation ran
+	flagDerive                        // its derived values must be worked out anew
+	flagRunning                       // an operation (not a look) is under way
+)
+
+func has(n *graph.Node, flag uint16) bool { return n.Flags&flag != 0 }
+
+func (e *engine) setFlag(n *graph.Node, flag uint16, on bool) {
+	if has(n, flag) == on {
+		return
+	}
+	e.g.Touch(n)
+	if on {
+		n.Flags |= flag
+	} else {
+		n.Flags &^= flag
+	}
+}
+
+// touch notes that something about the node changed in this turn.
+func (e *engine) touch(n *graph.Node) {
+	if e.sim != nil || has(n, flagTouched) {
+		return
+	}
+	n.Flags |= flagTouched
+	e.touched = append(e.touched, n)
+}
+
+// think works through all nodes whose circumstances changed, until none is left.
+func (e *engine) think() {
+	for {
+		n := e.g.Dirty()
+		if n == nil {
+			break
+		}
+		e.under(n.Cause, n, func() { e.consider(n) })
+	}
+}
+
+// under runs f with the cause that it, and all it wakes, is put down to.
+func (e *engine) under(cause uint64, via *graph.Node, f func()) {
+	c, v := e.g.Cause, e.g.Via
+	e.g.Cause, e.g.Via = cause, via
+	f()
+	e.g.Cause, e.g.Via = c, v
+}
+
+// consider decides about one node and starts what is due.
+func (e *engine) consider(n *graph.Node) {
+	e.touch(n)
+	if n.Base != nil {
+		e.touch(n.Base)
+	}
+	k := kindOf(n)
+	if k == nil {
+		e.g.Drop(n)
+		return
+	}
+	if k.derive != nil {
+		e.syncDerived(n, k)
+	}
+	if k.interest != nil {
+		e.tellInterest(n, k)
+	}
+	if n.Moving {
+		return
+	}
+	if n.Presence == graph.Absent && n.Needs() == graph.Missing {
+		e.clearHold(n) // when its needs come back it is tried at once
+	}
+	d := decide(e, n, k)
+	e.g.SetLeaving(n, d.leaving)
+	switch d.do {
+	case doNothing:
+		if d.same {
+			e.noteSame(n)
+		}
+		if n.Presence == graph.Absent && !n.Wanted() {
+			e.forget(n)
+		}
+	case doLook:
+		e.queueLook(n, k)
+	default:
+		e.start(n, k, d)
+	}
+}
+
+// forget drops a node that is neither wanted nor there nor needed.
+func (e *engine) forget(n *graph.Node) {
+	base := n.Base
+	if !e.g.Drop(n) || base == nil {
+		return
+	}
+	if base.X != nil {
+		base.X.Children = remove(base.X.Children, n)
+	}
+	e.g.Wake(base)
+}
+
+func remove(ns []*graph.Node, n *graph.Node) []*graph.Node {
+	out := make([]*graph.Node, 0, len(ns))
+	for _, m := range ns {
+		if m != n {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func (e *engine) tellInterest(n *graph.Node, k *kind) {
+	needed := len(n.In) > 0
+	if needed == has(n, flagInterested) || e.sim != nil {
+		return
+	}
+	e.setFlag(n, flagInterested, needed)
+	k.interest(n.Key, needed)
+	if needed {
+		e.setFlag(n, flagSuspect, true)
+	} else if !n.Moving && n.Presence == graph.Unknown {
+		e.g.SetWorld(n, graph.World{}, true)
+	}
+}
+
+// start makes an operation of a decision.
+func (e *engine) start(n *graph.Node, k *kind, d decision) {
+	o := &op{kind: k, n: n, key: n.Key, what: d.do.operation(), reason: d.reason,
+		from: n.Actual, to: n.Goal(), meta: n.Meta, gen: n.Gen, cause: n.Cause}
+	if n.Via != nil && n.Via != n {
+		o.via = n.Via.Key
+	}
+	making := d.do != doDelete
+	if !making {
+		o.to = nil
+		if o.from == nil && n.X != nil {
+			o.from = n.X.LastTo
+		}
+	}
+	if e.sim != nil {
+		e.sim.step(e, o, d)
+		return
+	}
+	e.stamp++
+	n.Stamp = e.stamp
+	e.setFlag(n, flagRunning, true)
+	e.g.SetMoving(n, true, making)
+	e.ready = append(e.ready, o)
+}
+
+// turn ends a round of inputs: think, tell, hand over.
+func (e *engine) turn() {
+	e.think()
+	e.flushLooks()
+	e.tell()
+	if len(e.ready) > 0 {
+		ops := e.ready
+		e.ready = nil
+		e.lanes.submit(ops, e.now)
+	}
+	e.checkWaiters()
+}
+
+// tell publishes what changed in this turn: views, states, watchers.
+func (e *engine) tell() {
+	for _, n := range e.touched {
+		n.Flags &^= flagTouched
+		if k := kindOf(n); k != nil && k.view.active.Load() {
+			k.view.set(n)
+		}
+		state := uint8(e.stateOf(n))
+		if state != n.State {
+			n.State, n.Since = state, e.now.UnixNano()
+		}
+		n.Revision++
+		e.notifyWatchers(n)
+	}
+	clear(e.touched)
+	e.touched = e.touched[:0]
+	e.wakeReaders()
+}

@@ -1,0 +1,229 @@
+package graph
+
+import (
+	"cmp"
+	"slices"
+)
+
+// ClaimID is a name that only one value may have at a time.
+type ClaimID struct{ ID, What string }
+
+// Claim is one such name: who wants it, who has it in the world.
+type Claim struct {
+	ClaimID
+	wanters []*Node // the first has it
+	holders []*Node
+}
+
+// Winner is the node whose claim counts.
+func (c *Claim) Winner() *Node {
+	if len(c.wanters) == 0 {
+		return nil
+	}
+	return c.wanters[0]
+}
+
+// Extra is the part of a node that most nodes do without.
+type Extra struct {
+	want, hold []*Claim
+	// Lost is a claim that a stronger value has; the node's own is void.
+	Lost *Claim
+
+	// The engine's own; slices are replaced, never changed in place.
+	Wants    []Want
+	Invalid  error // why the newest wanted value is refused
+	Asked    any   // that value, if it could be decoded
+	Children []*Node
+	Derived  error // why a derived value could not be taken
+	Err      error // of the last operation
+	Attempts int
+	NextTry  int64 // unix nanoseconds, 0 if none is due
+	Repairs  []int64
+	Paused   string
+	Overdue  bool // an operation ran past its deadline and still runs
+	LastOp   uint8
+	LastTo   any // what the failed operation wanted to reach
+	Grave    any // what was last deleted, for the removed status
+}
+
+// Want is what one source asks of a key.
+type Want struct {
+	Source  int8
+	Value   any
+	Invalid error
+}
+
+// Extra returns the rare part of a node and makes it if needed.
+func (g *Graph) Extra(n *Node) *Extra {
+	g.Touch(n)
+	if n.X == nil {
+		n.X = &Extra{}
+	}
+	return n.X
+}
+
+func (n *Node) hasClaims() bool { return n.X != nil && len(n.X.want)+len(n.X.hold) > 0 }
+
+func (n *Node) wantClaims() []*Claim {
+	if n.X == nil {
+		return nil
+	}
+	return n.X.want
+}
+
+func (g *Graph) claimsOf(n *Node, v any) []*Claim {
+	if v == nil || n.Kind == nil || n.Kind.Claims == nil {
+		return nil
+	}
+	ids := n.Kind.Claims(n.Key, v)
+	out := make([]*Claim, 0, len(ids))
+	for _, id := range ids {
+		c := g.claims[id.ID]
+		if c == nil {
+			c = &Claim{ClaimID: id}
+			g.claims[id.ID] = c
+			g.undo(func() { delete(g.claims, id.ID) })
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func (g *Graph) setWantClaims(n *Node, v any) {
+	now := g.claimsOf(n, v)
+	was := n.wantClaims()
+	if len(now) == 0 && len(was) == 0 {
+		return
+	}
+	x := g.Extra(n)
+	x.want = now
+	for _, c := range was {
+		if !slices.Contains(now, c) {
+			g.touchClaim(c)
+			c.wanters = delWithout(c.wanters, n)
+			g.decide(c)
+		}
+	}
+	for _, c := range now {
+		g.touchClaim(c)
+		c.wanters = delWithout(c.wanters, n)
+		i, _ := slices.BinarySearchFunc(c.wanters, n, stronger)
+		c.wanters = slices.Insert(slices.Clone(c.wanters), i, n)
+		g.decide(c)
+	}
+	if len(now) == 0 {
+		g.lose(n, nil)
+	}
+}
+
+// stronger orders claimants: by source, then by key, never by arrival.
+func stronger(a, b *Node) int {
+	return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Key, b.Key))
+}
+
+func (n *Node) rank() int8 {
+	for n.Base != nil {
+		n = n.Base
+	}
+	return n.Source
+}
+
+// decide tells every claimant whether it lost.
+func (g *Graph) decide(c *Claim) {
+	for _, n := range c.wanters {
+		var lost *Claim
+		for _, w := range n.X.want {
+			if w.Winner() != n {
+				lost = w
+				break
+			}
+		}
+		g.lose(n, lost)
+	}
+	g.forgetClaim(c)
+}
+
+func (g *Graph) lose(n *Node, c *Claim) {
+	if n.X == nil || n.X.Lost == c {
+		return
+	}
+	g.Extra(n).Lost = c
+	g.Wake(n)
+	g.judgeUnit(n)
+}
+
+// setHoldClaims records what the world of n has; also keeps what it had.
+func (g *Graph) setHoldClaims(n *Node, now []*Claim, also bool) {
+	var was []*Claim
+	if n.X != nil {
+		was = n.X.hold
+	}
+	if len(now) == 0 && (len(was) == 0 || also) {
+		return
+	}
+	x := g.Extra(n)
+	next := slices.Clone(now)
+	for _, c := range was {
+		switch {
+		case slices.Contains(now, c):
+		case also:
+			next = append(next, c)
+		default:
+			g.touchClaim(c)
+			c.holders = delWithout(c.holders, n)
+			for _, w := range c.wanters {
+				g.Wake(w)
+			}
+			g.forgetClaim(c)
+		}
+	}
+	for _, c := range now {
+		if !slices.Contains(was, c) {
+			g.touchClaim(c)
+			c.holders = append(slices.Clone(c.holders), n)
+		}
+	}
+	x.hold = next
+}
+
+func (g *Graph) forgetClaim(c *Claim) {
+	if len(c.wanters)+len(c.holders) == 0 && !g.trying {
+		delete(g.claims, c.ID)
+	}
+}
+
+// Holder finds who has, in the world, a name that n wants and is not n.
+func (n *Node) Holder() (*Claim, *Node) {
+	for _, c := range n.wantClaims() {
+		for _, h := range c.holders {
+			if h != n {
+				return c, h
+			}
+		}
+	}
+	return nil, nil
+}
+
+// Blocks tells whether n has, in the world, a name that it no longer wants and
+// that another value waits for.
+func (n *Node) Blocks() *Node {
+	if n.X == nil {
+		return nil
+	}
+	for _, c := range n.X.hold {
+		if w := c.Winner(); w != nil && w != n {
+			return w
+		}
+	}
+	return nil
+}
+
+func delWithout(ns []*Node, n *Node) []*Node {
+	out := make([]*Node, 0, len(ns))
+	for _, m := range ns {
+		if m != n {
+			out = append(out, m)
+		}
+	}
+	return out
+}

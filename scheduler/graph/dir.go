@@ -1,0 +1,153 @@
+package graph
+
+import "strings"
+
+// Dir is a folder of keys: all that share the text up to a slash. Folders make
+// a tree, so a prefix is found without looking at any other key.
+type Dir struct {
+	path    string
+	parent  *Dir
+	nodes   []*Node
+	subs    map[string]*Dir
+	watches []*Prefix
+}
+
+// Prefix is a set of needs for any key below a prefix.
+type Prefix struct {
+	prefix Key
+	dir    *Dir
+	in     []*Edge
+	unsure int32 // members whose availability is Unsure
+}
+
+// split returns the folder part of a text, with its slash, and the rest.
+func split(s string) (dir, rest string) {
+	i := strings.LastIndexByte(s, '/') + 1
+	return s[:i], s[i:]
+}
+
+func (g *Graph) dirOf(path string) *Dir {
+	if d := g.dirs[path]; d != nil {
+		return d
+	}
+	d := &Dir{path: path}
+	g.dirs[path] = d
+	if path != "" {
+		up, _ := split(strings.TrimSuffix(path, "/"))
+		d.parent = g.dirOf(up)
+		if d.parent.subs == nil {
+			d.parent.subs = map[string]*Dir{}
+		}
+		d.parent.subs[path] = d
+	}
+	g.undo(func() { g.pruneDir(d) })
+	return d
+}
+
+// pruneDir removes a folder that holds nothing, and those above it.
+func (g *Graph) pruneDir(d *Dir) {
+	for d != nil && d.path != "" && len(d.nodes)+len(d.subs)+len(d.watches) == 0 && g.dirs[d.path] == d {
+		delete(g.dirs, d.path)
+		delete(d.parent.subs, d.path)
+		d = d.parent
+	}
+}
+
+func (g *Graph) enterDir(n *Node) {
+	path, _ := split(string(n.Key))
+	d := g.dirOf(path)
+	n.dir, n.dirIdx = d, int32(len(d.nodes))
+	d.nodes = append(d.nodes, n)
+}
+
+func (g *Graph) leaveDir(n *Node) {
+	d, last := n.dir, len(n.dir.nodes)-1
+	moved := d.nodes[last]
+	d.nodes[n.dirIdx], moved.dirIdx = moved, n.dirIdx
+	d.nodes[last] = nil
+	d.nodes = d.nodes[:last]
+}
+
+// Below yields every node whose key begins with the prefix, in no useful order.
+func (g *Graph) Below(prefix Key, yield func(*Node) bool) bool {
+	path, rest := split(string(prefix))
+	d := g.dirs[path]
+	if d == nil {
+		return true
+	}
+	for _, n := range d.nodes {
+		if strings.HasPrefix(string(n.Key), string(prefix)) && !yield(n) {
+			return false
+		}
+	}
+	for sub, s := range d.subs {
+		if strings.HasPrefix(sub[len(path):], rest) && !s.walk(yield) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *Dir) walk(yield func(*Node) bool) bool {
+	for _, n := range d.nodes {
+		if !yield(n) {
+			return false
+		}
+	}
+	for _, s := range d.subs {
+		if !s.walk(yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// watch returns the any-of set for a prefix.
+func (g *Graph) watch(prefix Key) *Prefix {
+	path, _ := split(string(prefix))
+	d := g.dirOf(path)
+	for _, p := range d.watches {
+		if p.prefix == prefix {
+			return p
+		}
+	}
+	p := &Prefix{prefix: prefix, dir: d}
+	g.Below(prefix, func(n *Node) bool {
+		if n.avail == Unsure {
+			p.unsure++
+		}
+		return true
+	})
+	d.watches = append(d.watches, p)
+	g.undo(func() { d.watches = without(d.watches, p); g.pruneDir(d) })
+	return p
+}
+
+func (g *Graph) unwatch(p *Prefix) {
+	if len(p.in) > 0 || g.trying {
+		return
+	}
+	p.dir.watches = without(p.dir.watches, p)
+	g.pruneDir(p.dir)
+}
+
+func without(ps []*Prefix, p *Prefix) []*Prefix {
+	out := make([]*Prefix, 0, len(ps))
+	for _, q := range ps {
+		if q != p {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// watchesOf calls f for every any-of set that the node is a member of.
+func (n *Node) watchesOf(f func(*Prefix)) {
+	for d := n.dir; d != nil; d = d.parent {
+		for _, p := range d.watches {
+			if strings.HasPrefix(string(n.Key), string(p.prefix)) {
+				f(p)
+			}
+		}
+	}
+}

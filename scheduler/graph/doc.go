@@ -1,0 +1,18 @@
+// Package graph holds, for every key, what is desired, what is actual and what
+// it needs, and keeps count of what is satisfied.
+//
+// The graph is pure: it does no I/O, knows no time and calls nothing but the
+// functions of kinds and needs. One goroutine owns it.
+//
+//	        Desired, Actual, Meta               Out: what this node needs
+//	Node ──────────────────────── Edge ──► Node
+//	                                            In: who needs this node
+//
+// An edge belongs to the desired value, to the actual one, or to both. Those of
+// the desired value decide whether a node may be created (Missing, Unsure);
+// those of the actual value decide whether the needed node may go (Standing).
+// Both are counters, so one change costs what it touches and no more.
+//
+// With [Graph.Try] all changes are journalled and taken back afterwards: that
+// is how plans are made on the very graph that execution uses.
+package graph

@@ -1,0 +1,362 @@
+package graph
+
+// Graph is all nodes. See the package documentation.
+type Graph struct {
+	nodes  map[Key]*Node
+	dirs   map[string]*Dir
+	claims map[string]*Claim
+	dirty  []*Node
+	// circular are needs that are met only by going round in a circle.
+	circular []*Edge
+	kindOf   func(Key) *Kind
+
+	// Cause and Via are stamped on every node that is woken: the transaction
+	// being worked on, and the node through which it reaches others.
+	Cause uint64
+	Via   *Node
+
+	trying bool
+	log    []func()
+	saved  map[any]struct{}
+}
+
+// New makes an empty graph; kindOf finds the kind of a key, nil for none.
+func New(kindOf func(Key) *Kind) *Graph {
+	g := &Graph{
+		nodes:  map[Key]*Node{},
+		dirs:   map[string]*Dir{},
+		claims: map[string]*Claim{},
+		kindOf: kindOf,
+	}
+	g.dirs[""] = &Dir{}
+	return g
+}
+
+// Len is the number of nodes, those included that are only needed.
+func (g *Graph) Len() int { return len(g.nodes) }
+
+// Get returns the node of a key, nil if there is none.
+func (g *Graph) Get(k Key) *Node { return g.nodes[k] }
+
+// Node returns the node of a key and makes it if needed.
+func (g *Graph) Node(k Key) *Node {
+	if n := g.nodes[k]; n != nil {
+		return n
+	}
+	n := &Node{Key: k, Kind: g.kindOf(k), Source: NoSource, avail: Missing}
+	g.nodes[k] = n
+	g.enterDir(n)
+	g.undo(func() { delete(g.nodes, k); g.leaveDir(n); g.pruneDir(n.dir); n.dropped = true })
+	g.Start(n)
+	return n
+}
+
+// Start sets what is believed of a node that was never looked at.
+func (g *Graph) Start(n *Node) {
+	g.Touch(n)
+	n.Presence = Absent
+	if k := n.Kind; k != nil && k.Reads && (!k.Read || k.OnDemand) {
+		n.Presence = Unknown
+	}
+	g.setGrounded(n)
+	g.refresh(n, false)
+}
+
+// Drop forgets a node that nobody wants, needs or sees. It tells whether it did.
+func (g *Graph) Drop(n *Node) bool {
+	if n.Wanted() || n.Presence != Absent || len(n.In) > 0 || n.Moving || n.Standing > 0 || n.dropped || g.trying {
+		return false
+	}
+	if n.Desired != nil || n.hasClaims() {
+		return false
+	}
+	for _, e := range n.Out {
+		g.detach(e)
+	}
+	n.Out = nil
+	delete(g.nodes, n.Key)
+	g.leaveDir(n)
+	g.pruneDir(n.dir)
+	n.dropped = true
+	return true
+}
+
+// All calls f for every node, in no order, until it returns false.
+func (g *Graph) All(f func(*Node) bool) {
+	for _, n := range g.nodes {
+		if !f(n) {
+			return
+		}
+	}
+}
+
+// Wake puts a node on the list of those to think about again.
+func (g *Graph) Wake(n *Node) {
+	if n.queued || n.dropped {
+		return
+	}
+	n.queued = true
+	g.dirty = append(g.dirty, n)
+	if n != g.Via {
+		g.Touch(n)
+		n.Cause, n.Via = g.Cause, g.Via
+	}
+}
+
+// Dirty returns the next node to think about, nil when there is none.
+func (g *Graph) Dirty() *Node {
+	for i, n := range g.dirty {
+		if n.dropped {
+			continue
+		}
+		g.dirty = g.dirty[i+1:]
+		n.queued = false
+		return n
+	}
+	g.dirty = g.dirty[:0]
+	return nil
+}
+
+// World is what is said of a node's side in the world.
+type World struct {
+	Presence     Presence
+	Actual, Meta any
+	Foreign      bool
+}
+
+// SetWorld changes what is believed to be in the world. seen tells that the
+// world was read, as opposed to changed by an operation of ours. It returns
+// the nodes that were built with a part of the node that is no longer so.
+func (g *Graph) SetWorld(n *Node, w World, seen bool) (stale []*Node) {
+	g.Touch(n)
+	valueMoved := w.Presence != n.Presence || w.Presence == Present
+	n.Presence, n.Actual, n.Meta, n.Foreign = w.Presence, w.Actual, w.Meta, w.Foreign
+	if w.Presence == Absent {
+		n.Leaving = false
+		g.setActualNeeds(n, nil, false)
+	}
+	g.setGrounded(n)
+	g.refresh(n, valueMoved)
+	if valueMoved {
+		stale = g.stale(n, seen)
+	}
+	g.rejudgeCircles()
+	g.Wake(n)
+	return stale
+}
+
+// SetMoving marks that an operation or look is under way. making tells that
+// the operation may put something into the world.
+func (g *Graph) SetMoving(n *Node, moving, making bool) {
+	g.Touch(n)
+	n.Moving = moving
+	if making {
+		if !n.Grounded {
+			g.settleLevel(n)
+		}
+		g.adoptNeeds(n)
+	}
+	g.setGroundedAs(n, making || inWorld(n))
+	g.refresh(n, false)
+}
+
+// SetLeaving marks that the node must go.
+func (g *Graph) SetLeaving(n *Node, leaving bool) {
+	if n.Leaving == leaving {
+		return
+	}
+	g.Touch(n)
+	n.Leaving = leaving
+	g.refresh(n, false)
+}
+
+// Refresh judges the node anew after its kind changed.
+func (g *Graph) Refresh(n *Node) { g.refresh(n, false) }
+
+func inWorld(n *Node) bool {
+	return n.Kind != nil && !n.Kind.Observed && n.Presence != Absent
+}
+
+func (g *Graph) setGrounded(n *Node) { g.setGroundedAs(n, inWorld(n)) }
+
+func (g *Graph) setGroundedAs(n *Node, grounded bool) {
+	if n.Grounded == grounded {
+		return
+	}
+	for _, e := range n.Out {
+		if e.stands() {
+			g.stand(e.To, -1)
+		}
+	}
+	n.Grounded = grounded
+	for _, e := range n.Out {
+		if e.stands() {
+			g.stand(e.To, +1)
+		}
+	}
+}
+
+// stands tells whether the edge keeps its target from going.
+func (e *Edge) stands() bool {
+	return e.role&ofActual != 0 && e.From.Grounded && !e.Together && e.To != nil
+}
+
+// Standers calls f for every node whose world stands on n, until it returns false.
+func (n *Node) Standers(f func(*Node) bool) {
+	for _, e := range n.In {
+		if e.stands() && !f(e.From) {
+			return
+		}
+	}
+	more := true
+	n.watchesOf(func(p *Prefix) {
+		for _, e := range p.in {
+			if more && e.To == n && e.stands() {
+				more = f(e.From)
+			}
+		}
+	})
+}
+
+func (g *Graph) stand(t *Node, by int32) {
+	g.Touch(t)
+	t.Standing += by
+	if t.Standing == 0 {
+		g.Wake(t)
+	}
+}
+
+// refresh recomputes how n satisfies others and tells them.
+func (g *Graph) refresh(n *Node, valueMoved bool) {
+	now := n.availability()
+	was := n.avail
+	if now == was && !valueMoved {
+		return
+	}
+	g.Touch(n)
+	n.avail = now
+	for _, e := range n.In {
+		if now != was || e.fn != nil {
+			g.judge(e)
+		}
+	}
+	n.watchesOf(func(p *Prefix) {
+		g.touchPrefix(p)
+		if was == Unsure {
+			p.unsure--
+		}
+		if now == Unsure {
+			p.unsure++
+		}
+		for _, e := range p.in {
+			g.judgeAny(e, n)
+		}
+	})
+}
+
+// judge sets the state of an edge to one node.
+func (g *Graph) judge(e *Edge) {
+	if e.Together {
+		return // judged with the unit
+	}
+	s := e.To.avail
+	if s == Satisfied && !e.passes(e.To) {
+		s = Missing
+	}
+	if s == Satisfied {
+		s = g.ground(e, e.To)
+	}
+	g.setState(e, s)
+}
+
+// judgeAny sets the state of an any-of edge after member m changed.
+func (g *Graph) judgeAny(e *Edge, m *Node) {
+	circle := false
+	good := func(n *Node) bool {
+		if n.avail != Satisfied || n == e.From || !e.passes(n) {
+			return false
+		}
+		grounded := g.founded(e.From, n) == Satisfied
+		circle = circle || !grounded
+		return grounded
+	}
+	switch {
+	case m != nil && m != e.To && e.State == Satisfied:
+		return // another one provides
+	case m != nil && good(m):
+		g.provide(e, m)
+	case m == nil || m == e.To:
+		var best *Node
+		g.Below(e.any.prefix, func(n *Node) bool {
+			if good(n) && (best == nil || n.Key < best.Key) {
+				best = n
+			}
+			return true
+		})
+		if best != nil {
+			g.provide(e, best)
+			break
+		}
+		fallthrough
+	default:
+		if circle && !e.circular {
+			g.touchEdge(e)
+			e.circular = true
+			g.circular = append(g.circular, e)
+		}
+		if e.any.unsure > 0 || g.prefixBlind(e.any.prefix) {
+			g.setState(e, Unsure)
+		} else {
+			g.setState(e, Missing)
+		}
+	}
+}
+
+// prefixBlind tells that the world below a prefix cannot be told.
+func (g *Graph) prefixBlind(p Key) bool {
+	k := g.kindOf(p)
+	return k != nil && (k.Blind || k.Reads && !k.Read)
+}
+
+// provide makes m the node that an any-of edge stands on.
+func (g *Graph) provide(e *Edge, m *Node) {
+	if e.To != m {
+		g.touchEdge(e)
+		if e.stands() {
+			g.stand(e.To, -1)
+		}
+		e.To = m
+		if e.stands() {
+			g.stand(m, +1)
+		}
+	}
+	g.setState(e, Satisfied)
+}
+
+func (g *Graph) setState(e *Edge, s Sat) {
+	if e.State == s {
+		return
+	}
+	if e.role&ofDesired == 0 {
+		g.touchEdge(e)
+		e.State = s
+		return
+	}
+	n := e.From
+	g.Touch(n)
+	g.touchEdge(e)
+	n.count(e.State, -1)
+	e.State = s
+	n.count(e.State, +1)
+	g.Wake(n) // also when the sum stays: what is missing is shown
+	g.judgeUnit(n)
+}
+
+func (n *Node) count(s Sat, by int32) {
+	switch s {
+	case Missing:
+		n.missing += by
+	case Unsure:
+		n.unsure += by
+	}
+}

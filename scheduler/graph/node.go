@@ -1,0 +1,207 @@
+package graph
+
+// Presence is what is known of a thing in the world.
+type Presence uint8
+
+// The presences.
+const (
+	Absent Presence = iota
+	Present
+	Unknown
+)
+
+// Sat tells how a need, or all needs of a node, are met.
+type Sat uint8
+
+// The answers. Missing cascades; Unsure blocks and tears nothing down.
+const (
+	Satisfied Sat = iota
+	Missing
+	Unsure
+)
+
+// Kind is what the graph must know of a kind. The functions are pure.
+type Kind struct {
+	Name   string
+	Prefix Key
+	// Observed kinds are never created by us.
+	Observed bool
+	// Reads tells that the world of this kind can be read; Read that it was,
+	// completely, at least once; Blind that the last such read failed.
+	Reads, Read, Blind bool
+	// OnDemand kinds learn of a key when it is first needed: until it was
+	// looked at, it is unknown.
+	OnDemand bool
+	// Impl is the engine's side of the kind.
+	Impl any
+
+	Needs  func(k Key, v any) []Need
+	Claims func(k Key, v any) []ClaimID
+}
+
+// Node is one key. Fields are changed through the methods of [Graph] only,
+// except those in the last group, which belong to the engine; it calls
+// [Graph.Touch] before it changes them.
+type Node struct {
+	Key  Key
+	Kind *Kind // nil: nobody registered for the key
+	Base *Node // the node that this one is derived from
+
+	// Desired is the last valid value that should be in the world, nil if none.
+	Desired any
+	// Actual is what is believed to be in the world, Meta what an operation
+	// remembered of it. With Presence Unknown they are the last belief.
+	Actual, Meta any
+
+	Out []*Edge
+	In  []*Edge
+
+	dir    *Dir
+	dirIdx int32
+
+	ties            int32 // together needs from and to it
+	level           int32 // above all that it stands on
+	missing, unsure int32 // edges of the desired value in that state
+	Standing        int32 // edges of actual values of grounded nodes that end here
+
+	Presence Presence
+	// Leaving: the node is in place and must go; it satisfies nobody.
+	Leaving bool
+	// Moving: an operation or a look is under way; whoever needs it waits.
+	Moving bool
+	// Grounded: something of it may be in the world, so what it stands on stays.
+	Grounded bool
+	// Foreign: in the world, not made by us.
+	Foreign bool
+	queued  bool
+	dropped bool
+	avail   Sat
+
+	// The engine's own.
+	X        *Extra
+	Via      *Node
+	Cause    uint64
+	Stamp    uint64
+	Since    int64
+	Revision uint64
+	Watchers uint64
+	Source   int8 // index of the winning source, NoSource, or Derived
+	State    uint8
+	Flags    uint16
+	Gen      uint32 // counts changes of Desired
+	Mark     uint64 // scratch of one pass over the graph
+}
+
+// Special values of Node.Source.
+const (
+	NoSource int8 = -1
+	Derived  int8 = -2
+)
+
+// Wanted tells whether somebody asks for the node.
+func (n *Node) Wanted() bool { return n.Source != NoSource }
+
+// Needs sums up the needs of the desired value.
+func (n *Node) Needs() Sat {
+	switch {
+	case n.missing > 0:
+		return Missing
+	case n.unsure > 0:
+		return Unsure
+	}
+	return Satisfied
+}
+
+// Dropped tells that the node is no longer in the graph.
+func (n *Node) Dropped() bool { return n.dropped }
+
+// availability is how the node satisfies a plain need.
+func (n *Node) availability() Sat {
+	k := n.Kind
+	switch {
+	case k == nil:
+		return Missing
+	case k.Blind, k.Observed && k.Reads && !k.Read && n.Presence != Present:
+		return Unsure
+	case n.Presence == Absent:
+		return Missing
+	case n.Presence == Unknown:
+		return Unsure
+	case n.Leaving:
+		return Missing
+	case n.Moving:
+		return Unsure
+	}
+	return Satisfied
+}
+
+// Available is how the node satisfies a plain need.
+func (n *Node) Available() Sat { return n.avail }
+
+// Edge is one need of one node.
+type Edge struct {
+	From *Node
+	// To is the needed node. For a prefix it is the node that satisfies the
+	// need, or the last that did, or nil.
+	To  *Node
+	any *Prefix
+	Why string
+	fn  *needFuncs
+
+	inIdx    int32
+	State    Sat
+	role     role
+	circular bool // met, but only by going round in a circle
+	Together bool
+	// OfBase marks the need of a derived value for its base.
+	OfBase bool
+}
+
+type role uint8
+
+const (
+	ofDesired role = 1 << iota
+	ofActual
+)
+
+// needFuncs is the rare part of an edge.
+type needFuncs struct {
+	need      Need
+	projected string
+	projKnown bool
+}
+
+// Prefix returns the prefix of an any-of need, "" for a need of one key.
+func (e *Edge) Prefix() Key {
+	if e.any == nil {
+		return ""
+	}
+	return e.any.prefix
+}
+
+// Target names what is needed: the key, or the prefix with a star.
+func (e *Edge) Target() string {
+	if e.any != nil {
+		return string(e.any.prefix) + "*"
+	}
+	return string(e.To.Key)
+}
+
+// OfDesired and OfActual tell which value of the node has the need.
+func (e *Edge) OfDesired() bool { return e.role&ofDesired != 0 }
+
+// OfActual tells that the value in the world has the need.
+func (e *Edge) OfActual() bool { return e.role&ofActual != 0 }
+
+// Passes tells whether the edge's predicate accepts the node as it is.
+func (e *Edge) passes(t *Node) bool {
+	return e.fn == nil || e.fn.need.Pass == nil || e.fn.need.Pass(t.Key, t.Actual, t.Meta)
+}
+
+// Agree asks the together need whether it agrees with the peer's value.
+func (e *Edge) Agree(v any) error {
+	if e.fn == nil || e.fn.need.Agree == nil {
+		return nil
+	}
+	return e.fn.need.Agree(v)
+}

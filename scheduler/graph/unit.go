@@ -1,0 +1,123 @@
+package graph
+
+// A unit is a set of nodes whose desired values need each other together (veth
+// peers). It is satisfied as one: when every member is asked for, agrees with
+// the others, and has all else that it needs.
+
+// judgeUnit judges the together needs around n after n changed.
+func (g *Graph) judgeUnit(n *Node) {
+	if n.ties == 0 {
+		return
+	}
+	members := component(n)
+	type verdict struct {
+		e *Edge
+		s Sat
+	}
+	var out []verdict
+	for _, m := range members {
+		for _, e := range m.Out {
+			if e.Together {
+				out = append(out, verdict{e, feasible(e)})
+			}
+		}
+	}
+	for _, v := range out {
+		g.setTogether(v.e, v.s)
+	}
+}
+
+// setTogether is setState without the echo to the unit.
+func (g *Graph) setTogether(e *Edge, s Sat) {
+	if e.State == s {
+		return
+	}
+	g.touchEdge(e)
+	n := e.From
+	if e.role&ofDesired == 0 {
+		e.State = s
+		return
+	}
+	g.Touch(n)
+	n.count(e.State, -1)
+	e.State = s
+	n.count(e.State, +1)
+	g.Wake(n)
+}
+
+// component is all nodes tied to n by together needs, in either direction.
+func component(n *Node) []*Node {
+	members := []*Node{n}
+	seen := map[*Node]bool{n: true}
+	add := func(m *Node) {
+		if !seen[m] {
+			seen[m] = true
+			members = append(members, m)
+		}
+	}
+	for i := 0; i < len(members); i++ {
+		for _, e := range members[i].Out {
+			if e.Together && e.role&ofDesired != 0 {
+				add(e.To)
+			}
+		}
+		for _, e := range members[i].In {
+			if e.Together && e.role&ofDesired != 0 {
+				add(e.From)
+			}
+		}
+	}
+	return members
+}
+
+// feasible tells how the together need e is met: by everything else that the
+// values needed together need.
+func feasible(e *Edge) Sat {
+	if e.role&ofDesired != 0 && e.To.Goal() != nil && e.Agree(e.To.Desired) != nil {
+		return Missing
+	}
+	closure := []*Node{e.To}
+	in := map[*Node]bool{e.To: true}
+	for i := 0; i < len(closure); i++ {
+		for _, o := range closure[i].Out {
+			if o.Together && o.role&ofDesired != 0 && !in[o.To] {
+				in[o.To] = true
+				closure = append(closure, o.To)
+			}
+		}
+	}
+	sum := Satisfied
+	for _, m := range closure {
+		if m.Goal() == nil {
+			return Missing
+		}
+		for _, o := range m.Out {
+			if o.role&ofDesired == 0 || o.State == Satisfied {
+				continue
+			}
+			if o.Together {
+				if in[o.To] && o.To.Goal() != nil && o.Agree(o.To.Desired) != nil {
+					return Missing
+				}
+				continue
+			}
+			if o.To != nil && in[o.To] {
+				continue // the order inside of the unit, not its feasibility
+			}
+			if o.State == Missing {
+				return Missing
+			}
+			sum = Unsure
+		}
+	}
+	return sum
+}
+
+// Goal is the value that should be in the world after conflicts are decided:
+// the desired one, or nil if another value has what it claims.
+func (n *Node) Goal() any {
+	if n.X != nil && n.X.Lost != nil {
+		return nil
+	}
+	return n.Desired
+}

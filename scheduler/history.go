@@ -1,0 +1,203 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// history keeps the newest records, bounded by count and bytes. The loop
+// writes, anybody reads copies.
+type history struct {
+	mu       sync.Mutex
+	records  []*Record // oldest first
+	sizes    []int
+	bytes    int
+	maxCount int
+	maxBytes int
+}
+
+const (
+	maxAsked    = 256 // keys named by a record
+	recordBytes = 200 // a record without keys and steps, roughly
+	stepBytes   = 120
+)
+
+// add takes a record in and lets the oldest go.
+func (h *history) add(r *Record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	size := recordBytes + len(r.Note)
+	for _, k := range r.Asked {
+		size += 16 + len(k)
+	}
+	h.records, h.sizes = append(h.records, r), append(h.sizes, size)
+	h.bytes += size
+	h.trim()
+}
+
+func (h *history) trim() {
+	n := 0
+	for len(h.records)-n > 1 && (len(h.records)-n > h.maxCount || h.bytes > h.maxBytes) {
+		h.bytes -= h.sizes[n]
+		h.records[n] = nil
+		n++
+	}
+	h.records, h.sizes = h.records[n:], h.sizes[n:]
+}
+
+// step adds an operation to the record that caused it, if it is still kept.
+// Records that were not yet kept (looks that found nothing so far) are made.
+func (h *history) step(seq uint64, now time.Time, s DoneStep) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := h.find(seq)
+	if i < 0 {
+		return
+	}
+	r := h.records[i]
+	r.Settled = now
+	if h.sizes[i] > h.maxBytes/4 {
+		r.Dropped++
+		return
+	}
+	r.Done = append(r.Done, s)
+	h.sizes[i] += stepBytes + len(s.Error)
+	h.bytes += stepBytes + len(s.Error)
+	if h.bytes > h.maxBytes {
+		h.trim()
+	}
+}
+
+func (h *history) find(seq uint64) int {
+	i, ok := slices.BinarySearchFunc(h.records, seq, func(r *Record, seq uint64) int {
+		switch {
+		case r.Seq < seq:
+			return -1
+		case r.Seq > seq:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+func (h *history) get(seq uint64) *Record {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i := h.find(seq); i >= 0 {
+		c := h.records[i].clone()
+		return &c
+	}
+	return nil
+}
+
+func (r *Record) clone() Record {
+	c := *r
+	c.Asked, c.Planned, c.Done = slices.Clone(r.Asked), slices.Clone(r.Planned), slices.Clone(r.Done)
+	return c
+}
+
+func (r *Record) touches(k Key) bool {
+	return slices.Contains(r.Asked, k) || slices.ContainsFunc(r.Done, func(s DoneStep) bool { return s.Key == k })
+}
+
+// HistoryQuery selects records; the zero value selects all.
+type HistoryQuery struct {
+	Seq   uint64
+	Key   Key
+	Since time.Time
+	Limit int // the newest that many
+}
+
+// History returns copies of the records kept, oldest first.
+func (s *Scheduler) History(q HistoryQuery) []Record {
+	h := &s.hist
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []Record
+	for _, r := range h.records {
+		if q.Seq != 0 && r.Seq != q.Seq || r.Time.Before(q.Since) || q.Key != "" && !r.touches(q.Key) {
+			continue
+		}
+		out = append(out, r.clone())
+	}
+	if q.Limit > 0 && len(out) > q.Limit {
+		out = out[len(out)-q.Limit:]
+	}
+	return out
+}
+
+// String tells the record as text, the way logs, the command line and tests show it.
+func (r Record) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "txn %d %s", r.Seq, r.Source)
+	if r.Note != "" {
+		fmt.Fprintf(&b, " %q", r.Note)
+	}
+	b.WriteByte('\n')
+	for _, d := range r.Done {
+		b.WriteString("  " + d.String() + "\n")
+	}
+	if r.Dropped > 0 {
+		fmt.Fprintf(&b, "  and %d steps more\n", r.Dropped)
+	}
+	return b.String()
+}
+
+// String tells the step without times.
+func (d DoneStep) String() string {
+	s := fmt.Sprintf("%s %s", d.Op.sign(), d.Key)
+	if d.Error != "" {
+		s += " failed: " + d.Error
+	}
+	return s
+}
+
+func (o Operation) sign() string { return [...]string{".", "+", "~", "±", "-", "?"}[o] }
+
+// note opens the record of a transaction. Looks are kept only once something
+// comes of them.
+func (e *engine) note(t Txn, keys []Key) *Record {
+	r := &Record{Seq: e.seq, Time: e.now, Source: t.Source, Note: t.Note, AskedTotal: len(keys), Settled: e.now}
+	r.Asked = slices.Clone(keys[:min(len(keys), maxAsked)])
+	return r
+}
+
+// record adds an outcome to the history.
+func (e *engine) record(o *op) {
+	s := DoneStep{Op: o.what, Key: o.key, Via: o.via, Start: o.start, Took: o.took}
+	if o.err != nil {
+		s.Error = o.err.Error()
+	}
+	if r := e.unkept[o.cause]; r != nil {
+		delete(e.unkept, o.cause)
+		e.hist.insert(r)
+	}
+	e.hist.step(o.cause, e.now, s)
+}
+
+// insert adds a record that was held back; later ones may be there already.
+func (h *history) insert(r *Record) {
+	h.mu.Lock()
+	i, _ := slices.BinarySearchFunc(h.records, r.Seq, func(r *Record, seq uint64) int {
+		if r.Seq < seq {
+			return -1
+		}
+		return 1
+	})
+	if i < len(h.records) {
+		h.records = slices.Insert(h.records, i, r)
+		h.sizes = slices.Insert(h.sizes, i, recordBytes)
+		h.bytes += recordBytes
+		h.mu.Unlock()
+		return
+	}
+	h.mu.Unlock()
+	h.add(r)
+}

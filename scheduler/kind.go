@@ -1,0 +1,297 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// kind is a descriptor with its types erased. All type assertions of the
+// engine are in this file.
+type kind struct {
+	graph.Kind
+	capabilities []string
+
+	checkType  func(v any) error
+	validate   func(k Key, v any) error
+	compare    func(k Key, from, to any) Verdict
+	derive     func(k Key, v any) []Change
+	lane       func(k Key, v any) string
+	disruption func(k Key, from, to any) Disruption
+	timeout    time.Duration
+
+	create      func(ctx context.Context, k Key, v any) (any, error)
+	update      func(ctx context.Context, k Key, from, to, meta any) (any, error)
+	remove      func(ctx context.Context, k Key, v, meta any) error
+	createBatch func(ctx context.Context, ops []*op)
+	deleteBatch func(ctx context.Context, ops []*op)
+	retrieve    func(ctx context.Context, s lookScope, yield func(found, error) bool)
+	watch       func(ctx context.Context, notify func(keys ...Key)) error
+	interest    func(k Key, wanted bool)
+
+	view view
+	look kindLook
+	stop context.CancelFunc // of Watch
+}
+
+// lookScope and found are Scope and Found without types.
+type lookScope struct {
+	all   bool
+	keys  []Key
+	known []known
+}
+
+type known struct {
+	key         Key
+	value, meta any
+	inPlace     bool
+}
+
+type found struct {
+	key         Key
+	value, meta any
+	foreign     bool
+}
+
+func kindOf(n *graph.Node) *kind {
+	if n.Kind == nil {
+		return nil
+	}
+	return n.Kind.Impl.(*kind)
+}
+
+// erase checks a descriptor and strips its types.
+func erase[V, M any](d Descriptor[V, M]) (*kind, error) {
+	if err := check(d); err != nil {
+		return nil, fmt.Errorf("kind %q: %w", d.Name, err)
+	}
+	k := &kind{timeout: d.Timeout, interest: d.Interest, watch: d.Watch}
+	k.Kind = graph.Kind{
+		Name: d.Name, Prefix: d.Prefix, Impl: k,
+		Observed: d.Create == nil,
+		Reads:    d.Retrieve != nil,
+		OnDemand: d.Interest != nil,
+	}
+	k.checkType = func(v any) error {
+		if _, ok := v.(V); !ok {
+			return Invalid("", "the value is a %T, but %s takes %v", v, d.Name, reflect.TypeFor[V]())
+		}
+		return nil
+	}
+	erasePure(k, d)
+	eraseOperations(k, d)
+	eraseRetrieve(k, d)
+	return k, nil
+}
+
+func check[V, M any](d Descriptor[V, M]) error {
+	switch {
+	case d.Name == "":
+		return errors.New("it has no Name")
+	case d.Prefix == "" || !strings.HasSuffix(string(d.Prefix), "/"):
+		return fmt.Errorf("its Prefix is %q: end it with a slash, as in \"route/\"", d.Prefix)
+	case (d.Create == nil) != (d.Delete == nil):
+		return errors.New("Create and Delete go together: an observed kind has neither, any other has both")
+	case d.Create == nil && (d.Update != nil || d.CreateBatch != nil || d.DeleteBatch != nil || d.Derive != nil || d.Claims != nil):
+		return errors.New("it has no Create, so it is observed: drop Update, Derive, Claims and the batches")
+	case d.Create == nil && d.Retrieve == nil:
+		return errors.New("an observed kind needs Retrieve: how else would it be known")
+	case d.Interest != nil && d.Create != nil:
+		return errors.New("Interest is for observed kinds")
+	}
+	return nil
+}
+
+func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
+	if d.Needs != nil {
+		k.Needs = func(key Key, v any) []Need { return d.Needs(key, v.(V)) }
+	}
+	if d.Claims != nil {
+		k.Claims = func(key Key, v any) []graph.ClaimID {
+			claims := d.Claims(key, v.(V))
+			out := make([]graph.ClaimID, len(claims))
+			for i, c := range claims {
+				out[i] = graph.ClaimID(c)
+			}
+			return out
+		}
+	}
+	if d.Validate != nil {
+		k.has("validate")
+		k.validate = func(key Key, v any) error { return d.Validate(key, v.(V)) }
+	}
+	if d.Derive != nil {
+		k.has("derive")
+		k.derive = func(key Key, v any) []Change { return d.Derive(key, v.(V)) }
+	}
+	if d.Lane != nil {
+		k.lane = func(key Key, v any) string { return d.Lane(key, v.(V)) }
+	}
+	if d.Disruption != nil {
+		k.disruption = func(key Key, from, to any) Disruption {
+			f, _ := from.(V)
+			t, _ := to.(V)
+			return d.Disruption(key, f, t)
+		}
+	}
+	k.compare = comparer(d)
+}
+
+// comparer makes one verdict function of Compare, Equal and Update.
+func comparer[V, M any](d Descriptor[V, M]) func(k Key, from, to any) Verdict {
+	if d.Compare != nil {
+		return func(k Key, from, to any) Verdict { return d.Compare(k, from.(V), to.(V)) }
+	}
+	equal := d.Equal
+	if equal == nil {
+		equal = equality[V]()
+	}
+	differ := Verdict{Change: Replace, Reason: "the value changed and cannot be changed in place"}
+	if d.Update != nil {
+		differ = Verdict{Change: InPlace, Reason: "the value changed"}
+	}
+	return func(k Key, from, to any) Verdict {
+		if equal(k, from.(V), to.(V)) {
+			return Verdict{}
+		}
+		return differ
+	}
+}
+
+func equality[V any]() func(Key, V, V) bool {
+	type equaler interface{ Equal(V) bool }
+	t := reflect.TypeFor[V]()
+	switch {
+	case t.Implements(reflect.TypeFor[equaler]()):
+		return func(_ Key, a, b V) bool { return any(a).(equaler).Equal(b) }
+	case t.Comparable() && t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface:
+		return func(_ Key, a, b V) bool { return any(a) == any(b) }
+	}
+	return func(_ Key, a, b V) bool { return reflect.DeepEqual(a, b) }
+}
+
+func eraseOperations[V, M any](k *kind, d Descriptor[V, M]) {
+	if d.Create == nil {
+		k.has("observed")
+		return
+	}
+	k.create = func(ctx context.Context, key Key, v any) (any, error) { return d.Create(ctx, key, v.(V)) }
+	k.remove = func(ctx context.Context, key Key, v, meta any) error {
+		val, _ := v.(V)
+		m, _ := meta.(M)
+		return d.Delete(ctx, key, val, m)
+	}
+	if d.Update != nil {
+		k.has("update")
+		k.update = func(ctx context.Context, key Key, from, to, meta any) (any, error) {
+			f, _ := from.(V)
+			m, _ := meta.(M)
+			return d.Update(ctx, key, f, to.(V), m)
+		}
+	}
+	if d.CreateBatch != nil {
+		k.has("create-batch")
+		k.createBatch = eraseBatch(d.CreateBatch, true)
+	}
+	if d.DeleteBatch != nil {
+		k.has("delete-batch")
+		k.deleteBatch = eraseBatch(d.DeleteBatch, false)
+	}
+}
+
+func eraseBatch[V, M any](batch func(context.Context, []*Op[V, M]), create bool) func(context.Context, []*op) {
+	return func(ctx context.Context, ops []*op) {
+		typed := make([]*Op[V, M], len(ops))
+		for i, o := range ops {
+			t := &Op[V, M]{Key: o.key}
+			if create {
+				t.Value, _ = o.to.(V)
+			} else {
+				t.Value, _ = o.from.(V)
+				t.Meta, _ = o.meta.(M)
+			}
+			typed[i] = t
+		}
+		batch(ctx, typed)
+		for i, t := range typed {
+			ops[i].err = t.Err
+			if create {
+				ops[i].meta = t.Meta
+			}
+		}
+	}
+}
+
+func eraseRetrieve[V, M any](k *kind, d Descriptor[V, M]) {
+	if d.Watch != nil {
+		k.has("watch")
+	}
+	if d.Retrieve == nil {
+		return
+	}
+	k.has("retrieve")
+	k.retrieve = func(ctx context.Context, s lookScope, yield func(found, error) bool) {
+		scope := Scope[V, M]{All: s.all, Keys: s.keys}
+		for _, kn := range s.known {
+			v, _ := kn.value.(V)
+			m, _ := kn.meta.(M)
+			scope.Known = append(scope.Known, Known[V, M]{Key: kn.key, Value: v, Meta: m, InPlace: kn.inPlace})
+		}
+		for f, err := range d.Retrieve(ctx, scope) {
+			if !yield(found{key: f.Key, value: f.Value, meta: f.Meta, foreign: f.Foreign}, err) {
+				return
+			}
+		}
+	}
+}
+
+func (k *kind) has(capability string) { k.capabilities = append(k.capabilities, capability) }
+
+// Kind is a registered kind: a typed door to what the scheduler knows of it.
+// Its methods may be called anywhere, also inside operations.
+type Kind[V, M any] struct {
+	s *Scheduler
+	k *kind
+}
+
+// Set is [Set] with the kind's type.
+func (k *Kind[V, M]) Set(key Key, v V) Change { return Set(key, v) }
+
+// Get returns what is in place at the key.
+func (k *Kind[V, M]) Get(key Key) (v V, m M, ok bool) {
+	e, ok := k.s.look(k.k, key)
+	if !ok || !e.inPlace {
+		return v, m, false
+	}
+	v, ok = e.actual.(V)
+	m, _ = e.meta.(M)
+	return v, m, ok
+}
+
+// Wanted returns what should be in place at the key: the strongest source's
+// last valid value.
+func (k *Kind[V, M]) Wanted(key Key) (v V, ok bool) {
+	e, ok := k.s.look(k.k, key)
+	if !ok || e.desired == nil {
+		return v, false
+	}
+	v, ok = e.desired.(V)
+	return v, ok
+}
+
+// All yields everything of the kind that is in place, in no order.
+func (k *Kind[V, M]) All() iter.Seq2[Key, V] {
+	return func(yield func(Key, V) bool) {
+		for key, e := range k.s.lookAll(k.k) {
+			if v, ok := e.actual.(V); ok && e.inPlace && !yield(key, v) {
+				return
+			}
+		}
+	}
+}

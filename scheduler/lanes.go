@@ -1,0 +1,554 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// op is one operation or look on its way through a lane.
+type op struct {
+	kind           *kind
+	n              *graph.Node
+	key            Key
+	what           Operation
+	from, to, meta any
+	gen            uint32
+	cause          uint64
+	via            Key
+	reason         string
+
+	// for looks
+	lookAll bool
+	nodes   []*graph.Node
+	scope   lookScope
+	stamp   uint64
+	found   []found
+	unread  map[Key]error
+
+	start   time.Time
+	took    time.Duration
+	err     error
+	overdue bool // this is not the outcome: the deadline passed
+	batch   []*op
+}
+
+func (o *op) overdueError() error {
+	return fmt.Errorf("%s has been running since %s, past its deadline; it is still running",
+		o.what, o.start.Format(time.TimeOnly))
+}
+
+// lanes runs operations outside of the loop.
+//
+// Operations of one named lane run one after another. All others are taken,
+// in order, by a bounded number of workers. A worker whose operation takes
+// longer than patience no longer counts, and another takes its place: so an
+// operation that hangs delays only its own key and lane.
+type lanes struct {
+	opts    *Options
+	outcome func([]*op) // hands outcomes to the loop
+
+	mu      sync.Mutex
+	queue   []*op // ready for any worker
+	head    int
+	named   map[string][]*op // waiting behind the one that runs; present while one runs
+	workers int              // counted ones
+	idle    int
+	ready   sync.Cond
+	closed  bool
+	all     sync.WaitGroup
+	running map[*run]struct{} // everything under way, for deadlines
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	tick   func() bool // stops the deadline timer
+	ticks  bool
+}
+
+const (
+	patience = 5 * time.Millisecond
+	maxChunk = 64
+	slow     = 200 * time.Microsecond // outcomes are handed over at least this often
+)
+
+// run is one worker's current work, seen by the deadline keeper.
+type run struct {
+	mu      sync.Mutex // taken after lanes.mu where both are
+	op      *op
+	ctx     *opCtx
+	limit   time.Duration
+	uncount bool // no longer one of the counted workers
+	told    bool // overdue was reported
+	rest    []*op
+	done    []*op
+}
+
+func newLanes(o *Options, outcome func([]*op)) *lanes {
+	l := &lanes{opts: o, outcome: outcome, named: map[string][]*op{}, running: map[*run]struct{}{}}
+	l.ready.L = &l.mu
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// submit takes operations that are ready, in order.
+func (l *lanes) submit(ops []*op, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	for _, o := range batches(ops) {
+		if name := laneOf(o); name != "" {
+			if waiting, busy := l.named[name]; busy {
+				l.named[name] = append(waiting, o)
+				continue
+			}
+			l.named[name] = nil
+		}
+		l.queue = append(l.queue, o)
+	}
+	l.staff()
+}
+
+// batches joins operations that a kind can do many at a time.
+func batches(ops []*op) []*op {
+	type group struct {
+		k    *kind
+		what Operation
+	}
+	var groups map[group]*op
+	out := ops[:0:0]
+	for _, o := range ops {
+		can := o.what == OpCreate && o.kind.createBatch != nil || o.what == OpDelete && o.kind.deleteBatch != nil
+		if !can || o.kind.lane != nil {
+			out = append(out, o)
+			continue
+		}
+		if groups == nil {
+			groups = map[group]*op{}
+		}
+		g := group{o.kind, o.what}
+		if b := groups[g]; b != nil {
+			b.batch = append(b.batch, o)
+			continue
+		}
+		b := &op{kind: o.kind, what: o.what, batch: []*op{o}}
+		groups[g] = b
+		out = append(out, b)
+	}
+	return out
+}
+
+func laneOf(o *op) string {
+	if o.kind.lane == nil || o.what == OpLook {
+		return ""
+	}
+	v := o.to
+	if v == nil {
+		v = o.from
+	}
+	if v == nil {
+		return ""
+	}
+	if name := o.kind.lane(o.key, v); name != "" {
+		return o.kind.Name + "\x00" + name
+	}
+	return ""
+}
+
+// staff wakes or starts workers for what is queued.
+func (l *lanes) staff() {
+	if l.closed {
+		return
+	}
+	waiting := len(l.queue) - l.head
+	for ; waiting > 0 && l.idle > 0; waiting-- {
+		l.idle--
+		l.ready.Signal()
+	}
+	for ; waiting > 0 && l.workers < l.opts.Workers; waiting -= maxChunk {
+		l.workers++
+		l.all.Add(1)
+		go l.work()
+	}
+}
+
+// work is one worker.
+func (l *lanes) work() {
+	defer l.all.Done()
+	r := &run{}
+	l.mu.Lock()
+	l.running[r] = struct{}{}
+	for {
+		chunk := l.take()
+		if chunk == nil {
+			break
+		}
+		l.mu.Unlock()
+		l.runChunk(r, chunk)
+		l.mu.Lock()
+		if r.uncount {
+			break // somebody else has its place
+		}
+	}
+	if !r.uncount {
+		l.workers--
+	}
+	delete(l.running, r)
+	l.mu.Unlock()
+}
+
+// take waits for work and returns a few operations, nil when there will be none.
+func (l *lanes) take() []*op {
+	if l.closed {
+		return nil
+	}
+	for l.head == len(l.queue) {
+		if l.idle >= 2 { // a burst is over
+			return nil
+		}
+		l.idle++
+		l.ready.Wait()
+		if l.closed {
+			return nil
+		}
+	}
+	n := min(maxChunk, max(1, (len(l.queue)-l.head)/(2*l.opts.Workers)))
+	chunk := append([]*op(nil), l.queue[l.head:l.head+n]...)
+	clear(l.queue[l.head : l.head+n])
+	l.head += n
+	if l.head == len(l.queue) {
+		l.queue, l.head = l.queue[:0], 0
+	}
+	if !l.ticks {
+		l.ticks = true
+		l.tick = l.opts.Clock.AfterFunc(patience, l.keep)
+	}
+	return chunk
+}
+
+// runChunk runs operations and hands the outcomes over, in time. What has been
+// done and what is left lie in r, where keep can reach them while one hangs.
+func (l *lanes) runChunk(r *run, chunk []*op) {
+	now := l.opts.Clock.Now()
+	flushed := now
+	r.mu.Lock()
+	r.rest = chunk
+	r.mu.Unlock()
+	for {
+		o, ctx := r.next(l, now)
+		if o == nil {
+			break
+		}
+		o.run(ctx)
+		ctx.release()
+		now = l.opts.Clock.Now()
+		done := r.ended(o, now, now.Sub(flushed) > slow)
+		l.nextOfLane(o)
+		if done != nil {
+			l.outcome(done)
+			flushed = now
+		}
+	}
+	if done := r.takeDone(); len(done) > 0 {
+		l.outcome(done)
+	}
+}
+
+// next makes the next operation of the chunk the current one.
+func (r *run) next(l *lanes, now time.Time) (*op, *opCtx) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.rest) == 0 {
+		return nil, nil
+	}
+	o := r.rest[0]
+	r.rest = r.rest[1:]
+	o.start = now
+	r.limit = o.limit(l.opts)
+	ctx := newOpCtx(l.ctx, now.Add(r.limit))
+	r.op, r.told, r.ctx = o, false, ctx
+	return o, ctx
+}
+
+// ended notes an outcome; it returns those to hand over now, if any.
+func (r *run) ended(o *op, now time.Time, flush bool) []*op {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.op = nil
+	r.done = append(r.done, o.outcomes(now.Sub(o.start))...)
+	if !flush {
+		return nil
+	}
+	done := r.done
+	r.done = nil
+	return done
+}
+
+func (r *run) takeDone() []*op {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	done := r.done
+	r.done = nil
+	return done
+}
+
+// nextOfLane lets the next operation of a named lane run.
+func (l *lanes) nextOfLane(o *op) {
+	name := laneOf(o)
+	if name == "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waiting := l.named[name]
+	if len(waiting) == 0 {
+		delete(l.named, name)
+		return
+	}
+	l.named[name] = waiting[1:]
+	l.queue = append(l.queue, waiting[0])
+	l.staff()
+}
+
+// keep looks after operations that take long: it gives their worker's place
+// and the rest of its work to another, hands over what was done before, and
+// reports those past their deadline.
+func (l *lanes) keep() {
+	now := l.opts.Clock.Now()
+	var tell []*op
+	next := time.Duration(0)
+	l.mu.Lock()
+	for r := range l.running {
+		r.mu.Lock()
+		if r.op != nil {
+			wait := l.keepRun(r, now, &tell)
+			if wait > 0 && (next == 0 || wait < next) {
+				next = wait
+			}
+		}
+		r.mu.Unlock()
+	}
+	l.staff()
+	if next == 0 && l.workers > l.idle {
+		next = patience // somebody is between two operations
+	}
+	l.ticks = next > 0
+	if l.ticks {
+		l.tick = l.opts.Clock.AfterFunc(next, l.keep)
+	}
+	l.mu.Unlock()
+	if len(tell) > 0 {
+		l.outcome(tell)
+	}
+}
+
+// keepRun looks after one worker; it returns when to look again. Both locks are held.
+func (l *lanes) keepRun(r *run, now time.Time, tell *[]*op) time.Duration {
+	age := now.Sub(r.op.start)
+	if age >= patience {
+		if !r.uncount {
+			r.uncount = true
+			l.workers--
+		}
+		if !l.closed {
+			l.queue = append(l.queue, r.rest...)
+		}
+		r.rest = nil
+		*tell = append(*tell, r.done...)
+		r.done = nil
+	}
+	if age >= r.limit && !r.told {
+		r.told = true
+		r.ctx.cancelOverdue()
+		*tell = append(*tell, r.op.overdues()...)
+	}
+	switch {
+	case r.told:
+		return 0
+	case r.uncount:
+		return max(r.limit-age, patience)
+	}
+	return patience
+}
+
+// close waits up to d for what is under way, then cancels it. It returns the
+// keys of what it left running.
+func (l *lanes) close(d time.Duration) []Key {
+	l.mu.Lock()
+	l.closed = true
+	l.queue, l.head = nil, 0
+	l.named = map[string][]*op{}
+	l.idle = 0
+	l.ready.Broadcast()
+	l.mu.Unlock()
+
+	done := make(chan struct{})
+	go func() { l.all.Wait(); close(done) }()
+	giveUp := make(chan struct{})
+	stop := l.opts.Clock.AfterFunc(d, func() { close(giveUp) })
+	defer stop()
+	soft := make(chan struct{})
+	stopSoft := l.opts.Clock.AfterFunc(d/2, func() { close(soft) })
+	defer stopSoft()
+	select {
+	case <-done:
+	case <-soft:
+		l.cancel()
+	}
+	select {
+	case <-done:
+	case <-giveUp:
+	}
+	l.cancel()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tick != nil {
+		l.tick()
+	}
+	var left []Key
+	for r := range l.running {
+		r.mu.Lock()
+		if r.op != nil {
+			left = append(left, r.op.key)
+		}
+		r.mu.Unlock()
+	}
+	return left
+}
+
+func (o *op) limit(opts *Options) time.Duration {
+	if o.kind.timeout > 0 {
+		return o.kind.timeout
+	}
+	return opts.Timeout
+}
+
+// outcomes are the operations that ended, a batch being several.
+func (o *op) outcomes(took time.Duration) []*op {
+	if o.batch == nil {
+		o.took = took
+		return []*op{o}
+	}
+	for _, b := range o.batch {
+		b.start, b.took = o.start, took
+	}
+	return o.batch
+}
+
+// overdues are reports that the operation ran past its deadline.
+func (o *op) overdues() []*op {
+	if o.what == OpLook {
+		return nil // its context has ended; its error comes as its outcome
+	}
+	of := o.batch
+	if of == nil {
+		of = []*op{o}
+	}
+	out := make([]*op, len(of))
+	for i, b := range of {
+		out[i] = &op{kind: b.kind, n: b.n, key: b.key, what: b.what, start: o.start, cause: b.cause, overdue: true}
+	}
+	return out
+}
+
+// run does the work of an operation.
+func (o *op) run(ctx context.Context) {
+	if o.what == OpLook {
+		runLook(ctx, o)
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err := fmt.Errorf("%s panicked: %v\n%s", o.what, p, debug.Stack())
+			o.err = err
+			for _, b := range o.batch {
+				b.err = err
+			}
+		}
+	}()
+	switch {
+	case o.batch != nil && o.what == OpCreate:
+		o.kind.createBatch(ctx, o.batch)
+	case o.batch != nil:
+		o.kind.deleteBatch(ctx, o.batch)
+	case o.what == OpCreate:
+		o.meta, o.err = o.kind.create(ctx, o.key, o.to)
+	case o.what == OpUpdate:
+		o.meta, o.err = o.kind.update(ctx, o.key, o.from, o.to, o.meta)
+	case o.what == OpDelete:
+		o.err = o.kind.remove(ctx, o.key, o.from, o.meta)
+	}
+}
+
+// opCtx is the context of one operation. It makes a channel only when asked,
+// since a context with a timer for each operation costs more than many an
+// operation does.
+type opCtx struct {
+	context.Context
+	deadline time.Time
+	mu       sync.Mutex
+	done     chan struct{}
+	err      error
+	stop     func() bool
+}
+
+func newOpCtx(parent context.Context, deadline time.Time) *opCtx {
+	return &opCtx{Context: parent, deadline: deadline}
+}
+
+// Deadline implements context.Context.
+func (c *opCtx) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// Done implements context.Context.
+func (c *opCtx) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.err != nil {
+			close(c.done)
+		} else {
+			c.stop = context.AfterFunc(c.Context, func() { c.end(c.Context.Err()) })
+		}
+	}
+	return c.done
+}
+
+// Err implements context.Context.
+func (c *opCtx) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		return c.Context.Err()
+	}
+	return c.err
+}
+
+func (c *opCtx) cancelOverdue() { c.end(context.DeadlineExceeded) }
+
+// release ends the context of an operation that has returned.
+func (c *opCtx) release() {
+	c.end(context.Canceled)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stop != nil {
+		c.stop()
+	}
+}
+
+func (c *opCtx) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	if c.done != nil {
+		close(c.done)
+	}
+}

@@ -1,0 +1,384 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// kindLook is how things stand with reading the world of a kind.
+type kindLook struct {
+	queued   []*graph.Node // single keys waiting to be read
+	listed   bool          // the kind is in engine.looks
+	all      bool          // a read of the whole kind is due
+	running  bool          // one is under way
+	again    bool          // and another was asked for meanwhile
+	attempts int           // failed reads of the whole kind in a row
+	err      error         // of the last one
+}
+
+// lookAt asks for keys, or all below a key that ends in "/", to be read,
+// together with all that stands on what turns out to have changed.
+func (e *engine) lookAt(keys []Key) []Key {
+	var touched []Key
+	for _, key := range keys {
+		if !strings.HasSuffix(string(key), "/") {
+			if n := e.suspectKey(key); n != nil {
+				touched = append(touched, n.Key)
+			}
+			continue
+		}
+		for _, k := range e.kinds.all() {
+			if strings.HasPrefix(string(k.Prefix), string(key)) {
+				e.lookAtKind(k)
+			}
+		}
+		if e.kinds.find(key) != nil && e.kinds.find(key).Prefix != key {
+			var under []*graph.Node
+			e.g.Below(key, func(n *graph.Node) bool { under = append(under, n); return true })
+			slices.SortFunc(under, byKey)
+			for _, n := range under {
+				e.suspect(n)
+				touched = append(touched, n.Key)
+			}
+		}
+	}
+	return touched
+}
+
+func (e *engine) suspectKey(key Key) *graph.Node {
+	if e.kinds.find(key) == nil {
+		return nil
+	}
+	n := e.g.Node(key)
+	e.clearHold(n) // who asks for a look asks for another try
+	e.suspect(n)
+	return n
+}
+
+// suspect has the node read before anything is done to it.
+func (e *engine) suspect(n *graph.Node) {
+	if has(n, flagRunning) || n.Moving {
+		e.setFlag(n, flagLookAgain, true)
+		return
+	}
+	e.setFlag(n, flagSuspect, true)
+	e.g.Wake(n)
+}
+
+// lookAtAll re-reads the world; what had failed is tried again.
+func (e *engine) lookAtAll() {
+	if e.sim != nil {
+		return
+	}
+	var held []*graph.Node
+	e.g.All(func(n *graph.Node) bool {
+		if has(n, flagHeld) {
+			held = append(held, n)
+		}
+		return true
+	})
+	slices.SortFunc(held, byKey)
+	for _, n := range held {
+		e.release(n)
+	}
+	for _, k := range e.kinds.all() {
+		e.lookAtKind(k)
+	}
+}
+
+func (e *engine) lookAtKind(k *kind) {
+	if k.retrieve == nil || e.sim != nil {
+		return
+	}
+	if k.look.running {
+		k.look.again = true
+		return
+	}
+	k.look.all = true
+	e.listLook(k)
+}
+
+func (e *engine) listLook(k *kind) {
+	if !k.look.listed {
+		k.look.listed = true
+		e.looks = append(e.looks, k)
+	}
+}
+
+func (e *engine) queueLook(n *graph.Node, k *kind) {
+	if e.sim != nil || has(n, flagLookQueued) {
+		return
+	}
+	n.Flags |= flagLookQueued
+	n.Flags &^= flagSuspect
+	e.g.SetMoving(n, true, false)
+	k.look.queued = append(k.look.queued, n)
+	e.listLook(k)
+}
+
+// flushLooks makes one read per kind of all that waits to be read.
+func (e *engine) flushLooks() {
+	for _, k := range e.looks {
+		k.look.listed = false
+		if k.look.all {
+			k.look.all, k.look.running = false, true
+			e.stamp++
+			e.ready = append(e.ready, &op{kind: k, what: OpLook, lookAll: true, stamp: e.stamp,
+				scope: lookScope{all: true, known: e.knownOf(k)}})
+		}
+		if len(k.look.queued) == 0 {
+			continue
+		}
+		nodes := k.look.queued
+		k.look.queued = nil
+		o := &op{kind: k, what: OpLook, nodes: nodes, stamp: e.stamp}
+		for _, n := range nodes {
+			n.Flags &^= flagLookQueued
+			o.scope.keys = append(o.scope.keys, n.Key)
+			if n.Actual != nil || n.Goal() != nil {
+				o.scope.known = append(o.scope.known, knownNode(n))
+			}
+		}
+		e.ready = append(e.ready, o)
+	}
+	e.looks = e.looks[:0]
+}
+
+func knownNode(n *graph.Node) known {
+	if n.Presence != graph.Absent && n.Actual != nil {
+		return known{key: n.Key, value: n.Actual, meta: n.Meta, inPlace: true}
+	}
+	return known{key: n.Key, value: n.Goal()}
+}
+
+func (e *engine) knownOf(k *kind) []known {
+	var out []known
+	e.g.Below(k.Prefix, func(n *graph.Node) bool {
+		if n.Actual != nil || n.Goal() != nil {
+			out = append(out, knownNode(n))
+		}
+		return true
+	})
+	slices.SortFunc(out, func(a, b known) int { return strings.Compare(string(a.key), string(b.key)) })
+	return out
+}
+
+// runLook calls Retrieve; it runs on a lane.
+func runLook(ctx context.Context, o *op) {
+	defer func() {
+		if p := recover(); p != nil {
+			o.err = fmt.Errorf("reading %s panicked: %v\n%s", o.kind.Name, p, debug.Stack())
+		}
+	}()
+	o.kind.retrieve(ctx, o.scope, func(f found, err error) bool {
+		switch {
+		case err != nil && f.key == "":
+			o.err = errors.Join(o.err, err)
+		case err != nil:
+			if o.unread == nil {
+				o.unread = map[Key]error{}
+			}
+			o.unread[f.key] = err
+		default:
+			o.found = append(o.found, f)
+		}
+		return ctx.Err() == nil
+	})
+	if o.err == nil {
+		o.err = ctx.Err()
+	}
+}
+
+// looked takes what a read found into the graph.
+func (e *engine) looked(o *op) {
+	byKey := make(map[Key]found, len(o.found))
+	for _, f := range o.found {
+		if strings.HasPrefix(string(f.key), string(o.kind.Prefix)) {
+			byKey[f.key] = f
+		}
+	}
+	if o.lookAll {
+		e.lookedAll(o, byKey)
+		return
+	}
+	for _, n := range o.nodes {
+		e.g.SetMoving(n, false, false)
+		if n.Dropped() {
+			continue
+		}
+		err := o.err
+		if err == nil {
+			err = o.unread[n.Key]
+		}
+		f, there := byKey[n.Key]
+		e.under(n.Cause, n, func() { e.seen(n, f, there, err) })
+		e.lookAgain(n)
+	}
+}
+
+func (e *engine) lookAgain(n *graph.Node) {
+	if has(n, flagLookAgain) {
+		e.setFlag(n, flagLookAgain, false)
+		e.suspect(n)
+	}
+}
+
+// lookedAll takes in a read of a whole kind. Nodes that were operated on since
+// it began know better.
+func (e *engine) lookedAll(o *op, byKey map[Key]found) {
+	k := o.kind
+	k.look.running = false
+	if k.look.again {
+		k.look.again = false
+		e.lookAtKind(k)
+	}
+	if o.err != nil {
+		e.lookFailed(k, o.err)
+		return
+	}
+	first, wasBlind := !k.Read, k.Blind
+	k.look.attempts, k.look.err = 0, nil
+	k.Read, k.Blind = true, false
+	for key := range byKey {
+		e.g.Node(key)
+	}
+	var nodes []*graph.Node
+	e.g.Below(k.Prefix, func(n *graph.Node) bool { nodes = append(nodes, n); return true })
+	slices.SortFunc(nodes, func(a, b *graph.Node) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	for _, n := range nodes {
+		f, there := byKey[n.Key]
+		if n.Moving || n.Stamp > o.stamp || !there && k.OnDemand && n.Presence == graph.Unknown {
+			continue
+		}
+		if !there && o.unread[n.Key] == nil && n.Presence == graph.Absent {
+			e.setFlag(n, flagSuspect, false)
+			continue
+		}
+		e.under(n.Cause, n, func() { e.seen(n, f, there, o.unread[n.Key]) })
+	}
+	if first || wasBlind {
+		e.g.KindChanged(k.Prefix)
+	}
+}
+
+// lookFailed: unknown is not empty. What was seen stays; for observed kinds
+// nothing new may build on it until a read succeeds.
+func (e *engine) lookFailed(k *kind, err error) {
+	k.look.attempts++
+	k.look.err = err
+	if k.Observed && !k.Blind {
+		k.Blind = true
+		e.g.KindChanged(k.Prefix)
+	}
+	if e.log != nil {
+		e.logf(slogWarn, "cannot read the world", "kind", k.Name, "error", err)
+	}
+	e.retries.addKind(e.now.Add(e.backoff(k.look.attempts)), k)
+	e.arm()
+}
+
+// seen takes in what a read says of one node.
+func (e *engine) seen(n *graph.Node, f found, there bool, err error) {
+	e.touch(n)
+	e.setFlag(n, flagSuspect, false)
+	switch {
+	case err != nil:
+		e.fail(n, OpLook, fmt.Errorf("read: %w", err))
+		e.g.SetWorld(n, graph.World{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, true)
+	case there:
+		e.seenThere(n, f)
+	default:
+		e.seenGone(n)
+	}
+	e.g.Wake(n)
+}
+
+func (e *engine) seenThere(n *graph.Node, f found) {
+	k := kindOf(n)
+	wasSame := has(n, flagSame)
+	if k.Observed && n.Presence == graph.Present {
+		same := false
+		e.guard(n, func() { same = k.compare(n.Key, n.Actual, f.value).Change == Same })
+		if same {
+			return
+		}
+	}
+	foreign := f.foreign || k.Observed
+	e.setFlag(n, flagSame, false)
+	if n.Goal() == nil && !foreign {
+		e.guard(n, func() { e.g.SetActualNeeds(n, f.value) })
+	}
+	stale := e.g.SetWorld(n, graph.World{Presence: graph.Present, Actual: f.value, Meta: f.meta, Foreign: foreign}, true)
+	if n.X != nil && n.X.Invalid != nil && !foreign {
+		e.keepWorld(n)
+	}
+	e.noteSame(n)
+	if !has(n, flagSame) && n.Goal() != nil && !foreign {
+		e.guard(n, func() { e.g.SetActualNeeds(n, f.value) })
+	}
+	e.g.Built(n)
+	e.setFlag(n, flagStale, false)
+	if wasSame && !has(n, flagSame) && !foreign {
+		e.drifted(n)
+	}
+	for _, d := range stale {
+		e.suspect(d)
+	}
+}
+
+// seenGone: the world took it. What stood on it is probably gone too, and is
+// read before anything is done about it.
+func (e *engine) seenGone(n *graph.Node) {
+	was := n.Presence
+	if was == graph.Present && n.Goal() != nil && has(n, flagSame) {
+		e.drifted(n)
+	}
+	var standing []*graph.Node
+	if was == graph.Present {
+		n.Standers(func(d *graph.Node) bool { standing = append(standing, d); return true })
+		for _, edge := range n.In {
+			if edge.Together && edge.OfActual() {
+				standing = append(standing, edge.From)
+			}
+		}
+	}
+	e.setFlag(n, flagSame, false)
+	e.setFlag(n, flagStale, false)
+	e.g.SetWorld(n, graph.World{}, true)
+	for _, d := range standing {
+		if d.Presence == graph.Present {
+			e.suspect(d)
+		}
+	}
+}
+
+const repairsPerMinute = 3
+
+// drifted notes that somebody changed what was as wanted. The first repairs in
+// a minute are made at once, further ones are held back: somebody is fighting.
+func (e *engine) drifted(n *graph.Node) {
+	if n.Needs() != graph.Satisfied {
+		return // not drift: what it needs went, and took it along
+	}
+	x := e.g.Extra(n)
+	minute := e.now.Add(-repairWindow).UnixNano()
+	recent := make([]int64, 0, len(x.Repairs)+1)
+	for _, t := range x.Repairs {
+		if t > minute {
+			recent = append(recent, t)
+		}
+	}
+	x.Repairs = append(recent, e.now.UnixNano())
+	e.setFlag(n, flagDrifted, true)
+	if over := len(x.Repairs) - repairsPerMinute; over > 0 {
+		x.Err = errors.New("somebody keeps changing it")
+		x.Attempts = over
+		e.hold(n, e.backoff(over))
+	}
+}

@@ -1,0 +1,80 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+type pause struct {
+	reason string
+	until  time.Time
+}
+
+// Pause holds a key, or all under a prefix that ends in a slash: nothing is
+// done to it until Resume, or until the time, if that is not zero.
+func (s *Scheduler) Pause(target Key, reason string, until time.Time) error {
+	return s.call(func(e *engine) {
+		e.pauses[target] = pause{reason, until}
+		e.wakeUnder(target)
+		if !until.IsZero() {
+			e.retries.addFunc(until, func() {
+				if p, ok := e.pauses[target]; ok && p.until.Equal(until) {
+					e.resume(target)
+				}
+			})
+			e.arm()
+		}
+	})
+}
+
+// Resume ends a Pause; without one it does nothing.
+func (s *Scheduler) Resume(target Key) error {
+	return s.call(func(e *engine) { e.resume(target) })
+}
+
+func (e *engine) resume(target Key) {
+	delete(e.pauses, target)
+	e.wakeUnder(target)
+}
+
+func (e *engine) wakeUnder(target Key) {
+	for _, n := range e.nodesUnder([]Key{target}) {
+		e.g.Wake(n)
+	}
+}
+
+// pausedBy finds the pause that holds a node; a derived value is held with its base.
+func (e *engine) pausedBy(n *graph.Node) *pause {
+	if len(e.pauses) == 0 {
+		return nil
+	}
+	for ; n != nil; n = n.Base {
+		for target, p := range e.pauses {
+			if under(n.Key, []Key{target}) {
+				return &p
+			}
+		}
+	}
+	return nil
+}
+
+// nodesUnder are the nodes of the targets, sorted by key.
+func (e *engine) nodesUnder(targets []Key) []*graph.Node {
+	var out []*graph.Node
+	if len(targets) == 0 {
+		e.g.All(func(n *graph.Node) bool { out = append(out, n); return true })
+	}
+	for _, t := range targets {
+		if t[len(t)-1] != '/' {
+			if n := e.g.Get(t); n != nil {
+				out = append(out, n)
+			}
+			continue
+		}
+		e.g.Below(t, func(n *graph.Node) bool { out = append(out, n); return true })
+	}
+	slices.SortFunc(out, byKey)
+	return slices.Compact(out)
+}

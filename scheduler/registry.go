@@ -1,0 +1,220 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// kinds finds the kind of a key. Prefixes end in a slash and do not overlap,
+// so each folder of the key is looked up once.
+type kinds struct {
+	byPrefix map[string]*kind
+	sorted   []*kind
+	depth    int // the most slashes in a prefix
+}
+
+func newKinds() *kinds { return &kinds{byPrefix: map[string]*kind{}} }
+
+func (ks *kinds) find(k Key) *kind {
+	s := string(k)
+	for i, d := 0, 0; d < ks.depth; d++ {
+		j := strings.IndexByte(s[i:], '/')
+		if j < 0 {
+			return nil
+		}
+		i += j + 1
+		if kd := ks.byPrefix[s[:i]]; kd != nil {
+			return kd
+		}
+	}
+	return nil
+}
+
+func (ks *kinds) graphKind(k Key) *graph.Kind {
+	if kd := ks.find(k); kd != nil {
+		return &kd.Kind
+	}
+	return nil
+}
+
+// all are the kinds in the order of their prefixes.
+func (ks *kinds) all() []*kind { return ks.sorted }
+
+func (ks *kinds) registered(k *kind) bool { return ks.byPrefix[string(k.Prefix)] == k }
+
+func (ks *kinds) add(k *kind) error {
+	for _, o := range ks.sorted {
+		if o.Name == k.Name {
+			return fmt.Errorf("kind %q is registered already: unregister it first", k.Name)
+		}
+		if strings.HasPrefix(string(o.Prefix), string(k.Prefix)) || strings.HasPrefix(string(k.Prefix), string(o.Prefix)) {
+			return fmt.Errorf("kind %q: its prefix %q overlaps with %q of kind %q: choose one that neither contains the other",
+				k.Name, k.Prefix, o.Prefix, o.Name)
+		}
+	}
+	ks.byPrefix[string(k.Prefix)] = k
+	ks.depth = max(ks.depth, strings.Count(string(k.Prefix), "/"))
+	i, _ := slices.BinarySearchFunc(ks.sorted, k, func(a, b *kind) int { return strings.Compare(string(a.Prefix), string(b.Prefix)) })
+	ks.sorted = slices.Insert(ks.sorted, i, k)
+	return nil
+}
+
+func (ks *kinds) remove(k *kind) {
+	delete(ks.byPrefix, string(k.Prefix))
+	ks.sorted = slices.DeleteFunc(ks.sorted, func(o *kind) bool { return o == k })
+}
+
+// Register adds a kind, at any time. Values that waited for it wake. The error
+// says how to mend the descriptor.
+func Register[V, M any](s *Scheduler, d Descriptor[V, M]) (*Kind[V, M], error) {
+	k, err := erase(d)
+	if err != nil {
+		return nil, err
+	}
+	var failed error
+	if err := s.call(func(e *engine) { failed = e.register(k, s.startWatch) }); err != nil {
+		return nil, err
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return &Kind[V, M]{s: s, k: k}, nil
+}
+
+// Unregister removes a kind. Its values become unimplemented; what stands on
+// them leaves. Nothing of the kind itself is touched in the world.
+func (s *Scheduler) Unregister(name string) error {
+	var failed error
+	err := s.call(func(e *engine) {
+		for _, k := range e.kinds.all() {
+			if k.Name == name {
+				e.unregister(k)
+				return
+			}
+		}
+		failed = fmt.Errorf("no kind %q is registered", name)
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+func (e *engine) register(k *kind, startWatch func(*kind)) error {
+	if err := e.kinds.add(k); err != nil {
+		return err
+	}
+	var waiting []*graph.Node
+	e.g.Below(k.Prefix, func(n *graph.Node) bool { waiting = append(waiting, n); return true })
+	slices.SortFunc(waiting, byKey)
+	for _, n := range waiting {
+		n.Kind = &k.Kind
+		e.g.Start(n)
+		e.reapply(n)
+	}
+	e.g.KindChanged(k.Prefix)
+	e.lookAtKind(k)
+	if k.watch != nil {
+		startWatch(k)
+	}
+	return nil
+}
+
+// reapply judges a want again, now that its kind is known.
+func (e *engine) reapply(n *graph.Node) {
+	e.g.Wake(n)
+	switch {
+	case n.Source == graph.Derived && n.Base != nil:
+		e.derive(n.Base, n, n.Desired)
+	case n.X != nil && len(n.X.Wants) > 0:
+		e.applyStrongest(n, n.X.Wants)
+	case n.Source >= 0:
+		e.apply(n, &graph.Want{Source: n.Source, Value: n.Desired})
+	}
+}
+
+func (e *engine) unregister(k *kind) {
+	if k.stop != nil {
+		k.stop()
+	}
+	e.kinds.remove(k)
+	var nodes []*graph.Node
+	e.g.Below(k.Prefix, func(n *graph.Node) bool { nodes = append(nodes, n); return true })
+	slices.SortFunc(nodes, byKey)
+	for _, n := range nodes {
+		e.setFlag(n, flagSame|flagSuspect|flagStale, false)
+		e.clearHold(n)
+		n.Kind = nil
+		n.Gen++
+		e.g.SetWorld(n, graph.World{}, true)
+		e.g.Refresh(n)
+		e.touch(n)
+	}
+	e.g.KindChanged(k.Prefix)
+}
+
+// startWatch runs a kind's Watch until it is unregistered or the scheduler
+// stops, and again with backoff when it fails.
+func (s *Scheduler) startWatch(k *kind) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	k.stop = cancel
+	s.background.Go(func() {
+		defer cancel()
+		for attempt := 1; ; attempt++ {
+			err := s.watchOnce(ctx, k)
+			if ctx.Err() != nil {
+				return
+			}
+			wait := s.e.backoff(attempt)
+			s.Submit(Txn{Source: k.Name, Note: "watch ended: " + fmt.Sprint(err), Look: []Key{k.Prefix}})
+			again := make(chan struct{})
+			stop := s.opts.Clock.AfterFunc(wait, func() { close(again) })
+			select {
+			case <-ctx.Done():
+				stop()
+				return
+			case <-again:
+			}
+		}
+	})
+}
+
+func (s *Scheduler) watchOnce(ctx context.Context, k *kind) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("watch panicked: %v", p)
+		}
+	}()
+	return k.watch(ctx, func(keys ...Key) {
+		if len(keys) == 0 {
+			keys = []Key{k.Prefix}
+		}
+		s.hear(k, keys)
+	})
+}
+
+// KindInfo describes a registered kind.
+type KindInfo struct {
+	Name         string
+	Prefix       Key
+	Observed     bool
+	Capabilities []string
+	// Unread says why the world of the kind cannot be read now; empty: it can.
+	Unread string
+}
+
+// Kinds describes the registered kinds, sorted by prefix.
+func (s *Scheduler) Kinds() []KindInfo {
+	var out []KindInfo
+	_ = s.call(func(e *engine) {
+		for _, k := range e.kinds.all() {
+			out = append(out, KindInfo{Name: k.Name, Prefix: k.Prefix, Observed: k.Observed,
+				Capabilities: slices.Clone(k.capabilities), Unread: firstLine(k.look.err)})
+		}
+	})
+	return out
+}

@@ -1,0 +1,100 @@
+package scheduler
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// hold leaves the node alone for a while.
+func (e *engine) hold(n *graph.Node, d time.Duration) {
+	at := e.now.Add(d)
+	e.g.Extra(n).NextTry = at.UnixNano()
+	e.setFlag(n, flagHeld, true)
+	e.retries.addNode(at, n)
+	e.arm()
+}
+
+// clearHold forgets failures: the value or the world changed, or it worked.
+func (e *engine) clearHold(n *graph.Node) {
+	if n.X == nil || n.X.Err == nil && !has(n, flagHeld) {
+		return
+	}
+	x := e.g.Extra(n)
+	x.Err, x.Attempts, x.NextTry, x.LastOp, x.LastTo = nil, 0, 0, 0, nil
+	e.setFlag(n, flagHeld, false)
+}
+
+// backoff doubles from RetryMin to RetryMax, with jitter.
+func (e *engine) backoff(attempt int) time.Duration {
+	d := e.opts.RetryMin
+	for i := 1; i < attempt && d < e.opts.RetryMax; i++ {
+		d *= 2
+	}
+	d = min(d, e.opts.RetryMax)
+	return d + time.Duration(e.opts.Jitter*(e.opts.Rand()-0.5)*float64(d))
+}
+
+// retryQueue is what is due at a time: nodes to try again, kinds to read again.
+type retryQueue struct{ items []retryItem }
+
+type retryItem struct {
+	at time.Time
+	n  *graph.Node
+	k  *kind
+	f  func() // anything else that is due
+}
+
+func (q *retryQueue) Len() int           { return len(q.items) }
+func (q *retryQueue) Less(i, j int) bool { return q.items[i].at.Before(q.items[j].at) }
+func (q *retryQueue) Swap(i, j int)      { q.items[i], q.items[j] = q.items[j], q.items[i] }
+func (q *retryQueue) Push(x any)         { q.items = append(q.items, x.(retryItem)) }
+func (q *retryQueue) Pop() any {
+	last := len(q.items) - 1
+	it := q.items[last]
+	q.items[last] = retryItem{}
+	q.items = q.items[:last]
+	return it
+}
+
+func (q *retryQueue) addNode(at time.Time, n *graph.Node) { heap.Push(q, retryItem{at: at, n: n}) }
+func (q *retryQueue) addKind(at time.Time, k *kind)       { heap.Push(q, retryItem{at: at, k: k}) }
+func (q *retryQueue) addFunc(at time.Time, f func())      { heap.Push(q, retryItem{at: at, f: f}) }
+
+// arm asks for a turn when the next item is due.
+func (e *engine) arm() {
+	if e.sim == nil && len(e.retries.items) > 0 {
+		e.wakeAt(e.retries.items[0].at)
+	}
+}
+
+// due releases what is due now.
+func (e *engine) due() {
+	for len(e.retries.items) > 0 && !e.retries.items[0].at.After(e.now) {
+		it := heap.Pop(&e.retries).(retryItem)
+		switch {
+		case it.f != nil:
+			it.f()
+		case it.k != nil:
+			if e.kinds.registered(it.k) {
+				e.lookAtKind(it.k)
+			}
+		case !it.n.Dropped() && has(it.n, flagHeld) && it.n.X.NextTry == it.at.UnixNano():
+			e.release(it.n)
+		}
+	}
+	e.arm()
+}
+
+// release ends a hold: the node is tried again. What is there is read first,
+// where it can be.
+func (e *engine) release(n *graph.Node) {
+	e.setFlag(n, flagHeld, false)
+	e.g.Extra(n).NextTry = 0
+	e.touch(n)
+	if k := kindOf(n); k != nil && k.retrieve != nil && n.Presence != graph.Absent {
+		e.suspect(n)
+	}
+	e.g.Wake(n)
+}

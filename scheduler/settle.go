@@ -1,0 +1,155 @@
+package scheduler
+
+import (
+	"errors"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+const repairWindow = time.Minute
+
+// settle takes the outcome of an operation into the graph.
+func (e *engine) settle(o *op) {
+	if o.what == OpLook {
+		e.looked(o)
+		return
+	}
+	n := o.n
+	e.touch(n)
+	if o.overdue {
+		e.overdue(n, o)
+		return
+	}
+	e.record(o)
+	if n.X != nil && n.X.Overdue {
+		e.late(n, o)
+		return
+	}
+	e.setFlag(n, flagRunning, false)
+	e.stamp++
+	n.Stamp = e.stamp
+	e.under(o.cause, n, func() {
+		if o.err != nil {
+			e.failed(n, o)
+		} else {
+			e.succeeded(n, o)
+		}
+		e.lookAgain(n)
+	})
+	e.g.Wake(n)
+}
+
+func (e *engine) succeeded(n *graph.Node, o *op) {
+	e.clearHold(n)
+	e.setFlag(n, flagDrifted, false)
+	e.setFlag(n, flagStale, false)
+	n.Moving = false
+	if o.what == OpDelete {
+		e.setFlag(n, flagSame, false)
+		e.g.SetWorld(n, graph.World{}, false)
+		return
+	}
+	w := graph.World{Presence: graph.Present, Actual: o.to, Meta: o.meta}
+	if n.Gen == o.gen && n.Goal() != nil {
+		e.g.AdoptNeeds(n)
+		e.g.Built(n)
+		e.setFlag(n, flagSame, true)
+		e.rebuild(e.g.SetWorld(n, w, false))
+		return
+	}
+	e.setFlag(n, flagSame, false)
+	e.rebuild(e.g.SetWorld(n, w, false))
+	e.noteSame(n)
+}
+
+// rebuild: an operation of ours changed what others were made with.
+func (e *engine) rebuild(stale []*graph.Node) {
+	for _, d := range stale {
+		e.g.Touch(d)
+		e.setFlag(d, flagStale, true)
+		e.setFlag(d, flagSame, false)
+		e.g.Wake(d)
+	}
+}
+
+func (e *engine) failed(n *graph.Node, o *op) {
+	var invalid *InvalidError
+	if errors.As(o.err, &invalid) && n.Gen == o.gen {
+		e.g.Extra(n).Invalid = o.err
+		n.X.Asked = o.to
+	}
+	if n.Gen == o.gen || o.what == OpDelete {
+		e.fail(n, o.what, o.err)
+		e.g.Extra(n).LastTo = o.to
+		if o.what == OpDelete {
+			n.X.LastTo = o.from
+		}
+	}
+	n.Moving = false
+	e.setFlag(n, flagSame, false)
+	if kindOf(n) != nil && kindOf(n).retrieve != nil {
+		e.setFlag(n, flagSuspect, true) // see at once what it left behind
+	}
+	e.g.SetWorld(n, graph.World{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, false)
+}
+
+// overdue: an operation ran past its deadline and may still do anything.
+func (e *engine) overdue(n *graph.Node, o *op) {
+	x := e.g.Extra(n)
+	x.Overdue = true
+	x.Err = o.overdueError()
+	e.g.Wake(n)
+	n.Moving = true
+	e.g.SetWorld(n, graph.World{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, false)
+}
+
+// late: an operation that was given up has ended after all. Whatever it says,
+// the world is read.
+func (e *engine) late(n *graph.Node, o *op) {
+	x := e.g.Extra(n)
+	x.Overdue = false
+	e.setFlag(n, flagRunning, false)
+	n.Moving = false
+	if kindOf(n) != nil && kindOf(n).retrieve != nil {
+		e.clearHold(n)
+		e.setFlag(n, flagSuspect, true)
+	} else if o.err == nil {
+		e.succeeded(n, o)
+	} else {
+		e.failed(n, o)
+	}
+	e.g.Refresh(n)
+	e.g.Wake(n)
+}
+
+// fail notes an error and when to try again.
+func (e *engine) fail(n *graph.Node, what Operation, err error) {
+	x := e.g.Extra(n)
+	x.Err, x.LastOp = err, uint8(what)
+	x.Attempts++
+	var oe *OpError
+	var invalid *InvalidError
+	delay := e.backoff(x.Attempts)
+	switch {
+	case errors.As(err, &invalid):
+		x.NextTry = 0
+		e.setFlag(n, flagHeld, true)
+		return
+	case errors.As(err, &oe) && oe.Terminal:
+		x.NextTry = 0
+		e.setFlag(n, flagHeld, true)
+		e.logFailure(n, what, err, 0)
+		return
+	case errors.As(err, &oe) && oe.After > 0:
+		delay = oe.After
+	}
+	e.hold(n, delay)
+	e.logFailure(n, what, err, delay)
+}
+
+func (e *engine) logFailure(n *graph.Node, what Operation, err error, next time.Duration) {
+	if e.log != nil {
+		e.logf(slogWarn, "operation failed", "op", what.String(), "key", string(n.Key), "error", err, "next_try_in", next)
+	}
+}

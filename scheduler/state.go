@@ -1,0 +1,407 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// stateOf is the state of a node with its derived values: a value is
+// configured only when all that it derives is.
+func (e *engine) stateOf(n *graph.Node) State {
+	s := e.ownState(n)
+	if s != Configured || n.X == nil {
+		return s
+	}
+	for _, c := range n.X.Children {
+		if cs := e.stateOf(c); cs != Configured && cs != Removed && c.Wanted() {
+			if cs == Unknown || cs == Unimplemented || cs == Drifted || cs == Paused {
+				return Pending
+			}
+			return cs
+		}
+	}
+	return s
+}
+
+func (e *engine) ownState(n *graph.Node) State {
+	if n.Dropped() {
+		return Removed
+	}
+	if !n.Wanted() {
+		return unwantedState(n)
+	}
+	switch x := n.X; {
+	case x != nil && x.Invalid != nil, x != nil && x.Lost != nil, x != nil && x.Derived != nil, e.disagrees(n) != nil:
+		return InvalidState
+	case n.Kind == nil:
+		return Unimplemented
+	case e.pausedBy(n) != nil:
+		return Paused
+	case x != nil && x.Overdue:
+		return Failed
+	case x != nil && x.Err != nil && (has(n, flagHeld) || n.Moving || has(n, flagSuspect)):
+		if x.NextTry == 0 && has(n, flagHeld) {
+			return Failed
+		}
+		return Retrying
+	}
+	return wantedState(n)
+}
+
+func unwantedState(n *graph.Node) State {
+	switch {
+	case n.Presence == graph.Absent && has(n, flagWithdrawn):
+		return Removed
+	case n.Presence == graph.Absent:
+		return Absent
+	case n.Presence == graph.Unknown && !has(n, flagWithdrawn):
+		return Unknown
+	case n.Foreign || n.Kind != nil && n.Kind.Observed:
+		return Observed
+	}
+	return Leftover
+}
+
+func wantedState(n *graph.Node) State {
+	switch n.Presence {
+	case graph.Unknown:
+		if n.Needs() != graph.Satisfied {
+			return Pending
+		}
+		return Unknown
+	case graph.Present:
+		switch {
+		case has(n, flagSame) && n.Needs() != graph.Missing && !has(n, flagStale):
+			return Configured
+		case has(n, flagDrifted):
+			return Drifted
+		}
+	}
+	return Pending
+}
+
+// disagrees returns why a value needed together does not fit.
+func (e *engine) disagrees(n *graph.Node) error {
+	if n.Needs() != graph.Missing {
+		return nil
+	}
+	for _, edge := range n.Out {
+		if edge.Together && edge.OfDesired() && edge.State == graph.Missing && edge.To.Desired != nil {
+			if err := edge.Agree(edge.To.Desired); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// status tells all that is known of a node.
+func (e *engine) status(n *graph.Node) Status {
+	s := Status{Key: n.Key, State: e.stateOf(n), Actual: n.Actual, Meta: n.Meta, Desired: n.Desired,
+		Revision: n.Revision, Cause: n.Cause, Busy: n.Moving || has(n, flagSuspect|flagStale)}
+	if n.Presence == graph.Absent {
+		s.Actual, s.Meta = nil, nil
+	}
+	if n.Since != 0 {
+		s.Since = time.Unix(0, n.Since)
+	}
+	if n.Via != nil {
+		s.Via = n.Via.Key
+	}
+	if n.Kind != nil {
+		s.Kind = n.Kind.Name
+	} else {
+		s.Kind, _, _ = strings.Cut(string(n.Key), "/")
+	}
+	if n.Base != nil && !n.Dropped() {
+		s.Base = n.Base.Key
+	}
+	e.origin(n, &s)
+	e.explain(n, &s)
+	if n.X != nil {
+		s.Attempts = n.X.Attempts
+		if n.X.NextTry != 0 {
+			s.NextTry = time.Unix(0, n.X.NextTry)
+		}
+		for _, c := range n.X.Children {
+			s.Derived = append(s.Derived, e.status(c))
+		}
+	}
+	return s
+}
+
+func (e *engine) origin(n *graph.Node, s *Status) {
+	if n.Source >= 0 {
+		s.Origin = e.sources[n.Source].name
+	} else if n.Source == graph.Derived {
+		s.Origin = "derived"
+	}
+	if n.X == nil {
+		return
+	}
+	if n.X.Asked != nil && n.Desired == nil {
+		s.Desired = n.X.Asked
+	}
+	for _, w := range n.X.Wants {
+		if w.Source != n.Source {
+			s.Shadowed = append(s.Shadowed, e.sources[w.Source].name)
+		}
+	}
+}
+
+// explain sets reason, missing needs and invalid fields.
+func (e *engine) explain(n *graph.Node, s *Status) {
+	switch s.State {
+	case InvalidState:
+		e.explainInvalid(n, s)
+	case Pending:
+		e.explainPending(n, s)
+	case Failed, Retrying:
+		if n.X != nil && n.X.Err != nil {
+			s.Reason = firstLine(n.X.Err)
+		} else {
+			e.explainDerived(n, s)
+		}
+	case Unimplemented:
+		s.Reason = "no descriptor is registered for it"
+	case Paused:
+		s.Reason = e.pausedBy(n).reason
+	case Unknown:
+		s.Reason = unknownReason(n)
+	case Drifted:
+		s.Reason = "somebody else changed it; it is being repaired"
+	case Leftover:
+		e.explainLeftover(n, s)
+	case Observed:
+		if k := kindOf(n); k != nil && k.Blind {
+			s.Reason = "as last seen; it cannot be read now: " + firstLine(k.look.err)
+		}
+	}
+	if n.Leaving && n.Presence == graph.Present && n.Wanted() {
+		s.Reason += "; what is there is being removed"
+		if p := pinner(n); p != nil {
+			s.Reason += ", once " + string(p.Key) + " is gone"
+		}
+	}
+}
+
+func firstLine(err error) string {
+	if err == nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+func (e *engine) explainInvalid(n *graph.Node, s *Status) {
+	var err error
+	switch {
+	case n.X != nil && n.X.Invalid != nil:
+		err = n.X.Invalid
+	case n.X != nil && n.X.Lost != nil:
+		err = fmt.Errorf("%s is claimed by %s", n.X.Lost.What, n.X.Lost.Winner().Key)
+	case n.X != nil && n.X.Derived != nil:
+		err = n.X.Derived
+	default:
+		err = e.disagrees(n)
+	}
+	if err == nil {
+		e.explainDerived(n, s)
+		return
+	}
+	s.Reason = firstLine(err)
+	var invalid *InvalidError
+	if errors.As(err, &invalid) {
+		s.Fields = slices.Clone(invalid.Fields)
+	}
+	if n.Goal() != nil && n.Presence == graph.Present && n.X != nil && n.X.Invalid != nil {
+		s.Reason += "; the object of the last valid value stays"
+	}
+}
+
+func (e *engine) explainPending(n *graph.Node, s *Status) {
+	for _, edge := range n.Out {
+		if edge.OfDesired() && edge.State != graph.Satisfied {
+			s.Missing = append(s.Missing, Missing{Need: edge.Target(), Why: e.whyMissing(edge)})
+		}
+	}
+	switch {
+	case len(s.Missing) > 0:
+		names := make([]string, len(s.Missing))
+		for i, m := range s.Missing {
+			names[i] = m.Need
+		}
+		s.Reason = "needs " + strings.Join(names, ", ")
+		if cycle := e.cycle(n); cycle != "" {
+			s.Reason += "; they need each other in a circle: " + cycle
+		}
+	case waitingFor(n) != "":
+		s.Reason = waitingFor(n)
+	case n.Leaving:
+		s.Reason = "it is being replaced"
+	case n.Moving && n.Presence == graph.Absent:
+		s.Reason = "it is being created"
+	case n.Moving:
+		s.Reason = "it is being updated"
+	case has(n, flagSame):
+		e.explainDerived(n, s)
+	default:
+		s.Reason = "it is due"
+	}
+}
+
+func (e *engine) explainDerived(n *graph.Node, s *Status) {
+	if n.X == nil {
+		return
+	}
+	for _, c := range n.X.Children {
+		cs := e.status(c)
+		if cs.State == Configured || !c.Wanted() {
+			continue
+		}
+		why := cs.State.String()
+		if cs.Reason != "" {
+			why += ": " + cs.Reason
+		}
+		s.Missing = append(s.Missing, Missing{Need: string(c.Key), Why: why})
+		if s.Reason == "" {
+			s.Reason = string(c.Key) + " is " + why
+		}
+	}
+}
+
+// whyMissing says what a need is for and how the needed thing stands.
+func (e *engine) whyMissing(edge *graph.Edge) string {
+	why := edge.Why
+	if edge.Prefix() != "" {
+		if edge.State == graph.Unsure {
+			return why + " (it cannot be told now whether there is one)"
+		}
+		return why
+	}
+	t := edge.To
+	if edge.Together && t.Desired != nil {
+		return why + " (" + e.whyUnit(edge) + ")"
+	}
+	if how := e.howStands(t, edge); how != "" {
+		return why + " (" + how + ")"
+	}
+	return why
+}
+
+func (e *engine) whyUnit(edge *graph.Edge) string {
+	if err := edge.Agree(edge.To.Desired); err != nil {
+		return firstLine(err)
+	}
+	for _, o := range edge.To.Out {
+		if o.OfDesired() && o.State != graph.Satisfied && !o.Together && o.To != edge.From {
+			return "which itself needs " + o.Target()
+		}
+	}
+	return "which is " + e.ownState(edge.To).String()
+}
+
+func (e *engine) howStands(t *graph.Node, edge *graph.Edge) string {
+	k := kindOf(t)
+	switch {
+	case k == nil:
+		return "no descriptor is registered for it"
+	case k.Blind:
+		return "it cannot be read now: " + firstLine(k.look.err)
+	case t.Presence == graph.Unknown || k.Observed && !k.Read:
+		return "not known yet"
+	case t.Presence == graph.Present && t.Leaving:
+		return "on its way out"
+	case t.Presence == graph.Present && t.Moving:
+		return "being changed"
+	case t.Presence == graph.Present:
+		return "it is there, but not as needed"
+	case t.Wanted():
+		return e.ownState(t).String()
+	case k.Observed:
+		return "not there"
+	}
+	return "nobody wants it"
+}
+
+func unknownReason(n *graph.Node) string {
+	k := kindOf(n)
+	switch {
+	case n.X != nil && n.X.Err != nil:
+		return firstLine(n.X.Err)
+	case k != nil && k.look.err != nil:
+		return "the world cannot be read: " + firstLine(k.look.err)
+	}
+	return "it has not been read yet"
+}
+
+func (e *engine) explainLeftover(n *graph.Node, s *Status) {
+	switch p := pinner(n); {
+	case n.X != nil && n.X.Err != nil:
+		s.Reason = "it could not be removed: " + firstLine(n.X.Err)
+	case p != nil:
+		s.Reason = "nobody wants it, but " + string(p.Key) + " stands on it"
+	case !e.mayDelete() && !has(n, flagWithdrawn):
+		s.Reason = "nobody wants it so far; it is kept until " + e.unspoken() + " has spoken"
+	default:
+		s.Reason = "nobody wants it; it is being removed"
+	}
+}
+
+func (e *engine) unspoken() string {
+	var names []string
+	for _, s := range e.sources {
+		if !s.spoken {
+			names = append(names, s.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// pinner finds one node whose world stands on n.
+func pinner(n *graph.Node) (p *graph.Node) {
+	if n.Standing > 0 {
+		n.Standers(func(d *graph.Node) bool { p = d; return false })
+	}
+	return p
+}
+
+// cycle names a circle of missing needs that n is part of, "" if there is none.
+func (e *engine) cycle(n *graph.Node) string {
+	path := []*graph.Node{n}
+	seen := map[*graph.Node]bool{n: true}
+	var walk func(m *graph.Node) bool
+	walk = func(m *graph.Node) bool {
+		for _, edge := range m.Out {
+			if !edge.OfDesired() || edge.State != graph.Missing || edge.Together || edge.To == nil || edge.To.Goal() == nil {
+				continue
+			}
+			if edge.To == n {
+				return true
+			}
+			if seen[edge.To] || len(seen) > 1000 {
+				continue
+			}
+			seen[edge.To] = true
+			path = append(path, edge.To)
+			if walk(edge.To) {
+				return true
+			}
+			path = path[:len(path)-1]
+		}
+		return false
+	}
+	if !walk(n) {
+		return ""
+	}
+	names := make([]string, 0, len(path)+1)
+	for _, m := range path {
+		names = append(names, string(m.Key))
+	}
+	return strings.Join(append(names, string(n.Key)), " → ")
+}

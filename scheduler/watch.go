@@ -1,0 +1,160 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// Watcher is a coalescing view of statuses: a slow reader skips states in
+// between, never the last, and slows nobody.
+type Watcher struct {
+	s        *Scheduler
+	prefixes []Key
+	wake     chan struct{}
+	once     sync.Once
+	stopped  chan struct{}
+
+	// owned by the loop
+	bit    int
+	queue  []*graph.Node
+	synced bool
+}
+
+const watchBatch = 256
+
+// Watch follows statuses: first those of all keys under the prefixes (none
+// means all), then every change, coalesced per key. A prefix that does not end
+// in a slash is one key. Stop it when done.
+func (s *Scheduler) Watch(prefixes ...Key) *Watcher {
+	w := &Watcher{s: s, prefixes: prefixes, wake: make(chan struct{}, 1), stopped: make(chan struct{}), bit: -1}
+	_ = s.call(func(e *engine) { e.addWatcher(w) })
+	return w
+}
+
+// Next blocks until there are changes and returns some of them. inSync is set
+// from the batch on that completes the first picture.
+func (w *Watcher) Next(ctx context.Context) (changes []Status, inSync bool, err error) {
+	for {
+		first := false
+		if err := w.s.call(func(e *engine) { changes, inSync, first = e.drain(w) }); err != nil {
+			return nil, false, err
+		}
+		if len(changes) > 0 || first {
+			return changes, inSync, nil
+		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return nil, inSync, ctx.Err()
+		case <-w.stopped:
+			return nil, inSync, errWatcherStopped
+		case <-w.s.stopped:
+			return nil, inSync, ErrStopped
+		}
+	}
+}
+
+var errWatcherStopped = errors.New("watcher stopped")
+
+// Stop ends the watcher; Next returns an error from then on.
+func (w *Watcher) Stop() {
+	w.once.Do(func() {
+		close(w.stopped)
+		_ = w.s.call(func(e *engine) { e.removeWatcher(w) })
+	})
+}
+
+func (e *engine) addWatcher(w *Watcher) {
+	for bit, other := range e.watchers {
+		if other == nil {
+			w.bit, e.watchers[bit] = bit, w
+			e.watching++
+			break
+		}
+	}
+	if w.bit < 0 {
+		return // more than 64: the reader's Next reports it
+	}
+	for _, n := range e.nodesUnder(w.prefixes) {
+		e.queueFor(w, n)
+	}
+}
+
+func (e *engine) removeWatcher(w *Watcher) {
+	if w.bit < 0 {
+		return
+	}
+	for _, n := range w.queue {
+		n.Watchers &^= 1 << w.bit
+	}
+	e.watchers[w.bit], w.queue = nil, nil
+	e.watching--
+}
+
+func (e *engine) queueFor(w *Watcher, n *graph.Node) {
+	if n.Watchers&(1<<w.bit) == 0 {
+		n.Watchers |= 1 << w.bit
+		w.queue = append(w.queue, n)
+	}
+}
+
+// notifyWatchers queues the node with everybody who wants to know.
+func (e *engine) notifyWatchers(n *graph.Node) {
+	if e.watching == 0 {
+		return
+	}
+	for _, w := range e.watchers {
+		if w != nil && under(n.Key, w.prefixes) {
+			e.queueFor(w, n)
+		}
+	}
+}
+
+// wakeReaders tells watchers with something queued, at the end of a turn.
+func (e *engine) wakeReaders() {
+	if e.watching == 0 {
+		return
+	}
+	for _, w := range e.watchers {
+		if w != nil && len(w.queue) > 0 {
+			select {
+			case w.wake <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+func (e *engine) drain(w *Watcher) (out []Status, inSync, first bool) {
+	n := min(len(w.queue), watchBatch)
+	for _, node := range w.queue[:n] {
+		node.Watchers &^= 1 << w.bit
+		s := e.status(node)
+		if s.State != Absent {
+			out = append(out, s)
+		}
+	}
+	w.queue = w.queue[n:]
+	if len(w.queue) == 0 {
+		first = !w.synced
+		w.synced = true
+	}
+	return out, w.synced, first
+}
+
+// under tells whether the key is one of the targets or below one that ends in a slash.
+func under(k Key, targets []Key) bool {
+	if len(targets) == 0 {
+		return true
+	}
+	for _, t := range targets {
+		if k == t || strings.HasSuffix(string(t), "/") && strings.HasPrefix(string(k), string(t)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,150 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// Cause is one link of the chain from a key to what blocks it at the root.
+type Cause struct {
+	Status Status
+	// Text says it to people.
+	Text string
+	// Because are the causes below.
+	Because []Cause
+	// Record is the transaction that last moved the key, if it is still kept.
+	Record *Record
+}
+
+const maxCauses = 100
+
+// Why explains a key: how it stands, and below each missing need how the
+// needed thing stands, down to the root.
+func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) {
+	var c Cause
+	found := false
+	err := s.call(func(e *engine) {
+		n := e.g.Get(k)
+		if n == nil {
+			return
+		}
+		found = true
+		budget := maxCauses
+		c = e.why(n, map[*graph.Node]bool{}, &budget)
+		c.Record = e.hist.lastOf(k)
+		if c.Record == nil {
+			c.Record = e.hist.get(n.Cause)
+		}
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%s: %w", k, ErrUnknownKey)
+	}
+	return c, err
+}
+
+func (e *engine) why(n *graph.Node, above map[*graph.Node]bool, budget *int) Cause {
+	*budget--
+	above[n] = true
+	defer delete(above, n)
+	s := e.status(n)
+	c := Cause{Status: s, Text: sentence(s)}
+	if !n.Wanted() && n.Presence == graph.Absent {
+		c.Text = fmt.Sprintf("%s is not there", n.Key)
+		if k := kindOf(n); k != nil {
+			if k.Observed {
+				c.Text += ": nothing like it was found in the world"
+			} else {
+				c.Text += ": nobody asked for it"
+			}
+		}
+	}
+	if s.State == Configured || s.State == Observed {
+		return c
+	}
+	below := func(t *graph.Node) {
+		if t != nil && !above[t] && *budget > 0 {
+			c.Because = append(c.Because, e.why(t, above, budget))
+		}
+	}
+	for _, edge := range n.Out {
+		if !edge.OfDesired() || edge.State == graph.Satisfied {
+			continue
+		}
+		if p := edge.Prefix(); p != "" {
+			c.Because = append(c.Because, e.whyAny(edge, above, budget))
+			continue
+		}
+		below(edge.To)
+	}
+	if _, h := n.Holder(); h != nil {
+		below(h)
+	}
+	if n.X != nil && n.X.Lost != nil {
+		below(n.X.Lost.Winner())
+	}
+	if n.X != nil && n.Needs() == graph.Satisfied {
+		for _, child := range n.X.Children {
+			if child.Wanted() && e.stateOf(child) != Configured {
+				below(child)
+			}
+		}
+	}
+	if n.Leaving {
+		below(pinner(n))
+	}
+	return c
+}
+
+// whyAny lists candidates under a prefix that are asked for and not in place.
+func (e *engine) whyAny(edge *graph.Edge, above map[*graph.Node]bool, budget *int) Cause {
+	c := Cause{Status: Status{Key: edge.Prefix(), State: Pending},
+		Text: fmt.Sprintf("%s: %s is missing", edge.Target(), edge.Why)}
+	for _, n := range e.nodesUnder([]Key{edge.Prefix()}) {
+		if n.Wanted() && !above[n] && *budget > 0 && e.stateOf(n) != Configured {
+			c.Because = append(c.Because, e.why(n, above, budget))
+		}
+	}
+	return c
+}
+
+func sentence(s Status) string {
+	if s.Reason == "" {
+		return fmt.Sprintf("%s is %s", s.Key, s.State)
+	}
+	return fmt.Sprintf("%s is %s: %s", s.Key, s.State, s.Reason)
+}
+
+// String draws the chain as an indented tree.
+func (c Cause) String() string {
+	var b strings.Builder
+	c.write(&b, "")
+	return b.String()
+}
+
+func (c Cause) write(b *strings.Builder, indent string) {
+	b.WriteString(indent + c.Text + "\n")
+	for _, m := range c.Status.Missing {
+		fmt.Fprintf(b, "%s  needs %s: %s\n", indent, m.Need, m.Why)
+	}
+	for _, below := range c.Because {
+		below.write(b, indent+"  └ ")
+	}
+}
+
+// lastOf finds the newest record in which something was done to the key.
+func (h *history) lastOf(k Key) *Record {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := len(h.records) - 1; i >= 0; i-- {
+		for _, d := range h.records[i].Done {
+			if d.Key == k {
+				c := h.records[i].clone()
+				return &c
+			}
+		}
+	}
+	return nil
+}
