@@ -163,7 +163,10 @@ func TestRandomHistories(t *testing.T) {
 		seeds, _ = strconv.Atoi(s)
 	}
 	for seed := range seeds {
-		t.Run(strconv.Itoa(seed), func(t *testing.T) { history(t, rand.New(rand.NewPCG(uint64(seed), 0))) })
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			t.Parallel() // most of it is waiting
+			history(t, rand.New(rand.NewPCG(uint64(seed), 0)))
+		})
 	}
 }
 
@@ -175,7 +178,7 @@ func history(t *testing.T, rnd *rand.Rand) {
 	for phase := range 6 {
 		for range 30 {
 			randomWrite(t, rnd, kv)
-			switch rnd.IntN(20) {
+			switch rnd.IntN(25) {
 			case 0:
 				p.cut()
 			case 1:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,9 +29,11 @@ type binary struct {
 	dir  string
 	port int
 	peer int
-	args []string
-	url  string
-	cmd  *exec.Cmd
+	// metrics is the port that says whether it is healthy, without TLS.
+	metrics int
+	args    []string
+	url     string
+	cmd     *exec.Cmd
 }
 
 // startBinary starts an etcd of its own and waits until it answers.
@@ -43,7 +46,7 @@ func startBinary(t testing.TB, args ...string) *binary {
 		}
 		t.Skip("etcd is missing: apt-get install etcd-server")
 	}
-	b := &binary{t: t, path: path, dir: filepath.Join(t.TempDir(), "data"), port: freePort(t), peer: freePort(t), args: args}
+	b := &binary{t: t, path: path, dir: filepath.Join(t.TempDir(), "data"), port: freePort(t), peer: freePort(t), metrics: freePort(t), args: args}
 	b.url = fmt.Sprintf("http://127.0.0.1:%d", b.port)
 	if strings.Contains(strings.Join(args, " "), "--cert-file") {
 		b.url = fmt.Sprintf("https://127.0.0.1:%d", b.port)
@@ -58,24 +61,30 @@ func (b *binary) start() {
 	peer := fmt.Sprintf("http://127.0.0.1:%d", b.peer)
 	args := append([]string{"--name=t", "--data-dir=" + b.dir, "--listen-client-urls=" + b.url, "--advertise-client-urls=" + b.url,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=t=" + peer,
-		"--heartbeat-interval=10", "--election-timeout=100", "--logger=zap", "--log-outputs=" + filepath.Join(filepath.Dir(b.dir), "log")}, b.args...)
+		fmt.Sprintf("--listen-metrics-urls=http://127.0.0.1:%d", b.metrics), "--heartbeat-interval=10", "--election-timeout=100", "--logger=zap", "--log-outputs=" + filepath.Join(filepath.Dir(b.dir), "log")}, b.args...)
 	b.cmd = exec.Command(b.path, args...)
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
+	// Killed before it is ready, a new etcd of 3.4 never becomes so again.
 	deadline := time.Now().Add(10 * time.Second)
-	for {
-		conn, err := net.DialTimeout("tcp", b.addr(), 100*time.Millisecond)
-		if err == nil {
-			conn.Close()
-			return
-		}
+	for !b.healthy() {
 		if time.Now().After(deadline) {
 			log, _ := os.ReadFile(filepath.Join(filepath.Dir(b.dir), "log"))
-			b.t.Fatalf("etcd did not start: %v\n%s", err, log)
+			b.t.Fatalf("etcd did not start:\n%s", log)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+func (b *binary) healthy() bool {
+	c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := c.Get(fmt.Sprintf("http://127.0.0.1:%d/health", b.metrics))
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
 }
 
 func (b *binary) addr() string { return fmt.Sprintf("127.0.0.1:%d", b.port) }

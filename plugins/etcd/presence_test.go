@@ -1,0 +1,189 @@
+package etcd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+func holder(t *testing.T, kv clientv3.KV) (Presence, clientv3.LeaseID) {
+	t.Helper()
+	resp, err := kv.Get(t.Context(), base+"agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p Presence
+	if len(resp.Kvs) == 0 {
+		return p, 0
+	}
+	if err := json.Unmarshal(resp.Kvs[0].Value, &p); err != nil {
+		t.Fatal(err)
+	}
+	return p, clientv3.LeaseID(resp.Kvs[0].Lease)
+}
+
+func TestPresenceTellsWhoIsThereAndLeavesAtOnce(t *testing.T) {
+	b := startBinary(t)
+	kv := client(t, b.url)
+	c := config(t, b.url)
+	c.Version, c.Incarnation = "1.2.3", "inc-1"
+	a := runAgent(t, c)
+	a.ready()
+	p, lease := holder(t, kv)
+	host, _ := os.Hostname()
+	if p.Host != host || p.PID != os.Getpid() || p.Version != "1.2.3" || p.Incarnation != "inc-1" || p.UUID == "" || lease == 0 || time.Since(p.StartedAt) > time.Minute {
+		t.Errorf("presence is %+v under lease %x", p, lease)
+	}
+	if err := a.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, lease := holder(t, kv); lease != 0 {
+		t.Error("presence outlives a clean stop")
+	}
+}
+
+func TestASecondAgentIsRefused(t *testing.T) {
+	b := startBinary(t)
+	first := runAgent(t, config(t, b.url))
+	first.ready()
+	second := newAgent(t, config(t, b.url))
+	err := second.Run(t.Context())
+	var taken *LabelTakenError
+	if !errors.As(err, &taken) || !errors.Is(err, ErrLabelTaken) || taken.Holder.PID != os.Getpid() || taken.Expires <= 0 {
+		t.Fatalf("Run: %v", err)
+	}
+	if !strings.Contains(err.Error(), "--label") {
+		t.Errorf("no hint in %q", err)
+	}
+	if second.rec.count() != 0 {
+		t.Error("the second agent took intent")
+	}
+	// Another label is another agent.
+	c := config(t, b.url)
+	c.Label = "other"
+	runAgent(t, c).ready()
+}
+
+// After a crash the lease lives on; the same state directory does not wait.
+func TestTheSameStateDirectoryTakesOverAtOnce(t *testing.T) {
+	b := startBinary(t)
+	c := config(t, b.url)
+	c.tune.leaseTTL = time.Hour
+	kv := client(t, b.url)
+	dead := newAgent(t, c)
+	uuid, err := loadUUID(c.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := openExternal(t.Context(), dead.Plugin.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	dead.presence.me = Presence{UUID: uuid, Host: "gone", Incarnation: "old"}
+	if err := dead.presence.begin(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	_, old := holder(t, kv)
+
+	a := runAgent(t, c)
+	a.ready()
+	p, lease := holder(t, kv)
+	if p.Incarnation == "old" || lease == old {
+		t.Errorf("presence is still %+v", p)
+	}
+	if ttl, err := client(t, b.url).TimeToLive(t.Context(), old); err != nil || ttl.TTL > 0 {
+		t.Errorf("the old lease lives on: %v, %v", ttl, err)
+	}
+}
+
+func TestALostLeaseIsMadeAnew(t *testing.T) {
+	stores(t, func(t *testing.T, c Config, kvs func() clientv3.KV) {
+		a := runAgent(t, c)
+		a.ready()
+		kv := kvs()
+		_, old := holder(t, kv)
+		if _, err := kv.(*clientv3.Client).Revoke(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+		a.key("agent", `"host"`)
+		if _, lease := holder(t, kv); lease == old {
+			t.Error("the old lease is back")
+		}
+		del(t, kv, "agent")
+		a.key("agent", `"host"`)
+		a.state(healthOK, "")
+	})
+}
+
+// An agent that was away for longer than its lease finds another one there:
+// it says so, does not fight, and takes the label back when it is free.
+func TestADisplacedAgentDoesNotFight(t *testing.T) {
+	b := startBinary(t)
+	kv := client(t, b.url)
+	a := runAgent(t, config(t, b.url))
+	a.ready()
+	lease, err := kv.Grant(t.Context(), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(t.Context(), base+"agent", `{"uuid":"another","host":"elsewhere"}`, clientv3.WithLease(lease.ID)); err != nil {
+		t.Fatal(err)
+	}
+	a.state(healthDegraded, "elsewhere")
+	if p, _ := holder(t, kv); p.Host != "elsewhere" {
+		t.Errorf("the label was taken back: %+v", p)
+	}
+	if _, err := kv.Revoke(t.Context(), lease.ID); err != nil {
+		t.Fatal(err)
+	}
+	a.state(healthOK, "")
+}
+
+func TestPresenceWithoutALeaseIsNobody(t *testing.T) {
+	b := startBinary(t)
+	if _, err := client(t, b.url).Put(t.Context(), base+"agent", `{"uuid":"written by hand"}`); err != nil {
+		t.Fatal(err)
+	}
+	runAgent(t, config(t, b.url)).ready()
+}
+
+func TestTwoWhoStartAtOnceAreNotBothTaken(t *testing.T) {
+	b := startBinary(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	errs := make(chan error)
+	for range 5 {
+		a := newAgent(t, config(t, b.url))
+		go func() { errs <- a.Run(ctx) }()
+	}
+	taken := 0
+	for range 5 {
+		if err := <-errs; errors.Is(err, ErrLabelTaken) {
+			taken++
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	if taken != 4 {
+		t.Errorf("%d of 5 were refused", taken)
+	}
+}
+
+func TestTheUUIDStays(t *testing.T) {
+	dir := t.TempDir()
+	one, err := loadUUID(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := loadUUID(dir)
+	if err != nil || one != two || len(one) != 36 {
+		t.Errorf("%q then %q, %v", one, two, err)
+	}
+}
