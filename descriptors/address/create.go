@@ -1,0 +1,171 @@
+package address
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+func (d *address) create(ctx context.Context, k scheduler.Key, v *models.Address) (kernel.AddressRef, error) {
+	o := &op{Key: k, Value: v}
+	d.createBatch(ctx, []*op{o})
+	return o.Meta, o.Err
+}
+
+// job is one creation of a batch.
+type job struct {
+	op        *op
+	addr      kernel.Address
+	exclusive bool
+	recorded  bool // the ledger named it before
+}
+
+// createBatch makes many addresses with one write to the ledger, or none.
+func (d *address) createBatch(ctx context.Context, ops []*op) {
+	var jobs []job
+	var entries []kernel.Entry
+	var ids []string
+	for _, o := range ops {
+		j, err := d.prepare(o)
+		if err != nil {
+			o.Err = err
+			continue
+		}
+		jobs, ids = append(jobs, j), append(ids, string(o.Key))
+		if !j.exclusive {
+			entries = append(entries, d.entry(j))
+		}
+	}
+	defer d.Owner.Begin(ids...)()
+	err := d.Owner.Record(entries...)
+	if err == nil {
+		err = d.Owner.Hit("address/recorded")
+	}
+	for _, j := range jobs {
+		switch {
+		case err != nil:
+			j.op.Err = err
+		case ctx.Err() != nil:
+			j.op.Err = ctx.Err()
+		default:
+			j.op.Err = d.make(j)
+		}
+	}
+}
+
+func (d *address) prepare(o *op) (job, error) {
+	v := o.Value
+	key := scheduler.Key(models.InterfaceKey(v.GetInterface()))
+	_, link, ok := d.Interfaces.Get(key)
+	if !ok {
+		return job{}, fmt.Errorf("%s is not there any more", key)
+	}
+	p, err := d.prefixOf(v)
+	if err != nil {
+		return job{}, err
+	}
+	scope := scopeNumber(v.GetScope())
+	if v.GetScope() == "" && p.Addr().Is4() && p.Addr().IsLoopback() {
+		scope = scopeNumber("host") // as everybody has it
+	}
+	o.Meta = kernel.AddressRef{LinkRef: link, Prefix: p}
+	_, recorded := d.Owner.Entry(string(o.Key))
+	return job{op: o, exclusive: exclusive(d.interfaceOf(v.GetInterface())), recorded: recorded, addr: kernel.Address{
+		Index: link.Index, Prefix: p, Label: v.GetLabel(), Scope: scope,
+		Valid: v.GetValidLifetime(), Preferred: v.EffectivePreferredLifetime(), Protocol: d.Owner.Protocol(),
+	}}, nil
+}
+
+// entry finds the address again after a restart, by way of its interface.
+func (d *address) entry(j job) kernel.Entry {
+	e := kernel.Entry{
+		ID: string(j.op.Key), NS: j.op.Meta.NS, Index: j.op.Meta.Index,
+		Value: models.Encode(j.op.Value), Mark: j.op.Meta.Prefix.String(),
+	}
+	if link, ok := d.Owner.Entry(models.InterfaceKey(j.op.Value.GetInterface())); ok {
+		e.NSPath = link.NSPath
+	}
+	return e
+}
+
+func (d *address) make(j job) error {
+	at := j.op.Meta
+	d.note(at, j.op.Key) // first, or we take the event for news
+	err := d.Kernel.AddAddress(at.NS, j.addr)
+	if errors.Is(err, kernel.ErrExist) {
+		return d.clash(j)
+	}
+	if err != nil {
+		d.undo(j)
+		return explain(j.op.Value, at, err)
+	}
+	return d.Owner.Hit("address/made")
+}
+
+// undo takes back what was said of an address that is not to be made.
+func (d *address) undo(j job) {
+	d.forget(j.op.Meta)
+	if !j.exclusive && !j.recorded {
+		d.Owner.Remove(string(j.op.Key))
+	}
+}
+
+// clash looks at what is there. Equal is success: on a link of ours because
+// all of it is ours, elsewhere without calling it ours. What differs is
+// replaced on our own link, and a conflict elsewhere.
+func (d *address) clash(j job) error {
+	at := j.op.Meta
+	there, err := d.Kernel.Addresses(at.NS, at.Index)
+	if err != nil {
+		return explain(j.op.Value, at, err)
+	}
+	for _, a := range there {
+		if !sameAddress(a, j.addr) {
+			continue
+		}
+		switch {
+		case a.Prefix == j.addr.Prefix && alike(a, j.addr):
+			if !j.exclusive && !j.recorded {
+				d.Owner.Remove(string(j.op.Key))
+			}
+			return nil
+		case j.exclusive || j.recorded:
+			if err := d.remove(at.LinkRef, []kernel.Address{a}); err != nil {
+				return explain(j.op.Value, at, err)
+			}
+			if err := d.Kernel.AddAddress(at.NS, j.addr); err != nil {
+				return explain(j.op.Value, at, err)
+			}
+			return nil
+		default:
+			d.undo(j)
+			return scheduler.Conflict("somebody else", fmt.Errorf(
+				"%s is on the link already with other settings (%s, label %q), and was not put there by Plumb", a.Prefix, scopeName(a.Scope), a.Label))
+		}
+	}
+	return fmt.Errorf("%s: the kernel says it exists, but it is not there", at.Prefix)
+}
+
+// sameAddress tells whether the kernel has room for only one of the two.
+func sameAddress(a, b kernel.Address) bool {
+	return a.Prefix == b.Prefix || a.Prefix.Addr().Is6() && a.Prefix.Addr() == b.Prefix.Addr()
+}
+
+// alike: what was asked of the address is so.
+func alike(is, want kernel.Address) bool {
+	return (want.Label == "" || is.Label == want.Label) &&
+		(want.Prefix.Addr().Is6() || is.Scope == want.Scope) &&
+		ends(is.Valid) == ends(want.Valid)
+}
+
+func explain(v *models.Address, at kernel.AddressRef, err error) error {
+	hint := ""
+	if at.Prefix.Addr().Is6() {
+		hint = "; if IPv6 is switched off there, set the sysctl net.ipv6.conf.<link>.disable_ipv6 to 0"
+	}
+	return fmt.Errorf("add %s to interface %s: %w%s", at.Prefix, v.GetInterface(), err, hint)
+}

@@ -1,0 +1,153 @@
+package address
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+func (d *address) delete(ctx context.Context, k scheduler.Key, v *models.Address, at kernel.AddressRef) error {
+	o := &op{Key: k, Value: v, Meta: at}
+	d.deleteBatch(ctx, []*op{o})
+	return o.Err
+}
+
+// deleteBatch deletes all of one link together, so that what goes anyway is
+// not put back in between.
+func (d *address) deleteBatch(ctx context.Context, ops []*op) {
+	var links []kernel.LinkRef
+	byLink := map[kernel.LinkRef][]*op{}
+	for _, o := range ops {
+		if byLink[o.Meta.LinkRef] == nil {
+			links = append(links, o.Meta.LinkRef)
+		}
+		byLink[o.Meta.LinkRef] = append(byLink[o.Meta.LinkRef], o)
+	}
+	for _, link := range links {
+		err := ctx.Err()
+		if err == nil {
+			err = d.deleteOn(link, byLink[link])
+		}
+		for _, o := range byLink[link] {
+			o.Err = err
+		}
+	}
+}
+
+func (d *address) deleteOn(link kernel.LinkRef, ops []*op) error {
+	ids := make([]string, len(ops))
+	for i, o := range ops {
+		ids[i] = string(o.Key)
+	}
+	defer d.Owner.Begin(ids...)()
+	there, err := d.Kernel.Addresses(link.NS, link.Index)
+	if err != nil && !isGone(err) {
+		return fmt.Errorf("read the addresses before a deletion: %w", err)
+	}
+	var doomed []kernel.Address
+	for _, o := range ops {
+		d.forget(o.Meta) // first, or we take the event for news
+		for _, a := range there {
+			if a.Prefix == o.Meta.Prefix && d.mayDelete(o) {
+				doomed = append(doomed, a)
+			}
+		}
+	}
+	if err := d.remove(link, doomed, there...); err != nil {
+		for _, o := range ops {
+			d.note(o.Meta, o.Key)
+		}
+		return err
+	}
+	if err := d.Owner.Hit("address/deleted"); err != nil {
+		return err
+	}
+	d.Owner.Remove(ids...)
+	return nil
+}
+
+// mayDelete: all on our own link, elsewhere what the ledger names.
+func (d *address) mayDelete(o *op) bool {
+	if e, recorded := d.Owner.Entry(string(o.Key)); recorded && e.NS == o.Meta.NS && e.Index == o.Meta.Index {
+		return true
+	}
+	v, link, ok := d.Interfaces.Get(scheduler.Key(models.InterfaceKey(o.Value.GetInterface())))
+	return ok && link == o.Meta.LinkRef && exclusive(v)
+}
+
+// remove deletes addresses of one link and puts back those that the kernel
+// drops with them. there is what was on the link; without it, it is read.
+func (d *address) remove(link kernel.LinkRef, doomed []kernel.Address, there ...kernel.Address) (err error) {
+	if len(doomed) == 0 {
+		return nil
+	}
+	if there == nil {
+		if there, err = d.Kernel.Addresses(link.NS, link.Index); err != nil {
+			return err
+		}
+	}
+	// Secondary ones first: they would go with their primary anyway.
+	slices.SortStableFunc(doomed, func(a, b kernel.Address) int { return rank(a) - rank(b) })
+	for _, a := range doomed {
+		if err := d.Kernel.DeleteAddress(link.NS, a); isGone(err) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("delete %s: %w", a.Prefix, err)
+		}
+	}
+	return d.putBack(link, survivors(doomed, there))
+}
+
+func rank(a kernel.Address) int {
+	if a.Secondary {
+		return 0
+	}
+	return 1
+}
+
+// survivors are the addresses that should be there after the deletion, but of
+// which the kernel may have dropped some: IPv4, in the network of a primary.
+func survivors(doomed, there []kernel.Address) []kernel.Address {
+	var list []kernel.Address
+	for _, a := range there {
+		going := slices.ContainsFunc(doomed, func(x kernel.Address) bool { return x.Prefix == a.Prefix })
+		touched := slices.ContainsFunc(doomed, func(x kernel.Address) bool {
+			return !x.Secondary && x.Prefix.Addr().Is4() && x.Prefix.Masked() == a.Prefix.Masked()
+		})
+		if !going && touched {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// putBack adds what is missing, in the old order, so that the first becomes
+// the new primary. With promote_secondaries nothing is missing.
+func (d *address) putBack(link kernel.LinkRef, want []kernel.Address) error {
+	if len(want) == 0 {
+		return nil
+	}
+	now, err := d.Kernel.Addresses(link.NS, link.Index)
+	if err != nil {
+		return fmt.Errorf("read the addresses after a deletion: %w", err)
+	}
+	for _, a := range want {
+		if slices.ContainsFunc(now, func(b kernel.Address) bool { return b.Prefix == a.Prefix }) {
+			continue
+		}
+		if err := d.Kernel.AddAddress(link.NS, a); err != nil && !errors.Is(err, kernel.ErrExist) {
+			return fmt.Errorf("put back %s, which the kernel dropped with its primary: %w", a.Prefix, err)
+		}
+	}
+	return nil
+}
+
+// isGone: with its link or namespace the address is gone.
+func isGone(err error) bool {
+	return errors.Is(err, kernel.ErrNotExist) || errors.Is(err, kernel.ErrNoNamespace)
+}

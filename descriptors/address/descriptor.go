@@ -1,0 +1,241 @@
+package address
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+const prefix = models.KindAddress + "/"
+
+// Deps are what the kind works with.
+type Deps struct {
+	Kernel kernel.Kernel
+	Owner  *kernel.Owner
+	// Names tells which interface a link is; the interface kind keeps it.
+	Names *kernel.Names
+	// Interfaces is what the scheduler knows of the interfaces.
+	Interfaces Interfaces
+	// Claims tells what ipclaims hold; nil if there are none.
+	Claims Claims
+}
+
+// Interfaces is what the scheduler knows of the interfaces.
+type Interfaces interface {
+	Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool)
+	Wanted(k scheduler.Key) (*models.Interface, bool)
+}
+
+// Claims tells what ipclaims hold.
+type Claims interface {
+	// Need is the need for the claim, with the address that it holds as projection.
+	Need(claim string) scheduler.Need
+	// Prefix is the address that the claim holds, with the length of its network.
+	Prefix(claim string) (netip.Prefix, bool)
+}
+
+// New makes the kind. What an operation remembers is the link and the address.
+func New(deps Deps) scheduler.Descriptor[*models.Address, kernel.AddressRef] {
+	d := &address{Deps: deps, have: map[kernel.LinkRef]map[netip.Prefix]scheduler.Key{}}
+	return scheduler.Descriptor[*models.Address, kernel.AddressRef]{
+		Name:        models.KindAddress,
+		Prefix:      prefix,
+		Create:      d.create,
+		CreateBatch: d.createBatch,
+		Delete:      d.delete,
+		DeleteBatch: d.deleteBatch,
+		Needs:       d.needs,
+		Compare:     compare,
+		Equal:       equal,
+		Validate:    namespace.Validate[*models.Address],
+		Claims:      claims,
+		Retrieve:    d.retrieve,
+		Watch:       d.watch,
+		// Addresses of one link must not be read, deleted and put back by two at once.
+		Lane:       func(_ scheduler.Key, v *models.Address) string { return "address of " + v.GetInterface() },
+		Disruption: disruption,
+	}
+}
+
+type address struct {
+	Deps
+
+	mu   sync.Mutex
+	have map[kernel.LinkRef]map[netip.Prefix]scheduler.Key // what is there, to know our own echo
+
+	read atomic.Bool // the world was read, perhaps before the watch was in place
+}
+
+type (
+	op    = scheduler.Op[*models.Address, kernel.AddressRef]
+	found = scheduler.Found[*models.Address, kernel.AddressRef]
+	scope = scheduler.Scope[*models.Address, kernel.AddressRef]
+)
+
+func (d *address) needs(_ scheduler.Key, v *models.Address) []scheduler.Need {
+	n := scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface that has the address")
+	n = scheduler.Project(n, func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })
+	list := []scheduler.Need{n}
+	if claim := v.GetClaim(); claim != "" {
+		if d.Claims != nil {
+			list = append(list, d.Claims.Need(claim))
+		} else {
+			list = append(list, scheduler.On(scheduler.Key("ipclaim/"+claim), "the claim that holds the address"))
+		}
+	}
+	return list
+}
+
+// claims: an address is one key's. The kernel tells equal IPv4 addresses of
+// different length apart, IPv6 ones not.
+func claims(_ scheduler.Key, v *models.Address) []scheduler.Claim {
+	p, err := netip.ParsePrefix(v.GetAddress())
+	if err != nil {
+		return nil
+	}
+	id := p.String()
+	if p.Addr().Is6() {
+		id = p.Addr().String()
+	}
+	return []scheduler.Claim{{
+		ID:   v.GetInterface() + "|" + id,
+		What: fmt.Sprintf("address %s of interface %s", id, v.GetInterface()),
+	}}
+}
+
+// compare: nothing of an address can be changed without taking it away.
+func compare(_ scheduler.Key, from, to *models.Address) scheduler.Verdict {
+	var why []string
+	note := func(differ bool, field string, was, is any) {
+		if differ {
+			why = append(why, fmt.Sprintf("%s %v → %v", field, was, is))
+		}
+	}
+	note(from.GetInterface() != to.GetInterface(), "interface", from.GetInterface(), to.GetInterface())
+	note(from.GetClaim() != to.GetClaim(), "claim", from.GetClaim(), to.GetClaim())
+	note(to.GetAddress() != "" && parse(from.GetAddress()) != parse(to.GetAddress()), "address", from.GetAddress(), to.GetAddress())
+	note(to.GetLabel() != from.GetLabel(), "label", from.GetLabel(), to.GetLabel())
+	note(to.GetScope() != "" && from.EffectiveScope() != to.EffectiveScope(), "scope", from.EffectiveScope(), to.EffectiveScope())
+	// A lifetime runs; only whether there is one can be compared.
+	note(ends(from.GetValidLifetime()) != ends(to.GetValidLifetime()), "valid_lifetime", from.GetValidLifetime(), to.GetValidLifetime())
+	note(ends(from.EffectivePreferredLifetime()) != ends(to.EffectivePreferredLifetime()), "preferred_lifetime",
+		from.EffectivePreferredLifetime(), to.EffectivePreferredLifetime())
+	if len(why) == 0 {
+		return scheduler.Verdict{}
+	}
+	return scheduler.Verdict{Change: scheduler.Replace, Reason: strings.Join(why, ", ")}
+}
+
+func ends(seconds uint32) bool { return seconds != 0 }
+
+func equal(k scheduler.Key, actual, desired *models.Address) bool {
+	return compare(k, actual, desired).Change == scheduler.Same
+}
+
+func disruption(_ scheduler.Key, from, _ *models.Address) scheduler.Disruption {
+	if from == nil {
+		return scheduler.NoDisruption
+	}
+	return scheduler.Disruptive
+}
+
+// parse reads an address that validation has seen, zero if there is none.
+func parse(s string) netip.Prefix {
+	p, _ := netip.ParsePrefix(s)
+	return p
+}
+
+// prefixOf is the address that a value stands for now.
+func (d *address) prefixOf(v *models.Address) (netip.Prefix, error) {
+	if v.GetClaim() == "" {
+		return netip.ParsePrefix(v.GetAddress())
+	}
+	if d.Claims != nil {
+		if p, ok := d.Claims.Prefix(v.GetClaim()); ok {
+			return p, nil
+		}
+	}
+	return netip.Prefix{}, fmt.Errorf("ipclaim/%s holds no address", v.GetClaim())
+}
+
+// scopes are the kernel's numbers.
+func scopeNumber(name string) int {
+	switch name {
+	case "site":
+		return 200
+	case "link":
+		return 253
+	case "host":
+		return 254
+	}
+	return 0
+}
+
+func scopeName(n int) string {
+	switch n {
+	case 200:
+		return "site"
+	case 253:
+		return "link"
+	case 254:
+		return "host"
+	}
+	return "global"
+}
+
+// exclusive tells whether all addresses of an interface are ours to say.
+func exclusive(v *models.Interface) bool {
+	return v != nil && !v.GetLinkOnly() && v.GetExisting() == nil && v.GetLoopback() == nil
+}
+
+// interfaceOf is what is known of an interface: as it should be, as it is, as
+// it was made; nil if nothing.
+func (d *address) interfaceOf(name string) *models.Interface {
+	key := models.InterfaceKey(name)
+	if v, ok := d.Interfaces.Wanted(scheduler.Key(key)); ok {
+		return v
+	}
+	if v, _, ok := d.Interfaces.Get(scheduler.Key(key)); ok {
+		return v
+	}
+	if e, ok := d.Owner.Entry(key); ok {
+		if msg, err := models.DecodeKind(models.KindInterface, e.Value); err == nil {
+			v, _ := msg.(*models.Interface)
+			return v
+		}
+	}
+	return nil
+}
+
+// note keeps what is there; forget says that it is not, or will not be.
+func (d *address) note(at kernel.AddressRef, k scheduler.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.have[at.LinkRef] == nil {
+		d.have[at.LinkRef] = map[netip.Prefix]scheduler.Key{}
+	}
+	d.have[at.LinkRef][at.Prefix] = k
+}
+
+func (d *address) forget(at kernel.AddressRef) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.have[at.LinkRef], at.Prefix)
+	if len(d.have[at.LinkRef]) == 0 {
+		delete(d.have, at.LinkRef)
+	}
+}
+
+func (d *address) keyAt(at kernel.AddressRef) (scheduler.Key, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k, ok := d.have[at.LinkRef][at.Prefix]
+	return k, ok
+}

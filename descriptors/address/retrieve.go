@@ -1,0 +1,272 @@
+package address
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// retrieve reads the addresses of our interfaces: all of them, or the keys
+// that are asked for.
+func (d *address) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
+	return func(yield func(found, error) bool) {
+		d.read.Store(true)
+		r := &search{d: d, scope: s, wanted: map[place]scheduler.Key{}, claims: map[scheduler.Key]string{}, dumps: map[kernel.NS]*dump{}}
+		r.learn()
+		reading := d.Owner.Reading()
+		links, err := r.links()
+		if err != nil {
+			yield(found{}, err)
+			return
+		}
+		seen := map[scheduler.Key]bool{}
+		for _, l := range links {
+			for f, err := range r.on(l) {
+				if f.Key != "" {
+					seen[f.Key] = true
+				}
+				if !yield(f, err) {
+					return
+				}
+			}
+		}
+		if s.All {
+			d.leave(reading, seen)
+		}
+	}
+}
+
+// leave takes leave of recorded addresses that are not there.
+func (d *address) leave(reading kernel.Reading, seen map[scheduler.Key]bool) {
+	var gone []string
+	for _, e := range d.Owner.Entries(prefix) {
+		if !seen[scheduler.Key(e.ID)] {
+			gone = append(gone, e.ID)
+		}
+	}
+	reading.Forget(gone...)
+}
+
+// search is one reading.
+type search struct {
+	d      *address
+	scope  scope
+	wanted map[place]scheduler.Key // whose an address is, by its key's value
+	names  map[string]bool         // the interfaces in question, nil: all
+	keys   map[scheduler.Key]bool  // the keys in question, nil: all
+	claims map[scheduler.Key]string
+	dumps  map[kernel.NS]*dump
+}
+
+// place is an address of an interface by its logical name.
+type place struct {
+	iface  string
+	prefix netip.Prefix
+}
+
+// link is an interface in question.
+type link struct {
+	name      string // logical
+	host      string // in the kernel
+	ref       kernel.LinkRef
+	exclusive bool
+}
+
+// learn finds which interfaces the scope is about, and which key an address belongs to.
+func (r *search) learn() {
+	for _, kn := range r.scope.Known {
+		p := kn.Meta.Prefix
+		if !kn.InPlace {
+			p, _ = r.d.prefixOf(kn.Value)
+		}
+		r.wanted[place{kn.Value.GetInterface(), p}] = kn.Key
+		r.claims[kn.Key] = kn.Value.GetClaim()
+	}
+	if r.scope.All {
+		return
+	}
+	r.names, r.keys = map[string]bool{}, map[scheduler.Key]bool{}
+	for _, k := range r.scope.Keys {
+		r.keys[k] = true
+		if name, _, derived := strings.Cut(strings.TrimPrefix(string(k), prefix), "/"); derived {
+			r.names[name] = true
+		}
+	}
+	for _, kn := range r.scope.Known {
+		r.names[kn.Value.GetInterface()] = true
+	}
+}
+
+// links finds the interfaces in question in the kernel. For all of them it
+// looks for marks and the ledger itself, so that the order in which kinds are
+// read does not matter.
+func (r *search) links() ([]link, error) {
+	var list []link
+	if r.names != nil {
+		for name := range r.names {
+			if l, ok := r.link(name); ok {
+				list = append(list, l)
+			}
+		}
+		slices.SortFunc(list, func(a, b link) int { return strings.Compare(a.name, b.name) })
+		return list, nil
+	}
+	entries := r.d.Owner.Entries(models.KindInterface + "/")
+	for _, ns := range r.d.Owner.Places(r.d.Kernel, models.KindInterface+"/") {
+		links, err := r.d.Kernel.Links(ns)
+		if errors.Is(err, kernel.ErrNoNamespace) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the links: %w", err)
+		}
+		for _, l := range links {
+			if name, ok := r.d.Names.Of(l.Ref()); ok {
+				list = append(list, r.linkOf(name, l))
+			}
+		}
+		for _, own := range r.d.Owner.OursAmong(ns, links, entries, nil) {
+			list = append(list, r.linkOf(strings.TrimPrefix(own.Key, models.KindInterface+"/"), own.Link))
+		}
+	}
+	slices.SortFunc(list, func(a, b link) int {
+		return cmp.Or(cmp.Compare(a.ref.NS, b.ref.NS), cmp.Compare(a.ref.Index, b.ref.Index))
+	})
+	return slices.CompactFunc(list, func(a, b link) bool { return a.ref == b.ref }), nil
+}
+
+func (r *search) linkOf(name string, l kernel.Link) link {
+	return link{name: name, host: l.Name, ref: l.Ref(), exclusive: exclusive(r.d.interfaceOf(name))}
+}
+
+// link finds one interface where the scheduler or the ledger has it.
+func (r *search) link(name string) (link, bool) {
+	key := models.InterfaceKey(name)
+	_, ref, ok := r.d.Interfaces.Get(scheduler.Key(key))
+	if e, recorded := r.d.Owner.Entry(key); !ok && recorded && e.Index != 0 {
+		ref = kernel.LinkRef{NS: e.NS, Index: e.Index}
+	}
+	if ref.Index == 0 {
+		return link{}, false
+	}
+	l, err := r.d.Kernel.LinkByIndex(ref.NS, ref.Index)
+	return r.linkOf(name, l), err == nil
+}
+
+// on yields the addresses of one link.
+func (r *search) on(l link) iter.Seq2[found, error] {
+	return func(yield func(found, error) bool) {
+		list, err := r.addresses(l.ref)
+		if err != nil && !isGone(err) {
+			for _, k := range r.asked(l) {
+				if !yield(found{Key: k}, fmt.Errorf("read the addresses of %s: %w", l.name, err)) {
+					return
+				}
+			}
+			return
+		}
+		r.d.clear(l.ref, r.keys)
+		for _, a := range list {
+			f, mine := r.found(l, a)
+			if !mine || r.keys != nil && !r.keys[f.Key] {
+				continue
+			}
+			r.d.note(f.Meta, f.Key)
+			if !yield(f, nil) {
+				return
+			}
+		}
+	}
+}
+
+// addresses reads those of one link. When many links are in question, those of
+// a namespace are read at once.
+func (r *search) addresses(ref kernel.LinkRef) ([]kernel.Address, error) {
+	const few = 8
+	if r.names != nil && len(r.names) <= few {
+		return r.d.Kernel.Addresses(ref.NS, ref.Index)
+	}
+	dp := r.dumps[ref.NS]
+	if dp == nil {
+		dp = &dump{byLink: map[int][]kernel.Address{}}
+		var all []kernel.Address
+		all, dp.err = r.d.Kernel.Addresses(ref.NS, 0)
+		for _, a := range all {
+			dp.byLink[a.Index] = append(dp.byLink[a.Index], a)
+		}
+		r.dumps[ref.NS] = dp
+	}
+	return dp.byLink[ref.Index], dp.err
+}
+
+// dump is all addresses of a namespace.
+type dump struct {
+	byLink map[int][]kernel.Address
+	err    error
+}
+
+// asked are the keys in question on a link that cannot be read.
+func (r *search) asked(l link) []scheduler.Key {
+	var keys []scheduler.Key
+	for at, k := range r.wanted {
+		if at.iface == l.name {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// found describes an address; mine is false for what is nobody's business:
+// what the kernel made on a link of ours.
+func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
+	f = found{
+		Key:  scheduler.Key(models.AddressKey(l.name, a.Prefix.String())),
+		Meta: kernel.AddressRef{LinkRef: l.ref, Prefix: a.Prefix},
+	}
+	k, wanted := r.wanted[place{l.name, a.Prefix}]
+	if !wanted {
+		k, wanted = r.d.keyAt(f.Meta)
+	}
+	if wanted {
+		f.Key = k
+	}
+	if l.exclusive && a.Kernel && !wanted {
+		return f, false
+	}
+	e, recorded := r.d.Owner.Entry(string(f.Key))
+	recorded = recorded && e.NS == l.ref.NS && e.Index == l.ref.Index
+	f.Foreign = !l.exclusive && !recorded && !wanted
+	f.Value = &models.Address{
+		Interface: l.name, Address: a.Prefix.String(),
+		ValidLifetime: a.Valid, PreferredLifetime: a.Preferred,
+	}
+	if s := scopeName(a.Scope); s != "global" {
+		f.Value.Scope = s
+	}
+	if a.Label != l.host {
+		f.Value.Label = a.Label
+	}
+	if claim := r.claims[f.Key]; claim != "" {
+		f.Value.Claim, f.Value.Address = claim, ""
+	}
+	return f, true
+}
+
+// clear forgets what was there of the keys in question, or all, before a link
+// is read anew.
+func (d *address) clear(ref kernel.LinkRef, keys map[scheduler.Key]bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.have[ref], func(_ netip.Prefix, k scheduler.Key) bool { return keys == nil || keys[k] })
+}

@@ -1,0 +1,220 @@
+package hostlink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Deps are what the kind works with.
+type Deps struct {
+	Kernel kernel.Kernel
+	Owner  *kernel.Owner
+	// Names tells which links are ours.
+	Names *kernel.Names
+	// Places finds namespaces; see [namespace.Resolver].
+	Places Places
+	// Poll gives the moments at which namespaces that are needed but not there
+	// are looked for. Default: once a second while Watch runs.
+	Poll <-chan time.Time
+}
+
+// Places finds the namespace of a selector.
+type Places interface {
+	Resolve(ctx context.Context, in *models.Namespace) (namespace.Place, error)
+}
+
+// New makes the kind. What it remembers is where the link is.
+func New(deps Deps) scheduler.Descriptor[*models.HostLink, kernel.LinkRef] {
+	d := &hostlink{Deps: deps, wanted: map[scheduler.Key]*target{}, seen: map[kernel.LinkRef]sight{}}
+	return scheduler.Descriptor[*models.HostLink, kernel.LinkRef]{
+		Name:     models.KindHostLink,
+		Prefix:   models.KindHostLink + "/",
+		Retrieve: d.retrieve,
+		Watch:    d.watch,
+		Interest: d.interest,
+		Equal: func(_ scheduler.Key, a, b *models.HostLink) bool {
+			return same(a, b)
+		},
+	}
+}
+
+type hostlink struct {
+	Deps
+
+	mu     sync.Mutex
+	wanted map[scheduler.Key]*target // in other namespaces
+	seen   map[kernel.LinkRef]sight  // what the scheduler believes, to know what is news
+	read   atomic.Bool               // the world was read, perhaps before the watch was in place
+}
+
+// target is a link that is needed in another namespace.
+type target struct {
+	in   *models.Namespace
+	host string
+	ns   kernel.NS // where it was looked for last, 0 if nowhere
+}
+
+// sight is a link as last read.
+type sight struct {
+	keys  []scheduler.Key
+	value *models.HostLink
+}
+
+func (d *hostlink) interest(k scheduler.Key, wanted bool) {
+	in, host, ok := namespace.ParseLinkKey(k)
+	if !ok || in == nil {
+		return // the agent's own namespace is always watched
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case !wanted:
+		delete(d.wanted, k)
+	case d.wanted[k] == nil:
+		d.wanted[k] = &target{in: in, host: host}
+	}
+}
+
+type (
+	found = scheduler.Found[*models.HostLink, kernel.LinkRef]
+	scope = scheduler.Scope[*models.HostLink, kernel.LinkRef]
+)
+
+func (d *hostlink) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
+	return func(yield func(found, error) bool) {
+		d.read.Store(true)
+		keys := s.Keys
+		if s.All {
+			keys = d.targets()
+			if !d.all(yield) {
+				return
+			}
+		}
+		for _, k := range keys {
+			f, there, err := d.look(ctx, k)
+			if (there || err != nil) && !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+func (d *hostlink) targets() []scheduler.Key {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.wanted))
+}
+
+// all yields the links of the agent's namespace; false when no more is asked for.
+func (d *hostlink) all(yield func(found, error) bool) bool {
+	links, err := d.Kernel.Links(d.Kernel.Own())
+	if err != nil {
+		return yield(found{}, fmt.Errorf("read the links of the agent's namespace: %w", err))
+	}
+	d.forgetIn(d.Kernel.Own())
+	for _, l := range links {
+		if !d.ours(l) && !yield(d.found(keyOf(l.Name), l), nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// look reads one link by its key.
+func (d *hostlink) look(ctx context.Context, k scheduler.Key) (f found, there bool, err error) {
+	f.Key = k
+	in, host, ok := namespace.ParseLinkKey(k)
+	if !ok {
+		return f, false, nil
+	}
+	place, err := d.Places.Resolve(ctx, in)
+	d.lookedIn(k, place.NS)
+	if errors.Is(err, kernel.ErrNoNamespace) {
+		return f, false, nil
+	}
+	if err != nil {
+		return f, false, err
+	}
+	l, err := d.Kernel.Link(place.NS, host)
+	switch {
+	case errors.Is(err, kernel.ErrNotExist), errors.Is(err, kernel.ErrNoNamespace):
+		d.forgetKey(k)
+		return f, false, nil
+	case err != nil:
+		return f, false, fmt.Errorf("read the link %s in %s: %w", host, in.Text(), err)
+	}
+	return d.found(k, l), !d.ours(l), nil
+}
+
+// ours tells whether a link is an interface of ours: marked, or kept although
+// its mark was taken from it.
+func (d *hostlink) ours(l kernel.Link) bool {
+	key, ours := d.Owner.MarkedKey(l.Alias)
+	if ours {
+		return key == "" || strings.HasPrefix(key, models.KindInterface+"/")
+	}
+	if _, kept := d.Names.Of(l.Ref()); kept {
+		return l.Group == d.Owner.Group()
+	}
+	return false
+}
+
+func (d *hostlink) found(k scheduler.Key, l kernel.Link) found {
+	f := found{Key: k, Value: valueOf(l), Meta: l.Ref()}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.seen[l.Ref()]
+	if !slices.Contains(s.keys, k) {
+		s.keys = append(s.keys, k)
+	}
+	s.value = f.Value
+	d.seen[l.Ref()] = s
+	return f
+}
+
+func valueOf(l kernel.Link) *models.HostLink {
+	return &models.HostLink{
+		HostName: l.Name, Type: l.Type, Index: uint32(l.Index), MacAddress: l.MAC, Mtu: uint32(l.MTU), Enabled: l.Up,
+	}
+}
+
+func same(a, b *models.HostLink) bool {
+	return a.GetHostName() == b.GetHostName() && a.GetType() == b.GetType() && a.GetIndex() == b.GetIndex() &&
+		a.GetMacAddress() == b.GetMacAddress() && a.GetMtu() == b.GetMtu() && a.GetEnabled() == b.GetEnabled()
+}
+
+func keyOf(host string) scheduler.Key { return scheduler.Key(models.HostLinkKey(host)) }
+
+func (d *hostlink) lookedIn(k scheduler.Key, ns kernel.NS) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.wanted[k]; t != nil {
+		t.ns = ns
+	}
+}
+
+// forgetIn forgets all that was seen in a namespace.
+func (d *hostlink) forgetIn(ns kernel.NS) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.seen, func(ref kernel.LinkRef, _ sight) bool { return ref.NS == ns })
+}
+
+func (d *hostlink) forgetKey(k scheduler.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.seen, func(_ kernel.LinkRef, s sight) bool { return slices.Contains(s.keys, k) })
+}

@@ -1,0 +1,303 @@
+package iface
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// adopts tells whether the value is of a link that somebody else made.
+func adopts(v *models.Interface) bool { return v.GetExisting() != nil || v.GetLoopback() != nil }
+
+// existing is any link that others made; it must be there.
+type existing struct{}
+
+func (existing) needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
+	host := v.EffectiveHostName(string(k))
+	n := scheduler.On(namespace.LinkKey(v.GetNamespace(), host),
+		fmt.Sprintf("a link called %s in %s", host, v.GetNamespace().Text()))
+	return []scheduler.Need{scheduler.Project(n, func(_ *models.HostLink, ref kernel.LinkRef) string { return ref.String() })}
+}
+func (existing) spec(*wish, *kernel.LinkSpec) error         { return errAdopted }
+func (existing) differs(_, _ *models.Interface) differences { return nil }
+
+// loopback is the link lo, which every namespace has.
+type loopback struct{}
+
+func (loopback) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
+func (loopback) spec(*wish, *kernel.LinkSpec) error                      { return errAdopted }
+func (loopback) differs(_, _ *models.Interface) differences              { return nil }
+
+var errAdopted = errors.New("links of this type are not made but found")
+
+// settings are what an adoption may change of a link. As a wish, what is unset
+// is left alone; as the ledger's prior, it never was changed.
+type settings struct {
+	Up     *bool   `json:"up,omitempty"`
+	MTU    *int    `json:"mtu,omitempty"`
+	MAC    *string `json:"mac,omitempty"`
+	Master *string `json:"master,omitempty"` // by name in the kernel, "" for none
+}
+
+// asked is what the value names. A loopback is up unless it says otherwise.
+func (d *iface) asked(v *models.Interface) (s settings) {
+	if v.Enabled != nil || v.GetLoopback() != nil {
+		up := v.IsEnabled()
+		s.Up = &up
+	}
+	if v.GetMtu() != 0 {
+		mtu := int(v.GetMtu())
+		s.MTU = &mtu
+	}
+	if v.GetMacAddress() != "" {
+		mac := strings.ToLower(v.GetMacAddress())
+		s.MAC = &mac
+	}
+	if v.GetMaster() != "" {
+		name := v.GetMaster()
+		if _, ref, ok := d.Interfaces.Get(keyOf(name)); ok {
+			if l, err := d.Kernel.LinkByIndex(ref.NS, ref.Index); err == nil {
+				name = l.Name
+			}
+		}
+		s.Master = &name
+	}
+	return s
+}
+
+// current reads the settings that a link has.
+func (d *iface) current(l kernel.Link) settings {
+	master := ""
+	if l.Master != 0 {
+		if m, err := d.Kernel.LinkByIndex(l.NS, l.Master); err == nil {
+			master = m.Name
+		}
+	}
+	return settings{Up: &l.Up, MTU: &l.MTU, MAC: &l.MAC, Master: &master}
+}
+
+// differAdopted compares strictly: a field that is set in the actual value was
+// changed by us, and is given back when it is no longer asked for.
+func differAdopted(actual, desired *models.Interface) (d differences) {
+	was, is := actual.GetEnabled(), desired.IsEnabled()
+	asked := desired.Enabled != nil || desired.GetLoopback() != nil
+	changed := actual.Enabled != nil || actual.GetLoopback() != nil
+	if actual.GetLoopback() != nil {
+		was = actual.IsEnabled()
+	}
+	d.may(asked != changed || asked && was != is, "enabled", was, orBack(fmt.Sprint(is), !asked))
+	mtu := fmt.Sprint(desired.GetMtu())
+	d.may(actual.GetMtu() != desired.GetMtu(), "mtu", actual.GetMtu(), orBack(mtu, mtu == "0"))
+	macWas, macIs := strings.ToLower(actual.GetMacAddress()), strings.ToLower(desired.GetMacAddress())
+	d.may(macWas != macIs, "mac_address", macWas, orBack(macIs, macIs == ""))
+	master := desired.GetMaster()
+	d.may(actual.GetMaster() != master, "master", actual.GetMaster(), orBack(master, master == ""))
+	return d
+}
+
+// orBack says that a field is given back when it is unset.
+func orBack(s string, unset bool) string {
+	if unset {
+		return "as it was before"
+	}
+	return s
+}
+
+// adoption is one link on its way to become ours to change.
+type adoption struct {
+	w     *wish
+	link  kernel.Link
+	want  settings
+	prior settings // before we ever touched it
+	entry kernel.Entry
+}
+
+func (d *iface) newAdoption(w *wish) (*adoption, error) {
+	l, err := d.Kernel.Link(w.place.NS, w.host)
+	if err != nil {
+		return &adoption{}, explain(w, "read", err)
+	}
+	return d.adoptionOf(w, l), nil
+}
+
+func (d *iface) adoptionOf(w *wish, l kernel.Link) *adoption {
+	a := &adoption{w: w, link: l, want: d.asked(w.value), prior: prior(w.recorded, l)}
+	a.prior.remember(a.want, d.current(l))
+	a.entry = a.entryWith(a.prior)
+	return a
+}
+
+func (a *adoption) entryWith(p settings) kernel.Entry {
+	e := a.w.entry().Adopt(a.link)
+	e.Prior, _ = json.Marshal(p) // strings, numbers, booleans: cannot fail
+	return e
+}
+
+// prior reads what the ledger kept of this very link.
+func prior(e *kernel.Entry, l kernel.Link) (p settings) {
+	if e != nil && e.Adopted() && e.NS == l.NS && e.Index == l.Index {
+		if json.Unmarshal(e.Prior, &p) != nil {
+			return settings{}
+		}
+	}
+	return p
+}
+
+// remember keeps the current state of everything that is about to be changed
+// for the first time.
+func (s *settings) remember(want, current settings) {
+	s.Up = first(s.Up, want.Up, current.Up)
+	s.MTU = first(s.MTU, want.MTU, current.MTU)
+	s.MAC = first(s.MAC, want.MAC, current.MAC)
+	s.Master = first(s.Master, want.Master, current.Master)
+}
+
+func first[T any](kept, want, current *T) *T {
+	if kept == nil && want != nil {
+		return current
+	}
+	return kept
+}
+
+// adopt brings the link to what is asked.
+func (d *iface) adopt(a *adoption) (kernel.LinkRef, error) {
+	ref := a.link.Ref()
+	d.busy(ref, a.w.key)
+	if err := d.change(a.link, a.want); err != nil {
+		d.settle(ref, nil)
+		return ref, explain(a.w, "change", err)
+	}
+	if err := d.Owner.Hit("interface/adopted"); err != nil {
+		return ref, err
+	}
+	d.settle(ref, a.w.value)
+	return ref, nil
+}
+
+// readopt changes an adopted link: new fields are remembered and set, fields
+// that are no longer named are given back.
+func (d *iface) readopt(w *wish, l kernel.Link) (kernel.LinkRef, error) {
+	was := settings{}
+	if w.recorded != nil {
+		was = d.asked(decode(*w.recorded))
+	}
+	a := d.adoptionOf(w, l)
+	if err := d.Owner.Record(a.entry); err != nil {
+		return l.Ref(), err
+	}
+	back, kept := a.prior.split(a.want)
+	d.busy(l.Ref(), w.key)
+	if err := d.giveBack(l, was, back); err != nil {
+		d.settle(l.Ref(), nil)
+		return l.Ref(), explain(w, "restore", err)
+	}
+	ref, err := d.adopt(a)
+	if err != nil {
+		return ref, err
+	}
+	return ref, d.Owner.Record(a.entryWith(kept))
+}
+
+// split parts the remembered settings into those no longer asked for and the rest.
+func (s settings) split(want settings) (back, kept settings) {
+	back.Up, kept.Up = part(s.Up, want.Up)
+	back.MTU, kept.MTU = part(s.MTU, want.MTU)
+	back.MAC, kept.MAC = part(s.MAC, want.MAC)
+	back.Master, kept.Master = part(s.Master, want.Master)
+	return back, kept
+}
+
+func part[T any](s, want *T) (back, kept *T) {
+	if want == nil {
+		return s, nil
+	}
+	return nil, s
+}
+
+// giveBack restores what was before us, where the link still is as we set it:
+// what somebody else changed since is theirs.
+func (d *iface) giveBack(l kernel.Link, set, back settings) error {
+	now := d.current(l)
+	return d.change(l, settings{
+		Up:     mine(back.Up, set.Up, now.Up),
+		MTU:    mine(back.MTU, set.MTU, now.MTU),
+		MAC:    mine(back.MAC, set.MAC, now.MAC),
+		Master: mine(back.Master, set.Master, now.Master),
+	})
+}
+
+func mine[T comparable](back, set, now *T) *T {
+	if back != nil && set != nil && now != nil && *set != *now {
+		return nil
+	}
+	return back
+}
+
+// change sets what is named and is not so already.
+func (d *iface) change(l kernel.Link, s settings) error {
+	now := d.current(l)
+	p := kernel.LinkPatch{Up: unless(s.Up, now.Up), MTU: unless(s.MTU, now.MTU), MAC: unless(s.MAC, now.MAC)}
+	if name := unless(s.Master, now.Master); name != nil {
+		index := 0
+		if *name != "" {
+			m, err := d.Kernel.Link(l.NS, *name)
+			if err != nil {
+				return fmt.Errorf("master %s: %w", *name, err)
+			}
+			index = m.Index
+		}
+		p.Master = &index
+	}
+	if p == (kernel.LinkPatch{}) {
+		_, err := d.Kernel.LinkByIndex(l.NS, l.Index)
+		return err
+	}
+	return d.Kernel.SetLink(l.NS, l.Index, p)
+}
+
+// abandon gives an adopted link back as it was.
+func (d *iface) abandon(k scheduler.Key, l kernel.Link) error {
+	e, ok := d.Owner.Entry(string(k))
+	if !ok || !e.Adopted() || e.NS != l.NS || e.Index != l.Index {
+		return nil
+	}
+	back := prior(&e, l)
+	// The master may be gone by now, and with it the membership to restore.
+	if back.Master != nil && *back.Master != "" {
+		if _, err := d.Kernel.Link(l.NS, *back.Master); errors.Is(err, kernel.ErrNotExist) {
+			back.Master = nil
+		}
+	}
+	return d.giveBack(l, d.asked(decode(e)), back)
+}
+
+// adoptedValue shows of an adopted link what we have changed, as it is now.
+func (d *iface) adoptedValue(k scheduler.Key, l kernel.Link, in *models.Namespace, hint *models.Interface) *models.Interface {
+	v := &models.Interface{
+		Namespace: in, HostName: l.Name, Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(), Link: hint.GetLink(),
+	}
+	var changed settings
+	if e, ok := d.Owner.Entry(string(k)); ok {
+		changed = prior(&e, l)
+	}
+	if changed.Up != nil {
+		up := l.Up
+		v.Enabled = &up
+	}
+	if changed.MTU != nil {
+		v.Mtu = uint32(l.MTU)
+	}
+	if changed.MAC != nil {
+		v.MacAddress = l.MAC
+	}
+	if changed.Master != nil && l.Master != 0 {
+		v.Master = d.linkName(kernel.LinkRef{NS: l.NS, Index: l.Master}, "")
+	}
+	return v
+}

@@ -1,0 +1,81 @@
+package iface
+
+import (
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// The types that stand on nothing.
+
+type dummy struct{}
+
+func (dummy) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
+func (dummy) differs(_, _ *models.Interface) differences              { return nil }
+func (dummy) spec(_ *wish, s *kernel.LinkSpec) error {
+	s.Dummy = true
+	return nil
+}
+
+type vrf struct{}
+
+func (vrf) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
+
+func (vrf) spec(w *wish, s *kernel.LinkSpec) error {
+	s.Vrf = &kernel.VrfSpec{Table: w.value.GetVrf().GetTable()}
+	return nil
+}
+
+func (vrf) differs(actual, desired *models.Interface) (d differences) {
+	was, is := actual.GetVrf().GetTable(), desired.GetVrf().GetTable()
+	d.must(was != is, "vrf.table", was, is)
+	return d
+}
+
+// readVrf believes the hint: the table of a vrf cannot change while it lives,
+// and the port does not show it.
+func readVrf(hint *models.Vrf) *models.Vrf { return &models.Vrf{Table: hint.GetTable()} }
+
+// tuntap is a device whose other side is a local process.
+type tuntap struct{}
+
+func (tuntap) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
+
+func (tuntap) spec(w *wish, s *kernel.LinkSpec) error {
+	if v := w.value.GetTun(); v != nil {
+		s.Tuntap = &kernel.TuntapSpec{Tun: true, Owner: v.Owner, Group: v.Group, MultiQueue: v.GetMultiQueue()}
+		return nil
+	}
+	v := w.value.GetTap()
+	s.Tuntap = &kernel.TuntapSpec{Owner: v.Owner, Group: v.Group, MultiQueue: v.GetMultiQueue(), VnetHdr: v.GetVnetHdr()}
+	return nil
+}
+
+func (tuntap) differs(actual, desired *models.Interface) (d differences) {
+	type flags interface {
+		GetOwner() uint32
+		GetGroup() uint32
+		GetMultiQueue() bool
+	}
+	was, is := flags(actual.GetTap()), flags(desired.GetTap())
+	if desired.GetTun() != nil {
+		was, is = actual.GetTun(), desired.GetTun()
+	}
+	name := desired.LinkType()
+	d.must(was.GetOwner() != is.GetOwner(), name+".owner", was.GetOwner(), is.GetOwner())
+	d.must(was.GetGroup() != is.GetGroup(), name+".group", was.GetGroup(), is.GetGroup())
+	d.must(was.GetMultiQueue() != is.GetMultiQueue(), name+".multi_queue", was.GetMultiQueue(), is.GetMultiQueue())
+	hdrWas, hdrIs := actual.GetTap().GetVnetHdr(), desired.GetTap().GetVnetHdr()
+	d.must(hdrWas != hdrIs, name+".vnet_hdr", hdrWas, hdrIs)
+	return d
+}
+
+func readTuntap(s *kernel.TuntapSpec, v *models.Interface) {
+	switch {
+	case s == nil:
+	case s.Tun:
+		v.Link = &models.Interface_Tun{Tun: &models.Tun{Owner: s.Owner, Group: s.Group, MultiQueue: s.MultiQueue}}
+	default:
+		v.Link = &models.Interface_Tap{Tap: &models.Tap{Owner: s.Owner, Group: s.Group, MultiQueue: s.MultiQueue, VnetHdr: s.VnetHdr}}
+	}
+}

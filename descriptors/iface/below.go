@@ -1,0 +1,87 @@
+package iface
+
+import (
+	"errors"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// The types that share the wire of a parent, which may live in another
+// namespace: they are born in their own and never move.
+
+type macvlan struct{}
+
+func (macvlan) needs(_ scheduler.Key, v *models.Interface) []scheduler.Need {
+	return parentNeeds(v, "the interface below")
+}
+
+func (macvlan) spec(w *wish, s *kernel.LinkSpec) error {
+	s.Macvlan = &kernel.MacvlanSpec{
+		ParentNS: w.parent.NS, Parent: w.parent.Index, Mode: w.value.GetMacvlan().EffectiveMode(),
+	}
+	return nil
+}
+
+func (macvlan) differs(actual, desired *models.Interface) (d differences) {
+	was, is := actual.GetMacvlan(), desired.GetMacvlan()
+	d.must(was.GetParent() != is.GetParent(), "macvlan.parent", was.GetParent(), is.GetParent())
+	d.must(was.EffectiveMode() != is.EffectiveMode(), "macvlan.mode", was.EffectiveMode(), is.EffectiveMode())
+	return d
+}
+
+func (d *iface) readMacvlan(l kernel.Link) *models.Macvlan {
+	v := &models.Macvlan{Parent: d.parentName(l, 0, l.Parent)}
+	if s := l.Macvlan; s != nil {
+		v.Mode = s.Mode
+	}
+	return v
+}
+
+type vlan struct{}
+
+func (vlan) needs(_ scheduler.Key, v *models.Interface) []scheduler.Need {
+	return parentNeeds(v, "the interface below")
+}
+
+func (vlan) spec(w *wish, s *kernel.LinkSpec) error {
+	v := w.value.GetVlan()
+	s.Vlan = &kernel.VlanSpec{
+		ParentNS: w.parent.NS, Parent: w.parent.Index, ID: int(v.GetId()), Protocol: v.EffectiveProtocol(),
+	}
+	return nil
+}
+
+func (vlan) differs(actual, desired *models.Interface) (d differences) {
+	was, is := actual.GetVlan(), desired.GetVlan()
+	d.must(was.GetParent() != is.GetParent(), "vlan.parent", was.GetParent(), is.GetParent())
+	d.must(was.GetId() != is.GetId(), "vlan.id", was.GetId(), is.GetId())
+	d.must(was.EffectiveProtocol() != is.EffectiveProtocol(), "vlan.protocol", was.EffectiveProtocol(), is.EffectiveProtocol())
+	return d
+}
+
+func (d *iface) readVlan(l kernel.Link) *models.Vlan {
+	v := &models.Vlan{Parent: d.parentName(l, 0, l.Parent)}
+	if s := l.Vlan; s != nil {
+		v.Id, v.Protocol = uint32(s.ID), s.Protocol
+	}
+	return v
+}
+
+type ipvlan struct{}
+
+func (ipvlan) needs(_ scheduler.Key, v *models.Interface) []scheduler.Need {
+	return parentNeeds(v, "the interface below")
+}
+
+func (ipvlan) spec(*wish, *kernel.LinkSpec) error {
+	return scheduler.Unsupported(errors.New("this version of Plumb cannot make ipvlan interfaces; a macvlan in mode bridge comes closest"))
+}
+
+func (ipvlan) differs(actual, desired *models.Interface) (d differences) {
+	was, is := actual.GetIpvlan(), desired.GetIpvlan()
+	d.must(was.GetParent() != is.GetParent(), "ipvlan.parent", was.GetParent(), is.GetParent())
+	d.must(was.EffectiveMode() != is.EffectiveMode(), "ipvlan.mode", was.EffectiveMode(), is.EffectiveMode())
+	return d
+}

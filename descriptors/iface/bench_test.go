@@ -1,0 +1,292 @@
+package iface_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/plumb-net/plumb/descriptors/iface"
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+type (
+	op    = scheduler.Op[*models.Interface, kernel.LinkRef]
+	found = scheduler.Found[*models.Interface, kernel.LinkRef]
+	scope = scheduler.Scope[*models.Interface, kernel.LinkRef]
+	known = scheduler.Known[*models.Interface, kernel.LinkRef]
+)
+
+// bench is the kind on a live kernel, with a stand-in for the scheduler.
+type bench struct {
+	*netlink.Kernel
+	t      *testing.T
+	own    *netlinktest.Namespace
+	nets   map[string]*netlinktest.Namespace // by selector netns
+	ledger *kernel.MemLedger
+	names  *kernel.Names
+	fail   *failpoints
+	self   *belief
+	kind   scheduler.Descriptor[*models.Interface, kernel.LinkRef]
+}
+
+const label = "host7"
+
+func newBench(t *testing.T, nets ...string) *bench {
+	t.Helper()
+	b := &bench{t: t, own: netlinktest.New(t), nets: map[string]*netlinktest.Namespace{}, ledger: &kernel.MemLedger{}, fail: &failpoints{}}
+	k, err := netlink.New(netlink.Options{OwnPath: b.own.Path, NamedDir: netlinktest.Dir(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close() })
+	b.Kernel = k
+	for _, name := range nets {
+		b.nets[name] = netlinktest.New(t)
+	}
+	b.restart()
+	return b
+}
+
+// restart makes the kind anew, as after a crash of the agent: what was in
+// memory is lost, the ledger and the kernel stay.
+func (b *bench) restart() {
+	b.names, b.self = &kernel.Names{}, &belief{in: map[scheduler.Key]inPlace{}, want: map[scheduler.Key]*models.Interface{}}
+	b.kind = iface.New(iface.Deps{
+		Kernel: b.Kernel, Owner: kernel.NewOwner(label, "boot", b.ledger, b.fail.hit), Names: b.names,
+		Places: b, Interfaces: b.self,
+	})
+}
+
+// Resolve finds the namespaces of the test by the selector netns.
+func (b *bench) Resolve(_ context.Context, in *models.Namespace) (namespace.Place, error) {
+	if in.GetIn() == nil {
+		return namespace.Place{NS: b.Own()}, nil
+	}
+	n := b.nets[in.GetNetns()]
+	if n == nil {
+		return namespace.Place{}, fmt.Errorf("%s: %w", in.Text(), kernel.ErrNoNamespace)
+	}
+	ns, err := b.Open(n.Path)
+	return namespace.Place{NS: ns, Path: n.Path}, err
+}
+
+// ns is where a value of the selector netns lives; "" is the own namespace.
+func (b *bench) ns(name string) *netlinktest.Namespace {
+	if name == "" {
+		return b.own
+	}
+	return b.nets[name]
+}
+
+func (b *bench) value(text string) *models.Interface {
+	b.t.Helper()
+	msg, err := models.DecodeKind(models.KindInterface, []byte(text))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return msg.(*models.Interface)
+}
+
+// want tells the stand-in what should be.
+func (b *bench) want(name, text string) (scheduler.Key, *models.Interface) {
+	b.t.Helper()
+	k, v := scheduler.Key(models.InterfaceKey(name)), b.value(text)
+	if err := b.kind.Validate(k, v); err != nil {
+		b.t.Fatal(err)
+	}
+	b.self.mu.Lock()
+	defer b.self.mu.Unlock()
+	b.self.want[k] = v
+	return k, v
+}
+
+// try creates and believes what came of it.
+func (b *bench) try(name, text string) (kernel.LinkRef, error) {
+	b.t.Helper()
+	k, v := b.want(name, text)
+	return b.create(k, v)
+}
+
+func (b *bench) create(k scheduler.Key, v *models.Interface) (kernel.LinkRef, error) {
+	ref, err := b.kind.Create(context.Background(), k, v)
+	if err == nil {
+		b.self.put(k, v, ref)
+	}
+	return ref, err
+}
+
+func (b *bench) make(name, text string) kernel.LinkRef {
+	b.t.Helper()
+	ref, err := b.try(name, text)
+	if err != nil {
+		b.t.Fatalf("create %s: %v", name, err)
+	}
+	return ref
+}
+
+func (b *bench) update(name, text string) error {
+	b.t.Helper()
+	k, v := b.want(name, text)
+	from, ref, _ := b.self.Get(k)
+	ref, err := b.kind.Update(context.Background(), k, from, v, ref)
+	if err == nil {
+		b.self.put(k, v, ref)
+	}
+	return err
+}
+
+func (b *bench) delete(name string) error {
+	b.t.Helper()
+	k := scheduler.Key(models.InterfaceKey(name))
+	v, ref, _ := b.self.Get(k)
+	err := b.kind.Delete(context.Background(), k, v, ref)
+	if err == nil {
+		b.self.drop(k)
+	}
+	return err
+}
+
+// look reads all, or some keys, as the scheduler would.
+func (b *bench) look(names ...string) map[scheduler.Key]found {
+	b.t.Helper()
+	s := scope{All: len(names) == 0}
+	for _, name := range names {
+		s.Keys = append(s.Keys, scheduler.Key(models.InterfaceKey(name)))
+	}
+	s.Known = b.self.known(s)
+	got := map[scheduler.Key]found{}
+	for f, err := range b.kind.Retrieve(context.Background(), s) {
+		if err != nil {
+			b.t.Errorf("retrieve %s: %v", f.Key, err)
+		}
+		got[f.Key] = f
+	}
+	return got
+}
+
+// same checks that a look finds what is wanted, and nothing else.
+func (b *bench) same(names ...string) {
+	b.t.Helper()
+	for _, got := range []map[scheduler.Key]found{b.look(names...), b.look()} {
+		b.self.mu.Lock()
+		want := slices.Sorted(maps.Keys(b.self.want))
+		b.self.mu.Unlock()
+		for _, k := range want {
+			if len(names) > 0 && !slices.Contains(names, string(k[len("interface/"):])) {
+				continue
+			}
+			f, there := got[k]
+			v, _ := b.self.Wanted(k)
+			if !there {
+				b.t.Errorf("%s was not found", k)
+			} else if verdict := b.kind.Compare(k, f.Value, v); verdict.Change != scheduler.Same {
+				b.t.Errorf("%s: %s\nfound  %s\nwanted %s", k, verdict.Reason, models.Encode(f.Value), models.Encode(v))
+			}
+			delete(got, k)
+		}
+		for k := range got {
+			if _, wanted := b.self.Wanted(k); !wanted {
+				b.t.Errorf("%s was found and is not wanted", k)
+			}
+		}
+	}
+}
+
+// writes counts what is written to the kernel while f runs.
+func (b *bench) writesOf(f func()) uint64 {
+	before := b.Writes()
+	f()
+	return b.Writes() - before
+}
+
+// belief stands in for what the scheduler knows of the kind.
+type belief struct {
+	mu   sync.Mutex
+	in   map[scheduler.Key]inPlace
+	want map[scheduler.Key]*models.Interface
+}
+
+type inPlace struct {
+	v   *models.Interface
+	ref kernel.LinkRef
+}
+
+func (s *belief) put(k scheduler.Key, v *models.Interface, ref kernel.LinkRef) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.in[k] = inPlace{v, ref}
+}
+
+func (s *belief) drop(k scheduler.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.in, k)
+	delete(s.want, k)
+}
+
+func (s *belief) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.in[k]
+	return p.v, p.ref, ok
+}
+
+func (s *belief) Wanted(k scheduler.Key) (*models.Interface, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.want[k]
+	return v, ok
+}
+
+func (s *belief) known(sc scope) (list []known) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, v := range s.want {
+		if !sc.All && !slices.Contains(sc.Keys, k) {
+			continue
+		}
+		kn := known{Key: k, Value: v}
+		if p, ok := s.in[k]; ok {
+			kn.Value, kn.Meta, kn.InPlace = p.v, p.ref, true
+		}
+		list = append(list, kn)
+	}
+	return list
+}
+
+// failpoints crash operations at a named place.
+type failpoints struct {
+	mu   sync.Mutex
+	at   string
+	hits map[string]int
+}
+
+var errCrash = errors.New("crash")
+
+func (f *failpoints) hit(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.hits == nil {
+		f.hits = map[string]int{}
+	}
+	f.hits[name]++
+	if name == f.at {
+		return errCrash
+	}
+	return nil
+}
+
+func (f *failpoints) set(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.at = name
+}

@@ -1,0 +1,92 @@
+package iface
+
+import (
+	"strings"
+
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// compare decides how to get from one value to another. The reason names all
+// that differs, the things that force a new link first.
+func compare(k scheduler.Key, from, to *models.Interface) scheduler.Verdict {
+	all := differ(k, from, to)
+	var must, may []string
+	for _, d := range all {
+		if d.replace {
+			must = append(must, d.what)
+		} else {
+			may = append(may, d.what)
+		}
+	}
+	reason := strings.Join(append(must, may...), ", ")
+	switch {
+	case len(must) > 0:
+		return scheduler.Verdict{Change: scheduler.Replace, Reason: reason}
+	case len(may) > 0:
+		return scheduler.Verdict{Change: scheduler.InPlace, Reason: reason}
+	}
+	return scheduler.Verdict{}
+}
+
+func equal(k scheduler.Key, actual, desired *models.Interface) bool {
+	return compare(k, actual, desired).Change == scheduler.Same
+}
+
+// differ lists what is not as asked. Only what is asked counts: an MTU that
+// was left to the kernel may be any. Addresses are objects of their own.
+func differ(k scheduler.Key, actual, desired *models.Interface) (d differences) {
+	was, is := actual.LinkType(), desired.LinkType()
+	d.must(was != is, "type", was, is)
+	d.must(namespace.Text(actual.GetNamespace()) != namespace.Text(desired.GetNamespace()),
+		"namespace", actual.GetNamespace().Text(), desired.GetNamespace().Text())
+	if was == is {
+		d = append(d, typeOf(desired).differs(actual, desired)...)
+	}
+	hostWas, hostIs := actual.EffectiveHostName(string(k)), desired.EffectiveHostName(string(k))
+	if adopts(desired) {
+		// Another name is another link.
+		d.must(hostWas != hostIs, "host_name", hostWas, hostIs)
+		return append(d, differAdopted(actual, desired)...)
+	}
+	d.may(hostWas != hostIs, "host_name", hostWas, hostIs)
+	d.may(desired.GetMtu() != 0 && actual.GetMtu() != desired.GetMtu(), "mtu", actual.GetMtu(), desired.GetMtu())
+	macWas, macIs := strings.ToLower(actual.GetMacAddress()), strings.ToLower(desired.GetMacAddress())
+	d.may(macIs != "" && macWas != macIs, "mac_address", macWas, macIs)
+	d.may(actual.GetMaster() != desired.GetMaster(), "master", actual.GetMaster(), desired.GetMaster())
+	d.may(actual.IsEnabled() != desired.IsEnabled(), "enabled", actual.IsEnabled(), desired.IsEnabled())
+	return d
+}
+
+// disruption says what a change does to the traffic through the link.
+func disruption(k scheduler.Key, from, to *models.Interface) scheduler.Disruption {
+	switch {
+	case from == nil:
+		return scheduler.NoDisruption
+	case to == nil && !adopts(from):
+		return gone(from)
+	case to == nil:
+		return scheduler.Disruptive
+	}
+	worst := scheduler.NoDisruption
+	for _, d := range differ(k, from, to) {
+		switch {
+		case d.replace && !adopts(to):
+			return gone(from)
+		case d.replace, strings.HasPrefix(d.what, "enabled true"), strings.HasPrefix(d.what, "master"):
+			worst = max(worst, scheduler.Disruptive)
+		default:
+			worst = max(worst, scheduler.Brief)
+		}
+	}
+	return worst
+}
+
+// gone: what stands on a bridge or a vrf loses its ground with it.
+func gone(v *models.Interface) scheduler.Disruption {
+	if v.GetBridge() != nil || v.GetVrf() != nil {
+		return scheduler.Cascading
+	}
+	return scheduler.Disruptive
+}

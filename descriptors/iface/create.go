@@ -1,0 +1,231 @@
+package iface
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+func (d *iface) create(ctx context.Context, k scheduler.Key, v *models.Interface) (kernel.LinkRef, error) {
+	o := &op{Key: k, Value: v}
+	d.createBatch(ctx, []*op{o})
+	return o.Meta, o.Err
+}
+
+// job is one creation of a batch.
+type job struct {
+	op *op
+	w  *wish
+	// adopt is set for links that somebody else made.
+	adopt *adoption
+}
+
+// createBatch makes many links with one write to the ledger.
+func (d *iface) createBatch(ctx context.Context, ops []*op) {
+	var jobs []job
+	var entries []kernel.Entry
+	var ids []string
+	for _, o := range ops {
+		j, more, err := d.prepare(ctx, o)
+		if err != nil {
+			o.Err = err
+			continue
+		}
+		jobs = append(jobs, j)
+		for _, e := range more {
+			entries, ids = append(entries, e), append(ids, e.ID)
+		}
+	}
+	defer d.Owner.Begin(ids...)()
+	err := d.Owner.Record(entries...)
+	if err == nil {
+		err = d.Owner.Hit("interface/recorded")
+	}
+	for _, j := range jobs {
+		if j.op.Err = err; err == nil {
+			j.op.Meta, j.op.Err = d.make(ctx, j)
+		}
+	}
+}
+
+// prepare finds all that the creation works with, and what the ledger must say
+// before it. The first end of a veth speaks for both.
+func (d *iface) prepare(ctx context.Context, o *op) (job, []kernel.Entry, error) {
+	w, err := d.resolve(ctx, o.Key, o.Value)
+	if err != nil {
+		return job{}, nil, err
+	}
+	if adopts(w.value) {
+		a, err := d.newAdoption(w)
+		return job{op: o, w: w, adopt: a}, []kernel.Entry{a.entry}, err
+	}
+	entries := []kernel.Entry{w.entry()}
+	if cable := w.value.GetVeth(); cable != nil {
+		if w.peer, err = d.peerWish(ctx, keyOf(cable.GetPeer())); err != nil {
+			return job{}, nil, err
+		}
+		if makesPair(w.key, w.peer.key) {
+			entries = append(entries, w.peer.entry())
+		}
+	}
+	return job{op: o, w: w}, entries, nil
+}
+
+func (d *iface) make(ctx context.Context, j job) (kernel.LinkRef, error) {
+	if err := ctx.Err(); err != nil {
+		return kernel.LinkRef{}, err
+	}
+	if j.adopt != nil {
+		return d.adopt(j.adopt)
+	}
+	w := j.w
+	if w.peer != nil {
+		if l, ok := d.otherEnd(w); ok {
+			return d.finish(w, l)
+		}
+	}
+	l, err := d.add(w)
+	if err != nil {
+		d.unrecord(w)
+		return kernel.LinkRef{}, err
+	}
+	if err := d.Owner.Hit("interface/made"); err != nil {
+		return kernel.LinkRef{}, err
+	}
+	return d.finish(w, l)
+}
+
+// unrecord takes back what the ledger was told in vain.
+func (d *iface) unrecord(w *wish) {
+	if w.recorded == nil {
+		d.Owner.Remove(string(w.key))
+	}
+	if p := w.peer; p != nil && p.recorded == nil {
+		d.Owner.Remove(string(p.key))
+	}
+}
+
+// add makes the link, or finds that of an earlier attempt that was cut short.
+func (d *iface) add(w *wish) (kernel.Link, error) {
+	spec, err := w.spec(d.Owner.Group())
+	if err != nil {
+		return kernel.Link{}, err
+	}
+	l, err := d.Kernel.AddLink(w.place.NS, spec)
+	if errors.Is(err, kernel.ErrExist) {
+		old, usable, clash := d.clear(w)
+		if clash != nil || usable {
+			return old, clash
+		}
+		l, err = d.Kernel.AddLink(w.place.NS, spec)
+	}
+	if errors.Is(err, kernel.ErrExist) {
+		if taken := d.sameTunnel(w); taken != nil {
+			return l, taken
+		}
+	}
+	if err != nil {
+		return l, explain(w, "create", err)
+	}
+	return l, nil
+}
+
+// clear looks at what has the name. Ours is taken as it is, or removed if it
+// cannot become what is asked; foreign is a conflict. For a veth the name of
+// the other end may be the one that is taken.
+func (d *iface) clear(w *wish) (l kernel.Link, usable bool, err error) {
+	l, err = d.Kernel.Link(w.place.NS, w.host)
+	switch {
+	case errors.Is(err, kernel.ErrNotExist):
+	case err != nil:
+		return l, false, explain(w, "read", err)
+	case !d.ours(w.key, l, w.recorded):
+		return l, false, d.conflict(w, l)
+	default:
+		actual := d.value(w.key, l, w.value.GetNamespace(), w.value)
+		if compare(w.key, actual, w.value).Change != scheduler.Replace {
+			return l, true, nil
+		}
+		if err := d.remove(l.Ref()); err != nil {
+			return l, false, explain(w, "remove the old", err)
+		}
+	}
+	if w.peer == nil {
+		return l, false, nil
+	}
+	p, err := d.Kernel.Link(w.peer.place.NS, w.peer.host)
+	switch {
+	case errors.Is(err, kernel.ErrNotExist):
+		return l, false, nil
+	case err != nil:
+		return l, false, explain(w.peer, "read", err)
+	case !d.ours(w.peer.key, p, w.peer.recorded):
+		return l, false, d.conflict(w.peer, p)
+	}
+	return l, false, d.remove(p.Ref())
+}
+
+// finish makes a link of ours as wished and keeps it.
+func (d *iface) finish(w *wish, l kernel.Link) (kernel.LinkRef, error) {
+	ref := l.Ref()
+	d.busy(ref, w.key)
+	err := d.apply(w, l)
+	if err == nil {
+		err = d.Owner.Hit("interface/marked")
+	}
+	if err != nil {
+		d.settle(ref, nil)
+		return ref, err
+	}
+	d.settle(ref, w.value)
+	return ref, nil
+}
+
+// apply changes what is not as wished. It always asks the kernel something:
+// a link that was deleted before we kept it must not count as made.
+func (d *iface) apply(w *wish, l kernel.Link) error {
+	p, needed := w.patch(l, d.Owner.Group())
+	if !needed {
+		if _, err := d.Kernel.LinkByIndex(l.NS, l.Index); err != nil {
+			return explain(w, "read back", err)
+		}
+		return nil
+	}
+	if err := d.Kernel.SetLink(l.NS, l.Index, p); err != nil {
+		return explain(w, "set up", err)
+	}
+	return nil
+}
+
+// update changes a link in place, starting from what the kernel has.
+func (d *iface) update(ctx context.Context, k scheduler.Key, _, to *models.Interface, ref kernel.LinkRef) (kernel.LinkRef, error) {
+	w, err := d.resolve(ctx, k, to)
+	if err != nil {
+		return ref, err
+	}
+	l, err := d.Kernel.LinkByIndex(ref.NS, ref.Index)
+	if err != nil {
+		return ref, explain(w, "read", err)
+	}
+	defer d.Owner.Begin(string(k))()
+	if adopts(to) {
+		return d.readopt(w, l)
+	}
+	if !d.ours(k, l, w.recorded) {
+		return ref, fmt.Errorf("%w: the link %s no longer bears our mark", d.conflict(w, l), l.Name)
+	}
+	if err := d.Owner.Record(w.entry()); err != nil {
+		return ref, err
+	}
+	d.busy(ref, k)
+	if err := d.apply(w, l); err != nil {
+		d.settle(ref, nil)
+		return ref, err
+	}
+	d.settle(ref, to)
+	return ref, nil
+}

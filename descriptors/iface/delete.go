@@ -1,0 +1,171 @@
+package iface
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+func (d *iface) delete(ctx context.Context, k scheduler.Key, v *models.Interface, ref kernel.LinkRef) error {
+	o := &op{Key: k, Value: v, Meta: ref}
+	d.deleteBatch(ctx, []*op{o})
+	return o.Err
+}
+
+// deleteBatch deletes many links. The kernel takes as long for hundreds as for
+// one, so all of a namespace go at once, and the two ends of a veth count once,
+// in the namespace where more go.
+func (d *iface) deleteBatch(ctx context.Context, ops []*op) {
+	ids := make([]string, len(ops))
+	for i, o := range ops {
+		ids[i] = string(o.Key)
+	}
+	defer d.Owner.Begin(ids...)()
+	var doomed []death
+	for _, o := range ops {
+		if o.Err = ctx.Err(); o.Err != nil {
+			continue
+		}
+		l, there, err := d.target(o)
+		switch {
+		case err != nil:
+			o.Err = err
+		case !there:
+		case adopts(o.Value):
+			if o.Err = d.abandon(o.Key, l); isGone(o.Err) {
+				o.Err = nil
+			}
+		default:
+			doomed = append(doomed, death{op: o, link: l})
+		}
+	}
+	d.kill(doomed)
+	d.bury(ops)
+}
+
+// death is one link that must go.
+type death struct {
+	op   *op
+	link kernel.Link
+}
+
+// target finds the link and makes sure that it is ours. What is not there, or
+// no longer bears our evidence, needs no deletion.
+func (d *iface) target(o *op) (l kernel.Link, there bool, err error) {
+	if !d.Kernel.Alive(o.Meta.NS) {
+		return l, false, nil
+	}
+	l, err = d.Kernel.LinkByIndex(o.Meta.NS, o.Meta.Index)
+	if isGone(err) {
+		return l, false, nil
+	}
+	if err != nil {
+		return l, false, fmt.Errorf("read the link before its deletion: %w", err)
+	}
+	if adopts(o.Value) {
+		return l, true, nil
+	}
+	var recorded *kernel.Entry
+	if e, ok := d.Owner.Entry(string(o.Key)); ok {
+		recorded = &e
+	}
+	return l, d.ours(o.Key, l, recorded), nil
+}
+
+// kill deletes the links, grouped by namespace. The watch would take the
+// events for news, so the links are forgotten first.
+func (d *iface) kill(doomed []death) {
+	where := choose(doomed)
+	for _, ns := range slices.Sorted(maps.Keys(where)) {
+		var indexes []int
+		for _, e := range where[ns] {
+			indexes = append(indexes, e.index)
+			d.release(e.death.link.Ref())
+		}
+		err := d.deleteIn(ns, indexes)
+		for _, e := range where[ns] {
+			if err != nil && !isGone(err) {
+				e.death.op.Err = fmt.Errorf("delete %s: %w", e.death.link.Name, err)
+				d.busy(e.death.link.Ref(), e.death.op.Key)
+				d.settle(e.death.link.Ref(), nil)
+			}
+		}
+	}
+}
+
+func (d *iface) deleteIn(ns kernel.NS, indexes []int) error {
+	slices.Sort(indexes)
+	indexes = slices.Compact(indexes)
+	if len(indexes) == 1 {
+		return d.remove(kernel.LinkRef{NS: ns, Index: indexes[0]})
+	}
+	return d.Kernel.DeleteLinks(ns, indexes)
+}
+
+// remove deletes one link; a missing one is no error.
+func (d *iface) remove(ref kernel.LinkRef) error {
+	if err := d.Kernel.DeleteLink(ref.NS, ref.Index); !isGone(err) {
+		return err
+	}
+	return nil
+}
+
+// end is the index by which a link is deleted in some namespace.
+type end struct {
+	death death
+	index int
+}
+
+// choose decides for every link in which namespace it is deleted: a veth can
+// go by either of its ends.
+func choose(doomed []death) map[kernel.NS][]end {
+	count := map[kernel.NS]int{}
+	for _, x := range doomed {
+		count[x.link.NS]++
+		if x.link.Type == "veth" && x.link.ParentNS != 0 && x.link.ParentNS != x.link.NS {
+			count[x.link.ParentNS]++
+		}
+	}
+	where := map[kernel.NS][]end{}
+	done := map[kernel.LinkRef]bool{}
+	for _, x := range doomed {
+		l := x.link
+		at, other := l.Ref(), kernel.LinkRef{NS: l.ParentNS, Index: l.Parent}
+		if l.Type == "veth" && other.NS != 0 {
+			if done[other] {
+				at = other // its other end has been chosen; go with it
+			} else if count[other.NS] > count[at.NS] || count[other.NS] == count[at.NS] && other.NS < at.NS {
+				at = other
+			}
+		}
+		done[at] = true
+		where[at.NS] = append(where[at.NS], end{death: x, index: at.Index})
+	}
+	return where
+}
+
+// bury forgets what is gone.
+func (d *iface) bury(ops []*op) {
+	var ids []string
+	for _, o := range ops {
+		if o.Err == nil {
+			o.Err = d.Owner.Hit("interface/deleted")
+		}
+		if o.Err == nil {
+			d.release(o.Meta)
+			ids = append(ids, string(o.Key))
+		}
+	}
+	d.Owner.Remove(ids...)
+}
+
+// isGone: with the namespace everything in it is gone.
+func isGone(err error) bool {
+	return errors.Is(err, kernel.ErrNotExist) || errors.Is(err, kernel.ErrNoNamespace)
+}

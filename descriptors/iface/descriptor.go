@@ -1,0 +1,116 @@
+package iface
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// prefix holds the keys of the kind.
+const prefix = models.KindInterface + "/"
+
+// Deps are what the kind works with.
+type Deps struct {
+	Kernel kernel.Kernel
+	Owner  *kernel.Owner
+	// Names is kept up to date for the kinds that stand on interfaces.
+	Names *kernel.Names
+	// Places finds namespaces; see [namespace.Resolver].
+	Places Places
+	// Interfaces is what the scheduler knows of this very kind; see [Self].
+	Interfaces Interfaces
+}
+
+// Places finds the namespace of a value.
+type Places interface {
+	Resolve(ctx context.Context, in *models.Namespace) (namespace.Place, error)
+}
+
+// Interfaces is what the scheduler knows of the interfaces.
+type Interfaces interface {
+	// Get returns what is in place, Wanted what should be.
+	Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool)
+	Wanted(k scheduler.Key) (*models.Interface, bool)
+}
+
+// Self lets the kind see itself: it is given to [New], and bound to the kind
+// that the registration returns. Until then nothing is in place or wanted.
+type Self struct{ kind atomic.Pointer[Interfaces] }
+
+// Bind says which kind it is.
+func (s *Self) Bind(kind Interfaces) { s.kind.Store(&kind) }
+
+// Get returns what is in place.
+func (s *Self) Get(k scheduler.Key) (v *models.Interface, ref kernel.LinkRef, ok bool) {
+	if kind := s.kind.Load(); kind != nil {
+		return (*kind).Get(k)
+	}
+	return v, ref, false
+}
+
+// Wanted returns what should be in place.
+func (s *Self) Wanted(k scheduler.Key) (v *models.Interface, ok bool) {
+	if kind := s.kind.Load(); kind != nil {
+		return (*kind).Wanted(k)
+	}
+	return v, false
+}
+
+// New makes the kind. What an operation remembers is where the link is.
+func New(deps Deps) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
+	d := &iface{Deps: deps, links: map[kernel.LinkRef]*held{}}
+	return scheduler.Descriptor[*models.Interface, kernel.LinkRef]{
+		Name:        models.KindInterface,
+		Prefix:      prefix,
+		Create:      d.create,
+		CreateBatch: d.createBatch,
+		Delete:      d.delete,
+		DeleteBatch: d.deleteBatch,
+		Update:      d.update,
+		Needs:       needs,
+		Compare:     compare,
+		Equal:       equal,
+		Validate:    namespace.Validate[*models.Interface],
+		Derive:      derive,
+		Claims:      claims,
+		Retrieve:    d.retrieve,
+		Watch:       d.watch,
+		Disruption:  disruption,
+	}
+}
+
+type iface struct {
+	Deps
+
+	mu     sync.Mutex
+	links  map[kernel.LinkRef]*held
+	notify func(...scheduler.Key) // nil while nobody watches
+
+	read atomic.Bool // the world was read, perhaps before the watch was in place
+}
+
+// held is a link of ours, as the watch must know it to tell news from echo.
+type held struct {
+	key   scheduler.Key
+	value *models.Interface // as last made or read; nil: not known
+	busy  bool              // an operation of ours is at it
+	dirty bool              // an event came meanwhile
+}
+
+// nameOf is the logical name in a key.
+func nameOf(k scheduler.Key) string { return strings.TrimPrefix(string(k), prefix) }
+
+func keyOf(name string) scheduler.Key { return scheduler.Key(models.InterfaceKey(name)) }
+
+type (
+	op    = scheduler.Op[*models.Interface, kernel.LinkRef]
+	found = scheduler.Found[*models.Interface, kernel.LinkRef]
+	scope = scheduler.Scope[*models.Interface, kernel.LinkRef]
+	known = scheduler.Known[*models.Interface, kernel.LinkRef]
+)

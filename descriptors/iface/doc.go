@@ -1,0 +1,22 @@
+// Package iface is the kind of network interfaces.
+//
+// Everything is born where it will live, under its final name, with its final
+// settings; nothing is ever moved between namespaces. The life of a link:
+//
+//	        ledger          kernel                  after a crash here
+//	1       entry           –                       nothing there: forgotten
+//	2       entry           link in our group       ours: ledger, name and group agree
+//	3       entry           link with our alias     ours, even without the ledger
+//	gone    entry           –                       forgotten
+//	end     –               –
+//
+// A name alone is never enough to take a link for ours.
+//
+// The two ends of a veth are two keys and one object. Both pend until both can
+// be; then the end with the smaller key makes the pair in place and the other
+// finds its end made, and finishes it. Whoever finds the pair missing makes it.
+//
+// The types loopback and existing adopt a link that somebody else made: only
+// what the value names is changed, what it was before is kept in the ledger,
+// and given back at the end.
+package iface

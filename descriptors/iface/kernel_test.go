@@ -1,0 +1,313 @@
+package iface_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Every type that this kernel has: made in place, found as wanted by mark
+// alone, not touched when equal, changed, deleted twice.
+func TestEveryTypeThereAndBack(t *testing.T) {
+	for _, c := range []struct {
+		name, value, changed string
+		// before are interfaces that it stands on.
+		before [][2]string
+		ip     map[string]string // what `ip -d -j link` must show
+	}{
+		{name: "br", value: `{"bridge":{}, "mtu": 1400}`, changed: `{"bridge":{"stp":true,"ageing_time":10}, "mtu": 1300}`,
+			ip: map[string]string{"mtu": "1400", "linkinfo.info_kind": "bridge"}},
+		{name: "snoop", value: `{"bridge":{"no_multicast_snooping":true,"ageing_time":20,"stp":true}}`, changed: `{"bridge":{}, "enabled": false}`,
+			ip: map[string]string{"linkinfo.info_data.mcast_snooping": "0", "linkinfo.info_data.ageing_time": "2000", "linkinfo.info_data.stp_state": "1"}},
+		{name: "vx", value: `{"vxlan":{"vni":7,"local":"192.0.2.1","remote":"192.0.2.2"}, "mac_address":"02:00:00:00:00:07"}`,
+			changed: `{"vxlan":{"vni":7,"local":"192.0.2.1","remote":"192.0.2.2"}, "mac_address":"02:00:00:00:00:08"}`,
+			ip:      map[string]string{"address": "02:00:00:00:00:07", "linkinfo.info_data.id": "7", "linkinfo.info_data.port": "4789"}},
+		{name: "vxg", value: `{"namespace":{"netns":"blue"},"vxlan":{"vni":8,"group":"239.0.0.1","parent":"under","no_learning":true,"port":8472}}`,
+			changed: `{"namespace":{"netns":"blue"},"vxlan":{"vni":8,"group":"239.0.0.1","parent":"under","no_learning":true,"port":8472},"mtu":1200}`,
+			before:  [][2]string{{"under", `{"bridge":{}}`}},
+			ip:      map[string]string{"linkinfo.info_data.group": "239.0.0.1"}},
+		{name: "mv", value: `{"namespace":{"netns":"blue"},"macvlan":{"parent":"under"},"host_name":"eth0"}`,
+			changed: `{"namespace":{"netns":"blue"},"macvlan":{"parent":"under"},"host_name":"eth1"}`,
+			before:  [][2]string{{"under", `{"bridge":{}}`}},
+			ip:      map[string]string{"linkinfo.info_kind": "macvlan", "linkinfo.info_data.mode": "bridge"}},
+		{name: "mp", value: `{"macvlan":{"parent":"under","mode":"private"}}`, changed: `{"macvlan":{"parent":"under","mode":"private"},"enabled":false}`,
+			before: [][2]string{{"under", `{"bridge":{}}`}},
+			ip:     map[string]string{"linkinfo.info_data.mode": "private", "link": "under"}},
+		{name: "tap0", value: `{"tap":{"owner":4242,"group":100,"vnet_hdr":true}}`, changed: `{"tap":{"owner":4242,"group":100,"vnet_hdr":true},"mtu":1280}`,
+			ip: map[string]string{"linkinfo.info_data.type": "tap", "linkinfo.info_data.user": "4242"}},
+		{name: "tun0", value: `{"namespace":{"netns":"blue"},"tun":{"multi_queue":true}}`, changed: `{"namespace":{"netns":"blue"},"tun":{"multi_queue":true},"enabled":false}`,
+			ip: map[string]string{"linkinfo.info_data.type": "tun", "linkinfo.info_data.multi_queue": "true"}},
+		{name: "member", value: `{"tap":{},"master":"under"}`, changed: `{"tap":{}}`,
+			before: [][2]string{{"under", `{"bridge":{}}`}},
+			ip:     map[string]string{"master": "under"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, "blue")
+			for _, x := range c.before {
+				b.make(x[0], x[1])
+			}
+			ref := b.make(c.name, c.value)
+			v := b.value(c.value)
+			host := v.EffectiveHostName(models.InterfaceKey(c.name))
+			link := b.ns(v.GetNamespace().GetNetns()).Show(t, host)
+			for field, want := range c.ip {
+				if got := fmt.Sprint(dig(link, field)); got != want {
+					t.Errorf("ip shows %s %s, want %s", field, got, want)
+				}
+			}
+			if got, want := fmt.Sprint(link["ifalias"]), "plumb:host7:interface/"+c.name; got != want {
+				t.Errorf("alias %q, want %q", got, want)
+			}
+			b.same(c.name)
+
+			// Equal: a second creation writes nothing, an update neither.
+			if n := b.writesOf(func() { b.make(c.name, c.value) }); n > 1 {
+				t.Errorf("%d writes for what is there already, want at most the refused one", n)
+			}
+			if n := b.writesOf(func() { b.update(c.name, c.value) }); n != 0 {
+				t.Errorf("%d writes for an equal update", n)
+			}
+
+			// The mark alone is enough.
+			*b.ledger = kernel.MemLedger{}
+			b.same(c.name)
+
+			if err := b.update(c.name, c.changed); err != nil {
+				t.Fatalf("update: %v", err)
+			}
+			b.same(c.name)
+			if _, now, _ := b.self.Get(scheduler.Key(models.InterfaceKey(c.name))); now != ref {
+				t.Errorf("the update made another link: %v, was %v", now, ref)
+			}
+
+			k := scheduler.Key(models.InterfaceKey(c.name))
+			was, at, _ := b.self.Get(k)
+			for range 2 {
+				if err := b.kind.Delete(context.Background(), k, was, at); err != nil {
+					t.Fatalf("delete: %v", err)
+				}
+			}
+			b.self.drop(k)
+			b.same()
+			if _, err := b.LinkByIndex(ref.NS, ref.Index); !errors.Is(err, kernel.ErrNotExist) {
+				t.Errorf("after the deletion: %v", err)
+			}
+			if _, ok := b.ledger.Get(string(k)); ok {
+				t.Error("the ledger still names it")
+			}
+		})
+	}
+}
+
+// dig finds a field of an object by its path.
+func dig(object any, path string) any {
+	for name := range strings.SplitSeq(path, ".") {
+		m, _ := object.(map[string]any)
+		object = m[name]
+	}
+	return object
+}
+
+func TestUnsupportedTypesSaySo(t *testing.T) {
+	b := newBench(t)
+	b.make("under", `{"bridge":{}}`)
+	for name, value := range map[string]string{
+		"d": `{"dummy":{}}`, "v": `{"vlan":{"parent":"under","id":7}}`, "r": `{"vrf":{"table":7}}`, "i": `{"ipvlan":{"parent":"under"}}`,
+	} {
+		_, err := b.try(name, value)
+		var class *scheduler.OpError
+		if err != nil && (!errors.As(err, &class) || !class.Terminal) {
+			t.Errorf("%s: %v, want terminal", name, err)
+		}
+		if _, ok := b.ledger.Get("interface/" + name); ok && err != nil {
+			t.Errorf("%s: the ledger names what was not made", name)
+		}
+		t.Logf("%s: %v", name, err)
+	}
+}
+
+func TestVethIsBornInPlace(t *testing.T) {
+	b := newBench(t, "blue")
+	b.make("br0", `{"bridge":{}}`)
+	// The end with the smaller key makes the pair, knowing what the other wants.
+	kb, vb := b.want("web", `{"namespace":{"netns":"blue"},"host_name":"eth0","mtu":1400,"mac_address":"02:00:00:00:00:02","veth":{"peer":"port"}}`)
+	port := b.make("port", `{"veth":{"peer":"web"},"mtu":1400,"master":"br0"}`)
+	eth0 := b.nets["blue"].Show(t, "eth0")
+	if eth0 == nil || fmt.Sprint(eth0["mtu"]) != "1400" || eth0["address"] != "02:00:00:00:00:02" {
+		t.Fatalf("the other end was not born as it should be: %v", eth0)
+	}
+	index := int(eth0["ifindex"].(float64))
+	web, err := b.create(kb, vb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if web.Index != index {
+		t.Errorf("the other end has index %d, was born with %d", web.Index, index)
+	}
+	b.same("web", "port")
+	if b.ledger.Writes() != 2 {
+		t.Errorf("%d writes of the ledger, want one for the bridge and one for the pair", b.ledger.Writes())
+	}
+
+	// Deleting one end removes both; the other's deletion finds nothing.
+	for _, name := range []string{"web", "port"} {
+		if err := b.delete(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.LinkByIndex(port.NS, port.Index); !errors.Is(err, kernel.ErrNotExist) {
+		t.Errorf("the pair is still there: %v", err)
+	}
+	b.same()
+}
+
+func TestEitherEndMendsAPair(t *testing.T) {
+	for _, mender := range []string{"a", "b"} {
+		t.Run(mender, func(t *testing.T) {
+			b := newBench(t, "blue")
+			kb, vb := b.want("b", `{"namespace":{"netns":"blue"},"veth":{"peer":"a"}}`)
+			b.make("a", `{"veth":{"peer":"b"}}`)
+			if _, err := b.create(kb, vb); err != nil {
+				t.Fatal(err)
+			}
+			b.own.IP(t, "link del dev a")
+			k := scheduler.Key(models.InterfaceKey(mender))
+			v, _ := b.self.Wanted(k)
+			if _, err := b.create(k, v); err != nil {
+				t.Fatalf("make the pair again: %v", err)
+			}
+			for _, other := range []string{"a", "b"} {
+				k := scheduler.Key(models.InterfaceKey(other))
+				v, _ := b.self.Wanted(k)
+				if _, err := b.create(k, v); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.same("a", "b")
+		})
+	}
+}
+
+func TestForeignLinksStay(t *testing.T) {
+	b := newBench(t, "blue")
+	group := kernel.Group(label)
+	blue := b.nets["blue"]
+	for _, cmd := range []string{
+		"link add eth0 type bridge",
+		fmt.Sprintf("link add eth1 group %d type bridge", group), // the same group
+		"link add eth2 type bridge",
+	} {
+		blue.IP(t, cmd)
+	}
+	blue.IP(t, "link set eth2 alias plumb:other:interface/x")
+	before := blue.IP(t, "-o link show")
+	for i := range 3 {
+		name := fmt.Sprintf("x%d", i)
+		_, err := b.try(name, fmt.Sprintf(`{"namespace":{"netns":"blue"},"host_name":"eth%d","bridge":{}}`, i))
+		var class *scheduler.OpError
+		if !errors.As(err, &class) || class.Owner == "" {
+			t.Errorf("eth%d: %v, want a conflict", i, err)
+		}
+		b.self.drop(scheduler.Key(models.InterfaceKey(name)))
+	}
+	// The far end of a veth may be what is in the way.
+	b.want("y", `{"namespace":{"netns":"blue"},"host_name":"eth0","veth":{"peer":"p"}}`)
+	_, err := b.try("p", `{"veth":{"peer":"y"}}`)
+	if err == nil || !strings.Contains(err.Error(), "eth0 is there already in netns blue") {
+		t.Errorf("far end: %v", err)
+	}
+	if after := blue.IP(t, "-o link show"); after != before {
+		t.Errorf("foreign links were touched:\n%s\n%s", before, after)
+	}
+	if len(b.ledger.Entries()) != 0 {
+		t.Errorf("the ledger names what was never made:\n%s", b.ledger)
+	}
+}
+
+// A link of ours that somebody deleted and made anew is no longer ours.
+func TestDeleteSparesASuccessor(t *testing.T) {
+	b := newBench(t)
+	b.make("br", `{"bridge":{}}`)
+	b.own.IP(t, "link del dev br")
+	b.own.IP(t, "link add br type bridge")
+	if err := b.delete("br"); err != nil {
+		t.Fatal(err)
+	}
+	if b.own.Show(t, "br") == nil {
+		t.Error("the successor was deleted")
+	}
+}
+
+func TestDeleteInADeadNamespaceIsSuccess(t *testing.T) {
+	b := newBench(t)
+	ref := kernel.LinkRef{NS: 12345, Index: 7}
+	k, v := b.want("x", `{"namespace":{"netns":"dead"},"bridge":{}}`)
+	if err := b.kind.Delete(context.Background(), k, v, ref); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// One write of the ledger for a batch, one deletion for many.
+func TestBatches(t *testing.T) {
+	b := newBench(t, "blue")
+	const n = 20
+	var ends, others []*op
+	for i := range n {
+		kb, vb := b.want(fmt.Sprintf("z%02d", i), fmt.Sprintf(`{"namespace":{"netns":"blue"},"veth":{"peer":"a%02d"}}`, i))
+		ka, va := b.want(fmt.Sprintf("a%02d", i), fmt.Sprintf(`{"veth":{"peer":"z%02d"}}`, i))
+		ends, others = append(ends, &op{Key: ka, Value: va}), append(others, &op{Key: kb, Value: vb})
+	}
+	for _, ops := range [][]*op{ends, others} {
+		b.kind.CreateBatch(context.Background(), ops)
+		for _, o := range ops {
+			if o.Err != nil {
+				t.Fatal(o.Key, o.Err)
+			}
+			b.self.put(o.Key, o.Value, o.Meta)
+		}
+	}
+	if b.ledger.Writes() != 1 {
+		t.Errorf("%d writes of the ledger for %d pairs, want 1", b.ledger.Writes(), n)
+	}
+	b.same()
+	for _, ops := range [][]*op{others, ends} { // as the scheduler would: those that need the other first
+		b.kind.DeleteBatch(context.Background(), ops)
+		for _, o := range ops {
+			if o.Err != nil {
+				t.Fatal(o.Key, o.Err)
+			}
+			b.self.drop(o.Key)
+		}
+	}
+	b.same()
+	if names := b.own.Names(t); len(names) != 0 {
+		t.Errorf("left: %v", names)
+	}
+	if left := b.ledger.Entries(); len(left) != 0 {
+		t.Errorf("the ledger still names %d", len(left))
+	}
+}
+
+func TestMasterMustLiveInTheSameNamespace(t *testing.T) {
+	b := newBench(t, "blue")
+	b.make("br", `{"namespace":{"netns":"blue"},"bridge":{}}`)
+	_, err := b.try("t", `{"tap":{},"master":"br"}`)
+	if err == nil || !strings.Contains(err.Error(), "master br lives in netns blue and this interface in the agent's own namespace") {
+		t.Error(err)
+	}
+}
+
+func TestTunnelIdentifierInUse(t *testing.T) {
+	b := newBench(t)
+	b.own.IP(t, "link add theirs type vxlan id 7 dstport 4789 remote 192.0.2.9")
+	_, err := b.try("vx", `{"vxlan":{"vni":7,"remote":"192.0.2.2"}}`)
+	if err == nil || !strings.Contains(err.Error(), "vni 7 is in use by the link theirs") {
+		t.Error(err)
+	}
+}

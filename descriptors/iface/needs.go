@@ -1,0 +1,61 @@
+package iface
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// needs: the namespace, what the type stands on, the master.
+func needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
+	list := namespace.Needs(v.GetNamespace())
+	list = append(list, typeOf(v).needs(k, v)...)
+	if v.GetMaster() != "" {
+		list = append(list, onLink(v.GetMaster(), "the interface that it joins"))
+	}
+	return list
+}
+
+// onLink needs another interface; the value is built with its index.
+func onLink(name, why string) scheduler.Need {
+	return scheduler.Project(scheduler.On(keyOf(name), why),
+		func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })
+}
+
+// claims: a name in a namespace is one interface's. Two selectors of one
+// namespace cannot be told here; there the kernel refuses the second.
+func claims(k scheduler.Key, v *models.Interface) []scheduler.Claim {
+	host := v.EffectiveHostName(string(k))
+	return []scheduler.Claim{{
+		ID:   namespace.Text(v.GetNamespace()) + "|" + host,
+		What: fmt.Sprintf("host name %s in %s", host, v.GetNamespace().Text()),
+	}}
+}
+
+// derive splits off the addresses, each an object of its own.
+func derive(k scheduler.Key, v *models.Interface) []scheduler.Change {
+	if v.GetLinkOnly() {
+		return nil
+	}
+	var list []scheduler.Change
+	seen := map[scheduler.Key]bool{}
+	for _, text := range v.GetAddresses() {
+		key := scheduler.Key(models.AddressKey(nameOf(k), text))
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		a := &models.Address{Interface: nameOf(k)}
+		if claim, ok := strings.CutPrefix(text, models.ClaimPrefix); ok {
+			a.Claim = claim
+		} else {
+			a.Address = strings.TrimPrefix(string(key), models.AddressPrefix(nameOf(k)))
+		}
+		list = append(list, scheduler.Set(key, a))
+	}
+	return list
+}

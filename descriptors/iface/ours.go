@@ -1,0 +1,134 @@
+package iface
+
+import (
+	"fmt"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// ours tells whether a link is that of the key. Enough is either of
+//
+//   - our alias, which names the key;
+//   - no alias, our group, and a ledger entry with this namespace and name: a
+//     creation that was cut short;
+//   - our group, and this process made or found the link itself: somebody
+//     changed its alias since.
+func (d *iface) ours(k scheduler.Key, l kernel.Link, recorded *kernel.Entry) bool {
+	switch {
+	case l.Alias == d.Owner.Mark(string(k)):
+		return true
+	case l.Group != d.Owner.Group():
+		return false
+	case d.holds(l.Ref(), k):
+		return true
+	}
+	return l.Alias == "" && recorded != nil && !recorded.Adopted() && recorded.NS == l.NS &&
+		decode(*recorded).EffectiveHostName(string(k)) == l.Name
+}
+
+// ownerOf names who made a link, as far as it can be told.
+func (d *iface) ownerOf(l kernel.Link) string {
+	if key, ours := d.Owner.MarkedKey(l.Alias); ours && key != "" {
+		return key
+	}
+	if l.Alias != "" {
+		return l.Alias
+	}
+	return "somebody else"
+}
+
+// conflict says that a foreign link stands where ours should.
+func (d *iface) conflict(w *wish, l kernel.Link) error {
+	return scheduler.Conflict(d.ownerOf(l), fmt.Errorf(
+		"a %s called %s is there already in %s and is not ours; choose another host_name, or adopt it with the type existing",
+		l.Type, l.Name, w.value.GetNamespace().Text()))
+}
+
+// linkName is the logical name of a link. For a link that is not ours it is
+// one that no interface can have, so that it differs from all.
+func (d *iface) linkName(ref kernel.LinkRef, hint string) string {
+	if name, ok := d.Names.Of(ref); ok {
+		return name
+	}
+	if hint != "" {
+		if _, at, ok := d.Interfaces.Get(keyOf(hint)); !ok || at == ref {
+			return hint
+		}
+	}
+	l, err := d.Kernel.LinkByIndex(ref.NS, ref.Index)
+	if err != nil {
+		return fmt.Sprintf("?%d", ref.Index)
+	}
+	if key, ours := d.Owner.MarkedKey(l.Alias); ours && key != "" {
+		return nameOf(scheduler.Key(key))
+	}
+	return "?" + l.Name
+}
+
+// value is a link as a value of the key, faithful to the kernel. in is how its
+// namespace is called; hint is what is believed or wanted, for what the kernel
+// does not show.
+func (d *iface) value(k scheduler.Key, l kernel.Link, in *models.Namespace, hint *models.Interface) *models.Interface {
+	if hint != nil && adopts(hint) {
+		return d.adoptedValue(k, l, in, hint)
+	}
+	up := l.Up
+	v := &models.Interface{
+		Namespace: in, HostName: l.Name, Enabled: &up, Mtu: uint32(l.MTU), MacAddress: l.MAC,
+		Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(),
+	}
+	if l.Master != 0 {
+		v.Master = d.linkName(kernel.LinkRef{NS: l.NS, Index: l.Master}, "")
+	}
+	d.readType(l, v, hint)
+	return v
+}
+
+// holds tells whether we know the link as that of the key.
+func (d *iface) holds(ref kernel.LinkRef, k scheduler.Key) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.links[ref]
+	return h != nil && h.key == k
+}
+
+// busy keeps events about a link of ours back until settle. A new link is noted
+// by it before anything else happens, so that no event can be missed.
+func (d *iface) busy(ref kernel.LinkRef, k scheduler.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.links[ref]; h != nil {
+		h.busy = true
+		return
+	}
+	d.links[ref] = &held{key: k, busy: true}
+	d.Names.Put(ref, nameOf(k))
+}
+
+// settle ends an operation that left the link as v says; nil means that it
+// failed. If events came meanwhile the link is read once: they may have been
+// somebody else's doing.
+func (d *iface) settle(ref kernel.LinkRef, v *models.Interface) {
+	d.mu.Lock()
+	h := d.links[ref]
+	if h == nil {
+		d.mu.Unlock()
+		return
+	}
+	dirty := h.dirty
+	h.value, h.busy, h.dirty = v, false, false
+	notify, key := d.notify, h.key
+	d.mu.Unlock()
+	if dirty && notify != nil && !d.stillSo(key, ref, v) {
+		notify(key)
+	}
+}
+
+// release forgets a link.
+func (d *iface) release(ref kernel.LinkRef) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drop(ref)
+}

@@ -1,0 +1,306 @@
+package iface
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// retrieve reads our links from the kernel. It trusts nothing else: what the
+// scheduler or the ledger say are hints where to search.
+//
+//	all     every link with our mark in every namespace that is open, that the
+//	        ledger names or that a wanted value resolves to; adopted links
+//	keys    where it was, where the ledger says, where it should be, by mark
+func (d *iface) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
+	return func(yield func(found, error) bool) {
+		d.read.Store(true)
+		r := d.newSearch(ctx, s)
+		if s.All {
+			r.all(yield)
+		} else {
+			r.some(s.Keys, yield)
+		}
+	}
+}
+
+// search is one reading of the world.
+type search struct {
+	d       *iface
+	ctx     context.Context
+	reading kernel.Reading
+	known   map[scheduler.Key]*hints
+	marks   map[string]string // mark → key, for marks that were cut
+	dumps   map[kernel.NS]*dump
+}
+
+// hints are what the scheduler says of a key.
+type hints struct {
+	believed, wanted *models.Interface
+	ref              kernel.LinkRef
+}
+
+// dump is all links of a namespace.
+type dump struct {
+	links []kernel.Link
+	err   error
+}
+
+func (d *iface) newSearch(ctx context.Context, s scope) *search {
+	r := &search{
+		d: d, ctx: ctx, reading: d.Owner.Reading(),
+		known: map[scheduler.Key]*hints{}, marks: map[string]string{}, dumps: map[kernel.NS]*dump{},
+	}
+	for _, kn := range s.Known {
+		h := r.hints(kn.Key)
+		if kn.InPlace {
+			h.believed, h.ref = kn.Value, kn.Meta
+		} else {
+			h.wanted = kn.Value
+		}
+	}
+	return r
+}
+
+// hints of a key; where the scope is silent the scheduler is asked.
+func (r *search) hints(k scheduler.Key) *hints {
+	if h := r.known[k]; h != nil {
+		return h
+	}
+	h := &hints{}
+	h.wanted, _ = r.d.Interfaces.Wanted(k)
+	h.believed, h.ref, _ = r.d.Interfaces.Get(k)
+	r.known[k] = h
+	r.marks[r.d.Owner.Mark(string(k))] = string(k)
+	return h
+}
+
+func (r *search) dump(ns kernel.NS) *dump {
+	if r.dumps[ns] == nil {
+		dp := &dump{}
+		dp.links, dp.err = r.d.Kernel.Links(ns)
+		if errors.Is(dp.err, kernel.ErrNoNamespace) {
+			dp.err = nil // dead: nothing is there
+		}
+		r.dumps[ns] = dp
+	}
+	return r.dumps[ns]
+}
+
+func (r *search) all(yield func(found, error) bool) {
+	entries := r.d.Owner.Entries(prefix)
+	links := map[scheduler.Key]kernel.Link{}
+	failed := map[kernel.NS]error{}
+	for _, ns := range r.places() {
+		dp := r.dump(ns)
+		if dp.err != nil {
+			failed[ns] = dp.err
+			continue
+		}
+		for _, own := range r.ours(ns, dp.links, entries) {
+			r.pick(links, scheduler.Key(own.Key), own.Link)
+		}
+	}
+	r.d.keep(links, failed)
+	for _, k := range slices.Sorted(maps.Keys(links)) {
+		if !yield(r.found(k, links[k]), nil) {
+			return
+		}
+	}
+	r.leave(entries, links, failed, yield)
+}
+
+// places are the namespaces to search.
+func (r *search) places() []kernel.NS {
+	all := r.d.Owner.Places(r.d.Kernel, prefix)
+	for _, k := range slices.Sorted(maps.Keys(r.known)) {
+		if v := r.known[k].wanted; v != nil {
+			if p, err := r.d.Places.Resolve(r.ctx, v.GetNamespace()); err == nil {
+				all = append(all, p.NS)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// ours are the links with our mark, the adopted ones, and those that were cut
+// short before they got a mark.
+func (r *search) ours(ns kernel.NS, links []kernel.Link, entries []kernel.Entry) []kernel.OwnLink {
+	d := r.d
+	own := d.Owner.OursAmong(ns, links, entries, func(mark string) string { return r.marks[mark] })
+	for _, l := range links {
+		if l.Group != d.Owner.Group() {
+			continue
+		}
+		if _, marked := d.Owner.MarkedKey(l.Alias); marked {
+			continue
+		}
+		for _, e := range entries {
+			if e.NS == ns && d.ours(scheduler.Key(e.ID), l, &e) {
+				own = append(own, kernel.OwnLink{Link: l, Key: e.ID})
+				break
+			}
+		}
+	}
+	return own
+}
+
+// pick keeps one link per key: of several with one mark that which we know,
+// else the first.
+func (r *search) pick(links map[scheduler.Key]kernel.Link, k scheduler.Key, l kernel.Link) {
+	if _, double := links[k]; !double || l.Ref() == r.hints(k).ref {
+		links[k] = l
+	}
+}
+
+// leave takes leave of recorded links that are not there, and says of which
+// keys nothing could be read.
+func (r *search) leave(entries []kernel.Entry, links map[scheduler.Key]kernel.Link, failed map[kernel.NS]error, yield func(found, error) bool) {
+	var forget []string
+	for _, e := range entries {
+		if _, there := links[scheduler.Key(e.ID)]; there {
+			continue
+		}
+		if err := failed[e.NS]; err != nil {
+			if !yield(found{Key: scheduler.Key(e.ID)}, fmt.Errorf("read the links of its namespace: %w", err)) {
+				return
+			}
+			continue
+		}
+		forget = append(forget, e.ID)
+	}
+	r.reading.Forget(forget...)
+}
+
+func (r *search) some(keys []scheduler.Key, yield func(found, error) bool) {
+	for _, k := range keys {
+		l, there, err := r.find(k)
+		if there {
+			r.d.keepOne(k, l.Ref())
+		} else if err == nil {
+			r.d.forget(k, r.hints(k).ref)
+		}
+		switch {
+		case err != nil:
+			if !yield(found{Key: k}, err) {
+				return
+			}
+		case there:
+			if !yield(r.found(k, l), nil) {
+				return
+			}
+		}
+	}
+}
+
+// find searches one key: where it was, where the ledger says, where it should
+// be; last by its mark in the namespaces in question.
+func (r *search) find(k scheduler.Key) (l kernel.Link, there bool, err error) {
+	d, h := r.d, r.hints(k)
+	e, recorded := d.Owner.Entry(string(k))
+	ours := func(l kernel.Link, err error) (bool, error) {
+		if isGone(err) {
+			return false, nil
+		}
+		return err == nil && (d.ours(k, l, &e) || recorded && e.Adopted() && e.NS == l.NS && e.Index == l.Index), err
+	}
+	var candidates []kernel.NS
+	if h.ref.Index != 0 && d.Kernel.Alive(h.ref.NS) {
+		candidates = append(candidates, h.ref.NS)
+		l, err = d.Kernel.LinkByIndex(h.ref.NS, h.ref.Index)
+		if there, err = ours(l, err); there || err != nil {
+			return l, there, err
+		}
+	}
+	if recorded && e.NS != 0 {
+		if ns, err := e.Find(d.Kernel); err == nil {
+			candidates = append(candidates, ns)
+			l, err = r.recorded(k, e)
+			if there, err = ours(l, err); there || err != nil {
+				return l, there, err
+			}
+		}
+	}
+	if h.wanted != nil {
+		if p, err := d.Places.Resolve(r.ctx, h.wanted.GetNamespace()); err == nil {
+			candidates = append(candidates, p.NS)
+			l, err = d.Kernel.Link(p.NS, h.wanted.EffectiveHostName(string(k)))
+			if there, err = ours(l, err); there || err != nil {
+				return l, there, err
+			}
+		}
+	}
+	return r.byMark(k, candidates)
+}
+
+// recorded reads the link that the ledger names.
+func (r *search) recorded(k scheduler.Key, e kernel.Entry) (kernel.Link, error) {
+	if e.Adopted() {
+		return r.d.Kernel.LinkByIndex(e.NS, e.Index)
+	}
+	return r.d.Kernel.Link(e.NS, decode(e).EffectiveHostName(string(k)))
+}
+
+func (r *search) byMark(k scheduler.Key, places []kernel.NS) (l kernel.Link, there bool, err error) {
+	mark := r.d.Owner.Mark(string(k))
+	for _, ns := range places {
+		dp := r.dump(ns)
+		if dp.err != nil {
+			return l, false, fmt.Errorf("read the links of its namespace: %w", dp.err)
+		}
+		for _, l := range dp.links {
+			if l.Alias == mark {
+				return l, true, nil
+			}
+		}
+	}
+	return l, false, nil
+}
+
+// found describes a link in the words of its key.
+func (r *search) found(k scheduler.Key, l kernel.Link) found {
+	h := r.hints(k)
+	hint := h.believed
+	if hint == nil || h.ref.NS != l.NS {
+		hint = h.wanted
+		if e, ok := r.d.Owner.Entry(string(k)); ok {
+			if v := decode(e); v != nil {
+				hint = v
+			}
+		}
+	}
+	f := found{Key: k, Value: r.d.value(k, l, r.selector(k, l.NS), hint), Meta: l.Ref()}
+	r.d.seen(l.Ref(), f.Value)
+	return f
+}
+
+// selector says how the namespace is called: as it is wanted if that leads
+// here, else as it was called when the link was made.
+func (r *search) selector(k scheduler.Key, ns kernel.NS) *models.Namespace {
+	d, h := r.d, r.hints(k)
+	if h.wanted != nil {
+		if p, err := d.Places.Resolve(r.ctx, h.wanted.GetNamespace()); err == nil && p.NS == ns {
+			return h.wanted.GetNamespace()
+		}
+	}
+	if h.believed != nil && h.ref.NS == ns {
+		return h.believed.GetNamespace()
+	}
+	if e, ok := d.Owner.Entry(string(k)); ok && e.NS == ns {
+		if v := decode(e); v != nil {
+			return v.GetNamespace()
+		}
+	}
+	if ns == d.Kernel.Own() {
+		return nil
+	}
+	return &models.Namespace{In: &models.Namespace_Path{Path: fmt.Sprintf("net:[%d]", ns)}}
+}

@@ -1,0 +1,130 @@
+package iface
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// linkType is what one type of link has of its own; one file each.
+type linkType interface {
+	// needs are those beyond namespace and master.
+	needs(k scheduler.Key, v *models.Interface) []scheduler.Need
+	// spec fills in what the kernel is asked for.
+	spec(w *wish, s *kernel.LinkSpec) error
+	// differs compares the settings of the type; both are of this type.
+	differs(actual, desired *models.Interface) differences
+}
+
+// typeOf finds the type of a value.
+func typeOf(v *models.Interface) linkType {
+	switch v.GetLink().(type) {
+	case *models.Interface_Veth:
+		return veth{}
+	case *models.Interface_Bridge:
+		return bridge{}
+	case *models.Interface_Vxlan:
+		return vxlan{}
+	case *models.Interface_Vlan:
+		return vlan{}
+	case *models.Interface_Macvlan:
+		return macvlan{}
+	case *models.Interface_Ipvlan:
+		return ipvlan{}
+	case *models.Interface_Dummy:
+		return dummy{}
+	case *models.Interface_Tap, *models.Interface_Tun:
+		return tuntap{}
+	case *models.Interface_Vrf:
+		return vrf{}
+	case *models.Interface_Loopback:
+		return loopback{}
+	case *models.Interface_Existing:
+		return existing{}
+	}
+	return unknown{}
+}
+
+// readType sets the type of v to what the kernel shows. It is left unset for
+// types that we never make. hint is what is believed or wanted of the link,
+// for what the kernel cannot tell from here.
+func (d *iface) readType(l kernel.Link, v, hint *models.Interface) {
+	switch l.Type {
+	case "veth":
+		v.Link = &models.Interface_Veth{Veth: d.readVeth(l, hint.GetVeth())}
+	case "bridge":
+		v.Link = &models.Interface_Bridge{Bridge: readBridge(l.Bridge)}
+	case "vxlan":
+		v.Link = &models.Interface_Vxlan{Vxlan: d.readVxlan(l)}
+	case "vlan":
+		v.Link = &models.Interface_Vlan{Vlan: d.readVlan(l)}
+	case "macvlan":
+		v.Link = &models.Interface_Macvlan{Macvlan: d.readMacvlan(l)}
+	case "tun":
+		readTuntap(l.Tuntap, v)
+	case "dummy":
+		v.Link = &models.Interface_Dummy{Dummy: &models.Dummy{}}
+	case "vrf":
+		v.Link = &models.Interface_Vrf{Vrf: readVrf(hint.GetVrf())}
+	}
+}
+
+// difference is one thing that is not as asked.
+type difference struct {
+	what string
+	// replace: it cannot be changed while the link lives.
+	replace bool
+}
+
+type differences []difference
+
+// must notes a difference that only a new link mends.
+func (d *differences) must(differ bool, field string, actual, desired any) {
+	if differ {
+		*d = append(*d, difference{what: say(field, actual, desired), replace: true})
+	}
+}
+
+// may notes a difference that can be mended in place.
+func (d *differences) may(differ bool, field string, actual, desired any) {
+	if differ {
+		*d = append(*d, difference{what: say(field, actual, desired)})
+	}
+}
+
+func say(field string, actual, desired any) string {
+	return fmt.Sprintf("%s %s → %s", field, shown(actual), shown(desired))
+}
+
+func shown(v any) string {
+	if s := fmt.Sprint(v); s != "" {
+		return s
+	}
+	return "none"
+}
+
+// addr reads an address that validation has seen; "" is the zero Addr.
+func addr(text string) netip.Addr {
+	a, _ := netip.ParseAddr(text)
+	return a
+}
+
+// text writes an address, "" for none.
+func text(a netip.Addr) string {
+	if !a.IsValid() || a.IsUnspecified() {
+		return ""
+	}
+	return a.String()
+}
+
+// unknown is a value without a type; validation lets none through.
+type unknown struct{}
+
+func (unknown) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
+func (unknown) differs(_, _ *models.Interface) differences              { return nil }
+func (unknown) spec(*wish, *kernel.LinkSpec) error {
+	return scheduler.Invalid("", "names no link type")
+}

@@ -1,0 +1,97 @@
+package iface
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// veth is one end of a virtual cable.
+type veth struct{}
+
+// needs: the two ends go together. The end with the larger key also comes
+// after the other, which makes the pair.
+func (veth) needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
+	peer := keyOf(v.GetVeth().GetPeer())
+	list := []scheduler.Need{scheduler.Together(peer, "the other end of the cable", func(other *models.Interface) error {
+		return pointsBack(k, peer, other)
+	})}
+	if !makesPair(k, peer) {
+		list = append(list, onLink(nameOf(peer), "the end that makes the cable"))
+	}
+	return list
+}
+
+func makesPair(k, peer scheduler.Key) bool { return k < peer }
+
+func pointsBack(k, peer scheduler.Key, other *models.Interface) error {
+	switch back := other.GetVeth(); {
+	case back == nil:
+		return scheduler.Invalid("veth.peer", "%s is of type %s; it must be a veth with the peer %s", peer, other.LinkType(), nameOf(k))
+	case back.GetPeer() != nameOf(k):
+		return scheduler.Invalid("veth.peer", "%s names %s as its peer, not %s", peer, keyOf(back.GetPeer()), k)
+	}
+	return nil
+}
+
+// spec makes both ends. The far one gets its mark, state and master from its
+// own key, which comes next; until then the ledger and the group tell whose it is.
+func (veth) spec(w *wish, s *kernel.LinkSpec) error {
+	p := w.peer
+	s.Veth = &kernel.VethSpec{
+		PeerNS:    p.place.NS,
+		PeerName:  p.host,
+		PeerMTU:   int(p.value.GetMtu()),
+		PeerMAC:   p.value.GetMacAddress(),
+		PeerGroup: s.Group,
+	}
+	return nil
+}
+
+func (veth) differs(actual, desired *models.Interface) (d differences) {
+	was, is := actual.GetVeth().GetPeer(), desired.GetVeth().GetPeer()
+	d.must(was != is, "veth.peer", was, is)
+	return d
+}
+
+// readVeth names the other end. From a namespace that is not open nothing can
+// be read; ends never change their partner, so the hint is believed then.
+func (d *iface) readVeth(l kernel.Link, hint *models.Veth) *models.Veth {
+	if l.ParentNS == 0 && hint != nil {
+		return &models.Veth{Peer: hint.GetPeer()}
+	}
+	return &models.Veth{Peer: d.linkName(kernel.LinkRef{NS: l.ParentNS, Index: l.Parent}, hint.GetPeer())}
+}
+
+// peerWish is what the other end shall be. The scheduler passes an operation
+// only its own value; but everything that the other end needs besides this one
+// is in place as well, because the two go together.
+func (d *iface) peerWish(ctx context.Context, peer scheduler.Key) (*wish, error) {
+	v, ok := d.Interfaces.Wanted(peer)
+	if !ok {
+		return nil, fmt.Errorf("%s, the other end, is not wanted any more", peer)
+	}
+	place, err := d.Places.Resolve(ctx, v.GetNamespace())
+	if err != nil {
+		return nil, fmt.Errorf("%s, the other end: %w", peer, err)
+	}
+	return d.newWish(peer, v, place), nil
+}
+
+// otherEnd finds the end that was made together with the peer, if the peer is
+// in place and its other end is where it should be.
+func (d *iface) otherEnd(w *wish) (kernel.Link, bool) {
+	_, ref, ok := d.Interfaces.Get(w.peer.key)
+	if !ok {
+		return kernel.Link{}, false
+	}
+	first, err := d.Kernel.LinkByIndex(ref.NS, ref.Index)
+	if err != nil || first.Type != "veth" || first.ParentNS != w.place.NS {
+		return kernel.Link{}, false
+	}
+	end, err := d.Kernel.LinkByIndex(first.ParentNS, first.Parent)
+	return end, err == nil && end.Type == "veth"
+}

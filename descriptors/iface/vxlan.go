@@ -1,0 +1,102 @@
+package iface
+
+import (
+	"fmt"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// vxlan is a tunnel end. With a parent in another namespace the outer packets
+// travel there.
+type vxlan struct{}
+
+func (vxlan) needs(_ scheduler.Key, v *models.Interface) []scheduler.Need {
+	return parentNeeds(v, "the interface that carries the tunnel")
+}
+
+// parentNeeds needs the interface below, if the value names one.
+func parentNeeds(v *models.Interface, why string) []scheduler.Need {
+	if v.Parent() == "" {
+		return nil
+	}
+	return []scheduler.Need{onLink(v.Parent(), why)}
+}
+
+func (vxlan) spec(w *wish, s *kernel.LinkSpec) error {
+	v := w.value.GetVxlan()
+	s.Vxlan = &kernel.VxlanSpec{
+		VNI:      v.GetVni(),
+		Local:    addr(v.GetLocal()),
+		Remote:   addr(v.GetRemote() + v.GetGroup()), // one of them at most
+		Port:     int(v.EffectivePort()),
+		Learning: !v.GetNoLearning(),
+		Parent:   w.parent.Index,
+		ParentNS: w.parent.NS,
+	}
+	return nil
+}
+
+func (vxlan) differs(actual, desired *models.Interface) (d differences) {
+	was, is := actual.GetVxlan(), desired.GetVxlan()
+	d.must(was.GetVni() != is.GetVni(), "vxlan.vni", was.GetVni(), is.GetVni())
+	d.must(addr(was.GetLocal()) != addr(is.GetLocal()), "vxlan.local", was.GetLocal(), is.GetLocal())
+	d.must(addr(was.GetRemote()) != addr(is.GetRemote()), "vxlan.remote", was.GetRemote(), is.GetRemote())
+	d.must(addr(was.GetGroup()) != addr(is.GetGroup()), "vxlan.group", was.GetGroup(), is.GetGroup())
+	d.must(was.EffectivePort() != is.EffectivePort(), "vxlan.port", was.EffectivePort(), is.EffectivePort())
+	d.must(was.GetParent() != is.GetParent(), "vxlan.parent", was.GetParent(), is.GetParent())
+	d.must(was.GetNoLearning() != is.GetNoLearning(), "vxlan.no_learning", was.GetNoLearning(), is.GetNoLearning())
+	return d
+}
+
+func (d *iface) readVxlan(l kernel.Link) *models.Vxlan {
+	s := l.Vxlan
+	if s == nil {
+		return &models.Vxlan{}
+	}
+	v := &models.Vxlan{
+		Vni: s.VNI, Local: text(s.Local), Port: uint32(s.Port), NoLearning: !s.Learning,
+		Parent: d.parentName(l, s.ParentNS, s.Parent),
+	}
+	if s.Remote.IsMulticast() {
+		v.Group = text(s.Remote)
+	} else {
+		v.Remote = text(s.Remote)
+	}
+	return v
+}
+
+// parentName names the interface below, "" if there is none.
+func (d *iface) parentName(l kernel.Link, ns kernel.NS, index int) string {
+	if index == 0 {
+		return ""
+	}
+	if ns == 0 {
+		ns = l.ParentNS
+	}
+	if ns == 0 {
+		ns = l.NS
+	}
+	return d.linkName(kernel.LinkRef{NS: ns, Index: index}, "")
+}
+
+// sameTunnel finds the device that has the network identifier already: the
+// kernel wants it once per port and namespace, whatever the name.
+func (d *iface) sameTunnel(w *wish) error {
+	v := w.value.GetVxlan()
+	if v == nil {
+		return nil
+	}
+	links, err := d.Kernel.Links(w.place.NS)
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		if l.Vxlan != nil && l.Vxlan.VNI == v.GetVni() && uint32(l.Vxlan.Port) == v.EffectivePort() {
+			return scheduler.Conflict(d.ownerOf(l), fmt.Errorf(
+				"vni %d is in use by the link %s in %s; choose another vni or port", v.GetVni(), l.Name, w.value.GetNamespace().Text()))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package iface
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// watch turns the kernel's events into keys. Most events are the echo of our
+// own doing and show what is believed anyway; they go no further.
+func (d *iface) watch(ctx context.Context, notify func(...scheduler.Key)) error {
+	d.setNotify(notify)
+	defer d.setNotify(nil)
+	return d.Kernel.Watch(ctx, func(e kernel.Event) {
+		switch {
+		case e.Ready:
+			if d.read.Load() {
+				notify()
+			}
+		case e.Lost, e.Gone:
+			if keys := d.keysIn(e.NS, e.Gone); len(keys) > 0 {
+				notify(keys...)
+			}
+		case e.Link != nil:
+			if key, news := d.news(*e.Link, e.Deleted); news {
+				notify(key)
+			}
+		}
+	})
+}
+
+func (d *iface) setNotify(f func(...scheduler.Key)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.notify = f
+}
+
+// news tells whether an event says something that is not believed. A link that
+// is gone is forgotten at once: its index may be given to another.
+func (d *iface) news(l kernel.Link, deleted bool) (scheduler.Key, bool) {
+	ref := l.Ref()
+	d.mu.Lock()
+	h := d.links[ref]
+	if h == nil {
+		d.mu.Unlock()
+		key, ours := d.Owner.MarkedKey(l.Alias)
+		return scheduler.Key(key), ours && !deleted && strings.HasPrefix(key, prefix)
+	}
+	key, value := h.key, h.value
+	if h.busy {
+		h.dirty = true
+		d.mu.Unlock()
+		return key, false
+	}
+	if deleted {
+		d.drop(ref)
+	}
+	d.mu.Unlock()
+	switch {
+	case deleted, value == nil:
+		return key, true
+	case d.so(key, l, value):
+		return key, false
+	}
+	// An event tells of the past. What counts is how it is now.
+	return key, !d.stillSo(key, ref, value)
+}
+
+// drop forgets a link; d.mu is held.
+func (d *iface) drop(ref kernel.LinkRef) {
+	delete(d.links, ref)
+	d.Names.Drop(ref)
+}
+
+// so tells whether a link is as the value says.
+func (d *iface) so(k scheduler.Key, l kernel.Link, v *models.Interface) bool {
+	return equal(k, d.value(k, l, v.GetNamespace(), v), v)
+}
+
+// stillSo reads the link to tell.
+func (d *iface) stillSo(k scheduler.Key, ref kernel.LinkRef, v *models.Interface) bool {
+	if v == nil {
+		return false
+	}
+	l, err := d.Kernel.LinkByIndex(ref.NS, ref.Index)
+	return err == nil && d.so(k, l, v)
+}
+
+// keysIn are the keys of our links in a namespace, sorted. If it is gone its
+// links are forgotten, for its number may be given to another.
+func (d *iface) keysIn(ns kernel.NS, gone bool) []scheduler.Key {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var keys []scheduler.Key
+	for ref, h := range d.links {
+		if ref.NS == ns {
+			keys = append(keys, h.key)
+			if gone && !h.busy {
+				d.drop(ref)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// keep makes a full reading what is held. Links in namespaces that could not
+// be read, and those that an operation is at, stay.
+func (d *iface) keep(links map[scheduler.Key]kernel.Link, failed map[kernel.NS]error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for ref, h := range d.links {
+		l, there := links[h.key]
+		if !h.busy && failed[ref.NS] == nil && (!there || l.Ref() != ref) {
+			d.drop(ref)
+		}
+	}
+	for k, l := range links {
+		if d.links[l.Ref()] == nil {
+			d.links[l.Ref()] = &held{key: k}
+		}
+		d.Names.Put(l.Ref(), nameOf(k))
+	}
+}
+
+func (d *iface) keepOne(k scheduler.Key, ref kernel.LinkRef) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.links[ref] == nil {
+		d.links[ref] = &held{key: k}
+	}
+	d.Names.Put(ref, nameOf(k))
+}
+
+// seen notes what a reading showed.
+func (d *iface) seen(ref kernel.LinkRef, v *models.Interface) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.links[ref]; h != nil && !h.busy {
+		h.value = v
+	}
+}
+
+// forget drops a link that is no longer where it was.
+func (d *iface) forget(k scheduler.Key, ref kernel.LinkRef) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.links[ref]; h != nil && h.key == k && !h.busy {
+		d.drop(ref)
+	}
+}

@@ -1,0 +1,144 @@
+package iface
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// wish is one link as it shall be, with all names found in the kernel.
+type wish struct {
+	key   scheduler.Key
+	value *models.Interface
+	host  string
+	place namespace.Place
+	mark  string
+
+	master kernel.LinkRef // zero: none
+	parent kernel.LinkRef // zero: none
+	peer   *wish          // of a veth; its master is not looked up
+
+	// recorded is what the ledger said before the operation.
+	recorded *kernel.Entry
+}
+
+// newWish makes a wish without the links that it stands on.
+func (d *iface) newWish(k scheduler.Key, v *models.Interface, place namespace.Place) *wish {
+	w := &wish{key: k, value: v, place: place, host: v.EffectiveHostName(string(k)), mark: d.Owner.Mark(string(k))}
+	if e, ok := d.Owner.Entry(string(k)); ok {
+		w.recorded = &e
+	}
+	return w
+}
+
+// resolve finds everything that the value names.
+func (d *iface) resolve(ctx context.Context, k scheduler.Key, v *models.Interface) (*wish, error) {
+	place, err := d.Places.Resolve(ctx, v.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	w := d.newWish(k, v, place)
+	if v.GetMaster() != "" {
+		if w.master, err = d.find(v.GetMaster()); err != nil {
+			return nil, err
+		}
+		if w.master.NS != place.NS {
+			return nil, d.apart(v)
+		}
+	}
+	if v.Parent() != "" {
+		if w.parent, err = d.find(v.Parent()); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// find returns where another interface is.
+func (d *iface) find(name string) (kernel.LinkRef, error) {
+	_, ref, ok := d.Interfaces.Get(keyOf(name))
+	if !ok {
+		return ref, fmt.Errorf("%s is not there any more", keyOf(name))
+	}
+	return ref, nil
+}
+
+// apart: the kernel joins only links of one namespace.
+func (d *iface) apart(v *models.Interface) error {
+	master, _, _ := d.Interfaces.Get(keyOf(v.GetMaster()))
+	return scheduler.Terminal(fmt.Errorf(
+		"master %s lives in %s and this interface in %s; both must live in one namespace (a veth can reach from one to the other)",
+		v.GetMaster(), master.GetNamespace().Text(), v.GetNamespace().Text()))
+}
+
+// entry is what the ledger shall say.
+func (w *wish) entry() kernel.Entry {
+	return kernel.Entry{
+		ID: string(w.key), NS: w.place.NS, NSPath: w.place.Path,
+		Value: models.Encode(w.value), Mark: w.mark,
+	}
+}
+
+// spec is what the kernel is asked for. The alias is not in it: the kernel
+// ignores it at birth, so it is the next step.
+func (w *wish) spec(group uint32) (kernel.LinkSpec, error) {
+	s := kernel.LinkSpec{
+		Name: w.host, Group: group, Up: w.value.IsEnabled(), MTU: int(w.value.GetMtu()),
+		MAC: strings.ToLower(w.value.GetMacAddress()), Master: w.master.Index,
+	}
+	err := typeOf(w.value).spec(w, &s)
+	return s, err
+}
+
+// patch is what must be changed of a link that we made to be as wished; needed
+// is false if nothing.
+func (w *wish) patch(l kernel.Link, group uint32) (p kernel.LinkPatch, needed bool) {
+	v := w.value
+	set(&p.Alias, w.mark, l.Alias, &needed)
+	set(&p.Group, group, l.Group, &needed)
+	set(&p.Name, w.host, l.Name, &needed)
+	if v.GetMacAddress() != "" {
+		set(&p.MAC, strings.ToLower(v.GetMacAddress()), l.MAC, &needed)
+	}
+	if v.GetMtu() != 0 {
+		set(&p.MTU, int(v.GetMtu()), l.MTU, &needed)
+	}
+	set(&p.Master, w.master.Index, l.Master, &needed)
+	set(&p.Up, v.IsEnabled(), l.Up, &needed)
+	if b := v.GetBridge(); b != nil {
+		p.Bridge = patchBridge(l.Bridge, b)
+		needed = needed || p.Bridge != nil
+	}
+	return p, needed
+}
+
+func set[T comparable](field **T, want, is T, needed *bool) {
+	if want != is {
+		*field, *needed = &want, true
+	}
+}
+
+// decode reads a value that the ledger keeps, nil if it cannot.
+func decode(e kernel.Entry) *models.Interface {
+	msg, err := models.DecodeKind(models.KindInterface, e.Value)
+	if err != nil {
+		return nil
+	}
+	v, _ := msg.(*models.Interface)
+	return v
+}
+
+// explain adds what helps people to an error of the kernel.
+func explain(w *wish, doing string, err error) error {
+	err = fmt.Errorf("%s %s in %s: %w", doing, w.host, w.value.GetNamespace().Text(), err)
+	if errors.Is(err, kernel.ErrUnsupported) {
+		return scheduler.Unsupported(fmt.Errorf("%w; the running kernel has no support for %s interfaces or for one of the settings", err, w.value.LinkType()))
+	}
+	return err
+}

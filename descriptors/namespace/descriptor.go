@@ -1,0 +1,171 @@
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Options of the observed kind. The zero value works.
+type Options struct {
+	// Poll gives the moments at which the namespaces that are needed are
+	// looked at. Default: once a second while Watch runs.
+	Poll <-chan time.Time
+	// StartTime tells when a process started, in any unit that only grows
+	// within a boot. Default: from /proc.
+	StartTime func(pid uint32) (uint64, error)
+}
+
+// New makes the observed kind of the namespaces named by pid and path. They
+// are only looked at while some value needs them.
+//
+// A process is known by its start time as well: when its number is given to
+// another process the namespace is gone, and stays gone for as long as
+// somebody needs it, because a stranger's namespace is not what was asked for.
+func New(k kernel.Kernel, o Options) scheduler.Descriptor[*models.NamespaceRef, struct{}] {
+	if o.StartTime == nil {
+		o.StartTime = startTime
+	}
+	d := &observer{kernel: k, opts: o, wanted: map[scheduler.Key]*sight{}}
+	return scheduler.Descriptor[*models.NamespaceRef, struct{}]{
+		Name:     models.KindNamespace,
+		Prefix:   models.KindNamespace + "/",
+		Retrieve: d.retrieve,
+		Watch:    d.watch,
+		Interest: d.interest,
+		Equal: func(_ scheduler.Key, a, b *models.NamespaceRef) bool {
+			return a.GetInode() == b.GetInode() && a.GetPid() == b.GetPid()
+		},
+	}
+}
+
+type observer struct {
+	kernel kernel.Kernel
+	opts   Options
+
+	mu     sync.Mutex
+	wanted map[scheduler.Key]*sight
+}
+
+// sight is what was last seen of a namespace that is needed.
+type sight struct {
+	inode   uint64 // of the file at the path, 0 if there was none
+	started uint64 // of the process that was seen first
+}
+
+func (d *observer) interest(k scheduler.Key, wanted bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case !wanted:
+		delete(d.wanted, k)
+	case d.wanted[k] == nil:
+		d.wanted[k] = &sight{}
+	}
+}
+
+type (
+	found = scheduler.Found[*models.NamespaceRef, struct{}]
+	scope = scheduler.Scope[*models.NamespaceRef, struct{}]
+)
+
+func (d *observer) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
+	keys := s.Keys
+	if s.All {
+		keys = d.keys()
+	}
+	return func(yield func(found, error) bool) {
+		for _, k := range keys {
+			ref, err := d.look(k)
+			switch {
+			case err != nil:
+				if !yield(found{Key: k}, err) {
+					return
+				}
+			case ref != nil:
+				if !yield(found{Key: k, Value: ref}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (d *observer) keys() []scheduler.Key {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.wanted))
+}
+
+// look reads one namespace; nil means that it is not there.
+func (d *observer) look(k scheduler.Key) (*models.NamespaceRef, error) {
+	in, ok := Parse(nameOf(k))
+	if !ok {
+		return nil, nil
+	}
+	var path string
+	switch in := in.GetIn().(type) {
+	case *models.Namespace_Pid:
+		if !d.sameProcess(k, in.Pid) {
+			d.note(k, 0)
+			return nil, nil
+		}
+		path = processPath(in.Pid)
+	case *models.Namespace_Path:
+		path = in.Path
+	default:
+		return nil, nil
+	}
+	// What the watch compares with is read first: a change after it is noticed.
+	d.note(k, statInode(path))
+	ns, err := d.kernel.Open(path)
+	switch {
+	case errors.Is(err, kernel.ErrNoNamespace), errors.Is(err, kernel.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", in.Text(), err)
+	}
+	return &models.NamespaceRef{Inode: uint64(ns), Pid: in.GetPid()}, nil
+}
+
+// nameOf takes the selector's text out of a key, "" if it is none.
+func nameOf(k scheduler.Key) string {
+	name, err := models.Unescape(strings.TrimPrefix(string(k), models.KindNamespace+"/"))
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+func (d *observer) note(k scheduler.Key, inode uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.wanted[k]; s != nil {
+		s.inode = inode
+	}
+}
+
+// sameProcess tells whether the process runs and is the one that was seen first.
+func (d *observer) sameProcess(k scheduler.Key, pid uint32) bool {
+	started, err := d.opts.StartTime(pid)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.wanted[k]
+	if err != nil || s == nil {
+		return err == nil
+	}
+	if s.started == 0 {
+		s.started = started
+	}
+	return s.started == started
+}

@@ -1,0 +1,114 @@
+package namespace
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Needs says what must be in place before anything can live in the namespace.
+// The agent's own is always there.
+func Needs(in *models.Namespace) []scheduler.Need {
+	key := scheduler.Key(in.Key())
+	switch in := in.GetIn().(type) {
+	case *models.Namespace_Microservice:
+		n := scheduler.On(key, "a running container with the service label "+in.Microservice)
+		return one(scheduler.Project(scheduler.If(n, microserviceUsable), microserviceInode))
+	case *models.Namespace_Container:
+		n := scheduler.AnyOf(models.KindContainer+"/", "a running container with the id or name "+in.Container)
+		n = scheduler.If(n, func(k scheduler.Key, v *models.Container, _ struct{}) bool {
+			return isContainer(v, in.Container) && containerUsable(v)
+		})
+		return one(scheduler.Project(n, containerInode))
+	case *models.Namespace_Netns:
+		n := scheduler.On(key, "the network namespace "+in.Netns)
+		return one(scheduler.Project(n, func(_ *models.NetNS, ns kernel.NS) string { return inode(uint64(ns)) }))
+	case *models.Namespace_Pid:
+		n := scheduler.On(key, "the process "+strconv.FormatUint(uint64(in.Pid), 10))
+		return one(scheduler.Project(n, refInode))
+	case *models.Namespace_Path:
+		n := scheduler.On(key, "a network namespace at "+in.Path)
+		return one(scheduler.Project(n, refInode))
+	}
+	return nil
+}
+
+func one(n scheduler.Need) []scheduler.Need { return []scheduler.Need{n} }
+
+func microserviceUsable(_ scheduler.Key, v *models.Microservice, _ struct{}) bool {
+	return v.GetRefused() == "" && v.GetNetns() != 0
+}
+
+func containerUsable(v *models.Container) bool { return v.GetRefused() == "" && v.GetNetns() != 0 }
+
+// isContainer: the full id or the exact name. An id is never a name, since
+// names are shorter.
+func isContainer(v *models.Container, selector string) bool {
+	return selector != "" && (v.GetContainerId() == selector || v.GetName() == selector)
+}
+
+func microserviceInode(v *models.Microservice, _ struct{}) string { return inode(v.GetNetns()) }
+func containerInode(v *models.Container, _ struct{}) string       { return inode(v.GetNetns()) }
+func refInode(v *models.NamespaceRef, _ struct{}) string          { return inode(v.GetInode()) }
+
+func inode(n uint64) string { return "net:[" + strconv.FormatUint(n, 10) + "]" }
+
+// Text names the selector in keys and claims: "microservice:web", "" for the
+// agent's own namespace. People read [models.Namespace.Text].
+func Text(in *models.Namespace) string {
+	if in.GetIn() == nil {
+		return ""
+	}
+	kind, name, _ := strings.Cut(in.Text(), " ")
+	return kind + ":" + name
+}
+
+// Parse takes a [Text] back to the selector.
+func Parse(text string) (*models.Namespace, bool) {
+	kind, name, _ := strings.Cut(text, ":")
+	switch kind {
+	case "":
+		return nil, text == ""
+	case "microservice":
+		return &models.Namespace{In: &models.Namespace_Microservice{Microservice: name}}, name != ""
+	case "container":
+		return &models.Namespace{In: &models.Namespace_Container{Container: name}}, name != ""
+	case "netns":
+		return &models.Namespace{In: &models.Namespace_Netns{Netns: name}}, name != ""
+	case "path":
+		return &models.Namespace{In: &models.Namespace_Path{Path: name}}, name != ""
+	case "pid":
+		pid, err := strconv.ParseUint(name, 10, 32)
+		return &models.Namespace{In: &models.Namespace_Pid{Pid: uint32(pid)}}, err == nil
+	}
+	return nil, false
+}
+
+// LinkKey is the key of a host link in the namespace.
+func LinkKey(in *models.Namespace, hostName string) scheduler.Key {
+	if text := Text(in); text != "" {
+		hostName = text + ":" + hostName
+	}
+	return scheduler.Key(models.HostLinkKey(hostName))
+}
+
+// ParseLinkKey takes a [LinkKey] apart. Names of links hold no colon.
+func ParseLinkKey(k scheduler.Key) (in *models.Namespace, hostName string, ok bool) {
+	escaped, ok := strings.CutPrefix(string(k), models.KindHostLink+"/")
+	if !ok {
+		return nil, "", false
+	}
+	name, err := models.Unescape(escaped)
+	if err != nil {
+		return nil, "", false
+	}
+	i := strings.LastIndexByte(name, ':')
+	if i < 0 {
+		return nil, name, name != ""
+	}
+	in, ok = Parse(name[:i])
+	return in, name[i+1:], ok && in != nil && name[i+1:] != ""
+}

@@ -1,0 +1,146 @@
+package namespace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// View is what the resolver reads of another kind: what is in place there.
+// [scheduler.Kind] is one.
+type View[V, M any] interface {
+	Get(k scheduler.Key) (V, M, bool)
+	All() iter.Seq2[scheduler.Key, V]
+}
+
+// Views are the kinds that selectors name.
+type Views struct {
+	Microservices View[*models.Microservice, struct{}]
+	Containers    View[*models.Container, struct{}]
+	NetNS         View[*models.NetNS, kernel.NS]
+	// Refs are the namespaces named by pid and path; see [New].
+	Refs View[*models.NamespaceRef, struct{}]
+	// NamedDir is where named namespaces are. Default: [NamedDir].
+	NamedDir string
+}
+
+// NamedDir is where everybody keeps named namespaces.
+const NamedDir = "/run/netns"
+
+// Place is a namespace that was found.
+type Place struct {
+	NS kernel.NS
+	// Path is how to find it again after a restart of the agent, empty for
+	// the agent's own.
+	Path string
+}
+
+// Resolver finds the namespaces that selectors name.
+type Resolver struct {
+	kernel kernel.Kernel
+	views  Views
+}
+
+// NewResolver makes a resolver. A view that is nil never has anything in place.
+func NewResolver(k kernel.Kernel, v Views) *Resolver {
+	v.NamedDir = cmp.Or(v.NamedDir, NamedDir)
+	return &Resolver{kernel: k, views: v}
+}
+
+// Resolve finds the namespace and makes it usable. Its error is
+// kernel.ErrNoNamespace when there is none any more, and then worth another
+// try: what satisfied the need has just gone or is being replaced.
+func (r *Resolver) Resolve(ctx context.Context, in *models.Namespace) (Place, error) {
+	if err := ctx.Err(); err != nil {
+		return Place{}, err
+	}
+	if in.GetIn() == nil {
+		return Place{NS: r.kernel.Own()}, nil
+	}
+	inode, path, ok := r.find(in)
+	if !ok {
+		return Place{}, gone(in, nil)
+	}
+	ns := kernel.NS(inode)
+	// An inode that lives is still the namespace that was observed: the
+	// kernel's handle keeps it from being given to another.
+	if r.kernel.Alive(ns) {
+		return Place{NS: ns, Path: path}, nil
+	}
+	opened, err := r.kernel.Open(path)
+	if err != nil {
+		return Place{}, gone(in, err)
+	}
+	if opened != ns {
+		return Place{}, fmt.Errorf("%w: it is being replaced", gone(in, nil))
+	}
+	return Place{NS: ns, Path: path}, nil
+}
+
+func gone(in *models.Namespace, err error) error {
+	if err == nil || errors.Is(err, kernel.ErrNoNamespace) {
+		return fmt.Errorf("%s: %w", in.Text(), kernel.ErrNoNamespace)
+	}
+	return fmt.Errorf("%s: open it: %w", in.Text(), err)
+}
+
+// find returns the inode that was observed and the path that leads to it.
+func (r *Resolver) find(in *models.Namespace) (inode uint64, path string, ok bool) {
+	key := scheduler.Key(in.Key())
+	switch in := in.GetIn().(type) {
+	case *models.Namespace_Microservice:
+		v, _, found := get(r.views.Microservices, key)
+		return v.GetNetns(), processPath(v.GetPid()), found && microserviceUsable(key, v, struct{}{})
+	case *models.Namespace_Container:
+		v, found := r.container(in.Container)
+		return v.GetNetns(), processPath(v.GetPid()), found
+	case *models.Namespace_Netns:
+		_, ns, found := get(r.views.NetNS, key)
+		return uint64(ns), r.views.NamedDir + "/" + in.Netns, found && ns != 0
+	case *models.Namespace_Pid:
+		v, _, found := get(r.views.Refs, key)
+		return v.GetInode(), processPath(in.Pid), found
+	case *models.Namespace_Path:
+		v, _, found := get(r.views.Refs, key)
+		return v.GetInode(), in.Path, found
+	}
+	return 0, "", false
+}
+
+// container finds a running container. A full id finds it at once; a name is
+// looked for among all. Of several the smallest key is taken.
+func (r *Resolver) container(selector string) (*models.Container, bool) {
+	if r.views.Containers == nil {
+		return nil, false
+	}
+	docker := scheduler.Key(models.ContainerKey("docker", selector))
+	if v, _, ok := r.views.Containers.Get(docker); ok && containerUsable(v) {
+		return v, true
+	}
+	var best *models.Container
+	var bestKey scheduler.Key
+	for k, v := range r.views.Containers.All() {
+		if isContainer(v, selector) && containerUsable(v) && (best == nil || k < bestKey) {
+			best, bestKey = v, k
+		}
+	}
+	return best, best != nil
+}
+
+func get[V, M any](view View[V, M], k scheduler.Key) (v V, m M, ok bool) {
+	if view == nil {
+		return v, m, false
+	}
+	return view.Get(k)
+}
+
+func processPath(pid uint32) string {
+	return "/proc/" + strconv.FormatUint(uint64(pid), 10) + "/ns/net"
+}

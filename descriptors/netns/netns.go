@@ -1,0 +1,171 @@
+package netns
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// loopback is the index of the loopback in every namespace.
+const loopback = 1
+
+// New makes the kind. What an operation remembers is the identity of the
+// namespace. dir is where the kernel port keeps named namespaces; "" is
+// [namespace.NamedDir].
+func New(k kernel.Kernel, o *kernel.Owner, dir string) scheduler.Descriptor[*models.NetNS, kernel.NS] {
+	d := &netns{kernel: k, owner: o, dir: cmp.Or(dir, namespace.NamedDir), seen: map[string]kernel.NS{}}
+	return scheduler.Descriptor[*models.NetNS, kernel.NS]{
+		Name:       models.KindNetNS,
+		Prefix:     models.KindNetNS + "/",
+		Create:     d.create,
+		Delete:     d.delete,
+		Needs:      func(scheduler.Key, *models.NetNS) []scheduler.Need { return nil },
+		Equal:      func(scheduler.Key, *models.NetNS, *models.NetNS) bool { return true },
+		Validate:   namespace.Validate[*models.NetNS],
+		Retrieve:   d.retrieve,
+		Watch:      d.watch,
+		Disruption: disruption,
+	}
+}
+
+type netns struct {
+	kernel kernel.Kernel
+	owner  *kernel.Owner
+	dir    string
+
+	mu   sync.Mutex
+	seen map[string]kernel.NS // what the scheduler believes, to know our own echo
+
+	read atomic.Bool // the world was read, perhaps before the watch was in place
+}
+
+func (d *netns) note(name string, ns kernel.NS) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen[name] = ns
+	if ns == 0 {
+		delete(d.seen, name)
+	}
+}
+
+func (d *netns) path(name string) string { return d.dir + "/" + name }
+
+func nameOf(k scheduler.Key) string {
+	escaped := strings.TrimPrefix(string(k), models.KindNetNS+"/")
+	if name, err := models.Unescape(escaped); err == nil {
+		return name
+	}
+	return escaped
+}
+
+func keyOf(name string) scheduler.Key { return scheduler.Key(models.NetNSKey(models.Escape(name))) }
+
+func (d *netns) create(_ context.Context, k scheduler.Key, _ *models.NetNS) (kernel.NS, error) {
+	id, name := string(k), nameOf(k)
+	defer d.owner.Begin(id)()
+	_, had := d.owner.Entry(id)
+	entry := kernel.Entry{ID: id, NSPath: d.path(name), Mark: d.owner.Mark(id)}
+	if err := d.owner.Record(entry); err != nil {
+		return 0, err
+	}
+	if err := d.owner.Hit("netns/recorded"); err != nil {
+		return 0, err
+	}
+	ns, err := d.kernel.CreateNamed(name)
+	if errors.Is(err, kernel.ErrExist) {
+		ns, err = d.existing(name)
+	}
+	if err != nil {
+		if !had {
+			d.owner.Remove(id)
+		}
+		return 0, err
+	}
+	d.note(name, ns)
+	if err := d.owner.Hit("netns/made"); err != nil {
+		return 0, err
+	}
+	if err := d.kernel.SetLink(ns, loopback, kernel.LinkPatch{Alias: &entry.Mark}); err != nil {
+		return 0, fmt.Errorf("mark the namespace as ours: %w", err)
+	}
+	return ns, d.owner.Hit("netns/marked")
+}
+
+// existing reads back what stands under the name: ours is success.
+func (d *netns) existing(name string) (kernel.NS, error) {
+	ns, err := d.kernel.Open(d.path(name))
+	if err != nil {
+		return 0, fmt.Errorf("open what is there already: %w", err)
+	}
+	ours, err := d.ours(name, ns)
+	if err != nil {
+		return 0, err
+	}
+	if !ours {
+		return 0, scheduler.Conflict("somebody else", fmt.Errorf(
+			"a network namespace %s is there already and was not made by Plumb; choose another name, or use it by the selector netns without asking for it", name))
+	}
+	return ns, nil
+}
+
+// ours tells whether an open namespace bears our mark, or is what a crash
+// between making and marking leaves: named by the ledger and empty.
+func (d *netns) ours(name string, ns kernel.NS) (bool, error) {
+	id := string(keyOf(name))
+	lo, err := d.kernel.LinkByIndex(ns, loopback)
+	if err != nil {
+		return false, fmt.Errorf("read the mark of namespace %s: %w", name, err)
+	}
+	if lo.Alias == d.owner.Mark(id) {
+		return true, nil
+	}
+	if _, recorded := d.owner.Entry(id); !recorded || lo.Alias != "" || lo.Up {
+		return false, nil
+	}
+	links, err := d.kernel.Links(ns)
+	return len(links) == 1, err
+}
+
+func (d *netns) delete(_ context.Context, k scheduler.Key, _ *models.NetNS, ns kernel.NS) error {
+	id, name := string(k), nameOf(k)
+	defer d.owner.Begin(id)()
+	named, err := d.kernel.ListNamed()
+	if err != nil {
+		return fmt.Errorf("list the named namespaces: %w", err)
+	}
+	// Another one under the name is not ours to delete; ours is gone then.
+	if now, there := named[name]; there && now == ns {
+		ours, err := d.ours(name, ns)
+		if err != nil {
+			return err
+		}
+		if ours {
+			d.note(name, 0) // first, or we take the event for news
+			if err := d.kernel.DeleteNamed(name); err != nil && !errors.Is(err, kernel.ErrNotExist) {
+				d.note(name, ns)
+				return fmt.Errorf("delete namespace %s: %w", name, err)
+			}
+		}
+	}
+	if err := d.owner.Hit("netns/deleted"); err != nil {
+		return err
+	}
+	d.owner.Remove(id)
+	return nil
+}
+
+func disruption(_ scheduler.Key, from, to *models.NetNS) scheduler.Disruption {
+	if from != nil && to == nil {
+		return scheduler.Cascading
+	}
+	return scheduler.NoDisruption
+}

@@ -1,0 +1,125 @@
+package netns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+type (
+	found = scheduler.Found[*models.NetNS, kernel.NS]
+	scope = scheduler.Scope[*models.NetNS, kernel.NS]
+)
+
+// retrieve yields all names, or those asked for. Only what may be ours is
+// opened to read its mark: a handle held on a stranger's namespace would keep
+// it alive.
+func (d *netns) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
+	return func(yield func(found, error) bool) {
+		d.read.Store(true)
+		reading := d.owner.Reading()
+		named, err := d.kernel.ListNamed()
+		if err != nil {
+			yield(found{}, fmt.Errorf("list the named namespaces: %w", err))
+			return
+		}
+		d.forget(s, reading, named)
+		maybe := d.maybeOurs(s)
+		for _, name := range names(s, named) {
+			f, there, err := d.look(name, named[name], maybe[keyOf(name)])
+			if there && !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+func names(s scope, named map[string]kernel.NS) []string {
+	if s.All {
+		return slices.Sorted(maps.Keys(named))
+	}
+	var names []string
+	for _, k := range s.Keys {
+		if _, there := named[nameOf(k)]; there {
+			names = append(names, nameOf(k))
+		}
+	}
+	return names
+}
+
+// forget takes leave of what is gone.
+func (d *netns) forget(s scope, reading kernel.Reading, named map[string]kernel.NS) {
+	keys := s.Keys
+	if s.All {
+		keys = nil
+		for _, e := range d.owner.Entries(models.KindNetNS + "/") {
+			keys = append(keys, scheduler.Key(e.ID))
+		}
+	}
+	for _, k := range keys {
+		if _, there := named[nameOf(k)]; !there {
+			d.note(nameOf(k), 0)
+			reading.Forget(string(k))
+		}
+	}
+}
+
+// maybeOurs are the keys that somebody wants or that the ledger knows.
+func (d *netns) maybeOurs(s scope) map[scheduler.Key]bool {
+	maybe := map[scheduler.Key]bool{}
+	for _, known := range s.Known {
+		maybe[known.Key] = true
+	}
+	for _, e := range d.owner.Entries(models.KindNetNS + "/") {
+		maybe[scheduler.Key(e.ID)] = true
+	}
+	return maybe
+}
+
+func (d *netns) look(name string, ns kernel.NS, maybe bool) (f found, there bool, err error) {
+	f = found{Key: keyOf(name), Value: &models.NetNS{}, Meta: ns, Foreign: true}
+	if !maybe {
+		d.note(name, ns)
+		return f, true, nil
+	}
+	opened, err := d.kernel.Open(d.path(name))
+	switch {
+	case errors.Is(err, kernel.ErrNotExist), errors.Is(err, kernel.ErrNoNamespace):
+		return f, false, nil // gone since the listing
+	case err != nil:
+		return f, true, fmt.Errorf("open namespace %s: %w", name, err)
+	}
+	ours, err := d.ours(name, opened)
+	f.Meta, f.Foreign = opened, !ours
+	d.note(name, opened)
+	return f, true, err
+}
+
+// watch follows the names. Our own doing is known by its identity.
+func (d *netns) watch(ctx context.Context, notify func(...scheduler.Key)) error {
+	return d.kernel.Watch(ctx, func(e kernel.Event) {
+		switch {
+		case e.Ready && d.read.Load(), e.Lost && e.NS == d.kernel.Own():
+			notify()
+		case e.Named != "" && !d.echo(e):
+			notify(keyOf(e.Named))
+		}
+	})
+}
+
+func (d *netns) echo(e kernel.Event) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ns, known := d.seen[e.Named]
+	if e.Deleted {
+		return !known
+	}
+	return known && ns == e.NS
+}

@@ -1,0 +1,225 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// wish is one route as it shall be, with all names found in the kernel.
+type wish struct {
+	key   scheduler.Key
+	value *models.Route
+	place namespace.Place
+	route kernel.Route
+	// recorded: the ledger named this very route before the operation.
+	recorded bool
+}
+
+// at is what the scheduler keeps.
+func (w *wish) at() kernel.LinkRef {
+	ref := kernel.LinkRef{NS: w.place.NS, Index: w.route.Index}
+	if len(w.route.NextHops) > 0 {
+		ref.Index = w.route.NextHops[0].Index
+	}
+	return ref
+}
+
+func (w *wish) entry() kernel.Entry {
+	return kernel.Entry{
+		ID: string(w.key), NS: w.place.NS, NSPath: w.place.Path,
+		Value: models.Encode(w.value), Mark: identityOf(w.route).String(),
+	}
+}
+
+// resolve finds everything that the value names.
+func (d *route) resolve(ctx context.Context, k scheduler.Key, v *models.Route) (*wish, error) {
+	dst, err := v.Prefix()
+	if err != nil {
+		return nil, err
+	}
+	w := &wish{key: k, value: v, route: kernel.Route{
+		Dst: dst, Table: v.EffectiveTable(), Metric: v.EffectiveMetric(), Protocol: d.Owner.Protocol(),
+		Type: v.EffectiveType(), Scope: v.EffectiveScope(), Src: addr(v.GetSource()), MTU: int(v.GetMtu()),
+		Onlink: v.GetOnlink(),
+	}}
+	if ways := hops(v); len(ways) == 0 {
+		w.place, err = d.Places.Resolve(ctx, v.GetNamespace())
+	} else {
+		err = d.addWays(w, ways)
+	}
+	if e, ok := d.Owner.Entry(string(k)); err == nil && ok {
+		w.recorded = e.NS == w.place.NS && e.Mark == identityOf(w.route).String()
+	}
+	return w, err
+}
+
+// addWays finds the links; all must be in one namespace, which is the route's.
+func (d *route) addWays(w *wish, ways []hop) error {
+	for i, h := range ways {
+		key := models.InterfaceKey(h.iface)
+		_, ref, ok := d.Interfaces.Get(scheduler.Key(key))
+		switch {
+		case !ok:
+			return fmt.Errorf("%s is not there any more", key)
+		case i == 0:
+			w.place.NS = ref.NS
+			if e, ok := d.Owner.Entry(key); ok {
+				w.place.Path = e.NSPath
+			}
+		case ref.NS != w.place.NS:
+			return scheduler.Terminal(fmt.Errorf("interfaces %s and %s live in different namespaces; the ways of one route share one",
+				ways[0].iface, h.iface))
+		}
+		if len(ways) == 1 {
+			w.route.Index, w.route.Gateway = ref.Index, h.gateway
+			return nil
+		}
+		w.route.NextHops = append(w.route.NextHops, kernel.NextHop{Index: ref.Index, Gateway: h.gateway, Weight: int(h.weight)})
+	}
+	return nil
+}
+
+func (d *route) create(ctx context.Context, k scheduler.Key, v *models.Route) (kernel.LinkRef, error) {
+	o := &op{Key: k, Value: v}
+	d.createBatch(ctx, []*op{o})
+	return o.Meta, o.Err
+}
+
+// createBatch makes many routes with one write to the ledger.
+func (d *route) createBatch(ctx context.Context, ops []*op) {
+	wishes := make([]*wish, len(ops))
+	var entries []kernel.Entry
+	var ids []string
+	for i, o := range ops {
+		w, err := d.resolve(ctx, o.Key, o.Value)
+		if err != nil {
+			o.Err = err
+			continue
+		}
+		wishes[i], ids, entries = w, append(ids, string(o.Key)), append(entries, w.entry())
+	}
+	defer d.Owner.Begin(ids...)()
+	err := d.Owner.Record(entries...)
+	if err == nil {
+		err = d.Owner.Hit("route/recorded")
+	}
+	for i, o := range ops {
+		switch {
+		case wishes[i] == nil:
+		case err != nil:
+			o.Err = err
+		case ctx.Err() != nil:
+			o.Err = ctx.Err()
+		default:
+			o.Meta, o.Err = wishes[i].at(), d.make(wishes[i])
+		}
+	}
+}
+
+func (d *route) make(w *wish) error {
+	before := d.note(w.place.NS, w.key, w.route) // first, or we take the event for news
+	err := d.Kernel.AddRoute(w.place.NS, w.route)
+	if errors.Is(err, kernel.ErrExist) {
+		err = d.clash(w)
+	}
+	if err == nil {
+		return d.Owner.Hit("route/made")
+	}
+	if before != nil && before.key != w.key {
+		d.note(w.place.NS, before.key, before.route)
+	} else {
+		// Whatever happens to the route that stands there is news to us.
+		d.note(w.place.NS, w.key, unseen(w.route))
+	}
+	if !w.recorded {
+		d.Owner.Remove(string(w.key))
+	}
+	return explain(w, err)
+}
+
+// unseen is the identity of a route without saying how it is.
+func unseen(r kernel.Route) kernel.Route {
+	return kernel.Route{Dst: r.Dst, Table: r.Table, Metric: r.Metric}
+}
+
+// clash looks at what has the identity. Ours by the ledger is brought into
+// shape; ours by its number and equal is success; else it is a conflict.
+func (d *route) clash(w *wish) error {
+	routes, err := d.Kernel.Routes(w.place.NS)
+	if err != nil {
+		return err
+	}
+	owner := "somebody else"
+	for _, r := range routes {
+		if identityOf(r) != identityOf(w.route) {
+			continue
+		}
+		if r.Protocol != w.route.Protocol {
+			owner = protocolName(r.Protocol)
+			continue
+		}
+		if other := d.holder(w); other != "" && !w.recorded {
+			owner = other
+			continue
+		}
+		if d.alike(w, r) {
+			return nil
+		}
+		if w.recorded {
+			return d.Kernel.ReplaceRoute(w.place.NS, w.route)
+		}
+	}
+	return scheduler.Conflict(owner, errors.New("there is one already, which is not of this key; choose another metric or table, or remove it"))
+}
+
+// alike tells whether a route in the kernel is as wished.
+func (d *route) alike(w *wish, r kernel.Route) bool {
+	return equal(w.key, d.value(w.place.NS, r, w.value.GetNamespace()), w.value)
+}
+
+// holder finds another key of ours with the same route, which claims cannot
+// see: two interfaces that live in one namespace.
+func (d *route) holder(w *wish) string {
+	mark := identityOf(w.route).String()
+	for _, e := range d.Owner.Entries(prefix) {
+		if e.ID != string(w.key) && e.NS == w.place.NS && e.Mark == mark {
+			return e.ID
+		}
+	}
+	return ""
+}
+
+// update replaces a route in one step. If its way leads to another namespace
+// now, it goes from the old one first: the ledger has one place per key.
+func (d *route) update(ctx context.Context, k scheduler.Key, from, to *models.Route, at kernel.LinkRef) (kernel.LinkRef, error) {
+	w, err := d.resolve(ctx, k, to)
+	if err != nil {
+		return at, err
+	}
+	if w.place.NS != at.NS {
+		if err := d.delete(ctx, k, from, at); err != nil {
+			return at, err
+		}
+		return d.create(ctx, k, to)
+	}
+	defer d.Owner.Begin(string(k))()
+	if err := d.Owner.Record(w.entry()); err != nil {
+		return at, err
+	}
+	d.note(at.NS, k, w.route)
+	if err := d.Kernel.ReplaceRoute(at.NS, w.route); err != nil {
+		d.note(at.NS, k, unseen(w.route))
+		return at, explain(w, err)
+	}
+	return w.at(), nil
+}
+
+func explain(w *wish, err error) error {
+	return fmt.Errorf("route to %s: %w", identityOf(w.route), err)
+}

@@ -1,0 +1,94 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// delete removes the route if the ledger says that it is ours.
+func (d *route) delete(_ context.Context, k scheduler.Key, v *models.Route, at kernel.LinkRef) error {
+	defer d.Owner.Begin(string(k))()
+	r, err := d.doomed(v)
+	if err != nil {
+		return err
+	}
+	e, recorded := d.Owner.Entry(string(k))
+	if recorded && e.NS == at.NS && e.Mark == identityOf(r).String() && d.Kernel.Alive(at.NS) {
+		d.forget(at.NS, r) // first, or we take the event for news
+		if err := d.Kernel.DeleteRoute(at.NS, r); err != nil && !isGone(err) {
+			d.note(at.NS, k, unseen(r))
+			return fmt.Errorf("delete the route to %s: %w", identityOf(r), err)
+		}
+	}
+	if err := d.Owner.Hit("route/deleted"); err != nil {
+		return err
+	}
+	d.Owner.Remove(string(k))
+	return nil
+}
+
+// doomed is the route as the kernel is asked to remove it. With its ways, so
+// that of several equal ones only ours goes; but for ways whose link is gone.
+func (d *route) doomed(v *models.Route) (kernel.Route, error) {
+	dst, err := v.Prefix()
+	if err != nil {
+		return kernel.Route{}, err
+	}
+	w := &wish{value: v, route: kernel.Route{
+		Dst: dst, Table: v.EffectiveTable(), Metric: v.EffectiveMetric(), Protocol: d.Owner.Protocol(), Type: v.EffectiveType(),
+	}}
+	bare := w.route
+	if d.addWays(w, hops(v)) != nil {
+		return bare, nil
+	}
+	return w.route, nil
+}
+
+// isGone: with its link or namespace the route is gone.
+func isGone(err error) bool {
+	return errors.Is(err, kernel.ErrNotExist) || errors.Is(err, kernel.ErrNoNamespace)
+}
+
+// protocolName says who made a route, as far as its number tells.
+func protocolName(n uint8) string {
+	switch n {
+	case 1:
+		return "redirect"
+	case 2:
+		return "kernel"
+	case 3:
+		return "boot (ip route)"
+	case 4:
+		return "static"
+	case 8:
+		return "gated"
+	case 9:
+		return "router advertisement"
+	case 11:
+		return "zebra"
+	case 12:
+		return "bird"
+	case 16:
+		return "dhcp"
+	case 18:
+		return "keepalived"
+	case 42:
+		return "babel"
+	case 186:
+		return "bgp"
+	case 187:
+		return "isis"
+	case 188:
+		return "ospf"
+	case 189:
+		return "rip"
+	case 192:
+		return "eigrp"
+	}
+	return fmt.Sprintf("protocol %d", n)
+}

@@ -1,0 +1,101 @@
+package route
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+const prefix = models.KindRoute + "/"
+
+// Deps are what the kind works with.
+type Deps struct {
+	Kernel kernel.Kernel
+	Owner  *kernel.Owner
+	// Names tells which interface a link is; the interface kind keeps it.
+	Names *kernel.Names
+	// Places finds namespaces; see [namespace.Resolver].
+	Places Places
+	// Interfaces is what the scheduler knows of the interfaces.
+	Interfaces Interfaces
+}
+
+// Places finds the namespace of a route that names no interface.
+type Places interface {
+	Resolve(ctx context.Context, in *models.Namespace) (namespace.Place, error)
+}
+
+// Interfaces is what the scheduler knows of the interfaces.
+type Interfaces interface {
+	Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool)
+}
+
+// New makes the kind. What an operation remembers is the namespace, and the
+// link of the first way if there is one.
+func New(deps Deps) scheduler.Descriptor[*models.Route, kernel.LinkRef] {
+	d := &route{Deps: deps, have: map[kernel.NS]map[identity]*held{}}
+	return scheduler.Descriptor[*models.Route, kernel.LinkRef]{
+		Name:        models.KindRoute,
+		Prefix:      prefix,
+		Create:      d.create,
+		CreateBatch: d.createBatch,
+		Delete:      d.delete,
+		Update:      d.update,
+		Needs:       needs,
+		Compare:     compare,
+		Equal:       equal,
+		Validate:    namespace.Validate[*models.Route],
+		Claims:      claims,
+		Retrieve:    d.retrieve,
+		Watch:       d.watch,
+		Disruption:  disruption,
+	}
+}
+
+type route struct {
+	Deps
+
+	mu   sync.Mutex
+	have map[kernel.NS]map[identity]*held // what is there, to know our own echo
+
+	read atomic.Bool // the world was read, perhaps before the watch was in place
+}
+
+// held is a route as it was made or read.
+type held struct {
+	key   scheduler.Key
+	route kernel.Route // without a type: it is not there, or not as wished
+}
+
+type (
+	op    = scheduler.Op[*models.Route, kernel.LinkRef]
+	found = scheduler.Found[*models.Route, kernel.LinkRef]
+	scope = scheduler.Scope[*models.Route, kernel.LinkRef]
+)
+
+// note keeps a route and returns what was known under its identity; forget
+// drops it.
+func (d *route) note(ns kernel.NS, k scheduler.Key, r kernel.Route) (before *held) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.have[ns] == nil {
+		d.have[ns] = map[identity]*held{}
+	}
+	before = d.have[ns][identityOf(r)]
+	d.have[ns][identityOf(r)] = &held{key: k, route: r}
+	return before
+}
+
+func (d *route) forget(ns kernel.NS, r kernel.Route) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.have[ns], identityOf(r))
+	if len(d.have[ns]) == 0 {
+		delete(d.have, ns)
+	}
+}

@@ -1,0 +1,84 @@
+package route
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// needs: the namespace, or every interface up and every gateway on a network
+// of its interface; the source address.
+func needs(_ scheduler.Key, v *models.Route) []scheduler.Need {
+	ways := hops(v)
+	var list []scheduler.Need
+	if len(ways) == 0 {
+		list = namespace.Needs(v.GetNamespace())
+	}
+	seen := map[string]bool{}
+	for _, h := range ways {
+		if !seen[h.iface] {
+			seen[h.iface] = true
+			list = append(list, upLink(h.iface))
+		}
+	}
+	for _, h := range ways {
+		if n, needed := reachable(h, v.GetOnlink()); needed {
+			list = append(list, n)
+		}
+	}
+	if src := addr(v.GetSource()); src.IsValid() {
+		n := scheduler.AnyOf(models.KindAddress+"/", "an interface with the source address "+src.String())
+		list = append(list, scheduler.If(n, func(_ scheduler.Key, a *models.Address, at kernel.AddressRef) bool {
+			return prefixOf(a, at).Addr() == src
+		}))
+	}
+	return list
+}
+
+// upLink: the kernel takes no route over a link that is down.
+func upLink(name string) scheduler.Need {
+	n := scheduler.On(scheduler.Key(models.InterfaceKey(name)), "the interface that packets leave by, up")
+	n = scheduler.If(n, func(_ scheduler.Key, v *models.Interface, _ kernel.LinkRef) bool { return v.IsEnabled() })
+	return scheduler.Project(n, func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })
+}
+
+// reachable: the gateway is in the network of an address of the interface.
+// Link-local ones are on every link, and onlink says so of any.
+func reachable(h hop, onlink bool) (scheduler.Need, bool) {
+	if !h.gateway.IsValid() || onlink || h.gateway.IsLinkLocalUnicast() {
+		return scheduler.Need{}, false
+	}
+	n := scheduler.AnyOf(scheduler.Key(models.AddressPrefix(h.iface)),
+		fmt.Sprintf("an address of %s whose network holds the gateway %s (or set onlink)", h.iface, h.gateway))
+	return scheduler.If(n, func(_ scheduler.Key, a *models.Address, at kernel.AddressRef) bool {
+		return prefixOf(a, at).Masked().Contains(h.gateway)
+	}), true
+}
+
+func prefixOf(a *models.Address, at kernel.AddressRef) netip.Prefix {
+	if at.Prefix.IsValid() {
+		return at.Prefix
+	}
+	p, _ := netip.ParsePrefix(a.GetAddress())
+	return p
+}
+
+// claims: one route per identity. In which namespace an interface lives is not
+// known here, so two interfaces of one namespace are told apart; between
+// their routes the kernel decides.
+func claims(_ scheduler.Key, v *models.Route) []scheduler.Claim {
+	dst, err := v.Prefix()
+	if err != nil {
+		return nil
+	}
+	id := identity{dst: dst, table: v.EffectiveTable(), metric: v.EffectiveMetric()}
+	at, where := "in "+namespace.Text(v.GetNamespace()), "in "+v.GetNamespace().Text()
+	if names := v.Interfaces(); len(names) > 0 {
+		at, where = "by "+names[0], "by "+names[0]
+	}
+	return []scheduler.Claim{{ID: at + "|" + id.String(), What: fmt.Sprintf("route to %s %s", id, where)}}
+}

@@ -1,0 +1,160 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// retrieve reads the routes that the ledger names.
+func (d *route) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
+	return func(yield func(found, error) bool) {
+		d.read.Store(true)
+		reading := d.Owner.Reading()
+		r := &search{d: d, dumps: map[kernel.NS]*dump{}, known: map[scheduler.Key]*models.Route{}}
+		for _, kn := range s.Known {
+			r.known[kn.Key] = kn.Value
+		}
+		var gone []string
+		for _, e := range r.entries(s) {
+			f, there, err := r.look(e)
+			if !there && err == nil {
+				gone = append(gone, e.ID)
+				continue
+			}
+			if !yield(f, err) {
+				return
+			}
+		}
+		reading.Forget(gone...)
+	}
+}
+
+// search is one reading.
+type search struct {
+	d     *route
+	dumps map[kernel.NS]*dump
+	known map[scheduler.Key]*models.Route
+}
+
+// dump is all routes of a namespace that carry our number.
+type dump struct {
+	routes map[string][]kernel.Route // by identity
+	err    error
+}
+
+func (r *search) entries(s scope) []kernel.Entry {
+	if s.All {
+		return r.d.Owner.Entries(prefix)
+	}
+	var list []kernel.Entry
+	for _, k := range s.Keys {
+		if e, ok := r.d.Owner.Entry(string(k)); ok {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+func (r *search) look(e kernel.Entry) (f found, there bool, err error) {
+	f.Key = scheduler.Key(e.ID)
+	ns, err := e.Find(r.d.Kernel)
+	if err != nil {
+		return f, false, nil // dead, and all that was in it
+	}
+	dp := r.dump(ns)
+	if dp.err != nil {
+		return f, false, fmt.Errorf("read the routes of its namespace: %w", dp.err)
+	}
+	routes := dp.routes[e.Mark]
+	if len(routes) == 0 {
+		return f, false, nil
+	}
+	in := r.namespaceOf(e)
+	best := routes[0]
+	for _, route := range routes {
+		if v := r.known[f.Key]; v != nil && equal(f.Key, r.d.value(ns, route, in), v) {
+			best = route
+		}
+	}
+	f.Value, f.Meta = r.d.value(ns, best, in), (&wish{place: namespace.Place{NS: ns}, route: best}).at()
+	r.d.note(ns, f.Key, best)
+	return f, true, nil
+}
+
+func (r *search) dump(ns kernel.NS) *dump {
+	if r.dumps[ns] != nil {
+		return r.dumps[ns]
+	}
+	dp := &dump{routes: map[string][]kernel.Route{}}
+	r.dumps[ns] = dp
+	var all []kernel.Route
+	if all, dp.err = r.d.Kernel.Routes(ns); errors.Is(dp.err, kernel.ErrNoNamespace) {
+		dp.err = nil
+	}
+	for _, route := range all {
+		if route.Protocol == r.d.Owner.Protocol() {
+			id := identityOf(route).String()
+			dp.routes[id] = append(dp.routes[id], route)
+		}
+	}
+	return dp
+}
+
+// namespaceOf is what a route without an interface says of its place.
+func (r *search) namespaceOf(e kernel.Entry) *models.Namespace {
+	if v := r.known[scheduler.Key(e.ID)]; v != nil {
+		return v.GetNamespace()
+	}
+	msg, err := models.DecodeKind(models.KindRoute, e.Value)
+	if err != nil {
+		return nil
+	}
+	v, _ := msg.(*models.Route)
+	return v.GetNamespace()
+}
+
+// value is a route as a value, faithful to the kernel. in is where it lives if
+// it names no interface.
+func (d *route) value(ns kernel.NS, r kernel.Route, in *models.Namespace) *models.Route {
+	v := &models.Route{
+		Destination: r.Dst.String(), Source: text(r.Src), Metric: r.Metric, Mtu: uint32(r.MTU), Onlink: r.Onlink,
+	}
+	if r.Table != models.MainTable {
+		v.Table = r.Table
+	}
+	if r.Type != "unicast" {
+		v.Type = r.Type
+	}
+	if r.Dst.Addr().Is4() && r.Type == "unicast" {
+		v.Scope = r.Scope
+	}
+	switch {
+	case len(r.NextHops) > 0:
+		for _, h := range r.NextHops {
+			v.Nexthops = append(v.Nexthops, &models.NextHop{
+				Interface: d.linkName(ns, h.Index), Gateway: text(h.Gateway), Weight: uint32(h.Weight),
+			})
+		}
+	case r.Type != "unicast":
+		// IPv6 shows the loopback as the way of routes that lead nowhere.
+		v.Namespace = in
+	default:
+		v.Interface, v.Gateway = d.linkName(ns, r.Index), text(r.Gateway)
+	}
+	return v
+}
+
+// linkName is the logical name of a link, or one that no interface can have.
+func (d *route) linkName(ns kernel.NS, index int) string {
+	if name, ok := d.Names.Of(kernel.LinkRef{NS: ns, Index: index}); ok {
+		return name
+	}
+	return fmt.Sprintf("?%d", index)
+}

@@ -1,0 +1,97 @@
+package route
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// watch turns the kernel's events into keys. The kernel says nothing of the
+// IPv4 routes that it drops with a link or an address, so those count as news
+// of the routes that used them.
+func (d *route) watch(ctx context.Context, notify func(...scheduler.Key)) error {
+	return d.Kernel.Watch(ctx, func(e kernel.Event) {
+		var keys []scheduler.Key
+		switch {
+		case e.Ready:
+			if d.read.Load() {
+				notify()
+			}
+		case e.Lost, e.Gone:
+			keys = d.keysIn(e.NS, func(kernel.Route) bool { return true })
+			if e.Gone {
+				d.forgetIn(e.NS)
+			}
+		case e.Route != nil:
+			keys = d.news(e.NS, *e.Route, e.Deleted)
+		case e.Link != nil && (e.Deleted || !e.Link.Up):
+			keys = d.keysIn(e.NS, func(r kernel.Route) bool { return uses(r, e.Link.Index) })
+		case e.Address != nil && e.Deleted:
+			src := e.Address.Prefix.Addr()
+			keys = d.keysIn(e.NS, func(r kernel.Route) bool { return r.Src == src || uses(r, e.Address.Index) && sameFamily(r, src) })
+		}
+		if len(keys) > 0 {
+			notify(keys...)
+		}
+	})
+}
+
+func uses(r kernel.Route, index int) bool {
+	return r.Index == index || slices.ContainsFunc(r.NextHops, func(h kernel.NextHop) bool { return h.Index == index })
+}
+
+func sameFamily(r kernel.Route, a netip.Addr) bool { return r.Dst.Addr().Is4() == a.Is4() }
+
+// news is the key about whose route an event says something that is not
+// believed, if any.
+func (d *route) news(ns kernel.NS, r kernel.Route, deleted bool) []scheduler.Key {
+	d.mu.Lock()
+	h := d.have[ns][identityOf(r)]
+	d.mu.Unlock()
+	if h == nil {
+		return nil
+	}
+	ours := r.Protocol == d.Owner.Protocol()
+	if h.route.Type != "" { // it is believed to be there
+		if deleted && !ours {
+			return nil // another one of the same identity went
+		}
+		if !deleted && ours && d.same(ns, h.route, r) {
+			return nil
+		}
+	}
+	if deleted && ours {
+		d.note(ns, h.key, unseen(r))
+	}
+	return []scheduler.Key{h.key}
+}
+
+// same tells whether two routes mean the same.
+func (d *route) same(ns kernel.NS, a, b kernel.Route) bool {
+	var nowhere *models.Namespace
+	return equal("", d.value(ns, a, nowhere), d.value(ns, b, nowhere))
+}
+
+// keysIn are the keys of the routes of a namespace that pass, sorted.
+func (d *route) keysIn(ns kernel.NS, pass func(kernel.Route) bool) []scheduler.Key {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var keys []scheduler.Key
+	for _, h := range d.have[ns] {
+		if pass(h.route) {
+			keys = append(keys, h.key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (d *route) forgetIn(ns kernel.NS) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.have, ns)
+}
