@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/url"
@@ -73,7 +74,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		lock.Close()
 		return nil, fmt.Errorf("embedded etcd: %w", err)
 	}
-	e, err := startEtcd(ctx, etcdConfig(c))
+	e, err := bootstrapped(ctx, c)
 	if err != nil {
 		l.Close()
 		lock.Close()
@@ -84,11 +85,11 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-func etcdConfig(c Config) *embed.Config {
+func etcdConfig(c Config, dir string) *embed.Config {
 	cfg := embed.NewConfig()
 	cfg.Name = "plumb"
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	cfg.Dir = c.Dir
+	cfg.Dir = dir
 	cfg.ListenPeerUrls = nil
 	cfg.ListenClientUrls = nil
 	cfg.AdvertiseClientUrls = []url.URL{{Scheme: "unix", Path: c.Socket}}
@@ -105,6 +106,41 @@ func etcdConfig(c Config) *embed.Config {
 	}
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zaplog.New(c.Log))
 	return cfg
+}
+
+// bootstrapped starts etcd on its data. New data is made aside and moved into
+// place when it is whole: an etcd that is killed while it makes its data never
+// becomes ready again.
+func bootstrapped(ctx context.Context, c Config) (*embed.Etcd, error) {
+	member, aside := filepath.Join(c.Dir, "member"), filepath.Join(c.Dir, "new")
+	if _, err := os.Stat(member); errors.Is(err, fs.ErrNotExist) {
+		if err := os.RemoveAll(aside); err != nil {
+			return nil, err
+		}
+		e, err := startEtcd(ctx, etcdConfig(c, aside))
+		if err != nil {
+			return nil, fmt.Errorf("new data: %w", err)
+		}
+		e.Close()
+		if err := os.Rename(filepath.Join(aside, "member"), member); err != nil {
+			return nil, err
+		}
+		if err := syncDir(c.Dir); err != nil {
+			return nil, err
+		}
+		os.Remove(aside) // empty now; if it stays, it harms nothing
+	} else if err != nil {
+		return nil, err
+	}
+	return startEtcd(ctx, etcdConfig(c, c.Dir))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // startEtcd starts etcd and waits until it is ready.

@@ -15,10 +15,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // start starts a server in directories of its own.
 func start(t *testing.T, dir string) (*Server, clientv3.KV) {
