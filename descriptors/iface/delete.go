@@ -37,9 +37,16 @@ func (d *iface) deleteBatch(ctx context.Context, ops []*op) {
 		case err != nil:
 			o.Err = err
 		case !there:
+			d.release(o.Meta)
 		case adopts(o.Value):
+			d.busy(o.Meta, o.Key)
 			if o.Err = d.abandon(o.Key, l); isGone(o.Err) {
 				o.Err = nil
+			}
+			if o.Err == nil {
+				d.release(o.Meta)
+			} else {
+				d.settle(o.Meta, nil)
 			}
 		default:
 			doomed = append(doomed, death{op: o, link: l})
@@ -86,7 +93,7 @@ func (d *iface) kill(doomed []death) {
 		var indexes []int
 		for _, e := range where[ns] {
 			indexes = append(indexes, e.index)
-			d.release(e.death.link.Ref())
+			d.dying(e.death.link.Ref())
 		}
 		err := d.deleteIn(ns, indexes)
 		for _, e := range where[ns] {
@@ -158,7 +165,6 @@ func (d *iface) bury(ops []*op) {
 			o.Err = d.Owner.Hit("interface/deleted")
 		}
 		if o.Err == nil {
-			d.release(o.Meta)
 			ids = append(ids, string(o.Key))
 		}
 	}

@@ -101,6 +101,7 @@ type held struct {
 	value *models.Interface // as last made or read; nil: not known
 	busy  bool              // an operation of ours is at it
 	dirty bool              // an event came meanwhile
+	dead  bool              // deleted by us; the event of its end is still to come
 }
 
 // nameOf is the logical name in a key.

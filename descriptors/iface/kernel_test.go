@@ -233,13 +233,13 @@ func TestForeignLinksStay(t *testing.T) {
 // A link of ours that somebody deleted and made anew is no longer ours.
 func TestDeleteSparesASuccessor(t *testing.T) {
 	b := newBench(t)
-	b.make("br", `{"bridge":{}}`)
-	b.own.IP(t, "link del dev br")
-	b.own.IP(t, "link add br type bridge")
-	if err := b.delete("br"); err != nil {
+	b.make("bridge0", `{"bridge":{}}`)
+	b.own.IP(t, "link del dev bridge0")
+	b.own.IP(t, "link add bridge0 type bridge")
+	if err := b.delete("bridge0"); err != nil {
 		t.Fatal(err)
 	}
-	if b.own.Show(t, "br") == nil {
+	if b.own.Show(t, "bridge0") == nil {
 		t.Error("the successor was deleted")
 	}
 }

@@ -91,7 +91,7 @@ func (d *iface) holds(ref kernel.LinkRef, k scheduler.Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := d.links[ref]
-	return h != nil && h.key == k
+	return h != nil && h.key == k && !h.dead
 }
 
 // busy keeps events about a link of ours back until settle. A new link is noted
@@ -99,7 +99,7 @@ func (d *iface) holds(ref kernel.LinkRef, k scheduler.Key) bool {
 func (d *iface) busy(ref kernel.LinkRef, k scheduler.Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if h := d.links[ref]; h != nil {
+	if h := d.links[ref]; h != nil && h.key == k && !h.dead {
 		h.busy = true
 		return
 	}
@@ -126,9 +126,21 @@ func (d *iface) settle(ref kernel.LinkRef, v *models.Interface) {
 	}
 }
 
-// release forgets a link.
+// release forgets a link that is no longer ours.
 func (d *iface) release(ref kernel.LinkRef) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.drop(ref)
+}
+
+// dying forgets a link that is about to be deleted. While somebody watches, it
+// stays known as dead until the kernel has said its last word of it: an up
+// link goes down first, under our mark.
+func (d *iface) dying(ref kernel.LinkRef) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drop(ref)
+	if d.notify != nil {
+		d.links[ref] = &held{dead: true}
+	}
 }

@@ -51,6 +51,13 @@ func (d *iface) news(l kernel.Link, deleted bool) (scheduler.Key, bool) {
 		return scheduler.Key(key), ours && !deleted && strings.HasPrefix(key, prefix)
 	}
 	key, value := h.key, h.value
+	if h.dead {
+		if deleted {
+			d.drop(ref)
+		}
+		d.mu.Unlock()
+		return "", false
+	}
 	if h.busy {
 		h.dirty = true
 		d.mu.Unlock()
@@ -91,17 +98,21 @@ func (d *iface) stillSo(k scheduler.Key, ref kernel.LinkRef, v *models.Interface
 }
 
 // keysIn are the keys of our links in a namespace, sorted. If it is gone its
-// links are forgotten, for its number may be given to another.
+// links are forgotten, for its number may be given to another; of the dead the
+// last word may have been lost.
 func (d *iface) keysIn(ns kernel.NS, gone bool) []scheduler.Key {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var keys []scheduler.Key
 	for ref, h := range d.links {
-		if ref.NS == ns {
+		if ref.NS != ns {
+			continue
+		}
+		if h.dead || gone && !h.busy {
+			d.drop(ref)
+		}
+		if !h.dead {
 			keys = append(keys, h.key)
-			if gone && !h.busy {
-				d.drop(ref)
-			}
 		}
 	}
 	slices.Sort(keys)
@@ -115,12 +126,12 @@ func (d *iface) keep(links map[scheduler.Key]kernel.Link, failed map[kernel.NS]e
 	defer d.mu.Unlock()
 	for ref, h := range d.links {
 		l, there := links[h.key]
-		if !h.busy && failed[ref.NS] == nil && (!there || l.Ref() != ref) {
+		if !h.busy && !h.dead && failed[ref.NS] == nil && (!there || l.Ref() != ref) {
 			d.drop(ref)
 		}
 	}
 	for k, l := range links {
-		if d.links[l.Ref()] == nil {
+		if h := d.links[l.Ref()]; h == nil || h.dead {
 			d.links[l.Ref()] = &held{key: k}
 		}
 		d.Names.Put(l.Ref(), nameOf(k))
@@ -130,7 +141,7 @@ func (d *iface) keep(links map[scheduler.Key]kernel.Link, failed map[kernel.NS]e
 func (d *iface) keepOne(k scheduler.Key, ref kernel.LinkRef) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.links[ref] == nil {
+	if h := d.links[ref]; h == nil || h.dead {
 		d.links[ref] = &held{key: k}
 	}
 	d.Names.Put(ref, nameOf(k))
