@@ -163,8 +163,11 @@ func waitForName(e *engine, n, holder *graph.Node) decision {
 
 // leave is the decision that n must go: at once if nothing stands on it.
 func (e *engine) leave(n *graph.Node, d decision) decision {
+	if has(n, flagAdopted) && e.unread() != "" {
+		return decision{} // what was not read yet may stand on it
+	}
 	d.leaving = true
-	if (n.Standing == 0 || n.Knotted()) && !e.held(n) {
+	if (n.Standing == 0 || n.Leaving && n.Knotted()) && !e.held(n) {
 		d.do = doDelete
 	}
 	return d
@@ -173,6 +176,16 @@ func (e *engine) leave(n *graph.Node, d decision) decision {
 // mayDelete tells whether things may be deleted only because nobody wants
 // them: every source must have spoken.
 func (e *engine) mayDelete() bool { return e.spoken == len(e.sources) }
+
+// unread names a kind whose world was never read so far, "" if there is none.
+func (e *engine) unread() string {
+	for _, k := range e.kinds.all() {
+		if k.Reads && !k.Observed && !k.Read {
+			return k.Name
+		}
+	}
+	return ""
+}
 
 // held tells whether the node must be left alone for now.
 func (e *engine) held(n *graph.Node) bool {

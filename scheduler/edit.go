@@ -83,7 +83,7 @@ func (e *engine) speak(src int8) {
 
 // wants tells whether the source asks for the node, also if a stronger one does.
 func wants(n *graph.Node, src int8) bool {
-	if n.X != nil {
+	if n.X != nil && n.X.Wants != nil {
 		return slices.ContainsFunc(n.X.Wants, func(w graph.Want) bool { return w.Source == src })
 	}
 	return n.Source == src

@@ -61,6 +61,7 @@ const (
 	flagDrifted                       // was as wanted and is no longer, by no act of ours
 	flagLookAgain                     // something was heard while an operation ran
 	flagDerive                        // its derived values must be worked out anew
+	flagAdopted                       // found in the world, not made by this process
 	flagRunning                       // an operation (not a look) is under way
 )
 
@@ -130,6 +131,9 @@ func (e *engine) consider(n *graph.Node) {
 		e.clearHold(n) // when its needs come back it is tried at once
 	}
 	d := decide(e, n, k)
+	if d.leaving && !n.Leaving && n.Standing > 0 {
+		e.g.Wake(n) // once more, when those that can move off it have done so
+	}
 	e.g.SetLeaving(n, d.leaving)
 	switch d.do {
 	case doNothing:

@@ -265,6 +265,27 @@ func (e *engine) lookedAll(o *op, byKey map[Key]found) {
 	if first || wasBlind {
 		e.g.KindChanged(k.Prefix)
 	}
+	if first {
+		e.wakeAdopted()
+	}
+}
+
+// wakeAdopted: what was found may go once all that may stand on it was read.
+func (e *engine) wakeAdopted() {
+	if e.unread() != "" {
+		return
+	}
+	var found []*graph.Node
+	e.g.All(func(n *graph.Node) bool {
+		if has(n, flagAdopted) && !has(n, flagSame) {
+			found = append(found, n)
+		}
+		return true
+	})
+	slices.SortFunc(found, byKey)
+	for _, n := range found {
+		e.g.Wake(n)
+	}
 }
 
 // lookFailed: unknown is not empty. What was seen stays; for observed kinds
@@ -314,6 +335,7 @@ func (e *engine) seenThere(n *graph.Node, f found) {
 	if n.Goal() == nil && !foreign {
 		e.guard(n, func() { e.g.SetActualNeeds(n, f.value) })
 	}
+	e.setFlag(n, flagAdopted, !foreign && (has(n, flagAdopted) || n.Presence != graph.Present))
 	stale := e.g.SetWorld(n, graph.World{Presence: graph.Present, Actual: f.value, Meta: f.meta, Foreign: foreign}, true)
 	if n.X != nil && n.X.Invalid != nil && !foreign {
 		e.keepWorld(n)

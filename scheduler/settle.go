@@ -44,6 +44,7 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 	e.clearHold(n)
 	e.setFlag(n, flagDrifted, false)
 	e.setFlag(n, flagStale, false)
+	e.setFlag(n, flagAdopted, false)
 	n.Moving = false
 	if o.what == OpDelete {
 		e.setFlag(n, flagSame, false)

@@ -348,6 +348,8 @@ func (e *engine) explainLeftover(n *graph.Node, s *Status) {
 		s.Reason = "nobody wants it, but " + string(p.Key) + " stands on it"
 	case !e.mayDelete() && !has(n, flagWithdrawn):
 		s.Reason = "nobody wants it so far; it is kept until " + e.unspoken() + " has spoken"
+	case has(n, flagAdopted) && e.unread() != "":
+		s.Reason = "nobody wants it; it is kept until all of " + e.unread() + " has been read"
 	default:
 		s.Reason = "nobody wants it; it is being removed"
 	}

@@ -20,17 +20,26 @@ func (g *Graph) founded(n, p *Node) Sat {
 		g.Touch(n)
 		n.level = p.level + 1
 		return Satisfied
-	case leads(p, n, ofDesired):
+	case leads(p, n, ofDesired, anyNode):
 		return Missing
-	case leads(p, n, ofDesired|ofActual):
+	case leads(p, n, ofDesired|ofActual, anyNode):
 		return Unsure
 	}
 	g.raise(n, p.level+1)
 	return Satisfied
 }
 
-// leads tells whether a path of needs of these roles goes from p to n.
-func leads(p, n *Node, roles role) bool {
+func anyNode(*Node) bool { return true }
+
+// calm: what it stands on is known, not only a cautious guess.
+func calm(n *Node) bool { return n.Presence == Present && !n.Moving }
+
+// leads tells whether a path of needs of these roles, through nodes that pass,
+// goes from p to n.
+func leads(p, n *Node, roles role, pass func(*Node) bool) bool {
+	if !pass(p) {
+		return false
+	}
 	if p == n {
 		return true
 	}
@@ -41,7 +50,7 @@ func leads(p, n *Node, roles role) bool {
 		todo = todo[:len(todo)-1]
 		for _, e := range m.Out {
 			t := e.To
-			if t == nil || e.Together || e.role&roles == 0 || e.role&ofActual == 0 && e.State != Satisfied || seen[t] {
+			if t == nil || e.Together || e.role&roles == 0 || e.role&ofActual == 0 && e.State != Satisfied || seen[t] || !pass(t) {
 				continue
 			}
 			if t == n {
@@ -58,13 +67,13 @@ func leads(p, n *Node, roles role) bool {
 }
 
 // StandsOn tells whether n's world stands on t, directly or through others.
-func (n *Node) StandsOn(t *Node) bool { return leads(n, t, ofActual) }
+func (n *Node) StandsOn(t *Node) bool { return leads(n, t, ofActual, anyNode) }
 
 // Knotted tells that n's world stands on something that itself stands on n.
 // Only a world that others have changed can be like that; neither can go first.
 func (n *Node) Knotted() bool {
 	for _, e := range n.Out {
-		if e.stands() && e.To.level >= n.level && leads(e.To, n, ofDesired|ofActual) {
+		if e.stands() && e.To.level >= n.level && leads(e.To, n, ofActual, calm) {
 			return true
 		}
 	}

@@ -74,6 +74,9 @@ func (g *Graph) Drop(n *Node) bool {
 		g.detach(e)
 	}
 	n.Out = nil
+	if n.avail == Unsure {
+		n.watchesOf(func(p *Prefix) { p.unsure-- })
+	}
 	delete(g.nodes, n.Key)
 	g.leaveDir(n)
 	g.pruneDir(n.dir)

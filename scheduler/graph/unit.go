@@ -1,5 +1,7 @@
 package graph
 
+import "strings"
+
 // A unit is a set of nodes whose desired values need each other together (veth
 // peers). It is satisfied as one: when every member is asked for, agrees with
 // the others, and has all else that it needs.
@@ -101,7 +103,10 @@ func feasible(e *Edge) Sat {
 				}
 				continue
 			}
-			if o.To != nil && in[o.To] {
+			if inner, fits := o.within(in); inner {
+				if !fits {
+					return Missing
+				}
 				continue // the order inside of the unit, not its feasibility
 			}
 			if o.State == Missing {
@@ -111,6 +116,23 @@ func feasible(e *Edge) Sat {
 		}
 	}
 	return sum
+}
+
+// within tells whether an ordinary need is for another member of the unit, and
+// whether what is desired there is what is needed.
+func (e *Edge) within(unit map[*Node]bool) (inner, fits bool) {
+	pass := func(t *Node) bool {
+		return e.fn == nil || e.fn.need.Pass == nil || e.fn.need.Pass(t.Key, t.Desired, t.Meta)
+	}
+	if e.any == nil {
+		return unit[e.To], unit[e.To] && pass(e.To)
+	}
+	for t := range unit {
+		if t != e.From && strings.HasPrefix(string(t.Key), string(e.any.prefix)) && pass(t) {
+			return true, true
+		}
+	}
+	return false, false
 }
 
 // Goal is the value that should be in the world after conflicts are decided:

@@ -3,10 +3,12 @@ package schedulertest
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -26,8 +28,7 @@ type History struct {
 	model  *Model
 	s      *scheduler.Scheduler
 	stop   func()
-	chaos  bool
-	Script []string // what was done, for people
+	chaos  atomic.Bool
 	Counts map[string]int
 }
 
@@ -49,20 +50,24 @@ func (h *History) Run() error {
 	h.Counts = map[string]int{}
 	h.start()
 	defer func() { h.stop() }()
-	h.chaos = !h.Calm
+	h.chaos.Store(!h.Calm)
 	for range h.Steps {
 		h.step()
 	}
 	if err := h.heal(); err != nil {
 		return fmt.Errorf("seed %d: %w\nhistory:\n%s\nworld:\n%s", h.Seed, err,
-			strings.Join(h.Script, "\n"), strings.Join(h.world.Log, "\n"))
+			strings.Join(h.world.Log, "\n"), h.world)
 	}
-	maps.Copy(h.Counts, h.world.Counts)
+	for k, n := range h.world.Counts {
+		if !strings.HasPrefix(k, "tried ") {
+			h.Counts[k] = n
+		}
+	}
 	return nil
 }
 
 func (h *History) start() {
-	h.s = scheduler.New(scheduler.Options{Sources: sourceNames, Workers: 1 + h.rng.IntN(4), Rand: h.rng.Float64})
+	h.s = scheduler.New(scheduler.Options{Sources: sourceNames, Workers: 1 + h.rng.IntN(4), Rand: func() float64 { return 0.5 }})
 	derived := Options{}
 	for _, k := range []struct {
 		name string
@@ -89,18 +94,27 @@ func (h *History) start() {
 	}
 }
 
-func (h *History) fault(op string, _ scheduler.Key) Fault {
-	if !h.chaos || h.rng.IntN(6) != 0 {
+// fault decides by seed, operation and how often it was tried, so that the
+// same history meets the same faults however its goroutines run.
+func (h *History) fault(op string, k scheduler.Key) Fault {
+	if !h.chaos.Load() {
 		return None
 	}
-	if op == "look" {
+	f := fnv.New64a()
+	fmt.Fprint(f, h.Seed, op, k, h.world.Counts["tried "+op+" "+string(k)])
+	h.world.Counts["tried "+op+" "+string(k)]++
+	rng := rand.New(rand.NewPCG(f.Sum64(), 1))
+	switch {
+	case rng.IntN(6) != 0:
+		return None
+	case op == "look":
 		return Fail
 	}
-	return Fault(1 + h.rng.IntN(4))
+	return Fault(1 + rng.IntN(4))
 }
 
 func (h *History) note(format string, args ...any) {
-	h.Script = append(h.Script, fmt.Sprintf(format, args...))
+	h.world.note(fmt.Sprintf(format, args...))
 }
 
 func (h *History) key() scheduler.Key {
@@ -212,6 +226,9 @@ func (h *History) write() {
 			continue
 		}
 		v := h.thing(k)
+		if _, known := h.model.valid[k]; !known && !h.Calm {
+			v.Bad = false // what is left of it in the world would count as its last valid value
+		}
 		h.note("%s sets %s %+v", t.Source, k, v)
 		h.model.Set(src, k, &v)
 		t.Want = append(t.Want, scheduler.Set(k, v))
@@ -256,7 +273,7 @@ func (h *History) meddle() {
 // heal ends all faults and checks what became of it all.
 func (h *History) heal() error {
 	h.note("heal")
-	h.chaos = false
+	h.chaos.Store(false)
 	h.s.Submit(scheduler.Txn{LookAll: true})
 	time.Sleep(time.Hour)
 	synctest.Wait()
@@ -270,7 +287,7 @@ func (h *History) heal() error {
 	h.s.Submit(scheduler.Txn{LookAll: true})
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	if more := h.world.Log[before:]; len(more) > 0 {
+	if more := h.world.Log[before:]; len(more) > 0 { // looks that succeed leave no line
 		return fmt.Errorf("a look at a settled world caused operations: %v", more)
 	}
 	if broken := h.world.Broken(); len(broken) > 0 {
@@ -308,7 +325,13 @@ func (h *History) why(k scheduler.Key) string {
 	if err != nil {
 		return "\n" + err.Error()
 	}
-	return "\nwhy: " + c.String()
+	out := "\nwhy: " + c.String()
+	if t := h.model.valid[k]; t.Peer != "" {
+		if p, err := h.s.Why(context.Background(), scheduler.Key(t.Peer)); err == nil {
+			out += "its peer: " + p.String()
+		}
+	}
+	return out
 }
 
 // checkStates: a key is configured exactly if it is in the world as wanted.

@@ -102,10 +102,21 @@ func (m *Model) mayHave(k scheduler.Key, holders map[string]scheduler.Key) bool 
 
 // pair tells whether k and its peer can be there together.
 func (m *Model) pair(k scheduler.Key, world map[scheduler.Key]Thing, holders map[string]scheduler.Key) bool {
-	t := m.valid[k]
-	p := scheduler.Key(t.Peer)
+	p := scheduler.Key(m.valid[k].Peer)
 	pt, ok := m.valid[p]
-	return ok && pt.Peer == string(k) && m.mayHave(p, holders) && met(t, k, world) && met(pt, p, world)
+	if !ok || pt.Peer != string(k) || !m.mayHave(p, holders) {
+		return false
+	}
+	first, second := k, p // the smaller key makes the pair
+	if p < k {
+		first, second = p, k
+	}
+	if !met(m.valid[first], first, world) {
+		return false
+	}
+	with := maps.Clone(world)
+	with[first] = m.valid[first]
+	return met(m.valid[second], second, with)
 }
 
 // met tells whether all that t needs is in the world.

@@ -309,8 +309,16 @@ func (w *World) begin(op string, k scheduler.Key) Fault {
 	return f
 }
 
+// note puts a line between the operations in the log.
+func (w *World) note(line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.Log = append(w.Log, "  "+line)
+}
+
 func (w *World) breach(format string, args ...any) {
 	w.broken = append(w.broken, fmt.Sprintf(format, args...))
+	w.Log = append(w.Log, "BROKEN: "+fmt.Sprintf(format, args...))
 }
 
 func (f Fault) err() error {
