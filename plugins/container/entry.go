@@ -226,7 +226,7 @@ func (s *source) drop(e *entry) {
 func (s *source) members() (all, ended []*member) {
 	sure := s.phase == known || s.phase == reading
 	for _, e := range s.entries {
-		if !e.seen || !(sure || e.hold != nil || e.endedNow) {
+		if known := sure || e.hold != nil || e.endedNow; !known || !e.seen {
 			continue
 		}
 		m := &member{runtime: s.rt.Name(), Container: e.last, label: e.label}

@@ -22,6 +22,9 @@ type engine struct {
 	listErr            error
 	badInspect         map[string]error
 	hungInspect        map[string]bool
+	// slow answers are true when they are made, but come a second later.
+	slowList    bool
+	slowInspect map[string]bool
 	// stale answers of inspect, once each: the engine has not noticed yet.
 	stale map[string][]Container
 	// mute keeps events back: dropped, or gathered for later.
@@ -51,7 +54,7 @@ func newEngine() *engine {
 		containers: map[string]*Container{}, processes: map[int]*process{},
 		lastPid: 100, lastNS: 1000,
 		badInspect: map[string]error{}, hungInspect: map[string]bool{},
-		stale: map[string][]Container{}, inspects: map[string]int{},
+		slowInspect: map[string]bool{}, stale: map[string][]Container{}, inspects: map[string]int{},
 	}
 }
 
@@ -80,16 +83,23 @@ func (e *engine) List(ctx context.Context) ([]Summary, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
+	all, slow, err := e.list()
+	if slow {
+		pause(ctx, time.Second)
+	}
+	return all, err
+}
+
+func (e *engine) list() (all []Summary, slow bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.listErr != nil {
-		return nil, e.listErr
+		return nil, false, e.listErr
 	}
-	var all []Summary
 	for _, c := range e.containers {
 		all = append(all, Summary{ID: c.ID, Name: c.Name, Running: c.Running})
 	}
-	return all, nil
+	return all, e.slowList, nil
 }
 
 func (e *engine) Inspect(ctx context.Context, id string) (Container, error) {
@@ -104,20 +114,28 @@ func (e *engine) Inspect(ctx context.Context, id string) (Container, error) {
 		<-ctx.Done()
 		return Container{}, ctx.Err()
 	}
+	c, slow, err := e.inspect(id)
+	if slow {
+		pause(ctx, time.Second)
+	}
+	return c, err
+}
+
+func (e *engine) inspect(id string) (c Container, slow bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	slow = e.slowInspect[id]
 	if err := e.badInspect[id]; err != nil {
-		return Container{}, err
+		return Container{}, slow, err
 	}
 	if old := e.stale[id]; len(old) > 0 {
 		e.stale[id] = old[1:]
-		return old[0], nil
+		return old[0], slow, nil
 	}
-	c := e.containers[id]
-	if c == nil {
-		return Container{}, ErrNotFound
+	if e.containers[id] == nil {
+		return Container{}, slow, ErrNotFound
 	}
-	return *c, nil
+	return *e.containers[id], slow, nil
 }
 
 func (e *engine) Events(ctx context.Context, ready func(), hint func(string)) error {

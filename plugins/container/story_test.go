@@ -24,7 +24,12 @@ func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newStory(t)
-			defer w.stop()
+			defer func() {
+				w.stop()
+				if w.engine.open != 0 {
+					t.Errorf("%d processes are still held", w.engine.open)
+				}
+			}()
 			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 				switch d.Cmd {
 				case "do":
@@ -80,8 +85,9 @@ func (w *story) hear(keys ...string) {
 func (w *story) stop() {
 	if w.cancel != nil {
 		w.cancel()
-		<-w.done
-		<-w.done
+		for range cap(w.done) {
+			_ = <-w.done
+		}
 		w.cancel = nil
 	}
 }
@@ -181,10 +187,12 @@ func (w *story) engineStep(what string) error {
 		e.cut()
 	case "hang":
 		e.set(func() { e.hung = true })
+	case "slow":
+		e.set(func() { e.slowList = true })
 	case "nolist":
 		e.set(func() { e.listErr = errors.New("internal error") })
 	case "up":
-		e.set(func() { e.down, e.absent, e.hung, e.listErr = false, false, false, nil })
+		e.set(func() { e.down, e.absent, e.hung, e.listErr, e.slowList = false, false, false, nil, false })
 	default:
 		return errors.New("no such state")
 	}
@@ -215,8 +223,10 @@ func (w *story) inspectStep(what, id string) error {
 		e.set(func() { e.badInspect[id] = errors.New("internal error") })
 	case "hangs":
 		e.set(func() { e.hungInspect[id] = true })
+	case "slow":
+		e.set(func() { e.slowInspect[id] = true })
 	case "works":
-		e.set(func() { delete(e.badInspect, id); delete(e.hungInspect, id) })
+		e.set(func() { delete(e.badInspect, id); delete(e.hungInspect, id); delete(e.slowInspect, id) })
 	case "stale":
 		e.set(func() { e.stale[id] = slices.Repeat([]Container{*e.containers[id]}, 6) })
 	default:
@@ -236,6 +246,10 @@ func (w *story) pidStep(what, id string) error {
 		delete(e.processes, pid)
 	case "reused": // the number now belongs to a process of another container
 		e.processes[pid] = &process{netns: 666, cgroup: "0::/docker/" + strings.Repeat("f", 64)}
+	case "taken": // the number now belongs to a process that could be anybody's
+		e.processes[pid] = &process{netns: 666, cgroup: "0::/"}
+	case "quiet": // its end will not be told
+		e.processes[pid].ended = nil
 	case "nocgroup":
 		e.processes[pid].cgroup = "0::/"
 	case "exits": // with nobody telling

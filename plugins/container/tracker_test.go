@@ -177,8 +177,8 @@ func TestReadersWhileMoving(t *testing.T) {
 						return
 					case <-time.After(time.Millisecond):
 					}
-					w.tracker.Containers()
-					w.tracker.Microservices()
+					_, _ = w.tracker.Containers()
+					_, _ = w.tracker.Microservices()
 					w.tracker.Health()
 				}
 			})
@@ -254,9 +254,12 @@ func TestStopDuringInspects(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newStory(t)
 			for i := range 100 {
-				w.add(fmt.Sprintf("c%d", i))
+				id := fmt.Sprintf("c%d", i)
+				w.engine.slowInspect[id] = true
+				w.add(id)
 			}
 			w.start()
+			time.Sleep(time.Second) // when the first answers come
 			w.stop()
 			if w.engine.open != 0 {
 				t.Fatalf("%d processes are still held", w.engine.open)
@@ -304,3 +307,41 @@ type renamed struct {
 }
 
 func (r renamed) Name() string { return r.name }
+
+// TestFirstPicture: it waits for an inspect that hangs, but no longer than one
+// call may take, and for one that fails a few times.
+func TestFirstPicture(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault func(e *engine)
+		after time.Duration
+	}{
+		{"none", func(*engine) {}, 0},
+		{"hangs", func(e *engine) { e.hungInspect["bad"] = true }, 10 * time.Second},
+		{"fails", func(e *engine) { e.badInspect["bad"] = errors.New("internal error") }, 3375 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newStory(t)
+			w.add("bad", "env=bad")
+			w.add("good", "env=good")
+			c.fault(w.engine)
+			w.start()
+			synctest.Wait()
+			began := time.Now()
+			for !w.tracker.Synced() && time.Since(began) < time.Minute {
+				if all, err := w.tracker.Microservices(); err == nil || all["good"] == nil {
+					t.Errorf("%s: before the picture is complete: %v, %v", c.name, all, err)
+				}
+				time.Sleep(25 * time.Millisecond)
+				synctest.Wait()
+			}
+			if d := time.Since(began); d != c.after {
+				t.Errorf("%s: known after %v, want %v", c.name, d, c.after)
+			}
+			if _, err := w.tracker.Microservices(); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			w.stop()
+		})
+	}
+}

@@ -31,7 +31,7 @@ func serve(t *testing.T, api, least string, paths map[string]http.HandlerFunc) *
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"Version":"20.10.24","ApiVersion":%q,"MinAPIVersion":%q}`, api, least)
+		_, _ = fmt.Fprintf(w, `{"Version":"20.10.24","ApiVersion":%q,"MinAPIVersion":%q}`, api, least)
 	})
 	for path, h := range paths {
 		mux.HandleFunc(path, h)
@@ -85,7 +85,7 @@ func TestEvents(t *testing.T) {
 				t.Errorf("filters %s", got)
 			}
 			for _, l := range lines {
-				fmt.Fprintln(w, l)
+				_, _ = fmt.Fprintln(w, l)
 			}
 		},
 	})
@@ -120,7 +120,7 @@ func TestEventsEnd(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	e = serve(t, "1.41", "", map[string]http.HandlerFunc{
-		"/v1.41/events": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, `{"Type":7}`) },
+		"/v1.41/events": func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, `{"Type":7}`) },
 	})
 	if err := e.Events(t.Context(), func() {}, func(string) {}); err == nil {
 		t.Error("a stream that makes no sense was read to its end")
@@ -135,7 +135,7 @@ func TestDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }()
 	e, err := New("unix://" + socket)
 	if err != nil {
 		t.Fatal(err)

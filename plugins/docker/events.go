@@ -39,7 +39,7 @@ func (e *Engine) Events(ctx context.Context, ready func(), hint func(id string))
 	if err != nil {
 		return err
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }()
 	if !timer.Stop() {
 		return fmt.Errorf("docker at %s gave no answer: %w", e.endpoint, context.Cause(ctx))
 	}
@@ -87,7 +87,7 @@ func (e *Engine) subscribe(ctx context.Context) (io.ReadCloser, error) {
 	}
 	if resp.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		return nil, fmt.Errorf("docker at %s refuses its events: %s: %s", e.endpoint, resp.Status, strings.TrimSpace(string(text)))
 	}
 	return resp.Body, nil

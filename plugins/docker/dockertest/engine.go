@@ -62,7 +62,7 @@ func (e *Engine) Up() {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	args := append([]string{
 		"--net=/proc/" + strconv.Itoa(e.keeper.Process.Pid) + "/ns/net", "dockerd",
 		"--data-root", filepath.Join(e.dir, "root"), "--exec-root", filepath.Join(e.dir, "exec"),

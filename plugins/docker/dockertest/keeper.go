@@ -64,7 +64,7 @@ func (e *Engine) startKeeper() {
 	}
 	e.keeper = cmd
 	e.t.Cleanup(func() {
-		input.Close()
+		_ = input.Close()
 		_ = cmd.Wait()
 		if e.exited != nil {
 			<-e.exited
