@@ -139,8 +139,8 @@ func equal(k scheduler.Key, actual, desired *models.Address) bool {
 	return compare(k, actual, desired).Change == scheduler.Same
 }
 
-func disruption(_ scheduler.Key, from, _ *models.Address) scheduler.Disruption {
-	if from == nil {
+func disruption(k scheduler.Key, from, to *models.Address) scheduler.Disruption {
+	if from == nil || to != nil && equal(k, from, to) {
 		return scheduler.NoDisruption
 	}
 	return scheduler.Disruptive

@@ -1,0 +1,173 @@
+package address_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+func TestOnOurOwnLinkWeSayItAll(t *testing.T) {
+	b := newBench(t)
+	b.link("web", `{"bridge":{}}`)
+	b.derived("web", "10.0.0.1/24", "10.0.0.2/24", "fd00::1/64")
+	if err := b.add("address/vip", `{"interface":"web","address":"192.0.2.1/32","label":"web:vip","scope":"link"}`); err != nil {
+		t.Fatal(err)
+	}
+	b.claims["c"] = netip.MustParsePrefix("10.9.0.1/16")
+	if err := b.add("address/web/claim:c", `{"interface":"web","claim":"c"}`); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.add("address/short", `{"interface":"web","address":"10.8.0.1/24","valid_lifetime":600}`); err != nil {
+		t.Fatal(err)
+	}
+	const want = "address/short address/vip address/web/10.0.0.1/24 address/web/10.0.0.2/24 address/web/claim:c address/web/fd00::1/64"
+	if got := b.look(); got != want {
+		t.Errorf("found %s\nwant  %s", got, want)
+	}
+	if b.ledger.Writes() != 0 {
+		t.Errorf("%d writes of the ledger on the hot path", b.ledger.Writes())
+	}
+	// Found is equal to what was asked.
+	for k, kn := range b.in {
+		s := scope{Keys: []scheduler.Key{k}, Known: []known{kn}}
+		for f, err := range b.kind.Retrieve(t.Context(), s) {
+			if err != nil || !b.kind.Equal(k, f.Value, kn.Value) {
+				t.Errorf("%s: %v %s", k, err, b.kind.Compare(k, f.Value, kn.Value).Reason)
+			}
+		}
+	}
+	// Others' additions are drift, known by the key that they would have.
+	b.net.IP(t, "addr add 10.0.0.77/24 dev web")
+	if got := b.look("address/web/10.0.0.77/24"); got != "address/web/10.0.0.77/24" {
+		t.Errorf("the addition was not found: %q", got)
+	}
+	// After a restart of the agent with nothing but the mark of the link.
+	b.names = &kernel.Names{}
+	b.restart()
+	if got := b.look(); got != strings.Replace(want, "10.0.0.2/24 ", "10.0.0.2/24 address/web/10.0.0.77/24 ", 1) {
+		t.Errorf("after a restart: %s", got)
+	}
+	for k := range b.in {
+		b.delete(string(k))
+	}
+	if got := b.shown("web"); got != "10.0.0.77/24" {
+		t.Errorf("left %s", got)
+	}
+}
+
+func TestCreateTwiceAndDeleteTwice(t *testing.T) {
+	b := newBench(t)
+	b.link("web", `{"bridge":{}}`)
+	b.derived("web", "10.0.0.1/24", "10.0.0.1/24", "fd00::1/64", "fd00::1/64")
+	kn := b.in["address/web/10.0.0.1/24"]
+	for range 2 {
+		if err := b.kind.Delete(t.Context(), kn.Key, kn.Value, kn.Meta); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.net.IP(t, "link del dev web")
+	b.delete("address/web/fd00::1/64")
+}
+
+// What differs on our own link is replaced.
+func TestOwnLinkOtherSettings(t *testing.T) {
+	b := newBench(t)
+	b.link("web", `{"bridge":{}}`)
+	b.net.IP(t, "addr add fd00::1/128 dev web")
+	b.net.IP(t, "addr add 10.0.0.1/24 scope link dev web")
+	b.derived("web", "fd00::1/64", "10.0.0.1/24")
+	if got := b.look(); got != "address/web/10.0.0.1/24 address/web/fd00::1/64" {
+		t.Errorf("found %s", got)
+	}
+}
+
+func TestOnOthersLinksOnlyOursIsOurs(t *testing.T) {
+	b := newBench(t)
+	b.link("eth9", `{"existing":{}}`)
+	b.net.IP(t, "addr add 10.0.0.1/24 dev eth9")
+	b.net.IP(t, "addr add 10.0.0.2/24 dev eth9")
+	b.derived("eth9", "10.0.0.3/24", "10.0.0.2/24") // the second is there already
+	if got, want := b.look(), "address/eth9/10.0.0.1/24* address/eth9/10.0.0.2/24 address/eth9/10.0.0.3/24"; !strings.HasPrefix(got, want) {
+		t.Errorf("found %s, want %s", got, want)
+	}
+	if err := b.add("address/x", `{"interface":"eth9","address":"10.0.0.1/24","label":"eth9:x"}`); !conflict(err) {
+		t.Errorf("other settings: %v, want a conflict", err)
+	}
+	b.restart()
+	b.delete("address/eth9/10.0.0.3/24", "address/eth9/10.0.0.2/24")
+	if got := b.shown("eth9"); got != "10.0.0.1/24 10.0.0.2/24(2)" {
+		t.Errorf("left %s", got)
+	}
+	if got := b.look(); !strings.HasPrefix(got, "address/eth9/10.0.0.1/24* address/eth9/10.0.0.2/24*") {
+		t.Errorf("found %s", got)
+	}
+	if left := b.owner().Entries("address/"); len(left) != 0 {
+		t.Errorf("the ledger still names %v", left)
+	}
+}
+
+func TestLinkOnlyLeavesAddressesToOthers(t *testing.T) {
+	b := newBench(t)
+	b.link("web", `{"bridge":{},"link_only":true}`)
+	b.net.IP(t, "addr add 10.0.0.1/24 dev web")
+	if got := b.look(); !strings.HasPrefix(got, "address/web/10.0.0.1/24*") {
+		t.Errorf("found %s", got)
+	}
+}
+
+// The kernel drops secondary addresses with their primary; they are put back.
+func TestSecondaryAddressesSurvive(t *testing.T) {
+	for _, promote := range []string{"0", "1"} {
+		t.Run("promote "+promote, func(t *testing.T) {
+			b := newBench(t)
+			b.net.Sysctl(t, "ipv4/conf/all/promote_secondaries", promote)
+			b.link("eth9", `{"existing":{}}`)
+			b.derived("eth9", "10.0.0.1/24")
+			b.net.IP(t, "addr add 10.0.0.2/24 dev eth9 label eth9:x")
+			b.net.IP(t, "addr add 10.0.0.3/24 dev eth9")
+			b.net.IP(t, "addr add 10.0.1.1/24 dev eth9")
+			b.derived("eth9", "10.0.0.4/24")
+			b.delete("address/eth9/10.0.0.1/24")
+			got := strings.Fields(b.shown("eth9"))
+			for i := range got {
+				got[i] = strings.TrimSuffix(got[i], "(2)")
+			}
+			for _, want := range []string{"10.0.0.2/24", "10.0.0.3/24", "10.0.1.1/24", "10.0.0.4/24"} {
+				if !strings.Contains(strings.Join(got, " "), want) {
+					t.Errorf("%s is gone; left %v", want, got)
+				}
+			}
+			if !strings.Contains(b.net.IP(t, "addr show dev eth9"), "eth9:x") {
+				t.Error("the label is lost")
+			}
+		})
+	}
+}
+
+// All of a network go together: none is put back in between.
+func TestDeleteBatchOfANetwork(t *testing.T) {
+	b := newBench(t)
+	b.link("web", `{"bridge":{}}`)
+	b.derived("web", "10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24")
+	before := b.Writes()
+	b.delete("address/web/10.0.0.1/24", "address/web/10.0.0.2/24", "address/web/10.0.0.3/24")
+	if n := b.Writes() - before; n != 3 {
+		t.Errorf("%d writes, want 3", n)
+	}
+	if got := b.shown("web"); got != "" {
+		t.Errorf("left %s", got)
+	}
+}
+
+func TestHintWhenIPv6IsOff(t *testing.T) {
+	b := newBench(t)
+	b.link("web", `{"bridge":{}}`)
+	b.net.Sysctl(t, "ipv6/conf/web/disable_ipv6", "1")
+	err := b.add("address/web/fd00::1/64", `{"interface":"web","address":"fd00::1/64"}`)
+	if err == nil || !strings.Contains(err.Error(), "disable_ipv6") {
+		t.Error(err)
+	}
+}
