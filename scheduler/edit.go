@@ -233,17 +233,23 @@ func (e *engine) setDesired(n *graph.Node, v any) {
 
 // noteSame marks a node whose world is what is wanted.
 func (e *engine) noteSame(n *graph.Node) {
-	k, goal := kindOf(n), n.Goal()
-	if k == nil || k.Observed || goal == nil || n.Presence != graph.Present || n.Foreign || has(n, flagStale) {
+	k := kindOf(n)
+	if k == nil || k.Observed || n.Goal() == nil || n.Presence != graph.Present || n.Foreign || has(n, flagStale) {
 		return
 	}
-	same := false
-	e.guard(n, func() { same = k.compare(n.Key, n.Actual, goal).Change == Same })
-	if same {
+	if e.isSame(n, k, n.Actual) {
 		e.g.AdoptNeeds(n)
 		e.setFlag(n, flagSame, true)
 		e.clearHold(n)
 	}
+}
+
+// isSame tells whether a value of the world is what is wanted of the node.
+func (e *engine) isSame(n *graph.Node, k *kind, actual any) (same bool) {
+	if goal := n.Goal(); goal != nil {
+		e.guard(n, func() { same = k.compare(n.Key, actual, goal).Change == Same })
+	}
+	return same
 }
 
 // guard runs a descriptor's pure function; a panic makes the key invalid.

@@ -332,18 +332,16 @@ func (e *engine) seenThere(n *graph.Node, f found) {
 	}
 	foreign := f.foreign || k.Observed
 	e.setFlag(n, flagSame, false)
-	if n.Goal() == nil && !foreign {
+	e.setFlag(n, flagAdopted, !foreign && (has(n, flagAdopted) || n.Presence != graph.Present))
+	// What it stands on comes first: others are judged by it at once.
+	if !foreign && !e.isSame(n, k, f.value) {
 		e.guard(n, func() { e.g.SetActualNeeds(n, f.value) })
 	}
-	e.setFlag(n, flagAdopted, !foreign && (has(n, flagAdopted) || n.Presence != graph.Present))
 	stale := e.g.SetWorld(n, graph.World{Presence: graph.Present, Actual: f.value, Meta: f.meta, Foreign: foreign}, true)
 	if n.X != nil && n.X.Invalid != nil && !foreign {
 		e.keepWorld(n)
 	}
 	e.noteSame(n)
-	if !has(n, flagSame) && n.Goal() != nil && !foreign {
-		e.guard(n, func() { e.g.SetActualNeeds(n, f.value) })
-	}
 	e.g.Built(n)
 	e.setFlag(n, flagStale, false)
 	if wasSame && !has(n, flagSame) && !foreign {
