@@ -3,6 +3,7 @@ package netlink
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -60,18 +61,15 @@ func (h *holder) close() {
 	}
 }
 
-// keeper notices the end of holders. A process tells by its pidfd. A namespace
-// file is a mount, so the appearance and the end of such a path is a change of
-// the mount table, which /proc/self/mountinfo tells.
+// keeper notices the end of holders that are processes, by their pidfds. Those
+// that are paths are up to the mountWatch.
 type keeper struct {
-	k    *Kernel
-	poll *poller
-	fd   int // mountinfo
-	done sync.WaitGroup
+	k      *Kernel
+	poll   *poller
+	done   sync.WaitGroup
+	closed atomic.Bool
 
-	stop  chan struct{}
-	procs map[int32]*holder // by token; guarded by k.mu
-	mount int32
+	holders map[int32]*holder // by token; guarded by k.mu
 }
 
 func newKeeper(k *Kernel) (*keeper, error) {
@@ -79,17 +77,7 @@ func newKeeper(k *Kernel) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		p.close()
-		return nil, fmt.Errorf("watch mounts: %w", err)
-	}
-	r := &keeper{k: k, poll: p, fd: fd, stop: make(chan struct{}), procs: map[int32]*holder{}}
-	if r.mount, err = p.add(fd, unix.EPOLLPRI); err != nil {
-		unix.Close(fd)
-		p.close()
-		return nil, fmt.Errorf("watch mounts: %w", err)
-	}
+	r := &keeper{k: k, poll: p, holders: map[int32]*holder{}}
 	r.done.Go(r.run)
 	return r, nil
 }
@@ -104,48 +92,36 @@ func (r *keeper) keep(h *holder) error {
 		return fmt.Errorf("wait for the end of process %d: %w", h.pid, err)
 	}
 	h.token = token
-	r.procs[token] = h
+	r.holders[token] = h
 	return nil
 }
 
 // forget lets go of a holder. k.mu is held.
 func (r *keeper) forget(h *holder) {
-	delete(r.procs, h.token)
+	delete(r.holders, h.token)
 	h.close()
 }
 
 func (r *keeper) close() {
-	close(r.stop)
+	r.closed.Store(true)
 	r.poll.wake()
 	r.done.Wait()
 	r.poll.close()
-	unix.Close(r.fd)
 }
 
 func (r *keeper) run() {
 	events := make([]unix.EpollEvent, 64)
 	for {
 		ready, err := r.poll.wait(events)
-		select {
-		case <-r.stop:
+		if err != nil || r.closed.Load() {
 			return
-		default:
 		}
-		if err != nil {
-			return // the poller is closed, or this process is out of its senses
-		}
-		mounts := false
 		r.k.mu.Lock()
 		for _, ev := range ready {
-			mounts = mounts || ev.Fd == r.mount
-			if h := r.procs[ev.Fd]; h != nil {
+			if h := r.holders[ev.Fd]; h != nil {
 				r.k.end(h)
 			}
 		}
 		r.k.mu.Unlock()
-		if mounts {
-			r.k.endPaths()
-			r.k.lookAtNames()
-		}
 	}
 }

@@ -58,6 +58,7 @@ type Kernel struct {
 	pool   *sync.Pool
 	writes atomic.Uint64
 	keeper *keeper
+	mounts *mountWatch
 
 	// opened counts namespaces that were opened, so that what was not to be
 	// found among them is looked for again.
@@ -99,6 +100,11 @@ func New(opts Options) (*Kernel, error) {
 		return nil, err
 	}
 	k.lookAtNames()
+	if k.mounts, err = watchMounts(func() { k.endPaths(); k.lookAtNames() }); err != nil {
+		k.keeper.close()
+		unix.Close(home)
+		return nil, err
+	}
 	if k.own, err = k.openOwn(opts.OwnPath); err != nil {
 		k.Close()
 		return nil, fmt.Errorf("open own namespace: %w", err)
@@ -122,6 +128,7 @@ func (k *Kernel) Close() error {
 	}
 	k.mu.Unlock()
 	k.keeper.close()
+	k.mounts.close()
 	unix.Close(k.home)
 	return nil
 }

@@ -21,6 +21,10 @@ const turn = 64
 
 // watcher is one Watch: the event sockets of all open namespaces, read by the
 // goroutine that called Watch.
+//
+// The kernel does not tell everything: nothing of a new alias or group of a
+// link that is down, and nothing of the IPv4 routes and, in part, addresses that
+// go with their link. Who is told of a link has to look at what stands on it.
 type watcher struct {
 	k    *Kernel
 	poll *poller

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -97,8 +98,12 @@ type Process struct {
 func Start(t testing.TB) *Process {
 	t.Helper()
 	Root(t)
-	p := &Process{cmd: exec.Command("sleep", "infinity")}
-	p.cmd.SysProcAttr = processAttr()
+	// It reads a pipe that nobody writes to, so it ends with this process.
+	p := &Process{cmd: exec.Command("cat")}
+	if _, err := p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -124,41 +129,40 @@ func (p *Process) Kill() {
 	_ = p.cmd.Wait()
 }
 
-// open makes a namespace on a thread that is not used again.
+// open makes a namespace and returns its open file.
 func open(t testing.TB) *os.File {
 	t.Helper()
-	type made struct {
-		f   *os.File
-		err error
-	}
 	result := make(chan made)
-	work := func() {
-		runtime.LockOSThread() // never unlocked: the thread ends here
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			result <- made{err: err}
-			return
-		}
-		f, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
-		result <- made{f, err}
-	}
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() != os.Getpid() {
-			work()
-			return
-		}
-		// The main thread stays what it is.
-		inner := result
-		result = make(chan made)
-		go work()
-		inner <- <-result
-		runtime.UnlockOSThread()
-	}()
+	go unshare(result)
 	m := <-result
 	if m.err != nil {
 		t.Fatalf("make a network namespace: %v", m.err)
 	}
 	return m.f
+}
+
+type made struct {
+	f   *os.File
+	err error
+}
+
+// unshare makes a namespace on a thread that is not used again, which must not
+// be the main thread.
+func unshare(result chan<- made) {
+	runtime.LockOSThread()
+	if unix.Gettid() == os.Getpid() {
+		inner := make(chan made)
+		go unshare(inner)
+		result <- <-inner
+		runtime.UnlockOSThread()
+		return
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		result <- made{err: err}
+		return
+	}
+	f, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+	result <- made{f, err}
 }
 
 func describe(t testing.TB, path string, f *os.File) *Namespace {

@@ -1,0 +1,126 @@
+package netlink
+
+import (
+	"errors"
+	"os/exec"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+)
+
+func newTestKernel(t *testing.T) *Kernel {
+	t.Helper()
+	k, err := New(Options{OwnPath: netlinktest.New(t).Path, NamedDir: netlinktest.Dir(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close() })
+	return k
+}
+
+// What is needed on kernels older than ours: a child is born under another name
+// when the name is taken where its parent lives.
+func TestBirthUnderAnotherName(t *testing.T) {
+	k := newTestKernel(t)
+	other := netlinktest.New(t)
+	ns, err := k.Open(other.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, err := k.AddLink(k.Own(), kernel.LinkSpec{Name: "eth0", Veth: &kernel.VethSpec{PeerName: "p"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := k.enter(ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.leave()
+	b := &birth{k: k, n: n, name: "eth0", spec: kernel.LinkSpec{Name: "eth0", Up: true,
+		Macvlan: &kernel.MacvlanSpec{ParentNS: k.Own(), Parent: parent.Index, Mode: "bridge"}}}
+	defer b.end()
+	taken := errors.New("taken")
+	l, err := b.underAnotherName(taken)
+	if err != nil || l.Name != "eth0" {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	if shown := other.Show(t, "eth0"); shown == nil || len(other.Names(t)) != 1 {
+		t.Errorf("ip shows %v", other.Names(t))
+	}
+	if _, err := b.underAnotherName(taken); err != taken {
+		t.Errorf("a name that is really taken: %v", err)
+	}
+}
+
+// The file of a process counts only if the process was there before and after
+// it was opened: its number may have gone to another one meanwhile.
+func TestProcessThatEndedWhileItWasOpened(t *testing.T) {
+	k := newTestKernel(t)
+	dead := exec.Command("true")
+	if err := dead.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pidfd, err := unix.PidfdOpen(dead.Process.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dead.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	// Its number now leads to the namespace of somebody else.
+	fd, id, err := openFile(netlinktest.Start(t).Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &holder{id: id, path: "/proc/1/ns/net", pid: dead.Process.Pid, pidfd: pidfd}
+	if h.running() {
+		t.Error("an ended process runs")
+	}
+	if err := k.hold(fd, h); !errors.Is(err, kernel.ErrNoNamespace) {
+		t.Errorf("held: %v", err)
+	}
+	if k.Alive(id) || len(k.InUse()) != 1 {
+		t.Error("the namespace of another process is in use")
+	}
+}
+
+// Whatever arrives, nothing is read beyond its end.
+func FuzzParse(f *testing.F) {
+	k := newFuzzKernel(f)
+	n, err := k.enter(k.Own())
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, m := range []*message{
+		newMessage(unix.RTM_GETLINK, unix.NLM_F_DUMP), newMessage(unix.RTM_GETADDR, unix.NLM_F_DUMP), newMessage(unix.RTM_GETROUTE, unix.NLM_F_DUMP),
+	} {
+		m.b = append(m.b, make([]byte, 16)...)
+		_ = n.do(m, func(typ uint16, body []byte) { f.Add(typ, body) })
+	}
+	n.leave()
+	f.Add(uint16(unix.RTM_NEWROUTE), []byte{2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 0, 9, 0, 8, 0, 0, 0, 1, 0, 0, 0})
+	f.Fuzz(func(_ *testing.T, typ uint16, body []byte) {
+		for _, typ := range []uint16{typ, unix.RTM_NEWADDR, unix.RTM_NEWROUTE} {
+			if typ != unix.RTM_NEWLINK && typ != unix.RTM_DELLINK {
+				k.event(&namespace{}, typ, body)
+			}
+		}
+		_, _ = parseLink(1, body)
+		for h, b := range messages(body) {
+			_ = verdict(h, b)
+		}
+	})
+}
+
+func newFuzzKernel(f *testing.F) *Kernel {
+	netlinktest.Root(f)
+	k, err := New(Options{OwnPath: netlinktest.New(f).Path, NamedDir: f.TempDir()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { k.Close() })
+	return k
+}
