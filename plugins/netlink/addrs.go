@@ -20,6 +20,9 @@ const (
 	protoLifetime = 0x50
 )
 
+// loopback is what the kernel gives lo when it goes up, without a protocol.
+var loopback = netip.MustParsePrefix("127.0.0.1/8")
+
 // Addresses of one link, or of all with index 0, in the order of links, IPv4
 // first, and as the kernel lists them: primary before secondary.
 func (k *Kernel) Addresses(ns kernel.NS, index int) (list []kernel.Address, err error) {
@@ -170,7 +173,8 @@ func parseAddress(body []byte) (a kernel.Address, ok bool) {
 	// The same bit means temporary in IPv6.
 	a.Secondary = body[0] == unix.AF_INET && flags&unix.IFA_F_SECONDARY != 0
 	ends := flags&unix.IFA_F_PERMANENT == 0 && a.Valid != 0
-	a.Kernel = a.Protocol >= 1 && a.Protocol <= protoLinkLocal || ends && a.Protocol == 0
+	a.Kernel = a.Protocol >= 1 && a.Protocol <= protoLinkLocal ||
+		a.Protocol == 0 && (ends || a.Prefix == loopback && a.Scope == unix.RT_SCOPE_HOST)
 	return a, a.Prefix.IsValid()
 }
 

@@ -1,0 +1,217 @@
+package netlink_test
+
+import (
+	"errors"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/netlink"
+)
+
+// pair makes a veth whose ends are up, so that its routes and addresses work.
+func pair(t *testing.T, b *bench) kernel.Link {
+	t.Helper()
+	return b.add(t, b.Own(), kernel.LinkSpec{Name: "a0", Up: true, MAC: "02:00:00:00:00:01",
+		Veth: &kernel.VethSpec{PeerName: "a1", PeerUp: true, PeerMAC: "02:00:00:00:00:02"}})
+}
+
+func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+// shownAddress is what ip shows of an address on a0.
+func shownAddress(t *testing.T, b *bench, local string) map[string]any {
+	t.Helper()
+	for _, l := range b.own.JSON(t, "addr show dev a0") {
+		list, _ := l["addr_info"].([]any)
+		for _, a := range list {
+			if m := a.(map[string]any); m["local"] == local {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+func TestAddAddress(t *testing.T) {
+	cases := []struct {
+		name  string
+		give  kernel.Address
+		want  kernel.Address // as read back
+		shown map[string]any
+	}{
+		{name: "host bits are kept", give: kernel.Address{Prefix: prefix("10.0.0.7/24")},
+			want:  kernel.Address{Prefix: prefix("10.0.0.7/24"), Label: "a0"},
+			shown: map[string]any{"prefixlen": 24.0, "scope": "global", "broadcast": nil}},
+		{name: "label, scope, broadcast, protocol",
+			give:  kernel.Address{Prefix: prefix("10.0.0.7/24"), Label: "a0:web", Scope: unix.RT_SCOPE_LINK, Broadcast: addr("10.0.0.255"), Protocol: 99},
+			want:  kernel.Address{Prefix: prefix("10.0.0.7/24"), Label: "a0:web", Scope: unix.RT_SCOPE_LINK, Broadcast: addr("10.0.0.255"), Protocol: 99},
+			shown: map[string]any{"label": "a0:web", "scope": "link", "broadcast": "10.0.0.255"}},
+		{name: "with an end, and not taken for a daemon's",
+			give:  kernel.Address{Prefix: prefix("10.0.0.7/32"), Valid: 5000, Preferred: 4000},
+			want:  kernel.Address{Prefix: prefix("10.0.0.7/32"), Label: "a0", Valid: 5000, Preferred: 4000, Protocol: 0x50},
+			shown: map[string]any{"dynamic": true, "valid_life_time": 5000.0, "preferred_life_time": 4000.0}},
+		{name: "IPv6 is usable at once", give: kernel.Address{Prefix: prefix("fd00::7/64")},
+			want:  kernel.Address{Prefix: prefix("fd00::7/64")},
+			shown: map[string]any{"prefixlen": 64.0, "tentative": nil, "nodad": true}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			b := newKernel(t, netlink.Options{})
+			l := pair(t, b)
+			c.give.Index, c.want.Index = l.Index, l.Index
+			if err := b.AddAddress(b.Own(), c.give); err != nil {
+				t.Fatal(err)
+			}
+			shown := shownAddress(t, b, c.give.Prefix.Addr().String())
+			for key, v := range c.shown {
+				if !reflect.DeepEqual(shown[key], v) {
+					t.Errorf("ip shows %s %v, want %v", key, shown[key], v)
+				}
+			}
+			if err := b.AddAddress(b.Own(), c.give); !errors.Is(err, kernel.ErrExist) {
+				t.Errorf("again: %v", err)
+			}
+			list, err := b.Addresses(b.Own(), l.Index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := without(list, kernelMade); !reflect.DeepEqual(got, []kernel.Address{c.want}) {
+				t.Errorf("read %+v", got)
+			}
+			if err := b.DeleteAddress(b.Own(), c.give); err != nil {
+				t.Error(err)
+			}
+			if shownAddress(t, b, c.give.Prefix.Addr().String()) != nil {
+				t.Error("still there")
+			}
+			if err := b.DeleteAddress(b.Own(), c.give); !errors.Is(err, kernel.ErrNotExist) {
+				t.Errorf("deleted twice: %v", err)
+			}
+		})
+	}
+}
+
+func kernelMade(a kernel.Address) bool { return a.Kernel }
+
+func without[T any](list []T, is func(T) bool) (rest []T) {
+	for _, v := range list {
+		if !is(v) {
+			rest = append(rest, v)
+		}
+	}
+	return rest
+}
+
+// Who made an address shows: the kernel, a daemon that runs its lifetime, or a
+// person.
+func TestWhoMadeAnAddress(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	l := pair(t, b)
+	b.own.IP(t, "link set lo up")
+	b.own.IP(t, "addr add 10.0.0.1/24 dev a0")
+	b.own.IP(t, "addr add 10.0.1.1/24 dev a0 valid_lft 600 preferred_lft 300")
+	b.own.IP(t, "addr add fe80::99/64 dev a0")
+	list, err := b.Addresses(b.Own(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, a := range list {
+		got[a.Prefix.String()] = a.Kernel
+	}
+	want := map[string]bool{
+		"127.0.0.1/8": true, "::1/128": true, "fe80::ff:fe00:1/64": true, "fe80::ff:fe00:2/64": true,
+		"10.0.0.1/24": false, "10.0.1.1/24": true, "fe80::99/64": false,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("read %v\nwant %v", got, want)
+	}
+	if _, err := b.Addresses(b.Own(), 999); !errors.Is(err, kernel.ErrNotExist) {
+		t.Errorf("of no link: %v", err)
+	}
+	if one, err := b.Addresses(b.Own(), l.Index); err != nil || len(one) != 4 {
+		t.Errorf("of one link: %+v, %v", one, err)
+	}
+}
+
+// Deleting a primary address takes its secondaries with it; who does that has
+// to know which they are.
+func TestSecondaryAddresses(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	l := pair(t, b)
+	for _, p := range []string{"10.0.0.1/24", "10.0.0.2/24", "10.0.1.1/24"} {
+		if err := b.AddAddress(b.Own(), kernel.Address{Index: l.Index, Prefix: prefix(p)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := b.Addresses(b.Own(), l.Index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, a := range without(list, kernelMade) {
+		got[a.Prefix.String()] = a.Secondary
+	}
+	if want := map[string]bool{"10.0.0.1/24": false, "10.0.0.2/24": true, "10.0.1.1/24": false}; !reflect.DeepEqual(got, want) {
+		t.Errorf("read %v", got)
+	}
+	if shown := shownAddress(t, b, "10.0.0.2"); shown["secondary"] != true {
+		t.Errorf("ip shows %v", shown)
+	}
+}
+
+// Equal addresses with different lengths are different addresses.
+func TestDeleteAddressMinds(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	l := pair(t, b)
+	b.own.IP(t, "addr add 10.0.0.1/24 dev a0")
+	b.own.IP(t, "addr add 10.0.0.1/16 dev a0")
+	if err := b.DeleteAddress(b.Own(), kernel.Address{Index: l.Index, Prefix: prefix("10.0.0.1/16")}); err != nil {
+		t.Fatal(err)
+	}
+	if shown := shownAddress(t, b, "10.0.0.1"); shown["prefixlen"] != 24.0 {
+		t.Errorf("left %v", shown)
+	}
+	if err := b.DeleteAddress(b.Own(), kernel.Address{Index: l.Index, Prefix: prefix("10.0.0.1/20")}); !errors.Is(err, kernel.ErrNotExist) {
+		t.Errorf("another length: %v", err)
+	}
+}
+
+func TestDisabledIPv6(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	l := pair(t, b)
+	b.own.Sysctl(t, "ipv6/conf/a0/disable_ipv6", "1")
+	err := b.AddAddress(b.Own(), kernel.Address{Index: l.Index, Prefix: prefix("fd00::1/64")})
+	if err == nil || !strings.Contains(err.Error(), "disable_ipv6") {
+		t.Errorf("error is %v", err)
+	}
+	if b.own.Run(t, "cat", "/proc/sys/net/ipv6/conf/a0/disable_ipv6") != "1\n" {
+		t.Error("the setting was changed")
+	}
+}
+
+func TestBadAddresses(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	before := b.Writes()
+	for _, a := range []kernel.Address{
+		{Index: 1},
+		{Prefix: prefix("10.0.0.1/24")},
+		{Index: 1, Prefix: netip.PrefixFrom(addr("::ffff:10.0.0.1"), 120)},
+	} {
+		if b.AddAddress(b.Own(), a) == nil || b.DeleteAddress(b.Own(), a) == nil {
+			t.Errorf("%+v was taken", a)
+		}
+	}
+	if b.Writes() != before {
+		t.Error("the kernel was asked nevertheless")
+	}
+	if err := b.AddAddress(b.Own(), kernel.Address{Index: 999, Prefix: prefix("10.0.0.1/24")}); !errors.Is(err, kernel.ErrNotExist) {
+		t.Errorf("no such link: %v", err)
+	}
+}
