@@ -56,8 +56,9 @@ func disruption(k scheduler.Key, from, to *models.Route) scheduler.Disruption {
 	switch {
 	case from == nil:
 		return scheduler.NoDisruption
-	case to == nil || compare(k, from, to).Change == scheduler.Replace:
+	case to == nil:
 		return scheduler.Disruptive
 	}
-	return scheduler.Brief
+	// In the order of the verdicts: same, in place, replace.
+	return [...]scheduler.Disruption{scheduler.NoDisruption, scheduler.Brief, scheduler.Disruptive}[compare(k, from, to).Change]
 }

@@ -22,12 +22,16 @@ type wish struct {
 }
 
 // at is what the scheduler keeps.
-func (w *wish) at() kernel.LinkRef {
-	ref := kernel.LinkRef{NS: w.place.NS, Index: w.route.Index}
-	if len(w.route.NextHops) > 0 {
-		ref.Index = w.route.NextHops[0].Index
+func (w *wish) at() kernel.LinkRef { return at(w.place.NS, w.route) }
+
+func at(ns kernel.NS, r kernel.Route) kernel.LinkRef {
+	switch {
+	case r.Type != "unicast":
+		return kernel.LinkRef{NS: ns} // IPv6 shows a way even where there is none
+	case len(r.NextHops) > 0:
+		return kernel.LinkRef{NS: ns, Index: r.NextHops[0].Index}
 	}
-	return ref
+	return kernel.LinkRef{NS: ns, Index: r.Index}
 }
 
 func (w *wish) entry() kernel.Entry {
@@ -197,25 +201,25 @@ func (d *route) holder(w *wish) string {
 
 // update replaces a route in one step. If its way leads to another namespace
 // now, it goes from the old one first: the ledger has one place per key.
-func (d *route) update(ctx context.Context, k scheduler.Key, from, to *models.Route, at kernel.LinkRef) (kernel.LinkRef, error) {
+func (d *route) update(ctx context.Context, k scheduler.Key, from, to *models.Route, was kernel.LinkRef) (kernel.LinkRef, error) {
 	w, err := d.resolve(ctx, k, to)
 	if err != nil {
-		return at, err
+		return was, err
 	}
-	if w.place.NS != at.NS {
-		if err := d.delete(ctx, k, from, at); err != nil {
-			return at, err
+	if w.place.NS != was.NS {
+		if err := d.delete(ctx, k, from, was); err != nil {
+			return was, err
 		}
 		return d.create(ctx, k, to)
 	}
 	defer d.Owner.Begin(string(k))()
 	if err := d.Owner.Record(w.entry()); err != nil {
-		return at, err
+		return was, err
 	}
-	d.note(at.NS, k, w.route)
-	if err := d.Kernel.ReplaceRoute(at.NS, w.route); err != nil {
-		d.note(at.NS, k, unseen(w.route))
-		return at, explain(w, err)
+	d.note(was.NS, k, w.route)
+	if err := d.Kernel.ReplaceRoute(was.NS, w.route); err != nil {
+		d.note(was.NS, k, unseen(w.route))
+		return was, explain(w, err)
 	}
 	return w.at(), nil
 }

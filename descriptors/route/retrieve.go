@@ -7,7 +7,6 @@ import (
 	"iter"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -83,7 +82,7 @@ func (r *search) look(e kernel.Entry) (f found, there bool, err error) {
 			best = route
 		}
 	}
-	f.Value, f.Meta = r.d.value(ns, best, in), (&wish{place: namespace.Place{NS: ns}, route: best}).at()
+	f.Value, f.Meta = r.d.value(ns, best, in), at(ns, best)
 	r.d.note(ns, f.Key, best)
 	return f, true, nil
 }

@@ -64,9 +64,7 @@ func (d *route) news(ns kernel.NS, r kernel.Route, deleted bool) []scheduler.Key
 			return nil
 		}
 	}
-	if deleted && ours {
-		d.note(ns, h.key, unseen(r))
-	}
+	d.note(ns, h.key, unseen(r)) // until it is read
 	return []scheduler.Key{h.key}
 }
 
