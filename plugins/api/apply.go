@@ -14,9 +14,10 @@ import (
 const (
 	// writeTries is how often a write is tried that others keep crossing.
 	writeTries = 5
-	// chunk is how many changes go into one transaction with --chunked: a
-	// cluster takes 128 unless told otherwise.
-	chunk = 100
+	// chunkCount and chunkBytes bound one transaction with --chunked: unless
+	// told otherwise a cluster takes 128 changes and 1.5 MiB.
+	chunkCount = 100
+	chunkBytes = 1 << 20
 )
 
 // Put implements the service.
@@ -37,7 +38,7 @@ func (s *Server) Delete(ctx context.Context, r *apiv1.DeleteRequest) (*apiv1.App
 
 // Apply implements the service.
 func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.ApplyResponse, error) {
-	ws, err := wishes(r.Items, r.Force)
+	ws, err := wishes(r.Items, r.Force, forceHint)
 	if err != nil {
 		return nil, err
 	}
@@ -108,26 +109,38 @@ func (s *Server) commit(ctx context.Context, st *staged, chunked bool) (revision
 	if len(all) == 0 {
 		return 0, nil
 	}
-	size := len(all)
+	parts := [][]change{all}
 	if chunked {
-		size = chunk
+		parts = chunks(all)
 	}
-	for part := range slices.Chunk(all, size) {
+	for _, part := range parts {
 		writes := make([]models.Write, len(part))
 		for i, c := range part {
 			writes[i] = c.write()
 		}
 		if revision, err = s.Store.Write(ctx, writes); err != nil {
 			if len(st.done) > 0 {
-				err = fmt.Errorf("%d of %d changes were written: %w", len(st.done), len(all), err)
+				err = fmt.Errorf("%d of %d transactions were written: %w", len(st.done), len(parts), err)
 			}
 			return 0, err
 		}
-		for _, c := range part {
-			st.done = append(st.done, written{c, revision})
-		}
+		st.done = append(st.done, written{part, revision})
 	}
 	return revision, nil
+}
+
+// chunks cuts changes into what one transaction takes.
+func chunks(all []change) (parts [][]change) {
+	start, bytes := 0, 0
+	for i, c := range all {
+		size := len(c.key) + len(c.after)
+		if i > start && (i-start == chunkCount || bytes+size > chunkBytes) {
+			parts = append(parts, all[start:i])
+			start, bytes = i, 0
+		}
+		bytes += size
+	}
+	return append(parts, all[start:])
 }
 
 // follow waits until the touched keys are settled and tells how they stand.

@@ -41,13 +41,21 @@ func (s *Server) Diff(ctx context.Context, r *apiv1.DiffRequest) (*apiv1.DiffRes
 	return out, nil
 }
 
-// flat puts derived keys beside their base.
+// flat puts derived keys beside their base, each key once.
 func flat(all []scheduler.Status) []scheduler.Status {
 	var out []scheduler.Status
-	for _, st := range all {
-		out = append(out, st)
-		out = append(out, flat(st.Derived)...)
+	seen := map[scheduler.Key]bool{}
+	var add func([]scheduler.Status)
+	add = func(some []scheduler.Status) {
+		for _, st := range some {
+			if !seen[st.Key] {
+				seen[st.Key] = true
+				out = append(out, st)
+			}
+			add(st.Derived)
+		}
 	}
+	add(all)
 	return out
 }
 

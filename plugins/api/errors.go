@@ -62,8 +62,9 @@ func (i invalidItem) String() string {
 	return text
 }
 
-// refuseValues names every invalid value of a request, so that one look mends all.
-func refuseValues(items []invalidItem) error {
+// refuseValues names every invalid value of a request, so that one look mends
+// all. hint says what can be done besides mending.
+func refuseValues(items []invalidItem, hint string) error {
 	var text string
 	if len(items) == 1 {
 		text = items[0].String()
@@ -73,7 +74,7 @@ func refuseValues(items []invalidItem) error {
 			text += "\n  " + i.String()
 		}
 	}
-	err := connect.NewError(connect.CodeInvalidArgument, errors.New(text+"\nnothing was written; --force writes it all the same"))
+	err := connect.NewError(connect.CodeInvalidArgument, errors.New(text+hint))
 	for _, i := range items {
 		detail := &apiv1.InvalidValue{Key: i.key, Where: i.where}
 		for _, f := range i.fields {

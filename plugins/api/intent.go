@@ -25,9 +25,12 @@ type wish struct {
 	err     error
 }
 
+// forceHint is the way out of a refusal to write.
+const forceHint = "\nnothing was written; --force writes it all the same"
+
 // wishes reads the items of a request. Invalid ones are refused, all in one
 // error, unless they are forced.
-func wishes(items []*apiv1.Item, force bool) ([]wish, error) {
+func wishes(items []*apiv1.Item, force bool, hint string) ([]wish, error) {
 	var out []wish
 	var bad []invalidItem
 	place := map[string]string{}
@@ -53,7 +56,7 @@ func wishes(items []*apiv1.Item, force bool) ([]wish, error) {
 		out = append(out, w)
 	}
 	if len(bad) > 0 {
-		return nil, refuseValues(bad)
+		return nil, refuseValues(bad, hint)
 	}
 	return out, nil
 }

@@ -14,11 +14,11 @@ func (s *Server) GetKV(ctx context.Context, r *apiv1.GetKVRequest) (*apiv1.KV, e
 	if err := checkRawKey(r.Key); err != nil {
 		return nil, err
 	}
-	st, err := s.Store.Get(ctx, r.Key)
+	st, ok, err := s.Store.Get(ctx, r.Key)
 	if err != nil {
 		return nil, fail(err)
 	}
-	if st.Revision == 0 {
+	if !ok {
 		return nil, notFound("the store has no key %s; see `agentctl kv list`", r.Key)
 	}
 	return kv(st), nil
@@ -58,11 +58,11 @@ func (s *Server) DeleteKV(ctx context.Context, r *apiv1.DeleteKVRequest) (*apiv1
 	if err := checkRawKey(r.Key); err != nil {
 		return nil, err
 	}
-	st, err := s.Store.Get(ctx, r.Key)
+	_, ok, err := s.Store.Get(ctx, r.Key)
 	if err != nil {
 		return nil, fail(err)
 	}
-	if st.Revision == 0 {
+	if !ok {
 		return new(apiv1.DeleteKVResponse), nil
 	}
 	revision, err := s.Store.Write(ctx, []models.Write{{Key: r.Key}})

@@ -8,7 +8,7 @@ import (
 
 // Plan implements the service.
 func (s *Server) Plan(ctx context.Context, r *apiv1.PlanRequest) (*apiv1.PlanResponse, error) {
-	ws, err := wishes(r.Items, false)
+	ws, err := wishes(r.Items, false, "")
 	if err != nil {
 		return nil, err
 	}

@@ -40,8 +40,8 @@ func (e engine) Watch(prefixes ...scheduler.Key) Watcher { return e.Scheduler.Wa
 // Store is the agent's etcd below /plumb/<label>/. Keys are named without that
 // prefix: "config/interface/web".
 type Store interface {
-	// Get reads a key. Revision 0 means that it is not there.
-	Get(ctx context.Context, key string) (models.Stored, error)
+	// Get reads a key; ok tells whether it is there.
+	Get(ctx context.Context, key string) (kv models.Stored, ok bool, err error)
 	// List reads all keys with the prefix, sorted.
 	List(ctx context.Context, prefix string) ([]models.Stored, error)
 	// Write changes keys in one transaction and returns its revision.

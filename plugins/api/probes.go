@@ -2,10 +2,13 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
 )
 
 // probeTime is how long the loop may take to show that it lives. It never does
@@ -22,13 +25,42 @@ func (s *Server) livez(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) alive(ctx context.Context) error {
+	_, err := s.probe(ctx)
+	return err
+}
+
+// probe asks the loop something that takes no time. A loop that hangs keeps
+// one goroutine waiting, however many probes come.
+func (s *Server) probe(ctx context.Context) ([]scheduler.SourceState, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	if _, err := s.Scheduler.Sources(ctx); err != nil {
-		return fmt.Errorf("scheduler: the loop does not answer: %w", err)
+	type answer struct {
+		sources []scheduler.SourceState
+		err     error
 	}
-	return nil
+	answers := make(chan answer, 1)
+	select {
+	case s.probing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, errHangs
+	}
+	go func() {
+		defer func() { <-s.probing }()
+		sources, err := s.Scheduler.Sources(ctx)
+		answers <- answer{sources, err}
+	}()
+	select {
+	case a := <-answers:
+		if a.err != nil {
+			return nil, fmt.Errorf("scheduler: the loop does not answer: %w", a.err)
+		}
+		return a.sources, nil
+	case <-ctx.Done():
+		return nil, errHangs
+	}
 }
+
+var errHangs = errors.New("scheduler: the loop does not answer in time")
 
 // readyz tells whether what is seen is all there is, and what stands against it.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
@@ -42,11 +74,9 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 
 // unready are the reasons why the agent is not ready; none means that it is.
 func (s *Server) unready(ctx context.Context) []string {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	sources, err := s.Scheduler.Sources(ctx)
+	sources, err := s.probe(ctx)
 	if err != nil {
-		return []string{"scheduler: the loop does not answer: " + err.Error()}
+		return []string{err.Error()}
 	}
 	var reasons []string
 	for _, src := range sources {

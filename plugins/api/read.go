@@ -68,8 +68,20 @@ func (s *Server) list(ctx context.Context, targets []string) ([]scheduler.Status
 		}
 		all = append(all, more...)
 	}
+	if len(targets) == 0 {
+		all = nested(all)
+	}
 	slices.SortStableFunc(all, byKey)
 	return slices.CompactFunc(all, func(a, b scheduler.Status) bool { return a.Key == b.Key }), nil
+}
+
+// nested drops derived keys that stand below their base anyway.
+func nested(all []scheduler.Status) []scheduler.Status {
+	there := make(map[scheduler.Key]bool, len(all))
+	for _, st := range all {
+		there[st.Key] = true
+	}
+	return slices.DeleteFunc(all, func(st scheduler.Status) bool { return st.Base != "" && there[st.Base] })
 }
 
 func byKey(a, b scheduler.Status) int { return strings.Compare(string(a.Key), string(b.Key)) }
@@ -113,14 +125,14 @@ func (s *Server) Kinds(context.Context, *apiv1.KindsRequest) (*apiv1.KindsRespon
 		delete(registered, k.Name)
 		out.Kinds = append(out.Kinds, &apiv1.Kind{
 			Name: k.Name, Prefix: k.Prefix, Writable: k.Writable,
-			Observed: !k.Writable, Derived: info.Derived,
+			Observed: !k.Writable, Unread: info.Unread,
 			Unimplemented: !ok, Capabilities: info.Capabilities,
 		})
 	}
 	for _, k := range s.Scheduler.Kinds() {
 		if _, left := registered[k.Name]; left {
 			out.Kinds = append(out.Kinds, &apiv1.Kind{
-				Name: k.Name, Prefix: string(k.Prefix), Observed: k.Observed, Derived: k.Derived, Capabilities: k.Capabilities,
+				Name: k.Name, Prefix: string(k.Prefix), Observed: k.Observed, Unread: k.Unread, Capabilities: k.Capabilities,
 			})
 		}
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ func (s *Server) Resync(ctx context.Context, r *apiv1.ResyncRequest) (*apiv1.Res
 			return nil, fail(err)
 		}
 	}
-	txn, err := s.lookTxn("resync", r.Targets)
+	txn, err := s.resyncTxn(ctx, r.Targets)
 	if err != nil {
 		return nil, err
 	}
@@ -41,6 +42,26 @@ func (s *Server) Resync(ctx context.Context, r *apiv1.ResyncRequest) (*apiv1.Res
 		out.Keys = append(out.Keys, keyStatus(st))
 	}
 	return out, nil
+}
+
+// resyncTxn looks at what the targets select. Known keys are named beside
+// their kinds: a transaction waits for the keys that it names, not for a look
+// at a whole kind.
+func (s *Server) resyncTxn(ctx context.Context, targets []string) (scheduler.Txn, error) {
+	txn, err := s.lookTxn("resync", targets)
+	if err != nil {
+		return txn, err
+	}
+	known, err := s.Scheduler.List(ctx, txn.Look...)
+	if err != nil {
+		return txn, fail(err)
+	}
+	for _, st := range known {
+		txn.Look = append(txn.Look, st.Key)
+	}
+	slices.Sort(txn.Look)
+	txn.Look = slices.Compact(txn.Look)
+	return txn, nil
 }
 
 // Pause implements the service.

@@ -40,41 +40,51 @@ func keyFailed(k *apiv1.KeyStatus) bool {
 	return false
 }
 
-// revert writes back what stood in the store before. Keys that somebody else
-// changed since are theirs now and stay. It is done also when the client has
-// gone away.
+// revert writes back what stood in the store before, in the same portions in
+// which it was written. Keys that somebody else changed since are theirs now
+// and stay. It is done also when the client has gone away.
 func (s *Server) revert(ctx context.Context, st *staged) (notes []string, err error) {
 	ctx, cancel := detached(ctx, revertTime)
 	defer cancel()
+	var last int64
+	for _, part := range st.done {
+		revision, kept, err := s.unwrite(ctx, part)
+		if err != nil {
+			return notes, fmt.Errorf("the previous values could not be written back: %w", err)
+		}
+		notes = append(notes, kept...)
+		last = max(last, revision)
+	}
+	if last > 0 {
+		notes = append(notes, s.unfollow(ctx, st, last)...)
+	}
+	return notes, nil
+}
+
+// unwrite takes back one transaction. The revision is 0 if nothing was left to do.
+func (s *Server) unwrite(ctx context.Context, part written) (revision int64, kept []string, err error) {
 	for range writeTries {
 		var writes []models.Write
-		writes, notes, err = s.unwrites(ctx, st.done)
+		writes, kept, err = s.unwrites(ctx, part)
 		if err != nil || len(writes) == 0 {
-			break
+			return 0, kept, err
 		}
-		var revision int64
 		revision, err = s.Store.Write(ctx, writes)
-		if err == nil {
-			return append(notes, s.unfollow(ctx, st, revision)...), nil
-		}
 		if !errors.Is(err, models.ErrStoreConflict) {
-			break
+			return revision, kept, err
 		}
 	}
-	if err != nil {
-		err = fmt.Errorf("the previous values could not be written back: %w", err)
-	}
-	return notes, err
+	return 0, kept, err
 }
 
 // unwrites restore what was before, for the keys that still are as we left them.
-func (s *Server) unwrites(ctx context.Context, done []written) (writes []models.Write, kept []string, err error) {
-	for _, d := range done {
-		now, err := s.Store.Get(ctx, d.key)
+func (s *Server) unwrites(ctx context.Context, part written) (writes []models.Write, kept []string, err error) {
+	for _, d := range part.changes {
+		now, _, err := s.Store.Get(ctx, d.key)
 		if err != nil {
 			return nil, nil, err
 		}
-		left := d.revision // where we left it
+		left := part.revision // where we left it
 		if d.after == nil {
 			left = 0
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -25,6 +26,10 @@ const (
 // Server answers operators.
 type Server struct {
 	Config
+	// watchers counts the calls that follow statuses.
+	watchers atomic.Int32
+	// probing is full while a probe of the loop has no answer.
+	probing chan struct{}
 }
 
 // New makes a server; it answers once Serve is called.
@@ -33,7 +38,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{c}, nil
+	return &Server{Config: c, probing: make(chan struct{}, 1)}, nil
 }
 
 var _ apiv1connect.AgentHandler = (*Server)(nil)
@@ -43,6 +48,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(apiv1connect.NewAgentHandler(s,
 		connect.WithCodec(apiv1.Codec{}),
+		connect.WithCompression("gzip", nil, nil), // it costs more than a local socket
 		connect.WithReadMaxBytes(maxRequest),
 		connect.WithRecover(s.recovered),
 	))

@@ -28,13 +28,13 @@ type staged struct {
 	// deletes are all keys to withdraw: those asked for and those pruned.
 	deletes []string
 	notes   []string
-	// done is what commit wrote.
+	// done is what commit wrote, by transactions.
 	done []written
 }
 
-// written is a change that is in the store, since a revision.
+// written are changes that are in the store since a revision.
 type written struct {
-	change
+	changes  []change
 	revision int64
 }
 
@@ -134,7 +134,7 @@ func (s *Server) before(ctx context.Context, ws []wish, deletes []string) (map[s
 		return out, nil
 	}
 	for _, k := range keys {
-		st, err := s.Store.Get(ctx, stored(k))
+		st, _, err := s.Store.Get(ctx, stored(k))
 		if err != nil {
 			return nil, fail(err)
 		}

@@ -21,7 +21,7 @@ func (s *Server) AgentStatus(ctx context.Context, _ *apiv1.AgentStatusRequest) (
 	if len(out.Reasons) > 0 {
 		out.State = "not ready"
 	}
-	sources, err := s.Scheduler.Sources(ctx)
+	sources, err := s.probe(ctx)
 	if err != nil {
 		return out, nil // the reasons say it
 	}

@@ -100,7 +100,7 @@ func (s *Server) catchUp(ctx context.Context, keys []string) {
 		}
 	}
 	for _, k := range keys {
-		st, err := s.Store.Get(ctx, stored(k))
+		st, _, err := s.Store.Get(ctx, stored(k))
 		if err != nil {
 			return
 		}
@@ -118,7 +118,10 @@ func (s *Server) await(ctx context.Context, keys []string, want goal) (all []sch
 	for i, k := range keys {
 		prefixes[i] = scheduler.Key(k)
 	}
-	w := s.Scheduler.Watch(prefixes...)
+	w, err := s.follower(prefixes)
+	if err != nil {
+		return nil, false, err
+	}
 	defer w.Stop()
 	seen := map[scheduler.Key]scheduler.Status{}
 	for _, k := range prefixes {

@@ -2,11 +2,39 @@ package api
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 
 	"connectrpc.com/connect"
 
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/scheduler"
 )
+
+// maxWatchers is how many calls may follow statuses at a time. The scheduler
+// has room for 64, and others of the agent follow them too.
+const maxWatchers = 48
+
+// follower is a watcher that counts.
+func (s *Server) follower(prefixes []scheduler.Key) (Watcher, error) {
+	if s.watchers.Add(1) > maxWatchers {
+		s.watchers.Add(-1)
+		return nil, connect.NewError(connect.CodeResourceExhausted, errTooMany)
+	}
+	return counted{s.Scheduler.Watch(prefixes...), &s.watchers}, nil
+}
+
+var errTooMany = errors.New("48 calls follow statuses already; end some `get -w` or `wait`")
+
+type counted struct {
+	Watcher
+	n *atomic.Int32
+}
+
+func (c counted) Stop() {
+	c.Watcher.Stop()
+	c.n.Add(-1)
+}
 
 // Watch implements the service. A client that does not read blocks this call
 // and nothing else: the scheduler keeps only the last state of each key for it.
@@ -19,7 +47,10 @@ func (s *Server) Watch(ctx context.Context, r *apiv1.WatchRequest, out *connect.
 	if err != nil {
 		return err
 	}
-	w := s.Scheduler.Watch(prefixes...)
+	w, err := s.follower(prefixes)
+	if err != nil {
+		return err
+	}
 	defer w.Stop()
 	for told := false; ; {
 		changes, inSync, err := w.Next(ctx)
@@ -28,7 +59,8 @@ func (s *Server) Watch(ctx context.Context, r *apiv1.WatchRequest, out *connect.
 		}
 		msg := &apiv1.WatchResponse{InSync: inSync}
 		for _, c := range changes {
-			if keep(c) {
+			derived := len(prefixes) == 0 && c.Base != "" // comes with its base
+			if keep(c) && !derived {
 				msg.Changes = append(msg.Changes, keyStatus(c))
 			}
 		}

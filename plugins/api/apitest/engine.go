@@ -28,6 +28,7 @@ type Engine struct {
 	sources  []scheduler.SourceState
 	records  []scheduler.Record
 	watchers []*watcher
+	moved    *sync.Cond // watchers came or went
 	revision uint64
 	dead     bool
 }
@@ -41,6 +42,7 @@ func newEngine() *Engine {
 		held:    map[scheduler.Key]bool{},
 		sources: []scheduler.SourceState{{Name: "etcd", Spoken: true}, {Name: "files", Spoken: true}},
 	}
+	e.moved = sync.NewCond(&e.mu)
 	for _, k := range models.Kinds() {
 		info := scheduler.KindInfo{Name: k.Name, Prefix: scheduler.Key(k.Prefix), Observed: !k.Writable}
 		if k.Name == models.KindNetNS {
@@ -366,4 +368,10 @@ func (e *Engine) Sources(ctx context.Context) ([]scheduler.SourceState, error) {
 		return nil, scheduler.ErrStopped
 	}
 	return slices.Clone(e.sources), nil
+}
+
+// Hang makes the loop answer nothing until release is called.
+func (e *Engine) Hang() (release func()) {
+	e.mu.Lock()
+	return e.mu.Unlock
 }

@@ -11,19 +11,25 @@ import (
 	"github.com/plumb-net/plumb/models"
 )
 
-// Store is a store in memory. What is written below config/ comes to the engine.
+// Store is a store in memory.
 type Store struct {
-	engine *Engine
+	hear func(key string, value []byte)
 
 	mu       sync.Mutex // guards what follows
 	keys     map[string]models.Stored
 	revision int64
+	moved    *sync.Cond // something was written
 	down     bool
+	limit    int    // of writes in a transaction, if not 0
 	before   func() // runs once, before the next write
 }
 
-func newStore(e *Engine) *Store {
-	return &Store{engine: e, keys: map[string]models.Stored{}, revision: 10}
+// NewStore makes an empty store. What is written below config/ comes to hear,
+// by its short key; a nil value is a deletion.
+func NewStore(hear func(key string, value []byte)) *Store {
+	s := &Store{hear: hear, keys: map[string]models.Stored{}, revision: 10}
+	s.moved = sync.NewCond(&s.mu)
+	return s
 }
 
 // Down makes the store unreachable, or reachable again.
@@ -40,16 +46,31 @@ func (s *Store) Cross(f func()) {
 	s.before = f
 }
 
+// Limit bounds the writes of a transaction.
+func (s *Store) Limit(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limit = n
+}
+
+// Await blocks until a key has a value.
+func (s *Store) Await(key, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for string(s.keys[key].Value) != value {
+		s.moved.Wait()
+	}
+}
+
 // Get implements the port.
-func (s *Store) Get(_ context.Context, key string) (models.Stored, error) {
+func (s *Store) Get(_ context.Context, key string) (kv models.Stored, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down {
-		return models.Stored{}, fmt.Errorf("get %s: %w", key, models.ErrStoreDown)
+		return kv, false, fmt.Errorf("get %s: %w", key, models.ErrStoreDown)
 	}
-	st := s.keys[key]
-	st.Key = key
-	return st, nil
+	kv, ok = s.keys[key]
+	return kv, ok, nil
 }
 
 // List implements the port.
@@ -82,12 +103,16 @@ func (s *Store) Write(_ context.Context, writes []models.Write) (int64, error) {
 	if s.down {
 		return 0, fmt.Errorf("write: %w", models.ErrStoreDown)
 	}
+	if s.limit > 0 && len(writes) > s.limit {
+		return 0, fmt.Errorf("write: %d are too many", len(writes))
+	}
 	for _, w := range writes {
 		if w.If != nil && s.keys[w.Key].Revision != *w.If {
 			return 0, fmt.Errorf("write %s: %w", w.Key, models.ErrStoreConflict)
 		}
 	}
 	s.revision++
+	defer s.moved.Broadcast()
 	for _, w := range writes {
 		if w.Value == nil {
 			delete(s.keys, w.Key)
@@ -95,7 +120,7 @@ func (s *Store) Write(_ context.Context, writes []models.Write) (int64, error) {
 			s.keys[w.Key] = models.Stored{Key: w.Key, Value: slices.Clone(w.Value), Revision: s.revision}
 		}
 		if key, ok := strings.CutPrefix(w.Key, "config/"); ok {
-			s.engine.heard(key, w.Value)
+			s.hear(key, w.Value)
 		}
 	}
 	return s.revision, nil

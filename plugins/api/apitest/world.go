@@ -2,7 +2,9 @@ package apitest
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"testing"
 	"time"
@@ -28,7 +30,7 @@ type World struct {
 func New() *World {
 	e := newEngine()
 	return &World{
-		Store: newStore(e), Engine: e, Containers: &Containers{},
+		Store: NewStore(e.heard), Engine: e, Containers: &Containers{},
 		Parts: []models.Health{
 			{Name: "etcd", State: "ok", Reason: "embedded", Since: Noon()},
 			{Name: "containerd", State: "off", Since: Noon()},
@@ -47,10 +49,11 @@ func (w *World) Config() api.Config {
 			}
 			return ""
 		},
-		Health: func() []models.Health { return w.Parts },
-		Accept: func(context.Context) error { w.Accepted++; return nil },
-		Levels: map[string]*slog.LevelVar{"agent": level, "etcd": new(slog.LevelVar)},
-		Label:  "host1", Version: "v0.0.0-test", Commit: "abcdef", Started: Noon().Add(-time.Hour),
+		Health:  func() []models.Health { return w.Parts },
+		Accept:  func(context.Context) error { w.Accepted++; return nil },
+		Metrics: http.HandlerFunc(metrics),
+		Levels:  map[string]*slog.LevelVar{"agent": level, "etcd": new(slog.LevelVar)},
+		Label:   "host1", Version: "v0.0.0-test", Commit: "abcdef", Started: Noon().Add(-time.Hour),
 		Now: Noon,
 	}
 }
@@ -97,3 +100,8 @@ func (c *Containers) Microservices() (map[string]*models.Microservice, error) {
 
 // Health implements the port.
 func (c *Containers) Health() []models.Health { return c.Parts }
+
+// metrics is a page for /metrics.
+func metrics(w http.ResponseWriter, _ *http.Request) {
+	io.WriteString(w, "# HELP plumb_one One.\n# TYPE plumb_one gauge\nplumb_one 1\n# HELP plumb_two Two.\n# TYPE plumb_two counter\nplumb_two{kind=\"route\"} 2\n")
+}

@@ -2941,10 +2941,11 @@ type Kind struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Prefix string                 `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// Operators may write it. What is not writable is observed or derived.
+	// Operators may write it.
 	Writable bool `protobuf:"varint,3,opt,name=writable,proto3" json:"writable,omitempty"`
 	Observed bool `protobuf:"varint,4,opt,name=observed,proto3" json:"observed,omitempty"`
-	Derived  bool `protobuf:"varint,5,opt,name=derived,proto3" json:"derived,omitempty"`
+	// Why the world of the kind cannot be read now.
+	Unread string `protobuf:"bytes,5,opt,name=unread,proto3" json:"unread,omitempty"`
 	// This agent cannot do it.
 	Unimplemented bool     `protobuf:"varint,6,opt,name=unimplemented,proto3" json:"unimplemented,omitempty"`
 	Capabilities  []string `protobuf:"bytes,7,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
@@ -3010,11 +3011,11 @@ func (x *Kind) GetObserved() bool {
 	return false
 }
 
-func (x *Kind) GetDerived() bool {
+func (x *Kind) GetUnread() string {
 	if x != nil {
-		return x.Derived
+		return x.Unread
 	}
-	return false
+	return ""
 }
 
 func (x *Kind) GetUnimplemented() bool {
@@ -4740,13 +4741,13 @@ const file_agent_proto_rawDesc = "" +
 	"\x06target\x18\x01 \x01(\tR\x06target\"\x0e\n" +
 	"\fKindsRequest\"9\n" +
 	"\rKindsResponse\x12(\n" +
-	"\x05kinds\x18\x01 \x03(\v2\x12.plumb.api.v1.KindR\x05kinds\"\xce\x01\n" +
+	"\x05kinds\x18\x01 \x03(\v2\x12.plumb.api.v1.KindR\x05kinds\"\xcc\x01\n" +
 	"\x04Kind\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12\x1a\n" +
 	"\bwritable\x18\x03 \x01(\bR\bwritable\x12\x1a\n" +
-	"\bobserved\x18\x04 \x01(\bR\bobserved\x12\x18\n" +
-	"\aderived\x18\x05 \x01(\bR\aderived\x12$\n" +
+	"\bobserved\x18\x04 \x01(\bR\bobserved\x12\x16\n" +
+	"\x06unread\x18\x05 \x01(\tR\x06unread\x12$\n" +
 	"\runimplemented\x18\x06 \x01(\bR\runimplemented\x12\"\n" +
 	"\fcapabilities\x18\a \x03(\tR\fcapabilities\"\x16\n" +
 	"\x14MicroservicesRequest\"\xa5\x01\n" +

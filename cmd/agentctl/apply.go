@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+)
+
+// files are the flags of commands that read intent files as an apply-set.
+type files struct {
+	paths []string
+	set   string
+	prune bool
+}
+
+func (f *files) flags(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVarP(&f.paths, "file", "f", nil, "intent file or directory, - for stdin; may be repeated")
+	cmd.Flags().StringVar(&f.set, "set", "", "name of the apply-set; default: the full names of the paths")
+	cmd.Flags().BoolVar(&f.prune, "prune", false, "delete what the same apply-set wrote before and no longer names")
+}
+
+// read reads the files and settles the name of the set.
+func (f *files) read(c *cli) (items []*apiv1.Item, set string, err error) {
+	set = f.set
+	if set == "" {
+		if set, err = setName(f.paths); err != nil {
+			return nil, "", err
+		}
+	}
+	if set == "" && f.prune {
+		return nil, "", errors.New("--prune of what comes from stdin needs the name of the apply-set; give --set NAME")
+	}
+	items, err = c.readIntent(f.paths)
+	if err == nil && len(items) == 0 && !f.prune {
+		err = errors.New("the files hold no intent; each document is a key with its value (key: interface/web, value: {…})")
+	}
+	return items, set, err
+}
+
+func newApply(c *cli) *cobra.Command {
+	var f files
+	var w waiting
+	var req apiv1.ApplyRequest
+	cmd := &cobra.Command{
+		Use:   "apply -f PATH…",
+		Short: "Write intent files, in one transaction",
+		Long: `Apply writes all documents of intent files into the agent's store, in one
+transaction: all or nothing. Values that are as they should be are not written
+again. One invalid value refuses all; --force writes it nevertheless.
+
+What is applied together is an apply-set, named by the full names of its paths
+or by --set. With --prune, keys that the same apply-set wrote before and no
+longer names are deleted, and nothing else is.
+
+With --wait it waits until every touched key is settled, and exits with 1 if not
+all are configured or gone. With --revert-on-failure the previous values are
+written back if a touched key fails or is invalid, or the time is up; a key that
+only waits for something is no failure.`,
+		Example: `  agentctl apply -f site.yaml
+  agentctl apply -f /etc/site/ --prune --dry-run
+  agentctl apply -f site.yaml --wait --timeout 30s --revert-on-failure`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(f.paths) == 0 {
+				return usage(cmd, "name the files to apply with -f")
+			}
+			var err error
+			if req.Items, req.Set, err = f.read(c); err != nil {
+				return err
+			}
+			req.Prune, req.Wait, req.Timeout = f.prune, w.wait, duration(w.timeout)
+			return c.apply(cmd.Context(), &req)
+		},
+	}
+	f.flags(cmd)
+	w.flags(cmd)
+	cmd.Flags().BoolVar(&req.DryRun, "dry-run", false, "print the plan and change nothing")
+	cmd.Flags().BoolVar(&req.Force, "force", false, "write invalid values too")
+	cmd.Flags().BoolVar(&req.Chunked, "chunked", false, "several transactions, if the store does not take so many changes in one")
+	cmd.Flags().BoolVar(&req.RevertOnFailure, "revert-on-failure", false, "write the previous values back if a touched key fails; implies --wait")
+	return cmd
+}
+
+func (c *cli) apply(ctx context.Context, req *apiv1.ApplyRequest) error {
+	out, err := c.agent().Apply(ctx, req)
+	if err != nil {
+		return err
+	}
+	if req.DryRun {
+		c.notes(out.Notes)
+		c.tell("nothing was written: --dry-run")
+		return c.show(c.planAnswer(out.Plan))
+	}
+	return c.showApplied(out)
+}
+
+// duration leaves no limit unset.
+func duration(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"go.uber.org/goleak"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/api/apitest"
+)
+
+// TestCLI plays the scripts of testdata/cli against an agent in memory.
+//
+//	world   builds the agent, line by line; see apitest.Script
+//	file    writes a file: file name=site.yaml
+//	run     runs agentctl; the first line is the command line, the rest stdin.
+//	        lines=N interrupts it once it has written N lines
+//	store   prints the store
+//
+// $DIR stands for the directory of the files.
+func TestCLI(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	datadriven.Walk(t, "testdata/cli", func(t *testing.T, path string) {
+		s := &script{t: t, world: apitest.New(), dir: t.TempDir()}
+		t.Cleanup(func() { s.stop() })
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "world":
+				if err := s.world.Script(d.Input); err != nil {
+					d.Fatalf(t, "%v", err)
+				}
+				return ""
+			case "file":
+				var name string
+				d.ScanArgs(t, "name", &name)
+				if err := os.MkdirAll(filepath.Dir(filepath.Join(s.dir, name)), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(s.dir, name), []byte(d.Input+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return ""
+			case "run":
+				lines := 0
+				d.MaybeScanArgs(t, "lines", &lines)
+				return s.run(d.Input, lines)
+			case "store":
+				return s.clean(s.world.Store.String())
+			}
+			d.Fatalf(t, "unknown directive %s", d.Cmd)
+			return ""
+		})
+	})
+}
+
+type script struct {
+	t      *testing.T
+	world  *apitest.World
+	dir    string
+	socket string
+	stops  []func()
+}
+
+func (s *script) stop() {
+	for _, f := range s.stops {
+		f()
+	}
+}
+
+// run runs a command line and shows its stdout, its stderr and its exit code.
+func (s *script) run(input string, lines int) string {
+	if s.socket == "" {
+		s.socket = apitest.Serve(s.t, s.world.Config())
+	}
+	line, stdin, _ := strings.Cut(input, "\n")
+	words := split(strings.ReplaceAll(line, "$DIR", s.dir))
+	if words[0] != "agentctl" {
+		s.t.Fatalf("not agentctl: %s", line)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	out := &output{after: lines, then: cancel}
+	var story bytes.Buffer
+	code := run(ctx, env{
+		args: words[1:], stdin: strings.NewReader(stdin), stdout: out, stderr: &story,
+		getenv: func(k string) string { return map[string]string{"PLUMB_SOCKET": s.socket}[k] },
+		now:    apitest.Noon,
+	})
+	var b strings.Builder
+	io.WriteString(&b, out.b.String())
+	if story.Len() > 0 {
+		b.WriteString("-- stderr\n" + story.String())
+	}
+	if code != 0 {
+		fmt.Fprintf(&b, "-- exit %d\n", code)
+	}
+	return s.clean(b.String())
+}
+
+func (s *script) clean(text string) string {
+	return strings.NewReplacer(s.socket, "$SOCKET", s.dir, "$DIR", models.Escape(s.dir), "$DIR").Replace(text)
+}
+
+// output calls then once it has got so many lines, if any were asked for.
+type output struct {
+	mu    sync.Mutex // guards what follows
+	b     strings.Builder
+	after int
+	then  func()
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.b.Write(p)
+	if o.after > 0 && strings.Count(o.b.String(), "\n") >= o.after {
+		o.then()
+	}
+	return len(p), nil
+}
+
+// split cuts a line into words the way a shell does, with quotes.
+func split(line string) (words []string) {
+	var word strings.Builder
+	quote, in := rune(0), false
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '\'' || r == '"':
+			quote, in = r, true
+		case r == ' ':
+			if in {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			in = false
+		default:
+			word.WriteRune(r)
+			in = true
+		}
+	}
+	if in {
+		words = append(words, word.String())
+	}
+	return words
+}
+
+// TestEveryCommandHasHelp keeps the help complete: a sentence, a text and an
+// example for every command.
+func TestEveryCommandHasHelp(t *testing.T) {
+	c := &cli{env: env{getenv: func(string) string { return "" }}}
+	for _, cmd := range everyCommand(newRoot(c)) {
+		if cmd.Short == "" || cmd.Long == "" || !strings.Contains(cmd.Example, "agentctl") {
+			t.Errorf("%s: Short, Long and Example are needed", cmd.CommandPath())
+		}
+		if strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: Short ends in a dot", cmd.CommandPath())
+		}
+	}
+}

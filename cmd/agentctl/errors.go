@@ -1,0 +1,15 @@
+package main
+
+import (
+	"errors"
+	"net"
+
+	"connectrpc.com/connect"
+)
+
+// isCall tells errors of calls to the agent from our own.
+func isCall(err error) bool {
+	var answer *connect.Error
+	var op *net.OpError
+	return errors.As(err, &answer) || errors.As(err, &op)
+}

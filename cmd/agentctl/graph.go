@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+)
+
+func newGraph(c *cli) *cobra.Command {
+	var req apiv1.GraphRequest
+	cmd := &cobra.Command{
+		Use:   "graph",
+		Short: "Draw the dependency graph with states",
+		Long: `Graph prints the keys with their states and what each needs: as dot for
+Graphviz (default), as mermaid for Markdown, or as json. --around shows only a
+key and what is near.
+
+A solid edge is a need, a dashed one a need that is not satisfied, a dotted one
+leads from a derived key to its base.`,
+		Example: `  agentctl graph | dot -Tsvg > graph.svg
+  agentctl graph --around interface/web --depth 1 -o mermaid`,
+		Args:        noArgs,
+		Annotations: map[string]string{formatsKey: "dot mermaid json yaml table"},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			g, err := c.agent().Graph(cmd.Context(), &req)
+			if err != nil {
+				return err
+			}
+			draw := writeDot
+			if c.output == "mermaid" {
+				draw = writeMermaid
+			}
+			return c.show(answer{json: apiv1.JSON(g), table: func(w io.Writer, _ bool) { draw(w, g) }})
+		},
+	}
+	cmd.Flags().StringVar(&req.Around, "around", "", "only this key and what is around it")
+	cmd.Flags().Uint32Var(&req.Depth, "depth", 2, "how many edges away from --around")
+	cmd.RegisterFlagCompletionFunc("around", c.keysAndKinds)
+	return cmd
+}
+
+// fill is the color of a state in drawings.
+func fill(state string) string {
+	switch state {
+	case "configured", "observed":
+		return "palegreen"
+	case "failed", "invalid", "retrying", "unimplemented":
+		return "lightpink"
+	case "absent", "removed", "paused", "leftover", "any":
+		return "lightgrey"
+	}
+	return "khaki"
+}
+
+func writeDot(w io.Writer, g *apiv1.GraphResponse) {
+	fmt.Fprintln(w, "digraph plumb {\n  rankdir=LR\n  node [shape=box style=filled]")
+	for _, n := range g.Nodes {
+		fmt.Fprintf(w, "  %q [label=\"%s\\n%s\" fillcolor=%s]\n", n.Key, n.Key, n.State, fill(n.State))
+	}
+	for _, e := range g.Edges {
+		style := "solid"
+		switch {
+		case e.Derived:
+			style = "dotted"
+		case !e.Satisfied:
+			style = "dashed"
+		}
+		fmt.Fprintf(w, "  %q -> %q [style=%s tooltip=%q]\n", e.From, e.To, style, e.Why)
+	}
+	fmt.Fprintln(w, "}")
+}
+
+func writeMermaid(w io.Writer, g *apiv1.GraphResponse) {
+	fmt.Fprintln(w, "graph LR")
+	id := map[string]string{}
+	for i, n := range g.Nodes {
+		id[n.Key] = fmt.Sprintf("n%d", i)
+		fmt.Fprintf(w, "  n%d[\"%s<br/>%s\"]:::%s\n", i, n.Key, n.State, fill(n.State))
+	}
+	for _, e := range g.Edges {
+		arrow := "-->"
+		if e.Derived || !e.Satisfied {
+			arrow = "-.->"
+		}
+		label := ""
+		if e.Why != "" {
+			label = "|\"" + strings.ReplaceAll(e.Why, "\"", "'") + "\"|"
+		}
+		fmt.Fprintf(w, "  %s %s%s %s\n", id[e.From], arrow, label, id[e.To])
+	}
+	for _, color := range []string{"palegreen", "lightpink", "lightgrey", "khaki"} {
+		fmt.Fprintf(w, "  classDef %s fill:%s\n", color, color)
+	}
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+)
+
+func newKinds(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "kinds",
+		Short: "List what can be wanted, and what is observed",
+		Long: `Kinds lists the kinds of things that keys name, what the agent can do with each,
+and which of them this agent cannot do.`,
+		Example: `  agentctl kinds
+  agentctl kinds -o name`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out, err := c.agent().Kinds(cmd.Context(), &apiv1.KindsRequest{})
+			if err != nil {
+				return err
+			}
+			return c.show(answer{
+				json:  jsonList(out.Kinds),
+				names: namesOf(out.Kinds, (*apiv1.Kind).GetName),
+				table: func(w io.Writer, _ bool) {
+					t := newTable("KIND", "KEYS", "USE", "CAPABILITIES", "NOTES")
+					for _, k := range out.Kinds {
+						t.add(k.Name, k.Prefix+"<name>", use(k), orDash(strings.Join(k.Capabilities, ", ")), k.Unread)
+					}
+					t.write(w, c.color)
+				},
+			})
+		},
+	}
+}
+
+func use(k *apiv1.Kind) string {
+	switch {
+	case k.Unimplemented:
+		return "unimplemented"
+	case k.Writable:
+		return "wanted"
+	}
+	return "observed"
+}

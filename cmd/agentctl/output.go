@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+	"gopkg.in/yaml.v3"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+)
+
+// answer is the data of a command in all forms that it has.
+type answer struct {
+	// json is what -o json, yaml and templates show.
+	json []byte
+	// table writes -o table and wide.
+	table func(w io.Writer, wide bool)
+	// names are what -o name lists; nil if the data has no names.
+	names []string
+}
+
+// formatsKey is the annotation with the formats that a command has besides the
+// usual ones.
+const formatsKey = "formats"
+
+// checkOutput refuses a bad -o before anything is done.
+func (c *cli) checkOutput(cmd *cobra.Command) error {
+	formats := []string{"table", "wide", "json", "yaml", "name"}
+	if more := cmd.Annotations[formatsKey]; more != "" {
+		formats = strings.Fields(more)
+	}
+	if text, ok := strings.CutPrefix(c.output, "template="); ok && cmd.Annotations[formatsKey] == "" {
+		_, err := parseTemplate(text)
+		return err
+	}
+	if !slices.Contains(formats, c.output) {
+		return usage(cmd, "unknown output format %q; there are %s", c.output, strings.Join(formats, ", "))
+	}
+	return nil
+}
+
+// show writes the data as it was asked for.
+func (c *cli) show(a answer) error {
+	switch {
+	case c.output == "json":
+		_, err := fmt.Fprintf(c.stdout, "%s\n", indent(a.json))
+		return err
+	case c.output == "yaml":
+		text, err := toYAML(a.json)
+		if err != nil {
+			return err
+		}
+		_, err = c.stdout.Write(text)
+		return err
+	case c.output == "name":
+		if a.names == nil {
+			return fmt.Errorf("-o name: this has no names; use -o json")
+		}
+		for _, n := range a.names {
+			fmt.Fprintln(c.stdout, n)
+		}
+		return nil
+	case strings.HasPrefix(c.output, "template="):
+		return c.showTemplate(a.json)
+	}
+	a.table(c.stdout, c.output == "wide")
+	return nil
+}
+
+func indent(b []byte) []byte {
+	var out bytes.Buffer
+	if json.Indent(&out, b, "", "  ") != nil {
+		return b
+	}
+	return out.Bytes()
+}
+
+// toYAML keeps the order of fields: JSON is YAML, it only wants another dress.
+func toYAML(b []byte) ([]byte, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(b, &root); err != nil {
+		return nil, err
+	}
+	undress(&root)
+	var out bytes.Buffer
+	enc := yaml.NewEncoder(&out)
+	enc.SetIndent(2)
+	if err := enc.Encode(&root); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// undress drops the braces, brackets and needless quotes.
+func undress(n *yaml.Node) {
+	if len(n.Content) > 0 || n.Kind == yaml.ScalarNode {
+		n.Style = 0
+	}
+	for _, child := range n.Content {
+		undress(child)
+	}
+}
+
+// showTemplate runs a template over the data as -o json shows it.
+func (c *cli) showTemplate(data []byte) error {
+	t, err := parseTemplate(strings.TrimPrefix(c.output, "template="))
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, v); err != nil {
+		return fmt.Errorf("template: %w", err)
+	}
+	text := strings.ReplaceAll(out.String(), "<no value>", "") // what is absent is empty
+	if !strings.HasSuffix(text, "\n") && text != "" {
+		text += "\n"
+	}
+	_, err = io.WriteString(c.stdout, text)
+	return err
+}
+
+func parseTemplate(text string) (*template.Template, error) {
+	t, err := template.New("output").Funcs(template.FuncMap{
+		"json": func(v any) (string, error) { b, err := json.Marshal(v); return string(b), err },
+	}).Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("-o template: %w; fields have the names of -o json, for example {{range .}}{{.key}} {{end}}", err)
+	}
+	return t, nil
+}
+
+// jsonList is a list of messages.
+func jsonList[M proto.Message](list []M) []byte {
+	out := []byte("[")
+	for i, m := range list {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, apiv1.JSON(m)...)
+	}
+	return append(out, ']')
+}
+
+// namesOf lists the names of things, never nil.
+func namesOf[M any](list []M, name func(M) string) []string {
+	out := make([]string, 0, len(list))
+	for _, m := range list {
+		out = append(out, name(m))
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+)
+
+// waiting are the flags of commands that can wait for what they wrote.
+type waiting struct {
+	wait    bool
+	timeout time.Duration
+}
+
+func (w *waiting) flags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until all touched keys are settled; exit 1 if not all are configured or gone")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "wait no longer than this, for example 30s; 0 is no limit")
+}
+
+func newPut(c *cli) *cobra.Command {
+	var path string
+	var force bool
+	var w waiting
+	cmd := &cobra.Command{
+		Use:   "put KEY [-f FILE|VALUE]",
+		Short: "Write one key of intent",
+		Long: `Put writes one key of intent into the agent's store. The value is YAML or JSON,
+given as an argument, in a file, or on stdin with -f -.
+
+An invalid value is refused and nothing is written; --force writes it all the
+same, and the key becomes invalid.`,
+		Example: `  agentctl put interface/web '{"veth": {"peer": "web-host"}}'
+  agentctl put route/default -f route.yaml --wait --timeout 10s`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return usage(cmd, "name the key to write")
+			case len(args) == 1 && path == "":
+				return usage(cmd, "give the value of %s as an argument or with -f", args[0])
+			case len(args) == 2 && path != "":
+				return usage(cmd, "give the value as an argument or with -f, not both")
+			case len(args) > 2:
+				return usage(cmd, "put takes one key and one value; quote the value")
+			}
+			return nil
+		},
+		ValidArgsFunction: c.keysAndKinds,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var data []byte
+			if path != "" {
+				var err error
+				if data, err = c.readFile(path); err != nil {
+					return err
+				}
+			} else {
+				data = []byte(args[1])
+			}
+			out, err := c.agent().Put(cmd.Context(), &apiv1.PutRequest{
+				Key: args[0], Text: valueText(data), Force: force, Wait: w.wait, Timeout: duration(w.timeout),
+			})
+			if err != nil {
+				return err
+			}
+			return c.showApplied(out)
+		},
+	}
+	cmd.Flags().StringVarP(&path, "file", "f", "", "file with the value, - for stdin")
+	cmd.Flags().BoolVar(&force, "force", false, "write the value even if it is invalid")
+	w.flags(cmd)
+	return cmd
+}
+
+// showApplied shows what a write did, and ends with its exit code.
+func (c *cli) showApplied(r *apiv1.ApplyResponse) error {
+	c.notes(r.Notes)
+	err := c.show(answer{
+		json:  apiv1.JSON(r),
+		names: namesOf(r.Changes, (*apiv1.Change).GetKey),
+		table: func(w io.Writer, wide bool) {
+			t := newTable("KEY", "CHANGE")
+			for _, ch := range r.Changes {
+				t.add(ch.Key, ch.Op)
+			}
+			if len(r.Changes) > 0 && len(r.Keys) == 0 {
+				t.write(w, c.color)
+			}
+			if len(r.Keys) > 0 {
+				c.keysAnswer(r.Keys).table(w, wide)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	switch r.Outcome {
+	case "reverted":
+		c.tell("not all keys were configured: the previous values are written back")
+	case "timed out":
+		c.tell("the time is up and not all keys are settled")
+	case "not configured":
+		c.tell("not all keys are configured; try `agentctl why KEY`")
+	case "unchanged":
+		c.tell("nothing had to be written")
+		return nil
+	default:
+		return nil
+	}
+	return differs
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+)
+
+func newResync(c *cli) *cobra.Command {
+	var accept bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "resync [KIND|KEY]…",
+		Short: "Read the world again and repair what differs",
+		Long: `Resync reads the world again, repairs what is not as wanted, and prints what was
+found and done. Without arguments it reads everything. It exits with 1 if a key
+could not be repaired.
+
+With --accept the agent believes a store that was wiped, replaced or restored:
+what that store does not hold is then deleted from the host. See the reason in
+` + "`agentctl status`" + ` before you do.`,
+		Example: `  agentctl resync
+  agentctl resync interface route/default
+  agentctl resync --accept`,
+		ValidArgsFunction: c.keysAndKinds,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, timeout)
+				defer cancel()
+			}
+			out, err := c.agent().Resync(ctx, &apiv1.ResyncRequest{Targets: args, Accept: accept})
+			if context.Cause(ctx) == context.DeadlineExceeded {
+				c.tell("the time is up after %s; the agent goes on with it", timeout)
+				return differs
+			}
+			if err != nil {
+				return err
+			}
+			return c.showResync(out)
+		},
+	}
+	cmd.Flags().BoolVar(&accept, "accept", false, "believe a store that was replaced")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "wait no longer than this, for example 30s; 0 is no limit")
+	return cmd
+}
+
+func (c *cli) showResync(r *apiv1.ResyncResponse) error {
+	err := c.show(answer{
+		json:  apiv1.JSON(r),
+		names: namesOf(r.Record.GetDone(), (*apiv1.DoneStep).GetKey),
+		table: func(w io.Writer, wide bool) {
+			t := newTable("OP", "KEY", "TOOK", "ERROR")
+			for _, d := range r.Record.GetDone() {
+				if d.Op != "look" || d.Error != "" {
+					t.add(d.Op, d.Key, short(d.Took), d.Error)
+				}
+			}
+			c.tell("read %s, did %s", plural(int(r.Looked), "key"), plural(len(t.rows), "operation"))
+			if len(t.rows) > 0 {
+				t.write(w, c.color)
+			}
+			if len(r.Keys) > 0 {
+				c.tell("not configured: %s", plural(len(r.Keys), "key"))
+				c.keysAnswer(r.Keys).table(w, wide)
+			}
+		},
+	})
+	if err == nil && r.Outcome != "done" {
+		err = differs
+	}
+	return err
+}

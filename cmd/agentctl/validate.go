@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+)
+
+func newValidate(c *cli) *cobra.Command {
+	var paths []string
+	cmd := &cobra.Command{
+		Use:   "validate -f PATH…",
+		Short: "Check intent files, without an agent",
+		Long: `Validate checks intent files as apply would, and names every error with its file,
+line and field. It needs no agent, so it does not know what else is wanted.
+
+It exits with 2 if a value is invalid, as apply would.`,
+		Example: `  agentctl validate -f site.yaml
+  agentctl validate -f /etc/site/`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(paths) == 0 {
+				return usage(cmd, "name the files to check with -f")
+			}
+			items, err := c.readIntent(paths)
+			if err != nil {
+				return err
+			}
+			bad := c.validate(items)
+			if bad > 0 {
+				return fmt.Errorf("%s invalid", be(bad, "value"))
+			}
+			c.tell("%s valid", be(len(items), "value"))
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVarP(&paths, "file", "f", nil, "intent file or directory, - for stdin; may be repeated")
+	return cmd
+}
+
+// validate names all errors of the items and counts the items that have any.
+func (c *cli) validate(items []*apiv1.Item) (bad int) {
+	first := map[string]string{}
+	for _, item := range items {
+		_, err := models.Decode(item.Key, []byte(item.Text))
+		if at, twice := first[item.Key]; err == nil && twice {
+			err = fmt.Errorf("the key is given in %s already", at)
+		}
+		first[item.Key] = item.Where
+		if err == nil {
+			continue
+		}
+		bad++
+		var invalid *models.InvalidError
+		if !errors.As(err, &invalid) {
+			fmt.Fprintf(c.stdout, "%s: %s: %v\n", item.Where, item.Key, err)
+			continue
+		}
+		for _, f := range invalid.Fields {
+			field := f.Field
+			if field != "" {
+				field += ": "
+			}
+			fmt.Fprintf(c.stdout, "%s: %s: %s%s\n", item.Where, item.Key, field, f.Error)
+		}
+	}
+	return bad
+}
+
+func be(n int, what string) string {
+	if n == 1 {
+		return plural(n, what) + " is"
+	}
+	return plural(n, what) + " are"
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+)
+
+func newWhy(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "why KEY",
+		Short: "Explain how a key stands, down to what blocks it",
+		Long: `Why prints the chain from a key down to the root of what blocks it, and the
+transaction that last moved it.`,
+		Example: `  agentctl why route/default
+  agentctl why interface/web -o json`,
+		Args:              oneArg("key"),
+		ValidArgsFunction: c.keysAndKinds,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cause, err := c.agent().Why(cmd.Context(), &apiv1.WhyRequest{Key: args[0]})
+			if err != nil {
+				return err
+			}
+			return c.show(answer{
+				json:  apiv1.JSON(cause),
+				names: chain(cause),
+				table: func(w io.Writer, _ bool) {
+					writeCause(w, cause, "", "")
+					if r := cause.Record; r != nil {
+						fmt.Fprintf(w, "last moved by %s\n", recordLine(r))
+					}
+				},
+			})
+		},
+	}
+}
+
+// writeCause draws the chain as a tree. first stands before the first line,
+// rest before all others.
+func writeCause(w io.Writer, c *apiv1.Cause, first, rest string) {
+	lines := strings.Split(strings.TrimRight(c.Text, "\n"), "\n")
+	for i, line := range lines {
+		if i == 0 {
+			fmt.Fprintln(w, first+line)
+		} else {
+			fmt.Fprintln(w, rest+line)
+		}
+	}
+	for i, b := range c.Because {
+		if i == len(c.Because)-1 {
+			writeCause(w, b, rest+"└─ ", rest+"   ")
+		} else {
+			writeCause(w, b, rest+"├─ ", rest+"│  ")
+		}
+	}
+}
+
+// chain lists the keys of a cause, from the top down.
+func chain(c *apiv1.Cause) []string {
+	out := []string{c.Status.GetKey()}
+	for _, b := range c.Because {
+		out = append(out, chain(b)...)
+	}
+	return out
+}
+
+// recordLine names a transaction in a line.
+func recordLine(r *apiv1.Record) string {
+	note := r.Note
+	if r.Source != "" {
+		note = strings.TrimSuffix(r.Source+": "+note, ": ")
+	}
+	return strings.TrimRight(fmt.Sprintf("transaction %d at %s  %s", r.Seq, clock(r.Time), note), " ")
+}

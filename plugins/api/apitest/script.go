@@ -1,0 +1,113 @@
+package apitest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Script builds the world line by line:
+//
+//	{"key":"interface/web","state":"configured",…}  a key, as get -o json has it
+//	becomes {"key":…}                what a key will be once it is wanted
+//	store KEY VALUE                  a key of the store, as somebody else writes it
+//	down | up                        the store
+//	edge FROM TO [why]               a need, satisfied if TO is configured or observed
+//	derived FROM BASE                a derivation
+//	record {"seq":…}                 a transaction of the history
+//	health NAME STATE [reason]       a part of the agent
+//	silent SOURCE                    a source has not spoken
+//	container {…}                    a container, as models has it
+//	microservice LABEL {…}           a microservice
+//	runtime NAME STATE [reason]      a container runtime
+//	unknown TEXT                     why there may be more containers
+func (w *World) Script(text string) error {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		if err := w.line(line); err != nil {
+			return fmt.Errorf("%s: %w", line, err)
+		}
+	}
+	return nil
+}
+
+func (w *World) line(line string) error {
+	word, rest, _ := strings.Cut(line, " ")
+	first, more, _ := strings.Cut(rest, " ")
+	switch word {
+	case "store":
+		_, err := w.Store.Write(context.Background(), []models.Write{{Key: first, Value: []byte(more)}})
+		return err
+	case "down", "up":
+		w.Store.Down(word == "down")
+	case "edge":
+		to, why, _ := strings.Cut(more, " ")
+		st, _ := w.Engine.Get(context.Background(), scheduler.Key(to))
+		w.Engine.Edge(scheduler.Edge{From: scheduler.Key(first), To: scheduler.Key(to), Why: why,
+			Satisfied: st.State == scheduler.Configured || st.State == scheduler.Observed})
+	case "derived":
+		w.Engine.Edge(scheduler.Edge{From: scheduler.Key(first), To: scheduler.Key(more), Derived: true, Satisfied: true})
+	case "health":
+		state, why, _ := strings.Cut(more, " ")
+		w.Parts = append(w.Parts, models.Health{Name: first, State: state, Reason: why, Since: Noon().Add(-5 * time.Minute)})
+	case "silent":
+		w.Engine.Source(scheduler.SourceState{Name: first})
+	case "record":
+		var r scheduler.Record
+		err := json.Unmarshal([]byte(rest), &r)
+		w.Engine.Record(r)
+		return err
+	case "becomes":
+		st, err := Status(rest)
+		w.Engine.Becomes(st)
+		return err
+	case "container", "microservice", "runtime", "unknown":
+		return w.containerLine(word, rest, first, more)
+	default:
+		st, err := Status(line)
+		if err != nil {
+			return err
+		}
+		w.Engine.Set(st)
+	}
+	return nil
+}
+
+func (w *World) containerLine(word, rest, first, more string) error {
+	c := w.Containers
+	switch word {
+	case "container":
+		msg, err := models.DecodeKind(models.KindContainer, []byte(rest))
+		if err != nil {
+			return err
+		}
+		if c.All == nil {
+			c.All = map[string]*models.Container{}
+		}
+		one := msg.(*models.Container)
+		c.All[one.Runtime+":"+one.ContainerId] = one
+	case "microservice":
+		msg, err := models.DecodeKind(models.KindMicroservice, []byte(more))
+		if err != nil {
+			return err
+		}
+		if c.Serving == nil {
+			c.Serving = map[string]*models.Microservice{}
+		}
+		c.Serving[first] = msg.(*models.Microservice)
+	case "runtime":
+		state, why, _ := strings.Cut(more, " ")
+		c.Parts = append(c.Parts, models.Health{Name: first, State: state, Reason: why})
+	default:
+		c.Unknown = fmt.Errorf("%s", rest)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/api/apitest"
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/plugins/api/client"
+)
+
+func item(key, text string) *apiv1.Item { return &apiv1.Item{Key: key, Text: text} }
+
+func expectStore(t *testing.T, w *apitest.World, want string) {
+	t.Helper()
+	want = strings.ReplaceAll(strings.TrimSpace(want), "\t", "")
+	if got := strings.TrimSpace(w.Store.String()); got != want {
+		t.Errorf("the store has\n%s\nwant\n%s", got, want)
+	}
+}
+
+// put writes into the store as somebody else does, with etcdctl.
+func put(t *testing.T, w *apitest.World, key, value string) {
+	t.Helper()
+	if _, err := w.Store.Write(context.Background(), []models.Write{{Key: key, Value: []byte(value)}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPutRefusesInvalid names the fields also for programs.
+func TestPutRefusesInvalid(t *testing.T) {
+	w, c := start(t)
+	_, err := c.Put(context.Background(), &apiv1.PutRequest{Key: "interface/web", Text: `{"dummy":{},"mtu":3}`})
+	e, ok := c.Explain(err).(*client.Error)
+	if !ok || e.Code != connect.CodeInvalidArgument || len(e.Invalid) != 1 || e.Invalid[0].Fields[0].Field != "mtu" {
+		t.Errorf("got %#v", e)
+	}
+	expectStore(t, w, "")
+}
+
+// TestCrossedWrite: what somebody else writes meanwhile is seen, not lost.
+func TestCrossedWrite(t *testing.T) {
+	w, c := start(t)
+	w.Store.Cross(func() { put(t, w, "config/interface/web", `{"dummy":{},"mtu":1300}`) })
+	out, err := c.Put(context.Background(), &apiv1.PutRequest{Key: "interface/web", Text: `{"dummy":{}}`})
+	if err != nil || out.Changes[0].Op != "update" {
+		t.Errorf("got %v, %v", out, err)
+	}
+	expectStore(t, w, `config/interface/web = {"dummy":{}}`)
+}
+
+// TestPruneKeepsWhatIsNotItsOwn: keys of other sets, of other hands, and keys
+// that it gave away.
+func TestPruneKeepsWhatIsNotItsOwn(t *testing.T) {
+	w, c := start(t)
+	ctx := context.Background()
+	dummy := `{"dummy":{}}`
+	apply := func(set string, prune bool, keys ...string) *apiv1.ApplyResponse {
+		t.Helper()
+		req := &apiv1.ApplyRequest{Set: set, Prune: prune}
+		for _, k := range keys {
+			req.Items = append(req.Items, item(k, dummy))
+		}
+		out, err := c.Apply(ctx, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	put(t, w, "config/interface/mine", dummy)
+	apply("a", false, "interface/a1", "interface/a2", "interface/both", "interface/gone")
+	apply("b", false, "interface/both", "interface/b")
+	if _, err := c.Delete(ctx, &apiv1.DeleteRequest{Keys: []string{"interface/gone"}}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, w, "config/interface/gone", dummy) // now by other hands
+	out := apply("a", true, "interface/a1")
+	if len(out.Notes) != 1 || out.Notes[0] != "interface/both is left: the apply-set b wrote it too" {
+		t.Errorf("notes: %q", out.Notes)
+	}
+	expectStore(t, w, `
+		applyset/a = {"keys":["interface/a1"]}
+		applyset/b = {"keys":["interface/b","interface/both"]}
+		config/interface/a1 = {"dummy":{}}
+		config/interface/b = {"dummy":{}}
+		config/interface/both = {"dummy":{}}
+		config/interface/gone = {"dummy":{}}
+		config/interface/mine = {"dummy":{}}`)
+	apply("b", true)
+	apply("a", true)
+	expectStore(t, w, `
+		config/interface/gone = {"dummy":{}}
+		config/interface/mine = {"dummy":{}}`)
+}
+
+// TestRevertLeavesWhatOthersChanged: only what still is as the apply left it is
+// written back.
+func TestRevertLeavesWhatOthersChanged(t *testing.T) {
+	w, c := start(t)
+	put(t, w, "config/interface/a", `{"dummy":{},"mtu":1000}`)
+	put(t, w, "config/interface/b", `{"dummy":{},"mtu":1000}`)
+	build(t, w, `becomes {"key":"interface/bad","state":"retrying","reason":"no"}`)
+	w.Engine.Hold("interface/a")
+	done := make(chan *apiv1.ApplyResponse, 1)
+	go func() {
+		out, err := c.Apply(context.Background(), &apiv1.ApplyRequest{
+			Items:           []*apiv1.Item{item("interface/a", `{"dummy":{}}`), item("interface/b", `{"dummy":{}}`), item("interface/bad", `{"dummy":{}}`)},
+			RevertOnFailure: true,
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- out
+	}()
+	w.Engine.Await(1)
+	put(t, w, "config/interface/b", `{"dummy":{},"mtu":2000}`)
+	w.Engine.Release("interface/a")
+	out := <-done
+	if out.GetOutcome() != "reverted" || len(out.Notes) != 1 || out.Notes[0] != "interface/b was changed by somebody else meanwhile and stays" {
+		t.Errorf("got %v", out)
+	}
+	expectStore(t, w, `
+		config/interface/a = {"dummy":{},"mtu":1000}
+		config/interface/b = {"dummy":{},"mtu":2000}`)
+}
+
+// TestRevertWhenTheTimeIsUp, and when the client goes away.
+func TestRevertWhenTheTimeIsUp(t *testing.T) {
+	for _, goesAway := range []bool{false, true} {
+		t.Run(fmt.Sprint("client goes away: ", goesAway), func(t *testing.T) {
+			w, c := start(t)
+			put(t, w, "config/interface/a", `{"dummy":{},"mtu":1000}`)
+			w.Engine.Hold("interface/a")
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			req := &apiv1.ApplyRequest{Items: []*apiv1.Item{item("interface/a", `{"dummy":{}}`)}, RevertOnFailure: true}
+			if !goesAway {
+				req.Timeout = durationpb.New(10 * time.Millisecond)
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				out, err := c.Apply(ctx, req)
+				if !goesAway && (err != nil || out.Outcome != "reverted") {
+					t.Errorf("got %v, %v", out, err)
+				}
+			}()
+			w.Engine.Await(1)
+			if goesAway {
+				cancel()
+			}
+			w.Store.Await("config/interface/a", `{"dummy":{},"mtu":1000}`)
+			w.Engine.Release("interface/a")
+			<-done
+		})
+	}
+}
+
+// TestChunked writes what one transaction of a small cluster cannot take.
+func TestChunked(t *testing.T) {
+	w, c := start(t)
+	w.Store.Limit(128)
+	req := &apiv1.ApplyRequest{Set: "many"}
+	for i := range 250 {
+		req.Items = append(req.Items, item(fmt.Sprintf("interface/i%03d", i), `{"dummy":{}}`))
+	}
+	if _, err := c.Apply(context.Background(), req); err == nil || !strings.Contains(err.Error(), "too many") {
+		t.Errorf("in one: %v", err)
+	}
+	req.Chunked, req.Wait = true, true
+	out, err := c.Apply(context.Background(), req)
+	if err != nil || out.Outcome != "configured" || len(out.Keys) != 250 || out.Revision != 13 {
+		t.Errorf("in chunks: %v %v", out.GetRevision(), err)
+	}
+	req.Items = append(req.Items[:1], item("interface/bad", `{"dummy":{}}`))
+	req.Prune, req.RevertOnFailure = true, true
+	build(t, w, `becomes {"key":"interface/bad","state":"failed"}`)
+	before := w.Store.String()
+	if out, err = c.Apply(context.Background(), req); err != nil || out.Outcome != "reverted" {
+		t.Errorf("revert: %v %v", out.GetOutcome(), err)
+	}
+	if w.Store.String() != before {
+		t.Error("the store is not as it was before")
+	}
+}
+
+// TestStoreDown says so, with the code that clients go by.
+func TestStoreDown(t *testing.T) {
+	w, c := start(t)
+	w.Store.Down(true)
+	for name, call := range map[string]func() error{
+		"put": func() error {
+			_, err := c.Put(context.Background(), &apiv1.PutRequest{Key: "interface/a", Text: `{"dummy":{}}`})
+			return err
+		},
+		"kv": func() error { _, err := c.ListKV(context.Background(), &apiv1.ListKVRequest{}); return err },
+		"delete": func() error {
+			_, err := c.Delete(context.Background(), &apiv1.DeleteRequest{Keys: []string{"interface/a"}})
+			return err
+		},
+	} {
+		if err := call(); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "agentctl status") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := c.List(context.Background(), &apiv1.ListRequest{}); err != nil {
+		t.Errorf("reading needs no store: %v", err)
+	}
+}

@@ -1,0 +1,156 @@
+package api_test
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/api"
+	"github.com/plumb-net/plumb/plugins/api/apitest"
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/plugins/api/client"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// objects is a world of one kind: what was made, and nothing more.
+type objects[V proto.Message] struct {
+	mu   sync.Mutex // guards what follows
+	made map[scheduler.Key]V
+}
+
+func (o *objects[V]) set(k scheduler.Key, v V, there bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.made == nil {
+		o.made = map[scheduler.Key]V{}
+	}
+	if delete(o.made, k); there {
+		o.made[k] = v
+	}
+}
+
+func (o *objects[V]) retrieve(_ context.Context, s scheduler.Scope[V, struct{}]) iter.Seq2[scheduler.Found[V, struct{}], error] {
+	return func(yield func(scheduler.Found[V, struct{}], error) bool) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for k, v := range o.made {
+			if !yield(scheduler.Found[V, struct{}]{Key: k, Value: v}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// descriptor of a kind whose objects live in memory.
+func descriptor[V proto.Message](name string, o *objects[V], needs func(scheduler.Key, V) []scheduler.Need) scheduler.Descriptor[V, struct{}] {
+	return scheduler.Descriptor[V, struct{}]{
+		Name: name, Prefix: scheduler.Key(name + "/"), Needs: needs,
+		Create: func(_ context.Context, k scheduler.Key, v V) (struct{}, error) {
+			o.set(k, v, true)
+			return struct{}{}, nil
+		},
+		Delete: func(_ context.Context, k scheduler.Key, v V, _ struct{}) error {
+			o.set(k, v, false)
+			return nil
+		},
+		Equal:    func(_ scheduler.Key, a, b V) bool { return proto.Equal(a, b) },
+		Retrieve: o.retrieve,
+	}
+}
+
+// startReal serves a real scheduler with interfaces and routes in memory.
+func startReal(t *testing.T) (*client.Client, *objects[*models.Interface]) {
+	t.Helper()
+	s := scheduler.New(scheduler.Options{Sources: []string{"etcd"}})
+	links, routes := &objects[*models.Interface]{}, &objects[*models.Route]{}
+	if _, err := scheduler.Register(s, descriptor("interface", links, nil)); err != nil {
+		t.Fatal(err)
+	}
+	onLink := func(_ scheduler.Key, r *models.Route) []scheduler.Need {
+		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(r.Interface)), "the interface that it leaves by")}
+	}
+	if _, err := scheduler.Register(s, descriptor("route", routes, onLink)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	s.Submit(scheduler.Txn{Source: "etcd", Complete: true})
+	store := apitest.NewStore(func(key string, value []byte) {
+		c := scheduler.Withdraw(scheduler.Key(key))
+		if value != nil {
+			msg, err := models.Decode(key, value)
+			if c = scheduler.Set(c.Key, msg); err != nil {
+				c = scheduler.SetInvalid(c.Key, err)
+			}
+		}
+		s.Submit(scheduler.Txn{Source: "etcd", Want: []scheduler.Change{c}})
+	})
+	return dial(t, apitest.Serve(t, api.Config{Scheduler: api.Engine(s), Store: store})), links
+}
+
+// TestRealScheduler goes once through everything that depends on how the
+// scheduler behaves.
+func TestRealScheduler(t *testing.T) {
+	c, links := startReal(t)
+	ctx := context.Background()
+	check := func(what string, err error, ok bool, got any) {
+		t.Helper()
+		if err != nil || !ok {
+			t.Errorf("%s: %v, %v", what, got, err)
+		}
+	}
+	route := &apiv1.PutRequest{Key: "route/r1", Text: `{"interface":"web","destination":"10.0.0.0/8"}`, Wait: true}
+	link := &apiv1.PutRequest{Key: "interface/web", Text: `{"dummy":{}}`, Wait: true}
+
+	plan, err := c.Plan(ctx, &apiv1.PlanRequest{Items: []*apiv1.Item{{Key: route.Key, Text: route.Text}, {Key: link.Key, Text: link.Text}}})
+	check("plan", err, len(plan.GetSteps()) == 2 && plan.Steps[0].Key == "interface/web" && plan.Steps[1].Key == "route/r1", plan)
+	out, err := c.Put(ctx, route)
+	check("put a route", err, out.GetOutcome() == "not configured" && out.Keys[0].State == "pending", out)
+	why, err := c.Why(ctx, &apiv1.WhyRequest{Key: "route/r1"})
+	check("why", err, len(why.GetBecause()) == 1 && why.Because[0].Status.Key == "interface/web", why)
+	out, err = c.Put(ctx, link)
+	check("put its interface", err, out.GetOutcome() == "configured", out)
+	met, err := c.Wait(ctx, &apiv1.WaitRequest{All: true})
+	check("wait for all", err, met.GetOutcome() == "met" && len(met.Keys) == 2, met)
+	diff, err := c.Diff(ctx, &apiv1.DiffRequest{})
+	check("diff", err, diff.GetOutcome() == "same", diff)
+	graph, err := c.Graph(ctx, &apiv1.GraphRequest{Around: "route/r1"})
+	check("graph", err, len(graph.GetNodes()) == 2 && len(graph.Edges) == 1 && graph.Edges[0].Satisfied, graph)
+	hist, err := c.History(ctx, &apiv1.HistoryRequest{Key: "route/r1"})
+	check("history", err, len(hist.GetRecords()) > 0, hist)
+
+	links.set("interface/web", nil, false) // somebody takes it away
+	sync, err := c.Resync(ctx, &apiv1.ResyncRequest{})
+	check("resync", err, sync.GetOutcome() == "done" && len(sync.Record.GetDone()) > 0, sync)
+
+	_, err = c.Pause(ctx, &apiv1.PauseRequest{Target: "interface", Reason: "freeze"})
+	check("pause", err, true, nil)
+	st, err := c.Get(ctx, &apiv1.GetRequest{Key: "interface/web"})
+	check("paused", err, st.GetState() == "paused", st)
+	_, err = c.Resume(ctx, &apiv1.ResumeRequest{Target: "interface"})
+	check("resume", err, true, nil)
+
+	out, err = c.Put(ctx, &apiv1.PutRequest{Key: "interface/bad", Text: `{}`, Force: true, Wait: true})
+	check("an invalid value", err, out.GetOutcome() == "not configured" && out.Keys[0].State == "invalid", out)
+	out, err = c.Delete(ctx, &apiv1.DeleteRequest{Keys: []string{"interface/web", "route/r1", "interface/bad"}, Wait: true})
+	check("delete", err, out.GetOutcome() == "configured", out)
+	met, err = c.Wait(ctx, &apiv1.WaitRequest{Keys: []string{"interface/web"}, For: "gone"})
+	check("gone", err, met.GetOutcome() == "met", met)
+	if _, err = c.Get(ctx, &apiv1.GetRequest{Key: "interface/web"}); connect.CodeOf(err) != connect.CodeNotFound {
+		t.Errorf("a deleted key: %v", err)
+	}
+	list, err := c.List(ctx, &apiv1.ListRequest{})
+	check("nothing left", err, len(list.GetKeys()) == 0, list)
+}

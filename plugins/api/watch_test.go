@@ -1,0 +1,153 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+func TestWatch(t *testing.T) {
+	w, c := start(t)
+	build(t, w, `
+		{"key":"interface/web","state":"pending","reason":"no container"}
+		{"key":"route/r1","state":"pending"}`)
+	stream, err := c.Watch(context.Background(), &apiv1.WatchRequest{Targets: []string{"interface"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	next := func() string {
+		if !stream.Receive() {
+			t.Fatal(stream.Err())
+		}
+		var b strings.Builder
+		for _, k := range stream.Msg().Changes {
+			fmt.Fprintf(&b, "%s %s;", k.Key, k.State)
+		}
+		return fmt.Sprint(b.String(), stream.Msg().InSync)
+	}
+	if got := next(); got != "interface/web pending;true" {
+		t.Errorf("picture: %s", got)
+	}
+	build(t, w, `
+		{"key":"route/r1","state":"configured"}
+		{"key":"interface/web","state":"configured"}`)
+	if got := next(); got != "interface/web configured;true" {
+		t.Errorf("change: %s", got)
+	}
+	build(t, w, `{"key":"interface/web","state":"removed"}`)
+	if got := next(); got != "interface/web removed;true" {
+		t.Errorf("end: %s", got)
+	}
+}
+
+// TestSlowWatcher: one who does not read blocks nobody, and the agent stops
+// all the same.
+func TestSlowWatcher(t *testing.T) {
+	w, c := start(t)
+	slow, err := c.Watch(context.Background(), &apiv1.WatchRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	if !slow.Receive() {
+		t.Fatal(slow.Err())
+	}
+	fast, err := c.Watch(context.Background(), &apiv1.WatchRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fast.Close()
+	// More than any buffer on the way holds.
+	big := strings.Repeat("x", 1<<20)
+	for i := range 20 {
+		w.Engine.Set(scheduler.Status{Key: "interface/web", State: scheduler.Failed, Reason: fmt.Sprint(i, big)})
+		for {
+			if !fast.Receive() {
+				t.Fatal(fast.Err())
+			}
+			all := fast.Msg().Changes
+			if len(all) > 0 && strings.HasPrefix(all[0].Reason, fmt.Sprint(i, "x")) {
+				break
+			}
+		}
+		if _, err := c.Get(context.Background(), &apiv1.GetRequest{Key: "interface/web"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTooManyWatchers(t *testing.T) {
+	w, c := start(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for range 48 {
+		s, err := c.Watch(ctx, &apiv1.WatchRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if !s.Receive() {
+			t.Fatal(s.Err())
+		}
+	}
+	_, err := c.Wait(ctx, &apiv1.WaitRequest{All: true})
+	if connect.CodeOf(err) != connect.CodeResourceExhausted {
+		t.Errorf("one too many: %v", err)
+	}
+	if n := w.Engine.AwaitRead(); n != 48 {
+		t.Errorf("%d watchers", n)
+	}
+}
+
+// TestWaitBlocks follows a key from nowhere over busy to configured.
+func TestWaitBlocks(t *testing.T) {
+	w, c := start(t)
+	type answer struct {
+		out *apiv1.WaitResponse
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		out, err := c.Wait(context.Background(), &apiv1.WaitRequest{Keys: []string{"interface/web"}})
+		answers <- answer{out, err}
+	}()
+	w.Engine.Await(1)
+	for _, line := range []string{
+		`{"key":"interface/web","state":"pending"}`,
+		`{"key":"interface/web","state":"configured","busy":true}`,
+		`{"key":"interface/web","state":"configured","derived":[{"key":"address/web/10.0.0.1/24","state":"pending"}]}`,
+	} {
+		build(t, w, line)
+		if w.Engine.AwaitRead() != 1 {
+			t.Fatalf("it does not wait for more after %s", line)
+		}
+	}
+	build(t, w, `{"key":"interface/web","state":"configured","derived":[{"key":"address/web/10.0.0.1/24","state":"configured"}]}`)
+	if a := <-answers; a.err != nil || a.out.Outcome != "met" || a.out.Keys[0].State != "configured" {
+		t.Errorf("got %v, %v", a.out, a.err)
+	}
+}
+
+// TestWaitEndsWithItsClient leaves nothing behind.
+func TestWaitEndsWithItsClient(t *testing.T) {
+	w, c := start(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Wait(ctx, &apiv1.WaitRequest{Keys: []string{"interface/web"}})
+		done <- err
+	}()
+	w.Engine.Await(1)
+	cancel()
+	if err := c.Explain(<-done); err == nil || err.Error() != "interrupted" {
+		t.Errorf("got %v", err)
+	}
+	w.Engine.Await(0)
+}
