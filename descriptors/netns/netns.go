@@ -82,7 +82,7 @@ func (d *netns) create(_ context.Context, k scheduler.Key, _ *models.NetNS) (ker
 	}
 	ns, err := d.kernel.CreateNamed(name)
 	if errors.Is(err, kernel.ErrExist) {
-		ns, err = d.existing(name)
+		ns, err = d.existing(name, had)
 	}
 	if err != nil {
 		if !had {
@@ -100,13 +100,14 @@ func (d *netns) create(_ context.Context, k scheduler.Key, _ *models.NetNS) (ker
 	return ns, d.owner.Hit("netns/marked")
 }
 
-// existing reads back what stands under the name: ours is success.
-func (d *netns) existing(name string) (kernel.NS, error) {
+// existing reads back what stands under the name: ours is success. recorded
+// tells whether the ledger named it before we came to make it.
+func (d *netns) existing(name string, recorded bool) (kernel.NS, error) {
 	ns, err := d.kernel.Open(d.path(name))
 	if err != nil {
 		return 0, fmt.Errorf("open what is there already: %w", err)
 	}
-	ours, err := d.ours(name, ns)
+	ours, err := d.ours(name, ns, recorded)
 	if err != nil {
 		return 0, err
 	}
@@ -119,16 +120,15 @@ func (d *netns) existing(name string) (kernel.NS, error) {
 
 // ours tells whether an open namespace bears our mark, or is what a crash
 // between making and marking leaves: named by the ledger and empty.
-func (d *netns) ours(name string, ns kernel.NS) (bool, error) {
-	id := string(keyOf(name))
+func (d *netns) ours(name string, ns kernel.NS, recorded bool) (bool, error) {
 	lo, err := d.kernel.LinkByIndex(ns, loopback)
 	if err != nil {
 		return false, fmt.Errorf("read the mark of namespace %s: %w", name, err)
 	}
-	if lo.Alias == d.owner.Mark(id) {
+	if lo.Alias == d.owner.Mark(string(keyOf(name))) {
 		return true, nil
 	}
-	if _, recorded := d.owner.Entry(id); !recorded || lo.Alias != "" || lo.Up {
+	if !recorded || lo.Alias != "" || lo.Up {
 		return false, nil
 	}
 	links, err := d.kernel.Links(ns)
@@ -144,7 +144,8 @@ func (d *netns) delete(_ context.Context, k scheduler.Key, _ *models.NetNS, ns k
 	}
 	// Another one under the name is not ours to delete; ours is gone then.
 	if now, there := named[name]; there && now == ns {
-		ours, err := d.ours(name, ns)
+		_, recorded := d.owner.Entry(id)
+		ours, err := d.ours(name, ns, recorded)
 		if err != nil {
 			return err
 		}

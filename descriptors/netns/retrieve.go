@@ -96,7 +96,8 @@ func (d *netns) look(name string, ns kernel.NS, maybe bool) (f found, there bool
 	case err != nil:
 		return f, true, fmt.Errorf("open namespace %s: %w", name, err)
 	}
-	ours, err := d.ours(name, opened)
+	_, recorded := d.owner.Entry(string(f.Key))
+	ours, err := d.ours(name, opened, recorded)
 	f.Meta, f.Foreign = opened, !ours
 	d.note(name, opened)
 	return f, true, err

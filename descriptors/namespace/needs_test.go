@@ -1,0 +1,229 @@
+package namespace_test
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+func in(text string) *models.Namespace {
+	ns, ok := namespace.Parse(text)
+	if !ok {
+		panic(text)
+	}
+	return ns
+}
+
+func TestTextIsReadBack(t *testing.T) {
+	for _, text := range []string{"", "microservice:web", "microservice:a b:c", "container:x", "netns:blue", "pid:17", "path:/run/x:y"} {
+		ns := in(text)
+		if got := namespace.Text(ns); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+		key := namespace.LinkKey(ns, "eth0")
+		back, host, ok := namespace.ParseLinkKey(key)
+		if !ok || host != "eth0" || namespace.Text(back) != text {
+			t.Errorf("%s: %s %s %v", key, namespace.Text(back), host, ok)
+		}
+	}
+	for _, text := range []string{"x:y", "microservice:", "pid:x", "pid:-1", "web"} {
+		if _, ok := namespace.Parse(text); ok {
+			t.Errorf("%q was taken", text)
+		}
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	running := &models.Container{Runtime: "docker", ContainerId: "abc", Name: "db", Pid: 1, Netns: 7}
+	for _, c := range []struct {
+		selector, need, why string
+		object, meta        any
+		passes              bool
+		projection          string
+	}{
+		{"microservice:web", "microservice/web", "a running container with the service label web",
+			&models.Microservice{Pid: 1, Netns: 7}, nil, true, "net:[7]"},
+		{"microservice:web", "microservice/web", "a running container with the service label web",
+			&models.Microservice{Pid: 1, Netns: 7, Refused: "host network"}, nil, false, "net:[7]"},
+		{"container:db", "container/*", "a running container with the id or name db", running, nil, true, "net:[7]"},
+		{"container:abc", "container/*", "a running container with the id or name abc", running, nil, true, "net:[7]"},
+		{"container:ab", "container/*", "a running container with the id or name ab", running, nil, false, "net:[7]"},
+		{"container:db", "container/*", "a running container with the id or name db", &models.Container{Name: "db"}, nil, false, "net:[0]"},
+		{"netns:blue", "netns/blue", "the network namespace blue", &models.NetNS{}, kernel.NS(7), true, "net:[7]"},
+		{"pid:17", "namespace/pid:17", "the process 17", &models.NamespaceRef{Inode: 7}, nil, true, "net:[7]"},
+		{"path:/run/x", "namespace/path:%2Frun%2Fx", "a network namespace at /run/x", &models.NamespaceRef{Inode: 7}, nil, true, "net:[7]"},
+	} {
+		list := namespace.Needs(in(c.selector))
+		if len(list) != 1 {
+			t.Fatalf("%s: %d needs", c.selector, len(list))
+		}
+		n := list[0]
+		if n.String() != c.need || n.Why != c.why {
+			t.Errorf("%s: %s: %s", c.selector, n, n.Why)
+		}
+		if passes := n.Pass == nil || n.Pass("", c.object, c.meta); passes != c.passes {
+			t.Errorf("%s: %v passes %v", c.selector, c.object, passes)
+		}
+		if got := n.Project(c.object, c.meta); got != c.projection {
+			t.Errorf("%s: projection %s, want %s", c.selector, got, c.projection)
+		}
+	}
+	if len(namespace.Needs(nil)) != 0 {
+		t.Error("the agent's own namespace needs something")
+	}
+}
+
+// view is what is in place of a kind.
+type view[V, M any] map[scheduler.Key]struct {
+	v V
+	m M
+}
+
+func (w view[V, M]) Get(k scheduler.Key) (V, M, bool) {
+	e, ok := w[k]
+	return e.v, e.m, ok
+}
+
+func (w view[V, M]) All() iter.Seq2[scheduler.Key, V] {
+	return func(yield func(scheduler.Key, V) bool) {
+		for k, e := range w {
+			if !yield(k, e.v) {
+				return
+			}
+		}
+	}
+}
+
+func newKernel(t *testing.T) *netlink.Kernel {
+	t.Helper()
+	k, err := netlink.New(netlink.Options{OwnPath: netlinktest.New(t).Path, NamedDir: netlinktest.Dir(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close() })
+	return k
+}
+
+func TestResolve(t *testing.T) {
+	k := newKernel(t)
+	p := netlinktest.Start(t)
+	ms := view[*models.Microservice, struct{}]{}
+	cs := view[*models.Container, struct{}]{}
+	refs := view[*models.NamespaceRef, struct{}]{}
+	r := namespace.NewResolver(k, namespace.Views{Microservices: ms, Containers: cs, Refs: refs})
+	put := func(inode uint64) {
+		ms["microservice/web"] = struct {
+			v *models.Microservice
+			m struct{}
+		}{v: &models.Microservice{Pid: uint32(p.Pid), Netns: inode}}
+		cs["container/docker:abc"] = struct {
+			v *models.Container
+			m struct{}
+		}{v: &models.Container{ContainerId: "abc", Name: "db", Pid: uint32(p.Pid), Netns: inode}}
+		refs[scheduler.Key(models.NamespacePIDKey(uint32(p.Pid)))] = struct {
+			v *models.NamespaceRef
+			m struct{}
+		}{v: &models.NamespaceRef{Inode: inode}}
+	}
+	selectors := []string{"microservice:web", "container:abc", "container:db", fmt.Sprintf("pid:%d", p.Pid)}
+	for _, s := range selectors {
+		if _, err := r.Resolve(t.Context(), in(s)); !errors.Is(err, kernel.ErrNoNamespace) {
+			t.Errorf("%s before it is there: %v", s, err)
+		}
+	}
+	put(4711) // an inode that is not the process's: it is being replaced
+	for _, s := range selectors {
+		if _, err := r.Resolve(t.Context(), in(s)); !errors.Is(err, kernel.ErrNoNamespace) {
+			t.Errorf("%s replaced: %v", s, err)
+		}
+	}
+	put(p.Inode)
+	for _, s := range selectors {
+		place, err := r.Resolve(t.Context(), in(s))
+		if err != nil || uint64(place.NS) != p.Inode || place.Path != fmt.Sprintf("/proc/%d/ns/net", p.Pid) {
+			t.Errorf("%s: %v %v", s, place, err)
+		}
+	}
+	if place, err := r.Resolve(t.Context(), nil); err != nil || place.NS != k.Own() {
+		t.Errorf("own: %v %v", place, err)
+	}
+	p.Kill()
+	netlinktest.Eventually(t, "the end of the namespace", func() bool { return !k.Alive(kernel.NS(p.Inode)) })
+	for _, s := range selectors {
+		if _, err := r.Resolve(t.Context(), in(s)); !errors.Is(err, kernel.ErrNoNamespace) {
+			t.Errorf("%s after its end: %v", s, err)
+		}
+	}
+}
+
+func TestObserved(t *testing.T) {
+	k := newKernel(t)
+	p := netlinktest.Start(t)
+	tick := make(chan time.Time)
+	started := map[uint32]uint64{uint32(p.Pid): 100}
+	d := namespace.New(k, namespace.Options{Poll: tick, StartTime: func(pid uint32) (uint64, error) {
+		if s, ok := started[pid]; ok {
+			return s, nil
+		}
+		return 0, errors.New("no such process")
+	}})
+	look := func(keys ...scheduler.Key) map[scheduler.Key]uint64 {
+		got := map[scheduler.Key]uint64{}
+		s := scheduler.Scope[*models.NamespaceRef, struct{}]{All: len(keys) == 0, Keys: keys}
+		for f, err := range d.Retrieve(t.Context(), s) {
+			if err != nil {
+				got[f.Key] = 0
+				t.Logf("%s: %v", f.Key, err)
+				continue
+			}
+			got[f.Key] = f.Value.GetInode()
+		}
+		return got
+	}
+	pid := scheduler.Key(models.NamespacePIDKey(uint32(p.Pid)))
+	dir := netlinktest.Dir(t)
+	path := dir + "x"
+	file := scheduler.Key(models.NamespacePathKey(path))
+	if got := look(); len(got) != 0 {
+		t.Errorf("found what nobody needs: %v", got)
+	}
+	d.Interest(pid, true)
+	d.Interest(file, true)
+	if got := look(); len(got) != 1 || got[pid] != p.Inode {
+		t.Errorf("found %v", got)
+	}
+
+	notified := make(chan []scheduler.Key, 10)
+	go d.Watch(t.Context(), func(keys ...scheduler.Key) { notified <- keys })
+	n := netlinktest.Mount(t, path)
+	tick <- time.Time{}
+	if keys := <-notified; len(keys) != 1 || keys[0] != file {
+		t.Errorf("told of %v", keys)
+	}
+	if got := look(file); got[file] != n.Inode {
+		t.Errorf("found %v, want %d", got, n.Inode)
+	}
+	// The number of the process is given to another.
+	started[uint32(p.Pid)] = 200
+	tick <- time.Time{}
+	if keys := <-notified; len(keys) != 1 || keys[0] != pid {
+		t.Errorf("told of %v", keys)
+	}
+	if got := look(pid); len(got) != 0 {
+		t.Errorf("a stranger's namespace: %v", got)
+	}
+	tick <- time.Time{}
+	tick <- time.Time{} // nothing new: nothing told
+	if len(notified) != 0 {
+		t.Errorf("told of %v", <-notified)
+	}
+}
