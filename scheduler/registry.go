@@ -203,6 +203,9 @@ type KindInfo struct {
 	Prefix       Key
 	Observed     bool
 	Capabilities []string
+	// Read tells whether the world of the kind was read, completely, at least
+	// once; a kind without Retrieve has nothing to read.
+	Read bool
 	// Unread says why the world of the kind cannot be read now; empty: it can.
 	Unread string
 }
@@ -213,7 +216,7 @@ func (s *Scheduler) Kinds() []KindInfo {
 	_ = s.call(func(e *engine) {
 		for _, k := range e.kinds.all() {
 			out = append(out, KindInfo{Name: k.Name, Prefix: k.Prefix, Observed: k.Observed,
-				Capabilities: slices.Clone(k.capabilities), Unread: firstLine(k.look.err)})
+				Capabilities: slices.Clone(k.capabilities), Read: k.Read || !k.Reads, Unread: firstLine(k.look.err)})
 		}
 	})
 	return out
