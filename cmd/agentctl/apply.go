@@ -55,7 +55,8 @@ again. One invalid value refuses all; --force writes it nevertheless.
 
 What is applied together is an apply-set, named by the full names of its paths
 or by --set. With --prune, keys that the same apply-set wrote before and no
-longer names are deleted, and nothing else is.
+longer names are deleted, and nothing else is. With --dry-run the plan is printed
+and nothing is written; the exit code is 0 whatever the plan is.
 
 With --wait it waits until every touched key is settled, and exits with 1 if not
 all are configured or gone. With --revert-on-failure the previous values are

@@ -86,7 +86,7 @@ func startReal(t *testing.T) (*client.Client, *objects[*models.Interface]) {
 			t.Error(err)
 		}
 	})
-	s.Submit(scheduler.Txn{Source: "etcd", Complete: true})
+	warm(t, s)
 	store := apitest.NewStore(func(key string, value []byte) {
 		c := scheduler.Withdraw(scheduler.Key(key))
 		if value != nil {
@@ -98,6 +98,20 @@ func startReal(t *testing.T) (*client.Client, *objects[*models.Interface]) {
 		s.Submit(scheduler.Txn{Source: "etcd", Want: []scheduler.Change{c}})
 	})
 	return dial(t, apitest.Serve(t, api.Config{Scheduler: api.Engine(s), Store: store})), links
+}
+
+// warm has both kinds read once: a key cannot settle before.
+func warm(t *testing.T, s *scheduler.Scheduler) {
+	t.Helper()
+	link, route := scheduler.Key("interface/warm"), scheduler.Key("route/warm")
+	for _, want := range [][]scheduler.Change{
+		{scheduler.Set(link, &models.Interface{}), scheduler.Set(route, &models.Route{Interface: "warm"})},
+		{scheduler.Withdraw(link), scheduler.Withdraw(route)},
+	} {
+		if _, err := s.Apply(t.Context(), scheduler.Txn{Source: "etcd", Complete: true, Want: want}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestRealScheduler goes once through everything that depends on how the

@@ -20,7 +20,7 @@ const (
 	// maxRequest bounds a request: some hundred values of the largest size.
 	maxRequest = 64 << 20
 	// stopTime is how long calls may take to end when the agent stops.
-	stopTime = 2 * time.Second
+	stopTime = time.Second
 )
 
 // Server answers operators.

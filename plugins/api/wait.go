@@ -107,25 +107,21 @@ func (s *Server) catchUp(ctx context.Context, keys []string) {
 		last = max(last, st.Revision)
 	}
 	if last > 0 {
-		s.Store.Reached(ctx, last) // it fails only with ctx, which await sees too
+		_ = s.Store.Reached(ctx, last) // it fails only with ctx, which await sees too
 	}
 }
 
 // await blocks until all keys (none: all there are) pass. Time that is up is
 // no error: then the statuses say how far it came.
 func (s *Server) await(ctx context.Context, keys []string, want goal) (all []scheduler.Status, met bool, err error) {
-	prefixes := make([]scheduler.Key, len(keys))
-	for i, k := range keys {
-		prefixes[i] = scheduler.Key(k)
-	}
-	w, err := s.follower(prefixes)
+	w, err := s.follower(watchTargets(keys))
 	if err != nil {
 		return nil, false, err
 	}
 	defer w.Stop()
 	seen := map[scheduler.Key]scheduler.Status{}
-	for _, k := range prefixes {
-		seen[k] = scheduler.Status{Key: k, Reason: "nobody asks for it"}
+	for _, k := range keys {
+		seen[scheduler.Key(k)] = scheduler.Status{Key: scheduler.Key(k), Reason: "nobody asks for it"}
 	}
 	open := maps.Clone(seen) // the keys that do not pass
 	for k, st := range seen {
@@ -155,6 +151,20 @@ func (s *Server) await(ctx context.Context, keys []string, want goal) (all []sch
 			return sorted(seen), true, nil
 		}
 	}
+}
+
+// watchTargets are the keys, or if they are many their kinds: the scheduler
+// compares every change with every target.
+func watchTargets(keys []string) []scheduler.Key {
+	var out []scheduler.Key
+	for _, k := range keys {
+		if len(keys) > 16 {
+			k = k[:strings.IndexByte(k+"/", '/')] + "/"
+		}
+		out = append(out, scheduler.Key(k))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func sorted(m map[scheduler.Key]scheduler.Status) []scheduler.Status {

@@ -3,11 +3,13 @@ package api_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
 
+	"github.com/plumb-net/plumb/plugins/api/apitest"
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -66,7 +68,7 @@ func TestSlowWatcher(t *testing.T) {
 	defer fast.Close()
 	// More than any buffer on the way holds.
 	big := strings.Repeat("x", 1<<20)
-	for i := range 20 {
+	for i := range 8 {
 		w.Engine.Set(scheduler.Status{Key: "interface/web", State: scheduler.Failed, Reason: fmt.Sprint(i, big)})
 		for {
 			if !fast.Receive() {
@@ -150,4 +152,23 @@ func TestWaitEndsWithItsClient(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	w.Engine.Await(0)
+}
+
+// TestStopWithStuckClient: one who asks and never reads does not keep the
+// agent from stopping.
+func TestStopWithStuckClient(t *testing.T) {
+	w := apitest.New()
+	w.Engine.Set(scheduler.Status{Key: "interface/web", State: scheduler.Failed, Reason: strings.Repeat("x", 4<<20)})
+	after := t.Cleanup
+	t.Run("serve", func(t *testing.T) { // the server stops when this ends
+		conn, err := net.Dial("unix", apitest.Serve(t, w.Config()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after(func() { conn.Close() })
+		fmt.Fprint(conn, "POST /plumb.api.v1.Agent/List HTTP/1.1\r\nHost: agent\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+		if _, err := conn.Read(make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
