@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// cleanupTime is how long cleanup may take in all.
+const cleanupTime = 2 * time.Minute
+
+// Cleanup removes everything that this label ever made, and nothing else. It
+// never touches etcd. It refuses while the agent runs.
+//
+// It is the scheduler with the same kinds and one source that wants nothing:
+// so things go in the right order, for the same reasons as ever.
+func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer) error {
+	h, err := openHost(c, log)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	openAllNamespaces(h, c)
+
+	s := scheduler.New(scheduler.Options{Sources: []string{"cleanup"}, RetryMin: 200 * time.Millisecond, RetryMax: 5 * time.Second})
+	if err := registerLinux(s, h, c, nil); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
+	defer cancel()
+	run, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(run) }()
+	defer func() { stop(); <-ended }()
+
+	s.Submit(scheduler.Txn{Source: "cleanup", Note: "want nothing", Complete: true})
+	w := s.Watch()
+	defer w.Stop()
+	return awaitNothing(ctx, s, w, out)
+}
+
+// awaitNothing follows statuses until nothing of ours is left.
+func awaitNothing(ctx context.Context, s *scheduler.Scheduler, w *scheduler.Watcher, out io.Writer) error {
+	left := map[scheduler.Key]scheduler.Status{}
+	removed := 0
+	for {
+		changes, inSync, err := w.Next(ctx)
+		if err != nil {
+			for _, st := range left {
+				fmt.Fprintf(out, "left: %s: %s\n", st.Key, st.Reason)
+			}
+			return fmt.Errorf("cleanup: %d objects are left: %w", len(left), err)
+		}
+		for _, st := range changes {
+			_, was := left[st.Key]
+			delete(left, st.Key)
+			switch {
+			case st.State == scheduler.Leftover || st.State == scheduler.Unknown && st.Actual != nil:
+				left[st.Key] = st
+			case was:
+				removed++
+				fmt.Fprintf(out, "removed %s\n", st.Key)
+			}
+		}
+		if inSync && len(left) == 0 && allRead(s) {
+			fmt.Fprintf(out, "%d objects removed, nothing is left\n", removed)
+			return nil
+		}
+	}
+}
+
+// allRead tells whether the world of every kind of ours has been read and
+// nothing of it is left. The watcher may be behind; the list is not.
+func allRead(s *scheduler.Scheduler) bool {
+	all, err := s.List(context.Background())
+	if err != nil {
+		return false
+	}
+	for _, st := range all {
+		if st.State == scheduler.Leftover || st.State == scheduler.Unknown {
+			return false
+		}
+	}
+	for _, k := range s.Kinds() {
+		if k.Unread != "" || !k.Read && !k.Observed {
+			return false
+		}
+	}
+	return true
+}
+
+// openAllNamespaces makes every namespace of the host known, so that objects
+// with our mark are found even if the ledger is lost.
+func openAllNamespaces(h *host, c Config) {
+	for _, pattern := range []string{"/proc/[0-9]*/ns/net", filepath.Join(c.NetnsDir, "*")} {
+		paths, _ := filepath.Glob(pattern)
+		for _, p := range paths {
+			_, _ = h.kernel.Open(p) // processes end; what is no namespace is refused
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Config is what operators can set. Fields are named by flag in [Settings];
+// the same names serve in the YAML file, and in the environment as
+// PLUMB_<FLAG>. The order of strength is flag, environment, file, default.
+type Config struct {
+	Label    string
+	RunDir   string
+	StateDir string
+	LogLevel string
+
+	Etcd             []string
+	EtcdCA           string
+	EtcdCert         string
+	EtcdKey          string
+	EtcdUser         string
+	EtcdPasswordFile string
+
+	Intent string
+
+	Docker            string
+	Containerd        string
+	MicroserviceEnv   string
+	MicroserviceLabel string
+	Netns             string
+	NetnsDir          string
+}
+
+// Setting is one thing that can be set.
+type Setting struct {
+	Name  string // of the flag and the YAML key
+	Usage string
+	text  func(*Config) *string
+	list  func(*Config) *[]string
+}
+
+// Settings are all that can be set, in the order of help texts.
+func Settings() []Setting {
+	text := func(name string, f func(*Config) *string, usage string) Setting {
+		return Setting{Name: name, Usage: usage, text: f}
+	}
+	return []Setting{
+		text("label", func(c *Config) *string { return &c.Label }, "identity of this agent (default: MICROSERVICE_LABEL, else the host name)"),
+		text("run-dir", func(c *Config) *string { return &c.RunDir }, "directory of agent.sock and etcd.sock"),
+		text("state-dir", func(c *Config) *string { return &c.StateDir }, "directory of the embedded etcd's data and the ledger"),
+		text("log-level", func(c *Config) *string { return &c.LogLevel }, "debug, info, warn or error"),
+		{Name: "etcd", Usage: "endpoints of an external etcd, separated by commas (default: the embedded one)",
+			list: func(c *Config) *[]string { return &c.Etcd }},
+		text("etcd-ca", func(c *Config) *string { return &c.EtcdCA }, "file with the CA that signed etcd's certificate"),
+		text("etcd-cert", func(c *Config) *string { return &c.EtcdCert }, "file with our certificate for etcd"),
+		text("etcd-key", func(c *Config) *string { return &c.EtcdKey }, "file with the key of our certificate"),
+		text("etcd-user", func(c *Config) *string { return &c.EtcdUser }, "user for etcd"),
+		text("etcd-password-file", func(c *Config) *string { return &c.EtcdPasswordFile }, "file with the user's password"),
+		text("intent", func(c *Config) *string { return &c.Intent }, "directory of intent files, watched"),
+		text("docker", func(c *Config) *string { return &c.Docker }, "URL of the Docker engine, or off (default: found by itself)"),
+		text("containerd", func(c *Config) *string { return &c.Containerd }, "path of containerd's socket, or off"),
+		text("microservice-env", func(c *Config) *string { return &c.MicroserviceEnv }, "environment variable with a container's service label"),
+		text("microservice-label", func(c *Config) *string { return &c.MicroserviceLabel }, "container label with a container's service label"),
+		text("netns", func(c *Config) *string { return &c.Netns }, "file of the namespace to manage as the agent's own (default: the one it runs in)"),
+		text("netns-dir", func(c *Config) *string { return &c.NetnsDir }, "directory of named namespaces"),
+	}
+}
+
+// Default is the configuration when nothing is set.
+func Default() Config {
+	return Config{
+		RunDir: "/run/plumb", StateDir: "/var/lib/plumb", LogLevel: "info",
+		Containerd: "off", MicroserviceEnv: "MICROSERVICE_LABEL", MicroserviceLabel: "plumb.microservice",
+		NetnsDir: "/run/netns",
+	}
+}
+
+// Get returns the setting's value as flags take it.
+func (s Setting) Get(c *Config) string {
+	if s.list != nil {
+		return strings.Join(*s.list(c), ",")
+	}
+	return *s.text(c)
+}
+
+// Set sets it from a text.
+func (s Setting) Set(c *Config, v string) {
+	if s.text != nil {
+		*s.text(c) = v
+		return
+	}
+	*s.list(c) = nil
+	for e := range strings.SplitSeq(v, ",") {
+		if e = strings.TrimSpace(e); e != "" {
+			*s.list(c) = append(*s.list(c), e)
+		}
+	}
+}
+
+// Env is the name of the setting's environment variable.
+func (s Setting) Env() string {
+	return "PLUMB_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
+}
+
+// Load makes the configuration: file ("" for none), environment, and what the
+// flags set, by name.
+func Load(file string, lookupEnv func(string) (string, bool), flags map[string]string) (Config, error) {
+	c := Default()
+	if file != "" {
+		if err := c.readFile(file); err != nil {
+			return c, err
+		}
+	}
+	for _, s := range Settings() {
+		if v, ok := lookupEnv(s.Env()); ok {
+			s.Set(&c, v)
+		}
+		if v, ok := flags[s.Name]; ok {
+			s.Set(&c, v)
+		}
+	}
+	if c.Label == "" {
+		c.Label, _ = lookupEnv("MICROSERVICE_LABEL")
+	}
+	if c.Label == "" {
+		c.Label, _ = os.Hostname()
+	}
+	return c, c.validate()
+}
+
+func (c *Config) readFile(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	var doc map[string]yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return fmt.Errorf("config %s: %w", path, err)
+	}
+	var wrong []error
+	for name, node := range doc {
+		if err := c.readSetting(name, node); err != nil {
+			wrong = append(wrong, fmt.Errorf("config %s:%d: %w", path, node.Line, err))
+		}
+	}
+	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(wrong...)
+}
+
+func (c *Config) readSetting(name string, node yaml.Node) error {
+	for _, s := range Settings() {
+		if s.Name != name {
+			continue
+		}
+		if s.list != nil && node.Kind == yaml.SequenceNode {
+			return node.Decode(s.list(c))
+		}
+		var v string
+		if err := node.Decode(&v); err != nil {
+			return fmt.Errorf("%s: want a text: %w", name, err)
+		}
+		s.Set(c, v)
+		return nil
+	}
+	return fmt.Errorf("%s: there is no such setting; did you mean %s?", name, nearest(name))
+}
+
+// nearest finds the setting that is spelt most alike.
+func nearest(name string) string {
+	best, least := "", 1<<30
+	for _, s := range Settings() {
+		if d := distance(name, s.Name); d < least {
+			best, least = s.Name, d
+		}
+	}
+	return best
+}
+
+// distance counts the edits from a to b (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diag
+			if a[i] != b[j] {
+				cost++
+			}
+			diag = row[j+1]
+			row[j+1] = min(cost, diag+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func (c *Config) validate() error {
+	if !regexp.MustCompile(`^[a-zA-Z0-9._-]{1,63}$`).MatchString(c.Label) {
+		return fmt.Errorf("label %q: want 1 to 63 letters, digits, dots, dashes or underscores; set it with --label", c.Label)
+	}
+	for name, dir := range map[string]*string{"run-dir": &c.RunDir, "state-dir": &c.StateDir} {
+		abs, err := filepath.Abs(*dir)
+		if err != nil || *dir == "" {
+			return fmt.Errorf("%s: want a directory", name)
+		}
+		*dir = abs
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
+		return fmt.Errorf("log-level %q: want debug, info, warn or error", c.LogLevel)
+	}
+	if c.Intent != "" {
+		if st, err := os.Stat(c.Intent); err != nil || !st.IsDir() {
+			return fmt.Errorf("intent %s: want a directory that is there", c.Intent)
+		}
+	}
+	if c.Containerd != "off" && c.Containerd != "" {
+		return fmt.Errorf("containerd %q: this version knows containers from Docker only; set it to off", c.Containerd)
+	}
+	return nil
+}
+
+// YAML is the configuration as a file that would set it.
+func (c Config) YAML() string {
+	var doc yaml.Node
+	doc.Kind = yaml.MappingNode
+	for _, s := range Settings() {
+		var v yaml.Node
+		if s.list != nil {
+			_ = v.Encode(*s.list(&c))
+			v.Style = yaml.FlowStyle
+		} else {
+			v.SetString(s.Get(&c))
+		}
+		doc.Content = append(doc.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: s.Name}, &v)
+	}
+	out, _ := yaml.Marshal(&doc)
+	return string(out)
+}

@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/plumb-net/plumb/models"
+)
+
+// health tells how every part is. The agent is ready when all are ok or off.
+func (a *agent) health() []models.Health {
+	out := []models.Health{a.schedulerHealth(), a.store.Health()}
+	if a.files != nil {
+		out = append(out, a.files.Health())
+	}
+	return append(out, a.tracker.Health()...)
+}
+
+// schedulerHealth: the loop answers, every source has spoken, and the world of
+// every kind can be read.
+func (a *agent) schedulerHealth() models.Health {
+	h := models.Health{Name: "scheduler", State: "ok", Since: a.started, Details: map[string]string{
+		"kernel_writes": fmt.Sprint(a.host.kernel.Writes()),
+		"namespaces":    fmt.Sprint(len(a.host.kernel.InUse())),
+		"uptime":        time.Since(a.started).Round(time.Second).String(),
+	}}
+	var silent, unread []string
+	sources, err := a.sched.Sources(context.Background())
+	if err != nil {
+		h.State, h.Reason = "down", err.Error()
+		return h
+	}
+	for _, s := range sources {
+		h.Details["keys_"+s.Name] = fmt.Sprint(s.Keys)
+		if !s.Spoken {
+			silent = append(silent, s.Name)
+		}
+	}
+	for _, k := range a.sched.Kinds() {
+		if k.Unread != "" {
+			unread = append(unread, k.Name+": "+k.Unread)
+		}
+	}
+	switch {
+	case len(silent) > 0:
+		h.State = "starting"
+		h.Reason = strings.Join(silent, ", ") + " has not told all that it wants; nothing is deleted until then"
+	case len(unread) > 0:
+		h.State, h.Reason = "degraded", "the world cannot be read: "+strings.Join(unread, "; ")
+	}
+	return h
+}

@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/plumb-net/plumb/plugins/api"
+	"github.com/plumb-net/plumb/plugins/file"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Run runs the agent until ctx ends, and leaves the network as it is.
+func Run(ctx context.Context, c Config, log *slog.Logger, level *slog.LevelVar) error {
+	a, err := wire(c, log, level)
+	if err != nil {
+		return err
+	}
+	defer a.host.close()
+	log.Info("plumb-agent starts", "label", c.Label, "version", Version(), "run_dir", c.RunDir, "state_dir", c.StateDir)
+	return a.run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
+}
+
+// component is a part that runs until its context ends.
+type component struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+// stages are the parts in the order of their start; they stop in reverse, each
+// stage once the later ones have: who asks stops before who is asked.
+func (a *agent) stages() [][]component {
+	sources := []component{{"etcd", a.store.Run}}
+	if a.files != nil {
+		sources = append(sources, component{"file", a.files.Run})
+	}
+	return [][]component{
+		{{"scheduler", a.sched.Run}},
+		{{"containers", a.tracker.Run}},
+		sources,
+		{{"api", a.serve}},
+	}
+}
+
+// run starts all parts, then main, and stops them when main returns, when ctx
+// ends, or when one of them fails.
+func (a *agent) run(ctx context.Context, main func(context.Context) error) error {
+	failed := make(chan error, 16)
+	var stops []func()
+	for _, stage := range a.stages() {
+		stops = append(stops, start(stage, failed))
+	}
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- main(work) }()
+
+	var result error
+	select {
+	case result = <-done:
+	case result = <-failed:
+		cancel()
+		<-done
+	}
+	for i := len(stops) - 1; i >= 0; i-- {
+		stops[i]()
+	}
+	close(failed)
+	var all *multierror.Error
+	if result != nil {
+		all = multierror.Append(all, result)
+	}
+	for err := range failed {
+		all = multierror.Append(all, err)
+	}
+	if all != nil {
+		all.ErrorFormat = oneLine
+	}
+	return all.ErrorOrNil()
+}
+
+func oneLine(errs []error) string {
+	return errors.Join(errs...).Error()
+}
+
+// start runs the parts of a stage; stop ends them and waits.
+func start(stage []component, failed chan<- error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, c := range stage {
+		running.Go(func() {
+			if err := c.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				failed <- fmt.Errorf("%s: %w", c.name, err)
+			}
+		})
+	}
+	return func() { cancel(); running.Wait() }
+}
+
+func (a *agent) serve(ctx context.Context) error {
+	l, err := api.Listen(filepath.Join(a.config.RunDir, "agent.sock"), a.log)
+	if err != nil {
+		return err
+	}
+	return a.api.Serve(ctx, l)
+}
+
+// accept believes a replaced store and waits until the scheduler has heard.
+func (a *agent) accept(ctx context.Context) error {
+	h, err := a.store.Accept(ctx)
+	if err != nil || h == nil {
+		return err
+	}
+	_, err = h.Wait(ctx)
+	return err
+}
+
+// place tells where a source keeps a key.
+func (a *agent) place(source, _ string) string {
+	if source == file.Name {
+		return a.config.Intent
+	}
+	return ""
+}
+
+// spoken waits until every source has said a complete word.
+func (a *agent) spoken(ctx context.Context) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		sources, err := a.sched.Sources(ctx)
+		if err != nil {
+			return err
+		}
+		if allSpoken(sources) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not every source has spoken: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+func allSpoken(sources []scheduler.SourceState) bool {
+	for _, s := range sources {
+		if !s.Spoken {
+			return false
+		}
+	}
+	return true
+}

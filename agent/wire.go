@@ -1,0 +1,224 @@
+package agent
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/plumb-net/plumb/descriptors/address"
+	"github.com/plumb-net/plumb/descriptors/hostlink"
+	"github.com/plumb-net/plumb/descriptors/iface"
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/microservice"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/netns"
+	"github.com/plumb-net/plumb/descriptors/route"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/api"
+	"github.com/plumb-net/plumb/plugins/container"
+	"github.com/plumb-net/plumb/plugins/docker"
+	"github.com/plumb-net/plumb/plugins/etcd"
+	"github.com/plumb-net/plumb/plugins/file"
+	"github.com/plumb-net/plumb/plugins/ledger"
+	"github.com/plumb-net/plumb/plugins/metrics"
+	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// host is what stands under the scheduler: the kernel, and what we know of our
+// own in it. The agent and cleanup share it.
+type host struct {
+	locks  *locks
+	ledger *ledger.Ledger
+	kernel *netlink.Kernel
+	owner  *kernel.Owner
+}
+
+func openHost(c Config, log *slog.Logger) (h *host, err error) {
+	h = &host{}
+	defer func() {
+		if err != nil {
+			h.close()
+		}
+	}()
+	if h.locks, err = takeLocks(c); err != nil {
+		return nil, err
+	}
+	var warning string
+	if h.ledger, warning, err = ledger.Open(c.StateDir); err != nil {
+		return nil, err
+	}
+	if warning != "" {
+		log.Warn("the ledger was damaged", "detail", warning)
+	}
+	if h.kernel, err = netlink.New(netlink.Options{OwnPath: c.Netns, NamedDir: c.NetnsDir}); err != nil {
+		return nil, err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return nil, fmt.Errorf("boot id: %w", err)
+	}
+	h.owner = kernel.NewOwner(c.Label, strings.TrimSpace(string(boot)), h.ledger, failpoint())
+	h.owner.ForgetOldBoots()
+	return h, nil
+}
+
+func (h *host) close() {
+	if h.kernel != nil {
+		h.kernel.Close()
+	}
+	if h.ledger != nil {
+		_ = h.ledger.Close()
+	}
+	if h.locks != nil {
+		h.locks.release()
+	}
+}
+
+// registerLinux registers the kinds that live in the kernel. containers may be nil.
+func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microservice.Source) error {
+	views := namespace.Views{NamedDir: c.NetnsDir}
+	if containers != nil {
+		services, err := scheduler.Register(s, microservice.Microservices(containers))
+		if err != nil {
+			return err
+		}
+		all, err := scheduler.Register(s, microservice.Containers(containers))
+		if err != nil {
+			return err
+		}
+		views.Microservices, views.Containers = services, all
+	}
+	named, err := scheduler.Register(s, netns.New(h.kernel, h.owner, c.NetnsDir))
+	if err != nil {
+		return err
+	}
+	refs, err := scheduler.Register(s, namespace.New(h.kernel, namespace.Options{}))
+	if err != nil {
+		return err
+	}
+	views.NetNS, views.Refs = named, refs
+
+	names, places := &kernel.Names{}, namespace.NewResolver(h.kernel, views)
+	self := &iface.Self{}
+	_, err = scheduler.Register(s, hostlink.New(hostlink.Deps{Kernel: h.kernel, Owner: h.owner, Names: names, Places: places}))
+	if err != nil {
+		return err
+	}
+	interfaces, err := scheduler.Register(s, iface.New(iface.Deps{
+		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: self}))
+	if err != nil {
+		return err
+	}
+	self.Bind(interfaces)
+	_, err = scheduler.Register(s, address.New(address.Deps{
+		Kernel: h.kernel, Owner: h.owner, Names: names, Interfaces: interfaces}))
+	if err != nil {
+		return err
+	}
+	_, err = scheduler.Register(s, route.New(route.Deps{
+		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: interfaces}))
+	return err
+}
+
+// agent is everything that runs, wired.
+type agent struct {
+	config  Config
+	log     *slog.Logger
+	level   *slog.LevelVar
+	host    *host
+	sched   *scheduler.Scheduler
+	tracker *container.Tracker
+	store   *etcd.Plugin
+	files   *file.Source // nil without --intent
+	api     *api.Server
+	started time.Time
+}
+
+func wire(c Config, log *slog.Logger, level *slog.LevelVar) (a *agent, err error) {
+	a = &agent{config: c, log: log, level: level, started: time.Now()}
+	if a.host, err = openHost(c, log); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			a.host.close()
+		}
+	}()
+	sources := []string{etcd.Source}
+	if c.Intent != "" {
+		sources = append(sources, file.Name)
+	}
+	a.sched = scheduler.New(scheduler.Options{Sources: sources, Log: log.With("part", "scheduler")})
+	if err := a.wireSources(); err != nil {
+		return nil, err
+	}
+	if err := registerLinux(a.sched, a.host, c, a.tracker); err != nil {
+		return nil, err
+	}
+	return a, a.wireAPI()
+}
+
+func (a *agent) wireSources() error {
+	c := a.config
+	var runtimes []container.Runtime
+	if c.Docker != docker.Off {
+		engine, err := docker.New(c.Docker)
+		if err != nil {
+			return err
+		}
+		runtimes = append(runtimes, engine)
+	}
+	var err error
+	a.tracker, err = container.New(container.Options{
+		LabelEnv: c.MicroserviceEnv, LabelKey: c.MicroserviceLabel, Log: a.log.With("part", "containers")}, runtimes...)
+	if err != nil {
+		return err
+	}
+	a.store, err = etcd.New(etcd.Config{
+		Label: c.Label, StateDir: c.StateDir, RunDir: c.RunDir,
+		Endpoints: c.Etcd, CAFile: c.EtcdCA, CertFile: c.EtcdCert, KeyFile: c.EtcdKey,
+		User: c.EtcdUser, PasswordFile: c.EtcdPasswordFile,
+		Version: Version(), Log: a.log.With("part", "etcd"),
+	}, models.Decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() })
+	if err != nil {
+		return err
+	}
+	if c.Intent != "" {
+		a.files = file.New(c.Intent, a.sched, file.Options{Log: a.log.With("part", "file")})
+	}
+	return nil
+}
+
+func (a *agent) wireAPI() (err error) {
+	a.api, err = api.New(api.Config{
+		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source,
+		Place: a.place, Containers: a.tracker, Health: a.health, Accept: a.accept,
+		Metrics: metrics.Handler(a.sched, a.host.kernel.Writes, a.health),
+		Levels:  map[string]*slog.LevelVar{"agent": a.level},
+		Label:   a.config.Label, Version: Version(), Started: a.started,
+		Log: a.log.With("part", "api"),
+	})
+	return err
+}
+
+// Version of this build, from the module or the commit it was built at.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	version, revision := info.Main.Version, ""
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			revision = s.Value[:12]
+		}
+	}
+	if revision != "" && (version == "" || version == "(devel)") {
+		return "devel-" + revision
+	}
+	return version
+}

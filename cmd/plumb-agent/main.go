@@ -1,0 +1,140 @@
+// Command plumb-agent keeps the network of this host and its containers true
+// to the intent in etcd.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plumb-net/plumb/agent"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:]))
+}
+
+// run returns the exit code: 0 done, 1 with --once not all is configured, 2 an error.
+func run(ctx context.Context, args []string) int {
+	cmd := command()
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, agent.ErrNotConfigured):
+		return 1
+	}
+	fmt.Fprintln(os.Stderr, "plumb-agent:", err)
+	return 2
+}
+
+func command() *cobra.Command {
+	var file string
+	var once, show bool
+	root := &cobra.Command{
+		Use:   "plumb-agent",
+		Short: "Keep the network of this host and its containers true to the intent in etcd",
+		Long: `plumb-agent keeps the network of this host and its containers true to the
+intent in etcd. Without --etcd it brings an etcd of its own, reachable only by
+root through <run-dir>/etcd.sock.
+
+Every flag can also be set in the YAML file given with --config, under the same
+name, and in the environment as PLUMB_<FLAG>. SIGTERM stops the agent and leaves
+the network as it is.`,
+		Example: `  plumb-agent
+  plumb-agent --label edge1 --etcd http://10.0.0.1:2379,http://10.0.0.2:2379
+  plumb-agent --once`,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	config := configFlags(root, &file)
+	root.Flags().BoolVar(&once, "once", false, "reconcile once and exit: 0 all is configured, 1 it is not")
+	root.Flags().BoolVar(&show, "print-config", false, "print the configuration in effect and exit")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := config(cmd)
+		if err != nil {
+			return err
+		}
+		if show {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), c.YAML())
+			return err
+		}
+		log, level := logger(c)
+		if once {
+			return agent.Once(cmd.Context(), c, log, level, cmd.OutOrStdout())
+		}
+		return agent.Run(cmd.Context(), c, log, level)
+	}
+	root.AddCommand(cleanup(config), version())
+	return root
+}
+
+func cleanup(config func(*cobra.Command) (agent.Config, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:   "cleanup",
+		Short: "Remove everything that this label ever made, and nothing else",
+		Long: `cleanup removes every link, address, route and namespace that the agent of this
+label has made on this host, in all namespaces. It never touches etcd, and it
+refuses while the agent runs.`,
+		Example: "  plumb-agent cleanup --label edge1",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config(cmd)
+			if err != nil {
+				return err
+			}
+			log, _ := logger(c)
+			return agent.Cleanup(cmd.Context(), c, log, cmd.OutOrStdout())
+		},
+	}
+}
+
+func version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Example: "  plumb-agent version", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), agent.Version())
+			return err
+		},
+	}
+}
+
+// configFlags gives the command a flag per setting, and returns how to read them.
+func configFlags(root *cobra.Command, file *string) func(*cobra.Command) (agent.Config, error) {
+	flags := root.PersistentFlags()
+	flags.StringVar(file, "config", "", "YAML file with settings")
+	defaults := agent.Default()
+	values := map[string]*string{}
+	for _, s := range agent.Settings() {
+		values[s.Name] = flags.String(s.Name, s.Get(&defaults), s.Usage)
+	}
+	return func(cmd *cobra.Command) (agent.Config, error) {
+		set := map[string]string{}
+		for name, v := range values {
+			if cmd.Flags().Changed(name) {
+				set[name] = *v
+			}
+		}
+		path := *file
+		if env, ok := os.LookupEnv("PLUMB_CONFIG"); ok && path == "" {
+			path = env
+		}
+		return agent.Load(path, os.LookupEnv, set)
+	}
+}
+
+func logger(c agent.Config) (*slog.Logger, *slog.LevelVar) {
+	level := new(slog.LevelVar)
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // validated
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})), level
+}

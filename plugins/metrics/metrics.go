@@ -1,0 +1,102 @@
+// Package metrics shows the agent's figures to Prometheus.
+package metrics
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Scheduler is what the figures are taken from.
+type Scheduler interface {
+	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
+	Sources(ctx context.Context) ([]scheduler.SourceState, error)
+}
+
+// Handler serves the figures. They are gathered when asked for, so they cost
+// nothing otherwise.
+func Handler(s Scheduler, kernelWrites func() uint64, health func() []models.Health) http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		&collector{sched: s, writes: kernelWrites, health: health})
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+}
+
+type collector struct {
+	sched  Scheduler
+	writes func() uint64
+	health func() []models.Health
+}
+
+func keysDesc() *prometheus.Desc {
+	return prometheus.NewDesc("plumb_keys", "Keys by kind and state.", []string{"kind", "state"}, nil)
+}
+
+func attemptsDesc() *prometheus.Desc {
+	return prometheus.NewDesc("plumb_failed_attempts", "Failed attempts of the keys that are failing now, by kind.", []string{"kind"}, nil)
+}
+
+func spokenDesc() *prometheus.Desc {
+	return prometheus.NewDesc("plumb_source_spoken", "Whether a source of intent has said a complete word.", []string{"source"}, nil)
+}
+
+func writesDesc() *prometheus.Desc {
+	return prometheus.NewDesc("plumb_kernel_writes_total", "Requests to the kernel that change something.", nil, nil)
+}
+
+func healthDesc() *prometheus.Desc {
+	return prometheus.NewDesc("plumb_part_ok", "Whether a part of the agent is ok or switched off.", []string{"part", "state"}, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{keysDesc(), attemptsDesc(), spokenDesc(), writesDesc(), healthDesc()} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	out <- prometheus.MustNewConstMetric(writesDesc(), prometheus.CounterValue, float64(c.writes()))
+	for _, h := range c.health() {
+		out <- prometheus.MustNewConstMetric(healthDesc(), prometheus.GaugeValue, truth(h.State == "ok" || h.State == "off"), h.Name, h.State)
+	}
+	ctx := context.Background()
+	sources, err := c.sched.Sources(ctx)
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(spokenDesc(), err)
+		return
+	}
+	for _, s := range sources {
+		out <- prometheus.MustNewConstMetric(spokenDesc(), prometheus.GaugeValue, truth(s.Spoken), s.Name)
+	}
+	all, err := c.sched.List(ctx)
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(keysDesc(), err)
+		return
+	}
+	keys, attempts := map[[2]string]int{}, map[string]int{}
+	for _, s := range all {
+		keys[[2]string{s.Kind, s.State.String()}]++
+		attempts[s.Kind] += s.Attempts
+	}
+	for k, n := range keys {
+		out <- prometheus.MustNewConstMetric(keysDesc(), prometheus.GaugeValue, float64(n), k[0], k[1])
+	}
+	for k, n := range attempts {
+		out <- prometheus.MustNewConstMetric(attemptsDesc(), prometheus.GaugeValue, float64(n), k)
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
