@@ -62,7 +62,7 @@ func (h *holder) close() {
 }
 
 // keeper notices the end of holders that are processes, by their pidfds. Those
-// that are paths are up to the mountWatch.
+// that are paths are up to the pathWatch.
 type keeper struct {
 	k      *Kernel
 	poll   *poller

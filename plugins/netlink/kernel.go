@@ -58,7 +58,7 @@ type Kernel struct {
 	pool   *sync.Pool
 	writes atomic.Uint64
 	keeper *keeper
-	mounts *mountWatch
+	paths  *pathWatch
 
 	// opened counts namespaces that were opened, so that what was not to be
 	// found among them is looked for again.
@@ -100,7 +100,7 @@ func New(opts Options) (*Kernel, error) {
 		return nil, err
 	}
 	k.lookAtNames()
-	if k.mounts, err = watchMounts(func() { k.endPaths(); k.lookAtNames() }); err != nil {
+	if k.paths, err = watchPaths(k.opts.NamedDir, func() { k.endPaths(); k.lookAtNames() }); err != nil {
 		k.keeper.close()
 		unix.Close(home)
 		return nil, err
@@ -128,7 +128,7 @@ func (k *Kernel) Close() error {
 	}
 	k.mu.Unlock()
 	k.keeper.close()
-	k.mounts.close()
+	k.paths.close()
 	unix.Close(k.home)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -200,6 +201,9 @@ func checkIndex(index int) error {
 }
 
 func checkName(name string) error {
+	if strings.Contains(name, "%") { // the kernel would number it
+		return fmt.Errorf("a link's name has no %%: %q: %w", name, unix.EINVAL)
+	}
 	if name == "" || len(name) > maxName {
 		return fmt.Errorf("a link's name has 1 to %d bytes, %q has %d: %w", maxName, name, len(name), unix.EINVAL)
 	}

@@ -207,6 +207,12 @@ func TestNameTaken(t *testing.T) {
 		if !errors.Is(err, kernel.ErrExist) {
 			t.Errorf("%v: %v", names, err)
 		}
+		if peers := strings.Contains(err.Error(), "peer"); peers != (names[1] == "eth0") {
+			t.Errorf("whose name is taken? %v", err)
+		}
+	}
+	if _, err := b.AddLink(ns, kernel.LinkSpec{Name: "eth0", Tuntap: &kernel.TuntapSpec{}}); !errors.Is(err, kernel.ErrExist) {
+		t.Errorf("tap: %v", err)
 	}
 	if here, there := b.own.Names(t), n.Names(t); !reflect.DeepEqual(here, []string{"web"}) || !reflect.DeepEqual(there, []string{"eth0"}) {
 		t.Errorf("left %v and %v", here, there)
@@ -260,6 +266,7 @@ func TestBadSpecs(t *testing.T) {
 		{Name: "", Bridge: &kernel.BridgeSpec{}},
 		{Name: "a-name-that-is-too-long", Bridge: &kernel.BridgeSpec{}},
 		{Name: "x"},
+		{Name: "x%d", Bridge: &kernel.BridgeSpec{}},
 		{Name: "x", Dummy: true, Bridge: &kernel.BridgeSpec{}},
 		{Name: "x", MAC: "nonsense", Bridge: &kernel.BridgeSpec{}},
 		{Name: "x", Macvlan: &kernel.MacvlanSpec{Mode: "nonsense"}},
@@ -379,4 +386,44 @@ func TestParentNamespaceBecomesKnown(t *testing.T) {
 	if l, err := b.Link(b.Own(), "web"); err != nil || l.ParentNS != ns {
 		t.Errorf("%+v, %v", l, err)
 	}
+}
+
+// Lists are whole, whatever happens while they are read: a dump in which the
+// kernel saw changes is read again.
+func TestListsWhileThingsChange(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	const n = 100
+	for i := range n {
+		b.add(t, b.Own(), kernel.LinkSpec{Name: fmt.Sprintf("stay%d", i), Veth: &kernel.VethSpec{PeerName: fmt.Sprintf("peer%d", i)}})
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			l, err := b.AddLink(b.Own(), kernel.LinkSpec{Name: "come", Bridge: &kernel.BridgeSpec{}})
+			if err == nil {
+				err = b.DeleteLink(b.Own(), l.Index)
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for range 50 {
+		list, err := b.Links(b.Own())
+		if err != nil {
+			t.Error(err)
+		}
+		if stay := without(list, func(l kernel.Link) bool { return l.Name == "lo" || l.Name == "come" }); len(stay) != 2*n {
+			t.Errorf("%d links", len(stay))
+		}
+	}
+	close(stop)
+	<-ended
 }

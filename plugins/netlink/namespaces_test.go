@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -217,6 +218,43 @@ func TestNamedByOthers(t *testing.T) {
 	}
 	w.until(t, "the namespace is gone", func(ev kernel.Event) bool { return ev.Gone && ev.NS == id })
 	w.until(t, "the name went", func(ev kernel.Event) bool { return ev.Named == "green" && ev.NS == id && ev.Deleted })
+}
+
+// A name may also be a symbolic link to a process, and its directory may come
+// later than we do.
+func TestNamedBySymlink(t *testing.T) {
+	dir := filepath.Join(netlinktest.Dir(t), "..", "later")
+	b := newKernel(t, netlink.Options{NamedDir: dir})
+	w := watch(t, b)
+	p := netlinktest.Start(t)
+	path, id := filepath.Join(dir, "red"), kernel.NS(p.Inode)
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Symlink(p.Path, path)); err != nil {
+		t.Fatal(err)
+	}
+	w.until(t, "the name came", func(ev kernel.Event) bool { return ev.Named == "red" && ev.NS == id && !ev.Deleted })
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	w.until(t, "the name went", func(ev kernel.Event) bool { return ev.Named == "red" && ev.NS == id && ev.Deleted })
+}
+
+// Hundreds of namespaces cost files, not goroutines.
+func TestManyNamespaces(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	watch(t, b)
+	goroutines, open := runtime.NumGoroutine(), files(t)
+	const n = 200
+	for range n {
+		ns, _ := b.open(t)
+		if _, err := b.Links(ns); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The namespace, its events, a conn, and the test's own file.
+	if more := files(t) - open; more > 4*n {
+		t.Errorf("%d more files", more)
+	}
+	netlinktest.Eventually(t, "no goroutine stays", func() bool { return runtime.NumGoroutine() <= goroutines })
 }
 
 // The real tool and we see each other's namespaces.

@@ -54,7 +54,7 @@ func (k *Kernel) addLink(n *namespace, spec kernel.LinkSpec) (kernel.Link, error
 		l, err = b.underAnotherName(err)
 	}
 	if err != nil {
-		return kernel.Link{}, err
+		return kernel.Link{}, b.whoseName(err)
 	}
 	if err := b.mark(&l); err != nil {
 		return kernel.Link{}, errors.Join(err, n.deleteLink(l.Index))
@@ -248,6 +248,17 @@ func (b *birth) underAnotherName(taken error) (kernel.Link, error) {
 	}
 	l.Name = b.name
 	return l, nil
+}
+
+// whoseName tells the ends of a veth apart when a name is taken.
+func (b *birth) whoseName(err error) error {
+	if b.spec.Veth == nil || !errors.Is(err, kernel.ErrExist) {
+		return err
+	}
+	if _, own := b.k.link(b.n, b.name); errors.Is(own, kernel.ErrNotExist) {
+		return fmt.Errorf("name %q of the peer, in its namespace: %w", b.spec.Veth.PeerName, err)
+	}
+	return err
 }
 
 // mark gives the link, and the peer of a veth, what it cannot be born with: an

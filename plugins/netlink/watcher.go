@@ -39,9 +39,10 @@ type watcher struct {
 
 // source is the event socket of one namespace.
 type source struct {
-	n  *namespace
-	mu sync.Mutex // guards fd: it is closed by another goroutine than reads it
-	fd int
+	n     *namespace
+	token int32
+	mu    sync.Mutex // guards fd: it is closed by another goroutine than reads it
+	fd    int
 }
 
 func newWatcher(k *Kernel) (*watcher, error) {
@@ -64,12 +65,11 @@ func (w *watcher) add(n *namespace) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	token, err := w.poll.add(s.fd, unix.EPOLLIN)
-	if err != nil {
+	if s.token, err = w.poll.add(s.fd, unix.EPOLLIN); err != nil {
 		s.close()
 		return err
 	}
-	w.byToken[token] = s
+	w.byToken[s.token] = s
 	w.byNS[n.id] = s
 	return nil
 }
@@ -106,11 +106,7 @@ func (w *watcher) forget(id kernel.NS) bool {
 		return false
 	}
 	delete(w.byNS, id)
-	for token, other := range w.byToken {
-		if other == s {
-			delete(w.byToken, token)
-		}
-	}
+	delete(w.byToken, s.token)
 	s.close()
 	return true
 }
@@ -151,11 +147,16 @@ func (w *watcher) close() {
 	w.poll.close()
 }
 
-// run hands events to f until stopped.
+// run hands events to f until stopped. What was posted goes first: when a
+// namespace ends and comes again, its end is told before what it has then.
 func (w *watcher) run(f func(kernel.Event)) error {
 	events := make([]unix.EpollEvent, 64)
 	buf := make([]byte, bufferSize)
 	for {
+		ready, err := w.poll.wait(events)
+		if err != nil {
+			return fmt.Errorf("wait for events: %w", err)
+		}
 		w.poll.clear()
 		posted, stopped, err := w.take()
 		if stopped {
@@ -164,19 +165,18 @@ func (w *watcher) run(f func(kernel.Event)) error {
 		for _, ev := range posted {
 			f(ev)
 		}
-		ready, err := w.poll.wait(events)
-		if err != nil {
-			return fmt.Errorf("wait for events: %w", err)
-		}
 		for _, ev := range ready {
-			w.mu.Lock()
-			s := w.byToken[ev.Fd]
-			w.mu.Unlock()
-			if s != nil {
+			if s := w.source(ev.Fd); s != nil {
 				s.read(w.k, buf, f)
 			}
 		}
 	}
+}
+
+func (w *watcher) source(token int32) *source {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.byToken[token]
 }
 
 func (w *watcher) take() (posted []kernel.Event, stopped bool, err error) {
