@@ -34,21 +34,36 @@ func (p *Plugin) connect(ctx context.Context) error {
 	}
 }
 
-// heal makes a new connection when the store refuses who we are: the password
-// or the certificates may have been changed.
-func (p *Plugin) heal(ctx context.Context, err error) {
+// heal makes a new connection in the place of one on which the store no longer
+// knows who we are, and tells whether it is worth trying again at once.
+func (p *Plugin) heal(ctx context.Context, failed *link, err error) bool {
 	if len(p.cfg.Endpoints) == 0 || !isAuth(err) {
-		return
+		return false
 	}
 	p.opening.Lock()
 	defer p.opening.Unlock()
+	if p.link.Load() != failed {
+		return p.link.Load() != nil // somebody else was quicker
+	}
 	l, err := openExternal(ctx, p.cfg)
 	p.noteOpen(err)
 	if err != nil {
-		return
+		return false
 	}
-	if old := p.link.Swap(l); old != nil {
-		old.close()
+	p.link.Store(l)
+	failed.close()
+	return true
+}
+
+// healing does something with the store, and once more if the connection had
+// to be healed.
+func healing[R any](ctx context.Context, p *Plugin, do func(context.Context, *link) (R, error)) (R, error) {
+	for tries := 0; ; tries++ {
+		l := p.current()
+		r, err := withTimeout(ctx, p.cfg.tune, func(ctx context.Context) (R, error) { return do(ctx, l) })
+		if err == nil || tries > 0 || !p.heal(ctx, l, err) {
+			return r, err
+		}
 	}
 }
 

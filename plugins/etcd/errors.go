@@ -53,16 +53,17 @@ var (
 // isCompacted tells whether the asked revision is no longer kept.
 func isCompacted(err error) bool { return rpctypes.Error(err) == rpctypes.ErrCompacted }
 
-// isAuth tells whether the store refused who we are: then the password may
-// have changed, and only a new connection reads it again.
+// isAuth tells whether the store no longer knows who we are: the token ended
+// or the password changed. Then a new connection may be let in. What we may
+// not do is another matter.
 func isAuth(err error) bool {
-	switch status.Code(err) {
-	case codes.Unauthenticated, codes.PermissionDenied:
+	if status.Code(err) == codes.Unauthenticated {
 		return true
 	}
-	switch rpctypes.Error(err) {
-	case rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserEmpty, rpctypes.ErrAuthOldRevision:
-		return true
+	for _, auth := range []error{rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserEmpty, rpctypes.ErrAuthOldRevision} {
+		if rpctypes.Error(err) == auth || errors.Is(err, auth) {
+			return true
+		}
 	}
 	return false
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
@@ -66,32 +67,15 @@ const defaultRequestBytes = 3 << 19 // 1.5 MiB
 // openExternal makes a client of a cluster. Without a user it does not wait
 // for the cluster; with one it must ask for a token.
 func openExternal(ctx context.Context, c Config) (*link, error) {
-	cfg := clientv3.Config{
-		Context:              ctx,
-		Endpoints:            c.Endpoints,
-		DialTimeout:          c.tune.opTimeout,
-		DialKeepAliveTime:    10 * time.Second,
-		DialKeepAliveTimeout: 5 * time.Second,
-		Logger:               zaplog.New(c.Log),
-		DialOptions: []grpc.DialOption{
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
-			// gRPC's own backoff grows to two minutes.
-			grpc.WithConnectParams(grpc.ConnectParams{
-				Backoff:           grpcbackoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: c.tune.retryMax},
-				MinConnectTimeout: c.tune.opTimeout,
-			}),
-		},
-	}
-	var err error
-	if cfg.TLS, err = tlsConfig(c); err != nil {
+	cfg, err := clientConfig(ctx, c)
+	if err != nil {
 		return nil, err
 	}
-	if c.User != "" {
-		password, err := os.ReadFile(c.PasswordFile)
-		if err != nil {
-			return nil, fmt.Errorf("etcd password: %w", err)
-		}
-		cfg.Username, cfg.Password = c.User, strings.TrimRight(string(password), "\r\n")
+	// A token of our own, not the client's: when its token is no longer
+	// valid, the client asks for a new one with the old one attached, which
+	// etcd 3.4 refuses, whereupon it asks again, without end.
+	if cfg.Token, err = token(ctx, c, cfg); err != nil {
+		return nil, err
 	}
 	cli, err := clientv3.New(cfg)
 	if err != nil {
@@ -109,6 +93,52 @@ func openExternal(ctx context.Context, c Config) (*link, error) {
 		maxBytes: defaultRequestBytes,
 		close:    func() { cli.Close() },
 	}, nil
+}
+
+func clientConfig(ctx context.Context, c Config) (clientv3.Config, error) {
+	tlsCfg, err := tlsConfig(c)
+	return clientv3.Config{
+		Context:              ctx,
+		Endpoints:            c.Endpoints,
+		TLS:                  tlsCfg,
+		DialKeepAliveTime:    10 * time.Second,
+		DialKeepAliveTimeout: 5 * time.Second,
+		Logger:               zaplog.New(c.Log),
+		DialOptions: []grpc.DialOption{
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
+			// gRPC's own backoff grows to two minutes.
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff:           grpcbackoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: c.tune.retryMax},
+				MinConnectTimeout: c.tune.opTimeout,
+			}),
+		},
+	}, err
+}
+
+// token asks for the token of the user; none without a user or when the
+// cluster does not authenticate.
+func token(ctx context.Context, c Config, cfg clientv3.Config) (string, error) {
+	if c.User == "" {
+		return "", nil
+	}
+	password, err := os.ReadFile(c.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("etcd password: %w", err)
+	}
+	cli, err := clientv3.New(cfg)
+	if err != nil {
+		return "", err
+	}
+	defer cli.Close()
+	auth := etcdserverpb.NewAuthClient(cli.ActiveConnection())
+	resp, err := withTimeout(ctx, c.tune, func(ctx context.Context) (*etcdserverpb.AuthenticateResponse, error) {
+		return auth.Authenticate(ctx, &etcdserverpb.AuthenticateRequest{
+			Name: c.User, Password: strings.TrimRight(string(password), "\r\n")})
+	})
+	if rpctypes.Error(err) == rpctypes.ErrAuthNotEnabled {
+		return "", nil
+	}
+	return resp.GetToken(), err
 }
 
 // tlsConfig is nil without TLS files; https:// then trusts the system's roots.

@@ -92,8 +92,8 @@ func (p *Plugin) work(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var parts sync.WaitGroup
 	parts.Go(func() { p.source.run(ctx, p.current, p.heal) })
-	parts.Go(func() { p.presence.keep(ctx, p.current) })
-	parts.Go(func() { p.status.run(ctx, p.current, p.presence.held) })
+	parts.Go(func() { p.presence.keep(ctx, p.current, p.heal) })
+	parts.Go(func() { p.status.run(ctx, p.current, p.heal, p.presence.held) })
 	parts.Go(func() { p.watchServer(ctx) })
 	parts.Go(func() { p.remember(ctx) })
 	defer parts.Wait()
@@ -113,13 +113,14 @@ func (p *Plugin) work(ctx context.Context) error {
 func (p *Plugin) takeLabel(ctx context.Context) error {
 	b := backoff{min: p.cfg.tune.retryMin, max: p.cfg.tune.retryMax}
 	for ctx.Err() == nil {
-		err := p.presence.begin(ctx, p.current())
+		l := p.current()
+		err := p.presence.begin(ctx, l)
 		if err == nil || errors.Is(err, ErrLabelTaken) {
 			return err
 		}
 		if ctx.Err() == nil {
 			p.cfg.Log.Debug("the store does not answer yet", "reason", plain(err))
-			p.heal(ctx, err)
+			p.heal(ctx, l, err)
 			b.wait(ctx, nil)
 		}
 	}

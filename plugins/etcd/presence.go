@@ -52,7 +52,7 @@ func (p *presence) begin(ctx context.Context, l *link) error {
 
 // keep holds the label until ctx ends. Unlike begin it goes on when another
 // agent took it: that agent may end, and what we serve is served meanwhile.
-func (p *presence) keep(ctx context.Context, l func() *link) {
+func (p *presence) keep(ctx context.Context, current func() *link, heal func(context.Context, *link, error) bool) {
 	every := p.tune.leaseTTL / 3
 	t := time.NewTimer(every)
 	defer t.Stop()
@@ -62,7 +62,8 @@ func (p *presence) keep(ctx context.Context, l func() *link) {
 			return
 		case <-t.C:
 		}
-		err := p.renew(ctx, l())
+		l := current()
+		err := p.renew(ctx, l)
 		if ctx.Err() != nil {
 			return
 		}
@@ -71,6 +72,7 @@ func (p *presence) keep(ctx context.Context, l func() *link) {
 			continue
 		}
 		p.set(p.held(), err)
+		heal(ctx, l, err)
 		t.Reset(min(every, time.Second))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,6 +64,7 @@ func (b *binary) start() {
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=t=" + peer,
 		fmt.Sprintf("--listen-metrics-urls=http://127.0.0.1:%d", b.metrics), "--heartbeat-interval=10", "--election-timeout=100", "--logger=zap", "--log-outputs=" + filepath.Join(filepath.Dir(b.dir), "log")}, b.args...)
 	b.cmd = exec.Command(b.path, args...)
+	b.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that panics stops nothing
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}

@@ -92,12 +92,13 @@ func newSource(cfg Config, m *memory, decode Decoder, submit Submitter) *source 
 	}
 }
 
-// run holds one session after another until ctx ends. heal is told of every
-// failure and may mend the connection.
-func (s *source) run(ctx context.Context, l func() *link, heal func(context.Context, error)) {
+// run holds one session after another until ctx ends. heal may mend a
+// connection that fails.
+func (s *source) run(ctx context.Context, current func() *link, heal func(context.Context, *link, error) bool) {
 	b := backoff{min: s.cfg.tune.retryMin, max: s.cfg.tune.retryMax}
 	for ctx.Err() == nil {
-		lasted, err := s.session(ctx, l())
+		l := current()
+		lasted, err := s.session(ctx, l)
 		if ctx.Err() != nil {
 			return
 		}
@@ -109,7 +110,7 @@ func (s *source) run(ctx context.Context, l func() *link, heal func(context.Cont
 			b.reset()
 			continue
 		}
-		heal(ctx, err)
+		heal(ctx, l, err)
 		b.wait(ctx, s.wake)
 	}
 }

@@ -59,7 +59,7 @@ const (
 )
 
 // run writes until ctx ends; then it writes what is there, for a short time.
-func (w *statusWriter) run(ctx context.Context, l func() *link, lease func() int64) {
+func (w *statusWriter) run(ctx context.Context, current func() *link, heal func(context.Context, *link, error) bool, lease func() int64) {
 	b := backoff{min: w.tune.retryMin, max: w.tune.retryMax}
 	for ctx.Err() == nil {
 		n, moved := w.lists.next()
@@ -70,7 +70,8 @@ func (w *statusWriter) run(ctx context.Context, l func() *link, lease func() int
 			}
 			continue
 		}
-		lasted, err := w.session(ctx, l(), lease, moved)
+		l := current()
+		lasted, err := w.session(ctx, l, lease, moved)
 		if ctx.Err() != nil {
 			return
 		}
@@ -86,6 +87,7 @@ func (w *statusWriter) run(ctx context.Context, l func() *link, lease func() int
 		if lasted {
 			b.reset()
 		}
+		heal(ctx, l, err)
 		b.wait(ctx, nil)
 	}
 }

@@ -20,8 +20,7 @@ func (p *Plugin) Get(ctx context.Context, key string) (kv models.Stored, ok bool
 	if err != nil {
 		return kv, false, err
 	}
-	l := p.current()
-	resp, err := withTimeout(ctx, p.cfg.tune, func(ctx context.Context) (*clientv3.GetResponse, error) {
+	resp, err := healing(ctx, p, func(ctx context.Context, l *link) (*clientv3.GetResponse, error) {
 		return l.kv.Get(ctx, full)
 	})
 	if err != nil {
@@ -38,9 +37,10 @@ func (p *Plugin) Get(ctx context.Context, key string) (kv models.Stored, ok bool
 func (p *Plugin) List(ctx context.Context, prefix string) ([]models.Stored, error) {
 	base := p.cfg.prefix()
 	for range 3 {
-		snap, err := list(ctx, p.current(), p.cfg.tune, base+prefix, "")
-		if isCompacted(err) {
-			continue // the list took longer than history is kept
+		l := p.current()
+		snap, err := list(ctx, l, p.cfg.tune, base+prefix, "")
+		if isCompacted(err) || err != nil && p.heal(ctx, l, err) {
+			continue // or the list took longer than history is kept
 		}
 		if err != nil {
 			return nil, storeError("list "+prefix, err)
@@ -57,7 +57,6 @@ func (p *Plugin) List(ctx context.Context, prefix string) ([]models.Stored, erro
 // Write carries out all writes as one transaction, or none, and returns the
 // revision it made. [Plugin.Reached] tells when that has become intent.
 func (p *Plugin) Write(ctx context.Context, writes []models.Write) (int64, error) {
-	l := p.current()
 	var ifs []clientv3.Cmp
 	var ops []clientv3.Op
 	bytes, seen := 0, make(map[string]bool, len(writes))
@@ -80,10 +79,10 @@ func (p *Plugin) Write(ctx context.Context, writes []models.Write) (int64, error
 			ops = append(ops, clientv3.OpPut(key, string(w.Value)))
 		}
 	}
-	if err := l.fits(len(ops), bytes); err != nil {
+	if err := p.current().fits(len(ops), bytes); err != nil {
 		return 0, err
 	}
-	resp, err := withTimeout(ctx, p.cfg.tune, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+	resp, err := healing(ctx, p, func(ctx context.Context, l *link) (*clientv3.TxnResponse, error) {
 		return l.kv.Txn(ctx).If(ifs...).Then(ops...).Commit()
 	})
 	if err != nil {

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // The watches on one stream.
@@ -125,7 +129,14 @@ func canceled(r *etcdserverpb.WatchResponse) error {
 	if r.CompactRevision != 0 {
 		return fmt.Errorf("etcd: the watch fell behind: revision %d was compacted away", r.CompactRevision)
 	}
-	return fmt.Errorf("etcd: the watch was canceled: %s", r.CancelReason)
+	// The reason is the text of an error; made an error again, it is told
+	// apart like those of requests.
+	reason := r.CancelReason
+	if _, desc, ok := strings.Cut(reason, " desc = "); ok {
+		reason = desc
+	}
+	err := rpctypes.Error(status.Error(codes.Unknown, reason))
+	return fmt.Errorf("etcd: the watch was canceled: %w", err)
 }
 
 // cause prefers the reason for which the stream was cut.
