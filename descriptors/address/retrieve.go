@@ -21,7 +21,10 @@ import (
 func (d *address) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
 		d.read.Store(true)
-		r := &search{d: d, scope: s, wanted: map[place]scheduler.Key{}, claims: map[scheduler.Key]string{}, dumps: map[kernel.NS]*dump{}}
+		r := &search{
+			d: d, scope: s, wanted: map[place]scheduler.Key{}, claims: map[scheduler.Key]string{},
+			dumps: map[kernel.NS]*dump{}, readLinks: map[kernel.LinkRef]bool{},
+		}
 		r.learn()
 		reading := d.Owner.Reading()
 		links, err := r.links()
@@ -40,17 +43,17 @@ func (d *address) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 				}
 			}
 		}
-		if s.All {
-			d.leave(reading, seen)
-		}
+		d.leave(reading, r, seen)
 	}
 }
 
-// leave takes leave of recorded addresses that are not there.
-func (d *address) leave(reading kernel.Reading, seen map[scheduler.Key]bool) {
+// leave takes leave of recorded addresses that are not there. Of a link that
+// was not read nothing is known, unless all were read.
+func (d *address) leave(reading kernel.Reading, r *search, seen map[scheduler.Key]bool) {
 	var gone []string
 	for _, e := range d.Owner.Entries(prefix) {
-		if !seen[scheduler.Key(e.ID)] {
+		k := scheduler.Key(e.ID)
+		if !seen[k] && (r.keys == nil || r.keys[k] && r.readLinks[kernel.LinkRef{NS: e.NS, Index: e.Index}]) {
 			gone = append(gone, e.ID)
 		}
 	}
@@ -66,6 +69,8 @@ type search struct {
 	keys   map[scheduler.Key]bool  // the keys in question, nil: all
 	claims map[scheduler.Key]string
 	dumps  map[kernel.NS]*dump
+
+	readLinks map[kernel.LinkRef]bool
 }
 
 // place is an address of an interface by its logical name.
@@ -175,6 +180,7 @@ func (r *search) on(l link) iter.Seq2[found, error] {
 			}
 			return
 		}
+		r.readLinks[l.ref] = true
 		r.d.clear(l.ref, r.keys)
 		for _, a := range list {
 			f, mine := r.found(l, a)

@@ -182,11 +182,13 @@ func (r *search) leave(entries []kernel.Entry, links map[scheduler.Key]kernel.Li
 
 func (r *search) some(keys []scheduler.Key, yield func(found, error) bool) {
 	for _, k := range keys {
+		reading := r.d.Owner.Reading()
 		l, there, err := r.find(k)
 		if there {
 			r.d.keepOne(k, l.Ref())
 		} else if err == nil {
 			r.d.forget(k, r.hints(k).ref)
+			reading.Forget(string(k))
 		}
 		switch {
 		case err != nil:

@@ -94,6 +94,30 @@ func (o *Owner) Places(k Kernel, prefix string) []NS {
 	return slices.Compact(all)
 }
 
+// NameOf tells which interface of ours a link is, also before names are known:
+// then by its mark, or by the ledger if we adopted it.
+func (o *Owner) NameOf(k Kernel, names *Names, ref LinkRef) (string, bool) {
+	if name, ok := names.Of(ref); ok {
+		return name, true
+	}
+	l, err := k.LinkByIndex(ref.NS, ref.Index)
+	if err != nil {
+		return "", false
+	}
+	if key, ours := o.MarkedKey(l.Alias); ours {
+		return strings.CutPrefix(key, interfaces)
+	}
+	for _, e := range o.Entries(interfaces) {
+		if e.Adopted() && e.NS == ref.NS && e.Index == ref.Index {
+			return strings.CutPrefix(e.ID, interfaces)
+		}
+	}
+	return "", false
+}
+
+// interfaces holds the keys of links.
+const interfaces = "interface/"
+
 // OursAmong picks from the links of one namespace those that bear our mark and
 // those that the entries say we adopted. A mark that was cut names no key;
 // known, if not nil, finds it among the marks of the keys that are known.
@@ -110,7 +134,7 @@ func (o *Owner) OursAmong(ns NS, links []Link, entries []Entry, known func(mark 
 		if ours && key == "" && known != nil {
 			key = known(l.Alias)
 		}
-		if ours && strings.HasPrefix(key, "interface/") {
+		if ours && strings.HasPrefix(key, interfaces) {
 			own = append(own, OwnLink{Link: l, Key: key})
 		}
 		if key := adopted[l.Index]; key != "" {

@@ -152,7 +152,7 @@ func (d *route) value(ns kernel.NS, r kernel.Route, in *models.Namespace) *model
 
 // linkName is the logical name of a link, or one that no interface can have.
 func (d *route) linkName(ns kernel.NS, index int) string {
-	if name, ok := d.Names.Of(kernel.LinkRef{NS: ns, Index: index}); ok {
+	if name, ok := d.Owner.NameOf(d.Kernel, d.Names, kernel.LinkRef{NS: ns, Index: index}); ok {
 		return name
 	}
 	return fmt.Sprintf("?%d", index)
