@@ -167,7 +167,7 @@ func (e *engine) leave(n *graph.Node, d decision) decision {
 		return decision{} // what was not read yet may stand on it
 	}
 	d.leaving = true
-	if (n.Standing == 0 || n.Leaving && n.Knotted()) && !e.held(n) {
+	if n.Standing == 0 && !e.held(n) {
 		d.do = doDelete
 	}
 	return d

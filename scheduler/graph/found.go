@@ -2,146 +2,252 @@ package graph
 
 // Nothing may hold itself up: of values that need each other in a circle none
 // is ever created. But values that are in place can be given new needs that
-// close a circle. Levels make that cheap to see: whatever is in place lies
-// above all that it needs, so a need that points down closes no circle, and
-// only one that points up is followed to find out.
+// close a circle, a read can find one, and a need for any key below a prefix
+// can move to a key that stands on the needy one.
+//
+// So two kinds of edges are kept free of circles, together: those that bear (a
+// world stands on a world) and those that are satisfied (a value in place will
+// stand on it). Levels make that cheap: the owner of such an edge always lies
+// above its target, so an edge that points down closes no circle, and only one
+// that points up is followed to find out. An edge that would close one is not
+// satisfied, or does not bear, until something changes.
 
 // founded tells whether n, with all that stands on it, can stand on p:
 // Missing if what p needs leads back to n, Unsure if that will change by itself
 // because only p's value in the world, not the desired one, leads there.
 func (g *Graph) founded(n, p *Node) Sat {
 	switch {
-	case !n.Grounded:
-		return Satisfied // its level is set when it is created
-	case p.level < n.level:
+	case !n.Grounded && n.Standing == 0, p.level < n.level:
 		return Satisfied
-	case n.avail != Satisfied && n.Standing == 0:
-		// Nobody stands on n now; who does later is judged then.
-		g.Touch(n)
-		n.level = p.level + 1
+	case n.Grounded && n.untrodden():
+		g.setLevel(n, p.level+1)
 		return Satisfied
-	case leads(p, n, ofDesired, anyNode):
+	case path(p, n, (*Edge).isWish) != nil:
 		return Missing
-	case leads(p, n, ofDesired|ofActual, anyNode):
+	case path(p, n, (*Edge).isOrdered) != nil:
 		return Unsure
 	}
-	g.raise(n, p.level+1)
+	if n.Grounded {
+		g.raise(n, p.level+1)
+	}
 	return Satisfied
 }
 
-func anyNode(*Node) bool { return true }
+// untrodden: no edge that orders ends at n. Who comes later is judged then.
+func (n *Node) untrodden() bool { return n.avail != Satisfied && n.Standing == 0 }
 
-// calm: what it stands on is known, not only a cautious guess.
-func calm(n *Node) bool { return n.Presence == Present && !n.Moving }
+// isWish tells that the edge orders nodes because of what is desired. A wish
+// that bears already counts even while its target is on the way out; else those
+// of a circle would take turns in leaving.
+func (e *Edge) isWish() bool {
+	return e.role&ofDesired != 0 && !e.Together && (e.bears || e.State == Satisfied && e.From.Grounded)
+}
 
-// leads tells whether a path of needs of these roles, through nodes that pass,
-// goes from p to n.
-func leads(p, n *Node, roles role, pass func(*Node) bool) bool {
-	if !pass(p) {
-		return false
-	}
+// isOrdered tells that the edge's owner lies above its target.
+func (e *Edge) isOrdered() bool { return e.bears || e.isWish() }
+
+func (e *Edge) stands() bool { return e.bears }
+
+// path finds edges of one sort that lead from p to n. It is nil if there are
+// none, and empty if p is n.
+func path(p, n *Node, sort func(*Edge) bool) []*Edge {
 	if p == n {
-		return true
+		return []*Edge{}
 	}
-	seen := map[*Node]bool{p: true}
+	came := map[*Node]*Edge{p: nil}
 	todo := []*Node{p}
 	for len(todo) > 0 {
 		m := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, e := range m.Out {
 			t := e.To
-			if t == nil || e.Together || e.role&roles == 0 || e.role&ofActual == 0 && e.State != Satisfied || seen[t] || !pass(t) {
+			if t == nil || !sort(e) || t.level < n.level {
+				continue // below n nothing leads to n
+			}
+			if _, seen := came[t]; seen {
 				continue
 			}
+			came[t] = e
 			if t == n {
-				return true
+				return walkBack(came, n)
 			}
-			if roles == ofDesired && t.level < n.level {
-				continue // below n nothing needs n
-			}
-			seen[t] = true
 			todo = append(todo, t)
 		}
 	}
-	return false
+	return nil
+}
+
+func walkBack(came map[*Node]*Edge, n *Node) (edges []*Edge) {
+	for e := came[n]; e != nil; e = came[e.From] {
+		edges = append(edges, e)
+	}
+	return edges
 }
 
 // StandsOn tells whether n's world stands on t, directly or through others.
-func (n *Node) StandsOn(t *Node) bool { return leads(n, t, ofActual, anyNode) }
+func (n *Node) StandsOn(t *Node) bool { return path(n, t, (*Edge).stands) != nil }
 
-// Knotted tells that n's world stands on something that itself stands on n.
-// Only a world that others have changed can be like that; neither can go first.
-func (n *Node) Knotted() bool {
-	for _, e := range n.Out {
-		if e.stands() && e.To.level >= n.level && leads(e.To, n, ofActual, calm) {
-			return true
-		}
+// bear makes the edge bear if its owner's world stands on its target, and not
+// otherwise. It never closes a circle: where worlds found by a read do, or what
+// is not known might, the edge that came last does not count.
+func (g *Graph) bear(e *Edge) {
+	n := e.From
+	switch should := e.role&ofActual != 0 && n.Grounded && !e.Together && e.To != nil; {
+	case should == e.bears:
+	case !should:
+		g.touchEdge(e)
+		e.bears = false
+		g.stand(e.To, -1)
+	case !g.clear(n, e.To):
+		g.touchEdge(e)
+		e.knotted = true
+		g.listCircle(e)
+	default:
+		g.touchEdge(e)
+		e.bears, e.knotted = true, false
+		g.stand(e.To, +1)
 	}
-	return false
 }
 
-// raise lifts n, and what stands on it, to a level.
-func (g *Graph) raise(n *Node, level int32) {
-	todo := []*Node{n}
+// clear makes room for n to stand on p. It fails only if p's world stands on
+// n; values that merely want to make way.
+func (g *Graph) clear(n, p *Node) bool {
+	if p == n {
+		return false
+	}
+	for p.level >= n.level {
+		if n.untrodden() {
+			g.setLevel(n, p.level+1)
+			return true
+		}
+		way := path(p, n, (*Edge).isOrdered)
+		if way == nil {
+			g.raise(n, p.level+1)
+			return true
+		}
+		wish := onlyWished(way)
+		if wish == nil {
+			return false
+		}
+		g.setCircular(wish, true)
+		g.setState(wish, Unsure)
+	}
+	return true
+}
+
+func onlyWished(way []*Edge) *Edge {
+	for _, e := range way {
+		if !e.bears {
+			return e
+		}
+	}
+	return nil
+}
+
+// recheck judges a satisfied need once more, when its owner comes into the world.
+func (g *Graph) recheck(e *Edge) {
+	if e.State != Satisfied || e.Together || e.To == nil || g.founded(e.From, e.To) == Satisfied {
+		return
+	}
+	if e.any != nil {
+		g.judgeAny(e, nil)
+	} else {
+		g.judge(e)
+	}
+}
+
+func (g *Graph) setLevel(n *Node, level int32) {
 	g.Touch(n)
 	n.level = level
+}
+
+// raise lifts n, and what lies above it, to a level.
+func (g *Graph) raise(n *Node, level int32) {
+	g.setLevel(n, level)
+	todo := []*Node{n}
 	for len(todo) > 0 {
 		m := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		for _, e := range m.In {
-			d := e.From
-			if e.State == Satisfied && e.role&ofDesired != 0 && !e.Together && d.Grounded && d.level <= m.level {
-				g.Touch(d)
-				d.level = m.level + 1
+		above := func(e *Edge) {
+			if d := e.From; e.To == m && d.level <= m.level && e.isOrdered() {
+				g.setLevel(d, m.level+1)
 				todo = append(todo, d)
 			}
 		}
+		for _, e := range m.In {
+			above(e)
+		}
+		if m.untrodden() {
+			continue
+		}
+		m.watchesOf(func(p *Prefix) {
+			for _, e := range p.in {
+				above(e)
+			}
+		})
 	}
 }
 
-// settleLevel puts a node that is being created above all that it needs.
+// settleLevel puts a node that is being created right above all that it needs.
 func (g *Graph) settleLevel(n *Node) {
+	if n.Standing > 0 {
+		return
+	}
 	level := int32(0)
 	for _, e := range n.Out {
 		if e.To != nil && !e.Together && e.State == Satisfied && e.To.level >= level {
 			level = e.To.level + 1
 		}
 	}
-	g.Touch(n)
-	n.level = level
+	g.setLevel(n, level)
 }
 
 // ground judges a need that is otherwise met by p.
 func (g *Graph) ground(e *Edge, p *Node) Sat {
 	s := g.founded(e.From, p)
-	if circular := s != Satisfied; circular != e.circular {
-		g.touchEdge(e)
-		e.circular = circular
-	}
-	if s != Satisfied {
-		g.circular = append(g.circular, e)
-	}
+	g.setCircular(e, s != Satisfied)
 	return s
 }
 
-// rejudgeCircles looks again at needs that closed a circle when something that
+// setCircular notes whether the need is unmet only because it closes a circle.
+func (g *Graph) setCircular(e *Edge, yes bool) {
+	if e.circular != yes {
+		g.touchEdge(e)
+		e.circular = yes
+	}
+	if yes {
+		g.listCircle(e)
+	}
+}
+
+func (g *Graph) listCircle(e *Edge) {
+	if !e.listed {
+		g.touchEdge(e)
+		e.listed = true
+		g.circles = append(g.circles, e)
+	}
+}
+
+// rejudgeCircles looks again at edges that closed a circle when something that
 // may have been part of one has changed.
 func (g *Graph) rejudgeCircles() {
-	if len(g.circular) == 0 {
+	if len(g.circles) == 0 {
 		return
 	}
-	edges := g.circular
-	g.circular = nil
+	edges := g.circles
+	g.circles = nil
 	for _, e := range edges {
-		if !e.circular || e.role == 0 {
-			continue
-		}
 		g.touchEdge(e)
-		e.circular = false
-		if e.any != nil {
+		again := e.circular || e.knotted
+		e.listed, e.circular, e.knotted = false, false, false
+		switch {
+		case e.role == 0 || !again:
+			continue
+		case e.any != nil:
 			g.judgeAny(e, nil)
-		} else {
+		default:
 			g.judge(e)
 		}
+		g.bear(e)
 	}
 }

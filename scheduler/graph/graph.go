@@ -6,8 +6,8 @@ type Graph struct {
 	dirs   map[string]*Dir
 	claims map[string]*Claim
 	dirty  []*Node
-	// circular are needs that are met only by going round in a circle.
-	circular []*Edge
+	// circles are edges that do not count because they would close a circle.
+	circles []*Edge
 	kindOf   func(Key) *Kind
 
 	// Cause and Via are stamped on every node that is woken: the transaction
@@ -186,35 +186,26 @@ func (g *Graph) setGroundedAs(n *Node, grounded bool) {
 	if n.Grounded == grounded {
 		return
 	}
-	for _, e := range n.Out {
-		if e.stands() {
-			g.stand(e.To, -1)
-		}
-	}
 	n.Grounded = grounded
 	for _, e := range n.Out {
-		if e.stands() {
-			g.stand(e.To, +1)
+		if grounded {
+			g.recheck(e)
 		}
+		g.bear(e)
 	}
-}
-
-// stands tells whether the edge keeps its target from going.
-func (e *Edge) stands() bool {
-	return e.role&ofActual != 0 && e.From.Grounded && !e.Together && e.To != nil
 }
 
 // Standers calls f for every node whose world stands on n, until it returns false.
 func (n *Node) Standers(f func(*Node) bool) {
 	for _, e := range n.In {
-		if e.stands() && !f(e.From) {
+		if e.bears && !f(e.From) {
 			return
 		}
 	}
 	more := true
 	n.watchesOf(func(p *Prefix) {
 		for _, e := range p.in {
-			if more && e.To == n && e.stands() {
+			if more && e.To == n && e.bears {
 				more = f(e.From)
 			}
 		}
@@ -302,10 +293,8 @@ func (g *Graph) judgeAny(e *Edge, m *Node) {
 		}
 		fallthrough
 	default:
-		if circle && !e.circular {
-			g.touchEdge(e)
-			e.circular = true
-			g.circular = append(g.circular, e)
+		if circle {
+			g.setCircular(e, true)
 		}
 		if e.any.unsure > 0 || g.prefixBlind(e.any.prefix) {
 			g.setState(e, Unsure)
@@ -325,13 +314,12 @@ func (g *Graph) prefixBlind(p Key) bool {
 func (g *Graph) provide(e *Edge, m *Node) {
 	if e.To != m {
 		g.touchEdge(e)
-		if e.stands() {
+		if e.bears {
+			e.bears = false
 			g.stand(e.To, -1)
 		}
 		e.To = m
-		if e.stands() {
-			g.stand(m, +1)
-		}
+		g.bear(e)
 	}
 	g.setState(e, Satisfied)
 }

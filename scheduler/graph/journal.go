@@ -5,8 +5,8 @@ import "slices"
 // Try runs f and takes back every change that it made to the graph.
 func (g *Graph) Try(f func()) {
 	g.trying, g.saved = true, map[any]struct{}{}
-	dirty, circular := g.dirty, g.circular
-	g.dirty, g.circular = nil, slices.Clone(circular)
+	dirty, circles := g.dirty, g.circles
+	g.dirty, g.circles = nil, slices.Clone(circles)
 	defer func() {
 		for _, n := range g.dirty {
 			n.queued = false
@@ -14,7 +14,7 @@ func (g *Graph) Try(f func()) {
 		for i := len(g.log) - 1; i >= 0; i-- {
 			g.log[i]()
 		}
-		g.trying, g.log, g.dirty, g.circular = false, nil, dirty, circular
+		g.trying, g.log, g.dirty, g.circles = false, nil, dirty, circles
 	}()
 	f()
 }

@@ -258,9 +258,7 @@ func (g *Graph) addRole(e *Edge, r role) {
 		g.Touch(e.From)
 		e.From.count(e.State, +1)
 	}
-	if gained&ofActual != 0 && e.stands() {
-		g.stand(e.To, +1)
-	}
+	g.bear(e)
 }
 
 func (g *Graph) removeRole(e *Edge, r role) {
@@ -273,10 +271,8 @@ func (g *Graph) removeRole(e *Edge, r role) {
 		g.Touch(e.From)
 		e.From.count(e.State, -1)
 	}
-	if lost&ofActual != 0 && e.stands() {
-		g.stand(e.To, -1)
-	}
 	e.role &^= lost
+	g.bear(e)
 }
 
 // KindChanged judges anew all keys of a kind, and all needs for any of them,

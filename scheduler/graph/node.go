@@ -151,7 +151,10 @@ type Edge struct {
 	inIdx    int32
 	State    Sat
 	role     role
+	bears    bool // counted in To.Standing
 	circular bool // met, but only by going round in a circle
+	knotted  bool // would bear, but for the circle that this would close
+	listed   bool // in Graph.circles
 	Together bool
 	// OfBase marks the need of a derived value for its base.
 	OfBase bool
