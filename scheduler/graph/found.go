@@ -1,5 +1,10 @@
 package graph
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Nothing may hold itself up: of values that need each other in a circle none
 // is ever created. But values that are in place can be given new needs that
 // close a circle, a read can find one, and a need for any key below a prefix
@@ -98,10 +103,8 @@ func (g *Graph) bear(e *Edge) {
 		g.touchEdge(e)
 		e.bears = false
 		g.stand(e.To, -1)
-	case !g.clear(n, e.To):
-		g.touchEdge(e)
-		e.knotted = true
-		g.listCircle(e)
+	case !g.clear(e):
+		g.knot(e)
 	default:
 		g.touchEdge(e)
 		e.bears, e.knotted = true, false
@@ -109,9 +112,10 @@ func (g *Graph) bear(e *Edge) {
 	}
 }
 
-// clear makes room for n to stand on p. It fails only if p's world stands on
-// n; values that merely want to make way.
-func (g *Graph) clear(n, p *Node) bool {
+// clear makes room for an edge to bear. It fails only if what bears already
+// leads back and none of it can yield.
+func (g *Graph) clear(e *Edge) bool {
+	n, p := e.From, e.To
 	if p == n {
 		return false
 	}
@@ -125,23 +129,42 @@ func (g *Graph) clear(n, p *Node) bool {
 			g.raise(n, p.level+1)
 			return true
 		}
-		wish := onlyWished(way)
-		if wish == nil {
+		weakest := slices.MinFunc(way, func(a, b *Edge) int { return cmp.Compare(a.strength(), b.strength()) })
+		if weakest.strength() >= e.strength() {
 			return false
 		}
-		g.setCircular(wish, true)
-		g.setState(wish, Unsure)
+		g.knot(weakest)
 	}
 	return true
 }
 
-func onlyWished(way []*Edge) *Edge {
-	for _, e := range way {
-		if !e.bears {
-			return e
-		}
+// strength orders edges that bear, or are about to, by which yields where they
+// would close a circle: mere wishes, then needs that something else may
+// satisfy, then what is only feared of a world that is not known.
+func (e *Edge) strength() int {
+	switch {
+	case e.role&ofActual == 0:
+		return 0
+	case e.any != nil:
+		return 1
+	case e.From.Presence == Unknown:
+		return 2
 	}
-	return nil
+	return 3
+}
+
+// knot takes an edge out of a circle, until something changes.
+func (g *Graph) knot(e *Edge) {
+	g.touchEdge(e)
+	e.knotted = true
+	g.listCircle(e)
+	if e.bears {
+		e.bears = false
+		g.stand(e.To, -1)
+	}
+	if e.isWish() {
+		g.setState(e, Unsure)
+	}
 }
 
 // recheck judges a satisfied need once more, when its owner comes into the world.

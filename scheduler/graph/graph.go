@@ -161,6 +161,7 @@ func (g *Graph) SetMoving(n *Node, moving, making bool) {
 	}
 	g.setGroundedAs(n, making || inWorld(n))
 	g.refresh(n, false)
+	g.rejudgeCircles()
 }
 
 // SetLeaving marks that the node must go.

@@ -153,7 +153,7 @@ type Edge struct {
 	role     role
 	bears    bool // counted in To.Standing
 	circular bool // met, but only by going round in a circle
-	knotted  bool // would bear, but for the circle that this would close
+	knotted  bool // yields, for it would close a circle
 	listed   bool // in Graph.circles
 	Together bool
 	// OfBase marks the need of a derived value for its base.
