@@ -8,7 +8,7 @@ type Graph struct {
 	dirty  []*Node
 	// circles are edges that do not count because they would close a circle.
 	circles []*Edge
-	kindOf   func(Key) *Kind
+	kindOf  func(Key) *Kind
 
 	// Cause and Via are stamped on every node that is woken: the transaction
 	// being worked on, and the node through which it reaches others.
