@@ -194,6 +194,11 @@ func (e *engine) begin(t *Txn, h *Handle) {
 	if !h.reverted {
 		h.keys = append(keys, looked...)
 	}
+	for _, k := range e.kinds.all() {
+		if k.look.all && (t.LookAll || slices.ContainsFunc(t.Look, func(key Key) bool { return strings.HasPrefix(string(k.Prefix), string(key)) })) {
+			h.kinds = append(h.kinds, k)
+		}
+	}
 	h.at = 0
 	e.waiters = append(e.waiters, h)
 }

@@ -17,6 +17,7 @@ type Handle struct {
 
 	// owned by the loop
 	keys     []Key
+	kinds    []*kind // whose whole world is to be read first
 	at       int // keys before it were settled when they were looked at
 	before   []Change
 	reverted bool
@@ -64,6 +65,12 @@ func (e *engine) checkWaiters() {
 // what was settled early may have moved again. So the cost over a transaction's
 // life is linear in its keys.
 func (e *engine) handleSettled(h *Handle) bool {
+	for len(h.kinds) > 0 {
+		if l := h.kinds[0].look; l.all || l.running {
+			return false
+		}
+		h.kinds = h.kinds[1:]
+	}
 	for ; h.at < len(h.keys); h.at++ {
 		if !e.settledKey(h.keys[h.at]) {
 			return false

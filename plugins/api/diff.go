@@ -15,21 +15,13 @@ import (
 // Diff implements the service. The world is read first; a key differs if it is
 // not as wanted, or if something would be done about it.
 func (s *Server) Diff(ctx context.Context, r *apiv1.DiffRequest) (*apiv1.DiffResponse, error) {
-	p, err := s.previewLook(ctx, r.Targets)
+	all, err := s.inspect(ctx, r.Targets)
 	if err != nil {
 		return nil, err
-	}
-	all, err := s.list(ctx, r.Targets)
-	if err != nil {
-		return nil, err
-	}
-	steps := map[scheduler.Key]string{}
-	for _, st := range p.Steps {
-		steps[st.Key] = st.Op.String()
 	}
 	out := &apiv1.DiffResponse{Outcome: "same"}
-	for _, st := range flat(all) {
-		d := difference(st, steps[st.Key])
+	for _, st := range all {
+		d := difference(st)
 		if d == nil {
 			continue
 		}
@@ -39,6 +31,19 @@ func (s *Server) Diff(ctx context.Context, r *apiv1.DiffRequest) (*apiv1.DiffRes
 		}
 	}
 	return out, nil
+}
+
+// due is what would be done about a key that is not as wanted, "" for nothing.
+func due(st scheduler.Status) string {
+	switch {
+	case st.State == scheduler.Leftover:
+		return scheduler.OpDelete.String()
+	case st.State != scheduler.Drifted:
+		return ""
+	case st.Actual == nil:
+		return scheduler.OpCreate.String()
+	}
+	return scheduler.OpUpdate.String()
 }
 
 // flat puts derived keys beside their base, each key once.
@@ -60,17 +65,13 @@ func flat(all []scheduler.Status) []scheduler.Status {
 }
 
 // difference is nil if the key is as wanted.
-func difference(st scheduler.Status, op string) *apiv1.Difference {
+func difference(st scheduler.Status) *apiv1.Difference {
 	switch st.State {
-	case scheduler.Absent, scheduler.Removed:
+	case scheduler.Absent, scheduler.Removed, scheduler.Configured, scheduler.Observed:
 		return nil
-	case scheduler.Configured, scheduler.Observed:
-		if op == "" {
-			return nil
-		}
 	}
 	d := &apiv1.Difference{
-		Key: string(st.Key), State: st.State.String(), Reason: st.Reason, Op: op,
+		Key: string(st.Key), State: st.State.String(), Reason: st.Reason, Op: due(st),
 		Excluded: st.State == scheduler.Paused || st.State == scheduler.InvalidState,
 	}
 	if st.Desired != nil && st.Actual != nil {

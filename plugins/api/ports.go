@@ -14,6 +14,7 @@ type Scheduler interface {
 	Preview(ctx context.Context, t scheduler.Txn) (scheduler.Plan, error)
 	Get(ctx context.Context, k scheduler.Key) (scheduler.Status, error)
 	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
+	Inspect(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
 	Edges(ctx context.Context) ([]scheduler.Edge, error)
 	Watch(prefixes ...scheduler.Key) Watcher
 	Why(ctx context.Context, k scheduler.Key) (scheduler.Cause, error)

@@ -27,12 +27,11 @@ func (s *Server) List(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRes
 	if err != nil {
 		return nil, err
 	}
+	read := s.list
 	if r.Fresh {
-		if err := s.lookOnly(ctx, r.Targets); err != nil {
-			return nil, err
-		}
+		read = s.inspect
 	}
-	all, err := s.list(ctx, r.Targets)
+	all, err := read(ctx, r.Targets)
 	if err != nil {
 		return nil, err
 	}
@@ -86,19 +85,22 @@ func nested(all []scheduler.Status) []scheduler.Status {
 
 func byKey(a, b scheduler.Status) int { return strings.Compare(string(a.Key), string(b.Key)) }
 
-// lookOnly lets the scheduler read the world without repairing it.
-func (s *Server) lookOnly(ctx context.Context, targets []string) error {
-	_, err := s.previewLook(ctx, targets)
-	return err
-}
-
-func (s *Server) previewLook(ctx context.Context, targets []string) (scheduler.Plan, error) {
-	txn, err := s.lookTxn("look", targets)
+// inspect reads the world without repairing it, and returns what the targets
+// select as it is now, derived keys on their own.
+func (s *Server) inspect(ctx context.Context, targets []string) ([]scheduler.Status, error) {
+	prefixes, err := s.prefixes(targets)
 	if err != nil {
-		return scheduler.Plan{}, err
+		return nil, err
 	}
-	p, err := s.Scheduler.Preview(ctx, txn)
-	return p, fail(err)
+	for _, p := range prefixes {
+		if !strings.HasSuffix(string(p), "/") {
+			if _, err := s.get(ctx, string(p)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	all, err := s.Scheduler.Inspect(ctx, prefixes...)
+	return flat(all), fail(err)
 }
 
 func (s *Server) lookTxn(note string, targets []string) (scheduler.Txn, error) {

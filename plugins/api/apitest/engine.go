@@ -186,6 +186,11 @@ func (e *Engine) Apply(_ context.Context, t scheduler.Txn) (scheduler.Result, er
 	return res, nil
 }
 
+// Inspect implements the port: the world is what the script says.
+func (e *Engine) Inspect(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error) {
+	return e.List(ctx, prefixes...)
+}
+
 // Preview implements the port.
 func (e *Engine) Preview(_ context.Context, t scheduler.Txn) (scheduler.Plan, error) {
 	e.mu.Lock()
@@ -212,13 +217,6 @@ func (e *Engine) Preview(_ context.Context, t scheduler.Txn) (scheduler.Plan, er
 			step(scheduler.OpCreate, c.Key, "it is wanted and not there", scheduler.NoDisruption)
 		case !proto.Equal(c.Value.(proto.Message), now.Actual.(proto.Message)):
 			step(scheduler.OpUpdate, c.Key, "the value changed", scheduler.Brief)
-		}
-	}
-	if t.LookAll || len(t.Look) > 0 {
-		for _, st := range e.selected(t.Look) {
-			if st.State == scheduler.Drifted {
-				step(scheduler.OpUpdate, st.Key, "somebody changed it", scheduler.Brief)
-			}
 		}
 	}
 	return p, nil

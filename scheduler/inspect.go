@@ -1,0 +1,138 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// Inspect reads the world anew and tells how it compares with what is wanted;
+// it changes nothing and repairs nothing. The statuses are those of the keys
+// under the prefixes, each on its own, with what was found as Actual: drifted where the world is not as wanted, unknown where it could not be read.
+// The reading is done by the caller's goroutine.
+func (s *Scheduler) Inspect(ctx context.Context, prefixes ...Key) ([]Status, error) {
+	var reads []*op
+	if err := s.call(func(e *engine) { reads = e.inspections(prefixes) }); err != nil {
+		return nil, err
+	}
+	for _, o := range reads {
+		runLook(ctx, o)
+	}
+	var out []Status
+	err := s.call(func(e *engine) {
+		found := map[Key]found{}
+		failed := map[Key]error{}
+		for _, o := range reads {
+			for _, f := range o.found {
+				found[f.key] = f
+			}
+			for k, err := range o.unread {
+				failed[k] = err
+			}
+			if o.err != nil {
+				failed[o.kind.Prefix] = o.err
+			}
+		}
+		out = e.inspected(prefixes, found, failed)
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	return out, err
+}
+
+// inspections are the reads that show the keys under the prefixes.
+func (e *engine) inspections(prefixes []Key) []*op {
+	var out []*op
+	for _, k := range e.kinds.all() {
+		if k.retrieve == nil {
+			continue
+		}
+		whole := len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p Key) bool {
+			return strings.HasSuffix(string(p), "/") && strings.HasPrefix(string(k.Prefix), string(p))
+		})
+		o := &op{kind: k, what: OpLook, scope: lookScope{all: whole}}
+		if whole {
+			o.scope.known = e.knownOf(k)
+			out = append(out, o)
+			continue
+		}
+		for _, n := range e.nodesUnder(prefixes) {
+			if n.Kind == &k.Kind {
+				o.scope.keys = append(o.scope.keys, n.Key)
+				o.scope.known = append(o.scope.known, knownNode(n))
+			}
+		}
+		if len(o.scope.keys) > 0 {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func (e *engine) inspected(prefixes []Key, found map[Key]found, failed map[Key]error) []Status {
+	var out []Status
+	for _, n := range e.nodesUnder(prefixes) {
+		k := kindOf(n)
+		f, there := found[n.Key]
+		delete(found, n.Key)
+		s := e.status(n)
+		s.Derived = nil // they stand on their own here
+		switch {
+		case k == nil || k.retrieve == nil || n.Moving:
+		case failed[n.Key] != nil:
+			s.State, s.Reason = Unknown, firstLine(failed[n.Key])
+		case failed[k.Prefix] != nil:
+			s.State, s.Reason = Unknown, firstLine(failed[k.Prefix])
+		default:
+			e.compareFound(n, k, f, there, &s)
+		}
+		if s.State != Absent && s.State != Removed {
+			out = append(out, s)
+		}
+	}
+	for key, f := range found { // what nobody knew of
+		k := e.kinds.find(key)
+		if k == nil || !under(key, prefixes) {
+			continue
+		}
+		s := Status{Key: key, Kind: k.Name, State: Observed, Actual: f.value, Meta: f.meta}
+		if !f.foreign && !k.Observed {
+			s.State, s.Reason = Leftover, "it bears our mark and nobody wants it"
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b Status) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return out
+}
+
+// compareFound puts what was found beside what is wanted.
+func (e *engine) compareFound(n *graph.Node, k *kind, f found, there bool, s *Status) {
+	s.Actual, s.Meta = nil, nil
+	if there {
+		s.Actual, s.Meta = f.value, f.meta
+	}
+	goal := n.Goal()
+	switch {
+	case goal == nil || n.Foreign:
+		if !there && !n.Wanted() {
+			s.State = Absent
+		}
+	case s.State != Configured && s.State != Drifted && s.State != Pending:
+	case !there:
+		if n.Presence == graph.Present {
+			s.State, s.Reason = Drifted, "it is not there"
+		}
+	default:
+		var v Verdict
+		if !e.guard(n, func() { v = k.compare(n.Key, f.value, goal) }) {
+			return
+		}
+		if v.Change != Same {
+			s.State, s.Reason = Drifted, fmt.Sprintf("the world differs: %s", v.Reason)
+		}
+	}
+}
