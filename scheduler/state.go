@@ -226,7 +226,12 @@ func (e *engine) explainInvalid(n *graph.Node, s *Status) {
 
 func (e *engine) explainPending(n *graph.Node, s *Status) {
 	for _, edge := range n.Out {
-		if edge.OfDesired() && edge.State != graph.Satisfied {
+		if !edge.OfDesired() || edge.State == graph.Satisfied {
+			continue
+		}
+		// A peer is often needed twice: together, and to be made after it.
+		named := func(m Missing) bool { return m.Need == edge.Target() }
+		if !slices.ContainsFunc(s.Missing, named) {
 			s.Missing = append(s.Missing, Missing{Need: edge.Target(), Why: e.whyMissing(edge)})
 		}
 	}

@@ -18,7 +18,7 @@ type Handle struct {
 	// owned by the loop
 	keys     []Key
 	kinds    []*kind // whose whole world is to be read first
-	at       int // keys before it were settled when they were looked at
+	at       int     // keys before it were settled when they were looked at
 	before   []Change
 	reverted bool
 }

@@ -45,10 +45,12 @@ func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) {
 	return c, err
 }
 
-func (e *engine) why(n *graph.Node, above map[*graph.Node]bool, budget *int) Cause {
+// why explains n and what is below it. What was explained before in the same
+// answer is only named again.
+func (e *engine) why(n *graph.Node, told map[*graph.Node]bool, budget *int) Cause {
 	*budget--
-	above[n] = true
-	defer delete(above, n)
+	again := told[n]
+	told[n] = true
 	s := e.status(n)
 	c := Cause{Status: s, Text: sentence(s)}
 	if !n.Wanted() && n.Presence == graph.Absent {
@@ -61,12 +63,14 @@ func (e *engine) why(n *graph.Node, above map[*graph.Node]bool, budget *int) Cau
 			}
 		}
 	}
-	if s.State == Configured || s.State == Observed {
+	if s.State == Configured || s.State == Observed || again {
 		return c
 	}
+	named := map[*graph.Node]bool{n: true}
 	below := func(t *graph.Node) {
-		if t != nil && !above[t] && *budget > 0 {
-			c.Because = append(c.Because, e.why(t, above, budget))
+		if t != nil && !named[t] && *budget > 0 {
+			named[t] = true
+			c.Because = append(c.Because, e.why(t, told, budget))
 		}
 	}
 	for _, edge := range n.Out {
@@ -74,7 +78,7 @@ func (e *engine) why(n *graph.Node, above map[*graph.Node]bool, budget *int) Cau
 			continue
 		}
 		if p := edge.Prefix(); p != "" {
-			c.Because = append(c.Because, e.whyAny(edge, above, budget))
+			c.Because = append(c.Because, e.whyAny(edge, told, budget))
 			continue
 		}
 		below(edge.To)
@@ -99,12 +103,12 @@ func (e *engine) why(n *graph.Node, above map[*graph.Node]bool, budget *int) Cau
 }
 
 // whyAny lists candidates under a prefix that are asked for and not in place.
-func (e *engine) whyAny(edge *graph.Edge, above map[*graph.Node]bool, budget *int) Cause {
+func (e *engine) whyAny(edge *graph.Edge, told map[*graph.Node]bool, budget *int) Cause {
 	c := Cause{Status: Status{Key: edge.Prefix(), State: Pending},
 		Text: fmt.Sprintf("%s: %s is missing", edge.Target(), edge.Why)}
 	for _, n := range e.nodesUnder([]Key{edge.Prefix()}) {
-		if n.Wanted() && !above[n] && *budget > 0 && e.stateOf(n) != Configured {
-			c.Because = append(c.Because, e.why(n, above, budget))
+		if n.Wanted() && *budget > 0 && e.stateOf(n) != Configured {
+			c.Because = append(c.Because, e.why(n, told, budget))
 		}
 	}
 	return c
