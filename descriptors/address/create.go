@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
@@ -22,6 +23,7 @@ type job struct {
 	addr      kernel.Address
 	exclusive bool
 	recorded  bool // the ledger named it before
+	foreign   bool // it is there, and was before us
 }
 
 // createBatch makes many addresses with one write to the ledger, or none.
@@ -36,7 +38,7 @@ func (d *address) createBatch(ctx context.Context, ops []*op) {
 			continue
 		}
 		jobs, ids = append(jobs, j), append(ids, string(o.Key))
-		if !j.exclusive {
+		if !j.exclusive && !j.foreign {
 			entries = append(entries, d.entry(j))
 		}
 	}
@@ -73,11 +75,25 @@ func (d *address) prepare(o *op) (job, error) {
 		scope = scopeNumber("host") // as everybody has it
 	}
 	o.Meta = kernel.AddressRef{LinkRef: link, Prefix: p}
-	_, recorded := d.Owner.Entry(string(o.Key))
-	return job{op: o, exclusive: exclusive(d.interfaceOf(v.GetInterface())), recorded: recorded, addr: kernel.Address{
+	j := job{op: o, exclusive: exclusive(d.interfaceOf(v.GetInterface())), addr: kernel.Address{
 		Index: link.Index, Prefix: p, Label: v.GetLabel(), Scope: scope,
 		Valid: v.GetValidLifetime(), Preferred: v.EffectivePreferredLifetime(), Protocol: d.Owner.Protocol(),
-	}}, nil
+	}}
+	_, j.recorded = d.Owner.Entry(string(o.Key))
+	if !j.exclusive && !j.recorded {
+		j.foreign, err = d.stands(link, j.addr)
+	}
+	return j, err
+}
+
+// stands tells whether an address is on the link of others already. It need
+// not be tried then, and never becomes ours.
+func (d *address) stands(link kernel.LinkRef, want kernel.Address) (bool, error) {
+	there, err := d.Kernel.Addresses(link.NS, link.Index)
+	if err != nil {
+		return false, fmt.Errorf("read the addresses of the link: %w", err)
+	}
+	return slices.ContainsFunc(there, func(a kernel.Address) bool { return sameAddress(a, want) }), nil
 }
 
 // entry finds the address again after a restart, by way of its interface.
@@ -95,6 +111,9 @@ func (d *address) entry(j job) kernel.Entry {
 func (d *address) make(j job) error {
 	at := j.op.Meta
 	d.note(at, j.op.Key) // first, or we take the event for news
+	if j.foreign {
+		return d.clash(j)
+	}
 	err := d.Kernel.AddAddress(at.NS, j.addr)
 	if errors.Is(err, kernel.ErrExist) {
 		return d.clash(j)
@@ -131,6 +150,7 @@ func (d *address) clash(j job) error {
 		case a.Prefix == j.addr.Prefix && alike(a, j.addr):
 			if !j.exclusive && !j.recorded {
 				d.Owner.Remove(string(j.op.Key))
+				d.share(at, true)
 			}
 			return nil
 		case j.exclusive || j.recorded:

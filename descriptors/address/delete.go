@@ -52,6 +52,7 @@ func (d *address) deleteOn(link kernel.LinkRef, ops []*op) error {
 	var doomed []kernel.Address
 	for _, o := range ops {
 		d.forget(o.Meta) // first, or we take the event for news
+		d.share(o.Meta, false)
 		for _, a := range there {
 			if a.Prefix == o.Meta.Prefix && d.mayDelete(o) {
 				doomed = append(doomed, a)

@@ -43,7 +43,7 @@ type Claims interface {
 
 // New makes the kind. What an operation remembers is the link and the address.
 func New(deps Deps) scheduler.Descriptor[*models.Address, kernel.AddressRef] {
-	d := &address{Deps: deps, have: map[kernel.LinkRef]map[netip.Prefix]scheduler.Key{}}
+	d := &address{Deps: deps, have: map[kernel.LinkRef]map[netip.Prefix]scheduler.Key{}, shared: map[kernel.AddressRef]bool{}}
 	return scheduler.Descriptor[*models.Address, kernel.AddressRef]{
 		Name:        models.KindAddress,
 		Prefix:      prefix,
@@ -69,6 +69,9 @@ type address struct {
 
 	mu   sync.Mutex
 	have map[kernel.LinkRef]map[netip.Prefix]scheduler.Key // what is there, to know our own echo
+	// shared are addresses that others put on their links and that are wanted
+	// of us as well: configured, but not ours to delete.
+	shared map[kernel.AddressRef]bool
 
 	read atomic.Bool // the world was read, perhaps before the watch was in place
 }
@@ -238,4 +241,21 @@ func (d *address) keyAt(at kernel.AddressRef) (scheduler.Key, bool) {
 	defer d.mu.Unlock()
 	k, ok := d.have[at.LinkRef][at.Prefix]
 	return k, ok
+}
+
+// share says whether an address of others is wanted of us.
+func (d *address) share(at kernel.AddressRef, wanted bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if wanted {
+		d.shared[at] = true
+	} else {
+		delete(d.shared, at)
+	}
+}
+
+func (d *address) isShared(at kernel.AddressRef) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.shared[at]
 }

@@ -93,6 +93,9 @@ func TestOnOthersLinksOnlyOursIsOurs(t *testing.T) {
 	if got, want := b.look(), "address/eth9/10.0.0.1/24* address/eth9/10.0.0.2/24 address/eth9/10.0.0.3/24"; !strings.HasPrefix(got, want) {
 		t.Errorf("found %s, want %s", got, want)
 	}
+	if again := b.look(); !strings.HasPrefix(again, "address/eth9/10.0.0.1/24* address/eth9/10.0.0.2/24 ") {
+		t.Errorf("found %s", again)
+	}
 	if err := b.add("address/x", `{"interface":"eth9","address":"10.0.0.1/24","label":"eth9:x"}`); !conflict(err) {
 		t.Errorf("other settings: %v, want a conflict", err)
 	}

@@ -252,7 +252,7 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 	}
 	e, recorded := r.d.Owner.Entry(string(f.Key))
 	recorded = recorded && e.NS == l.ref.NS && e.Index == l.ref.Index
-	f.Foreign = !l.exclusive && !recorded && !wanted
+	f.Foreign = !l.exclusive && !recorded && !r.d.isShared(f.Meta)
 	f.Value = &models.Address{
 		Interface: l.name, Address: a.Prefix.String(),
 		ValidLifetime: a.Valid, PreferredLifetime: a.Preferred,

@@ -36,13 +36,14 @@ type bench struct {
 	fail   *failpoints
 	self   *belief
 	kind   scheduler.Descriptor[*models.Interface, kernel.LinkRef]
+	label  string
 }
 
 const label = "host7"
 
 func newBench(t *testing.T, nets ...string) *bench {
 	t.Helper()
-	b := &bench{t: t, own: netlinktest.New(t), nets: map[string]*netlinktest.Namespace{}, ledger: &kernel.MemLedger{}, fail: &failpoints{}}
+	b := &bench{t: t, own: netlinktest.New(t), nets: map[string]*netlinktest.Namespace{}, ledger: &kernel.MemLedger{}, fail: &failpoints{}, label: label}
 	k, err := netlink.New(netlink.Options{OwnPath: b.own.Path, NamedDir: netlinktest.Dir(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +62,7 @@ func newBench(t *testing.T, nets ...string) *bench {
 func (b *bench) restart() {
 	b.names, b.self = &kernel.Names{}, &belief{in: map[scheduler.Key]inPlace{}, want: map[scheduler.Key]*models.Interface{}}
 	b.kind = iface.New(iface.Deps{
-		Kernel: b.Kernel, Owner: kernel.NewOwner(label, "boot", b.ledger, b.fail.hit), Names: b.names,
+		Kernel: b.Kernel, Owner: kernel.NewOwner(b.label, "boot", b.ledger, b.fail.hit), Names: b.names,
 		Places: b, Interfaces: b.self,
 	})
 }

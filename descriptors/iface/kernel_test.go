@@ -311,3 +311,30 @@ func TestTunnelIdentifierInUse(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A mark that does not fit into an alias is cut, and compared with those of the
+// keys that are known.
+func TestMarkThatWasCut(t *testing.T) {
+	b := newBench(t)
+	b.label = strings.Repeat("l", 63)
+	b.restart()
+	name := strings.Repeat("n", 200)
+	value := `{"host_name":"bridge0","bridge":{}}`
+	ref := b.make(name, value)
+	if alias := b.own.Show(t, "bridge0")["ifalias"].(string); len(alias) != 255 {
+		t.Errorf("the alias has %d bytes", len(alias))
+	}
+	b.same(name)
+	b.restart()
+	b.want(name, value)
+	b.same(name)
+	*b.ledger = kernel.MemLedger{}
+	b.same(name)
+	b.self.put(scheduler.Key(models.InterfaceKey(name)), b.value(value), ref)
+	if err := b.delete(name); err != nil {
+		t.Fatal(err)
+	}
+	if names := b.own.Names(t); len(names) != 0 {
+		t.Errorf("left %v", names)
+	}
+}

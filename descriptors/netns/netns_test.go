@@ -113,6 +113,9 @@ func TestThereAndBack(t *testing.T) {
 	}
 	b.restart()
 	*b.ledger = kernel.MemLedger{}
+	if got, want := b.look(), "netns/blue netns/theirs*"; got != want {
+		t.Errorf("by the mark of an open one: %s, want %s", got, want)
+	}
 	if got, want := b.look("blue"), "netns/blue netns/theirs*"; got != want {
 		t.Errorf("by the mark alone: %s, want %s", got, want)
 	}

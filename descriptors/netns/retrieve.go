@@ -18,9 +18,9 @@ type (
 	scope = scheduler.Scope[*models.NetNS, kernel.NS]
 )
 
-// retrieve yields all names, or those asked for. Only what may be ours is
-// opened to read its mark: a handle held on a stranger's namespace would keep
-// it alive.
+// retrieve yields all names, or those asked for. To read the mark a namespace
+// must be open. It is opened for that only if it may be ours: a handle held on
+// a stranger's namespace would keep it alive.
 func (d *netns) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
 		d.read.Store(true)
@@ -33,7 +33,7 @@ func (d *netns) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 		d.forget(s, reading, named)
 		maybe := d.maybeOurs(s)
 		for _, name := range names(s, named) {
-			f, there, err := d.look(name, named[name], maybe[keyOf(name)])
+			f, there, err := d.look(name, named[name], maybe[keyOf(name)] || d.kernel.Alive(named[name]))
 			if there && !yield(f, err) {
 				return
 			}
