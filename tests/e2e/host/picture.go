@@ -1,0 +1,184 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+)
+
+// Places are the namespaces of the host by name: own, the named ones, and
+// those of its running containers.
+func (h *Host) Places() map[string]*netlinktest.Namespace {
+	h.t.Helper()
+	all := map[string]*netlinktest.Namespace{"own": h.Own}
+	named, _ := os.ReadDir(h.NetnsDir())
+	for _, f := range named {
+		all["netns "+f.Name()] = h.Named(f.Name())
+	}
+	for _, c := range h.containers {
+		out, err := h.Engine.Try("inspect", "--format", "{{.State.Pid}}", c)
+		if err == nil && out != "0" {
+			all["container "+strings.TrimPrefix(c, h.Label+"-")] = namespaceAt(h.t, "/proc/"+out+"/ns/net")
+		}
+	}
+	return all
+}
+
+// questions are what is asked of ip(8) in every namespace.
+var questions = []string{"link", "address", "-4 route show table all", "-6 route show table all", "-4 rule", "-6 rule"}
+
+// Exact is all links, addresses, routes and rules of the host to the byte, as
+// `ip -d -j` shows them, one object per line. What ticks by itself is left out.
+func (h *Host) Exact() string { h.t.Helper(); return h.settled(exactly) }
+
+// Picture is the same with indexes, random MACs and what follows from them set
+// aside, so that two hosts can be compared. MACs that tests give begin with
+// 02:00:. The label is LABEL.
+func (h *Host) Picture() string {
+	h.t.Helper()
+	return strings.ReplaceAll(h.settled(loosely), h.Label, "LABEL")
+}
+
+// settled waits until the kernel is through with what it does by itself: IPv6
+// addresses are tentative for a second or two.
+func (h *Host) settled(clean func(map[string]any)) (picture string) {
+	h.t.Helper()
+	h.Eventually("no address is tentative", func() error {
+		if picture = h.picture(clean); strings.Contains(picture, `"tentative":true`) {
+			return errors.New("one is")
+		}
+		return nil
+	})
+	return picture
+}
+
+func (h *Host) picture(clean func(map[string]any)) string {
+	h.t.Helper()
+	places := h.Places()
+	var b strings.Builder
+	for _, name := range sorted(places) {
+		for _, q := range questions {
+			var lines []string
+			for _, o := range places[name].JSON(h.t, q) {
+				clean(o)
+				line, err := json.Marshal(o)
+				if err != nil {
+					h.t.Fatal(err)
+				}
+				if len(o) > 0 {
+					lines = append(lines, fmt.Sprintf("%s: %s: %s\n", name, q, line))
+				}
+			}
+			slices.Sort(lines)
+			b.WriteString(strings.Join(lines, ""))
+		}
+	}
+	return b.String()
+}
+
+// ticking are fields that change by themselves.
+var ticking = []string{"hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "hold_timer",
+	"message_age_timer", "forward_delay_timer", "expires", "valid_life_time", "preferred_life_time"}
+
+func exactly(o map[string]any) {
+	walk(o, func(key string, v any) (any, bool) { return v, !slices.Contains(ticking, key) })
+}
+
+// numbers are fields that depend on who came first.
+var numbers = []string{"ifindex", "link_index", "link_netnsid", "port_id", "designated_port", "no", "num_tx_queues",
+	"num_rx_queues", "fan_index", "pref"}
+
+var (
+	mac       = regexp.MustCompile(`\b[0-9a-f]{1,2}(:[0-9a-f]{1,2}){5}\b`)
+	linkLocal = regexp.MustCompile(`fe80::[0-9a-f:]*[0-9a-f]`)
+)
+
+func loosely(o map[string]any) {
+	exactly(o)
+	walk(o, func(key string, v any) (any, bool) {
+		if slices.Contains(numbers, key) {
+			return nil, false
+		}
+		if key == "group" && v != "default" {
+			return "some", true
+		}
+		if text, ok := v.(string); ok {
+			text = linkLocal.ReplaceAllString(text, "fe80::*")
+			return mac.ReplaceAllStringFunc(text, func(m string) string {
+				if strings.HasPrefix(m, "02:00:") || strings.HasPrefix(m, "00:00:00:00:") || m == "ff:ff:ff:ff:ff:ff" {
+					return m
+				}
+				return "*"
+			}), true
+		}
+		return v, true
+	})
+}
+
+// walk replaces values at any depth, and takes out those that are not kept.
+func walk(v any, f func(key string, v any) (any, bool)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, x := range v {
+			walk(x, f)
+			if now, keep := f(key, x); keep {
+				v[key] = now
+			} else {
+				delete(v, key)
+			}
+		}
+	case []any:
+		for i, x := range v {
+			walk(x, f)
+			if now, keep := f("", x); keep {
+				v[i] = now
+			}
+		}
+	}
+}
+
+func sorted[V any](m map[string]V) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Marked are the links that bear the agent's mark, and its named namespaces.
+func (h *Host) Marked() (all []string) {
+	h.t.Helper()
+	places := h.Places()
+	for _, name := range sorted(places) {
+		for _, l := range places[name].JSON(h.t, "link") {
+			if alias, _ := l["ifalias"].(string); strings.HasPrefix(alias, "plumb:"+h.Label+":") {
+				all = append(all, fmt.Sprintf("%s in %s (%s)", l["ifname"], name, alias))
+			}
+		}
+	}
+	return all
+}
+
+// Diff shows the lines that two pictures do not share.
+func Diff(before, after string) string {
+	was, is := strings.Split(before, "\n"), strings.Split(after, "\n")
+	var b strings.Builder
+	for _, l := range was {
+		if !slices.Contains(is, l) {
+			fmt.Fprintln(&b, "-", l)
+		}
+	}
+	for _, l := range is {
+		if !slices.Contains(was, l) {
+			fmt.Fprintln(&b, "+", l)
+		}
+	}
+	return b.String()
+}
