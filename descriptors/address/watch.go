@@ -44,7 +44,10 @@ func (d *address) news(ns kernel.NS, a kernel.Address, deleted bool) (scheduler.
 	case a.Kernel && exclusive(d.interfaceOf(name)):
 		return k, false
 	}
-	return scheduler.Key(models.AddressKey(name, a.Prefix.String())), true
+	// An event tells of the past: we may have deleted it since.
+	now, err := d.Kernel.Addresses(ns, a.Index)
+	there = err != nil || slices.ContainsFunc(now, func(b kernel.Address) bool { return b.Prefix == a.Prefix })
+	return scheduler.Key(models.AddressKey(name, a.Prefix.String())), there
 }
 
 // keysIn are the keys with an address in the namespace, sorted.
