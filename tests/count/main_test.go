@@ -1,0 +1,50 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestTally counts subtests in place of their parents, and packages that fail
+// without a failing test.
+func TestTally(t *testing.T) {
+	var out strings.Builder
+	tally := newTally(&out)
+	for line := range strings.Lines(`{"Action":"run","Package":"a","Test":"TestOne"}
+{"Action":"pass","Package":"a","Test":"TestOne"}
+{"Action":"run","Package":"a","Test":"TestTwo"}
+{"Action":"run","Package":"a","Test":"TestTwo/x"}
+{"Action":"run","Package":"a","Test":"TestTwo/y"}
+{"Action":"output","Package":"a","Test":"TestTwo/y","Output":"what went wrong\n"}
+{"Action":"pass","Package":"a","Test":"TestTwo/x"}
+{"Action":"fail","Package":"a","Test":"TestTwo/y"}
+{"Action":"fail","Package":"a","Test":"TestTwo"}
+{"Action":"run","Package":"a","Test":"TestThree"}
+{"Action":"output","Package":"a","Test":"TestThree","Output":"the reason\n"}
+{"Action":"skip","Package":"a","Test":"TestThree"}
+{"Action":"fail","Package":"a","Elapsed":1.5}
+{"Action":"skip","Package":"none"}
+{"Action":"build-output","ImportPath":"b","Output":"b.go:1: no\n"}
+{"Action":"build-fail","ImportPath":"b"}
+{"Action":"output","Package":"b","Output":"FAIL b [build failed]\n"}
+{"Action":"fail","Package":"b"}
+`) {
+		tally.line([]byte(line))
+	}
+	passed, failed, skipped := tally.totals()
+	if passed != 2 || failed != 2 || skipped != 1 {
+		t.Errorf("%d passed, %d failed, %d skipped; want 2, 2, 1", passed, failed, skipped)
+	}
+	for _, want := range []string{"what went wrong\n", "the reason\n", "b.go:1: no\n", "fail  a: 5 tests, 1.5s\n", "-     none: no test files\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestGroups(t *testing.T) {
+	got := groups(strings.Fields("-race ./a + -p 1 ./b"))
+	if len(got) != 2 || strings.Join(got[0], " ") != "-race ./a" || strings.Join(got[1], " ") != "-p 1 ./b" {
+		t.Errorf("groups are %q", got)
+	}
+}
