@@ -40,7 +40,7 @@ func (s *Server) List(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRes
 
 // list returns what the targets select, sorted. A target that is a key must be known.
 func (s *Server) list(ctx context.Context, targets []string) ([]scheduler.Status, error) {
-	prefixes, err := s.prefixes(targets)
+	prefixes, err := s.prefixes(ctx, targets)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func byKey(a, b scheduler.Status) int { return strings.Compare(string(a.Key), st
 // inspect reads the world without repairing it, and returns what the targets
 // select as it is now, derived keys on their own.
 func (s *Server) inspect(ctx context.Context, targets []string) ([]scheduler.Status, error) {
-	prefixes, err := s.prefixes(targets)
+	prefixes, err := s.prefixes(ctx, targets)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +103,8 @@ func (s *Server) inspect(ctx context.Context, targets []string) ([]scheduler.Sta
 	return flat(all), fail(err)
 }
 
-func (s *Server) lookTxn(note string, targets []string) (scheduler.Txn, error) {
-	prefixes, err := s.prefixes(targets)
+func (s *Server) lookTxn(ctx context.Context, note string, targets []string) (scheduler.Txn, error) {
+	prefixes, err := s.prefixes(ctx, targets)
 	if err != nil {
 		return scheduler.Txn{}, err
 	}

@@ -48,7 +48,7 @@ func (s *Server) Resync(ctx context.Context, r *apiv1.ResyncRequest) (*apiv1.Res
 // their kinds: a transaction waits for the keys that it names, not for a look
 // at a whole kind.
 func (s *Server) resyncTxn(ctx context.Context, targets []string) (scheduler.Txn, error) {
-	txn, err := s.lookTxn("resync", targets)
+	txn, err := s.lookTxn(ctx, "resync", targets)
 	if err != nil {
 		return txn, err
 	}
@@ -65,8 +65,8 @@ func (s *Server) resyncTxn(ctx context.Context, targets []string) (scheduler.Txn
 }
 
 // Pause implements the service.
-func (s *Server) Pause(_ context.Context, r *apiv1.PauseRequest) (*apiv1.PauseResponse, error) {
-	target, err := s.pauseTarget(r.Target)
+func (s *Server) Pause(ctx context.Context, r *apiv1.PauseRequest) (*apiv1.PauseResponse, error) {
+	target, err := s.pauseTarget(ctx, r.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +86,8 @@ func (s *Server) Pause(_ context.Context, r *apiv1.PauseRequest) (*apiv1.PauseRe
 }
 
 // Resume implements the service.
-func (s *Server) Resume(_ context.Context, r *apiv1.ResumeRequest) (*apiv1.ResumeResponse, error) {
-	target, err := s.pauseTarget(r.Target)
+func (s *Server) Resume(ctx context.Context, r *apiv1.ResumeRequest) (*apiv1.ResumeResponse, error) {
+	target, err := s.pauseTarget(ctx, r.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -97,9 +97,9 @@ func (s *Server) Resume(_ context.Context, r *apiv1.ResumeRequest) (*apiv1.Resum
 	return &apiv1.ResumeResponse{Target: string(target)}, nil
 }
 
-func (s *Server) pauseTarget(target string) (scheduler.Key, error) {
+func (s *Server) pauseTarget(ctx context.Context, target string) (scheduler.Key, error) {
 	if target == "" {
 		return "", refuse("name a key, a kind or a prefix")
 	}
-	return s.prefix(target)
+	return s.prefix(ctx, target)
 }

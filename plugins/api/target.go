@@ -23,10 +23,10 @@ func states() []string {
 
 // prefixes turns targets into what the scheduler understands: a key stays, a
 // kind becomes the prefix of its keys.
-func (s *Server) prefixes(targets []string) ([]scheduler.Key, error) {
+func (s *Server) prefixes(ctx context.Context, targets []string) ([]scheduler.Key, error) {
 	var out []scheduler.Key
 	for _, t := range targets {
-		p, err := s.prefix(t)
+		p, err := s.prefix(ctx, t)
 		if err != nil {
 			return nil, err
 		}
@@ -35,9 +35,13 @@ func (s *Server) prefixes(targets []string) ([]scheduler.Key, error) {
 	return out, nil
 }
 
-func (s *Server) prefix(target string) (scheduler.Key, error) {
+// prefix also takes a key of an unknown kind if it is there: an invalid one.
+func (s *Server) prefix(ctx context.Context, target string) (scheduler.Key, error) {
 	kind, _, isKey := strings.Cut(target, "/")
 	if !s.knownKind(kind) {
+		if _, err := s.Scheduler.Get(ctx, scheduler.Key(target)); isKey && err == nil {
+			return scheduler.Key(target), nil
+		}
 		_, err := models.KindByName(kind)
 		return "", connect.NewError(connect.CodeNotFound, fmt.Errorf("%w; see `agentctl kinds`", err))
 	}
@@ -80,7 +84,7 @@ func orWeb(name string) string {
 
 // unknownKey says that a key is not there, and which was perhaps meant.
 func (s *Server) unknownKey(ctx context.Context, key string) error {
-	if _, err := s.prefix(key); err != nil {
+	if _, err := s.prefix(ctx, key); err != nil {
 		return err
 	}
 	text := "unknown key " + key + ": nobody asked for it and it is not in the world"

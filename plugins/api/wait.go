@@ -53,7 +53,7 @@ func (s *Server) Wait(ctx context.Context, r *apiv1.WaitRequest) (*apiv1.WaitRes
 		want = func(s scheduler.Status) bool { return configuredOrGone(s) || s.State == scheduler.Paused }
 	}
 	for _, k := range r.Keys {
-		if p, err := s.prefix(k); err != nil {
+		if p, err := s.prefix(ctx, k); err != nil {
 			return nil, err
 		} else if strings.HasSuffix(string(p), "/") {
 			return nil, refuse("%q is no key; wait needs whole keys, or --all", k)

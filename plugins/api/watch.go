@@ -39,7 +39,7 @@ func (c counted) Stop() {
 // Watch implements the service. A client that does not read blocks this call
 // and nothing else: the scheduler keeps only the last state of each key for it.
 func (s *Server) Watch(ctx context.Context, r *apiv1.WatchRequest, out *connect.ServerStream[apiv1.WatchResponse]) error {
-	prefixes, err := s.prefixes(r.Targets)
+	prefixes, err := s.prefixes(ctx, r.Targets)
 	if err != nil {
 		return err
 	}
