@@ -129,7 +129,8 @@ type LinkSpec struct {
 	Vrf     *VrfSpec
 }
 
-// VethSpec is the other end of a veth, born in its own namespace.
+// VethSpec is the other end of a veth, born in its own namespace; PeerNS 0 is
+// that of the link itself.
 type VethSpec struct {
 	PeerNS    NS
 	PeerName  string

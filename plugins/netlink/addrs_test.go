@@ -11,13 +11,21 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 )
 
 // pair makes a veth whose ends are up, so that its routes and addresses work.
+// The kernel gives both ends their link-local addresses a moment later.
 func pair(t *testing.T, b *bench) kernel.Link {
 	t.Helper()
-	return b.add(t, b.Own(), kernel.LinkSpec{Name: "a0", Up: true, MAC: "02:00:00:00:00:01",
+	l := b.add(t, b.Own(), kernel.LinkSpec{Name: "a0", Up: true, MAC: "02:00:00:00:00:01",
 		Veth: &kernel.VethSpec{PeerName: "a1", PeerUp: true, PeerMAC: "02:00:00:00:00:02"}})
+	netlinktest.Eventually(t, "link-local addresses and their routes", func() bool {
+		addresses, err1 := b.Addresses(b.Own(), 0)
+		routes, err2 := b.Routes(b.Own())
+		return err1 == nil && err2 == nil && len(addresses) == 2 && len(routes) == 2
+	})
+	return l
 }
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }

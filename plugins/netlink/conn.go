@@ -1,6 +1,7 @@
 package netlink
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -76,7 +77,7 @@ func (c *conn) batch(ms []*message, buf []byte) ([]error, error) {
 	errs := make([]error, len(ms))
 	for i := range ms {
 		if err := c.answer(first+uint32(i), false, buf, nil); err != nil {
-			if _, ok := err.(*refusal); !ok {
+			if r := (*refusal)(nil); !errors.As(err, &r) {
 				return nil, err
 			}
 			errs[i] = err

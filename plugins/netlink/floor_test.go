@@ -160,12 +160,6 @@ func (p *plain) alias(index uint32, alias string) {
 	p.talk()
 }
 
-func (p *plain) group(index, group uint32) {
-	p.begin(unix.RTM_SETLINK, unix.NLM_F_ACK, ifinfo(index, 0)...)
-	p.attr32(unix.IFLA_GROUP, group)
-	p.talk()
-}
-
 func (p *plain) deleteGroup(group uint32) {
 	p.begin(unix.RTM_DELLINK, unix.NLM_F_ACK, ifinfo(0, 0)...)
 	p.attr32(unix.IFLA_GROUP, group)

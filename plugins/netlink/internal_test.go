@@ -2,6 +2,7 @@ package netlink
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"testing"
 
@@ -50,7 +51,7 @@ func TestBirthUnderAnotherName(t *testing.T) {
 	if shown := other.Show(t, "eth0"); shown == nil || len(other.Names(t)) != 1 {
 		t.Errorf("ip shows %v", other.Names(t))
 	}
-	if _, err := b.underAnotherName(taken); err != taken {
+	if _, err := b.underAnotherName(taken); !errors.Is(err, taken) {
 		t.Errorf("a name that is really taken: %v", err)
 	}
 }
@@ -58,7 +59,7 @@ func TestBirthUnderAnotherName(t *testing.T) {
 // The file of a process counts only if the process was there before and after
 // it was opened: its number may have gone to another one meanwhile.
 func TestProcessThatEndedWhileItWasOpened(t *testing.T) {
-	k := newTestKernel(t)
+	netlinktest.Root(t)
 	dead := exec.Command("true")
 	if err := dead.Start(); err != nil {
 		t.Fatal(err)
@@ -71,19 +72,56 @@ func TestProcessThatEndedWhileItWasOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Its number now leads to the namespace of somebody else.
-	fd, id, err := openFile(netlinktest.Start(t).Path)
+	h := &holder{path: netlinktest.Start(t).Path, pid: dead.Process.Pid, pidfd: pidfd}
+	defer h.close()
+	if fd, err := h.open(); !errors.Is(err, kernel.ErrNoNamespace) {
+		t.Errorf("opened %d: %v", fd, err)
+	}
+}
+
+// A path that changed after it was opened is not held.
+func TestPathThatChangedWhileItWasOpened(t *testing.T) {
+	k := newTestKernel(t)
+	fd, id, err := openFile(netlinktest.New(t).Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &holder{id: id, path: "/proc/1/ns/net", pid: dead.Process.Pid, pidfd: pidfd}
-	if h.running() {
-		t.Error("an ended process runs")
-	}
+	h := &holder{id: id, path: netlinktest.New(t).Path, pidfd: -1}
 	if err := k.hold(fd, h); !errors.Is(err, kernel.ErrNoNamespace) {
 		t.Errorf("held: %v", err)
 	}
 	if k.Alive(id) || len(k.InUse()) != 1 {
-		t.Error("the namespace of another process is in use")
+		t.Error("the namespace is in use")
+	}
+}
+
+// The kernel says when a dump may be inconsistent.
+func TestInterruptedDumpIsSeen(t *testing.T) {
+	k := newTestKernel(t)
+	for i := range 60 { // more than one datagram
+		if _, err := k.AddLink(k.Own(), kernel.LinkSpec{Name: fmt.Sprintf("a%d", i), Veth: &kernel.VethSpec{PeerName: fmt.Sprintf("b%d", i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := k.enter(k.Own())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.leave()
+	m := newMessage(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+	m.link(unix.AF_UNSPEC, 0, 0, 0)
+	changed := false
+	err = n.do(m, func(uint16, []byte) {
+		if changed {
+			return
+		}
+		changed = true
+		if _, err := k.AddLink(k.Own(), kernel.LinkSpec{Name: "new", Bridge: &kernel.BridgeSpec{}}); err != nil {
+			t.Error(err)
+		}
+	})
+	if !errors.Is(err, errInterrupted) {
+		t.Errorf("the dump ended with %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package netlink
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,17 +43,27 @@ func (k *Kernel) open(path string, forGood bool) (kernel.NS, error) {
 		}
 		h.pid, h.pidfd = pid, pidfd
 	}
-	fd, id, err := openFile(path)
-	if err == nil && !h.running() {
-		unix.Close(fd)
-		err = fmt.Errorf("process %d has ended: %w", h.pid, nowhere(unix.ESRCH))
-	}
+	fd, err := h.open()
 	if err != nil {
 		h.close()
 		return 0, err
 	}
+	return h.id, k.hold(fd, h)
+}
+
+// open opens the file of the path and learns its identity. A process has to be
+// there still when that is done.
+func (h *holder) open() (int, error) {
+	fd, id, err := openFile(h.path)
+	if err != nil {
+		return -1, err
+	}
+	if !h.running() {
+		unix.Close(fd)
+		return -1, fmt.Errorf("process %d has ended: %w", h.pid, nowhere(unix.ESRCH))
+	}
 	h.id = id
-	return id, k.hold(fd, h)
+	return fd, nil
 }
 
 // hold makes a namespace known, or known by one more holder. It owns fd.
@@ -93,8 +104,8 @@ func (k *Kernel) hold(fd int, h *holder) error {
 		k.end(h)
 		return err
 	}
-	// A path may have changed between opening it and holding it.
-	if !h.alive() {
+	// A path may have changed since, without anybody being told of it yet.
+	if h.pid == 0 && !h.alive() {
 		k.end(h)
 		return nowhere(unix.ENOENT)
 	}
@@ -204,9 +215,10 @@ func inodeAt(path string) kernel.NS {
 
 // nowhere marks the errors that mean that there is no namespace.
 func nowhere(err error) error {
-	switch err {
-	case unix.ENOENT, unix.ESRCH, unix.EINVAL, unix.ENOTDIR:
-		return fmt.Errorf("%w: %w", kernel.ErrNoNamespace, refused(unix.ESRCH))
+	for _, none := range []error{unix.ENOENT, unix.ESRCH, unix.EINVAL, unix.ENOTDIR} {
+		if errors.Is(err, none) {
+			return fmt.Errorf("%w: %w", kernel.ErrNoNamespace, refused(unix.ESRCH))
+		}
 	}
 	return err
 }

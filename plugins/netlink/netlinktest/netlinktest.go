@@ -146,23 +146,31 @@ type made struct {
 	err error
 }
 
-// unshare makes a namespace on a thread that is not used again, which must not
-// be the main thread.
+// unshare makes a namespace on a thread of its own, which then goes back to
+// where it came from. It does not end with the goroutine: what was started from
+// it with Pdeathsig would end as well.
 func unshare(result chan<- made) {
 	runtime.LockOSThread()
-	if unix.Gettid() == os.Getpid() {
-		inner := make(chan made)
-		go unshare(inner)
-		result <- <-inner
+	before, err := openThreadNamespace()
+	if err != nil {
 		runtime.UnlockOSThread()
-		return
-	}
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		result <- made{err: err}
 		return
 	}
-	f, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+	defer before.Close()
+	var f *os.File
+	if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
+		f, err = openThreadNamespace()
+	}
+	// A thread that cannot go back stays locked, and so ends after all.
+	if back := unix.Setns(int(before.Fd()), unix.CLONE_NEWNET); back == nil {
+		runtime.UnlockOSThread()
+	}
 	result <- made{f, err}
+}
+
+func openThreadNamespace() (*os.File, error) {
+	return os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
 }
 
 func describe(t testing.TB, path string, f *os.File) *Namespace {
