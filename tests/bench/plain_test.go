@@ -2,10 +2,10 @@ package bench
 
 import (
 	"encoding/binary"
-	"os"
-	"runtime"
 	"testing"
 
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
@@ -24,22 +24,17 @@ type plain struct {
 func newPlain(t testing.TB, n *netlinktest.Namespace) *plain {
 	t.Helper()
 	p := &plain{t: t, buf: make([]byte, 16<<10)}
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the thread ends here
-		ns, err := os.Open(n.Path)
-		if err == nil {
-			defer ns.Close()
-			if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err == nil {
-				p.fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-			}
-		}
-		done <- err
-	}()
-	if err := <-done; err != nil {
+	ns, err := netns.GetFromPath(n.Path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { unix.Close(p.fd) })
+	defer ns.Close()
+	s, err := nl.GetNetlinkSocketAt(ns, netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.fd = s.GetFd()
+	t.Cleanup(s.Close)
 	return p
 }
 

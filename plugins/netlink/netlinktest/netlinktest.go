@@ -148,9 +148,17 @@ type made struct {
 
 // unshare makes a namespace on a thread of its own, which then goes back to
 // where it came from. It does not end with the goroutine: what was started from
-// it with Pdeathsig would end as well.
+// it with Pdeathsig would end as well. It is not the main thread, whose
+// namespace is that of the process.
 func unshare(result chan<- made) {
 	runtime.LockOSThread()
+	if unix.Gettid() == os.Getpid() {
+		inner := make(chan made)
+		go unshare(inner)
+		result <- <-inner
+		runtime.UnlockOSThread()
+		return
+	}
 	before, err := openThreadNamespace()
 	if err != nil {
 		runtime.UnlockOSThread()
