@@ -91,6 +91,8 @@ clear() {
 finish() {
 	local code=$?
 	trap - EXIT
+	trap '' INT TERM HUP PIPE # to the end
+	set +e
 	if ((code != 0)) && [[ -f $log ]]; then
 		title "The demo failed. The last lines of the agent's log:"
 		tail -n 20 "$log"
@@ -151,7 +153,7 @@ title "1. Docker, and an agent with its own etcd in $dir"
 export DOCKER_HOST=unix:///var/run/docker.sock
 clear >/dev/null
 trap finish EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT TERM HUP PIPE
 mkdir -p -m 700 "$dir"
 start_docker 9>&- || fail "the Docker engine runs"
 check "the Docker engine runs" docker version

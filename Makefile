@@ -1,0 +1,62 @@
+# Plumb. The targets that people use: build, check, test, demo, bench.
+
+GO      ?= go
+CACHE   := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/plumb
+LINT    := $(CACHE)/golangci-lint-v2.15.0
+COUNT   := $(GO) run ./tests/count
+
+# Packages whose tests run on real servers or a real kernel: they are heavy or
+# watch the clock, so they run one after the other. Those of OUTSIDE drive the
+# programs themselves, where the race detector has nothing to see.
+REAL    := ./plugins/... ./descriptors/...
+OUTSIDE := ./tests/e2e/... ./tests/demo/...
+UNIT     = $(filter-out $(shell $(GO) list $(REAL) $(OUTSIDE) ./tests/bench/... 2>/dev/null),$(shell $(GO) list ./...))
+
+.PHONY: build check test demo bench fmt lint generate clean docs prepare
+
+build: ## bin/plumb-agent and bin/agentctl, static
+	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/plumb-agent ./cmd/agentctl
+
+check: build lint ## quick: build, lint and vet, architecture and unit tests
+	$(COUNT) $(UNIT)
+
+test: prepare build lint ## everything that CI checks; installs what is missing
+	$(COUNT) \
+	  -count=1 -race -timeout 10m $(UNIT) + \
+	  -count=1 -race -timeout 10m -p 1 $(REAL) + \
+	  -count=1 -timeout 15m -p 1 $(OUTSIDE)
+
+demo: build ## the whole story on this machine, as root; leaves nothing behind
+	tests/demo/demo.sh
+
+bench: build ## figures beside their floors
+	$(GO) test -run '^$$' -bench . -benchtime 5x ./tests/bench
+	$(GO) test -run '^$$' -bench . -p 1 ./scheduler/... ./plugins/... ./descriptors/...
+
+lint: $(LINT)
+	$(LINT) run
+
+# In the cache of the user, so that it is built once (about two minutes).
+$(LINT):
+	mkdir -p $(CACHE)/build
+	GOBIN=$(CACHE)/build $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+	mv $(CACHE)/build/golangci-lint $@
+
+fmt:
+	gofmt -l -w $$($(GO) list -f '{{.Dir}}' ./...)
+
+docs: build ## docs/cli.md
+	bin/agentctl gen-docs > docs/cli.md
+
+generate: docs ## protobuf and API code; needs protobuf-compiler
+	mkdir -p .cache/bin
+	GOBIN=$(CURDIR)/.cache/bin $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go
+	GOBIN=$(CURDIR)/.cache/bin $(GO) install connectrpc.com/connect/cmd/protoc-gen-connect-go
+	PATH=$(CURDIR)/.cache/bin:$$PATH protoc --go_out=. --go_opt=paths=source_relative models/models.proto
+	PATH=$(CURDIR)/.cache/bin:$$PATH $(GO) generate ./...
+
+prepare:
+	.ci/prepare
+
+clean:
+	rm -rf bin .cache

@@ -1,0 +1,107 @@
+package arch
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	fenced  = regexp.MustCompile("(?ms)^```.*?^```$")
+	// sourceName is a path of ours in a text: models/keys.go, tests/demo/demo.sh.
+	sourceName = regexp.MustCompile("`((?:[a-z0-9_.-]+/)+[a-z0-9_]+\\.(?:go|sh|txt|yaml|md|proto))`")
+	testName   = regexp.MustCompile(`\b((?:Test|Fuzz|Benchmark)[A-Z]\w*)(?:/([\w-]+))?\b`)
+)
+
+// TestLinks: every link of the documentation leads somewhere.
+func TestLinks(t *testing.T) {
+	for _, name := range files(t, ".md") {
+		text := fenced.ReplaceAllString(read(t, name), "")
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			file := name
+			if target != "" {
+				file = path.Join(path.Dir(name), target)
+			}
+			if _, err := os.Stat(filepath.Join(root, file)); err != nil {
+				t.Errorf("%s: the link %s leads nowhere", name, m[1])
+			} else if anchor != "" && !anchors(read(t, file))[anchor] {
+				t.Errorf("%s: %s has no heading %s", name, file, anchor)
+			}
+		}
+	}
+}
+
+// anchors are the headings as links name them.
+func anchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+		name := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case strings.ContainsRune("`*:,.()/'?!<>=", r):
+				return -1
+			}
+			return r
+		}, strings.ToLower(m[1]))
+		all[name] = true
+	}
+	return all
+}
+
+// TestNamesInDocs: files and tests that the documentation names are there.
+func TestNamesInDocs(t *testing.T) {
+	tests := testNames(t)
+	for _, name := range files(t, ".md") {
+		text := read(t, name)
+		for _, m := range sourceName.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+				t.Errorf("%s names %s, which is not there", name, m[1])
+			}
+		}
+		for _, m := range testName.FindAllStringSubmatch(text, -1) {
+			if !tests[m[1]] {
+				t.Errorf("%s names %s, which is not there", name, m[1])
+			}
+		}
+	}
+}
+
+func testNames(t *testing.T) map[string]bool {
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	all := map[string]bool{}
+	for _, name := range files(t, ".go") {
+		if !strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		for _, m := range declared.FindAllStringSubmatch(read(t, name), -1) {
+			all[m[1]] = true
+		}
+	}
+	return all
+}
+
+// TestCommandsAreDocumented: docs/cli.md is what agentctl says of itself.
+func TestCommandsAreDocumented(t *testing.T) {
+	if string(command(t, "go", "run", "./cmd/agentctl", "gen-docs")) != read(t, "docs/cli.md") {
+		t.Error("docs/cli.md is out of date: make docs")
+	}
+}
+
+// TestScriptsRun: what the Makefile calls can be executed.
+func TestScriptsRun(t *testing.T) {
+	for _, name := range []string{".ci/run", ".ci/prepare", "tests/demo/demo.sh", "tests/demo/image.sh"} {
+		if st, err := os.Stat(filepath.Join(root, name)); err != nil || st.Mode()&0o111 == 0 {
+			t.Errorf("%s cannot be executed: %v", name, err)
+		}
+	}
+}
