@@ -53,7 +53,9 @@ func TestASecondAgentIsRefused(t *testing.T) {
 	first := runAgent(t, config(t, b.url))
 	first.ready()
 	second := newAgent(t, config(t, b.url))
-	err := second.Run(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := second.Run(ctx)
 	var taken *LabelTakenError
 	if !errors.As(err, &taken) || !errors.Is(err, ErrLabelTaken) || taken.Holder.PID != os.Getpid() || taken.Expires <= 0 {
 		t.Fatalf("Run: %v", err)

@@ -42,16 +42,16 @@ func child(dir string) {
 // Killed at any moment, also within its very first start, the server starts
 // again and has everything that it confirmed.
 func TestKilledAtAnyMoment(t *testing.T) {
-	for i := range 24 {
+	for i := range 16 {
 		dir := t.TempDir()
 		for range 2 {
-			confirmed := killedChild(t, dir, time.Duration(i)*7*time.Millisecond)
+			confirmed := killedChild(t, dir, time.Duration(i)*10*time.Millisecond)
 			begin := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			s, err := Start(ctx, Config{Dir: filepath.Join(dir, "state", "etcd"), Socket: filepath.Join(dir, "run", "etcd.sock")})
 			cancel()
 			if err != nil {
-				t.Fatalf("killed after %d ms, it does not start: %v (waited %s)", i*7, err, time.Since(begin))
+				t.Fatalf("killed after %d ms, it does not start: %v (waited %s)", i*10, err, time.Since(begin))
 			}
 			resp, err := clientv3.NewKVFromKVClient(s.KV(), nil).Get(t.Context(), "n")
 			s.Close()
@@ -63,7 +63,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				fmt.Sscan(string(resp.Kvs[0].Value), &got)
 			}
 			if got < confirmed {
-				t.Errorf("killed after %d ms, it has %d and had confirmed %d", i*7, got, confirmed)
+				t.Errorf("killed after %d ms, it has %d and had confirmed %d", i*10, got, confirmed)
 			}
 		}
 	}
