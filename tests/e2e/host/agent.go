@@ -198,7 +198,7 @@ func (h *Host) logFile() string { return filepath.Join(h.Dir, "agent.log") }
 
 // HTTP gets a page from the agent's socket.
 func (h *Host) HTTP(page string) (string, error) {
-	socket := filepath.Join(h.RunDir(), "agent.sock")
+	socket := h.Socket()
 	c := http.Client{Timeout: StopLimit, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

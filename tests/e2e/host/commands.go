@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"testing"
 	"time"
 )
 
@@ -41,7 +43,7 @@ func (h *Host) Ctl(args ...string) Result { h.t.Helper(); return h.CtlInput("", 
 // CtlInput runs agentctl with something on its standard input.
 func (h *Host) CtlInput(stdin string, args ...string) Result {
 	h.t.Helper()
-	return h.exec(tool(h.t, "agentctl"), stdin, append([]string{"--socket", filepath.Join(h.RunDir(), "agent.sock")}, args...)...)
+	return h.exec(tool(h.t, "agentctl"), stdin, append([]string{"--socket", h.Socket()}, args...)...)
 }
 
 // MustCtl runs agentctl, which must succeed, and returns what it prints.
@@ -88,7 +90,14 @@ func (h *Host) EtcdEndpoint() string {
 func (h *Host) ConfigKey(key string) string { return "/plumb/" + h.Label + "/config/" + key }
 
 // Put writes intent with etcdctl, byte by byte.
-func (h *Host) Put(key, value string) { h.t.Helper(); h.Etcdctl(value, "put", h.ConfigKey(key)) }
+func (h *Host) Put(key, value string) {
+	h.t.Helper()
+	if value == "" { // on its standard input etcdctl takes nothing for a mistake
+		h.Etcdctl("", "put", h.ConfigKey(key), "")
+		return
+	}
+	h.Etcdctl(value, "put", h.ConfigKey(key))
+}
 
 // Delete deletes intent with etcdctl.
 func (h *Host) Delete(key string) { h.t.Helper(); h.Etcdctl("", "del", h.ConfigKey(key)) }
@@ -130,3 +139,17 @@ func (h *Host) Within(limit time.Duration, what string, check func() error) time
 	}
 	return time.Since(began)
 }
+
+// CtlCommand is an agentctl to be run by the caller.
+func (h *Host) CtlCommand(ctx context.Context, args ...string) *exec.Cmd {
+	h.t.Helper()
+	cmd := exec.CommandContext(ctx, tool(h.t, "agentctl"), append([]string{"--socket", h.Socket()}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// Socket is that of the agent's API.
+func (h *Host) Socket() string { return filepath.Join(h.RunDir(), "agent.sock") }
+
+// T is the test that the host, or this copy of it, belongs to.
+func (h *Host) T() testing.TB { return h.t }

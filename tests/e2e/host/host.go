@@ -124,6 +124,27 @@ func (h *Host) Named(name string) *netlinktest.Namespace {
 	return namespaceAt(h.t, filepath.Join(h.NetnsDir(), name))
 }
 
+// Mount makes a named namespace, as somebody else would.
+func (h *Host) Mount(name string) *netlinktest.Namespace {
+	h.t.Helper()
+	if err := os.MkdirAll(h.NetnsDir(), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	return netlinktest.Mount(h.t, filepath.Join(h.NetnsDir(), name))
+}
+
+// Unmount ends a named namespace.
+func (h *Host) Unmount(name string) {
+	h.t.Helper()
+	path := filepath.Join(h.NetnsDir(), name)
+	if err := syscall.Unmount(path, syscall.MNT_DETACH); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 // labelEnv is the environment variable of service labels.
 func (h *Host) labelEnv() string {
 	if h.Parallel {
@@ -181,12 +202,18 @@ func (h *Host) Run(name string, options ...string) (id string) {
 // RunPlain is Run without a service label.
 func (h *Host) RunPlain(name string, options ...string) (id string) {
 	h.t.Helper()
+	return h.RunCommand(name, options, "sleep", "100000")
+}
+
+// RunCommand starts a container with a command of its own.
+func (h *Host) RunCommand(name string, options []string, command ...string) (id string) {
+	h.t.Helper()
 	h.own(name)
 	args := []string{"run", "--detach", "--stop-signal", "KILL", "--name", h.ContainerName(name)}
 	if !slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(o, "--network") }) {
 		args = append(args, "--network", "none")
 	}
-	return h.Docker(append(append(args, options...), dockertest.Image, "sleep", "100000")...)
+	return h.Docker(slices.Concat(args, options, []string{dockertest.Image}, command)...)
 }
 
 // LabelOption makes docker run give a container a service label.

@@ -54,11 +54,8 @@ func (k Key) Text() string {
 	if k.Reason != "" {
 		text += ": " + k.Reason
 	}
-	for _, f := range k.Fields {
-		text += "; field " + f.Field + ": " + f.Error
-	}
 	for _, m := range k.Missing {
-		text += "; missing " + m.Need + ": " + m.Why
+		text += "\n  " + m.Need + ": " + m.Why
 	}
 	return text
 }
@@ -122,4 +119,27 @@ func (h *Host) KernelWrites() int {
 	}
 	h.t.Fatal("/metrics does not tell the kernel writes")
 	return 0
+}
+
+// Done lists the operations of the agent since it started, but for looks.
+func (h *Host) Done() string {
+	h.t.Helper()
+	var records []struct {
+		Seq   int
+		Cause string
+		Done  []struct{ Op, Key, Reason, Error string }
+	}
+	out := h.MustCtl("history", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &records); err != nil {
+		h.t.Fatalf("agentctl history: %v\n%s", err, out)
+	}
+	var b strings.Builder
+	for _, r := range records {
+		for _, d := range r.Done {
+			if d.Op != "look" {
+				fmt.Fprintln(&b, r.Seq, r.Cause, d.Op, d.Key, d.Reason, d.Error)
+			}
+		}
+	}
+	return b.String()
 }

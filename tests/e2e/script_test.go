@@ -1,0 +1,284 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+	"github.com/plumb-net/plumb/tests/e2e/host"
+)
+
+// TestStories plays the scripts of testdata/stories, each on a host of its own.
+//
+//	write            intent, line by line: KEY VALUE
+//	raw KEY          one value, byte by byte as it stands; fill=N makes it a
+//	                 text of N bytes; none leaves it empty
+//	delete           intent, line by line: KEY
+//	run NAME         starts a container; further lines are options of docker run
+//	docker           runs docker
+//	file NAME        writes a file
+//	see              prints the states of the keys named, line by line, as soon
+//	                 as they are as expected
+//	ctl              runs agentctl; the first line is the command line, the rest
+//	                 its standard input
+//	watch            the same, again and again until it prints what is expected
+//	ip PLACE         runs ip(8) in own, a named namespace or a container, as
+//	                 watch; with get=(FIELD,…) it prints these of every object
+//	in PLACE         runs commands there, line by line
+//	mount NAME       somebody else makes a named namespace; unmount ends it
+//	restart          restarts the agent, which must write nothing to the kernel
+//
+// $DIR is a directory of the story. Times, indexes and the like are shown by
+// their names. With -rewrite the files are written anew.
+func TestStories(t *testing.T) {
+	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
+		t.Parallel()
+		h := host.New(t, host.Options{Parallel: true})
+		h.Start()
+		s := &script{Host: h, dir: t.TempDir()}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			s := &script{Host: s.With(t), dir: s.dir, t: t, d: d}
+			return s.step()
+		})
+	})
+}
+
+type script struct {
+	*host.Host
+	t   *testing.T
+	d   *datadriven.TestData
+	dir string
+}
+
+func (s *script) step() string {
+	s.t.Helper()
+	lines := strings.Split(s.d.Input, "\n")
+	switch s.d.Cmd {
+	case "write":
+		for _, l := range lines {
+			key, value, _ := strings.Cut(s.expand(l), " ")
+			s.Put(key, value)
+		}
+	case "raw":
+		s.Put(s.first(), s.rawValue())
+	case "delete":
+		for _, key := range lines {
+			s.Delete(key)
+		}
+	case "run":
+		s.Run(s.first(), s.options(lines)...)
+	case "plain":
+		s.RunPlain(s.first(), s.options(lines)...)
+	case "docker":
+		for _, l := range lines {
+			s.Docker(words(s.expand(l))...)
+		}
+	case "file":
+		if err := os.WriteFile(filepath.Join(s.dir, s.first()), []byte(s.d.Input+"\n"), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	case "see":
+		return s.until(func() string { return s.States(lines...) })
+	case "ctl":
+		return s.ctl()
+	case "watch":
+		return s.until(s.ctl)
+	case "ip":
+		return s.until(s.ip)
+	case "in":
+		for _, l := range lines {
+			s.at().Run(s.t, words(s.expand(l))...)
+		}
+	case "mount":
+		s.Mount(s.first())
+	case "unmount":
+		s.Unmount(s.first())
+	case "restart":
+		s.Stop()
+		s.Start()
+		s.AwaitSettled()
+		if n := s.KernelWrites(); n != 0 {
+			s.t.Errorf("%d kernel writes after a restart on a correct host\n%s", n, s.Done())
+		}
+	default:
+		s.d.Fatalf(s.t, "unknown directive %s", s.d.Cmd)
+	}
+	return ""
+}
+
+func (s *script) first() string { return s.d.CmdArgs[0].String() }
+
+// at is the place that a directive names: own, netns NAME, container NAME.
+func (s *script) at() *netlinktest.Namespace {
+	s.t.Helper()
+	var name []string
+	for _, a := range s.d.CmdArgs {
+		if a.Key != "get" {
+			name = append(name, a.Key)
+		}
+	}
+	place := s.Places()[strings.Join(name, " ")]
+	if place == nil {
+		s.d.Fatalf(s.t, "there is no such place")
+	}
+	return place
+}
+
+func (s *script) ip() string {
+	s.t.Helper()
+	var fields []string
+	for _, a := range s.d.CmdArgs {
+		if a.Key == "get" {
+			fields = a.Vals
+		}
+	}
+	if fields == nil {
+		return s.at().IP(s.t, s.d.Input)
+	}
+	var objects []string
+	for _, o := range s.at().JSON(s.t, s.d.Input) {
+		var line []string
+		for _, f := range fields {
+			if v := dig(o, strings.Split(f, ".")); v != nil {
+				line = append(line, fmt.Sprintf("%s=%v", f[strings.LastIndex(f, ".")+1:], v))
+			}
+		}
+		objects = append(objects, strings.Join(line, " ")+"\n")
+	}
+	slices.Sort(objects)
+	return strings.Join(objects, "")
+}
+
+// dig finds a value by its path; in lists it takes that of every member.
+func dig(v any, path []string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if len(path) > 0 {
+			return dig(v[path[0]], path[1:])
+		}
+	case []any:
+		if len(path) > 0 {
+			var all []any
+			for _, x := range v {
+				if x = dig(x, path); x != nil {
+					all = append(all, x)
+				}
+			}
+			return all
+		}
+	}
+	if len(path) > 0 {
+		return nil
+	}
+	return v
+}
+
+// options are those of docker run, one per line.
+func (s *script) options(lines []string) (all []string) {
+	for _, l := range lines {
+		all = append(all, words(s.expand(l))...)
+	}
+	return all
+}
+
+func (s *script) rawValue() string {
+	var fill int
+	s.d.MaybeScanArgs(s.t, "fill", &fill)
+	switch {
+	case fill > 0:
+		return `{"host_name":"` + strings.Repeat("x", fill-len(`{"host_name":""}`)) + `"}`
+	case s.d.HasArg("none"):
+		return ""
+	}
+	return s.d.Input
+}
+
+func (s *script) ctl() string {
+	line, stdin, _ := strings.Cut(s.d.Input, "\n")
+	r := s.CtlInput(stdin, words(s.expand(line))[1:]...)
+	text := r.Out
+	if r.Err != "" {
+		text += "-- stderr\n" + r.Err
+	}
+	if r.Code != 0 {
+		text += fmt.Sprintf("-- exit %d\n", r.Code)
+	}
+	return s.clean(text)
+}
+
+// until asks until the answer is the expected one. When the file is rewritten
+// the answer is the one that stands for a second.
+func (s *script) until(ask func() string) string {
+	rewrite := flag.Lookup("rewrite").Value.String() == "true"
+	answer, since := s.clean(ask()), time.Now()
+	for end := time.Now().Add(host.Patience / 2); time.Now().Before(end); {
+		if rewrite && time.Since(since) > time.Second || !rewrite && answer == s.d.Expected {
+			break
+		}
+		if now := s.clean(ask()); now != answer {
+			answer, since = now, time.Now()
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return answer
+}
+
+// expand puts in the directory, and the names that containers really have:
+// @web. $PID(web) is the first process of one.
+func (s *script) expand(line string) string {
+	line = strings.NewReplacer("$DIR", s.dir, "$HOST", s.Dir).Replace(line)
+	line = regexp.MustCompile(`\$PID\((\w+)\)`).ReplaceAllStringFunc(line, func(m string) string {
+		return strconv.Itoa(s.Pid(strings.TrimSuffix(m[len("$PID("):], ")")))
+	})
+	return regexp.MustCompile(`@\w+`).ReplaceAllStringFunc(line, func(name string) string {
+		return s.ContainerName(name[1:])
+	})
+}
+
+// unstable are the parts of outputs that are never twice the same.
+var unstable = []struct {
+	what *regexp.Regexp
+	name string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:[0-9.]+(Z|\+\d\d:\d\d)`), "TIME"},
+	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "ID"},
+	{regexp.MustCompile(`/[0-9a-f]{12}\b`), "/ID"},
+	{regexp.MustCompile(`("(?:index|pid|netns|inode|revision|seq|base|version|bytes|kernel_writes|parent_ns|group)": )"?[0-9]+"?`), "${1}N"},
+	{regexp.MustCompile(`("(?:took|duration|waited)": )"[0-9.]+s"`), "${1}D"},
+	{regexp.MustCompile(`net:\[\d+\]`), "net:[INODE]"},
+	{regexp.MustCompile(`pid:\d+`), "pid:N"},
+	{regexp.MustCompile(`\b(pid|process|transaction) \d+`), "$1 N"},
+	{regexp.MustCompile(`proc(/|%2F)\d+`), "proc${1}N"},
+}
+
+func (s *script) clean(text string) string {
+	text = strings.ReplaceAll(text, s.Label+"-", "")
+	text = strings.NewReplacer(s.Label, "LABEL", s.dir, "$DIR", s.Dir, "$HOST", models.Escape(s.Dir), "$HOST").Replace(text)
+	for _, u := range unstable {
+		text = u.what.ReplaceAllString(text, u.name)
+	}
+	return text
+}
+
+// words cuts a line at blanks, with single quotes to hold together.
+func words(line string) (all []string) {
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			all = append(all, part)
+			continue
+		}
+		all = append(all, strings.Fields(part)...)
+	}
+	return all
+}
