@@ -14,6 +14,9 @@ import (
 // cleanupTime is how long cleanup may take in all.
 const cleanupTime = 2 * time.Minute
 
+// readSoon is how often it is asked whether everything has been read.
+const readSoon = 20 * time.Millisecond
+
 // Cleanup removes everything that this label ever made, and nothing else. It
 // never touches etcd. It refuses while the agent runs.
 //
@@ -49,7 +52,7 @@ func awaitNothing(ctx context.Context, s *scheduler.Scheduler, w *scheduler.Watc
 	left := map[scheduler.Key]scheduler.Status{}
 	removed := 0
 	for {
-		changes, inSync, err := w.Next(ctx)
+		changes, inSync, err := next(ctx, w)
 		if err != nil {
 			for _, st := range left {
 				fmt.Fprintf(out, "left: %s: %s\n", st.Key, st.Reason)
@@ -72,6 +75,18 @@ func awaitNothing(ctx context.Context, s *scheduler.Scheduler, w *scheduler.Watc
 			return nil
 		}
 	}
+}
+
+// next is the watcher's, but comes back soon: that a kind was read and nothing
+// was found is no change that a watcher is told.
+func next(ctx context.Context, w *scheduler.Watcher) (changes []scheduler.Status, inSync bool, err error) {
+	soon, cancel := context.WithTimeout(ctx, readSoon)
+	defer cancel()
+	changes, inSync, err = w.Next(soon)
+	if err != nil && soon.Err() != nil && ctx.Err() == nil {
+		err = nil
+	}
+	return changes, inSync, err
 }
 
 // allRead tells whether the world of every kind of ours has been read and
