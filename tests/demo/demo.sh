@@ -81,7 +81,8 @@ clear() {
 	fi
 	stop "$dir/agent.pid"
 	if [[ -d $dir/state ]]; then
-		bin/plumb-agent cleanup "${agent_flags[@]}" --log-level error || return 1
+		timeout 60 bin/plumb-agent cleanup "${agent_flags[@]}" --log-level error || return 1
+		rm -rf "$dir/state"
 	fi
 	stop "$dir/dockerd.pid"
 	awk -v d="$dir/" 'index($2, d) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r umount -l
@@ -205,6 +206,7 @@ check "containers and image go" docker rm --force "$web" "$db"
 check "the agent stops" stop "$dir/agent.pid"
 show plumb-agent cleanup "${agent_flags[@]}" --log-level error
 check "nothing of it is left in the kernel" nothing_left
+rm -rf "$dir/state"
 clear >/dev/null
 check "nor on the disk" test ! -e "$dir"
 trap - EXIT

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/plumb-net/plumb/plugins/docker/dockertest"
 )
 
 // TestDemo runs make demo.
@@ -17,9 +19,13 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestTour does what the tour of the README says, line by line.
+// TestTour does what the tour of the README says, line by line, on an engine of
+// its own.
 func TestTour(t *testing.T) {
 	needRoot(t)
+	engine := dockertest.Start(t)
+	t.Setenv("DOCKER_HOST", engine.Host)
+	t.Setenv("PLUMB_DOCKER", engine.Host)
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -29,13 +35,13 @@ func TestTour(t *testing.T) {
 	if !found || !ended {
 		t.Fatal("the README has no section with a tour")
 	}
-	lines := []string{"set -e", "trap 'code=$?; " + clearTour + "; exit $code' EXIT"}
+	lines := []string{"set -e", "trap 'code=$?; set +e; " + clearTour + "; exit $code' EXIT"}
 	for _, m := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(tour, -1) {
 		lines = append(lines, m[1])
 	}
 	out := script(t, strings.Join(lines, "\n"))
 	t.Log(out)
-	for _, want := range []string{"interface/web", "10.61.0.2 answers in", "nothing is left"} {
+	for _, want := range []string{"interface/web", "10.61.0.2 answers in", "plumb_kernel_writes_total 0\n", "nothing is left"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the tour did not show %q", want)
 		}
@@ -45,7 +51,7 @@ func TestTour(t *testing.T) {
 // clearTour is for tours that fail on their way.
 const clearTour = `docker rm --force tour-web tour-db >/dev/null 2>&1
 if [ -n "$agent" ]; then kill $agent 2>/dev/null; wait $agent; bin/plumb-agent cleanup >/dev/null 2>&1; fi
-docker rmi plumb-tour >/dev/null 2>&1; rm -rf /run/plumb-tour /var/lib/plumb-tour`
+docker rmi plumb-tour >/dev/null 2>&1; rm -rf /run/plumb-tour /var/lib/plumb-tour /var/log/plumb-tour.log`
 
 func script(t *testing.T, text string) string {
 	t.Helper()
