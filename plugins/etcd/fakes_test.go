@@ -217,3 +217,9 @@ func (w *boardWatcher) Stop() {
 	defer w.b.mu.Unlock()
 	delete(w.b.watchers, w)
 }
+
+// The scheduler fits the ports.
+var (
+	_ Submitter     = (*scheduler.Scheduler)(nil)
+	_ StatusWatcher = (*scheduler.Watcher)(nil)
+)
