@@ -90,7 +90,7 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 		if err != nil {
 			return err
 		}
-		views.Microservices, views.Containers = services, all
+		views.Microservices, views.Containers, views.Source = services, all, containers
 	}
 	named, err := scheduler.Register(s, netns.New(h.kernel, h.owner, c.NetnsDir))
 	if err != nil {

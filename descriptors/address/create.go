@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
@@ -38,7 +39,7 @@ func (d *address) createBatch(ctx context.Context, ops []*op) {
 			continue
 		}
 		jobs, ids = append(jobs, j), append(ids, string(o.Key))
-		if !j.exclusive && !j.foreign {
+		if !j.foreign && (!j.exclusive || named(o.Key)) {
 			entries = append(entries, d.entry(j))
 		}
 	}
@@ -57,6 +58,12 @@ func (d *address) createBatch(ctx context.Context, ops []*op) {
 			j.op.Err = d.make(j)
 		}
 	}
+}
+
+// named tells whether an operator wrote the address by itself. On a link of ours
+// nothing but the ledger can say after a restart that it was not derived.
+func named(k scheduler.Key) bool {
+	return !strings.Contains(strings.TrimPrefix(string(k), prefix), "/")
 }
 
 func (d *address) prepare(o *op) (job, error) {
@@ -128,7 +135,7 @@ func (d *address) make(j job) error {
 // undo takes back what was said of an address that is not to be made.
 func (d *address) undo(j job) {
 	d.forget(j.op.Meta)
-	if !j.exclusive && !j.recorded {
+	if !j.recorded {
 		d.Owner.Remove(string(j.op.Key))
 	}
 }

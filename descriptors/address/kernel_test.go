@@ -2,6 +2,7 @@ package address_test
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,9 @@ func TestOnOurOwnLinkWeSayItAll(t *testing.T) {
 	b := newBench(t)
 	b.link("web", `{"bridge":{}}`)
 	b.derived("web", "10.0.0.1/24", "10.0.0.2/24", "fd00::1/64")
+	if b.ledger.Writes() != 0 {
+		t.Errorf("%d writes of the ledger on the hot path", b.ledger.Writes())
+	}
 	if err := b.add("address/vip", `{"interface":"web","address":"192.0.2.1/32","label":"web:vip","scope":"link"}`); err != nil {
 		t.Fatal(err)
 	}
@@ -26,9 +30,6 @@ func TestOnOurOwnLinkWeSayItAll(t *testing.T) {
 	const want = "address/short address/vip address/web/10.0.0.1/24 address/web/10.0.0.2/24 address/web/claim:c address/web/fd00::1/64"
 	if got := b.look(); got != want {
 		t.Errorf("found %s\nwant  %s", got, want)
-	}
-	if b.ledger.Writes() != 0 {
-		t.Errorf("%d writes of the ledger on the hot path", b.ledger.Writes())
 	}
 	// Found is equal to what was asked.
 	for k, kn := range b.in {
@@ -49,6 +50,21 @@ func TestOnOurOwnLinkWeSayItAll(t *testing.T) {
 	b.restart()
 	if got := b.look(); got != strings.Replace(want, "10.0.0.2/24 ", "10.0.0.2/24 address/web/10.0.0.77/24 ", 1) {
 		t.Errorf("after a restart: %s", got)
+	}
+	// Before the sources have spoken, what operators wrote by itself is told from
+	// what is derived.
+	b.restart()
+	var found []string
+	for f, err := range b.kind.Retrieve(t.Context(), scope{All: true}) {
+		if err != nil {
+			t.Error(err)
+		}
+		found = append(found, string(f.Key))
+	}
+	for _, k := range []string{"address/vip", "address/short"} {
+		if !slices.Contains(found, k) {
+			t.Errorf("%s was not recognised; found %v", k, found)
+		}
 	}
 	for k := range b.in {
 		b.delete(string(k))

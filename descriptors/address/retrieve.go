@@ -23,7 +23,7 @@ func (d *address) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 		d.read.Store(true)
 		r := &search{
 			d: d, scope: s, wanted: map[place]scheduler.Key{}, claims: map[scheduler.Key]string{},
-			dumps: map[kernel.NS]*dump{}, readLinks: map[kernel.LinkRef]bool{},
+			named: map[kernel.AddressRef]scheduler.Key{}, dumps: map[kernel.NS]*dump{}, readLinks: map[kernel.LinkRef]bool{},
 		}
 		r.learn()
 		reading := d.Owner.Reading()
@@ -68,6 +68,7 @@ type search struct {
 	names  map[string]bool         // the interfaces in question, nil: all
 	keys   map[scheduler.Key]bool  // the keys in question, nil: all
 	claims map[scheduler.Key]string
+	named  map[kernel.AddressRef]scheduler.Key // what the ledger names that is not derived
 	dumps  map[kernel.NS]*dump
 
 	readLinks map[kernel.LinkRef]bool
@@ -96,6 +97,11 @@ func (r *search) learn() {
 		}
 		r.wanted[place{kn.Value.GetInterface(), p}] = kn.Key
 		r.claims[kn.Key] = kn.Value.GetClaim()
+	}
+	for _, e := range r.d.Owner.Entries(prefix) {
+		if k := scheduler.Key(e.ID); named(k) {
+			r.named[kernel.AddressRef{LinkRef: kernel.LinkRef{NS: e.NS, Index: e.Index}, Prefix: parse(e.Mark)}] = k
+		}
 	}
 	if r.scope.All {
 		return
@@ -243,6 +249,9 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 	k, wanted := r.wanted[place{l.name, a.Prefix}]
 	if !wanted {
 		k, wanted = r.d.keyAt(f.Meta)
+	}
+	if !wanted {
+		k, wanted = r.named[f.Meta]
 	}
 	if wanted {
 		f.Key = k

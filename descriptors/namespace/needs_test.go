@@ -113,6 +113,16 @@ func newKernel(t *testing.T) *netlink.Kernel {
 	return k
 }
 
+// source is who knows containers at first hand.
+type source struct {
+	services   map[string]*models.Microservice
+	containers map[string]*models.Container
+	err        error
+}
+
+func (s *source) Microservices() (map[string]*models.Microservice, error) { return s.services, s.err }
+func (s *source) Containers() (map[string]*models.Container, error)       { return s.containers, s.err }
+
 func TestResolve(t *testing.T) {
 	k := newKernel(t)
 	p := netlinktest.Start(t)
@@ -135,9 +145,35 @@ func TestResolve(t *testing.T) {
 		}{v: &models.NamespaceRef{Inode: inode}}
 	}
 	selectors := []string{"microservice:web", "container:abc", "container:db", fmt.Sprintf("pid:%d", p.Pid)}
-	for _, s := range selectors {
+	for _, s := range selectors[:3] {
 		if _, err := r.Resolve(t.Context(), in(s)); !errors.Is(err, kernel.ErrNoNamespace) {
 			t.Errorf("%s before it is there: %v", s, err)
+		}
+	}
+	// What is there but not known to the scheduler is not gone.
+	src := &source{err: errors.New("the engine does not answer")}
+	doubtful := namespace.NewResolver(k, namespace.Views{Microservices: ms, Containers: cs, Refs: refs, Source: src})
+	for _, step := range []struct {
+		name string
+		do   func()
+		gone bool
+	}{
+		{"unknown", func() {}, false},
+		{"known to be gone", func() { src.err = nil }, true},
+		{"there", func() {
+			src.services = map[string]*models.Microservice{"web": {Pid: uint32(p.Pid), Netns: p.Inode}}
+			src.containers = map[string]*models.Container{"docker:abc": {ContainerId: "abc", Name: "db", Pid: uint32(p.Pid), Netns: p.Inode}}
+		}, false},
+		{"refused", func() { src.services["web"].Refused, src.containers["docker:abc"].Refused = "host", "host" }, true},
+	} {
+		step.do()
+		for _, s := range selectors[:3] {
+			if _, err := doubtful.Resolve(t.Context(), in(s)); err == nil || errors.Is(err, kernel.ErrNoNamespace) != step.gone {
+				t.Errorf("%s %s: %v", s, step.name, err)
+			}
+		}
+		if _, err := doubtful.Resolve(t.Context(), in(selectors[3])); err == nil || errors.Is(err, kernel.ErrNoNamespace) {
+			t.Errorf("%s lives: %v", selectors[3], err)
 		}
 	}
 	put(4711) // an inode that is not the process's: it is being replaced

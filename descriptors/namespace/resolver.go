@@ -29,6 +29,16 @@ type Views struct {
 	Refs View[*models.NamespaceRef, struct{}]
 	// NamedDir is where named namespaces are. Default: [NamedDir].
 	NamedDir string
+	// Source knows containers at first hand. Without it what is not in place
+	// in the scheduler is taken for gone.
+	Source Source
+}
+
+// Source tells what is known of containers for sure, by label and by key. Its
+// error says why others may be there as well.
+type Source interface {
+	Microservices() (map[string]*models.Microservice, error)
+	Containers() (map[string]*models.Container, error)
 }
 
 // NamedDir is where everybody keeps named namespaces.
@@ -56,7 +66,9 @@ func NewResolver(k kernel.Kernel, v Views) *Resolver {
 
 // Resolve finds the namespace and makes it usable. Its error is
 // kernel.ErrNoNamespace when there is none any more, and then worth another
-// try: what satisfied the need has just gone or is being replaced.
+// try: what satisfied the need has just gone or is being replaced. When the
+// scheduler only does not know of it yet, or no more, the error is another:
+// unknown is not gone.
 func (r *Resolver) Resolve(ctx context.Context, in *models.Namespace) (Place, error) {
 	if err := ctx.Err(); err != nil {
 		return Place{}, err
@@ -66,6 +78,9 @@ func (r *Resolver) Resolve(ctx context.Context, in *models.Namespace) (Place, er
 	}
 	inode, path, ok := r.find(in)
 	if !ok {
+		if err := r.doubt(in); err != nil {
+			return Place{}, fmt.Errorf("%s is not known: %w", in.Text(), err)
+		}
 		return Place{}, gone(in, nil)
 	}
 	ns := kernel.NS(inode)
@@ -90,6 +105,58 @@ func gone(in *models.Namespace, err error) error {
 	}
 	return fmt.Errorf("%s: open it: %w", in.Text(), err)
 }
+
+// doubt tells why a namespace that is not in place in the scheduler may be
+// there all the same; nil: it is surely gone.
+func (r *Resolver) doubt(in *models.Namespace) error {
+	key := scheduler.Key(in.Key())
+	switch in := in.GetIn().(type) {
+	case *models.Namespace_Microservice:
+		if r.views.Source == nil {
+			return nil
+		}
+		all, err := r.views.Source.Microservices()
+		if v, sure := all[in.Microservice]; sure {
+			return unread(v != nil && microserviceUsable(key, v, struct{}{}))
+		}
+		return err
+	case *models.Namespace_Container:
+		if r.views.Source == nil {
+			return nil
+		}
+		all, err := r.views.Source.Containers()
+		for _, v := range all {
+			if v != nil && isContainer(v, in.Container) {
+				return unread(containerUsable(v))
+			}
+		}
+		return err
+	case *models.Namespace_Netns:
+		return r.doubtFile(r.views.NamedDir + "/" + in.Netns)
+	case *models.Namespace_Pid:
+		return r.doubtFile(processPath(in.Pid))
+	case *models.Namespace_Path:
+		return r.doubtFile(in.Path)
+	}
+	return nil
+}
+
+func (r *Resolver) doubtFile(path string) error {
+	_, err := r.kernel.Open(path)
+	if errors.Is(err, kernel.ErrNoNamespace) || errors.Is(err, kernel.ErrNotExist) {
+		return nil
+	}
+	return cmp.Or(err, errUnread)
+}
+
+func unread(there bool) error {
+	if there {
+		return errUnread
+	}
+	return nil
+}
+
+var errUnread = errors.New("it is there, but was not read yet")
 
 // find returns the inode that was observed and the path that leads to it.
 func (r *Resolver) find(in *models.Namespace) (inode uint64, path string, ok bool) {
