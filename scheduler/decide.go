@@ -52,7 +52,6 @@ func decideAbsent(e *engine, n *graph.Node, k *kind) decision {
 		return decision{}
 	}
 	if _, holder := n.Holder(); holder != nil {
-		e.g.Wake(holder) // it may have to make way
 		return decision{}
 	}
 	return decision{do: doCreate, reason: "it is wanted and all that it needs is there"}
@@ -141,7 +140,6 @@ func decideChange(e *engine, n *graph.Node, k *kind, goal any) decision {
 			return decision{}
 		}
 		if _, holder := n.Holder(); holder != nil {
-			e.g.Wake(holder)
 			return waitForName(e, n, holder)
 		}
 		return decision{do: doUpdate, reason: v.Reason}
@@ -153,7 +151,7 @@ func decideChange(e *engine, n *graph.Node, k *kind, goal any) decision {
 // the other waits for n in turn, n must let go first; letting go is always possible.
 func waitForName(e *engine, n, holder *graph.Node) decision {
 	switch {
-	case n.Blocks() != nil:
+	case n.Blocks() != nil && !holder.Leaving:
 		return e.leave(n, decision{replace: true, reason: "its name is wanted by " + string(n.Blocks().Key)})
 	case holder.Leaving && n.StandsOn(holder):
 		return e.leave(n, decision{replace: true, reason: "it stands on " + string(holder.Key) + ", which has its name"})

@@ -207,6 +207,7 @@ func (e *engine) withdraw(n *graph.Node) {
 	}
 	n.Source = graph.NoSource
 	e.setFlag(n, flagWithdrawn, true)
+	e.freed(n)
 	if n.X != nil {
 		x := e.g.Extra(n)
 		x.Invalid, x.Asked = nil, nil
@@ -290,6 +291,7 @@ func (e *engine) syncDerived(n *graph.Node, k *kind) {
 		child := e.g.Node(c.Key)
 		if child.Source == graph.Derived && child.Base != n || child.Source >= 0 {
 			refused = append(refused, fmt.Errorf("it derives %s, which %s", c.Key, ownerOf(e, child)))
+			e.refuse(n, child)
 			continue
 		}
 		keep[child] = true
@@ -303,7 +305,7 @@ func (e *engine) syncDerived(n *graph.Node, k *kind) {
 		if child.Base == n && child.Source == graph.Derived {
 			e.underive(child)
 		}
-		if !child.Dropped() {
+		if !child.Dropped() && child.Base == n {
 			children = append(children, child)
 		}
 	}
@@ -319,8 +321,37 @@ func ownerOf(e *engine, n *graph.Node) string {
 	return "source " + e.sources[n.Source].name + " wants"
 }
 
+// refuse notes who would derive a key that another has; it tries again when
+// the key is free.
+func (e *engine) refuse(base, child *graph.Node) {
+	if e.refused == nil {
+		e.refused = map[*graph.Node][]*graph.Node{}
+	}
+	if !slices.Contains(e.refused[child], base) {
+		e.refused[child] = append(e.refused[child], base)
+	}
+}
+
+// freed lets those derive the key who could not while another had it.
+func (e *engine) freed(child *graph.Node) {
+	bases := e.refused[child]
+	if e.sim == nil {
+		delete(e.refused, child)
+	}
+	for _, base := range bases {
+		if !base.Dropped() {
+			e.setFlag(base, flagDerive, true)
+			e.g.Wake(base)
+		}
+	}
+}
+
 func (e *engine) derive(base, child *graph.Node, v any) {
 	e.g.Touch(child)
+	if old := child.Base; old != nil && old != base && old.X != nil {
+		x := e.g.Extra(old)
+		x.Children = remove(x.Children, child)
+	}
 	child.Source = graph.Derived
 	e.g.SetBase(child, base)
 	e.setFlag(child, flagWithdrawn, false)
@@ -344,8 +375,10 @@ func (e *engine) underive(child *graph.Node) {
 	e.setFlag(child, flagWithdrawn, true)
 	e.g.Wake(child)
 	if child.X != nil && len(child.X.Wants) > 0 {
+		e.g.SetBase(child, nil)
 		e.applyStrongest(child, child.X.Wants)
 		return
 	}
 	e.setDesired(child, nil)
+	e.freed(child)
 }

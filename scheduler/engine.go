@@ -20,6 +20,7 @@ type engine struct {
 	sources []sourceState
 	spoken  int // how many sources have said a complete word
 
+	todo    []*graph.Node // decided to need an operation, in this thought
 	ready   []*op         // to hand to the lanes at the end of the turn
 	looks   []*kind       // kinds with nodes waiting to be read
 	touched []*graph.Node // changed in this turn
@@ -32,6 +33,7 @@ type engine struct {
 	watching int
 	unkept   map[uint64]*Record // of looks that nothing has come of yet
 	retries  retryQueue
+	refused  map[*graph.Node][]*graph.Node // who would derive a key that another has
 	pauses   map[Key]pause
 	sim      *simulation // not nil while a preview is computed
 	now      time.Time
@@ -63,6 +65,7 @@ const (
 	flagDerive                        // its derived values must be worked out anew
 	flagAdopted                       // found in the world, not made by this process
 	flagRunning                       // an operation (not a look) is under way
+	flagDue                           // in engine.todo
 )
 
 func has(n *graph.Node, flag uint16) bool { return n.Flags&flag != 0 }
@@ -88,14 +91,22 @@ func (e *engine) touch(n *graph.Node) {
 	e.touched = append(e.touched, n)
 }
 
-// think works through all nodes whose circumstances changed, until none is left.
+// think works through all nodes whose circumstances changed, until none is
+// left. Operations start only when every node that must go has been told so:
+// else things would be built on what is about to leave.
 func (e *engine) think() {
 	for {
-		n := e.g.Dirty()
-		if n == nil {
-			break
+		for n := e.g.Dirty(); n != nil; n = e.g.Dirty() {
+			e.under(n.Cause, n, func() { e.consider(n) })
 		}
-		e.under(n.Cause, n, func() { e.consider(n) })
+		if len(e.todo) == 0 {
+			return
+		}
+		todo := e.todo
+		e.todo = nil
+		for _, n := range todo {
+			e.under(n.Cause, n, func() { e.act(n) })
+		}
 	}
 }
 
@@ -107,7 +118,7 @@ func (e *engine) under(cause uint64, via *graph.Node, f func()) {
 	e.g.Cause, e.g.Via = c, v
 }
 
-// consider decides about one node and starts what is due.
+// consider decides about one node.
 func (e *engine) consider(n *graph.Node) {
 	e.touch(n)
 	if n.Base != nil {
@@ -146,6 +157,22 @@ func (e *engine) consider(n *graph.Node) {
 	case doLook:
 		e.queueLook(n, k)
 	default:
+		if !has(n, flagDue) {
+			e.setFlag(n, flagDue, true)
+			e.todo = append(e.todo, n)
+		}
+	}
+}
+
+// act starts the operation that a node was found to need, unless things have
+// changed since; then the node is considered again anyway.
+func (e *engine) act(n *graph.Node) {
+	e.setFlag(n, flagDue, false)
+	k := kindOf(n)
+	if k == nil || n.Moving || n.Dropped() {
+		return
+	}
+	if d := decide(e, n, k); d.do > doLook {
 		e.start(n, k, d)
 	}
 }

@@ -173,7 +173,7 @@ func (e *engine) note(t Txn, keys []Key) *Record {
 func (e *engine) record(o *op) {
 	s := DoneStep{Op: o.what, Key: o.key, Via: o.via, Start: o.start, Took: o.took}
 	if o.err != nil {
-		s.Error = o.err.Error()
+		s.Error = firstLine(o.err) // a panic brings its stack, which the log has
 	}
 	if r := e.unkept[o.cause]; r != nil {
 		delete(e.unkept, o.cause)

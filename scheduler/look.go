@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ type kindLook struct {
 	queued   []*graph.Node // single keys waiting to be read
 	listed   bool          // the kind is in engine.looks
 	all      bool          // a read of the whole kind is due
+	cause    uint64        // the transaction that asked for it
 	running  bool          // one is under way
 	again    bool          // and another was asked for meanwhile
 	attempts int           // failed reads of the whole kind in a row
@@ -63,6 +65,9 @@ func (e *engine) suspectKey(key Key) *graph.Node {
 
 // suspect has the node read before anything is done to it.
 func (e *engine) suspect(n *graph.Node) {
+	if k := kindOf(n); k == nil || k.retrieve == nil {
+		return
+	}
 	if has(n, flagRunning) || n.Moving {
 		e.setFlag(n, flagLookAgain, true)
 		return
@@ -96,6 +101,7 @@ func (e *engine) lookAtKind(k *kind) {
 	if k.retrieve == nil || e.sim != nil {
 		return
 	}
+	k.look.cause = e.g.Cause
 	if k.look.running {
 		k.look.again = true
 		return
@@ -129,7 +135,7 @@ func (e *engine) flushLooks() {
 		if k.look.all {
 			k.look.all, k.look.running = false, true
 			e.stamp++
-			e.ready = append(e.ready, &op{kind: k, what: OpLook, lookAll: true, stamp: e.stamp,
+			e.ready = append(e.ready, &op{kind: k, what: OpLook, lookAll: true, stamp: e.stamp, cause: k.look.cause,
 				scope: lookScope{all: true, known: e.knownOf(k)}})
 		}
 		if len(k.look.queued) == 0 {
@@ -236,7 +242,7 @@ func (e *engine) lookedAll(o *op, byKey map[Key]found) {
 	k.look.running = false
 	if k.look.again {
 		k.look.again = false
-		e.lookAtKind(k)
+		e.under(k.look.cause, nil, func() { e.lookAtKind(k) })
 	}
 	if o.err != nil {
 		e.lookFailed(k, o.err)
@@ -260,7 +266,11 @@ func (e *engine) lookedAll(o *op, byKey map[Key]found) {
 			e.setFlag(n, flagSuspect, false)
 			continue
 		}
-		e.under(n.Cause, n, func() { e.seen(n, f, there, o.unread[n.Key]) })
+		cause := o.cause
+		if cause == 0 {
+			cause = n.Cause
+		}
+		e.under(cause, n, func() { e.seen(n, f, there, o.unread[n.Key]) })
 	}
 	if first || wasBlind {
 		e.g.KindChanged(k.Prefix)
@@ -308,6 +318,7 @@ func (e *engine) lookFailed(k *kind, err error) {
 func (e *engine) seen(n *graph.Node, f found, there bool, err error) {
 	e.touch(n)
 	e.setFlag(n, flagSuspect, false)
+	presence, same := n.Presence, has(n, flagSame)
 	switch {
 	case err != nil:
 		e.fail(n, OpLook, fmt.Errorf("read: %w", err))
@@ -316,6 +327,10 @@ func (e *engine) seen(n *graph.Node, f found, there bool, err error) {
 		e.seenThere(n, f)
 	default:
 		e.seenGone(n)
+	}
+	if n.Cause != e.g.Cause && (n.Presence != presence || has(n, flagSame) != same) {
+		e.g.Touch(n)
+		n.Cause, n.Via = e.g.Cause, nil // the look found what had moved
 	}
 	e.g.Wake(n)
 }
@@ -326,12 +341,15 @@ func (e *engine) seenThere(n *graph.Node, f found) {
 	if k.Observed && n.Presence == graph.Present {
 		same := false
 		e.guard(n, func() { same = k.compare(n.Key, n.Actual, f.value).Change == Same })
-		if same {
+		if same && reflect.DeepEqual(n.Meta, f.meta) { // others may be built with what is in Meta
 			return
 		}
 	}
 	foreign := f.foreign || k.Observed
 	e.setFlag(n, flagSame, false)
+	if foreign {
+		e.setFlag(n, flagStale, false)
+	}
 	e.setFlag(n, flagAdopted, !foreign && (has(n, flagAdopted) || n.Presence != graph.Present))
 	// What it stands on comes first: others are judged by it at once.
 	if !foreign && !e.isSame(n, k, f.value) {
@@ -343,12 +361,12 @@ func (e *engine) seenThere(n *graph.Node, f found) {
 	}
 	e.noteSame(n)
 	e.g.Built(n)
-	e.setFlag(n, flagStale, false)
-	if wasSame && !has(n, flagSame) && !foreign {
+	if wasSame && !has(n, flagSame) && !foreign && !has(n, flagStale) {
 		e.drifted(n)
 	}
-	for _, d := range stale {
-		e.suspect(d)
+	e.rebuild(stale)
+	for _, s := range stale {
+		e.suspect(s.Node) // it may have gone with what it was made with
 	}
 }
 

@@ -29,8 +29,9 @@ func If[V, M any](n Need, pass func(k Key, v V, m M) bool) Need {
 }
 
 // Project names the part of the needed object that the value was built with
-// (an interface index, a namespace inode). When it changes, the value is
-// looked at again and, if still there, replaced.
+// (an interface index, a namespace inode). When it changes, by our own doing
+// or because the world is seen to have changed, the value is replaced, or just
+// made if it is gone. part must be pure and quick.
 func Project[V, M any](n Need, part func(v V, m M) string) Need {
 	n.Project = func(value, meta any) string {
 		v, _ := value.(V)

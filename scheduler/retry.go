@@ -18,7 +18,7 @@ func (e *engine) hold(n *graph.Node, d time.Duration) {
 
 // clearHold forgets failures: the value or the world changed, or it worked.
 func (e *engine) clearHold(n *graph.Node) {
-	if n.X == nil || n.X.Err == nil && !has(n, flagHeld) {
+	if n.X == nil || n.X.Err == nil && !has(n, flagHeld) || n.X.Overdue {
 		return
 	}
 	x := e.g.Extra(n)

@@ -64,13 +64,15 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 	e.noteSame(n)
 }
 
-// rebuild: an operation of ours changed what others were made with.
-func (e *engine) rebuild(stale []*graph.Node) {
-	for _, d := range stale {
-		e.g.Touch(d)
-		e.setFlag(d, flagStale, true)
-		e.setFlag(d, flagSame, false)
-		e.g.Wake(d)
+// rebuild: what others were made with has changed. They are made anew, those
+// that are still there.
+func (e *engine) rebuild(stale []graph.Stale) {
+	for _, s := range stale {
+		if s.Sure {
+			e.setFlag(s.Node, flagStale, true)
+			e.setFlag(s.Node, flagSame, false)
+		}
+		e.g.Wake(s.Node)
 	}
 }
 

@@ -129,7 +129,11 @@ func (e *engine) status(n *graph.Node) Status {
 			s.NextTry = time.Unix(0, n.X.NextTry)
 		}
 		for _, c := range n.X.Children {
-			s.Derived = append(s.Derived, e.status(c))
+			d := e.status(c)
+			if s.State == Retrying && d.State == Retrying && (s.NextTry.IsZero() || d.NextTry.Before(s.NextTry)) {
+				s.NextTry, s.Attempts = d.NextTry, d.Attempts // the base is tried when what it derives is
+			}
+			s.Derived = append(s.Derived, d)
 		}
 	}
 	return s

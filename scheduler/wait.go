@@ -96,12 +96,18 @@ func (e *engine) finish(h *Handle) {
 		}
 		return 1
 	})
-	if h.txn.Revert && !h.reverted && !h.result.OK() {
+	if h.txn.Revert && !h.reverted && slices.ContainsFunc(h.result.Keys, Status.failed) {
 		e.revert(h)
 		return
 	}
 	h.result.Reverted = h.reverted
 	close(h.done)
+}
+
+// failed tells whether the key, or what it derives, could not be as wanted;
+// one that waits for something has not failed.
+func (s Status) failed() bool {
+	return s.State == Failed || s.State == Retrying || s.State == InvalidState
 }
 
 // revert writes back what the source wanted before, and waits for that.

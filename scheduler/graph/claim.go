@@ -140,6 +140,7 @@ func (g *Graph) decide(c *Claim) {
 		}
 		g.lose(n, lost)
 	}
+	g.wakeAll(c.holders) // they may have to make way
 	g.forgetClaim(c)
 }
 
@@ -171,9 +172,7 @@ func (g *Graph) setHoldClaims(n *Node, now []*Claim, also bool) {
 		default:
 			g.touchClaim(c)
 			c.holders = delWithout(c.holders, n)
-			for _, w := range c.wanters {
-				g.Wake(w)
-			}
+			g.wakeAll(c.wanters)
 			g.forgetClaim(c)
 		}
 	}

@@ -130,7 +130,7 @@ type World struct {
 // SetWorld changes what is believed to be in the world. seen tells that the
 // world was read, as opposed to changed by an operation of ours. It returns
 // the nodes that were built with a part of the node that is no longer so.
-func (g *Graph) SetWorld(n *Node, w World, seen bool) (stale []*Node) {
+func (g *Graph) SetWorld(n *Node, w World, seen bool) (stale []Stale) {
 	g.Touch(n)
 	valueMoved := w.Presence != n.Presence || w.Presence == Present
 	n.Presence, n.Actual, n.Meta, n.Foreign = w.Presence, w.Actual, w.Meta, w.Foreign
@@ -172,6 +172,17 @@ func (g *Graph) SetLeaving(n *Node, leaving bool) {
 	g.Touch(n)
 	n.Leaving = leaving
 	g.refresh(n, false)
+	if n.X != nil {
+		for _, c := range n.X.hold {
+			g.wakeAll(c.wanters)
+		}
+	}
+}
+
+func (g *Graph) wakeAll(nodes []*Node) {
+	for _, n := range nodes {
+		g.Wake(n)
+	}
 }
 
 // Refresh judges the node anew after its kind changed.

@@ -35,12 +35,19 @@ func (g *Graph) Built(n *Node) {
 	}
 }
 
-// stale finds the nodes that were built with a part of t that has changed.
-func (g *Graph) stale(t *Node, seen bool) []*Node {
+// Stale is a node that was built with a part of another that is no longer so;
+// not Sure if that part was not known when the node was found.
+type Stale struct {
+	Node *Node
+	Sure bool
+}
+
+// stale finds the nodes that were built with a part of t that has changed, or
+// that may have been, because the part was not known.
+func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
 	if t.Presence != Present {
 		return nil
 	}
-	var out []*Node
 	check := func(e *Edge) {
 		if e.To != t || e.fn == nil || e.fn.need.Project == nil || e.role&ofActual == 0 || e.From.Presence != Present {
 			return
@@ -52,9 +59,9 @@ func (g *Graph) stale(t *Node, seen bool) []*Node {
 		if !e.fn.projKnown && !seen {
 			return
 		}
+		out = append(out, Stale{Node: e.From, Sure: e.fn.projKnown})
 		g.touchEdge(e)
 		e.fn.projKnown, e.fn.projected = true, p
-		out = append(out, e.From)
 	}
 	for _, e := range t.In {
 		check(e)

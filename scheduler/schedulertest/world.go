@@ -14,8 +14,10 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -24,11 +26,14 @@ import (
 type Thing struct {
 	Text string
 	// Needs are keys; one that ends in a slash is any key below, "k=v" wants
-	// the needed thing's text to be v.
+	// the needed thing's text to be v. With "k@" the thing is built with the
+	// needed thing's text, with "k#" with what its last operation left (its
+	// metadata), and is built anew when that changes.
 	Needs []string
 	// Peer is a key needed together with this one.
 	Peer string
-	// Derives are names of derived values, each below "<derived kind>/<name of this>/".
+	// Derives are names of derived values, each below "<derived kind>/<name of
+	// this>/". "p<k" needs k also, "p>q" itself derives q.
 	Derives []string
 	// Claims are names that only one may have.
 	Claims []string
@@ -47,6 +52,8 @@ func (t Thing) equal(o Thing) bool {
 type World struct {
 	mu      sync.Mutex
 	objects map[scheduler.Key]Thing
+	metas   map[scheduler.Key]int // counts up with every thing made or changed by us
+	made    int
 	foreign map[scheduler.Key]bool
 	notify  map[string]func(...scheduler.Key)
 	Log     []string // operations, in order, as text
@@ -59,6 +66,7 @@ type World struct {
 	// Deaf kinds have no Retrieve.
 	deaf  map[string]bool
 	quiet bool
+	hung  map[scheduler.Key]chan struct{} // operations that Release lets go on
 }
 
 // Fault is what goes wrong with one operation.
@@ -71,10 +79,23 @@ const (
 	FailAfter         // it is done, and an error is returned all the same
 	FailForever       // nothing is done, and trying again is pointless
 	Panic             // nothing is done, the descriptor panics
+	Hang              // nothing happens until Release, whatever the context says; then it is done
+	FailLater         // nothing is done, and the next try is due in 10 s
+	FailInvalid       // nothing is done, the value is refused
+	FailConflict      // nothing is done, somebody else's is there
 )
 
-func (f Fault) String() string {
-	return [...]string{"none", "fail", "fail-after", "fail-forever", "panic"}[f]
+var faultNames = [...]string{"none", "fail", "fail-after", "fail-forever", "panic", "hang", "later", "invalid", "conflict"}
+
+func (f Fault) String() string { return faultNames[f] }
+
+// ParseFault is the reverse of String.
+func ParseFault(name string) (Fault, error) {
+	i := slices.Index(faultNames[:], name)
+	if i < 0 {
+		return None, fmt.Errorf("no fault is called %q: take one of %v", name, faultNames)
+	}
+	return Fault(i), nil
 }
 
 // ErrFault is what failing operations return.
@@ -82,8 +103,9 @@ var ErrFault = errors.New("fault")
 
 // NewWorld makes an empty world.
 func NewWorld() *World {
-	return &World{objects: map[scheduler.Key]Thing{}, foreign: map[scheduler.Key]bool{},
-		notify: map[string]func(...scheduler.Key){}, Counts: map[string]int{}, deaf: map[string]bool{}}
+	return &World{objects: map[scheduler.Key]Thing{}, metas: map[scheduler.Key]int{}, foreign: map[scheduler.Key]bool{},
+		notify: map[string]func(...scheduler.Key){}, Counts: map[string]int{}, deaf: map[string]bool{},
+		hung: map[scheduler.Key]chan struct{}{}}
 }
 
 // Broken are the laws that were broken so far, in words.
@@ -108,6 +130,13 @@ func (w *World) String() string {
 	return b.String()
 }
 
+// Lines copies the log.
+func (w *World) Lines() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.Log)
+}
+
 // Objects copies what is there.
 func (w *World) Objects() map[scheduler.Key]Thing {
 	w.mu.Lock()
@@ -119,12 +148,22 @@ func (w *World) Objects() map[scheduler.Key]Thing {
 // whether the change is reported.
 func (w *World) Put(k scheduler.Key, t Thing, tell bool) {
 	w.mu.Lock()
+	if _, there := w.objects[k]; !there {
+		w.mark(k)
+	}
 	w.objects[k] = t
 	f := w.notify[kindName(k)]
 	w.mu.Unlock()
 	if tell && f != nil {
 		f(k)
 	}
+}
+
+// mark gives the object new metadata.
+func (w *World) mark(k scheduler.Key) int {
+	w.made++
+	w.metas[k] = w.made
+	return w.made
 }
 
 // Take removes an object, and all that the world would take along: what needs it.
@@ -154,10 +193,18 @@ func (w *World) take(k scheduler.Key, gone *[]scheduler.Key) {
 	*gone = append(*gone, k)
 	for _, d := range slices.Sorted(maps.Keys(w.objects)) {
 		t, ok := w.objects[d]
-		if ok && (slices.Contains(t.Needs, string(k)) || strings.HasPrefix(rest(d), rest(k)+"/") && len(rest(d)) > len(rest(k))) {
+		if ok && (w.names(t, k) || strings.HasPrefix(rest(d), rest(k)+"/") && len(rest(d)) > len(rest(k))) {
 			w.take(d, gone)
 		}
 	}
+}
+
+// names tells whether t needs k by its key and nothing more.
+func (w *World) names(t Thing, k scheduler.Key) bool {
+	return slices.ContainsFunc(t.Needs, func(n string) bool {
+		key, _, how := parseNeed(n)
+		return key == string(k) && how != '='
+	})
 }
 
 func kindName(k scheduler.Key) string {
@@ -241,18 +288,30 @@ func compare(_ scheduler.Key, from, to Thing) scheduler.Verdict {
 	return scheduler.Verdict{Change: scheduler.InPlace, Reason: "text " + from.Text + " → " + to.Text}
 }
 
+// parseNeed splits what Thing.Needs says; how is '=', '@', '#' or 0.
+func parseNeed(n string) (key, text string, how byte) {
+	i := strings.IndexAny(n, "=@#")
+	if i < 0 {
+		return n, "", 0
+	}
+	return n[:i], n[i+1:], n[i]
+}
+
 func needs(k scheduler.Key, t Thing) []scheduler.Need {
 	var out []scheduler.Need
 	for _, n := range t.Needs {
-		key, text, cond := strings.Cut(n, "=")
-		var need scheduler.Need
+		key, text, how := parseNeed(n)
+		need := scheduler.On(scheduler.Key(key), "to stand on")
 		if strings.HasSuffix(key, "/") {
 			need = scheduler.AnyOf(scheduler.Key(key), "any of them")
-		} else {
-			need = scheduler.On(scheduler.Key(key), "to stand on")
 		}
-		if cond {
+		switch how {
+		case '=':
 			need = scheduler.If(need, func(_ scheduler.Key, v Thing, _ int) bool { return v.Text == text })
+		case '@':
+			need = scheduler.Project(need, func(v Thing, _ int) string { return v.Text })
+		case '#':
+			need = scheduler.Project(need, func(_ Thing, m int) string { return strconv.Itoa(m) })
 		}
 		out = append(out, need)
 	}
@@ -282,10 +341,14 @@ func claims(_ scheduler.Key, t Thing) []scheduler.Claim {
 func derive(kind string, k scheduler.Key, t Thing) []scheduler.Change {
 	var out []scheduler.Change
 	for _, d := range t.Derives {
-		name, needs, _ := strings.Cut(d, "<")
+		name, nested, _ := strings.Cut(d, ">")
+		name, needs, _ := strings.Cut(name, "<")
 		c := Thing{Text: "derived"}
 		if needs != "" {
 			c.Needs = []string{needs}
+		}
+		if nested != "" {
+			c.Derives = []string{nested}
 		}
 		out = append(out, scheduler.Set(scheduler.Key(kind+"/"+rest(k)+"/"+name), c))
 	}
@@ -303,8 +366,15 @@ func (w *World) begin(op string, k scheduler.Key) Fault {
 		w.Log = append(w.Log, fmt.Sprintf("! %s %s: %s", op, k, f))
 		w.Counts[op+" "+f.String()]++
 	}
-	if f == Panic {
+	switch f {
+	case Panic:
 		panic("told to")
+	case Hang:
+		c := make(chan struct{})
+		w.hung[k] = c
+		w.mu.Unlock()
+		<-c
+		w.mu.Lock()
 	}
 	return f
 }
@@ -327,15 +397,34 @@ func (f Fault) err() error {
 		return ErrFault
 	case FailForever:
 		return scheduler.Terminal(ErrFault)
+	case FailLater:
+		return scheduler.Retry(ErrFault, 10*time.Second)
+	case FailInvalid:
+		return scheduler.Invalid("text", "the world refuses it")
+	case FailConflict:
+		return scheduler.Conflict("somebody", ErrFault)
 	}
 	return nil
+}
+
+// undone tells that the operation does nothing.
+func (f Fault) undone() bool { return f != None && f != FailAfter && f != Hang }
+
+// Release lets all operations go on that hang.
+func (w *World) Release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, c := range w.hung {
+		close(c)
+		delete(w.hung, k)
+	}
 }
 
 func (w *World) create(_ context.Context, k scheduler.Key, t Thing) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.begin("create", k)
-	if f == Fail || f == FailForever {
+	if f.undone() {
 		return 0, f.err()
 	}
 	if w.foreign[k] {
@@ -347,14 +436,14 @@ func (w *World) create(_ context.Context, k scheduler.Key, t Thing) (int, error)
 	}
 	w.objects[k] = t
 	w.Log = append(w.Log, "+ "+string(k)+"="+t.Text)
-	return len(w.Log), f.err()
+	return w.mark(k), f.err()
 }
 
 func (w *World) update(_ context.Context, k scheduler.Key, from, to Thing, _ int) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.begin("update", k)
-	if f == Fail || f == FailForever {
+	if f.undone() {
 		return 0, f.err()
 	}
 	old, ok := w.objects[k]
@@ -367,14 +456,14 @@ func (w *World) update(_ context.Context, k scheduler.Key, from, to Thing, _ int
 	w.checkGround("update", k, to)
 	w.objects[k] = to
 	w.Log = append(w.Log, "~ "+string(k)+"="+to.Text)
-	return len(w.Log), f.err()
+	return w.mark(k), f.err()
 }
 
 func (w *World) delete(_ context.Context, k scheduler.Key, _ Thing, _ int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.begin("delete", k)
-	if f == Fail || f == FailForever {
+	if f.undone() {
 		return f.err()
 	}
 	if w.foreign[k] {
@@ -396,7 +485,7 @@ func (w *World) delete(_ context.Context, k scheduler.Key, _ Thing, _ int) error
 // standsOn tells whether d cannot do without k.
 func (w *World) standsOn(d scheduler.Key, t Thing, k scheduler.Key) bool {
 	for _, n := range t.Needs {
-		key, _, _ := strings.Cut(n, "=")
+		key, _, _ := parseNeed(n)
 		if key == string(k) {
 			return true
 		}
@@ -421,7 +510,7 @@ func (w *World) countBelow(prefix string) int {
 // checkGround: law 1. What a thing needs must be there when it is made.
 func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
 	for _, n := range t.Needs {
-		key, text, cond := strings.Cut(n, "=")
+		key, text, how := parseNeed(n)
 		if strings.HasSuffix(key, "/") {
 			if w.countBelow(key) == 0 {
 				w.missing(op, k, n)
@@ -429,7 +518,7 @@ func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
 			continue
 		}
 		o, ok := w.objects[scheduler.Key(key)]
-		if !ok || cond && o.Text != text {
+		if !ok || how == '=' && o.Text != text {
 			w.missing(op, k, n)
 		}
 	}
@@ -469,12 +558,12 @@ func (w *World) retrieve(name string) func(context.Context, scheduler.Scope[Thin
 			w.mu.Lock()
 			var out []scheduler.Found[Thing, int]
 			var err error
-			if w.begin("look", scheduler.Key(name+"/")) != None {
+			if w.begin("look", scheduler.Key(name+"/")).undone() {
 				err = ErrFault
 			}
 			for _, k := range slices.Sorted(maps.Keys(w.objects)) {
 				if kindName(k) == name && (s.All || slices.Contains(s.Keys, k)) {
-					out = append(out, scheduler.Found[Thing, int]{Key: k, Value: w.objects[k], Foreign: w.foreign[k]})
+					out = append(out, scheduler.Found[Thing, int]{Key: k, Value: w.objects[k], Meta: w.metas[k], Foreign: w.foreign[k]})
 				}
 			}
 			w.mu.Unlock()

@@ -1,0 +1,538 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
+)
+
+// Each file of testdata tells one story in commands; `go test -run
+// TestStories/name -rewrite` writes what came of them. After every command
+// that may do something stand the operations in their order, then the keys
+// whose state or reason changed.
+func TestStories(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		name := strings.TrimSuffix(filepath.Base(path), ".txt")
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &story{t: t}
+				defer s.end()
+				datadriven.RunTest(t, path, s.command)
+			})
+		})
+	}
+}
+
+// story is one world and one scheduler, told what to do line by line.
+type story struct {
+	t       *testing.T
+	world   *schedulertest.World
+	s       *scheduler.Scheduler
+	stop    func() error
+	sources []string
+	kinds   []kindLine
+	faults  []orderedFault
+	shown   int // lines of the world's log that were shown
+	states  map[scheduler.Key]string
+	watcher *scheduler.Watcher
+	began   time.Time
+}
+
+type kindLine struct {
+	name    string
+	options schedulertest.Options
+}
+
+type orderedFault struct {
+	op    string
+	key   scheduler.Key
+	fault schedulertest.Fault
+	times int // 0 means always
+}
+
+// command runs one directive.
+func (st *story) command(t *testing.T, d *datadriven.TestData) string {
+	lines := strings.Split(strings.TrimSpace(d.Input), "\n")
+	if d.Input == "" {
+		lines = nil
+	}
+	args := make([]string, len(d.CmdArgs))
+	for i, a := range d.CmdArgs {
+		args[i] = a.String()
+	}
+	ctx := context.Background()
+	switch d.Cmd {
+	case "world":
+		return st.begin(lines)
+	case "restart":
+		return st.restart(args)
+	case "txn":
+		return st.txn(args, lines)
+	case "plan":
+		return st.plan(args, lines)
+	case "put", "take", "foreign":
+		return st.move(d.Cmd, lines)
+	case "fault":
+		return st.fault(lines)
+	case "release":
+		st.world.Release()
+	case "wait":
+		dur, err := time.ParseDuration(args[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(dur)
+	case "pause":
+		return st.pause(args)
+	case "resume":
+		st.check(st.s.Resume(scheduler.Key(args[0])))
+	case "retry":
+		st.s.Retry(scheduler.Key(args[0]))
+	case "register":
+		return st.register(parseKind(lines[0]))
+	case "unregister":
+		st.check(st.s.Unregister(args[0]))
+	case "why":
+		c, err := st.s.Why(ctx, scheduler.Key(args[0]))
+		if err != nil {
+			return err.Error() + "\n"
+		}
+		return c.String()
+	default:
+		return st.show(d.Cmd, args)
+	}
+	return st.outcome()
+}
+
+// show prints something and changes nothing.
+func (st *story) show(cmd string, args []string) string {
+	ctx := context.Background()
+	switch cmd {
+	case "status":
+		s, err := st.s.Get(ctx, scheduler.Key(args[0]))
+		if err != nil {
+			return err.Error() + "\n"
+		}
+		return describe(s)
+	case "list":
+		var prefixes []scheduler.Key
+		for _, a := range args {
+			prefixes = append(prefixes, scheduler.Key(a))
+		}
+		all, err := st.s.List(ctx, prefixes...)
+		st.check(err)
+		var b strings.Builder
+		for _, s := range all {
+			b.WriteString(line(s) + "\n")
+		}
+		return b.String()
+	case "history":
+		var q scheduler.HistoryQuery
+		if len(args) > 0 {
+			q.Key = scheduler.Key(args[0])
+		}
+		var b strings.Builder
+		for _, r := range st.s.History(q) {
+			b.WriteString(r.String())
+		}
+		return b.String()
+	case "objects":
+		return st.world.String()
+	case "next":
+		return st.next()
+	case "sources":
+		all, err := st.s.Sources(ctx)
+		st.check(err)
+		var b strings.Builder
+		for _, s := range all {
+			fmt.Fprintf(&b, "%s spoken=%v keys=%d\n", s.Name, s.Spoken, s.Keys)
+		}
+		return b.String()
+	case "kinds":
+		var b strings.Builder
+		for _, k := range st.s.Kinds() {
+			fmt.Fprintf(&b, "%s %s %s", k.Name, k.Prefix, strings.Join(k.Capabilities, ","))
+			if k.Unread != "" {
+				b.WriteString(" unread: " + k.Unread)
+			}
+			b.WriteByte('\n')
+		}
+		return b.String()
+	case "edges":
+		all, err := st.s.Edges(ctx)
+		st.check(err)
+		var b strings.Builder
+		for _, e := range all {
+			fmt.Fprintf(&b, "%s → %s (%s) satisfied=%v\n", e.From, e.To, e.Why, e.Satisfied)
+		}
+		return b.String()
+	}
+	st.t.Fatalf("no command %q", cmd)
+	return ""
+}
+
+func (st *story) check(err error) {
+	st.t.Helper()
+	if err != nil {
+		st.t.Fatal(err)
+	}
+}
+
+// begin makes a world: lines "sources strong weak", "silent" and kinds.
+func (st *story) begin(lines []string) string {
+	st.end()
+	*st = story{t: st.t, world: schedulertest.NewWorld(), sources: []string{""}}
+	st.world.Fault = st.ordered
+	silent := false
+	for _, l := range lines {
+		switch f := strings.Fields(l); f[0] {
+		case "sources":
+			st.sources = f[1:]
+		case "silent":
+			silent = true
+		default:
+			st.kinds = append(st.kinds, parseKind(l))
+		}
+	}
+	st.start(silent)
+	return st.outcome()
+}
+
+func (st *story) start(silent bool) {
+	st.states = map[scheduler.Key]string{}
+	st.s = scheduler.New(scheduler.Options{Sources: st.sources, Workers: 1, Rand: func() float64 { return 0.5 }})
+	for _, k := range st.kinds {
+		_, err := scheduler.Register(st.s, st.world.Kind(k.name, k.options))
+		st.check(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- st.s.Run(ctx) }()
+	st.stop = func() error { cancel(); return <-done }
+	st.began = time.Now()
+	if !silent {
+		for _, name := range st.sources {
+			st.s.Submit(scheduler.Txn{Source: name, Complete: true})
+		}
+	}
+}
+
+func (st *story) end() {
+	if st.stop != nil {
+		st.world.Release()
+		st.check(st.stop())
+		st.stop = nil
+	}
+}
+
+// restart ends the scheduler and begins anew on the same world; "silent": no
+// source speaks.
+func (st *story) restart(args []string) string {
+	st.check(st.stop())
+	st.start(slices.Contains(args, "silent"))
+	return st.outcome()
+}
+
+func parseKind(l string) kindLine {
+	f := strings.Fields(l)
+	k := kindLine{name: f[0]}
+	for _, o := range f[1:] {
+		switch {
+		case o == "observed":
+			k.options.Observed = true
+		case o == "noupdate":
+			k.options.NoUpdate = true
+		case o == "deaf":
+			k.options.Deaf = true
+		case o == "nowatch":
+			k.options.NoWatch = true
+		case o == "batch":
+			k.options.Batch = true
+		case strings.HasPrefix(o, "derives="):
+			k.options.DerivedTo = o[len("derives="):]
+		default:
+			panic("kind option " + o)
+		}
+	}
+	return k
+}
+
+func (st *story) register(k kindLine) string {
+	if _, err := scheduler.Register(st.s, st.world.Kind(k.name, k.options)); err != nil {
+		return err.Error() + "\n"
+	}
+	return st.outcome()
+}
+
+// parseTxn reads "key text [needs=…] [peer=…] [derives=…] [claims=…] [fixed]
+// [bad]", "key -" to withdraw, "key ?" for a value that cannot be decoded,
+// "look key" and "look all". The arguments are the source and options.
+func (st *story) parseTxn(args, lines []string) scheduler.Txn {
+	t := scheduler.Txn{Source: st.sources[0]}
+	for _, a := range args {
+		switch {
+		case a == "revert":
+			t.Revert = true
+		case a == "complete":
+			t.Complete = true
+		case strings.HasPrefix(a, "note="):
+			t.Note = a[len("note="):]
+		case slices.Contains(st.sources, a):
+			t.Source = a
+		case a != "result" && a != "nowait":
+			t.Source = a
+		}
+	}
+	for _, l := range lines {
+		f := strings.Fields(l)
+		k := scheduler.Key(f[0])
+		switch {
+		case f[0] == "look" && f[1] == "all":
+			t.LookAll = true
+		case f[0] == "look":
+			t.Look = append(t.Look, scheduler.Key(f[1]))
+		case f[1] == "-":
+			t.Want = append(t.Want, scheduler.Withdraw(k))
+		case f[1] == "?":
+			t.Want = append(t.Want, scheduler.SetInvalid(k, errors.New("it cannot be decoded")))
+		default:
+			t.Want = append(t.Want, scheduler.Set(k, parseThing(f[1:])))
+		}
+	}
+	return t
+}
+
+func parseThing(f []string) schedulertest.Thing {
+	t := schedulertest.Thing{Text: f[0]}
+	for _, o := range f[1:] {
+		name, list, _ := strings.Cut(o, "=")
+		values := strings.Split(list, ",")
+		switch name {
+		case "needs":
+			t.Needs = values
+		case "derives":
+			t.Derives = values
+		case "claims":
+			t.Claims = values
+		case "peer":
+			t.Peer = list
+		case "fixed":
+			t.Fixed = true
+		case "bad":
+			t.Bad = true
+		default:
+			panic("thing option " + o)
+		}
+	}
+	return t
+}
+
+func (st *story) txn(args, lines []string) string {
+	h := st.s.Submit(st.parseTxn(args, lines))
+	if !slices.Contains(args, "result") {
+		return st.outcome()
+	}
+	began := time.Now()
+	r, err := h.Wait(context.Background())
+	took := time.Since(began)
+	out := st.outcome()
+	if err != nil {
+		return out + "error: " + err.Error() + "\n"
+	}
+	out += fmt.Sprintf("result after %v: ok=%v reverted=%v\n", took, r.OK(), r.Reverted)
+	for _, s := range r.Keys {
+		out += "  " + line(s) + "\n"
+	}
+	return out
+}
+
+func (st *story) plan(args, lines []string) string {
+	p, err := st.s.Preview(context.Background(), st.parseTxn(args, lines))
+	if err != nil {
+		return "error: " + err.Error() + "\n"
+	}
+	return p.String()
+}
+
+// move changes the world: "key [text…] [untold]".
+func (st *story) move(cmd string, lines []string) string {
+	for _, l := range lines {
+		f := strings.Fields(l)
+		k := scheduler.Key(f[0])
+		tell := f[len(f)-1] != "untold"
+		if !tell {
+			f = f[:len(f)-1]
+		}
+		st.world.Unreliable(true)
+		switch cmd {
+		case "take":
+			st.world.Take(k, tell)
+		case "put":
+			st.world.Put(k, parseThing(f[1:]), tell)
+		case "foreign":
+			st.world.SetForeign(k, parseThing(f[1:]))
+		}
+	}
+	return st.outcome()
+}
+
+// fault orders faults: "create a/1 fail [times]", "look a/ fail", "none".
+func (st *story) fault(lines []string) string {
+	for _, l := range lines {
+		f := strings.Fields(l)
+		if f[0] == "none" {
+			st.faults = nil
+			continue
+		}
+		fault, err := schedulertest.ParseFault(f[2])
+		st.check(err)
+		o := orderedFault{op: f[0], key: scheduler.Key(f[1]), fault: fault}
+		if len(f) > 3 {
+			o.times, err = strconv.Atoi(f[3])
+			st.check(err)
+		}
+		st.faults = append(st.faults, o)
+	}
+	return ""
+}
+
+func (st *story) ordered(op string, k scheduler.Key) schedulertest.Fault {
+	for i, o := range st.faults {
+		if o.op != op || o.key != k {
+			continue
+		}
+		switch o.times {
+		case 0:
+		case 1:
+			st.faults = slices.Delete(st.faults, i, i+1)
+		default:
+			st.faults[i].times--
+		}
+		return o.fault
+	}
+	return schedulertest.None
+}
+
+func (st *story) pause(args []string) string {
+	var until time.Time
+	if len(args) > 2 {
+		d, err := time.ParseDuration(args[2])
+		st.check(err)
+		until = time.Now().Add(d)
+	}
+	st.check(st.s.Pause(scheduler.Key(args[0]), args[1], until))
+	return st.outcome()
+}
+
+// next reads the story's watcher once; the first time it makes it.
+func (st *story) next() string {
+	if st.watcher == nil {
+		st.watcher = st.s.Watch()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	changes, inSync, err := st.watcher.Next(ctx)
+	if err != nil {
+		return "nothing new\n"
+	}
+	var b strings.Builder
+	slices.SortFunc(changes, func(a, b scheduler.Status) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	for _, s := range changes {
+		b.WriteString(line(s) + "\n")
+	}
+	fmt.Fprintf(&b, "in sync: %v\n", inSync)
+	return b.String()
+}
+
+// outcome waits until nothing moves and tells what was done and what changed.
+func (st *story) outcome() string {
+	synctest.Wait()
+	var b strings.Builder
+	log := st.world.Lines()
+	for _, l := range log[st.shown:] {
+		b.WriteString(l + "\n")
+	}
+	st.shown = len(log)
+	all, err := st.s.List(context.Background())
+	st.check(err)
+	now := map[scheduler.Key]string{}
+	for _, s := range all {
+		now[s.Key] = line(s)
+		if now[s.Key] != st.states[s.Key] {
+			b.WriteString("  " + now[s.Key] + "\n")
+		}
+	}
+	for _, k := range sortedKeys(st.states) {
+		if _, ok := now[k]; !ok {
+			b.WriteString("  " + string(k) + " is no more\n")
+		}
+	}
+	st.states = now
+	return b.String()
+}
+
+func sortedKeys[V any](m map[scheduler.Key]V) []scheduler.Key {
+	keys := make([]scheduler.Key, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// line is a status in a line.
+func line(s scheduler.Status) string {
+	out := fmt.Sprintf("%s %s", s.Key, s.State)
+	if s.State == scheduler.Retrying {
+		out += fmt.Sprintf(" (tried %d, again in %v)", s.Attempts, time.Until(s.NextTry))
+	}
+	if s.Reason != "" {
+		out += ": " + s.Reason
+	}
+	for _, m := range s.Missing {
+		out += fmt.Sprintf("; %s %s", m.Need, m.Why)
+	}
+	return out
+}
+
+// describe is all of a status that does not change from run to run.
+func describe(s scheduler.Status) string {
+	var b strings.Builder
+	b.WriteString(line(s) + "\n")
+	text := func(name string, v any) {
+		if t, ok := v.(schedulertest.Thing); ok {
+			fmt.Fprintf(&b, "%s: %s\n", name, t.Text)
+		}
+	}
+	text("desired", s.Desired)
+	text("actual", s.Actual)
+	fmt.Fprintf(&b, "origin: %s\n", s.Origin)
+	if len(s.Shadowed) > 0 {
+		fmt.Fprintf(&b, "shadowed: %s\n", strings.Join(s.Shadowed, " "))
+	}
+	for _, f := range s.Fields {
+		fmt.Fprintf(&b, "field %s: %s\n", f.Field, f.Error)
+	}
+	for _, d := range s.Derived {
+		b.WriteString("derived " + line(d) + "\n")
+	}
+	return b.String()
+}
