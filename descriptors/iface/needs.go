@@ -15,7 +15,7 @@ func needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
 	list := namespace.Needs(v.GetNamespace())
 	list = append(list, typeOf(v).needs(k, v)...)
 	if v.GetMaster() != "" {
-		list = append(list, onLink(v.GetMaster(), "the interface that it joins"))
+		list = append(list, scheduler.If(onLink(v.GetMaster(), "the interface that it joins"), takesMembers))
 	}
 	return list
 }
@@ -24,6 +24,12 @@ func needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
 func onLink(name, why string) scheduler.Need {
 	return scheduler.Project(scheduler.On(keyOf(name), why),
 		func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })
+}
+
+// takesMembers tells whether others can join an interface. What an existing one
+// is only the kernel can tell.
+func takesMembers(_ scheduler.Key, v *models.Interface, _ kernel.LinkRef) bool {
+	return v.GetBridge() != nil || v.GetVrf() != nil || v.GetExisting() != nil
 }
 
 // claims: a name in a namespace is one interface's. Two selectors of one
