@@ -109,6 +109,9 @@ func loosely(o map[string]any) {
 			return "some", true
 		}
 		if text, ok := v.(string); ok {
+			if key == "id" { // of a bridge port
+				return nil, false
+			}
 			text = linkLocal.ReplaceAllString(text, "fe80::*")
 			return mac.ReplaceAllStringFunc(text, func(m string) string {
 				if strings.HasPrefix(m, "02:00:") || strings.HasPrefix(m, "00:00:00:00:") || m == "ff:ff:ff:ff:ff:ff" {

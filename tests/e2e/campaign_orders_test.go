@@ -1,0 +1,216 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plumb-net/plumb/tests/e2e/host"
+)
+
+// TestAnyOrder writes the same intent in 50 orders. Containers start and are
+// killed on the way, the agent is stopped and killed, values are replaced, made
+// invalid and corrected, and others claim what is ours. It always comes to what
+// the straight way comes to, as ip(8) shows it in every namespace.
+func TestAnyOrder(t *testing.T) {
+	t.Parallel()
+	const rounds = 50
+	random := draw(t)
+	inside := newOrders(t, host.Options{Parallel: true, Fast: true})
+	outside := newOrders(t, host.Options{Parallel: true, Fast: true, Etcd: startEtcd(t).url()})
+
+	want := inside.straight()
+	if err := same(want, outside.straight()); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for round := range rounds {
+		o := inside
+		if round%2 == 1 {
+			o = outside
+		}
+		story := o.story(random)
+		for _, s := range story {
+			s.do()
+		}
+		if err := same(want, o.picture()); err != nil {
+			t.Fatalf("round %d:\n%s\n%v", round, tell(story), err)
+		}
+		o.clear()
+	}
+	t.Logf("%d orders of %d keys in %v", rounds, len(office), time.Since(began).Round(time.Second))
+}
+
+// orders is a host on which one order is played after the other.
+type orders struct {
+	*host.Host
+	t     *testing.T
+	store *store
+	empty string // what the own namespace looks like without us
+}
+
+func newOrders(t *testing.T, opt host.Options) *orders {
+	o := &orders{Host: host.New(t, opt), t: t}
+	o.store = operator(t, o.Host)
+	o.empty = o.Exact()
+	for _, name := range services {
+		o.Run(name, "--sysctl", "net.ipv6.conf.all.disable_ipv6=0", "--sysctl", "net.ipv6.conf.default.disable_ipv6=0")
+		o.Docker("kill", o.ContainerName(name))
+	}
+	return o
+}
+
+var (
+	// ourProtocol is a number that every label has of its own.
+	ourProtocol = regexp.MustCompile(`"protocol":"2[0-4][0-9]"`)
+	// atBirth is what a macvlan takes over from the bridge below when it is
+	// made, and the bridge from the ports it has then; nobody can set it.
+	atBirth = regexp.MustCompile(`"tso_max_size":[0-9]+,`)
+)
+
+var services = []string{"web", "db"}
+
+// straight is the way without detours.
+func (o *orders) straight() string {
+	o.t.Helper()
+	for _, name := range services {
+		o.container("start", name)
+	}
+	o.Start()
+	o.store.commit(office.ops(o.store)...)
+	picture := o.picture()
+	for _, to := range []string{"10.50.0.2", "10.50.0.3", "10.50.0.254"} {
+		if err := o.Ping("web", to); err != nil {
+			o.t.Fatal(err)
+		}
+	}
+	o.clear()
+	return picture
+}
+
+// picture waits until all is configured.
+func (o *orders) picture() string {
+	o.t.Helper()
+	awaitIntent(o.Host, office)
+	return atBirth.ReplaceAllString(ourProtocol.ReplaceAllString(o.Picture(), `"protocol":"ours"`), "")
+}
+
+// clear takes the intent back, and sees that nothing is left of it.
+func (o *orders) clear() {
+	o.t.Helper()
+	o.store.deleteAll()
+	awaitGone(o.t, o.Host, office)
+	for _, name := range services {
+		o.container("kill", name)
+	}
+	o.Stop()
+	o.Eventually("the host is as it was", func() error { return same(o.empty, o.Exact()) })
+}
+
+func (o *orders) container(verb, name string) {
+	o.t.Helper()
+	o.Docker(verb, o.ContainerName(name))
+}
+
+// step is one thing that happens on the way.
+type step struct {
+	what string
+	do   func()
+}
+
+func tell(story []step) string {
+	var b strings.Builder
+	for _, s := range story {
+		fmt.Fprintln(&b, " ", s.what)
+	}
+	return b.String()
+}
+
+// story draws what happens: threads whose steps stay in order, mixed at random.
+func (o *orders) story(random *rand.Rand) []step {
+	var threads [][]step
+	for _, k := range office.keys() {
+		threads = append(threads, o.writes(random, k))
+	}
+	for _, k := range thieves.keys() {
+		if random.IntN(2) == 0 {
+			threads = append(threads, []step{o.write(k, thieves[k]), o.withdraw(k)})
+		}
+	}
+	for _, name := range services {
+		threads = append(threads, o.life(random, name))
+	}
+	if random.IntN(3) == 0 {
+		threads = append(threads, o.squatter())
+	}
+	return append([]step{{"agent starts", o.Start}}, o.restarts(random, mix(random, threads))...)
+}
+
+// writes are the values of a key, the right one last.
+func (o *orders) writes(random *rand.Rand, key string) (w []step) {
+	if other := detours[key]; random.IntN(2) == 0 {
+		w = append(w, o.write(key, other[random.IntN(len(other))]))
+		switch random.IntN(4) {
+		case 0:
+			w = append(w, o.write(key, office[key]), o.withdraw(key))
+		case 1:
+			w = append(w, o.write(key, other[random.IntN(len(other))]))
+		}
+	}
+	return append(w, o.write(key, office[key]))
+}
+
+func (o *orders) write(key, value string) step {
+	return step{"put " + key + " " + value, func() { o.store.put(key, value) }}
+}
+
+func (o *orders) withdraw(key string) step {
+	return step{"delete " + key, func() { o.store.delete(key) }}
+}
+
+// life is that of a container.
+func (o *orders) life(random *rand.Rand, name string) []step {
+	do := func(verb string) step {
+		return step{verb + " " + name, func() { o.container(verb, name) }}
+	}
+	if random.IntN(3) == 0 {
+		return []step{do("start"), do("kill"), do("start")}
+	}
+	return []step{do("start")}
+}
+
+// squatter is somebody else who has the name first.
+func (o *orders) squatter() []step {
+	ip := func(args string) step {
+		return step{"ip " + args, func() { _, _ = o.Own.Try(append([]string{"ip"}, strings.Fields(args)...)...) }}
+	}
+	return []step{ip("link add vx type bridge"), ip("link delete vx type bridge")}
+}
+
+// restarts puts restarts of the agent between the steps.
+func (o *orders) restarts(random *rand.Rand, story []step) []step {
+	restart := []step{
+		{"agent is killed and starts", func() { o.Kill9(); o.Launch() }},
+		{"agent stops and starts", func() { o.Stop(); o.Launch() }},
+	}
+	for range random.IntN(3) {
+		at := random.IntN(len(story) + 1)
+		story = append(story[:at:at], append([]step{restart[random.IntN(2)]}, story[at:]...)...)
+	}
+	return append(story, step{"agent is ready", o.AwaitReady})
+}
+
+// mix draws one thread after the other for the next step.
+func mix(random *rand.Rand, threads [][]step) (story []step) {
+	for len(threads) > 0 {
+		i := random.IntN(len(threads))
+		story = append(story, threads[i][0])
+		if threads[i] = threads[i][1:]; len(threads[i]) == 0 {
+			threads = append(threads[:i], threads[i+1:]...)
+		}
+	}
+	return story
+}

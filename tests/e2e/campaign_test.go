@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"flag"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/plumb-net/plumb/tests/e2e/host"
+)
+
+// The campaigns draw what they do from a seed, which they print.
+var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "what the campaigns draw from")
+
+func draw(t *testing.T) *rand.Rand {
+	t.Logf("to see the same again: -seed %d", *seed)
+	return rand.New(rand.NewPCG(*seed, 0))
+}
+
+// intent is what should be, by key.
+type intent map[string]string
+
+func (in intent) keys() []string { return slices.Sorted(maps.Keys(in)) }
+
+// ops write all of it in one transaction.
+func (in intent) ops(s *store) (ops []clientv3.Op) {
+	for _, k := range in.keys() {
+		ops = append(ops, s.op(k, in[k]))
+	}
+	return ops
+}
+
+// office is the network of the campaigns: two containers and a named namespace
+// on a bridge, that is part of a tunnel, and a bit of everything else.
+//
+//	web ─ web-br ┐
+//	db ── db-br ─┼ br0 ─ vx          own namespace: br0, vx, tap0
+//	blue ─ blue-br                   netns blue: blue, lo, mv (on br0)
+var office = intent{
+	"netns/blue":        `{}`,
+	"interface/br0":     `{"bridge":{"ageing_time":120},"mac_address":"02:00:00:00:00:fe","mtu":1450,"addresses":["10.50.0.254/24","fd50::fe/64"]}`,
+	"interface/web":     `{"namespace":{"microservice":"web"},"host_name":"eth1","mac_address":"02:00:00:00:00:01","mtu":1450,"addresses":["10.50.0.1/24","fd50::1/64"],"veth":{"peer":"web-br"}}`,
+	"interface/web-br":  `{"master":"br0","mac_address":"02:00:00:00:01:01","mtu":1450,"veth":{"peer":"web"}}`,
+	"interface/db":      `{"namespace":{"microservice":"db"},"host_name":"eth1","mac_address":"02:00:00:00:00:02","mtu":1450,"addresses":["10.50.0.2/24"],"veth":{"peer":"db-br"}}`,
+	"interface/db-br":   `{"master":"br0","mac_address":"02:00:00:00:01:02","mtu":1450,"veth":{"peer":"db"}}`,
+	"interface/blue":    `{"namespace":{"netns":"blue"},"host_name":"eth0","mac_address":"02:00:00:00:00:03","mtu":1450,"addresses":["10.50.0.3/24"],"veth":{"peer":"blue-br"}}`,
+	"interface/blue-br": `{"master":"br0","mac_address":"02:00:00:00:01:03","mtu":1450,"veth":{"peer":"blue"}}`,
+	"interface/blue-lo": `{"namespace":{"netns":"blue"},"loopback":{},"addresses":["10.255.0.1/32"]}`,
+	"interface/vx":      `{"vxlan":{"vni":42,"local":"10.50.0.254","remote":"192.0.2.9"},"master":"br0","mac_address":"02:00:00:00:02:01","mtu":1450}`,
+	"interface/mv":      `{"namespace":{"netns":"blue"},"macvlan":{"parent":"br0","mode":"private"},"mac_address":"02:00:00:00:02:02","mtu":1450,"addresses":["10.52.0.1/24"]}`,
+	"interface/tap0":    `{"tap":{},"mac_address":"02:00:00:00:02:03","mtu":1500,"addresses":["10.53.0.1/24"]}`,
+	"route/web":         `{"interface":"web","destination":"default","gateway":"10.50.0.254"}`,
+	"route/db":          `{"interface":"db","destination":"10.60.0.0/16","gateway":"10.50.0.1","metric":10}`,
+	"route/blue":        `{"interface":"blue","destination":"default","gateway":"10.50.0.254","source":"10.255.0.1"}`,
+	"route/blue-hole":   `{"namespace":{"netns":"blue"},"type":"blackhole","destination":"10.99.0.0/16"}`,
+	"route/own":         `{"interface":"br0","destination":"10.61.0.0/16","gateway":"10.50.0.1","table":77}`,
+	"address/extra":     `{"interface":"vx","address":"10.54.0.1/24"}`,
+}
+
+// detours are values that the keys have on the way: other ones, that make the
+// object anew or change it in place, and such that are no good.
+var detours = map[string][]string{
+	"netns/blue":        {`{"x":1}`, `[]`},
+	"interface/br0":     {`{"bridge":{"no_multicast_snooping":true},"mtu":1300,"addresses":["10.50.0.253/24","10.50.0.254/24"]}`, `{"bridge":{},"addresses":["10.50.0.254/33"]}`, `{"tap":{},"host_name":"br0"}`},
+	"interface/web":     {`{"namespace":{"microservice":"web"},"host_name":"eth7","veth":{"peer":"web-br"}}`, `{"namespace":{"microservice":"nobody"},"veth":{"peer":"web-br"}}`, `{"namespace":{"microservice":"db"},"host_name":"eth9","veth":{"peer":"web-br"}}`},
+	"interface/web-br":  {`{"veth":{"peer":"db"}}`, `{"master":"nobody","veth":{"peer":"web"}}`, `{"veth":{}}`},
+	"interface/db":      {`{"namespace":{"microservice":"db"},"host_name":"eth1","addresses":["10.50.0.1/24","10.50.0.2/24"],"veth":{"peer":"db-br"}}`, `{`},
+	"interface/db-br":   {`{"host_name":"db-other","enabled":false,"master":"br0","veth":{"peer":"db"}}`, `{"tap":{}}`},
+	"interface/blue":    {`{"namespace":{"netns":"blue"},"host_name":"eth0","mtu":1280,"veth":{"peer":"blue-br"}}`, `{"veth":{"peer":"blue-br"}}`},
+	"interface/blue-br": {`{"host_name":"a-name-that-is-too-long","veth":{"peer":"blue"}}`, `{"master":"br0","mac_address":"02:00:00:00:01:99","veth":{"peer":"blue"}}`},
+	"interface/blue-lo": {`{"namespace":{"netns":"blue"},"loopback":{},"addresses":["10.255.0.2/32"]}`, `{"namespace":{"netns":"blue"},"loopback":{},"enabled":false}`},
+	"interface/vx":      {`{"vxlan":{"vni":43,"local":"10.50.0.254"},"mtu":1400}`, `{"vxlan":{"vni":0}}`},
+	"interface/mv":      {`{"namespace":{"netns":"blue"},"macvlan":{"parent":"br0","mode":"bridge"},"addresses":["10.52.0.1/24","10.52.0.2/24"]}`, `{"macvlan":{"parent":"br0"},"mtu":1400}`},
+	"interface/tap0":    {`{"tap":{"owner":7},"addresses":["10.53.0.2/24"]}`, `{"tap":{"owner":"me"}}`, `{"vxlan":{"vni":99}}`},
+	"route/web":         {`{"interface":"web","destination":"default","gateway":"10.50.0.254","metric":100}`, `{"interface":"web","destination":"default","gateway":"10.77.0.1"}`, `{"interface":"none","destination":"default","gateway":"10.50.0.254"}`},
+	"route/db":          {`{"interface":"db","destination":"10.60.0.0/16","gateway":"10.50.0.3","metric":10}`, `null`},
+	"route/blue":        {`{"interface":"blue","destination":"default","gateway":"10.50.0.2"}`, `{"destination":"default"}`},
+	"route/blue-hole":   {`{"namespace":{"netns":"blue"},"type":"unreachable","destination":"10.99.0.0/16"}`, ``},
+	"route/own":         {`{"interface":"br0","destination":"10.61.0.0/16","gateway":"10.50.0.2","table":77}`, `{"interface":"br0","destination":"10.61.0.0/16","table":78}`},
+	"address/extra":     {`{"interface":"tap0","address":"10.54.0.1/24"}`, `{"interface":"vx","address":"10.54.0.1"}`},
+}
+
+// thieves are keys that come and go and want what belongs to others.
+var thieves = intent{
+	"interface/a-thief": `{"tap":{},"host_name":"tap0"}`,
+	"interface/z-thief": `{"tap":{},"host_name":"vx"}`,
+	"route/a-thief":     `{"interface":"br0","destination":"10.61.0.0/16","gateway":"10.50.0.3","table":77}`,
+	"address/z-thief":   `{"interface":"tap0","address":"10.53.0.1/24"}`,
+}
+
+// awaitIntent waits until all of it is configured and there is nothing else.
+func awaitIntent(h *host.Host, want intent) {
+	h.AwaitConfigured(want.keys()...)
+	h.AwaitSettled()
+}
+
+// awaitGone waits until nothing of it is there.
+func awaitGone(t *testing.T, h *host.Host, was intent) {
+	t.Helper()
+	r := h.Ctl(append([]string{"wait", "--for", "gone", "--timeout", host.Patience.String()}, was.keys()...)...)
+	if r.Code != 0 {
+		t.Fatalf("not gone within %v:\n%s%s", host.Patience, r.Out, r.Err)
+	}
+	if left := h.Marked(); len(left) > 0 {
+		t.Fatalf("left behind: %v", left)
+	}
+}
