@@ -269,6 +269,7 @@ type failpoints struct {
 	mu   sync.Mutex
 	at   string
 	hits map[string]int
+	do   map[string]func() // what somebody else does at a place
 }
 
 var errCrash = errors.New("crash")
@@ -280,6 +281,9 @@ func (f *failpoints) hit(name string) error {
 		f.hits = map[string]int{}
 	}
 	f.hits[name]++
+	if do := f.do[name]; do != nil {
+		do()
+	}
 	if name == f.at {
 		return errCrash
 	}

@@ -2,6 +2,8 @@ package iface_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -174,5 +176,40 @@ func TestRenamedLinkIsFound(t *testing.T) {
 				t.Errorf("restart %v: found %v", restart, f.Value)
 			}
 		}
+	}
+}
+
+// After a crash between ledger and kernel somebody else takes the name: the
+// entry alone makes nothing ours.
+func TestForeignerComesAfterACrash(t *testing.T) {
+	for name, foreign := range map[string][]string{
+		"plain":           {"link add bridge0 type bridge"},
+		"group and alias": {"link add bridge0 group %d type bridge", "link set dev bridge0 alias theirs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.fail.set("interface/recorded")
+			if _, err := b.try("bridge0", `{"bridge":{}}`); !errors.Is(err, errCrash) {
+				t.Fatal(err)
+			}
+			b.fail.set("")
+			b.restart()
+			for _, cmd := range foreign {
+				b.own.IP(t, strings.Replace(cmd, "%d", fmt.Sprint(kernel.Group(label)), 1))
+			}
+			before := b.own.IP(t, "-o link show dev bridge0")
+			if got := b.look("bridge0"); len(got) != 0 {
+				t.Errorf("taken for ours: %v", got)
+			}
+			b.ledger.Add(kernel.Entry{ID: "interface/bridge0", Boot: "boot", NS: b.Own(), Value: []byte(`{"bridge":{}}`)})
+			_, err := b.try("bridge0", `{"bridge":{"stp":true}}`)
+			var class *scheduler.OpError
+			if !errors.As(err, &class) || class.Owner == "" {
+				t.Errorf("%v, want a conflict", err)
+			}
+			if after := b.own.IP(t, "-o link show dev bridge0"); after != before {
+				t.Errorf("touched: %s", after)
+			}
+		})
 	}
 }

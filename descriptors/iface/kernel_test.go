@@ -230,12 +230,13 @@ func TestForeignLinksStay(t *testing.T) {
 	}
 }
 
-// A link of ours that somebody deleted and made anew is no longer ours.
+// A link of ours that somebody deleted and made anew, even with the same index,
+// is no longer ours.
 func TestDeleteSparesASuccessor(t *testing.T) {
 	b := newBench(t)
-	b.make("bridge0", `{"bridge":{}}`)
+	ref := b.make("bridge0", `{"bridge":{}}`)
 	b.own.IP(t, "link del dev bridge0")
-	b.own.IP(t, "link add bridge0 type bridge")
+	b.own.IP(t, fmt.Sprintf("link add bridge0 index %d type bridge", ref.Index))
 	if err := b.delete("bridge0"); err != nil {
 		t.Fatal(err)
 	}

@@ -164,6 +164,23 @@ func TestWatchReportsTheEarlyDeath(t *testing.T) {
 	n.reports(t, k)
 }
 
+// What somebody else does while an operation of ours is at the link is news
+// when the operation ends.
+func TestWatchReportsWhatCameDuringAnOperation(t *testing.T) {
+	b := newBench(t)
+	n := b.follow()
+	b.fail.do = map[string]func(){"interface/marked": func() {
+		b.own.IP(t, "link set dev br0 down")
+		// The event of another link tells that the one before was handled.
+		b.own.IP(t, "link add x type bridge")
+		b.own.IP(t, "link set x alias plumb:host7:interface/fence")
+		b.own.IP(t, "link set x up")
+		n.wait(t, func() bool { return slices.Contains(n.keys, "interface/fence") })
+	}}
+	b.make("br0", `{"bridge":{}}`)
+	n.reports(t, "interface/br0")
+}
+
 // A link with our mark that we do not know is news of its key.
 func TestWatchReportsAMarkedStranger(t *testing.T) {
 	b := newBench(t)

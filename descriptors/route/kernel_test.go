@@ -265,6 +265,17 @@ func TestForeignRoutesStay(t *testing.T) {
 
 func (b *bench) owner() *kernel.Owner { return kernel.NewOwner(label, "boot", b.ledger, nil) }
 
+// Without the ledger there is no proof that a route is ours.
+func TestDeleteNeedsTheLedger(t *testing.T) {
+	b := newBench(t)
+	b.must("r", `{"interface":"a","destination":"10.7.0.0/16"}`)
+	b.ledger.Remove("route/r")
+	b.delete("r")
+	if got := b.shown(); !strings.Contains(got, "10.7.0.0/16") {
+		t.Error("deleted by its protocol number alone")
+	}
+}
+
 // Two interfaces of one namespace, one identity: the kernel and the ledger
 // decide, where claims cannot see.
 func TestTwoKeysOneRoute(t *testing.T) {
