@@ -105,18 +105,19 @@ func (e *engine) preview(t Txn) Plan {
 	e.g.AfterTry(func(n *graph.Node) {
 		sim.base[n] = version{n.Gen, n.Stamp, n.Presence}
 	})
-	sim.plan.Base = digest(sim.base)
+	sim.plan.Base = digest(sim.base, sim.plan.String())
 	return sim.plan
 }
 
-// digest sums up which keys a plan was computed on, and how they stood.
-func digest(base map[*graph.Node]version) string {
+// digest sums up a plan, which keys it was computed on, and how they stood.
+func digest(base map[*graph.Node]version, plan string) string {
 	lines := make([]string, 0, len(base))
 	for n, v := range base {
 		lines = append(lines, fmt.Sprintf("%s %d %d %d\n", n.Key, v.gen, v.stamp, v.presence))
 	}
 	slices.Sort(lines)
 	h := sha256.New()
+	h.Write([]byte(plan))
 	for _, l := range lines {
 		h.Write([]byte(l))
 	}

@@ -172,6 +172,14 @@ func (e *engine) take(in input) {
 
 // begin edits a transaction.
 func (e *engine) begin(t *Txn, h *Handle) {
+	if t.Base != "" && !h.reverted {
+		e.turn()
+		if e.preview(*t).Base != t.Base {
+			h.err = ErrBaseMoved
+			close(h.done)
+			return
+		}
+	}
 	e.seq++
 	h.result.Seq = e.seq
 	e.g.Cause, e.g.Via = e.seq, nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,7 +50,8 @@ type story struct {
 	stop    func() error
 	sources []string
 	kinds   []kindLine
-	faults  []orderedFault
+	mu      sync.Mutex
+	faults  []orderedFault // under mu
 	shown   int // lines of the world's log that were shown
 	states  map[scheduler.Key]string
 	watcher *scheduler.Watcher
@@ -199,7 +201,8 @@ func (st *story) check(err error) {
 // begin makes a world: lines "sources strong weak", "silent" and kinds.
 func (st *story) begin(lines []string) string {
 	st.end()
-	*st = story{t: st.t, world: schedulertest.NewWorld(), sources: []string{""}}
+	st.world, st.sources, st.kinds, st.faults = schedulertest.NewWorld(), []string{""}, nil, nil
+	st.shown, st.watcher = 0, nil
 	st.world.Fault = st.ordered
 	silent := false
 	for _, l := range lines {
@@ -396,6 +399,8 @@ func (st *story) move(cmd string, lines []string) string {
 
 // fault orders faults: "create a/1 fail [times]", "look a/ fail", "none".
 func (st *story) fault(lines []string) string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	for _, l := range lines {
 		f := strings.Fields(l)
 		if f[0] == "none" {
@@ -415,6 +420,8 @@ func (st *story) fault(lines []string) string {
 }
 
 func (st *story) ordered(op string, k scheduler.Key) schedulertest.Fault {
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	for i, o := range st.faults {
 		if o.op != op || o.key != k {
 			continue

@@ -44,6 +44,10 @@ type Txn struct {
 	// LookAll re-reads the world.
 	LookAll bool
 
+	// Base, if set, is Plan.Base of a preview of this transaction: it is
+	// refused with ErrBaseMoved if it would do something else by now.
+	Base string
+
 	// Revert takes the changes back if one of the touched keys fails or is invalid.
 	Revert bool
 }

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 
@@ -19,7 +18,7 @@ type Watcher struct {
 	stopped  chan struct{}
 
 	// owned by the loop
-	bit    int
+	bit    int // its place among the watchers, -1 for none
 	queue  []*graph.Node
 	synced bool
 }
@@ -28,20 +27,34 @@ const watchBatch = 256
 
 // Watch follows statuses: first those of all keys under the prefixes (none
 // means all), then every change, coalesced per key. A prefix that does not end
-// in a slash is one key. Stop it when done.
+// in a slash is one key. Stop it when done. There is room for 64 watchers; the
+// Next of one too many returns ErrTooManyWatchers. One goroutine reads a watcher.
 func (s *Scheduler) Watch(prefixes ...Key) *Watcher {
 	w := &Watcher{s: s, prefixes: prefixes, wake: make(chan struct{}, 1), stopped: make(chan struct{}), bit: -1}
 	_ = s.call(func(e *engine) { e.addWatcher(w) })
 	return w
 }
 
-// Next blocks until there are changes and returns some of them. inSync is set
-// from the batch on that completes the first picture.
+// Next blocks until there are changes and returns some of them, at most 256.
+// inSync is set from the batch on that completes the first picture. It returns
+// ctx.Err(), ErrWatcherStopped, ErrTooManyWatchers or ErrStopped.
 func (w *Watcher) Next(ctx context.Context) (changes []Status, inSync bool, err error) {
 	for {
 		first := false
-		if err := w.s.call(func(e *engine) { changes, inSync, first = e.drain(w) }); err != nil {
+		select {
+		case <-w.stopped:
+			return nil, false, ErrWatcherStopped
+		default:
+		}
+		if err := w.s.call(func(e *engine) {
+			if w.bit >= 0 {
+				changes, inSync, first = e.drain(w)
+			}
+		}); err != nil {
 			return nil, false, err
+		}
+		if w.bit < 0 {
+			return nil, false, ErrTooManyWatchers
 		}
 		if len(changes) > 0 || first {
 			return changes, inSync, nil
@@ -51,14 +64,12 @@ func (w *Watcher) Next(ctx context.Context) (changes []Status, inSync bool, err 
 		case <-ctx.Done():
 			return nil, inSync, ctx.Err()
 		case <-w.stopped:
-			return nil, inSync, errWatcherStopped
+			return nil, inSync, ErrWatcherStopped
 		case <-w.s.stopped:
 			return nil, inSync, ErrStopped
 		}
 	}
 }
-
-var errWatcherStopped = errors.New("watcher stopped")
 
 // Stop ends the watcher; Next returns an error from then on.
 func (w *Watcher) Stop() {
@@ -77,7 +88,7 @@ func (e *engine) addWatcher(w *Watcher) {
 		}
 	}
 	if w.bit < 0 {
-		return // more than 64: the reader's Next reports it
+		return
 	}
 	for _, n := range e.nodesUnder(w.prefixes) {
 		e.queueFor(w, n)

@@ -74,15 +74,15 @@ type Fault uint8
 
 // The faults.
 const (
-	None        Fault = iota
-	Fail              // nothing is done, an error is returned
-	FailAfter         // it is done, and an error is returned all the same
-	FailForever       // nothing is done, and trying again is pointless
-	Panic             // nothing is done, the descriptor panics
-	Hang              // nothing happens until Release, whatever the context says; then it is done
-	FailLater         // nothing is done, and the next try is due in 10 s
-	FailInvalid       // nothing is done, the value is refused
-	FailConflict      // nothing is done, somebody else's is there
+	None         Fault = iota
+	Fail               // nothing is done, an error is returned
+	FailAfter          // it is done, and an error is returned all the same
+	FailForever        // nothing is done, and trying again is pointless
+	Panic              // nothing is done, the descriptor panics
+	Hang               // nothing happens until Release, whatever the context says; then it is done
+	FailLater          // nothing is done, and the next try is due in 10 s
+	FailInvalid        // nothing is done, the value is refused
+	FailConflict       // nothing is done, somebody else's is there
 )
 
 var faultNames = [...]string{"none", "fail", "fail-after", "fail-forever", "panic", "hang", "later", "invalid", "conflict"}
@@ -128,6 +128,13 @@ func (w *World) String() string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// SetFault sets Fault while the world is in use.
+func (w *World) SetFault(f func(op string, k scheduler.Key) Fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.Fault = f
 }
 
 // Lines copies the log.

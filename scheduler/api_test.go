@@ -1,0 +1,364 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
+)
+
+var ctx = context.Background()
+
+// running is a scheduler on a world with kinds a (deriving d), b and o (observed).
+type running struct {
+	*scheduler.Scheduler
+	t     *testing.T
+	world *schedulertest.World
+	a     *scheduler.Kind[schedulertest.Thing, int]
+	stop  func() error
+}
+
+// run starts one; it and all its goroutines must have ended when the test's
+// bubble does.
+func run(t *testing.T, o scheduler.Options) *running {
+	r := &running{Scheduler: scheduler.New(o), t: t, world: schedulertest.NewWorld()}
+	var err error
+	r.a, err = scheduler.Register(r.Scheduler, r.world.Kind("a", schedulertest.Options{DerivedTo: "d"}))
+	r.check(err)
+	for name, o := range map[string]schedulertest.Options{"b": {}, "d": {}, "o": {Observed: true}} {
+		_, err := scheduler.Register(r.Scheduler, r.world.Kind(name, o))
+		r.check(err)
+	}
+	runCtx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- r.Run(runCtx) }()
+	stopped := false
+	r.stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-done
+	}
+	t.Cleanup(func() { r.world.Release(); _ = r.stop() })
+	r.Submit(scheduler.Txn{Complete: true})
+	synctest.Wait() // the world was read
+	return r
+}
+
+func (r *running) check(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// want applies changes given as lines of the stories' language.
+func (r *running) want(lines ...string) scheduler.Result {
+	r.t.Helper()
+	res, err := r.Apply(ctx, scheduler.Txn{Want: changes(lines...)})
+	r.check(err)
+	return res
+}
+
+func changes(lines ...string) []scheduler.Change {
+	st := &story{sources: []string{""}}
+	return st.parseTxn(nil, lines).Want
+}
+
+func (r *running) hang(op string, k scheduler.Key) {
+	r.world.SetFault(func(o string, key scheduler.Key) schedulertest.Fault {
+		if o == op && key == k {
+			return schedulertest.Hang
+		}
+		return schedulertest.None
+	})
+}
+
+func TestWaitCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		r.hang("create", "a/1")
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := r.Apply(short, scheduler.Txn{Want: changes("a/1 v1")})
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("Apply returned %v after %v, want the deadline after 1s", err, time.Since(began))
+		}
+		r.world.Release()
+		synctest.Wait()
+		if got := r.world.String(); got != "a/1=v1\n" {
+			t.Errorf("the transaction did not go on: world is %q", got)
+		}
+	})
+}
+
+// Apply waits for chains of needs and for derived values, and no longer.
+func TestApplyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		r.want("a/1 v1 needs=b/1 derives=p0")
+		h := r.Submit(scheduler.Txn{Want: changes("b/1 v1 needs=b/2", "b/2 v1")})
+		res, err := h.Wait(ctx)
+		r.check(err)
+		if !res.OK() || res.Keys[0].State != scheduler.Configured {
+			t.Errorf("b/1 settled as %v", res.Keys)
+		}
+		r.hang("create", "d/1/p1")
+		h = r.Submit(scheduler.Txn{Want: changes("a/1 v2 needs=b/1 derives=p0,p1")})
+		time.Sleep(time.Second)
+		select {
+		case <-h.Done():
+			t.Error("Apply did not wait for a derived value")
+		default:
+		}
+		other := r.want("b/9 v1")
+		if !other.OK() {
+			t.Errorf("an unrelated key had to wait: %v", other.Keys)
+		}
+		r.world.Release()
+		if res, err = h.Wait(ctx); err != nil || !res.OK() {
+			t.Errorf("the base settled as %v, %v", res.Keys, err)
+		}
+	})
+}
+
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{StopTimeout: 3 * time.Second})
+		r.hang("create", "a/1")
+		h := r.Submit(scheduler.Txn{Want: changes("a/1 v1")})
+		w := r.Watch()
+		synctest.Wait()
+		began := time.Now()
+		err := r.stop()
+		if err == nil || !strings.Contains(err.Error(), "a/1") || time.Since(began) != 3*time.Second {
+			t.Errorf("Run returned %v after %v, want it to name a/1 after 3s", err, time.Since(began))
+		}
+		if _, err := h.Wait(ctx); !errors.Is(err, scheduler.ErrStopped) {
+			t.Errorf("the waiting transaction got %v", err)
+		}
+		if _, err := r.Apply(ctx, scheduler.Txn{Want: changes("a/2 v1")}); !errors.Is(err, scheduler.ErrStopped) {
+			t.Errorf("a late transaction got %v", err)
+		}
+		if _, err := r.Get(ctx, "a/1"); !errors.Is(err, scheduler.ErrStopped) {
+			t.Errorf("Get: %v", err)
+		}
+		if _, _, err := w.Next(ctx); !errors.Is(err, scheduler.ErrStopped) {
+			t.Errorf("Next: %v", err)
+		}
+		if err := r.Run(ctx); err == nil {
+			t.Error("a scheduler ran twice")
+		}
+	})
+}
+
+func TestWatcherLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		var all []*scheduler.Watcher
+		for range 64 {
+			all = append(all, r.Watch())
+		}
+		over := r.Watch()
+		if _, _, err := over.Next(ctx); !errors.Is(err, scheduler.ErrTooManyWatchers) {
+			t.Errorf("the 65th watcher got %v", err)
+		}
+		over.Stop()
+		all[7].Stop()
+		all[7].Stop()
+		if _, _, err := all[7].Next(ctx); !errors.Is(err, scheduler.ErrWatcherStopped) {
+			t.Errorf("a stopped watcher got %v", err)
+		}
+		if _, inSync, err := r.Watch("a/1").Next(ctx); err != nil || !inSync {
+			t.Errorf("after one stopped there is room again: in sync %v, %v", inSync, err)
+		}
+	})
+}
+
+// A reader that sleeps gets the last state of each key, and slows nobody.
+func TestSlowWatcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		w := r.Watch("a/")
+		for i := range 1000 {
+			r.want(fmt.Sprintf("a/%d v%d", i%300, i), fmt.Sprintf("b/%d v%d", i%300, i))
+		}
+		seen := map[scheduler.Key]string{}
+		batches := 0
+		for inSync := false; !inSync; batches++ {
+			var got []scheduler.Status
+			var err error
+			got, inSync, err = w.Next(ctx)
+			r.check(err)
+			for _, s := range got {
+				seen[s.Key] = s.Actual.(schedulertest.Thing).Text
+			}
+		}
+		if len(seen) != 300 || batches != 2 || seen["a/5"] != "v905" {
+			t.Errorf("saw %d keys in %d batches, a/5 last as %s", len(seen), batches, seen["a/5"])
+		}
+	})
+}
+
+func TestKindReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		if _, _, ok := r.a.Get("a/1"); ok {
+			t.Error("a/1 is there before anything is")
+		}
+		r.want("a/1 v1", "a/2 v1 needs=b/1")
+		if v, m, ok := r.a.Get("a/1"); !ok || v.Text != "v1" || m == 0 {
+			t.Errorf("Get a/1: %v %v %v", v, m, ok)
+		}
+		if _, _, ok := r.a.Get("a/2"); ok {
+			t.Error("a/2 is in place without its need")
+		}
+		if v, ok := r.a.Wanted("a/2"); !ok || v.Text != "v1" {
+			t.Errorf("Wanted a/2: %v %v", v, ok)
+		}
+		n := 0
+		for k := range r.a.All() {
+			n++
+			if k != "a/1" {
+				t.Errorf("All yields %s", k)
+			}
+		}
+		if n != 1 {
+			t.Errorf("All yields %d keys", n)
+		}
+		r.check(r.stop())
+		if v, _, ok := r.a.Get("a/1"); !ok || v.Text != "v1" {
+			t.Error("what was read before can be read after the end")
+		}
+	})
+}
+
+func TestRegisterRefuses(t *testing.T) {
+	type D = scheduler.Descriptor[int, int]
+	create := func(context.Context, scheduler.Key, int) (int, error) { return 0, nil }
+	remove := func(context.Context, scheduler.Key, int, int) error { return nil }
+	for _, c := range []struct {
+		d    D
+		says string
+	}{
+		{D{Prefix: "x/"}, "no Name"},
+		{D{Name: "x", Prefix: "x"}, "end it with a slash"},
+		{D{Name: "x", Prefix: "x/", Create: create}, "go together"},
+		{D{Name: "x", Prefix: "x/"}, "needs Retrieve"},
+		{D{Name: "x", Prefix: "a/x/", Create: create, Delete: remove}, "overlaps"},
+		{D{Name: "a", Prefix: "x/", Create: create, Delete: remove}, "registered already"},
+	} {
+		s := scheduler.New(scheduler.Options{})
+		_, err := scheduler.Register(s, D{Name: "a", Prefix: "a/", Create: create, Delete: remove})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = scheduler.Register(s, c.d); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v, want it to say %q", c.d.Name, err, c.says)
+		}
+	}
+}
+
+func TestHistoryBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{HistoryCount: 10, HistoryBytes: 8 << 10})
+		for i := range 100 {
+			r.want(fmt.Sprintf("a/%d v1", i))
+		}
+		all := r.History(scheduler.HistoryQuery{})
+		if len(all) != 10 || all[9].Seq != 101 {
+			t.Errorf("kept %d records, the last is %d", len(all), all[len(all)-1].Seq)
+		}
+		many := make([]string, 1000)
+		for i := range many {
+			many[i] = fmt.Sprintf("b/%d v1", i)
+		}
+		r.want(many...)
+		all = r.History(scheduler.HistoryQuery{})
+		last := all[len(all)-1]
+		if len(last.Asked) != 256 || last.AskedTotal != 1000 || last.Dropped == 0 || len(last.Done)+last.Dropped != 1000 {
+			t.Errorf("the big record: asked %d of %d, done %d, dropped %d", len(last.Asked), last.AskedTotal, len(last.Done), last.Dropped)
+		}
+		if got := r.History(scheduler.HistoryQuery{Limit: 1}); len(got) != 1 || got[0].Seq != last.Seq {
+			t.Error("Limit 1 is not the newest")
+		}
+	})
+}
+
+// Everybody reads while everything moves; for the race detector.
+func TestReadersWhileBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		end := make(chan struct{})
+		var readers sync.WaitGroup
+		defer readers.Wait()
+		for _, read := range []func(){
+			func() { _, _ = r.List(ctx); _, _ = r.Get(ctx, "a/1") },
+			func() { _ = r.History(scheduler.HistoryQuery{Key: "a/1"}); _, _ = r.Why(ctx, "a/2") },
+			func() { r.a.Get("a/1"); r.a.Wanted("a/1"); r.Kinds(); _, _ = r.Edges(ctx); _, _ = r.Sources(ctx) },
+			func() { _, _ = r.Preview(ctx, scheduler.Txn{Want: changes("a/1 -", "a/3 v9")}) },
+			func() {
+				if _, err := scheduler.Register(r.Scheduler, r.world.Kind("x", schedulertest.Options{})); err == nil {
+					_ = r.Unregister("x")
+				}
+			},
+			func() { _ = r.Pause("a/3", "busy", time.Time{}); _ = r.Resume("a/3"); r.Retry("a/3") },
+		} {
+			readers.Go(func() {
+				for {
+					select {
+					case <-end:
+						return
+					default:
+						read()
+						time.Sleep(time.Millisecond)
+					}
+				}
+			})
+		}
+		for i := range 300 {
+			r.want(fmt.Sprintf("a/%d v%d derives=p0,p1", i%3, i), fmt.Sprintf("a/%d v%d needs=a/%d", i%5+3, i, i%3))
+			r.world.Put("a/1", schedulertest.Thing{Text: "other"}, true)
+			time.Sleep(time.Millisecond)
+		}
+		close(end)
+	})
+}
+
+// A plan is executed on the state it was made for, or not at all.
+func TestPlanBase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		r.want("b/1 v1", "a/1 v1 needs=b/1")
+		txn := scheduler.Txn{Want: changes("b/1 v2 fixed")}
+		p, err := r.Preview(ctx, txn)
+		r.check(err)
+		txn.Base = p.Base
+		r.want("b/2 v1") // has nothing to do with it
+		again, err := r.Preview(ctx, scheduler.Txn{Want: txn.Want})
+		r.check(err)
+		if again.Base != p.Base {
+			t.Error("an unrelated change moved the base")
+		}
+		r.want("a/2 v1 needs=b/1")
+		if _, err := r.Apply(ctx, txn); !errors.Is(err, scheduler.ErrBaseMoved) {
+			t.Errorf("a plan on an old base: %v", err)
+		}
+		p, err = r.Preview(ctx, scheduler.Txn{Want: txn.Want})
+		r.check(err)
+		txn.Base = p.Base
+		if res, err := r.Apply(ctx, txn); err != nil || !res.OK() {
+			t.Errorf("a plan on its base: %v %v", res, err)
+		}
+	})
+}
