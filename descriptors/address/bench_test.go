@@ -19,7 +19,6 @@ import (
 )
 
 type (
-	found = scheduler.Found[*models.Address, kernel.AddressRef]
 	scope = scheduler.Scope[*models.Address, kernel.AddressRef]
 	known = scheduler.Known[*models.Address, kernel.AddressRef]
 	op    = scheduler.Op[*models.Address, kernel.AddressRef]

@@ -113,5 +113,4 @@ type (
 	op    = scheduler.Op[*models.Interface, kernel.LinkRef]
 	found = scheduler.Found[*models.Interface, kernel.LinkRef]
 	scope = scheduler.Scope[*models.Interface, kernel.LinkRef]
-	known = scheduler.Known[*models.Interface, kernel.LinkRef]
 )
