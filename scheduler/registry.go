@@ -206,6 +206,8 @@ type KindInfo struct {
 	// Read tells whether the world of the kind was read, completely, at least
 	// once; a kind without Retrieve has nothing to read.
 	Read bool
+	// Looking: a read of the whole kind is under way or due.
+	Looking bool
 	// Unread says why the world of the kind cannot be read now; empty: it can.
 	Unread string
 }
@@ -216,7 +218,8 @@ func (s *Scheduler) Kinds() []KindInfo {
 	_ = s.call(func(e *engine) {
 		for _, k := range e.kinds.all() {
 			out = append(out, KindInfo{Name: k.Name, Prefix: k.Prefix, Observed: k.Observed,
-				Capabilities: slices.Clone(k.capabilities), Read: k.Read || !k.Reads, Unread: firstLine(k.look.err)})
+				Capabilities: slices.Clone(k.capabilities), Read: k.Read || !k.Reads,
+				Looking: k.look.running || k.look.all, Unread: firstLine(k.look.err)})
 		}
 	})
 	return out

@@ -52,7 +52,7 @@ type story struct {
 	kinds   []kindLine
 	mu      sync.Mutex
 	faults  []orderedFault // under mu
-	shown   int // lines of the world's log that were shown
+	shown   int            // lines of the world's log that were shown
 	states  map[scheduler.Key]string
 	watcher *scheduler.Watcher
 	began   time.Time

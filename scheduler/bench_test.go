@@ -1,0 +1,418 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// The engine alone, with operations that do nothing, beside a floor: a map,
+// slices and one topological pass making the same callbacks. Ratios count.
+//
+//	go test -run - -bench . ./scheduler
+
+// item is a value: a number and the key it needs, if any.
+type item struct {
+	n    int
+	need scheduler.Key
+}
+
+// load is what a benchmark writes.
+type load struct {
+	name  string
+	items func(n int) []scheduler.Change
+}
+
+func key(i int) scheduler.Key { return scheduler.Key(fmt.Sprintf("v/%07d", i)) }
+
+func flat(n int) []scheduler.Change {
+	return items(n, func(int) scheduler.Key { return "" })
+}
+
+// tree is 10-ary; children sort before their parents, so everything pends first.
+func tree(n int) []scheduler.Change {
+	return items(n, func(i int) scheduler.Key {
+		if i == n-1 {
+			return ""
+		}
+		return key(n - 1 - (n-2-i)/10)
+	})
+}
+
+func chain(n int) []scheduler.Change {
+	return items(n, func(i int) scheduler.Key {
+		if i == 0 {
+			return ""
+		}
+		return key(i - 1)
+	})
+}
+
+func hub(n int) []scheduler.Change { return items(n, func(int) scheduler.Key { return "hub/0" }) }
+
+func items(n int, need func(i int) scheduler.Key) []scheduler.Change {
+	out := make([]scheduler.Change, n)
+	for i := range out {
+		out[i] = scheduler.Set(key(i), item{i, need(i)})
+	}
+	return out
+}
+
+// bench is a scheduler that runs, with kinds v (Retrieve from its own map) and hub.
+type bench struct {
+	*scheduler.Scheduler
+	stop  func()
+	calls atomic.Int64
+	hang  atomic.Pointer[chan struct{}]
+}
+
+func newBench(b testing.TB, retrieve func() map[scheduler.Key]item) *bench {
+	x := &bench{Scheduler: scheduler.New(scheduler.Options{})}
+	d := scheduler.Descriptor[item, struct{}]{
+		Name: "v", Prefix: "v/",
+		Create: func(_ context.Context, k scheduler.Key, _ item) (struct{}, error) {
+			if c := x.hang.Load(); c != nil && k == "v/hang" {
+				<-*c
+			}
+			x.calls.Add(1)
+			return struct{}{}, nil
+		},
+		Update: func(_ context.Context, _ scheduler.Key, _, _ item, _ struct{}) (struct{}, error) {
+			x.calls.Add(1)
+			return struct{}{}, nil
+		},
+		Delete: func(context.Context, scheduler.Key, item, struct{}) error { x.calls.Add(1); return nil },
+		Needs: func(_ scheduler.Key, v item) []scheduler.Need {
+			if v.need == "" {
+				return nil
+			}
+			return []scheduler.Need{scheduler.On(v.need, "what it stands on")}
+		},
+		Equal: func(_ scheduler.Key, a, b item) bool { return a == b },
+	}
+	if retrieve != nil {
+		d.Retrieve = func(_ context.Context, s scheduler.Scope[item, struct{}]) iter.Seq2[scheduler.Found[item, struct{}], error] {
+			return func(yield func(scheduler.Found[item, struct{}], error) bool) {
+				world := retrieve()
+				for k, v := range world {
+					if (s.All || slices.Contains(s.Keys, k)) && !yield(scheduler.Found[item, struct{}]{Key: k, Value: v}, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+	_, err := scheduler.Register(x.Scheduler, d)
+	check(b, err)
+	d.Name, d.Prefix = "hub", "hub/"
+	_, err = scheduler.Register(x.Scheduler, d)
+	check(b, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- x.Run(ctx) }()
+	x.stop = func() { cancel(); <-done }
+	x.want(b, scheduler.Txn{Complete: true})
+	return x
+}
+
+func check(b testing.TB, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// want applies a transaction and tells how long that took.
+func (x *bench) want(b testing.TB, t scheduler.Txn) time.Duration {
+	began := time.Now()
+	_, err := x.Apply(ctx, t)
+	check(b, err)
+	return time.Since(began)
+}
+
+// floor is the least program that makes the same callbacks in an order that
+// respects needs.
+type floor struct {
+	values map[scheduler.Key]item
+	above  map[scheduler.Key][]scheduler.Key
+	calls  int
+}
+
+func (f *floor) create(scheduler.Key, item) { f.calls++ }
+
+func (f *floor) apply(cs []scheduler.Change) {
+	f.values = make(map[scheduler.Key]item, len(cs))
+	f.above = map[scheduler.Key][]scheduler.Key{}
+	var ready []scheduler.Key
+	for _, c := range cs {
+		v := c.Value.(item)
+		f.values[c.Key] = v
+		if v.need == "" {
+			ready = append(ready, c.Key)
+		} else {
+			f.above[v.need] = append(f.above[v.need], c.Key)
+		}
+	}
+	for i := 0; i < len(ready); i++ {
+		f.create(ready[i], f.values[ready[i]])
+		ready = append(ready, f.above[ready[i]]...)
+	}
+}
+
+func sizes(b *testing.B) []int {
+	if testing.Short() {
+		return []int{1_000}
+	}
+	return []int{1_000, 10_000, 100_000}
+}
+
+func quiet() { runtime.GC(); runtime.GC() }
+
+// BenchmarkCold: one transaction into an empty scheduler.
+func BenchmarkCold(b *testing.B) {
+	for _, l := range []load{{"flat", flat}, {"tree", tree}, {"chain", chain}} {
+		for _, n := range sizes(b) {
+			b.Run(fmt.Sprintf("%s/%d", l.name, n), func(b *testing.B) {
+				cs := l.items(n)
+				var took, least time.Duration
+				for range b.N {
+					quiet()
+					began := time.Now()
+					(&floor{}).apply(cs)
+					least += time.Since(began)
+					x := newBench(b, nil)
+					quiet()
+					took += x.want(b, scheduler.Txn{Want: cs})
+					if x.calls.Load() != int64(n) {
+						b.Fatalf("%d operations for %d values", x.calls.Load(), n)
+					}
+					x.stop()
+				}
+				report(b, took, least)
+			})
+		}
+	}
+}
+
+// report shows a duration beside its floor.
+func report(b *testing.B, took, least time.Duration) {
+	b.ReportMetric(float64(took.Microseconds())/float64(b.N)/1000, "ms")
+	b.ReportMetric(float64(least.Microseconds())/float64(b.N)/1000, "floor-ms")
+	b.ReportMetric(float64(took)/float64(least), "×floor")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkHub: n values that need one key, which comes and goes.
+func BenchmarkHub(b *testing.B) {
+	for _, n := range sizes(b) {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			cs := hub(n)
+			var pend, comes, goes time.Duration
+			for range b.N {
+				x := newBench(b, nil)
+				quiet()
+				pend += x.want(b, scheduler.Txn{Want: cs})
+				comes += x.settle(b, scheduler.Set("hub/0", item{}), n)
+				goes += x.settle(b, scheduler.Withdraw("hub/0"), n)
+				x.stop()
+			}
+			for name, d := range map[string]time.Duration{"pend-ms": pend, "comes-ms": comes, "goes-ms": goes} {
+				b.ReportMetric(float64(d.Microseconds())/float64(b.N)/1000, name)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// settle makes one change and waits until it has caused n operations more than its own.
+func (x *bench) settle(b *testing.B, c scheduler.Change, n int) time.Duration {
+	from := x.calls.Load()
+	began := time.Now()
+	x.want(b, scheduler.Txn{Want: []scheduler.Change{c}})
+	for x.calls.Load() < from+int64(n)+1 {
+		time.Sleep(100 * time.Microsecond)
+	}
+	return time.Since(began)
+}
+
+// BenchmarkChain: the root of a chain goes and comes back.
+func BenchmarkChain(b *testing.B) {
+	n := 10_000
+	x := newBench(b, nil)
+	defer x.stop()
+	x.want(b, scheduler.Txn{Want: chain(n)})
+	var goes, comes time.Duration
+	for range b.N {
+		goes += x.settle(b, scheduler.Withdraw(key(0)), n-1)
+		comes += x.settle(b, scheduler.Set(key(0), item{}), n-1)
+	}
+	b.ReportMetric(float64(goes.Microseconds())/float64(b.N)/1000, "goes-ms")
+	b.ReportMetric(float64(comes.Microseconds())/float64(b.N)/1000, "comes-ms")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkOneKey: Apply of a change to one key among many, from another
+// goroutine; 100,000 samples.
+func BenchmarkOneKey(b *testing.B) {
+	for _, n := range append(sizes(b), 1_000_000) {
+		if n > 100_000 && testing.Short() {
+			continue
+		}
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			x := newBench(b, nil)
+			defer x.stop()
+			x.want(b, scheduler.Txn{Want: tree(n)})
+			quiet()
+			for range b.N {
+				x.percentiles(b, n, "")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+const samples = 100_000
+
+// percentiles changes one key after another and reports how long each took.
+func (x *bench) percentiles(b *testing.B, n int, label string) {
+	took := make([]time.Duration, samples)
+	for i := range took {
+		j := i * 7919 % n
+		c := scheduler.Set(key(j), item{i + n, tree1(n, j)})
+		took[i] = x.want(b, scheduler.Txn{Want: []scheduler.Change{c}})
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[samples/2].Nanoseconds())/1000, label+"p50-µs")
+	b.ReportMetric(float64(took[samples*99/100].Nanoseconds())/1000, label+"p99-µs")
+}
+
+// tree1 is the need of one value of a tree.
+func tree1(n, i int) scheduler.Key {
+	if i == n-1 {
+		return ""
+	}
+	return key(n - 1 - (n-2-i)/10)
+}
+
+// BenchmarkHang: the same while one operation hangs.
+func BenchmarkHang(b *testing.B) {
+	n := 10_000
+	x := newBench(b, nil)
+	defer x.stop()
+	x.want(b, scheduler.Txn{Want: tree(n)})
+	for range b.N {
+		quiet()
+		x.percentiles(b, n, "quiet-")
+		c := make(chan struct{})
+		x.hang.Store(&c)
+		h := x.Submit(scheduler.Txn{Want: []scheduler.Change{scheduler.Set("v/hang", item{})}})
+		time.Sleep(10 * time.Millisecond)
+		x.percentiles(b, n, "hung-")
+		close(c)
+		_, err := h.Wait(ctx)
+		check(b, err)
+		x.want(b, scheduler.Txn{Want: []scheduler.Change{scheduler.Withdraw("v/hang")}})
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkPreview: of a change to one key among many.
+func BenchmarkPreview(b *testing.B) {
+	for _, n := range sizes(b) {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			x := newBench(b, nil)
+			defer x.stop()
+			x.want(b, scheduler.Txn{Want: tree(n)})
+			quiet()
+			b.ResetTimer()
+			for i := range b.N {
+				c := scheduler.Set(key(5), item{i + n, tree1(n, 5)})
+				p, err := x.Preview(ctx, scheduler.Txn{Want: []scheduler.Change{c}})
+				if err != nil || len(p.Steps) != 1 {
+					b.Fatal(p, err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkResync: all is asked and read again, and nothing is to be done.
+func BenchmarkResync(b *testing.B) {
+	for _, n := range sizes(b) {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			cs := tree(n)
+			world := map[scheduler.Key]item{}
+			x := newBench(b, func() map[scheduler.Key]item { return world })
+			defer x.stop()
+			x.want(b, scheduler.Txn{Want: cs})
+			for _, c := range cs {
+				world[c.Key] = c.Value.(item)
+			}
+			var asked, read, least time.Duration
+			for range b.N {
+				quiet()
+				began := time.Now()
+				same := 0
+				for _, c := range cs {
+					if world[c.Key] == c.Value.(item) {
+						same++
+					}
+				}
+				least += time.Since(began)
+				calls := x.calls.Load()
+				asked += x.want(b, scheduler.Txn{Want: cs, Complete: true})
+				began = time.Now()
+				x.want(b, scheduler.Txn{LookAll: true})
+				for x.Kinds()[0].Looking {
+					time.Sleep(100 * time.Microsecond)
+				}
+				read += time.Since(began)
+				if x.calls.Load() != calls || same != n {
+					b.Fatal("a resync that changes nothing did something")
+				}
+			}
+			b.ReportMetric(float64(read.Microseconds())/float64(b.N)/1000, "look-ms")
+			report(b, asked, least)
+		})
+	}
+}
+
+// BenchmarkHeap: bytes for each value, key and value included, all configured.
+func BenchmarkHeap(b *testing.B) {
+	n := 100_000
+	if testing.Short() {
+		n = 1_000
+	}
+	for _, l := range []load{{"flat", flat}, {"tree", tree}} {
+		b.Run(l.name, func(b *testing.B) {
+			for range b.N {
+				before := heap()
+				x := newBench(b, nil)
+				x.want(b, scheduler.Txn{Want: l.items(n)})
+				b.ReportMetric(float64(heap()-before)/float64(n), "B/value")
+				x.stop()
+				runtime.KeepAlive(x)
+				before = heap()
+				f := &floor{}
+				f.apply(l.items(n))
+				b.ReportMetric(float64(heap()-before)/float64(n), "floor-B/value")
+				runtime.KeepAlive(f)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func heap() int64 {
+	quiet()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
