@@ -34,7 +34,7 @@ bench: build ## figures beside their floors
 	$(GO) test -run '^$$' -bench . -p 1 ./scheduler/... ./plugins/... ./descriptors/...
 
 lint: $(LINT)
-	$(LINT) run
+	$(LINT) run --allow-serial-runners
 
 # In the cache of the user, so that it is built once (about two minutes).
 $(LINT):

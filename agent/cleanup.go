@@ -39,7 +39,7 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer) err
 	run, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(run) }()
-	defer func() { stop(); <-ended }()
+	defer func() { stop(); <-ended }() //nolint:errcheck // it ends because it is told to
 
 	s.Submit(scheduler.Txn{Source: "cleanup", Note: "want nothing", Complete: true})
 	w := s.Watch()

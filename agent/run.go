@@ -66,7 +66,7 @@ func (a *agent) run(ctx context.Context, main func(context.Context) error) error
 	case result = <-done:
 	case result = <-failed:
 		cancel()
-		<-done
+		<-done //nolint:errcheck // what failed first counts
 	}
 	for i := len(stops) - 1; i >= 0; i-- {
 		stops[i]()

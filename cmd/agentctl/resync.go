@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -35,7 +36,7 @@ what that store does not hold is then deleted from the host. See the reason in
 				defer cancel()
 			}
 			out, err := c.agent().Resync(ctx, &apiv1.ResyncRequest{Targets: args, Accept: accept})
-			if context.Cause(ctx) == context.DeadlineExceeded {
+			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 				c.tell("the time is up after %s; the agent goes on with it", timeout)
 				return differs
 			}

@@ -52,7 +52,7 @@ type (
 	scope[V any] = scheduler.Scope[V, struct{}]
 )
 
-func (k kind[V]) retrieve(ctx context.Context, s scope[V]) iter.Seq2[found[V], error] {
+func (k kind[V]) retrieve(_ context.Context, s scope[V]) iter.Seq2[found[V], error] {
 	// Synced is asked first: what becomes known after it does no harm.
 	synced := k.source.Synced()
 	values, err := k.read()

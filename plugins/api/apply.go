@@ -154,7 +154,7 @@ func (s *Server) follow(ctx context.Context, out *apiv1.ApplyResponse, st *stage
 		return nil
 	}
 	if out.Revision > 0 {
-		if err := s.Store.Reached(ctx, out.Revision); err != nil && context.Cause(ctx) != errTimeUp {
+		if err := s.Store.Reached(ctx, out.Revision); err != nil && !errors.Is(context.Cause(ctx), errTimeUp) {
 			return err
 		}
 	} else {

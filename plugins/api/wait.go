@@ -132,7 +132,7 @@ func (s *Server) await(ctx context.Context, keys []string, want goal) (all []sch
 	for {
 		changes, inSync, err := w.Next(ctx)
 		if err != nil {
-			if context.Cause(ctx) == errTimeUp {
+			if errors.Is(context.Cause(ctx), errTimeUp) {
 				return sorted(seen), false, nil
 			}
 			return nil, false, fail(err)

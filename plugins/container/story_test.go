@@ -86,7 +86,7 @@ func (w *story) stop() {
 	if w.cancel != nil {
 		w.cancel()
 		for range cap(w.done) {
-			_ = <-w.done
+			<-w.done
 		}
 		w.cancel = nil
 	}

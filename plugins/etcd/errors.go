@@ -51,7 +51,7 @@ var (
 )
 
 // isCompacted tells whether the asked revision is no longer kept.
-func isCompacted(err error) bool { return rpctypes.Error(err) == rpctypes.ErrCompacted }
+func isCompacted(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) }
 
 // isAuth tells whether the store no longer knows who we are: the token ended
 // or the password changed. Then a new connection may be let in. What we may
@@ -61,7 +61,7 @@ func isAuth(err error) bool {
 		return true
 	}
 	for _, auth := range []error{rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserEmpty, rpctypes.ErrAuthOldRevision} {
-		if rpctypes.Error(err) == auth || errors.Is(err, auth) {
+		if errors.Is(rpctypes.Error(err), auth) || errors.Is(err, auth) {
 			return true
 		}
 	}

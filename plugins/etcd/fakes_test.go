@@ -152,7 +152,6 @@ type board struct {
 type boardWatcher struct {
 	b       *board
 	pending map[scheduler.Key]bool
-	synced  bool
 	more    chan struct{}
 }
 

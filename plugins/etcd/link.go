@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -135,7 +136,7 @@ func token(ctx context.Context, c Config, cfg clientv3.Config) (string, error) {
 		return auth.Authenticate(ctx, &etcdserverpb.AuthenticateRequest{
 			Name: c.User, Password: strings.TrimRight(string(password), "\r\n")})
 	})
-	if rpctypes.Error(err) == rpctypes.ErrAuthNotEnabled {
+	if errors.Is(rpctypes.Error(err), rpctypes.ErrAuthNotEnabled) {
 		return "", nil
 	}
 	return resp.GetToken(), err

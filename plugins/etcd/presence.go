@@ -252,7 +252,7 @@ func timeToLive(ctx context.Context, l *link, t tuning, id int64) (time.Duration
 	resp, err := withTimeout(ctx, t, func(ctx context.Context) (*etcdserverpb.LeaseTimeToLiveResponse, error) {
 		return l.lease.LeaseTimeToLive(ctx, &etcdserverpb.LeaseTimeToLiveRequest{ID: id})
 	})
-	if rpctypes.Error(err) == rpctypes.ErrLeaseNotFound {
+	if errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) {
 		return 0, errLeaseGone
 	}
 	if err != nil {

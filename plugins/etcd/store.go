@@ -108,12 +108,12 @@ func (l *link) fits(ops, bytes int) error {
 }
 
 func writeError(err error) error {
-	switch rpctypes.Error(err) {
-	case rpctypes.ErrNoSpace:
+	switch said := rpctypes.Error(err); {
+	case errors.Is(said, rpctypes.ErrNoSpace):
 		return errors.New("write: the store is full; compact and defragment it, raise its quota, then disarm the alarm (etcdctl alarm disarm)")
-	case rpctypes.ErrTooManyOps:
+	case errors.Is(said, rpctypes.ErrTooManyOps):
 		return errors.New("write: too many keys for one transaction of this etcd; use --chunked to write them in several")
-	case rpctypes.ErrRequestTooLarge:
+	case errors.Is(said, rpctypes.ErrRequestTooLarge):
 		return errors.New("write: too many bytes for one request of this etcd; use --chunked to write them in several")
 	}
 	return storeError("write", err)

@@ -298,7 +298,7 @@ func (l *Ledger) Close() error {
 	if last != nil {
 		<-last.done
 	}
-	err := error(nil)
+	var err error
 	if l.suspect {
 		err = l.rewrite()
 	} else {

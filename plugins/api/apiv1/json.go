@@ -133,7 +133,7 @@ func appendString(b []byte, s string) []byte {
 	out := bytes.NewBuffer(b)
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
-	e.Encode(s) // strings always encode
+	_ = e.Encode(s) // strings always encode
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 

@@ -182,7 +182,7 @@ func watcher(t *testing.T, dir string, kv clientv3.KV) *exec.Cmd {
 		select {
 		case <-lines:
 			go func() {
-				for range lines { //nolint:revive // drain until the end
+				for range lines { // drain until the end
 				}
 			}()
 			return cmd
