@@ -79,6 +79,7 @@ func (e *engine) speak(src int8) {
 	for _, n := range left {
 		e.g.Wake(n)
 	}
+	e.stirAll()
 }
 
 // wants tells whether the source asks for the node, also if a stronger one does.

@@ -29,6 +29,10 @@ type engine struct {
 	mark    uint64
 
 	waiters  []*Handle
+	stirred  []*Handle // to check at the end of the turn
+	places   map[*graph.Node][]place
+	blocks   map[*graph.Node]*graph.Node // of nodes not settled in this pass: because of which
+	blocker  *graph.Node                 // the last one found
 	watchers [64]*Watcher
 	watching int
 	unkept   map[uint64]*Record // of looks that nothing has come of yet
@@ -264,6 +268,9 @@ func (e *engine) tell() {
 		}
 		n.Revision++
 		e.notifyWatchers(n)
+		if len(e.places) > 0 {
+			e.movedOnPath(n)
+		}
 	}
 	clear(e.touched)
 	e.touched = e.touched[:0]

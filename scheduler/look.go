@@ -240,6 +240,7 @@ func (e *engine) lookAgain(n *graph.Node) {
 func (e *engine) lookedAll(o *op, byKey map[Key]found) {
 	k := o.kind
 	k.look.running = false
+	e.stirAll()
 	if k.look.again {
 		k.look.again = false
 		e.under(k.look.cause, nil, func() { e.lookAtKind(k) })
@@ -310,6 +311,7 @@ func (e *engine) lookFailed(k *kind, err error) {
 	if e.log != nil {
 		e.logf(slogWarn, "cannot read the world", "kind", k.Name, "error", err)
 	}
+	e.stirAll() // who waits to know has to wait no longer
 	e.retries.addKind(e.now.Add(e.backoff(k.look.attempts)), k)
 	e.arm()
 }

@@ -40,6 +40,7 @@ func (e *engine) resume(target Key) {
 }
 
 func (e *engine) wakeUnder(target Key) {
+	e.stirAll()
 	for _, n := range e.nodesUnder([]Key{target}) {
 		e.g.Wake(n)
 	}

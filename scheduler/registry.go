@@ -117,6 +117,7 @@ func (e *engine) register(k *kind, startWatch func(*kind)) error {
 		e.reapply(n)
 	}
 	e.g.KindChanged(k.Prefix)
+	e.stirAll()
 	e.lookAtKind(k)
 	if k.watch != nil {
 		startWatch(k)
@@ -155,6 +156,7 @@ func (e *engine) unregister(k *kind) {
 		e.touch(n)
 	}
 	e.g.KindChanged(k.Prefix)
+	e.stirAll()
 }
 
 // startWatch runs a kind's Watch until it is unregistered or the scheduler

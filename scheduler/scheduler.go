@@ -56,7 +56,8 @@ func New(o Options) *Scheduler {
 	s.hist = history{maxCount: s.opts.HistoryCount, maxBytes: s.opts.HistoryBytes}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	e := &engine{opts: s.opts, kinds: newKinds(), hist: &s.hist, log: s.opts.Log, pauses: map[Key]pause{},
-		unkept: map[uint64]*Record{}, now: s.opts.Clock.Now(), wakeAt: s.wakeAt, inbox: s.push, logf: s.logf}
+		unkept: map[uint64]*Record{}, places: map[*graph.Node][]place{}, blocks: map[*graph.Node]*graph.Node{},
+		now: s.opts.Clock.Now(), wakeAt: s.wakeAt, inbox: s.push, logf: s.logf}
 	e.g = graph.New(e.kinds.graphKind)
 	for _, name := range s.opts.Sources {
 		e.sources = append(e.sources, sourceState{name: name})
@@ -166,7 +167,7 @@ func (e *engine) take(in input) {
 		e.turn() // so that a caller reads what it wrote
 		in.call(e)
 	case in.abandon != nil:
-		e.waiters = slices.DeleteFunc(e.waiters, func(h *Handle) bool { return h == in.abandon })
+		e.leaveOff(in.abandon)
 	}
 }
 
@@ -203,12 +204,11 @@ func (e *engine) begin(t *Txn, h *Handle) {
 		h.keys = append(keys, looked...)
 	}
 	for _, k := range e.kinds.all() {
-		if k.look.all && (t.LookAll || slices.ContainsFunc(t.Look, func(key Key) bool { return strings.HasPrefix(string(k.Prefix), string(key)) })) {
+		if (k.look.all || k.look.running) && (t.LookAll || slices.ContainsFunc(t.Look, func(key Key) bool { return strings.HasPrefix(string(k.Prefix), string(key)) })) {
 			h.kinds = append(h.kinds, k)
 		}
 	}
-	h.at = 0
-	e.waiters = append(e.waiters, h)
+	e.await(h)
 }
 
 const maxUnkept = 4096
@@ -338,7 +338,7 @@ func (s *Scheduler) wakeAt(at time.Time) {
 // Submit hands a transaction over and does not wait. Transactions are edited
 // in the order of Submit.
 func (s *Scheduler) Submit(t Txn) *Handle {
-	h := &Handle{s: s, txn: t, done: make(chan struct{})}
+	h := &Handle{s: s, txn: t, done: make(chan struct{}), slot: -1}
 	if err := s.e.checkTxn(t); err != nil {
 		h.err = err
 		close(h.done)

@@ -17,8 +17,12 @@ type Handle struct {
 
 	// owned by the loop
 	keys     []Key
-	kinds    []*kind // whose whole world is to be read first
-	at       int     // keys before it were settled when they were looked at
+	kinds    []*kind       // whose whole world is to be read first
+	at       int           // keys before it were settled when they were looked at
+	path     []*graph.Node // from a key to what it waits for at the end
+	moved    int           // the first of the path that has changed since
+	slot     int           // in engine.waiters, -1 when not waiting
+	stirred  bool          // in engine.stirred
 	before   []Change
 	reverted bool
 }
@@ -43,22 +47,76 @@ func (h *Handle) Wait(ctx context.Context) (Result, error) {
 // Done is closed when the transaction is settled.
 func (h *Handle) Done() <-chan struct{} { return h.done }
 
-// checkWaiters ends the handles whose keys have all settled.
+// await has the handle looked at once its keys may have settled.
+func (e *engine) await(h *Handle) {
+	h.at, h.path, h.moved = 0, nil, 0
+	h.slot = len(e.waiters)
+	e.waiters = append(e.waiters, h)
+	e.stir(h)
+}
+
+// leaveOff ends the waiting of a handle.
+func (e *engine) leaveOff(h *Handle) {
+	if h.slot < 0 {
+		return
+	}
+	e.cutPath(h, 0)
+	last := e.waiters[len(e.waiters)-1]
+	e.waiters[h.slot], last.slot = last, h.slot
+	e.waiters[len(e.waiters)-1] = nil
+	e.waiters = e.waiters[:len(e.waiters)-1]
+	h.slot = -1
+}
+
+// stir has the handle checked at the end of the turn.
+func (e *engine) stir(h *Handle) {
+	if !h.stirred {
+		h.stirred = true
+		e.stirred = append(e.stirred, h)
+	}
+}
+
+// stirAll has every handle checked from the start: something changed that
+// shows at no node.
+func (e *engine) stirAll() {
+	for _, h := range e.waiters {
+		h.moved = 0
+		e.stir(h)
+	}
+}
+
+// place is where a node stands on the path of a handle.
+type place struct {
+	h *Handle
+	i int
+}
+
+// movedOnPath notes that a node changed that a handle waits for.
+func (e *engine) movedOnPath(n *graph.Node) {
+	for _, p := range e.places[n] {
+		p.h.moved = min(p.h.moved, p.i)
+		e.stir(p.h)
+	}
+}
+
+// checkWaiters ends the handles whose keys have all settled. A handle is
+// looked at only when a node on its path changed, and from there on: so long
+// chains cost what moves in them, not their length at every turn.
 func (e *engine) checkWaiters() {
-	if len(e.waiters) == 0 {
+	if len(e.stirred) == 0 {
 		return
 	}
 	e.mark++
-	waiting := e.waiters[:0]
-	for _, h := range e.waiters {
-		if !e.handleSettled(h) {
-			waiting = append(waiting, h)
-			continue
+	clear(e.blocks)
+	stirred := e.stirred
+	e.stirred = nil
+	for _, h := range stirred {
+		h.stirred = false
+		if h.slot >= 0 && e.handleSettled(h) {
+			e.leaveOff(h)
+			e.finish(h)
 		}
-		e.finish(h)
 	}
-	clear(e.waiters[len(waiting):])
-	e.waiters = waiting
 }
 
 // handleSettled goes through the keys once, and a second time at the end, since
@@ -71,18 +129,70 @@ func (e *engine) handleSettled(h *Handle) bool {
 		}
 		h.kinds = h.kinds[1:]
 	}
+	if len(h.path) > 0 && !e.pathSettled(h) {
+		return false
+	}
 	for ; h.at < len(h.keys); h.at++ {
-		if !e.settledKey(h.keys[h.at]) {
+		if !e.keySettled(h, h.keys[h.at]) {
 			return false
 		}
 	}
 	for i, k := range h.keys {
-		if !e.settledKey(k) {
+		if !e.keySettled(h, k) {
 			h.at = i
 			return false
 		}
 	}
 	return true
+}
+
+// pathSettled takes up the path where it has changed and goes back towards the
+// key as far as all is settled.
+func (e *engine) pathSettled(h *Handle) bool {
+	if h.moved >= len(h.path) {
+		return false
+	}
+	for i := h.moved; i >= 0; i-- {
+		n := h.path[i]
+		e.cutPath(h, i)
+		if !e.follow(h, n) {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *engine) keySettled(h *Handle, k Key) bool {
+	n := e.g.Get(k)
+	return n == nil || e.follow(h, n)
+}
+
+// follow tells whether the node is settled; if not, the way to what it waits
+// for is added to the handle's path.
+func (e *engine) follow(h *Handle, n *graph.Node) bool {
+	if e.settled(n) {
+		return true
+	}
+	for ; n != nil; n = e.blocks[n] {
+		e.places[n] = append(e.places[n], place{h, len(h.path)})
+		h.path = append(h.path, n)
+	}
+	h.moved = len(h.path)
+	return false
+}
+
+// cutPath shortens a handle's path to i nodes.
+func (e *engine) cutPath(h *Handle, i int) {
+	for _, n := range h.path[i:] {
+		left := slices.DeleteFunc(e.places[n], func(p place) bool { return p.h == h })
+		if len(left) == 0 {
+			delete(e.places, n)
+		} else {
+			e.places[n] = left
+		}
+	}
+	h.path = h.path[:i]
+	h.moved = i
 }
 
 func (e *engine) finish(h *Handle) {
@@ -131,26 +241,26 @@ func (e *engine) statusOf(k Key) Status {
 	return Status{Key: k, State: Removed}
 }
 
-func (e *engine) settledKey(k Key) bool {
-	n := e.g.Get(k)
-	return n == nil || e.settled(n)
-}
-
 // settled tells whether nothing that is under way or due can change the node.
-// The answer is kept for one pass, so that long chains are walked once.
+// The answer is kept for one pass, so that long chains are walked once; of what
+// is not settled, blocks says through which node.
 func (e *engine) settled(n *graph.Node) bool {
 	yes, no := e.mark<<1, e.mark<<1|1
 	switch n.Mark {
 	case yes:
 		return true
 	case no:
+		e.blocker = n
 		return false
 	}
 	n.Mark = yes // a circle of waiting nodes is settled
+	e.blocker = nil
 	if !e.settle1(n) {
 		n.Mark = no
+		e.blocks[n], e.blocker = e.blocker, n
 		return false
 	}
+	e.blocker = nil
 	return true
 }
 
