@@ -138,6 +138,23 @@ func (b *bench) removeAll() {
 
 // An alias that somebody took away is put back; with the ledger lost as well
 // the link is no longer known.
+// A link that is as wished but for its mark, because its creation was cut
+// short, gets it by being found: nobody would touch it else.
+func TestCutShortIsMarked(t *testing.T) {
+	b := newBench(t)
+	b.fail.set("interface/made")
+	if _, err := b.try("br0", `{"bridge":{}}`); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	b.fail.set("")
+	b.restart()
+	b.want("br0", `{"bridge":{}}`)
+	b.same()
+	if got := b.own.Show(t, "br0")["ifalias"]; got != "plumb:host7:interface/br0" {
+		t.Errorf("the mark is %v", got)
+	}
+}
+
 func TestAliasLost(t *testing.T) {
 	b := newBench(t)
 	b.make("bridge0", `{"bridge":{}}`)

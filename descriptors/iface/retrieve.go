@@ -279,9 +279,20 @@ func (r *search) found(k scheduler.Key, l kernel.Link) found {
 			}
 		}
 	}
+	r.mark(k, l)
 	f := found{Key: k, Value: r.d.value(k, l, r.selector(k, l.NS), hint), Meta: l.Ref()}
 	r.d.seen(l.Ref(), f.Value)
 	return f
+}
+
+// mark gives a link of ours the mark that it lacks because its creation was cut
+// short: all else about it may be as wished, and then nobody would. It is only
+// evidence; if it cannot be given now the next reading tries again.
+func (r *search) mark(k scheduler.Key, l kernel.Link) {
+	if e, recorded := r.d.Owner.Entry(string(k)); l.Alias == "" && recorded && !e.Adopted() && e.NS == l.NS {
+		mark := r.d.Owner.Mark(string(k))
+		_ = r.d.Kernel.SetLink(l.NS, l.Index, kernel.LinkPatch{Alias: &mark})
+	}
 }
 
 // selector says how the namespace is called: as it is wanted if that leads

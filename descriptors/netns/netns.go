@@ -94,8 +94,8 @@ func (d *netns) create(_ context.Context, k scheduler.Key, _ *models.NetNS) (ker
 	if err := d.owner.Hit("netns/made"); err != nil {
 		return 0, err
 	}
-	if err := d.kernel.SetLink(ns, loopback, kernel.LinkPatch{Alias: &entry.Mark}); err != nil {
-		return 0, fmt.Errorf("mark the namespace as ours: %w", err)
+	if err := d.mark(id, ns); err != nil {
+		return 0, err
 	}
 	return ns, d.owner.Hit("netns/marked")
 }
@@ -119,7 +119,8 @@ func (d *netns) existing(name string, recorded bool) (kernel.NS, error) {
 }
 
 // ours tells whether an open namespace bears our mark, or is what a crash
-// between making and marking leaves: named by the ledger and empty.
+// between making and marking leaves: named by the ledger and empty. That one
+// gets its mark at once: when something is in it nobody could tell any more.
 func (d *netns) ours(name string, ns kernel.NS, recorded bool) (bool, error) {
 	lo, err := d.kernel.LinkByIndex(ns, loopback)
 	if err != nil {
@@ -132,7 +133,18 @@ func (d *netns) ours(name string, ns kernel.NS, recorded bool) (bool, error) {
 		return false, nil
 	}
 	links, err := d.kernel.Links(ns)
-	return len(links) == 1, err
+	if err != nil || len(links) != 1 {
+		return false, err
+	}
+	return true, d.mark(string(keyOf(name)), ns)
+}
+
+func (d *netns) mark(id string, ns kernel.NS) error {
+	mark := d.owner.Mark(id)
+	if err := d.kernel.SetLink(ns, loopback, kernel.LinkPatch{Alias: &mark}); err != nil {
+		return fmt.Errorf("mark the namespace as ours: %w", err)
+	}
+	return nil
 }
 
 func (d *netns) delete(_ context.Context, k scheduler.Key, _ *models.NetNS, ns kernel.NS) error {

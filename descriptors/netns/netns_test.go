@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -211,6 +212,26 @@ func TestCrashes(t *testing.T) {
 			if got := b.look(); got != "" || len(b.ledger.Entries()) != 0 {
 				t.Errorf("%s: left %q, ledger %s", point, got, b.ledger)
 			}
+		}
+	}
+}
+
+// After a crash between making and marking others put things into the
+// namespace, and then there is a second crash. It is still known for ours.
+func TestCrashedTwice(t *testing.T) {
+	b := newBench(t)
+	b.fail = "netns/made"
+	if _, err := b.create("blue"); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	b.fail = ""
+	for range 2 {
+		b.restart()
+		if got := b.look("blue"); got != "netns/blue" {
+			t.Errorf("found %q", got)
+		}
+		if out, err := exec.Command("nsenter", "--net="+filepath.Join(b.dir, "blue"), "ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
 		}
 	}
 }
