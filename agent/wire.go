@@ -37,8 +37,8 @@ type host struct {
 	owner  *kernel.Owner
 }
 
-func openHost(c Config, log *slog.Logger) (h *host, err error) {
-	h = &host{}
+func openHost(c Config, log *slog.Logger) (_ *host, err error) {
+	h := &host{}
 	defer func() {
 		if err != nil {
 			h.close()
@@ -138,8 +138,8 @@ type agent struct {
 	started time.Time
 }
 
-func wire(c Config, log *slog.Logger, level *slog.LevelVar) (a *agent, err error) {
-	a = &agent{config: c, log: log, level: level, started: time.Now()}
+func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error) {
+	a := &agent{config: c, log: log, level: level, started: time.Now()}
 	if a.host, err = openHost(c, log); err != nil {
 		return nil, err
 	}
