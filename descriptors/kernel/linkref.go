@@ -7,8 +7,8 @@ import (
 
 // LinkRef finds a link: an index counts only within its namespace.
 type LinkRef struct {
-	NS    NS
-	Index int
+	NS    NS  `json:"ns"`
+	Index int `json:"index"`
 }
 
 // String is made for comparing and for logs: "4026532008/7".
@@ -19,7 +19,7 @@ func (r LinkRef) String() string {
 // AddressRef finds an address of a link.
 type AddressRef struct {
 	LinkRef
-	Prefix netip.Prefix // host bits kept
+	Prefix netip.Prefix `json:"prefix"` // host bits kept
 }
 
 // Ref is where the link is.
