@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -57,19 +56,11 @@ func newOrders(t *testing.T, opt host.Options) *orders {
 	o.store = operator(t, o.Host)
 	o.empty = o.Exact()
 	for _, name := range services {
-		o.Run(name, "--sysctl", "net.ipv6.conf.all.disable_ipv6=0", "--sysctl", "net.ipv6.conf.default.disable_ipv6=0")
+		o.Run(name, ipv6...)
 		o.Docker("kill", o.ContainerName(name))
 	}
 	return o
 }
-
-var (
-	// ourProtocol is a number that every label has of its own.
-	ourProtocol = regexp.MustCompile(`"protocol":"2[0-4][0-9]"`)
-	// atBirth is what a macvlan takes over from the bridge below when it is
-	// made, and the bridge from the ports it has then; nobody can set it.
-	atBirth = regexp.MustCompile(`"tso_max_size":[0-9]+,`)
-)
 
 var services = []string{"web", "db"}
 
@@ -95,7 +86,7 @@ func (o *orders) straight() string {
 func (o *orders) picture() string {
 	o.t.Helper()
 	awaitIntent(o.Host, office)
-	return atBirth.ReplaceAllString(ourProtocol.ReplaceAllString(o.Picture(), `"protocol":"ours"`), "")
+	return view(o.Host)
 }
 
 // clear takes the intent back, and sees that nothing is left of it.

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -109,3 +110,19 @@ func awaitGone(t *testing.T, h *host.Host, was intent) {
 		t.Fatalf("left behind: %v", left)
 	}
 }
+
+// ipv6 makes a container that has it; without a network the engine switches it off.
+var ipv6 = []string{"--sysctl", "net.ipv6.conf.all.disable_ipv6=0", "--sysctl", "net.ipv6.conf.default.disable_ipv6=0"}
+
+// view is the picture without what differs from host to host.
+func view(h *host.Host) string {
+	return atBirth.ReplaceAllString(ourProtocol.ReplaceAllString(h.Picture(), `"protocol":"ours"`), "")
+}
+
+var (
+	// ourProtocol is a number that every label has of its own.
+	ourProtocol = regexp.MustCompile(`"protocol":"2[0-4][0-9]"`)
+	// atBirth is what a macvlan takes over from the bridge below when it is
+	// made, and the bridge from the ports it has then; nobody can set it.
+	atBirth = regexp.MustCompile(`"tso_max_size":[0-9]+,`)
+)
