@@ -8,28 +8,28 @@ import (
 	"github.com/plumb-net/plumb/scheduler/graph"
 )
 
-// edit takes a transaction's wants into the graph. It returns the keys that
+// edit takes a transaction's wants into the graph. It returns the nodes that
 // the transaction touched.
-func (e *engine) edit(t Txn) []Key {
+func (e *engine) edit(t Txn) []*graph.Node {
 	src := e.sourceIndex(t.Source)
-	keys := make([]Key, 0, len(t.Want))
+	nodes := make([]*graph.Node, 0, len(t.Want))
 	e.mark++
 	for _, c := range t.Want {
 		n := e.g.Node(c.Key)
 		e.g.Touch(n)
 		n.Mark = e.mark << 1
 		e.want(n, src, c)
-		keys = append(keys, c.Key)
+		nodes = append(nodes, n)
 	}
 	if t.Complete {
-		keys = append(keys, e.withdrawUnnamed(src)...)
+		nodes = append(nodes, e.withdrawUnnamed(src)...)
 		e.speak(src)
 	}
-	return keys
+	return nodes
 }
 
 // withdrawUnnamed takes back what the source wanted and did not name.
-func (e *engine) withdrawUnnamed(src int8) []Key {
+func (e *engine) withdrawUnnamed(src int8) []*graph.Node {
 	var gone []*graph.Node
 	e.g.All(func(n *graph.Node) bool {
 		if n.Mark != e.mark<<1 && wants(n, src) {
@@ -38,13 +38,11 @@ func (e *engine) withdrawUnnamed(src int8) []Key {
 		return true
 	})
 	slices.SortFunc(gone, byKey)
-	keys := make([]Key, 0, len(gone))
 	for _, n := range gone {
 		e.want(n, src, Change{Key: n.Key})
 		e.setFlag(n, flagWithdrawn, false) // concluded, not said
-		keys = append(keys, n.Key)
 	}
-	return keys
+	return gone
 }
 
 func byKey(a, b *graph.Node) int {

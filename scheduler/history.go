@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
 )
 
 // history keeps the newest records, bounded by count and bytes. The loop
@@ -163,9 +165,12 @@ func (o Operation) sign() string { return [...]string{".", "+", "~", "±", "-", 
 
 // note opens the record of a transaction. Looks are kept only once something
 // comes of them.
-func (e *engine) note(t Txn, keys []Key) *Record {
-	r := &Record{Seq: e.seq, Time: e.now, Source: t.Source, Note: t.Note, AskedTotal: len(keys), Settled: e.now}
-	r.Asked = slices.Clone(keys[:min(len(keys), maxAsked)])
+func (e *engine) note(t Txn, asked []*graph.Node) *Record {
+	r := &Record{Seq: e.seq, Time: e.now, Source: t.Source, Note: t.Note, AskedTotal: len(asked), Settled: e.now}
+	r.Asked = make([]Key, min(len(asked), maxAsked))
+	for i := range r.Asked {
+		r.Asked[i] = asked[i].Key
+	}
 	return r
 }
 

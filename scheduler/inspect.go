@@ -54,7 +54,7 @@ func (e *engine) inspections(prefixes []Key) []*op {
 		whole := len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p Key) bool {
 			return strings.HasSuffix(string(p), "/") && strings.HasPrefix(string(k.Prefix), string(p))
 		})
-		o := &op{kind: k, what: OpLook, scope: lookScope{all: whole}}
+		o := &op{kind: k, what: OpLook, reading: &reading{scope: lookScope{all: whole}}}
 		if whole {
 			o.scope.known = e.knownOf(k)
 			out = append(out, o)

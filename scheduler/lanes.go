@@ -22,19 +22,23 @@ type op struct {
 	via            Key
 	reason         string
 
-	// for looks
-	lookAll bool
-	nodes   []*graph.Node
-	scope   lookScope
-	stamp   uint64
-	found   []found
-	unread  map[Key]error
+	*reading // of looks
 
 	start   time.Time
 	took    time.Duration
 	err     error
 	overdue bool // this is not the outcome: the deadline passed
 	batch   []*op
+}
+
+// reading is what a look is about and what it found.
+type reading struct {
+	lookAll bool
+	nodes   []*graph.Node
+	scope   lookScope
+	stamp   uint64
+	found   []found
+	unread  map[Key]error
 }
 
 func (o *op) overdueError() error {

@@ -26,12 +26,12 @@ type kindLook struct {
 
 // lookAt asks for keys, or all below a key that ends in "/", to be read,
 // together with all that stands on what turns out to have changed.
-func (e *engine) lookAt(keys []Key) []Key {
-	var touched []Key
+func (e *engine) lookAt(keys []Key) []*graph.Node {
+	var touched []*graph.Node
 	for _, key := range keys {
 		if !strings.HasSuffix(string(key), "/") {
 			if n := e.suspectKey(key); n != nil {
-				touched = append(touched, n.Key)
+				touched = append(touched, n)
 			}
 			continue
 		}
@@ -46,7 +46,7 @@ func (e *engine) lookAt(keys []Key) []Key {
 			slices.SortFunc(under, byKey)
 			for _, n := range under {
 				e.suspect(n)
-				touched = append(touched, n.Key)
+				touched = append(touched, n)
 			}
 		}
 	}
@@ -135,15 +135,15 @@ func (e *engine) flushLooks() {
 		if k.look.all {
 			k.look.all, k.look.running = false, true
 			e.stamp++
-			e.ready = append(e.ready, &op{kind: k, what: OpLook, lookAll: true, stamp: e.stamp, cause: k.look.cause,
-				scope: lookScope{all: true, known: e.knownOf(k)}})
+			e.ready = append(e.ready, &op{kind: k, what: OpLook, cause: k.look.cause, reading: &reading{lookAll: true, stamp: e.stamp,
+				scope: lookScope{all: true, known: e.knownOf(k)}}})
 		}
 		if len(k.look.queued) == 0 {
 			continue
 		}
 		nodes := k.look.queued
 		k.look.queued = nil
-		o := &op{kind: k, what: OpLook, nodes: nodes, stamp: e.stamp}
+		o := &op{kind: k, what: OpLook, reading: &reading{nodes: nodes, stamp: e.stamp}}
 		for _, n := range nodes {
 			n.Flags &^= flagLookQueued
 			o.scope.keys = append(o.scope.keys, n.Key)

@@ -83,7 +83,7 @@ func (e *engine) preview(t Txn) Plan {
 	sim := &simulation{last: map[*graph.Node]int{}, left: map[*graph.Node][]int{}, base: map[*graph.Node]version{}}
 	e.g.Try(func() {
 		e.sim = sim
-		keys := e.edit(t)
+		touched := e.edit(t)
 		for {
 			e.think()
 			if len(sim.done) == 0 {
@@ -94,8 +94,7 @@ func (e *engine) preview(t Txn) Plan {
 			e.under(o.cause, o.n, func() { e.succeeded(o.n, o) })
 			e.g.Wake(o.n)
 		}
-		for _, k := range keys {
-			n := e.g.Get(k)
+		for _, n := range touched {
 			if s := e.status(n); s.State != Configured && s.State != Removed && s.State != Absent && s.State != Observed {
 				sim.plan.Pending = append(sim.plan.Pending, s)
 			}

@@ -188,12 +188,13 @@ func (e *engine) begin(t *Txn, h *Handle) {
 	if h.txn.Revert && h.before == nil && !h.reverted {
 		h.before = e.wantsBefore(*t)
 	}
-	keys := e.edit(*t)
+	nodes := e.edit(*t)
 	looked := e.lookAt(t.Look)
 	if t.LookAll {
 		e.lookAtAll()
 	}
-	r := e.note(*t, append(slices.Clone(keys), looked...))
+	touched := append(nodes, looked...)
+	r := e.note(*t, touched)
 	if len(t.Want) > 0 || t.Complete {
 		e.hist.add(r)
 	} else {
@@ -201,7 +202,7 @@ func (e *engine) begin(t *Txn, h *Handle) {
 	}
 	e.think()
 	if !h.reverted {
-		h.keys = append(keys, looked...)
+		h.keys = touched
 	}
 	for _, k := range e.kinds.all() {
 		if (k.look.all || k.look.running) && (t.LookAll || slices.ContainsFunc(t.Look, func(key Key) bool { return strings.HasPrefix(string(k.Prefix), string(key)) })) {
@@ -255,7 +256,9 @@ func (e *engine) hear(heard map[Key]*kind) {
 	slices.Sort(keys)
 	e.seq++
 	e.g.Cause, e.g.Via = e.seq, nil
-	e.keepLater(e.note(Txn{Source: heard[keys[0]].Name, Note: "the world moved"}, keys))
+	r := e.note(Txn{Source: heard[keys[0]].Name, Note: "the world moved"}, nil)
+	r.Asked, r.AskedTotal = keys[:min(len(keys), maxAsked)], len(keys)
+	e.keepLater(r)
 	e.lookAt(keys)
 	e.g.Cause = 0
 }

@@ -16,7 +16,7 @@ type Handle struct {
 	done   chan struct{}
 
 	// owned by the loop
-	keys     []Key
+	keys     []*graph.Node // that the transaction touched
 	kinds    []*kind       // whose whole world is to be read first
 	at       int           // keys before it were settled when they were looked at
 	path     []*graph.Node // from a key to what it waits for at the end
@@ -137,8 +137,8 @@ func (e *engine) handleSettled(h *Handle) bool {
 			return false
 		}
 	}
-	for i, k := range h.keys {
-		if !e.keySettled(h, k) {
+	for i, n := range h.keys {
+		if !e.keySettled(h, n) {
 			h.at = i
 			return false
 		}
@@ -162,9 +162,17 @@ func (e *engine) pathSettled(h *Handle) bool {
 	return true
 }
 
-func (e *engine) keySettled(h *Handle, k Key) bool {
-	n := e.g.Get(k)
+func (e *engine) keySettled(h *Handle, n *graph.Node) bool {
+	n = e.current(n)
 	return n == nil || e.follow(h, n)
+}
+
+// current is the node of the same key now, nil if there is none.
+func (e *engine) current(n *graph.Node) *graph.Node {
+	if n.Dropped() {
+		return e.g.Get(n.Key)
+	}
+	return n
 }
 
 // follow tells whether the node is settled; if not, the way to what it waits
@@ -196,16 +204,18 @@ func (e *engine) cutPath(h *Handle, i int) {
 }
 
 func (e *engine) finish(h *Handle) {
-	h.result.Keys = make([]Status, 0, len(h.keys))
-	for _, k := range h.keys {
-		h.result.Keys = append(h.result.Keys, e.statusOf(k))
+	if !slices.IsSortedFunc(h.keys, byKey) {
+		slices.SortFunc(h.keys, byKey)
 	}
-	slices.SortFunc(h.result.Keys, func(a, b Status) int {
-		if a.Key < b.Key {
-			return -1
+	h.keys = slices.Compact(h.keys)
+	h.result.Keys = make([]Status, len(h.keys))
+	for i, n := range h.keys {
+		if now := e.current(n); now != nil {
+			h.result.Keys[i] = e.status(now)
+		} else {
+			h.result.Keys[i] = Status{Key: n.Key, State: Removed}
 		}
-		return 1
-	})
+	}
 	if h.txn.Revert && !h.reverted && slices.ContainsFunc(h.result.Keys, Status.failed) {
 		e.revert(h)
 		return
@@ -232,13 +242,6 @@ func (t Txn) undo(before []Change) *Txn {
 		note = "revert " + t.Note
 	}
 	return &Txn{Source: t.Source, Note: note, Want: before}
-}
-
-func (e *engine) statusOf(k Key) Status {
-	if n := e.g.Get(k); n != nil {
-		return e.status(n)
-	}
-	return Status{Key: k, State: Removed}
 }
 
 // settled tells whether nothing that is under way or due can change the node.
