@@ -253,7 +253,7 @@ func TestRegisterRefuses(t *testing.T) {
 	}{
 		{D{Prefix: "x/"}, "no Name"},
 		{D{Name: "x", Prefix: "x"}, "end it with a slash"},
-		{D{Name: "x", Prefix: "x/", Create: create}, "go together"},
+		{D{Name: "x", Prefix: "x/", Create: create}, "one of Create and Delete"},
 		{D{Name: "x", Prefix: "x/"}, "needs Retrieve"},
 		{D{Name: "x", Prefix: "a/x/", Create: create, Delete: remove}, "overlaps"},
 		{D{Name: "a", Prefix: "x/", Create: create, Delete: remove}, "registered already"},

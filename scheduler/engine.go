@@ -250,7 +250,7 @@ func (e *engine) turn() {
 	if len(e.ready) > 0 {
 		ops := e.ready
 		e.ready = nil
-		e.lanes.submit(ops, e.now)
+		e.lanes.submit(ops)
 	}
 	e.checkWaiters()
 }

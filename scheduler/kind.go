@@ -97,13 +97,13 @@ func check[V, M any](d Descriptor[V, M]) error {
 	case d.Prefix == "" || !strings.HasSuffix(string(d.Prefix), "/"):
 		return fmt.Errorf("its Prefix is %q: end it with a slash, as in \"route/\"", d.Prefix)
 	case (d.Create == nil) != (d.Delete == nil):
-		return errors.New("Create and Delete go together: an observed kind has neither, any other has both")
+		return errors.New("it has one of Create and Delete: an observed kind has neither, any other has both")
 	case d.Create == nil && (d.Update != nil || d.CreateBatch != nil || d.DeleteBatch != nil || d.Derive != nil || d.Claims != nil):
 		return errors.New("it has no Create, so it is observed: drop Update, Derive, Claims and the batches")
 	case d.Create == nil && d.Retrieve == nil:
 		return errors.New("an observed kind needs Retrieve: how else would it be known")
 	case d.Interest != nil && d.Create != nil:
-		return errors.New("Interest is for observed kinds")
+		return errors.New("it has Interest, which is for observed kinds: drop it, or Create and Delete")
 	}
 	return nil
 }

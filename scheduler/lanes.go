@@ -99,7 +99,7 @@ func newLanes(o *Options, outcome func([]*op)) *lanes {
 }
 
 // submit takes operations that are ready, in order.
-func (l *lanes) submit(ops []*op, now time.Time) {
+func (l *lanes) submit(ops []*op) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {

@@ -414,7 +414,8 @@ func (e *engine) drifted(n *graph.Node) {
 			recent = append(recent, t)
 		}
 	}
-	x.Repairs = append(recent, e.now.UnixNano())
+	recent = append(recent, e.now.UnixNano())
+	x.Repairs = recent
 	e.setFlag(n, flagDrifted, true)
 	if over := len(x.Repairs) - repairsPerMinute; over > 0 {
 		x.Err = errors.New("somebody keeps changing it")

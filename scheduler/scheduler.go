@@ -193,7 +193,7 @@ func (e *engine) begin(t *Txn, h *Handle) {
 	if t.LookAll {
 		e.lookAtAll()
 	}
-	touched := append(nodes, looked...)
+	touched := slices.Concat(nodes, looked)
 	r := e.note(*t, touched)
 	if len(t.Want) > 0 || t.Complete {
 		e.hist.add(r)

@@ -114,12 +114,13 @@ func (e *engine) late(n *graph.Node, o *op) {
 	x.Overdue = false
 	e.setFlag(n, flagRunning, false)
 	n.Moving = false
-	if kindOf(n) != nil && kindOf(n).retrieve != nil {
+	switch {
+	case kindOf(n) != nil && kindOf(n).retrieve != nil:
 		e.clearHold(n)
 		e.setFlag(n, flagSuspect, true)
-	} else if o.err == nil {
+	case o.err == nil:
 		e.succeeded(n, o)
-	} else {
+	default:
 		e.failed(n, o)
 	}
 	e.g.Refresh(n)

@@ -297,7 +297,7 @@ func (e *engine) whyMissing(edge *graph.Edge) string {
 	if edge.Together && t.Desired != nil {
 		return why + " (" + e.whyUnit(edge) + ")"
 	}
-	if how := e.howStands(t, edge); how != "" {
+	if how := e.howStands(t); how != "" {
 		return why + " (" + how + ")"
 	}
 	return why
@@ -315,7 +315,7 @@ func (e *engine) whyUnit(edge *graph.Edge) string {
 	return "which is " + e.ownState(edge.To).String()
 }
 
-func (e *engine) howStands(t *graph.Node, edge *graph.Edge) string {
+func (e *engine) howStands(t *graph.Node) string {
 	k := kindOf(t)
 	switch {
 	case k == nil:
