@@ -59,6 +59,7 @@ func (g *Graph) AfterTry(f func(*Node)) {
 func (g *Graph) touchEdge(e *Edge) {
 	if g.trying && g.first(e) {
 		was := *e
+		was.kept = false
 		var fn needFuncs
 		if e.fn != nil {
 			fn = *e.fn

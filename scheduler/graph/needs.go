@@ -118,10 +118,9 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 	}
 	g.Touch(n)
 	old := n.Out
-	kept := make(map[*Edge]bool, len(old))
 	out := make([]*Edge, 0, len(needs)+len(old))
 	for _, need := range needs {
-		e := match(old, kept, need)
+		e := match(old, need)
 		if e == nil {
 			e = &Edge{From: n, Why: need.Why, Together: need.Together, State: Missing, inIdx: -1,
 				OfBase: n.Base != nil && need.Key == n.Base.Key}
@@ -129,7 +128,7 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 				e.fn = &needFuncs{need: need}
 			}
 		}
-		kept[e] = true
+		e.kept = true
 		out = append(out, e)
 		if e.inIdx < 0 {
 			g.attach(e, need)
@@ -137,7 +136,7 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 		g.addRole(e, r)
 	}
 	for _, e := range old {
-		if kept[e] {
+		if e.kept {
 			continue
 		}
 		g.removeRole(e, r)
@@ -147,17 +146,20 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 		}
 		out = append(out, e)
 	}
+	for _, e := range out {
+		e.kept = false
+	}
 	n.Out = out
 }
 
 // match finds an edge that says the same as the need. Functions cannot be
 // compared, so needs with functions always get a new edge.
-func match(edges []*Edge, kept map[*Edge]bool, need Need) *Edge {
+func match(edges []*Edge, need Need) *Edge {
 	if need.Pass != nil || need.Project != nil || need.Agree != nil {
 		return nil
 	}
 	for _, e := range edges {
-		if kept[e] || e.fn != nil || e.Together != need.Together || e.Why != need.Why || e.Prefix() != need.Prefix {
+		if e.kept || e.fn != nil || e.Together != need.Together || e.Why != need.Why || e.Prefix() != need.Prefix {
 			continue
 		}
 		if e.any != nil || e.To.Key == need.Key {

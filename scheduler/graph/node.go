@@ -155,6 +155,7 @@ type Edge struct {
 	circular bool // met, but only by going round in a circle
 	knotted  bool // yields, for it would close a circle
 	listed   bool // in Graph.circles
+	kept     bool // scratch of setNeeds
 	Together bool
 	// OfBase marks the need of a derived value for its base.
 	OfBase bool
