@@ -2,7 +2,6 @@ package scheduler_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -124,73 +123,6 @@ func (st *story) command(t *testing.T, d *datadriven.TestData) string {
 	return st.outcome()
 }
 
-// show prints something and changes nothing.
-func (st *story) show(cmd string, args []string) string {
-	ctx := context.Background()
-	switch cmd {
-	case "status":
-		s, err := st.s.Get(ctx, scheduler.Key(args[0]))
-		if err != nil {
-			return err.Error() + "\n"
-		}
-		return describe(s)
-	case "list":
-		var prefixes []scheduler.Key
-		for _, a := range args {
-			prefixes = append(prefixes, scheduler.Key(a))
-		}
-		all, err := st.s.List(ctx, prefixes...)
-		st.check(err)
-		var b strings.Builder
-		for _, s := range all {
-			b.WriteString(line(s) + "\n")
-		}
-		return b.String()
-	case "history":
-		var q scheduler.HistoryQuery
-		if len(args) > 0 {
-			q.Key = scheduler.Key(args[0])
-		}
-		var b strings.Builder
-		for _, r := range st.s.History(q) {
-			b.WriteString(r.String())
-		}
-		return b.String()
-	case "objects":
-		return st.world.String()
-	case "next":
-		return st.next()
-	case "sources":
-		all, err := st.s.Sources(ctx)
-		st.check(err)
-		var b strings.Builder
-		for _, s := range all {
-			fmt.Fprintf(&b, "%s spoken=%v keys=%d\n", s.Name, s.Spoken, s.Keys)
-		}
-		return b.String()
-	case "kinds":
-		var b strings.Builder
-		for _, k := range st.s.Kinds() {
-			fmt.Fprintf(&b, "%s %s %s", k.Name, k.Prefix, strings.Join(k.Capabilities, ","))
-			if k.Unread != "" {
-				b.WriteString(" unread: " + k.Unread)
-			}
-			b.WriteByte('\n')
-		}
-		return b.String()
-	case "edges":
-		all, err := st.s.Edges(ctx)
-		st.check(err)
-		var b strings.Builder
-		for _, e := range all {
-			fmt.Fprintf(&b, "%s → %s (%s) satisfied=%v\n", e.From, e.To, e.Why, e.Satisfied)
-		}
-		return b.String()
-	}
-	st.t.Fatalf("no command %q", cmd)
-	return ""
-}
-
 func (st *story) check(err error) {
 	st.t.Helper()
 	if err != nil {
@@ -254,98 +186,11 @@ func (st *story) restart(args []string) string {
 	return st.outcome()
 }
 
-func parseKind(l string) kindLine {
-	f := strings.Fields(l)
-	k := kindLine{name: f[0]}
-	for _, o := range f[1:] {
-		switch {
-		case o == "observed":
-			k.options.Observed = true
-		case o == "noupdate":
-			k.options.NoUpdate = true
-		case o == "deaf":
-			k.options.Deaf = true
-		case o == "nowatch":
-			k.options.NoWatch = true
-		case o == "batch":
-			k.options.Batch = true
-		case strings.HasPrefix(o, "derives="):
-			k.options.DerivedTo = o[len("derives="):]
-		default:
-			panic("kind option " + o)
-		}
-	}
-	return k
-}
-
 func (st *story) register(k kindLine) string {
 	if _, err := scheduler.Register(st.s, st.world.Kind(k.name, k.options)); err != nil {
 		return err.Error() + "\n"
 	}
 	return st.outcome()
-}
-
-// parseTxn reads "key text [needs=…] [peer=…] [derives=…] [claims=…] [fixed]
-// [bad]", "key -" to withdraw, "key ?" for a value that cannot be decoded,
-// "look key" and "look all". The arguments are the source and options.
-func (st *story) parseTxn(args, lines []string) scheduler.Txn {
-	t := scheduler.Txn{Source: st.sources[0]}
-	for _, a := range args {
-		switch {
-		case a == "revert":
-			t.Revert = true
-		case a == "complete":
-			t.Complete = true
-		case strings.HasPrefix(a, "note="):
-			t.Note = a[len("note="):]
-		case slices.Contains(st.sources, a):
-			t.Source = a
-		case a != "result" && a != "nowait":
-			t.Source = a
-		}
-	}
-	for _, l := range lines {
-		f := strings.Fields(l)
-		k := scheduler.Key(f[0])
-		switch {
-		case f[0] == "look" && f[1] == "all":
-			t.LookAll = true
-		case f[0] == "look":
-			t.Look = append(t.Look, scheduler.Key(f[1]))
-		case f[1] == "-":
-			t.Want = append(t.Want, scheduler.Withdraw(k))
-		case f[1] == "?":
-			t.Want = append(t.Want, scheduler.SetInvalid(k, errors.New("it cannot be decoded")))
-		default:
-			t.Want = append(t.Want, scheduler.Set(k, parseThing(f[1:])))
-		}
-	}
-	return t
-}
-
-func parseThing(f []string) schedulertest.Thing {
-	t := schedulertest.Thing{Text: f[0]}
-	for _, o := range f[1:] {
-		name, list, _ := strings.Cut(o, "=")
-		values := strings.Split(list, ",")
-		switch name {
-		case "needs":
-			t.Needs = values
-		case "derives":
-			t.Derives = values
-		case "claims":
-			t.Claims = values
-		case "peer":
-			t.Peer = list
-		case "fixed":
-			t.Fixed = true
-		case "bad":
-			t.Bad = true
-		default:
-			panic("thing option " + o)
-		}
-	}
-	return t
 }
 
 func (st *story) txn(args, lines []string) string {
@@ -449,26 +294,6 @@ func (st *story) pause(args []string) string {
 	return st.outcome()
 }
 
-// next reads the story's watcher once; the first time it makes it.
-func (st *story) next() string {
-	if st.watcher == nil {
-		st.watcher = st.s.Watch()
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-	defer cancel()
-	changes, inSync, err := st.watcher.Next(ctx)
-	if err != nil {
-		return "nothing new\n"
-	}
-	var b strings.Builder
-	slices.SortFunc(changes, func(a, b scheduler.Status) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	for _, s := range changes {
-		b.WriteString(line(s) + "\n")
-	}
-	fmt.Fprintf(&b, "in sync: %v\n", inSync)
-	return b.String()
-}
-
 // outcome waits until nothing moves and tells what was done and what changed.
 func (st *story) outcome() string {
 	synctest.Wait()
@@ -503,43 +328,4 @@ func sortedKeys[V any](m map[scheduler.Key]V) []scheduler.Key {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// line is a status in a line.
-func line(s scheduler.Status) string {
-	out := fmt.Sprintf("%s %s", s.Key, s.State)
-	if s.State == scheduler.Retrying {
-		out += fmt.Sprintf(" (tried %d, again in %v)", s.Attempts, time.Until(s.NextTry))
-	}
-	if s.Reason != "" {
-		out += ": " + s.Reason
-	}
-	for _, m := range s.Missing {
-		out += fmt.Sprintf("; %s %s", m.Need, m.Why)
-	}
-	return out
-}
-
-// describe is all of a status that does not change from run to run.
-func describe(s scheduler.Status) string {
-	var b strings.Builder
-	b.WriteString(line(s) + "\n")
-	text := func(name string, v any) {
-		if t, ok := v.(schedulertest.Thing); ok {
-			fmt.Fprintf(&b, "%s: %s\n", name, t.Text)
-		}
-	}
-	text("desired", s.Desired)
-	text("actual", s.Actual)
-	fmt.Fprintf(&b, "origin: %s\n", s.Origin)
-	if len(s.Shadowed) > 0 {
-		fmt.Fprintf(&b, "shadowed: %s\n", strings.Join(s.Shadowed, " "))
-	}
-	for _, f := range s.Fields {
-		fmt.Fprintf(&b, "field %s: %s\n", f.Field, f.Error)
-	}
-	for _, d := range s.Derived {
-		b.WriteString("derived " + line(d) + "\n")
-	}
-	return b.String()
 }

@@ -1,0 +1,140 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
+)
+
+// What the stories print.
+
+// show prints something and changes nothing.
+func (st *story) show(cmd string, args []string) string {
+	ctx := context.Background()
+	switch cmd {
+	case "status":
+		s, err := st.s.Get(ctx, scheduler.Key(args[0]))
+		if err != nil {
+			return err.Error() + "\n"
+		}
+		return describe(s)
+	case "list":
+		var prefixes []scheduler.Key
+		for _, a := range args {
+			prefixes = append(prefixes, scheduler.Key(a))
+		}
+		all, err := st.s.List(ctx, prefixes...)
+		st.check(err)
+		var b strings.Builder
+		for _, s := range all {
+			b.WriteString(line(s) + "\n")
+		}
+		return b.String()
+	case "history":
+		var q scheduler.HistoryQuery
+		if len(args) > 0 {
+			q.Key = scheduler.Key(args[0])
+		}
+		var b strings.Builder
+		for _, r := range st.s.History(q) {
+			b.WriteString(r.String())
+		}
+		return b.String()
+	case "objects":
+		return st.world.String()
+	case "next":
+		return st.next()
+	case "sources":
+		all, err := st.s.Sources(ctx)
+		st.check(err)
+		var b strings.Builder
+		for _, s := range all {
+			fmt.Fprintf(&b, "%s spoken=%v keys=%d\n", s.Name, s.Spoken, s.Keys)
+		}
+		return b.String()
+	case "kinds":
+		var b strings.Builder
+		for _, k := range st.s.Kinds() {
+			fmt.Fprintf(&b, "%s %s %s", k.Name, k.Prefix, strings.Join(k.Capabilities, ","))
+			if k.Unread != "" {
+				b.WriteString(" unread: " + k.Unread)
+			}
+			b.WriteByte('\n')
+		}
+		return b.String()
+	case "edges":
+		all, err := st.s.Edges(ctx)
+		st.check(err)
+		var b strings.Builder
+		for _, e := range all {
+			fmt.Fprintf(&b, "%s → %s (%s) satisfied=%v\n", e.From, e.To, e.Why, e.Satisfied)
+		}
+		return b.String()
+	}
+	st.t.Fatalf("no command %q", cmd)
+	return ""
+}
+
+// next reads the story's watcher once; the first time it makes it.
+func (st *story) next() string {
+	if st.watcher == nil {
+		st.watcher = st.s.Watch()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	changes, inSync, err := st.watcher.Next(ctx)
+	if err != nil {
+		return "nothing new\n"
+	}
+	var b strings.Builder
+	slices.SortFunc(changes, func(a, b scheduler.Status) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	for _, s := range changes {
+		b.WriteString(line(s) + "\n")
+	}
+	fmt.Fprintf(&b, "in sync: %v\n", inSync)
+	return b.String()
+}
+
+// line is a status in a line.
+func line(s scheduler.Status) string {
+	out := fmt.Sprintf("%s %s", s.Key, s.State)
+	if s.State == scheduler.Retrying {
+		out += fmt.Sprintf(" (tried %d, again in %v)", s.Attempts, time.Until(s.NextTry))
+	}
+	if s.Reason != "" {
+		out += ": " + s.Reason
+	}
+	for _, m := range s.Missing {
+		out += fmt.Sprintf("; %s %s", m.Need, m.Why)
+	}
+	return out
+}
+
+// describe is all of a status that does not change from run to run.
+func describe(s scheduler.Status) string {
+	var b strings.Builder
+	b.WriteString(line(s) + "\n")
+	text := func(name string, v any) {
+		if t, ok := v.(schedulertest.Thing); ok {
+			fmt.Fprintf(&b, "%s: %s\n", name, t.Text)
+		}
+	}
+	text("desired", s.Desired)
+	text("actual", s.Actual)
+	fmt.Fprintf(&b, "origin: %s\n", s.Origin)
+	if len(s.Shadowed) > 0 {
+		fmt.Fprintf(&b, "shadowed: %s\n", strings.Join(s.Shadowed, " "))
+	}
+	for _, f := range s.Fields {
+		fmt.Fprintf(&b, "field %s: %s\n", f.Field, f.Error)
+	}
+	for _, d := range s.Derived {
+		b.WriteString("derived " + line(d) + "\n")
+	}
+	return b.String()
+}
