@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/tests/e2e/host"
@@ -39,7 +40,8 @@ import (
 //	mount NAME       somebody else makes a named namespace; unmount ends it
 //	restart          restarts the agent, which must write nothing to the kernel
 //
-// $DIR is a directory of the story. Times, indexes and the like are shown by
+// $DIR is a directory of the story, $HOST that of the host; $PROTO and $GROUP are
+// the agent's numbers for routes and links. Times, indexes and the like are shown by
 // their names. With -rewrite the files are written anew.
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
@@ -95,6 +97,7 @@ func (s *script) step() string {
 	case "watch":
 		return s.until(s.ctl)
 	case "ip":
+		s.d.Input = s.expand(s.d.Input)
 		return s.until(s.ip)
 	case "in":
 		for _, l := range lines {
@@ -147,14 +150,16 @@ func (s *script) ip() string {
 		return s.at().IP(s.t, s.d.Input)
 	}
 	var objects []string
-	for _, o := range s.at().JSON(s.t, s.d.Input) {
+	for _, o := range host.Show(s.t, s.at(), s.d.Input) {
 		var line []string
 		for _, f := range fields {
 			if v := dig(o, strings.Split(f, ".")); v != nil {
 				line = append(line, fmt.Sprintf("%s=%v", f[strings.LastIndex(f, ".")+1:], v))
 			}
 		}
-		objects = append(objects, strings.Join(line, " ")+"\n")
+		if line != nil {
+			objects = append(objects, strings.Join(line, " ")+"\n")
+		}
 	}
 	slices.Sort(objects)
 	return strings.Join(objects, "")
@@ -237,7 +242,8 @@ func (s *script) until(ask func() string) string {
 // expand puts in the directory, and the names that containers really have:
 // @web. $PID(web) is the first process of one.
 func (s *script) expand(line string) string {
-	line = strings.NewReplacer("$DIR", s.dir, "$HOST", s.Dir).Replace(line)
+	line = strings.NewReplacer("$DIR", s.dir, "$HOST", s.Dir,
+		"$PROTO", strconv.Itoa(int(kernel.Protocol(s.Label))), "$GROUP", strconv.Itoa(int(kernel.Group(s.Label)))).Replace(line)
 	line = regexp.MustCompile(`\$PID\((\w+)\)`).ReplaceAllStringFunc(line, func(m string) string {
 		return strconv.Itoa(s.Pid(strings.TrimSuffix(m[len("$PID("):], ")")))
 	})
@@ -246,6 +252,9 @@ func (s *script) expand(line string) string {
 	})
 }
 
+// mac is a hardware address; those that tests choose begin with 02:00.
+var mac = regexp.MustCompile(`\b[0-9a-f]{2}(:[0-9a-f]{2}){5}\b`)
+
 // unstable are the parts of outputs that are never twice the same.
 var unstable = []struct {
 	what *regexp.Regexp
@@ -253,17 +262,28 @@ var unstable = []struct {
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:[0-9.]+(Z|\+\d\d:\d\d)`), "TIME"},
 	{regexp.MustCompile(`\b[0-9a-f]{64}\b`), "ID"},
-	{regexp.MustCompile(`/[0-9a-f]{12}\b`), "/ID"},
-	{regexp.MustCompile(`("(?:index|pid|netns|inode|revision|seq|base|version|bytes|kernel_writes|parent_ns|group)": )"?[0-9]+"?`), "${1}N"},
+	{regexp.MustCompile(`([/:])[0-9a-f]{12}\b`), "${1}ID"},
+	{regexp.MustCompile(`("(?:index|ns|pid|netns|revision|cause|version)": )"?[0-9]+"?`), "${1}N"},
+	{regexp.MustCompile(`(\b(?:index|ns): )[0-9]+`), "${1}N"},
+	{regexp.MustCompile(`\b(microservice|container): the world moved`), "containers: the world moved"},
+	{regexp.MustCompile(`"base": "[0-9a-f]+"`), `"base": "HASH"`},
 	{regexp.MustCompile(`("(?:took|duration|waited)": )"[0-9.]+s"`), "${1}D"},
+	{regexp.MustCompile(`172\.17\.0\.\d+`), "172.17.0.N"},
 	{regexp.MustCompile(`net:\[\d+\]`), "net:[INODE]"},
 	{regexp.MustCompile(`pid:\d+`), "pid:N"},
-	{regexp.MustCompile(`\b(pid|process|transaction) \d+`), "$1 N"},
+	{regexp.MustCompile(`\b(pid|process|transaction|revision) \d+`), "$1 N"},
 	{regexp.MustCompile(`proc(/|%2F)\d+`), "proc${1}N"},
 }
 
 func (s *script) clean(text string) string {
 	text = strings.ReplaceAll(text, s.Label+"-", "")
+	text = regexp.MustCompile(fmt.Sprintf(`protocol=%d\b`, kernel.Protocol(s.Label))).ReplaceAllString(text, "protocol=PROTO")
+	text = mac.ReplaceAllStringFunc(text, func(m string) string {
+		if strings.HasPrefix(m, "02:00:") || strings.HasPrefix(m, "00:00:") {
+			return m
+		}
+		return "MAC"
+	})
 	text = strings.NewReplacer(s.Label, "LABEL", s.dir, "$DIR", s.Dir, "$HOST", models.Escape(s.Dir), "$HOST").Replace(text)
 	for _, u := range unstable {
 		text = u.what.ReplaceAllString(text, u.name)
@@ -271,14 +291,24 @@ func (s *script) clean(text string) string {
 	return text
 }
 
-// words cuts a line at blanks, with single quotes to hold together.
+// words cuts a line at blanks; single quotes hold together.
 func words(line string) (all []string) {
-	for i, part := range strings.Split(line, "'") {
-		if i%2 == 1 {
-			all = append(all, part)
-			continue
+	var word strings.Builder
+	quoted, in := false, false
+	for _, r := range line + " " {
+		switch {
+		case r == '\'':
+			quoted, in = !quoted, true
+		case r == ' ' && !quoted:
+			if in {
+				all = append(all, word.String())
+			}
+			word.Reset()
+			in = false
+		default:
+			word.WriteRune(r)
+			in = true
 		}
-		all = append(all, strings.Fields(part)...)
 	}
 	return all
 }

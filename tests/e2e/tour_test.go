@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/plugins/docker/dockertest"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
 
@@ -26,6 +26,7 @@ var tour = []struct{ key, value string }{
 	{"interface/web-host", `{"master":"br-apps","veth":{"peer":"web"}}`},
 	{"interface/db", `{"namespace":{"microservice":"db"},"host_name":"eth1","addresses":["10.61.0.2/24"],"veth":{"peer":"db-host"}}`},
 	{"interface/db-host", `{"master":"br-apps","veth":{"peer":"db"}}`},
+	{"interface/web-eth0", `{"namespace":{"microservice":"web"},"host_name":"eth0","mtu":1300,"existing":{}}`},
 	{"route/web", `{"interface":"web","destination":"10.99.0.0/16","gateway":"10.61.0.254"}`},
 	{"route/db", `{"interface":"db","destination":"10.99.0.0/16","gateway":"10.61.0.2"}`},
 }
@@ -79,7 +80,7 @@ func TestTour(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := h.With(t)
-			before := h.In("web").Inode
+			before := h.Pid("web") // the inode of a namespace may be given to the next
 			w := watch(h, "interface/web")
 			began := time.Now()
 			c.happens(h)
@@ -91,8 +92,8 @@ func TestTour(t *testing.T) {
 			}
 			w.saw("configured")
 			h.Eventually("it is another life", func() error {
-				if h.In("web").Inode == before {
-					return errors.New("the namespace is the one before")
+				if h.Pid("web") == before {
+					return errors.New("the process is the one before")
 				}
 				return nil
 			})
@@ -123,9 +124,12 @@ func TestTour(t *testing.T) {
 			}
 			return nil
 		})
-		for _, ns := range []string{web.Path, db.Path} {
-			if out, err := exec.Command("nsenter", "--net="+ns, "busybox", "ping", "-c", "1", "-W", "1", "10.61.0.254").CombinedOutput(); err != nil {
-				t.Errorf("with the engine killed: %v\n%s", err, out)
+		for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {
+			for _, ns := range []*netlinktest.Namespace{web, db} {
+				ns.Run(t, "busybox", "ping", "-c", "1", "-W", "1", "10.61.0.254")
+			}
+			if mtu := web.Show(t, "eth0")["mtu"]; mtu != 1300.0 {
+				t.Fatalf("with the engine killed, the MTU of eth0 is %v", mtu)
 			}
 		}
 		h.Engine.Do(t, (*dockertest.Engine).Up) // which ends the containers and starts them again

@@ -1,13 +1,16 @@
 package host
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 )
@@ -65,7 +68,7 @@ func (h *Host) picture(clean func(map[string]any)) string {
 	for _, name := range sorted(places) {
 		for _, q := range questions {
 			var lines []string
-			for _, o := range places[name].JSON(h.t, q) {
+			for _, o := range Show(h.t, places[name], q) {
 				clean(o)
 				line, err := json.Marshal(o)
 				if err != nil {
@@ -85,6 +88,30 @@ func (h *Host) picture(clean func(map[string]any)) string {
 // ticking are fields that change by themselves.
 var ticking = []string{"hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "hold_timer",
 	"message_age_timer", "forward_delay_timer", "expires", "valid_life_time", "preferred_life_time"}
+
+// Show runs `ip -d -j` in a namespace and returns what it shows at one moment:
+// a dump that was interrupted by a change is made again.
+func Show(t testing.TB, ns *netlinktest.Namespace, query string) (objects []map[string]any) {
+	t.Helper()
+	for range 100 {
+		cmd := exec.Command("nsenter", append([]string{"--net=" + ns.Path, "--", "ip", "-d", "-j"}, strings.Fields(query)...)...)
+		var story bytes.Buffer
+		cmd.Stderr = &story
+		out, err := cmd.Output()
+		if strings.Contains(story.String(), "interrupted") {
+			continue
+		}
+		if err == nil && len(bytes.TrimSpace(out)) > 0 {
+			err = json.Unmarshal(out, &objects)
+		}
+		if err != nil {
+			t.Fatalf("ip %s: %v\n%s%s", query, err, out, story.String())
+		}
+		return objects
+	}
+	t.Fatalf("ip %s: never at rest", query)
+	return nil
+}
 
 func exactly(o map[string]any) {
 	walk(o, func(key string, v any) (any, bool) { return v, !slices.Contains(ticking, key) })
@@ -160,7 +187,7 @@ func (h *Host) Marked() (all []string) {
 	h.t.Helper()
 	places := h.Places()
 	for _, name := range sorted(places) {
-		for _, l := range places[name].JSON(h.t, "link") {
+		for _, l := range Show(h.t, places[name], "link") {
 			if alias, _ := l["ifalias"].(string); strings.HasPrefix(alias, "plumb:"+h.Label+":") {
 				all = append(all, fmt.Sprintf("%s in %s (%s)", l["ifname"], name, alias))
 			}
