@@ -90,6 +90,22 @@ func testNames(t *testing.T) map[string]bool {
 	return all
 }
 
+// TestExampleInReadme: the Go code of the README is that of the example, which
+// is compiled and run.
+func TestExampleInReadme(t *testing.T) {
+	example := read(t, "scheduler/example_test.go")
+	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(read(t, "README.md"), -1)
+	if len(blocks) == 0 {
+		t.Error("the README shows no code")
+	}
+	for _, m := range blocks {
+		code := regexp.MustCompile(`(?m)^(.)`).ReplaceAllString(m[1], "\t$1")
+		if !strings.Contains(example, code) {
+			t.Errorf("scheduler/example_test.go does not have this code of the README:\n%s", code)
+		}
+	}
+}
+
 // TestCommandsAreDocumented: docs/cli.md is what agentctl says of itself.
 func TestCommandsAreDocumented(t *testing.T) {
 	if string(command(t, "go", "run", "./cmd/agentctl", "gen-docs")) != read(t, "docs/cli.md") {
