@@ -126,6 +126,7 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 				OfBase: n.Base != nil && need.Key == n.Base.Key}
 			if need.Pass != nil || need.Project != nil || need.Agree != nil {
 				e.fn = &needFuncs{need: need}
+				e.fn.remember(old, need)
 			}
 		}
 		e.kept = true
@@ -150,6 +151,18 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 		e.kept = false
 	}
 	n.Out = out
+}
+
+// remember takes over what the world was built with from the edge that said
+// the same before.
+func (f *needFuncs) remember(edges []*Edge, need Need) {
+	for _, e := range edges {
+		if need.Project != nil && e.role&ofActual != 0 && e.fn != nil && e.fn.projKnown && e.Why == need.Why &&
+			e.Prefix() == need.Prefix && (e.any != nil || e.To.Key == need.Key) {
+			f.projKnown, f.projected = true, e.fn.projected
+			return
+		}
+	}
 }
 
 // match finds an edge that says the same as the need. Functions cannot be

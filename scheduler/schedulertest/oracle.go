@@ -122,7 +122,7 @@ func (m *Model) pair(k scheduler.Key, world map[scheduler.Key]Thing, holders map
 // met tells whether all that t needs is in the world.
 func met(t Thing, self scheduler.Key, world map[scheduler.Key]Thing) bool {
 	for _, n := range t.Needs {
-		key, text, cond := strings.Cut(n, "=")
+		key, text, cond := strings.Cut(strings.TrimSuffix(n, "@"), "=")
 		ok := false
 		for k, o := range world {
 			match := string(k) == key || strings.HasSuffix(key, "/") && strings.HasPrefix(string(k), key) && k != self

@@ -53,6 +53,7 @@ type World struct {
 	mu      sync.Mutex
 	objects map[scheduler.Key]Thing
 	metas   map[scheduler.Key]int // counts up with every thing made or changed by us
+	built   map[string]string     // "thing need": the text of what it was built with
 	made    int
 	foreign map[scheduler.Key]bool
 	notify  map[string]func(...scheduler.Key)
@@ -103,7 +104,7 @@ var ErrFault = errors.New("fault")
 
 // NewWorld makes an empty world.
 func NewWorld() *World {
-	return &World{objects: map[scheduler.Key]Thing{}, metas: map[scheduler.Key]int{}, foreign: map[scheduler.Key]bool{},
+	return &World{objects: map[scheduler.Key]Thing{}, metas: map[scheduler.Key]int{}, built: map[string]string{}, foreign: map[scheduler.Key]bool{},
 		notify: map[string]func(...scheduler.Key){}, Counts: map[string]int{}, deaf: map[string]bool{},
 		hung: map[scheduler.Key]chan struct{}{}}
 }
@@ -442,6 +443,7 @@ func (w *World) create(_ context.Context, k scheduler.Key, t Thing) (int, error)
 		w.Counts["create over"]++
 	}
 	w.objects[k] = t
+	w.build(k, t)
 	w.Log = append(w.Log, "+ "+string(k)+"="+t.Text)
 	return w.mark(k), f.err()
 }
@@ -462,6 +464,7 @@ func (w *World) update(_ context.Context, k scheduler.Key, from, to Thing, _ int
 	}
 	w.checkGround("update", k, to)
 	w.objects[k] = to
+	w.build(k, to)
 	w.Log = append(w.Log, "~ "+string(k)+"="+to.Text)
 	return w.mark(k), f.err()
 }
@@ -487,6 +490,28 @@ func (w *World) delete(_ context.Context, k scheduler.Key, _ Thing, _ int) error
 	delete(w.objects, k)
 	w.Log = append(w.Log, "- "+string(k))
 	return f.err()
+}
+
+// build notes with what the thing was built.
+func (w *World) build(k scheduler.Key, t Thing) {
+	for _, n := range t.Needs {
+		if key, _, how := parseNeed(n); how == '@' {
+			w.built[string(k)+" "+n] = w.objects[scheduler.Key(key)].Text
+		}
+	}
+}
+
+// Outdated names something that the thing was built with and that has changed
+// since, "" if there is nothing like that.
+func (w *World) Outdated(k scheduler.Key) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.objects[k].Needs {
+		if key, _, how := parseNeed(n); how == '@' && w.built[string(k)+" "+n] != w.objects[scheduler.Key(key)].Text {
+			return key
+		}
+	}
+	return ""
 }
 
 // standsOn tells whether d cannot do without k.
