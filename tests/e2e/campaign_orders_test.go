@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,9 +33,7 @@ func TestAnyOrder(t *testing.T) {
 			o = outside
 		}
 		story := o.story(random)
-		for _, s := range story {
-			s.do()
-		}
+		o.play(random, story)
 		if err := same(want, o.picture()); err != nil {
 			t.Fatalf("round %d:\n%s\n%v", round, tell(story), err)
 		}
@@ -67,9 +66,7 @@ var services = []string{"web", "db"}
 // straight is the way without detours.
 func (o *orders) straight() string {
 	o.t.Helper()
-	for _, name := range services {
-		o.container("start", name)
-	}
+	o.services("start")
 	o.Start()
 	o.store.commit(office.ops(o.store)...)
 	picture := o.picture()
@@ -94,16 +91,26 @@ func (o *orders) clear() {
 	o.t.Helper()
 	o.store.deleteAll()
 	awaitGone(o.t, o.Host, office)
-	for _, name := range services {
-		o.container("kill", name)
-	}
+	o.services("kill")
 	o.Stop()
 	o.Eventually("the host is as it was", func() error { return same(o.empty, o.Exact()) })
 }
 
 func (o *orders) container(verb, name string) {
 	o.t.Helper()
-	o.Docker(verb, o.ContainerName(name))
+	if _, err := o.Engine.Try(verb, o.ContainerName(name)); err != nil {
+		o.t.Error(err)
+	}
+}
+
+// services does something to all containers at once.
+func (o *orders) services(verb string) {
+	o.t.Helper()
+	var all sync.WaitGroup
+	for _, name := range services {
+		all.Go(func() { o.container(verb, name) })
+	}
+	all.Wait()
 }
 
 // step is one thing that happens on the way.
@@ -130,9 +137,6 @@ func (o *orders) story(random *rand.Rand) []step {
 		if random.IntN(2) == 0 {
 			threads = append(threads, []step{o.write(k, thieves[k]), o.withdraw(k)})
 		}
-	}
-	for _, name := range services {
-		threads = append(threads, o.life(random, name))
 	}
 	if random.IntN(3) == 0 {
 		threads = append(threads, o.squatter())
@@ -162,15 +166,28 @@ func (o *orders) withdraw(key string) step {
 	return step{"delete " + key, func() { o.store.delete(key) }}
 }
 
-// life is that of a container.
-func (o *orders) life(random *rand.Rand, name string) []step {
-	do := func(verb string) step {
-		return step{verb + " " + name, func() { o.container(verb, name) }}
+// play plays a story, while the containers live lives of their own.
+func (o *orders) play(random *rand.Rand, story []step) {
+	o.t.Helper()
+	var all sync.WaitGroup
+	begin := map[int][]func(){}
+	for _, name := range services {
+		at := random.IntN(len(story))
+		life := []string{"start", "kill", "start"}[2*random.IntN(2):]
+		begin[at] = append(begin[at], func() {
+			for _, verb := range life {
+				o.container(verb, name)
+			}
+		})
+		story[at].what += fmt.Sprintf("  (from here: %s %s)", name, strings.Join(life, ", "))
 	}
-	if random.IntN(3) == 0 {
-		return []step{do("start"), do("kill"), do("start")}
+	for i, s := range story {
+		for _, live := range begin[i] {
+			all.Go(live)
+		}
+		s.do()
 	}
-	return []step{do("start")}
+	all.Wait()
 }
 
 // squatter is somebody else who has the name first.
