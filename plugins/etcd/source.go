@@ -150,8 +150,8 @@ func (s *source) session(ctx context.Context, l *link) (lasted bool, err error) 
 	if err != nil {
 		return false, err
 	}
+	w.exact = exactProgress(ctx, l, s.cfg.tune) // before others see the stream
 	s.setStream(w, cut)
-	w.exact = exactProgress(ctx, l, s.cfg.tune)
 	snap, err := list(ctx, l, s.cfg.tune, s.prefix, s.idKey)
 	if err != nil {
 		return false, w.cause(err)
