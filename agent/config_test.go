@@ -119,3 +119,20 @@ func TestLocks(t *testing.T) {
 		}
 	}
 }
+
+// A directory of somebody else's is refused and left as it is.
+func TestPrivateDirSparesOthers(t *testing.T) {
+	theirs := t.TempDir()
+	if err := os.Chmod(theirs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(theirs, "theirs"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := privateDir(theirs); err == nil || !strings.Contains(err.Error(), "not ours") {
+		t.Errorf("a directory of somebody else's: %v", err)
+	}
+	if st, _ := os.Stat(theirs); st.Mode().Perm() != 0o755 {
+		t.Errorf("its mode became %04o", st.Mode().Perm())
+	}
+}

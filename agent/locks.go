@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -67,17 +68,27 @@ func (l *locks) release() {
 }
 
 // privateDir makes a directory that only root can enter. One that is there
-// already loses everybody else's access.
+// already and open to others is closed if it is empty or was ours before; a
+// directory of somebody else's is refused, not changed.
 func privateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	st, err := os.Stat(dir)
+	if err != nil || st.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	if st.Mode().Perm()&0o077 != 0 {
-		return os.Chmod(dir, 0o700)
+	ours := func(e os.DirEntry) bool { return slices.Contains(ourFiles(), e.Name()) }
+	if len(entries) > 0 && !slices.ContainsFunc(entries, ours) {
+		return fmt.Errorf("%s is open to others (mode %04o) and holds things that are not ours: name a directory for plumb-agent alone, or close this one with chmod 700",
+			dir, st.Mode().Perm())
 	}
-	return nil
+	return os.Chmod(dir, 0o700)
 }
+
+// ourFiles are by what a run or state directory of ours is known.
+func ourFiles() []string { return []string{"lock", "ledger", "uuid", "agent.sock", "etcd.sock"} }

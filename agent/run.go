@@ -41,8 +41,8 @@ func (a *agent) stages() [][]component {
 		sources = append(sources, component{"file", a.files.Run})
 	}
 	return [][]component{
-		{{"scheduler", a.sched.Run}},
 		{{"containers", a.tracker.Run}},
+		{{"scheduler", a.sched.Run}},
 		sources,
 		{{"api", a.serve}},
 	}
@@ -122,9 +122,9 @@ func (a *agent) accept(ctx context.Context) error {
 }
 
 // place tells where a source keeps a key.
-func (a *agent) place(source, _ string) string {
+func (a *agent) place(source, key string) string {
 	if source == file.Name {
-		return a.config.Intent
+		return a.files.Place(key)
 	}
 	return ""
 }
