@@ -265,6 +265,7 @@ func (e *engine) tell() {
 		state := uint8(e.stateOf(n))
 		if state != n.State {
 			n.State, n.Since = state, e.now.UnixNano()
+			e.retell(n)
 		}
 		n.Revision++
 		e.notifyWatchers(n)
@@ -275,4 +276,17 @@ func (e *engine) tell() {
 	clear(e.touched)
 	e.touched = e.touched[:0]
 	e.wakeReaders()
+}
+
+// retell tells of those who wait for n: their reasons say how n stands.
+func (e *engine) retell(n *graph.Node) {
+	if e.watching == 0 {
+		return
+	}
+	for _, edge := range n.In {
+		if edge.OfDesired() && edge.State != graph.Satisfied {
+			edge.From.Revision++
+			e.notifyWatchers(edge.From)
+		}
+	}
 }
