@@ -41,7 +41,7 @@ func (a *agent) stages() [][]component {
 		sources = append(sources, component{"file", a.files.Run})
 	}
 	return [][]component{
-		{{"containers", a.tracker.Run}},
+		{{"containers", a.tracker.Run}}, // before the scheduler, which asks them
 		{{"scheduler", a.sched.Run}},
 		sources,
 		{{"api", a.serve}},

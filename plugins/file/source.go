@@ -63,6 +63,7 @@ type Source struct {
 
 	mu     sync.Mutex
 	health models.Health
+	places map[scheduler.Key]string // file:line of what was said
 }
 
 // New makes a source that reads dir and says what it finds to the submitter.
@@ -140,6 +141,9 @@ func (s *Source) say(changed []string, moving bool) {
 		s.spoken = true
 	}
 	s.said = now
+	s.mu.Lock()
+	s.places = places(s.belief.files)
+	s.mu.Unlock()
 	if txn.Complete || len(txn.Want) > 0 {
 		s.to.Submit(txn)
 	}
@@ -210,6 +214,13 @@ func (s *Source) setHealth(h models.Health) {
 		s.opts.Log.Log(context.Background(), level, "intent files", "state", h.State, "reason", h.Reason)
 	}
 	s.health = h
+}
+
+// Place tells which file says the key, and in which line; "" if none does.
+func (s *Source) Place(key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.places[scheduler.Key(key)]
 }
 
 // Health tells how the source stands.

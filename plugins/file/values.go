@@ -80,16 +80,27 @@ func invalid(err error) error {
 // invalid: which of the two was meant, only people know.
 func values(files map[string]*file) map[scheduler.Key]wanted {
 	all := map[scheduler.Key]wanted{}
-	places := map[scheduler.Key][]string{}
+	written := map[scheduler.Key][]string{}
 	for _, name := range sorted(maps.Keys(files)) {
 		for _, d := range files[name].docs {
 			all[d.key] = d.want
-			places[d.key] = append(places[d.key], d.at)
+			written[d.key] = append(written[d.key], d.at)
 		}
 	}
-	for k, at := range places {
+	for k, at := range written {
 		if len(at) > 1 {
 			all[k] = refused(scheduler.Invalid("", "written more than once, at %s; keep one", strings.Join(at, " and ")))
+		}
+	}
+	return all
+}
+
+// places are where the keys are written.
+func places(files map[string]*file) map[scheduler.Key]string {
+	all := map[scheduler.Key]string{}
+	for _, f := range files {
+		for _, d := range f.docs {
+			all[d.key] = d.at
 		}
 	}
 	return all

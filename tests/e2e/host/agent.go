@@ -49,7 +49,8 @@ func (h *Host) AgentArgs() []string {
 // AgentCommand is plumb-agent with further arguments, in the host's environment.
 func (h *Host) AgentCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, h.bin, args...)
-	cmd.Env = append(os.Environ(), h.Env...)
+	// The race detector would wait for a second at the end.
+	cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), h.Env...)
 	// A test that is killed stops nothing itself.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd
