@@ -35,6 +35,7 @@ func (h *history) add(r *Record) {
 	for _, k := range r.Asked {
 		size += 16 + len(k)
 	}
+	size += 24 * len(r.Planned)
 	h.records, h.sizes = append(h.records, r), append(h.sizes, size)
 	h.bytes += size
 	h.trim()
@@ -172,6 +173,15 @@ func (e *engine) note(t Txn, asked []*graph.Node) *Record {
 		r.Asked[i] = asked[i].Key
 	}
 	return r
+}
+
+// plan notes the operations that were due at once.
+func (r *Record) plan(ready []*op) {
+	for _, o := range ready {
+		if o.cause == r.Seq && o.what != OpLook && len(r.Planned) < maxAsked {
+			r.Planned = append(r.Planned, PlannedStep{Op: o.what, Key: o.key})
+		}
+	}
 }
 
 // record adds an outcome to the history.

@@ -195,21 +195,30 @@ func (e *engine) begin(t *Txn, h *Handle) {
 	}
 	touched := slices.Concat(nodes, looked)
 	r := e.note(*t, touched)
+	before := len(e.ready)
+	e.think()
+	r.plan(e.ready[before:])
 	if len(t.Want) > 0 || t.Complete {
 		e.hist.add(r)
 	} else {
 		e.keepLater(r)
 	}
-	e.think()
 	if !h.reverted {
 		h.keys = touched
 	}
+	h.kinds = e.lookedAtWhole(t)
+	e.await(h)
+}
+
+// lookedAtWhole are the kinds of which the transaction has everything read.
+func (e *engine) lookedAtWhole(t *Txn) (out []*kind) {
 	for _, k := range e.kinds.all() {
-		if (k.look.all || k.look.running) && (t.LookAll || slices.ContainsFunc(t.Look, func(key Key) bool { return strings.HasPrefix(string(k.Prefix), string(key)) })) {
-			h.kinds = append(h.kinds, k)
+		named := func(key Key) bool { return strings.HasPrefix(string(k.Prefix), string(key)) }
+		if (k.look.all || k.look.running) && (t.LookAll || slices.ContainsFunc(t.Look, named)) {
+			out = append(out, k)
 		}
 	}
-	e.await(h)
+	return out
 }
 
 const maxUnkept = 4096

@@ -82,7 +82,8 @@ type Record struct {
 	// AskedTotal is the full number.
 	Asked      []Key
 	AskedTotal int
-	// Planned are the steps that were due when the transaction was edited.
+	// Planned are the steps that were due at once when the transaction was
+	// edited, capped; what these made due follows in Done.
 	Planned []PlannedStep
 	// Done are the operations that ran because of the transaction, in the
 	// order of their outcomes; more may come while it is not settled.

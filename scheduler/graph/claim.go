@@ -39,11 +39,9 @@ type Extra struct {
 	Attempts int
 	NextTry  int64 // unix nanoseconds, 0 if none is due
 	Repairs  []int64
-	Paused   string
 	Overdue  bool // an operation ran past its deadline and still runs
 	LastOp   uint8
 	LastTo   any // what the failed operation wanted to reach
-	Grave    any // what was last deleted, for the removed status
 }
 
 // Want is what one source asks of a key.

@@ -32,9 +32,6 @@ func New(kindOf func(Key) *Kind) *Graph {
 	return g
 }
 
-// Len is the number of nodes, those included that are only needed.
-func (g *Graph) Len() int { return len(g.nodes) }
-
 // Get returns the node of a key, nil if there is none.
 func (g *Graph) Get(k Key) *Node { return g.nodes[k] }
 

@@ -19,9 +19,6 @@ func (g *Graph) Try(f func()) {
 	f()
 }
 
-// Trying tells whether changes are being journalled.
-func (g *Graph) Trying() bool { return g.trying }
-
 func (g *Graph) undo(f func()) {
 	if g.trying {
 		g.log = append(g.log, f)

@@ -135,9 +135,6 @@ func (n *Node) availability() Sat {
 	return Satisfied
 }
 
-// Available is how the node satisfies a plain need.
-func (n *Node) Available() Sat { return n.avail }
-
 // Edge is one need of one node.
 type Edge struct {
 	From *Node
