@@ -90,19 +90,20 @@ func next(ctx context.Context, w *scheduler.Watcher) (changes []scheduler.Status
 }
 
 // allRead tells whether the world of every kind of ours has been read and
-// nothing of it is left. The watcher may be behind; the list is not.
+// nothing of it is left. The watcher may be behind; the list is not. The kinds
+// are asked first: what they found after the list would not be in it.
 func allRead(s *scheduler.Scheduler) bool {
+	for _, k := range s.Kinds() {
+		if k.Unread != "" || !k.Read && !k.Observed {
+			return false
+		}
+	}
 	all, err := s.List(context.Background())
 	if err != nil {
 		return false
 	}
 	for _, st := range all {
 		if st.State == scheduler.Leftover || st.State == scheduler.Unknown {
-			return false
-		}
-	}
-	for _, k := range s.Kinds() {
-		if k.Unread != "" || !k.Read && !k.Observed {
 			return false
 		}
 	}

@@ -184,7 +184,7 @@ func (h *Host) Cleanup() Result {
 		h.t.Errorf("cleanup: exit %d\n%s%s", r.Code, r.Out, r.Err)
 	}
 	for _, left := range h.Marked() {
-		h.t.Errorf("after cleanup there still is %s", left)
+		h.t.Errorf("after cleanup there still is %s; it said\n%s%s", left, r.Out, r.Err)
 	}
 	return r
 }
