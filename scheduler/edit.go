@@ -13,6 +13,7 @@ import (
 func (e *engine) edit(t Txn) []*graph.Node {
 	src := e.sourceIndex(t.Source)
 	nodes := make([]*graph.Node, 0, len(t.Want))
+	e.g.Grow(len(t.Want))
 	e.mark++
 	for _, c := range t.Want {
 		n := e.g.Node(c.Key)

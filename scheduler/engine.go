@@ -106,10 +106,9 @@ func (e *engine) think() {
 		if len(e.todo) == 0 {
 			return
 		}
-		todo := e.todo
-		e.todo = nil
-		for _, n := range todo {
-			e.under(n.Cause, n, func() { e.act(n) })
+		// Deletions last: what is in place may wait for what is being created.
+		if e.actOn(func(n *graph.Node) bool { return !n.Leaving }) == 0 {
+			e.actOn(func(*graph.Node) bool { return true })
 		}
 	}
 }
@@ -166,6 +165,22 @@ func (e *engine) consider(n *graph.Node) {
 			e.todo = append(e.todo, n)
 		}
 	}
+}
+
+// actOn acts on some of the nodes that are due; it returns how many.
+func (e *engine) actOn(which func(*graph.Node) bool) (acted int) {
+	later := e.todo[:0]
+	for _, n := range e.todo { // acting adds none
+		if !which(n) {
+			later = append(later, n)
+			continue
+		}
+		acted++
+		e.under(n.Cause, n, func() { e.act(n) })
+	}
+	clear(e.todo[len(later):])
+	e.todo = later
+	return acted
 }
 
 // act starts the operation that a node was found to need, unless things have

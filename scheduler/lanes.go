@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,6 +124,9 @@ func batches(ops []*op) []*op {
 	type group struct {
 		k    *kind
 		what Operation
+	}
+	if !slices.ContainsFunc(ops, func(o *op) bool { return o.kind.createBatch != nil || o.kind.deleteBatch != nil }) {
+		return ops
 	}
 	var groups map[group]*op
 	out := ops[:0:0]

@@ -126,7 +126,7 @@ func digest(base map[*graph.Node]version, plan string) string {
 // step records an operation and lets it be under way until its turn.
 func (sim *simulation) step(e *engine, o *op, d decision) {
 	n := o.n
-	s := Step{N: len(sim.plan.Steps) + 1, Op: o.what, Key: o.key, Reason: d.reason, After: sim.after(n, o)}
+	s := Step{N: len(sim.plan.Steps) + 1, Op: o.what, Key: o.key, Reason: d.reason, After: sim.after(e, n, o)}
 	if d.replace {
 		s.Reason = "replaced: " + d.reason
 	}
@@ -148,9 +148,20 @@ func (sim *simulation) step(e *engine, o *op, d decision) {
 	sim.done = append(sim.done, o)
 }
 
+// replaceable tells whether another key may satisfy the need as well: then
+// nobody can say which will be the first.
+func (e *engine) replaceable(edge *graph.Edge) bool {
+	if edge.Prefix() == "" {
+		return false
+	}
+	return !e.g.Below(edge.Prefix(), func(m *graph.Node) bool {
+		return m == edge.To || m == edge.From || m.Presence != graph.Present && m.Goal() == nil
+	})
+}
+
 // after finds the steps that had to come before an operation on n: the last
 // one on itself, on what it needs, and on what stood on it.
-func (sim *simulation) after(n *graph.Node, o *op) []int {
+func (sim *simulation) after(e *engine, n *graph.Node, o *op) []int {
 	var out []int
 	add := func(m *graph.Node) {
 		if m == nil {
@@ -162,7 +173,7 @@ func (sim *simulation) after(n *graph.Node, o *op) []int {
 	}
 	add(n)
 	for _, edge := range n.Out {
-		if o.what != OpDelete && edge.OfDesired() && !edge.Together {
+		if o.what != OpDelete && edge.OfDesired() && !edge.Together && !e.replaceable(edge) {
 			add(edge.To)
 		}
 	}

@@ -1,11 +1,14 @@
 package graph
 
+import "maps"
+
 // Graph is all nodes. See the package documentation.
 type Graph struct {
 	nodes  map[Key]*Node
 	dirs   map[string]*Dir
 	claims map[string]*Claim
-	dirty  []*Node
+	dirty  []*Node // to think about, from head on
+	head   int
 	// circles are edges that do not count because they would close a circle.
 	circles []*Edge
 	kindOf  func(Key) *Kind
@@ -30,6 +33,16 @@ func New(kindOf func(Key) *Kind) *Graph {
 	}
 	g.dirs[""] = &Dir{}
 	return g
+}
+
+// Grow makes room for n nodes more.
+func (g *Graph) Grow(n int) {
+	if n <= len(g.nodes) || g.trying {
+		return // it grows by itself without being copied often
+	}
+	nodes := make(map[Key]*Node, len(g.nodes)+n)
+	maps.Copy(nodes, g.nodes)
+	g.nodes = nodes
 }
 
 // Get returns the node of a key, nil if there is none.
@@ -105,15 +118,16 @@ func (g *Graph) Wake(n *Node) {
 
 // Dirty returns the next node to think about, nil when there is none.
 func (g *Graph) Dirty() *Node {
-	for i, n := range g.dirty {
-		if n.dropped {
-			continue
+	for g.head < len(g.dirty) {
+		n := g.dirty[g.head]
+		g.dirty[g.head] = nil
+		g.head++
+		if !n.dropped {
+			n.queued = false
+			return n
 		}
-		g.dirty = g.dirty[i+1:]
-		n.queued = false
-		return n
 	}
-	g.dirty = g.dirty[:0]
+	g.dirty, g.head = g.dirty[:0], 0
 	return nil
 }
 

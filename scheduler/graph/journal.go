@@ -5,16 +5,16 @@ import "slices"
 // Try runs f and takes back every change that it made to the graph.
 func (g *Graph) Try(f func()) {
 	g.trying, g.saved = true, map[any]struct{}{}
-	dirty, circles := g.dirty, g.circles
-	g.dirty, g.circles = nil, slices.Clone(circles)
+	dirty, head, circles := g.dirty, g.head, g.circles
+	g.dirty, g.head, g.circles = nil, 0, slices.Clone(circles)
 	defer func() {
-		for _, n := range g.dirty {
+		for _, n := range g.dirty[g.head:] {
 			n.queued = false
 		}
 		for i := len(g.log) - 1; i >= 0; i-- {
 			g.log[i]()
 		}
-		g.trying, g.log, g.dirty, g.circles = false, nil, dirty, circles
+		g.trying, g.log, g.dirty, g.head, g.circles = false, nil, dirty, head, circles
 	}()
 	f()
 }

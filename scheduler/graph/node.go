@@ -123,6 +123,8 @@ func (n *Node) availability() Sat {
 		return Missing
 	case k.Blind, k.Observed && k.Reads && !k.Read && n.Presence != Present:
 		return Unsure
+	case n.Presence == Absent && n.Grounded:
+		return Unsure // it is being created: whoever is in place may wait for it
 	case n.Presence == Absent:
 		return Missing
 	case n.Presence == Unknown:
