@@ -25,5 +25,17 @@
 // operation delays only what needs its key, and the order of operations is a
 // pure function of the order of inputs.
 //
+// # Contracts
+//
+// All functions and methods may be called from any goroutine. Submit never
+// waits; Apply, Handle.Wait and Watcher.Next wait until they have an answer or
+// their context ends; all others wait for the loop only, which never waits for
+// I/O. Functions of a descriptor that are called pure run in the loop and must
+// not call the scheduler.
+//
+// Errors of operations never end anything: they become the state of their key.
+// Errors that are returned tell of misuse or of the end: [ErrStopped],
+// [ErrUnknownSource], [ErrUnknownKey], [ErrBaseMoved].
+//
 // The package imports only the standard library.
 package scheduler

@@ -118,7 +118,8 @@ type HistoryQuery struct {
 	Limit int // the newest that many
 }
 
-// History returns copies of the records kept, oldest first.
+// History returns copies of the records kept, oldest first. It does not ask
+// the loop, so it works at any time, also after the end.
 func (s *Scheduler) History(q HistoryQuery) []Record {
 	h := &s.hist
 	h.mu.Lock()

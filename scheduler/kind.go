@@ -254,7 +254,9 @@ func eraseRetrieve[V, M any](k *kind, d Descriptor[V, M]) {
 func (k *kind) has(capability string) { k.capabilities = append(k.capabilities, capability) }
 
 // Kind is a registered kind: a typed door to what the scheduler knows of it.
-// Its methods may be called anywhere, also inside operations.
+// Its methods may be called anywhere, also inside operations, but not in the
+// pure functions of a descriptor, which run in the loop. The first read of a
+// kind asks the loop to fill a view of it; later ones wait for nobody.
 type Kind[V, M any] struct {
 	s *Scheduler
 	k *kind

@@ -32,7 +32,9 @@ type Options struct {
 	// and 8 MiB.
 	HistoryCount, HistoryBytes int
 
-	// Log gets one line for every record; nil logs nothing.
+	// Log gets a line for every operation and read that failed; nil logs
+	// nothing. It is written outside the loop, and lines are dropped rather
+	// than waited for.
 	Log *slog.Logger
 	// Clock and Rand are doors for tests. Defaults: the real ones.
 	Clock Clock

@@ -12,7 +12,7 @@ import (
 var (
 	seed      = flag.Uint64("seed", 0, "play only the history of this seed")
 	from      = flag.Uint64("from", 1, "the first seed to play")
-	histories = flag.Int("histories", 700, "how many random histories to play")
+	histories = flag.Int("histories", 500, "how many random histories to play")
 	steps     = flag.Int("steps", 40, "steps of a history")
 	failures  = flag.Int("failures", 1, "how many failing histories to show")
 )

@@ -68,7 +68,9 @@ func New(o Options) *Scheduler {
 }
 
 // Run works until ctx ends, then waits for operations under way, up to
-// Options.StopTimeout. The error names what it left running.
+// Options.StopTimeout; halfway their contexts end. The error names what it left
+// running; but for that no goroutine is left when it returns. Whoever waits
+// then gets ErrStopped. A scheduler runs once.
 func (s *Scheduler) Run(ctx context.Context) error {
 	s.mu.Lock()
 	if s.started {
@@ -348,7 +350,8 @@ func (s *Scheduler) wakeAt(at time.Time) {
 }
 
 // Submit hands a transaction over and does not wait. Transactions are edited
-// in the order of Submit.
+// in the order of Submit. A transaction that means nothing is refused by Wait:
+// ErrUnknownSource, ErrBaseMoved, or a key that names nothing.
 func (s *Scheduler) Submit(t Txn) *Handle {
 	h := &Handle{s: s, txn: t, done: make(chan struct{}), slot: -1}
 	if err := s.e.checkTxn(t); err != nil {
@@ -361,7 +364,10 @@ func (s *Scheduler) Submit(t Txn) *Handle {
 }
 
 // Apply submits a transaction and waits until its keys are settled. When ctx
-// ends first, the transaction goes on and only the waiting ends.
+// ends first, the transaction goes on and only the waiting ends. The error
+// tells that the transaction was refused or the waiting ended; what became of
+// the keys is in the Result. Calling it inside an operation or a pure function
+// of a descriptor may wait for itself.
 func (s *Scheduler) Apply(ctx context.Context, t Txn) (Result, error) { return s.Submit(t).Wait(ctx) }
 
 // checkTxn refuses transactions that mean nothing. It reads only what never changes.
@@ -386,7 +392,8 @@ func (e *engine) sourceIndex(name string) int8 {
 	return -1
 }
 
-// Retry makes keys that wait for their next try ready at once.
+// Retry makes keys that wait for their next try ready at once; others it
+// leaves alone.
 func (s *Scheduler) Retry(keys ...Key) {
 	_ = s.call(func(e *engine) {
 		for _, k := range keys {
@@ -397,7 +404,8 @@ func (s *Scheduler) Retry(keys ...Key) {
 	})
 }
 
-// Get returns the status of one key, ErrUnknownKey when there is none.
+// Get returns the status of one key, ErrUnknownKey when there is none,
+// ErrStopped when the scheduler has ended.
 func (s *Scheduler) Get(ctx context.Context, k Key) (Status, error) {
 	var st Status
 	found := false
