@@ -81,6 +81,9 @@ func (d *netns) create(_ context.Context, k scheduler.Key, _ *models.NetNS) (ker
 		return 0, err
 	}
 	ns, err := d.kernel.CreateNamed(name)
+	if errors.Is(err, kernel.ErrExist) && had && d.remnant(name) {
+		ns, err = d.kernel.CreateNamed(name)
+	}
 	if errors.Is(err, kernel.ErrExist) {
 		ns, err = d.existing(name, had)
 	}
@@ -98,6 +101,16 @@ func (d *netns) create(_ context.Context, k scheduler.Key, _ *models.NetNS) (ker
 		return 0, err
 	}
 	return ns, d.owner.Hit("netns/marked")
+}
+
+// remnant removes the file of a creation that was cut short before there was a
+// namespace behind it, and tells whether it did.
+func (d *netns) remnant(name string) bool {
+	named, err := d.kernel.ListNamed()
+	if _, there := named[name]; err != nil || there {
+		return false
+	}
+	return d.kernel.DeleteNamed(name) == nil
 }
 
 // existing reads back what stands under the name: ours is success. recorded

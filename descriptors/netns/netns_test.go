@@ -236,6 +236,35 @@ func TestCrashedTwice(t *testing.T) {
 	}
 }
 
+// A crash between making the file and mounting the namespace on it leaves an
+// empty file. It is in nobody's way; one that is not recorded is not ours.
+func TestCrashBeforeTheMount(t *testing.T) {
+	b := newBench(t)
+	b.fail = "netns/recorded"
+	if _, err := b.create("blue"); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	b.fail = ""
+	b.restart()
+	if err := os.MkdirAll(b.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"blue", "theirs"} {
+		if err := os.WriteFile(filepath.Join(b.dir, name), nil, 0o444); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.create("blue"); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.create("theirs"); err == nil {
+		t.Error("a file of somebody else was taken")
+	}
+	if got := b.look(); got != "netns/blue" {
+		t.Errorf("found %q", got)
+	}
+}
+
 func TestWatch(t *testing.T) {
 	b := newBench(t)
 	b.look()
