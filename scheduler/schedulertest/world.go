@@ -207,11 +207,13 @@ func (w *World) take(k scheduler.Key, gone *[]scheduler.Key) {
 	}
 }
 
-// names tells whether t needs k by its key and nothing more.
+// names tells whether t needs k by its key. A thing with a condition on k goes
+// with k like any other: would it stay, dangling, then a new k could be removed
+// before the thing was ever read, which nobody could know to be wrong.
 func (w *World) names(t Thing, k scheduler.Key) bool {
 	return slices.ContainsFunc(t.Needs, func(n string) bool {
-		key, _, how := parseNeed(n)
-		return key == string(k) && how != '='
+		key, _, _ := parseNeed(n)
+		return key == string(k)
 	})
 }
 
