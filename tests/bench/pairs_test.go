@@ -48,8 +48,8 @@ func pairs(b *testing.B, n int) {
 	b.ReportMetric(ms(median(gone)), "withdraw-ms")
 	b.ReportMetric(ms(median(floorGone)), "floor-withdraw-ms")
 	b.ReportMetric(0, "ns/op")
-	verdict(b, fmt.Sprintf("%d veth pairs, etcd put to configured", n), float64(median(made))/float64(median(floorMade)), 1.3, "× floor")
-	verdict(b, fmt.Sprintf("%d veth pairs, deletion to the last link gone", n), float64(median(gone))/float64(median(floorGone)), 1.5, "× floor")
+	verdict(b, fmt.Sprintf("%d veth pairs, etcd put to configured", n), ratio(made, floorMade), 1.3, "× floor")
+	verdict(b, fmt.Sprintf("%d veth pairs, deletion to the last link gone", n), ratio(gone, floorGone), 1.5, "× floor")
 }
 
 func addressOf(i int) [4]byte { return [4]byte{10, byte(i >> 8), byte(i), 1} }

@@ -13,6 +13,11 @@ func quantile(list []time.Duration, q int) time.Duration {
 
 func median(list []time.Duration) time.Duration { return quantile(list, 50) }
 
+// ratio compares the best rounds: what else runs on the machine only adds.
+func ratio(ours, floor []time.Duration) float64 {
+	return float64(slices.Min(ours)) / float64(slices.Min(floor))
+}
+
 func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

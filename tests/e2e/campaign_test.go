@@ -40,7 +40,10 @@ func (in intent) ops(s *store) (ops []clientv3.Op) {
 //
 //	web ─ web-br ┐
 //	db ── db-br ─┼ br0 ─ vx          own namespace: br0, vx, tap0
-//	blue ─ blue-br                   netns blue: blue, lo, mv (on br0)
+//	blue ─ blue-br ┘                 netns blue: blue, lo, mv (on br0)
+//
+// In blue the MTU leaves no room for IPv6, so that nobody has to wait for its
+// addresses to be found unique.
 var office = intent{
 	"netns/blue":        `{}`,
 	"interface/br0":     `{"bridge":{"ageing_time":120},"mac_address":"02:00:00:00:00:fe","mtu":1450,"addresses":["10.50.0.254/24","fd50::fe/64"]}`,
@@ -48,11 +51,11 @@ var office = intent{
 	"interface/web-br":  `{"master":"br0","mac_address":"02:00:00:00:01:01","mtu":1450,"veth":{"peer":"web"}}`,
 	"interface/db":      `{"namespace":{"microservice":"db"},"host_name":"eth1","mac_address":"02:00:00:00:00:02","mtu":1450,"addresses":["10.50.0.2/24"],"veth":{"peer":"db-br"}}`,
 	"interface/db-br":   `{"master":"br0","mac_address":"02:00:00:00:01:02","mtu":1450,"veth":{"peer":"db"}}`,
-	"interface/blue":    `{"namespace":{"netns":"blue"},"host_name":"eth0","mac_address":"02:00:00:00:00:03","mtu":1450,"addresses":["10.50.0.3/24"],"veth":{"peer":"blue-br"}}`,
+	"interface/blue":    `{"namespace":{"netns":"blue"},"host_name":"eth0","mac_address":"02:00:00:00:00:03","mtu":1200,"addresses":["10.50.0.3/24"],"veth":{"peer":"blue-br"}}`,
 	"interface/blue-br": `{"master":"br0","mac_address":"02:00:00:00:01:03","mtu":1450,"veth":{"peer":"blue"}}`,
 	"interface/blue-lo": `{"namespace":{"netns":"blue"},"loopback":{},"addresses":["10.255.0.1/32"]}`,
 	"interface/vx":      `{"vxlan":{"vni":42,"local":"10.50.0.254","remote":"192.0.2.9"},"master":"br0","mac_address":"02:00:00:00:02:01","mtu":1450}`,
-	"interface/mv":      `{"namespace":{"netns":"blue"},"macvlan":{"parent":"br0","mode":"private"},"mac_address":"02:00:00:00:02:02","mtu":1450,"addresses":["10.52.0.1/24"]}`,
+	"interface/mv":      `{"namespace":{"netns":"blue"},"macvlan":{"parent":"br0","mode":"private"},"mac_address":"02:00:00:00:02:02","mtu":1200,"addresses":["10.52.0.1/24"]}`,
 	"interface/tap0":    `{"tap":{},"mac_address":"02:00:00:00:02:03","mtu":1500,"addresses":["10.53.0.1/24"]}`,
 	"route/web":         `{"interface":"web","destination":"default","gateway":"10.50.0.254"}`,
 	"route/db":          `{"interface":"db","destination":"10.60.0.0/16","gateway":"10.50.0.1","metric":10}`,
@@ -71,11 +74,11 @@ var detours = map[string][]string{
 	"interface/web-br":  {`{"veth":{"peer":"db"}}`, `{"master":"nobody","veth":{"peer":"web"}}`, `{"veth":{}}`},
 	"interface/db":      {`{"namespace":{"microservice":"db"},"host_name":"eth1","addresses":["10.50.0.1/24","10.50.0.2/24"],"veth":{"peer":"db-br"}}`, `{`},
 	"interface/db-br":   {`{"host_name":"db-other","enabled":false,"master":"br0","veth":{"peer":"db"}}`, `{"tap":{}}`},
-	"interface/blue":    {`{"namespace":{"netns":"blue"},"host_name":"eth0","mtu":1280,"veth":{"peer":"blue-br"}}`, `{"veth":{"peer":"blue-br"}}`},
+	"interface/blue":    {`{"namespace":{"netns":"blue"},"host_name":"eth0","mtu":1100,"veth":{"peer":"blue-br"}}`, `{"veth":{"peer":"blue-br"}}`},
 	"interface/blue-br": {`{"host_name":"a-name-that-is-too-long","veth":{"peer":"blue"}}`, `{"master":"br0","mac_address":"02:00:00:00:01:99","veth":{"peer":"blue"}}`},
 	"interface/blue-lo": {`{"namespace":{"netns":"blue"},"loopback":{},"addresses":["10.255.0.2/32"]}`, `{"namespace":{"netns":"blue"},"loopback":{},"enabled":false}`},
 	"interface/vx":      {`{"vxlan":{"vni":43,"local":"10.50.0.254"},"mtu":1400}`, `{"vxlan":{"vni":0}}`},
-	"interface/mv":      {`{"namespace":{"netns":"blue"},"macvlan":{"parent":"br0","mode":"bridge"},"addresses":["10.52.0.1/24","10.52.0.2/24"]}`, `{"macvlan":{"parent":"br0"},"mtu":1400}`},
+	"interface/mv":      {`{"namespace":{"netns":"blue"},"macvlan":{"parent":"br0","mode":"bridge"},"addresses":["10.52.0.1/24","10.52.0.2/24"]}`, `{"macvlan":{"parent":"br0"},"mtu":1100}`},
 	"interface/tap0":    {`{"tap":{"owner":7},"addresses":["10.53.0.2/24"]}`, `{"tap":{"owner":"me"}}`, `{"vxlan":{"vni":99}}`},
 	"route/web":         {`{"interface":"web","destination":"default","gateway":"10.50.0.254","metric":100}`, `{"interface":"web","destination":"default","gateway":"10.77.0.1"}`, `{"interface":"none","destination":"default","gateway":"10.50.0.254"}`},
 	"route/db":          {`{"interface":"db","destination":"10.60.0.0/16","gateway":"10.50.0.3","metric":10}`, `null`},
@@ -112,7 +115,10 @@ func awaitGone(t *testing.T, h *host.Host, was intent) {
 }
 
 // ipv6 makes a container that has it; without a network the engine switches it off.
-var ipv6 = []string{"--sysctl", "net.ipv6.conf.all.disable_ipv6=0", "--sysctl", "net.ipv6.conf.default.disable_ipv6=0"}
+var ipv6 = []string{
+	"--sysctl", "net.ipv6.conf.all.disable_ipv6=0", "--sysctl", "net.ipv6.conf.default.disable_ipv6=0",
+	"--sysctl", "net.ipv6.conf.all.accept_dad=0", "--sysctl", "net.ipv6.conf.default.accept_dad=0",
+}
 
 // view is the picture without what differs from host to host.
 func view(h *host.Host) string {

@@ -17,6 +17,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
@@ -156,7 +158,14 @@ type store struct {
 // operator connects to the host's etcd. It need not run yet.
 func operator(t testing.TB, h *host.Host) *store {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{h.EtcdEndpoint()}, Logger: zap.NewNop()})
+	soon := grpc.ConnectParams{ // servers come back quickly here
+		Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, MaxDelay: 100 * time.Millisecond},
+		MinConnectTimeout: time.Second,
+	}
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{h.EtcdEndpoint()}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(soon)},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
