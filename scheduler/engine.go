@@ -72,6 +72,8 @@ const (
 	flagDue                           // in engine.todo
 )
 
+const maxSpare = 4096 // room that a list keeps for the next turn
+
 func has(n *graph.Node, flag uint16) bool { return n.Flags&flag != 0 }
 
 func (e *engine) setFlag(n *graph.Node, flag uint16, on bool) {
@@ -180,6 +182,9 @@ func (e *engine) actOn(which func(*graph.Node) bool) (acted int) {
 	}
 	clear(e.todo[len(later):])
 	e.todo = later
+	if len(later) == 0 && cap(later) > maxSpare {
+		e.todo = nil
+	}
 	return acted
 }
 
@@ -290,6 +295,9 @@ func (e *engine) tell() {
 	}
 	clear(e.touched)
 	e.touched = e.touched[:0]
+	if cap(e.touched) > maxSpare {
+		e.touched = nil
+	}
 	e.wakeReaders()
 }
 

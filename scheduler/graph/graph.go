@@ -128,8 +128,13 @@ func (g *Graph) Dirty() *Node {
 		}
 	}
 	g.dirty, g.head = g.dirty[:0], 0
+	if cap(g.dirty) > maxSpare {
+		g.dirty = nil
+	}
 	return nil
 }
+
+const maxSpare = 4096 // room that is kept for the next time
 
 // World is what is said of a node's side in the world.
 type World struct {
