@@ -232,10 +232,11 @@ func (e *engine) setDesired(n *graph.Node, v any) {
 	e.noteSame(n)
 }
 
-// noteSame marks a node whose world is what is wanted.
+// noteSame marks a node whose world is what is wanted. While an operation is
+// under way the world is about to be something else, and stands on that also.
 func (e *engine) noteSame(n *graph.Node) {
 	k := kindOf(n)
-	if k == nil || k.Observed || n.Goal() == nil || n.Presence != graph.Present || n.Foreign || has(n, flagStale) {
+	if k == nil || n.Moving || k.Observed || n.Goal() == nil || n.Presence != graph.Present || n.Foreign || has(n, flagStale) {
 		return
 	}
 	if e.isSame(n, k, n.Actual) {

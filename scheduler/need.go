@@ -28,6 +28,20 @@ func If[V, M any](n Need, pass func(k Key, v V, m M) bool) Need {
 	return n
 }
 
+// Tell says why an object that does not pass [If] is not as needed: "it is in
+// host network mode". "" says nothing.
+func Tell[V, M any](n Need, why func(v V, m M) string) Need {
+	n.Tell = func(value, meta any) string {
+		v, ok := value.(V)
+		m, _ := meta.(M)
+		if !ok {
+			return ""
+		}
+		return why(v, m)
+	}
+	return n
+}
+
 // Project names the part of the needed object that the value was built with
 // (an interface index, a namespace inode). When it changes, by our own doing
 // or because the world is seen to have changed, the value is replaced, or just

@@ -297,7 +297,7 @@ func (e *engine) whyMissing(edge *graph.Edge) string {
 	if edge.Together && t.Desired != nil {
 		return why + " (" + e.whyUnit(edge) + ")"
 	}
-	if how := e.howStands(t); how != "" {
+	if how := e.howStands(t, edge); how != "" {
 		return why + " (" + how + ")"
 	}
 	return why
@@ -315,7 +315,7 @@ func (e *engine) whyUnit(edge *graph.Edge) string {
 	return "which is " + e.ownState(edge.To).String()
 }
 
-func (e *engine) howStands(t *graph.Node) string {
+func (e *engine) howStands(t *graph.Node, edge *graph.Edge) string {
 	k := kindOf(t)
 	switch {
 	case k == nil:
@@ -328,6 +328,8 @@ func (e *engine) howStands(t *graph.Node) string {
 		return "on its way out"
 	case t.Presence == graph.Present && t.Moving:
 		return "being changed"
+	case t.Presence == graph.Present && edge.Tell() != "":
+		return edge.Tell()
 	case t.Presence == graph.Present:
 		return "it is there, but not as needed"
 	case t.Wanted():

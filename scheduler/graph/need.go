@@ -16,6 +16,8 @@ type Need struct {
 
 	// Pass narrows the need to objects that pass; nil passes all.
 	Pass func(k Key, value, meta any) bool
+	// Tell says why an object that does not pass is not as needed; "" says nothing.
+	Tell func(value, meta any) string
 	// Project is the part of the object that its dependents were built with.
 	Project func(value, meta any) string
 	// Agree compares with the desired value of a Together need.

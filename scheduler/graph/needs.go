@@ -124,7 +124,7 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 		if e == nil {
 			e = &Edge{From: n, Why: need.Why, Together: need.Together, State: Missing, inIdx: -1,
 				OfBase: n.Base != nil && need.Key == n.Base.Key}
-			if need.Pass != nil || need.Project != nil || need.Agree != nil {
+			if need.Pass != nil || need.Project != nil || need.Agree != nil || need.Tell != nil {
 				e.fn = &needFuncs{need: need}
 				e.fn.remember(old, need)
 			}
@@ -168,7 +168,7 @@ func (f *needFuncs) remember(edges []*Edge, need Need) {
 // match finds an edge that says the same as the need. Functions cannot be
 // compared, so needs with functions always get a new edge.
 func match(edges []*Edge, need Need) *Edge {
-	if need.Pass != nil || need.Project != nil || need.Agree != nil {
+	if need.Pass != nil || need.Project != nil || need.Agree != nil || need.Tell != nil {
 		return nil
 	}
 	for _, e := range edges {

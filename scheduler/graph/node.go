@@ -201,6 +201,15 @@ func (e *Edge) passes(t *Node) bool {
 	return e.fn == nil || e.fn.need.Pass == nil || e.fn.need.Pass(t.Key, t.Actual, t.Meta)
 }
 
+// Tell says why the node that the edge points to is there and does not pass, ""
+// if nothing is known.
+func (e *Edge) Tell() string {
+	if e.fn == nil || e.fn.need.Tell == nil || e.To == nil || e.To.Presence != Present {
+		return ""
+	}
+	return e.fn.need.Tell(e.To.Actual, e.To.Meta)
+}
+
 // Agree asks the together need whether it agrees with the peer's value.
 func (e *Edge) Agree(v any) error {
 	if e.fn == nil || e.fn.need.Agree == nil {
