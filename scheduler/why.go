@@ -81,7 +81,11 @@ func (e *engine) why(n *graph.Node, told map[*graph.Node]bool, budget *int) Caus
 			c.Because = append(c.Because, e.whyAny(edge, told, budget))
 			continue
 		}
+		n := len(c.Because)
 		below(edge.To)
+		if unfit := edge.Tell(); unfit != "" && len(c.Because) > n {
+			c.Because[n].Text = fmt.Sprintf("%s is there, but not as needed: %s", edge.To.Key, unfit)
+		}
 	}
 	if _, h := n.Holder(); h != nil {
 		below(h)

@@ -16,7 +16,8 @@ func Needs(in *models.Namespace) []scheduler.Need {
 	switch in := in.GetIn().(type) {
 	case *models.Namespace_Microservice:
 		n := scheduler.On(key, "a running container with the service label "+in.Microservice)
-		return one(scheduler.Project(scheduler.If(n, microserviceUsable), microserviceInode))
+		n = scheduler.Tell(scheduler.If(n, microserviceUsable), func(v *models.Microservice, _ struct{}) string { return v.GetRefused() })
+		return one(scheduler.Project(n, microserviceInode))
 	case *models.Namespace_Container:
 		n := scheduler.AnyOf(models.KindContainer+"/", "a running container with the id or name "+in.Container)
 		n = scheduler.If(n, func(k scheduler.Key, v *models.Container, _ struct{}) bool {
