@@ -239,29 +239,39 @@ func TestCrashedTwice(t *testing.T) {
 // A crash between making the file and mounting the namespace on it leaves an
 // empty file. It is in nobody's way; one that is not recorded is not ours.
 func TestCrashBeforeTheMount(t *testing.T) {
-	b := newBench(t)
-	b.fail = "netns/recorded"
-	if _, err := b.create("blue"); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
-	b.fail = ""
-	b.restart()
-	if err := os.MkdirAll(b.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"blue", "theirs"} {
-		if err := os.WriteFile(filepath.Join(b.dir, name), nil, 0o444); err != nil {
+	for _, wanted := range []bool{true, false} {
+		b := newBench(t)
+		b.fail = "netns/recorded"
+		if _, err := b.create("blue"); !errors.Is(err, errCrash) {
 			t.Fatal(err)
 		}
-	}
-	if _, err := b.create("blue"); err != nil {
-		t.Error(err)
-	}
-	if _, err := b.create("theirs"); err == nil {
-		t.Error("a file of somebody else was taken")
-	}
-	if got := b.look(); got != "netns/blue" {
-		t.Errorf("found %q", got)
+		b.fail = ""
+		b.restart()
+		if err := os.MkdirAll(b.dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"blue", "theirs"} {
+			if err := os.WriteFile(filepath.Join(b.dir, name), nil, 0o444); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !wanted {
+			b.look()
+			if _, err := os.Stat(filepath.Join(b.dir, "blue")); !os.IsNotExist(err) {
+				t.Errorf("nobody wants it and it is there: %v", err)
+			}
+			continue
+		}
+		b.look("blue")
+		if _, err := b.create("blue"); err != nil {
+			t.Error(err)
+		}
+		if _, err := b.create("theirs"); err == nil {
+			t.Error("a file of somebody else was taken")
+		}
+		if got := b.look(); got != "netns/blue" {
+			t.Errorf("found %q", got)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 type (
 	found = scheduler.Found[*models.NetNS, kernel.NS]
 	scope = scheduler.Scope[*models.NetNS, kernel.NS]
+	known = scheduler.Known[*models.NetNS, kernel.NS]
 )
 
 // retrieve yields all names, or those asked for. To read the mark a namespace
@@ -54,7 +55,9 @@ func names(s scope, named map[string]kernel.NS) []string {
 	return names
 }
 
-// forget takes leave of what is gone.
+// forget takes leave of what is gone. A file without a namespace is what a
+// crash before the mount leaves: whoever makes the namespace makes way for it,
+// and if nobody wants it, it goes now.
 func (d *netns) forget(s scope, reading kernel.Reading, named map[string]kernel.NS) {
 	keys := s.Keys
 	if s.All {
@@ -64,11 +67,24 @@ func (d *netns) forget(s scope, reading kernel.Reading, named map[string]kernel.
 		}
 	}
 	for _, k := range keys {
-		if _, there := named[nameOf(k)]; !there {
-			d.note(nameOf(k), 0)
-			reading.Forget(string(k))
+		if _, there := named[nameOf(k)]; there {
+			continue
 		}
+		d.note(nameOf(k), 0)
+		if _, recorded := d.owner.Entry(string(k)); recorded && d.occupied(nameOf(k)) {
+			if slices.ContainsFunc(s.Known, func(kn known) bool { return kn.Key == k }) {
+				continue
+			}
+			d.remnant(nameOf(k))
+		}
+		reading.Forget(string(k))
 	}
+}
+
+// occupied tells whether something stands under the name.
+func (d *netns) occupied(name string) bool {
+	_, err := d.kernel.Open(d.path(name))
+	return err != nil && !errors.Is(err, kernel.ErrNotExist)
 }
 
 // maybeOurs are the keys that somebody wants or that the ledger knows.
