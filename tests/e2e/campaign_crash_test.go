@@ -300,5 +300,5 @@ func (c *crashes) calm() string {
 	c.store.commit(c.want.ops(c.store)...)
 	awaitIntent(c.Host, c.want)
 	c.Own.IP(c.t, "link set guest master br0")
-	return view(c.Host)
+	return quiet(c.Host, func() string { return view(c.Host) })
 }

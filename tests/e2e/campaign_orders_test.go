@@ -34,7 +34,7 @@ func TestAnyOrder(t *testing.T) {
 		}
 		story := o.story(random)
 		o.play(random, story)
-		if err := same(want, o.picture()); err != nil {
+		if err := o.becomes(want); err != nil {
 			t.Fatalf("round %d:\n%s\n%v", round, tell(story), err)
 		}
 		o.clear()
@@ -69,7 +69,8 @@ func (o *orders) straight() string {
 	o.services("start")
 	o.Start()
 	o.store.commit(office.ops(o.store)...)
-	picture := o.picture()
+	awaitIntent(o.Host, office)
+	picture := quiet(o.Host, func() string { return view(o.Host) })
 	for _, to := range []string{"10.50.0.2", "10.50.0.3", "10.50.0.254"} {
 		if err := o.Ping("web", to); err != nil {
 			o.t.Fatal(err)
@@ -79,11 +80,17 @@ func (o *orders) straight() string {
 	return picture
 }
 
-// picture waits until all is configured.
-func (o *orders) picture() string {
+// becomes waits until all is configured, and for the carrier of links, which
+// the kernel finds out a moment later.
+func (o *orders) becomes(want string) (err error) {
 	o.t.Helper()
 	awaitIntent(o.Host, office)
-	return view(o.Host)
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+		if err = same(want, view(o.Host)); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // clear takes the intent back, and sees that nothing is left of it.
@@ -202,7 +209,7 @@ func (o *orders) squatter() []step {
 func (o *orders) restarts(random *rand.Rand, story []step) []step {
 	restart := []step{
 		{"agent is killed and starts", func() { o.Kill9(); o.Launch() }},
-		{"agent stops and starts", func() { o.Stop(); o.Launch() }},
+		{"agent stops and starts", func() { o.AwaitReady(); o.Stop(); o.Launch() }},
 	}
 	for range random.IntN(3) {
 		at := random.IntN(len(story) + 1)

@@ -114,6 +114,18 @@ func awaitGone(t *testing.T, h *host.Host, was intent) {
 	}
 }
 
+// quiet reads until the kernel is through with what it does by itself: links
+// find out whether they have carrier.
+func quiet(h *host.Host, read func() string) (now string) {
+	h.Eventually("the kernel is quiet", func() error {
+		before := read()
+		<-time.After(300 * time.Millisecond)
+		now = read()
+		return same(before, now)
+	})
+	return now
+}
+
 // ipv6 makes a container that has it; without a network the engine switches it off.
 var ipv6 = []string{
 	"--sysctl", "net.ipv6.conf.all.disable_ipv6=0", "--sysctl", "net.ipv6.conf.default.disable_ipv6=0",

@@ -41,19 +41,6 @@ func openShop(t *testing.T, url string) *shop {
 	return s
 }
 
-// quiet is the host once the kernel is through with what it does by itself:
-// links find out whether they have carrier.
-func (s *shop) quiet() (now string) {
-	s.t.Helper()
-	s.Eventually("the kernel is quiet", func() error {
-		before := s.Exact()
-		<-time.After(300 * time.Millisecond)
-		now = s.Exact()
-		return same(before, now)
-	})
-	return now
-}
-
 // stays sees for a while that the kernel stays as it is.
 func (s *shop) stays(as string, d time.Duration) {
 	s.t.Helper()
@@ -93,7 +80,7 @@ func TestEtcdDownAtStart(t *testing.T) {
 	t.Parallel()
 	e := startEtcd(t)
 	s := openShop(t, e.url())
-	before := s.quiet()
+	before := quiet(s.Host, s.Exact)
 	s.Stop()
 	s.store.delete("interface/tap0")
 	e.stop()
@@ -115,7 +102,7 @@ func TestEtcdDownForAWhile(t *testing.T) {
 	t.Parallel()
 	e := startEtcd(t)
 	s := openShop(t, e.url())
-	before := s.quiet()
+	before := quiet(s.Host, s.Exact)
 	e.stop()
 	s.stays(before, 9*time.Second)
 	s.says("cannot be read")
@@ -204,7 +191,7 @@ func TestStoreReplaced(t *testing.T) {
 				e := startEtcd(t)
 				s := openShop(t, e.url())
 				replace := r.replace(e, s)
-				before := s.quiet()
+				before := quiet(s.Host, s.Exact)
 				if !running {
 					s.Stop()
 				}
