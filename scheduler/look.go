@@ -366,6 +366,9 @@ func (e *engine) seenThere(n *graph.Node, f found) {
 	if wasSame && !has(n, flagSame) && !foreign && !has(n, flagStale) {
 		e.drifted(n)
 	}
+	if !wasSame || !has(n, flagSame) {
+		e.retryAbove(n)
+	}
 	e.rebuild(stale)
 	for _, s := range stale {
 		e.suspect(s.Node) // it may have gone with what it was made with

@@ -40,3 +40,32 @@ func TestWatcherHearsWhenABlockerMoves(t *testing.T) {
 		}
 	})
 }
+
+// A failure is final only until the value or the world changes: when what a
+// value needs is made anew, the value is tried again.
+func TestFinalFailureEndsWhenTheGroundChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		apply := func(k scheduler.Key, v schedulertest.Thing) scheduler.Status {
+			res, err := r.Apply(ctx, scheduler.Txn{Want: []scheduler.Change{scheduler.Set(k, v)}})
+			r.check(err)
+			return res.Keys[0]
+		}
+		r.world.SetFault(func(op string, k scheduler.Key) schedulertest.Fault {
+			if op == "create" && k == "a/1" {
+				return schedulertest.FailForever
+			}
+			return schedulertest.None
+		})
+		apply("a/2", schedulertest.Thing{Text: "tap"})
+		if s := apply("a/1", schedulertest.Thing{Needs: []string{"a/2"}}); s.State != scheduler.Failed {
+			t.Fatalf("a/1 is %s: %s", s.State, s.Reason)
+		}
+		r.world.SetFault(nil)
+		apply("a/2", schedulertest.Thing{Text: "bridge"})
+		synctest.Wait()
+		if s, err := r.Get(ctx, "a/1"); err != nil || s.State != scheduler.Configured {
+			t.Errorf("a/1 is %s: %s (%v)", s.State, s.Reason, err)
+		}
+	})
+}

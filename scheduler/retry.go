@@ -26,6 +26,18 @@ func (e *engine) clearHold(n *graph.Node) {
 	e.setFlag(n, flagHeld, false)
 }
 
+// retryAbove: n is not as it was, so what could not be made on it is tried
+// again at once, also if its failure was final.
+func (e *engine) retryAbove(n *graph.Node) {
+	for _, edge := range n.In {
+		d := edge.From
+		if edge.OfDesired() && has(d, flagHeld) && d.Presence == graph.Absent && d.X.LastOp != 0 {
+			e.clearHold(d)
+			e.g.Wake(d)
+		}
+	}
+}
+
 // backoff doubles from RetryMin to RetryMax, with jitter.
 func (e *engine) backoff(attempt int) time.Duration {
 	d := e.opts.RetryMin

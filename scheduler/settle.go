@@ -51,6 +51,7 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 		e.g.SetWorld(n, graph.World{}, false)
 		return
 	}
+	defer e.retryAbove(n)
 	w := graph.World{Presence: graph.Present, Actual: o.to, Meta: o.meta}
 	if n.Gen == o.gen && n.Goal() != nil {
 		e.g.AdoptNeeds(n)
