@@ -13,7 +13,7 @@ import (
 // TestDemo runs make demo.
 func TestDemo(t *testing.T) {
 	needRoot(t)
-	out := script(t, "make demo")
+	out := script(t, "MAKEFLAGS= make --no-print-directory demo")
 	if !strings.HasSuffix(strings.TrimSpace(out), "Done: every step was checked.\x1b[0m") {
 		t.Errorf("the demo did not come to its end:\n%s", out)
 	}
