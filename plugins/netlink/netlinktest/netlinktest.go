@@ -80,7 +80,9 @@ func Dir(t testing.TB) string {
 		for _, f := range files {
 			_ = unix.Unmount(filepath.Join(dir, f.Name()), unix.MNT_DETACH)
 		}
-		_ = unix.Unmount(dir, unix.MNT_DETACH)
+		// Namespaces made at the same time may have mounted it more than once.
+		for unix.Unmount(dir, unix.MNT_DETACH) == nil {
+		}
 	})
 	return dir
 }
