@@ -83,6 +83,12 @@ type Descriptor[V, M any] struct {
 	Timeout time.Duration
 	// Disruption says what a change does to traffic, for plans.
 	Disruption func(k Key, from, to V) Disruption
+
+	// Encode and Decode turn a value into bytes and back, for what outlives
+	// the process: saved plans, history on disk. Equal values have equal
+	// bytes. Values of a kind without them do not outlive it.
+	Encode func(v V) ([]byte, error)
+	Decode func(b []byte) (V, error)
 }
 
 // Op is one entry of a batch. Key, Value and, for deletions, Meta are given;

@@ -25,6 +25,8 @@ type kind struct {
 	lane       func(k Key, v any) string
 	disruption func(k Key, from, to any) Disruption
 	timeout    time.Duration
+	encode     func(v any) ([]byte, error)
+	decode     func(b []byte) (any, error)
 
 	create      func(ctx context.Context, k Key, v any) (any, error)
 	update      func(ctx context.Context, k Key, from, to, meta any) (any, error)
@@ -102,6 +104,8 @@ func check[V, M any](d Descriptor[V, M]) error {
 		return errors.New("it has no Create, so it is observed: drop Update, Derive, Claims and the batches")
 	case d.Create == nil && d.Retrieve == nil:
 		return errors.New("an observed kind needs Retrieve: how else would it be known")
+	case (d.Encode == nil) != (d.Decode == nil):
+		return errors.New("it has one of Encode and Decode: give it both, or none")
 	case d.Interest != nil && d.Create != nil:
 		return errors.New("it has Interest, which is for observed kinds: drop it, or Create and Delete")
 	}
@@ -139,6 +143,11 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 			t, _ := to.(V)
 			return d.Disruption(key, f, t)
 		}
+	}
+	if d.Encode != nil {
+		k.has("codec")
+		k.encode = func(v any) ([]byte, error) { return d.Encode(v.(V)) }
+		k.decode = func(b []byte) (any, error) { return d.Decode(b) }
 	}
 	k.compare = comparer(d)
 }
