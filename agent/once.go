@@ -50,9 +50,12 @@ func (a *agent) once(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range r.Keys {
-		if s.State != scheduler.Configured && s.State != scheduler.Removed {
-			fmt.Fprintf(out, "%s %s: %s\n", s.Key, s.State, s.Reason)
+	for _, o := range r.Keys {
+		if o.State != scheduler.Configured && o.State != scheduler.Removed {
+			if s, err := a.sched.Get(ctx, o.Key); err == nil {
+				o.Reason = s.Reason // it says more
+			}
+			fmt.Fprintf(out, "%s %s: %s\n", o.Key, o.State, o.Reason)
 			err = ErrNotConfigured
 		}
 	}

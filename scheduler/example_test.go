@@ -49,8 +49,8 @@ func Example() {
 
 	apply := func(changes ...scheduler.Change) {
 		result, err := s.Apply(ctx, scheduler.Txn{Want: changes, Complete: true})
-		for _, st := range result.Keys {
-			fmt.Println(st.Key, st.State, st.Missing)
+		for _, outcome := range result.Keys {
+			fmt.Println(outcome)
 		}
 		fmt.Println("on disk:", list(root), err)
 	}
@@ -61,13 +61,13 @@ func Example() {
 	stop()
 	<-ended
 	// Output:
-	// file/etc/motd pending [{dir/etc the directory that it is in (nobody wants it)}]
+	// file/etc/motd pending: needs dir/etc
 	// on disk: [] <nil>
-	// dir/etc configured []
-	// file/etc/motd configured []
+	// dir/etc configured
+	// file/etc/motd configured
 	// on disk: [etc etc/motd] <nil>
-	// dir/etc removed []
-	// file/etc/motd removed []
+	// dir/etc removed
+	// file/etc/motd removed
 	// on disk: [] <nil>
 }
 

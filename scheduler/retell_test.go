@@ -46,7 +46,7 @@ func TestWatcherHearsWhenABlockerMoves(t *testing.T) {
 func TestFinalFailureEndsWhenTheGroundChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, scheduler.Options{})
-		apply := func(k scheduler.Key, v schedulertest.Thing) scheduler.Status {
+		apply := func(k scheduler.Key, v schedulertest.Thing) scheduler.Outcome {
 			res, err := r.Apply(ctx, scheduler.Txn{Want: []scheduler.Change{scheduler.Set(k, v)}})
 			r.check(err)
 			return res.Keys[0]

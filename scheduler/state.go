@@ -100,6 +100,27 @@ func (e *engine) disagrees(n *graph.Node) error {
 	return nil
 }
 
+// outcome tells how a node settled. Where thousands wait, only what for is
+// told: whoever wants to know more of one asks for its status.
+func (e *engine) outcome(n *graph.Node, o *Outcome) {
+	switch o.State = e.stateOf(n); {
+	case o.State == Configured, o.State == Removed, o.State == Absent:
+	case o.State == Pending && n.Needs() != graph.Satisfied:
+		for _, edge := range n.Out {
+			if !edge.OfDesired() || edge.State == graph.Satisfied {
+				continue
+			}
+			if o.Reason == "" {
+				o.Reason = "needs " + edge.Target()
+			} else if t := edge.Target(); !strings.HasSuffix(o.Reason, " "+t) {
+				o.Reason += ", " + t
+			}
+		}
+	default:
+		o.Reason = e.status(n).Reason
+	}
+}
+
 // status tells all that is known of a node.
 func (e *engine) status(n *graph.Node) Status {
 	s := Status{Key: n.Key, State: e.stateOf(n), Actual: n.Actual, Meta: n.Meta, Desired: n.Desired,

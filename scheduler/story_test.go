@@ -207,7 +207,11 @@ func (st *story) txn(args, lines []string) string {
 	}
 	out += fmt.Sprintf("result after %v: ok=%v reverted=%v\n", took, r.OK(), r.Reverted)
 	for _, s := range r.Keys {
-		out += "  " + line(s) + "\n"
+		text := s.String()
+		if now, err := st.s.Get(context.Background(), s.Key); err == nil && now.State == s.State && strings.HasPrefix(now.Reason, s.Reason) {
+			text = line(now) // the same, and more
+		}
+		out += "  " + text + "\n"
 	}
 	return out
 }

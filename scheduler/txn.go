@@ -1,6 +1,9 @@
 package scheduler
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Change is what a source says of one key.
 type Change struct {
@@ -56,10 +59,32 @@ type Txn struct {
 type Result struct {
 	// Seq numbers the transaction in the history.
 	Seq uint64
-	// Keys are the touched keys with the state in which they settled, sorted.
-	Keys []Status
+	// Keys are the touched keys as they settled, sorted. Get says more of one.
+	Keys []Outcome
 	// Reverted is set when Txn.Revert was asked and happened.
 	Reverted bool
+}
+
+// Outcome is how a key settled.
+type Outcome struct {
+	Key   Key
+	State State
+	// Reason says in a few words why the key is not configured.
+	Reason string
+}
+
+// String is the outcome as people read it: "route/r1 pending: needs interface/web".
+func (o Outcome) String() string {
+	if o.Reason == "" {
+		return fmt.Sprintf("%s %s", o.Key, o.State)
+	}
+	return fmt.Sprintf("%s %s: %s", o.Key, o.State, o.Reason)
+}
+
+// failed tells whether the key, or what it derives, could not be as wanted;
+// one that waits for something has not failed.
+func (o Outcome) failed() bool {
+	return o.State == Failed || o.State == Retrying || o.State == InvalidState
 }
 
 // OK tells whether every touched key is as wanted: configured or gone.

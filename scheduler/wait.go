@@ -208,26 +208,19 @@ func (e *engine) finish(h *Handle) {
 		slices.SortFunc(h.keys, byKey)
 	}
 	h.keys = slices.Compact(h.keys)
-	h.result.Keys = make([]Status, len(h.keys))
+	h.result.Keys = make([]Outcome, len(h.keys))
 	for i, n := range h.keys {
+		h.result.Keys[i] = Outcome{Key: n.Key, State: Removed}
 		if now := e.current(n); now != nil {
-			h.result.Keys[i] = e.status(now)
-		} else {
-			h.result.Keys[i] = Status{Key: n.Key, State: Removed}
+			e.outcome(now, &h.result.Keys[i])
 		}
 	}
-	if h.txn.Revert && !h.reverted && slices.ContainsFunc(h.result.Keys, Status.failed) {
+	if h.txn.Revert && !h.reverted && slices.ContainsFunc(h.result.Keys, Outcome.failed) {
 		e.revert(h)
 		return
 	}
 	h.result.Reverted = h.reverted
 	close(h.done)
-}
-
-// failed tells whether the key, or what it derives, could not be as wanted;
-// one that waits for something has not failed.
-func (s Status) failed() bool {
-	return s.State == Failed || s.State == Retrying || s.State == InvalidState
 }
 
 // revert writes back what the source wanted before, and waits for that.

@@ -32,6 +32,7 @@ func (s *Server) Resync(ctx context.Context, r *apiv1.ResyncRequest) (*apiv1.Res
 	for _, rec := range s.Scheduler.History(scheduler.HistoryQuery{Seq: res.Seq}) {
 		out.Record = record(rec)
 	}
+	var odd []scheduler.Key
 	for _, st := range res.Keys {
 		switch st.State {
 		case scheduler.Configured, scheduler.Observed, scheduler.Removed, scheduler.Absent:
@@ -39,8 +40,16 @@ func (s *Server) Resync(ctx context.Context, r *apiv1.ResyncRequest) (*apiv1.Res
 		case scheduler.Failed, scheduler.Retrying, scheduler.Unknown, scheduler.Drifted:
 			out.Outcome = "not configured"
 		}
-		out.Keys = append(out.Keys, keyStatus(st))
+		odd = append(odd, st.Key)
 	}
+	if len(odd) == 0 {
+		return out, nil
+	}
+	all, err := s.Scheduler.List(ctx, odd...)
+	if err != nil {
+		return nil, fail(err)
+	}
+	out.Keys = keyStatuses(all)
 	return out, nil
 }
 

@@ -180,7 +180,7 @@ func (e *Engine) Apply(_ context.Context, t scheduler.Txn) (scheduler.Result, er
 			e.set(st)
 			rec.Done = append(rec.Done, scheduler.DoneStep{Op: scheduler.OpUpdate, Key: st.Key, Start: Noon(), Took: 2 * time.Millisecond})
 		}
-		res.Keys = append(res.Keys, st)
+		res.Keys = append(res.Keys, scheduler.Outcome{Key: st.Key, State: st.State, Reason: st.Reason})
 	}
 	e.records = append(e.records, rec)
 	return res, nil
