@@ -26,7 +26,7 @@ type source struct {
 	containers map[string]*models.Container
 	err        error
 	synced     bool
-	changed    chan []string
+	watchers   []chan []string
 }
 
 func (s *source) Microservices() (map[string]*models.Microservice, error) {
@@ -48,13 +48,31 @@ func (s *source) Synced() bool {
 }
 
 func (s *source) Watch(ctx context.Context, f func(keys ...string)) error {
+	changed := make(chan []string)
+	s.mu.Lock()
+	s.watchers = append(s.watchers, changed)
+	s.mu.Unlock()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case keys := <-s.changed:
+		case keys := <-changed:
 			f(keys...)
 		}
+	}
+}
+
+// tell waits for a number of watchers and tells each of them.
+func (s *source) tell(watchers int, keys ...string) {
+	var told []chan []string
+	for len(told) < watchers {
+		time.Sleep(time.Millisecond)
+		s.mu.Lock()
+		told = slices.Clone(s.watchers)
+		s.mu.Unlock()
+	}
+	for _, changed := range told {
+		changed <- keys
 	}
 }
 
@@ -143,16 +161,16 @@ func TestUsable(t *testing.T) {
 
 // TestWatch: each kind hears of its own keys, and both of changes without keys.
 func TestWatch(t *testing.T) {
-	s := &source{changed: make(chan []string)}
+	s := &source{}
 	ctx, cancel := context.WithCancel(t.Context())
 	heard := make(chan []scheduler.Key, 10)
 	done := make(chan error)
 	go func() {
 		done <- Containers(s).Watch(ctx, func(keys ...scheduler.Key) { heard <- keys })
 	}()
-	s.changed <- []string{"microservice/web"}
-	s.changed <- []string{"container/docker:c1", "microservice/web"}
-	s.changed <- nil
+	s.tell(1, "microservice/web")
+	s.tell(1, "container/docker:c1", "microservice/web")
+	s.tell(1)
 	if keys := <-heard; !slices.Equal(keys, []scheduler.Key{"container/docker:c1"}) {
 		t.Errorf("heard %v", keys)
 	}
@@ -168,7 +186,7 @@ func TestWatch(t *testing.T) {
 // TestInScheduler follows a container through a scheduler: it comes, the
 // runtime stops answering, it dies, the runtime is back.
 func TestInScheduler(t *testing.T) {
-	s := &source{err: errDown, changed: make(chan []string)}
+	s := &source{err: errDown}
 	sched := scheduler.New(scheduler.Options{Sources: []string{"test"}})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -188,9 +206,7 @@ func TestInScheduler(t *testing.T) {
 		s.mu.Lock()
 		change()
 		s.mu.Unlock()
-		for range 2 { // one for each kind
-			s.changed <- keys
-		}
+		s.tell(2, keys...) // one for each kind
 		awaitState(t, sched, "microservice/web", want)
 	}
 	step(scheduler.Observed, func() {
