@@ -21,6 +21,7 @@ type engine struct {
 	spoken  int // how many sources have said a complete word
 
 	todo    []*graph.Node // decided to need an operation, in this thought
+	spare   []op          // allocated and not used yet
 	ready   []*op         // to hand to the lanes at the end of the turn
 	looks   []*kind       // kinds with nodes waiting to be read
 	touched []*graph.Node // changed in this turn
@@ -72,7 +73,7 @@ const (
 	flagDue                           // in engine.todo
 )
 
-const maxSpare = 4096 // room that a list keeps for the next turn
+const maxSpare = 1 << 14 // room that a list keeps for the next turn
 
 func has(n *graph.Node, flag uint16) bool { return n.Flags&flag != 0 }
 
@@ -94,7 +95,7 @@ func (e *engine) touch(n *graph.Node) {
 		return
 	}
 	n.Flags |= flagTouched
-	e.touched = append(e.touched, n)
+	e.touched = graph.Push(e.touched, n)
 }
 
 // think works through all nodes whose circumstances changed, until none is
@@ -164,7 +165,7 @@ func (e *engine) consider(n *graph.Node) {
 	default:
 		if !has(n, flagDue) {
 			e.setFlag(n, flagDue, true)
-			e.todo = append(e.todo, n)
+			e.todo = graph.Push(e.todo, n)
 		}
 	}
 }
@@ -237,12 +238,23 @@ func (e *engine) tellInterest(n *graph.Node, k *kind) {
 	}
 }
 
+// newOp allocates operations by the chunk: they come and go in crowds.
+func (e *engine) newOp() *op {
+	if len(e.spare) == 0 {
+		e.spare = make([]op, maxChunk)
+	}
+	o := &e.spare[0]
+	e.spare = e.spare[1:]
+	return o
+}
+
 // start makes an operation of a decision.
 func (e *engine) start(n *graph.Node, k *kind, d decision) {
-	o := &op{kind: k, n: n, key: n.Key, what: d.do.operation(), reason: d.reason,
+	o := e.newOp()
+	*o = op{kind: k, n: n, key: n.Key, what: d.do.operation(),
 		from: n.Actual, to: n.Goal(), meta: n.Meta, gen: n.Gen, cause: n.Cause}
-	if n.Via != nil && n.Via != n {
-		o.via = n.Via.Key
+	if n.Via != n {
+		o.via = n.Via
 	}
 	making := d.do != doDelete
 	if !making {
@@ -259,7 +271,7 @@ func (e *engine) start(n *graph.Node, k *kind, d decision) {
 	n.Stamp = e.stamp
 	e.setFlag(n, flagRunning, true)
 	e.g.SetMoving(n, true, making)
-	e.ready = append(e.ready, o)
+	e.ready = graph.Push(e.ready, o)
 }
 
 // turn ends a round of inputs: think, tell, hand over.

@@ -187,7 +187,10 @@ func (r *Record) plan(ready []*op) {
 
 // record adds an outcome to the history.
 func (e *engine) record(o *op) {
-	s := DoneStep{Op: o.what, Key: o.key, Via: o.via, Start: o.start, Took: o.took}
+	s := DoneStep{Op: o.what, Key: o.key, Start: o.start, Took: o.took}
+	if o.via != nil {
+		s.Via = o.via.Key
+	}
 	if o.err != nil {
 		s.Error = firstLine(o.err) // a panic brings its stack, which the log has
 	}

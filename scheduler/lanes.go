@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -20,8 +21,7 @@ type op struct {
 	from, to, meta any
 	gen            uint32
 	cause          uint64
-	via            Key
-	reason         string
+	via            *graph.Node
 
 	*reading // of looks
 
@@ -54,8 +54,9 @@ func (o *op) overdueError() error {
 // longer than patience no longer counts, and another takes its place: so an
 // operation that hangs delays only its own key and lane.
 type lanes struct {
-	opts    *Options
-	outcome func([]*op) // hands outcomes to the loop
+	opts *Options
+	// outcome hands outcomes to the loop; last: the worker is free now.
+	outcome func(done []*op, last bool)
 
 	mu      sync.Mutex
 	queue   []*op // ready for any worker
@@ -63,10 +64,12 @@ type lanes struct {
 	named   map[string][]*op // waiting behind the one that runs; present while one runs
 	workers int              // counted ones
 	idle    int
-	ready   sync.Cond
-	closed  bool
-	all     sync.WaitGroup
-	running map[*run]struct{} // everything under way, for deadlines
+	// onTheWay are workers that will take work in a moment.
+	onTheWay int
+	ready    sync.Cond
+	closed   bool
+	all      sync.WaitGroup
+	running  map[*run]struct{} // everything under way, for deadlines
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -89,10 +92,11 @@ type run struct {
 	uncount bool // no longer one of the counted workers
 	told    bool // overdue was reported
 	rest    []*op
+	ctxs    []opCtx // for rest, made at once
 	done    []*op
 }
 
-func newLanes(o *Options, outcome func([]*op)) *lanes {
+func newLanes(o *Options, outcome func([]*op, bool)) *lanes {
 	l := &lanes{opts: o, outcome: outcome, named: map[string][]*op{}, running: map[*run]struct{}{}}
 	l.ready.L = &l.mu
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -106,7 +110,11 @@ func (l *lanes) submit(ops []*op) {
 	if l.closed {
 		return
 	}
-	for _, o := range batches(ops) {
+	ops = batches(ops)
+	if len(ops) > maxChunk {
+		l.queue = slices.Grow(l.queue, len(ops))
+	}
+	for _, o := range ops {
 		if name := laneOf(o); name != "" {
 			if waiting, busy := l.named[name]; busy {
 				l.named[name] = append(waiting, o)
@@ -173,7 +181,7 @@ func (l *lanes) staff() {
 	if l.closed {
 		return
 	}
-	waiting := len(l.queue) - l.head
+	waiting := len(l.queue) - l.head - l.onTheWay
 	for ; waiting > 0 && l.idle > 0; waiting-- {
 		l.idle--
 		l.ready.Signal()
@@ -246,6 +254,7 @@ func (l *lanes) runChunk(r *run, chunk []*op) {
 	flushed := now
 	r.mu.Lock()
 	r.rest = chunk
+	r.ctxs = make([]opCtx, len(chunk))
 	r.mu.Unlock()
 	for {
 		o, ctx := r.next(l, now)
@@ -258,13 +267,29 @@ func (l *lanes) runChunk(r *run, chunk []*op) {
 		done := r.ended(o, now, now.Sub(flushed) > slow)
 		l.nextOfLane(o)
 		if done != nil {
-			l.outcome(done)
+			l.outcome(done, false)
 			flushed = now
 		}
 	}
-	if done := r.takeDone(); len(done) > 0 {
-		l.outcome(done)
+	done, counted := r.takeDone()
+	if len(done) == 0 {
+		return
 	}
+	if !counted { // somebody else has its place
+		l.outcome(done, true)
+		return
+	}
+	l.coming(+1)
+	l.outcome(done, true)
+	l.coming(-1)
+}
+
+// coming counts workers that are about to ask for work: nobody else is woken
+// for what they will take.
+func (l *lanes) coming(by int) {
+	l.mu.Lock()
+	l.onTheWay += by
+	l.mu.Unlock()
 }
 
 // next makes the next operation of the chunk the current one.
@@ -278,7 +303,9 @@ func (r *run) next(l *lanes, now time.Time) (*op, *opCtx) {
 	r.rest = r.rest[1:]
 	o.start = now
 	r.limit = o.limit(l.opts)
-	ctx := newOpCtx(l.ctx, now.Add(r.limit))
+	ctx := &r.ctxs[0]
+	r.ctxs = r.ctxs[1:]
+	ctx.Context, ctx.deadline = l.ctx, now.Add(r.limit)
 	r.op, r.told, r.ctx = o, false, ctx
 	return o, ctx
 }
@@ -288,7 +315,10 @@ func (r *run) ended(o *op, now time.Time, flush bool) []*op {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.op = nil
-	r.done = append(r.done, o.outcomes(now.Sub(o.start))...)
+	if r.done == nil {
+		r.done = make([]*op, 0, max(1+len(r.rest), len(o.batch)))
+	}
+	r.done = o.outcomes(r.done, now.Sub(o.start))
 	if !flush {
 		return nil
 	}
@@ -297,12 +327,12 @@ func (r *run) ended(o *op, now time.Time, flush bool) []*op {
 	return done
 }
 
-func (r *run) takeDone() []*op {
+func (r *run) takeDone() (done []*op, counted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	done := r.done
+	done = r.done
 	r.done = nil
-	return done
+	return done, !r.uncount
 }
 
 // nextOfLane lets the next operation of a named lane run.
@@ -351,7 +381,7 @@ func (l *lanes) keep() {
 	}
 	l.mu.Unlock()
 	if len(tell) > 0 {
-		l.outcome(tell)
+		l.outcome(tell, false)
 	}
 }
 
@@ -436,16 +466,16 @@ func (o *op) limit(opts *Options) time.Duration {
 	return opts.Timeout
 }
 
-// outcomes are the operations that ended, a batch being several.
-func (o *op) outcomes(took time.Duration) []*op {
+// outcomes adds the operations that ended to done, a batch being several.
+func (o *op) outcomes(done []*op, took time.Duration) []*op {
 	if o.batch == nil {
 		o.took = took
-		return []*op{o}
+		return append(done, o)
 	}
 	for _, b := range o.batch {
 		b.start, b.took = o.start, took
 	}
-	return o.batch
+	return append(done, o.batch...)
 }
 
 // overdues are reports that the operation ran past its deadline.
@@ -497,66 +527,80 @@ func (o *op) run(ctx context.Context) {
 // since a context with a timer for each operation costs more than many an
 // operation does.
 type opCtx struct {
-	context.Context
-	deadline time.Time
-	mu       sync.Mutex
-	done     chan struct{}
-	err      error
-	stop     func() bool
+	context.Context // of all operations
+	deadline        time.Time
+	state           atomic.Pointer[ctxState]
 }
 
-func newOpCtx(parent context.Context, deadline time.Time) *opCtx {
-	return &opCtx{Context: parent, deadline: deadline}
+// ctxState is how a context that somebody asked, or that ended, stands.
+type ctxState struct {
+	done chan struct{}
+	err  error
+	mu   sync.Mutex
+	stop func() bool
 }
+
+// released is the state of an ended context that nobody had asked.
+var released = func() *ctxState {
+	s := &ctxState{done: make(chan struct{}), err: context.Canceled}
+	close(s.done)
+	return s
+}()
 
 // Deadline implements context.Context.
 func (c *opCtx) Deadline() (time.Time, bool) { return c.deadline, true }
 
 // Done implements context.Context.
-func (c *opCtx) Done() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.done == nil {
-		c.done = make(chan struct{})
-		if c.err != nil {
-			close(c.done)
-		} else {
-			c.stop = context.AfterFunc(c.Context, func() { c.end(c.Context.Err()) })
-		}
-	}
-	return c.done
-}
+func (c *opCtx) Done() <-chan struct{} { return c.asked().done }
 
 // Err implements context.Context.
 func (c *opCtx) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err == nil {
+	s := c.asked()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
 		return c.Context.Err()
 	}
-	return c.err
+	return s.err
 }
 
-func (c *opCtx) cancelOverdue() { c.end(context.DeadlineExceeded) }
+// asked returns the state and makes it if needed.
+func (c *opCtx) asked() *ctxState {
+	if s := c.state.Load(); s != nil {
+		return s
+	}
+	s := &ctxState{done: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.state.CompareAndSwap(nil, s) {
+		return c.state.Load()
+	}
+	s.stop = context.AfterFunc(c.Context, func() { s.end(c.Context.Err()) })
+	return s
+}
+
+func (c *opCtx) cancelOverdue() { c.asked().end(context.DeadlineExceeded) }
 
 // release ends the context of an operation that has returned.
 func (c *opCtx) release() {
-	c.end(context.Canceled)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stop != nil {
-		c.stop()
+	if c.state.CompareAndSwap(nil, released) {
+		return
+	}
+	s := c.state.Load()
+	s.end(context.Canceled)
+	s.mu.Lock()
+	stop := s.stop
+	s.mu.Unlock()
+	if stop != nil {
+		stop()
 	}
 }
 
-func (c *opCtx) end(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return
-	}
-	c.err = err
-	if c.done != nil {
-		close(c.done)
+func (s *ctxState) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+		close(s.done)
 	}
 }

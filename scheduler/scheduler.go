@@ -28,6 +28,8 @@ type Scheduler struct {
 	background sync.WaitGroup
 	stopped    chan struct{}
 
+	loop sync.Mutex // held by whoever works for the loop
+
 	mu      sync.Mutex
 	started bool
 	ended   bool
@@ -62,7 +64,7 @@ func New(o Options) *Scheduler {
 	for _, name := range s.opts.Sources {
 		e.sources = append(e.sources, sourceState{name: name})
 	}
-	e.lanes = newLanes(&s.opts, func(done []*op) { s.push(input{done: done}) })
+	e.lanes = newLanes(&s.opts, s.outcome)
 	s.e = e
 	return s
 }
@@ -91,7 +93,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
+		s.loop.Lock()
 		s.round()
+		s.loop.Unlock()
 	}
 	return s.shutdown()
 }
@@ -99,6 +103,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) shutdown() error {
 	s.cancel()
 	left := s.e.lanes.close(s.opts.StopTimeout)
+	s.loop.Lock()
+	defer s.loop.Unlock()
 	s.round() // outcomes of what ended meanwhile
 	s.mu.Lock()
 	s.ended = true
@@ -130,7 +136,36 @@ func (in input) refuse() {
 	}
 }
 
-// round takes all inputs that have come and ends with one turn.
+// help does the loop's work in the caller's goroutine, unless somebody is at it
+// or Run is not there to take over. Who has brought an input and would only
+// wait for what comes of it saves two switches between goroutines that way.
+func (s *Scheduler) help() {
+	if !s.loop.TryLock() {
+		s.poke()
+		return
+	}
+	defer s.loop.Unlock()
+	s.mu.Lock()
+	runs := s.started && !s.ended
+	s.mu.Unlock()
+	if runs {
+		s.round()
+	}
+}
+
+// outcome takes in what operations ended as. last tells that the worker has
+// nothing else to do.
+func (s *Scheduler) outcome(done []*op, last bool) {
+	switch s.put(input{done: done}); {
+	case last:
+		s.help()
+	default:
+		s.poke()
+	}
+}
+
+// round takes all inputs that have come and ends with one turn. The caller
+// holds loop.
 func (s *Scheduler) round() {
 	s.mu.Lock()
 	inputs := s.inputs
@@ -292,6 +327,12 @@ func (s *Scheduler) poke() {
 
 // push hands an input to the loop.
 func (s *Scheduler) push(in input) {
+	s.put(in)
+	s.poke()
+}
+
+// put leaves an input for the next round.
+func (s *Scheduler) put(in input) {
 	s.mu.Lock()
 	ended := s.ended
 	if !ended {
@@ -300,9 +341,7 @@ func (s *Scheduler) push(in input) {
 	s.mu.Unlock()
 	if ended {
 		in.refuse()
-		return
 	}
-	s.poke()
 }
 
 // call runs f in the loop and waits for it. Before Run it runs at once.
@@ -320,7 +359,7 @@ func (s *Scheduler) call(f func(*engine)) error {
 	ack := make(chan struct{})
 	s.inputs = append(s.inputs, input{call: f, ack: ack})
 	s.mu.Unlock()
-	s.poke()
+	s.help()
 	select {
 	case <-ack:
 		return nil
@@ -353,13 +392,19 @@ func (s *Scheduler) wakeAt(at time.Time) {
 // in the order of Submit. A transaction that means nothing is refused by Wait:
 // ErrUnknownSource, ErrBaseMoved, or a key that names nothing.
 func (s *Scheduler) Submit(t Txn) *Handle {
+	h := s.submit(t)
+	s.poke()
+	return h
+}
+
+func (s *Scheduler) submit(t Txn) *Handle {
 	h := &Handle{s: s, txn: t, done: make(chan struct{}), slot: -1}
 	if err := s.e.checkTxn(t); err != nil {
 		h.err = err
 		close(h.done)
 		return h
 	}
-	s.push(input{txn: &t, handle: h})
+	s.put(input{txn: &t, handle: h})
 	return h
 }
 
@@ -368,7 +413,11 @@ func (s *Scheduler) Submit(t Txn) *Handle {
 // tells that the transaction was refused or the waiting ended; what became of
 // the keys is in the Result. Calling it inside an operation or a pure function
 // of a descriptor may wait for itself.
-func (s *Scheduler) Apply(ctx context.Context, t Txn) (Result, error) { return s.Submit(t).Wait(ctx) }
+func (s *Scheduler) Apply(ctx context.Context, t Txn) (Result, error) {
+	h := s.submit(t)
+	s.help()
+	return h.Wait(ctx)
+}
 
 // checkTxn refuses transactions that mean nothing. It reads only what never changes.
 func (e *engine) checkTxn(t Txn) error {

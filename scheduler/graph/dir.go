@@ -57,7 +57,7 @@ func (g *Graph) enterDir(n *Node) {
 	path, _ := split(string(n.Key))
 	d := g.dirOf(path)
 	n.dir, n.dirIdx = d, int32(len(d.nodes))
-	d.nodes = append(d.nodes, n)
+	d.nodes = Push(d.nodes, n)
 }
 
 func (g *Graph) leaveDir(n *Node) {

@@ -118,11 +118,24 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 	}
 	g.Touch(n)
 	old := n.Out
-	out := make([]*Edge, 0, len(needs)+len(old))
+	var out []*Edge
+	var first *Edge
+	if len(needs) == 1 && len(old) == 0 { // most have one need: one allocation
+		one := &struct {
+			edge Edge
+			out  [1]*Edge
+		}{}
+		first, out = &one.edge, one.out[:0]
+	} else {
+		out = make([]*Edge, 0, len(needs)+len(old))
+	}
 	for _, need := range needs {
 		e := match(old, need)
 		if e == nil {
-			e = &Edge{From: n, Why: need.Why, Together: need.Together, State: Missing, inIdx: -1,
+			if e = first; e == nil {
+				e = &Edge{}
+			}
+			*e = Edge{From: n, Why: need.Why, Together: need.Together, State: Missing, inIdx: -1,
 				OfBase: n.Base != nil && need.Key == n.Base.Key}
 			if need.Pass != nil || need.Project != nil || need.Agree != nil || need.Tell != nil {
 				e.fn = &needFuncs{need: need}
