@@ -20,7 +20,9 @@ func (e *engine) edit(t Txn) []*graph.Node {
 		n := e.g.Node(c.Key)
 		e.g.Touch(n)
 		n.Mark = e.mark << 1
-		e.want(n, src, c)
+		if !saidAgain(n, src, c) {
+			e.want(n, src, c)
+		}
 		nodes = append(nodes, n)
 	}
 	if t.Complete {
@@ -28,6 +30,14 @@ func (e *engine) edit(t Txn) []*graph.Node {
 		e.speak(src)
 	}
 	return nodes
+}
+
+// saidAgain tells that the source asks for what it asks for already, and
+// nothing is wrong that saying it again could mend.
+func saidAgain(n *graph.Node, src int8, c Change) bool {
+	k := kindOf(n)
+	return k != nil && n.Source == src && c.Value != nil && c.Invalid == nil && n.Desired != nil &&
+		(n.X == nil || n.X.Quiet()) && k.identical(n.Desired, c.Value)
 }
 
 // withdrawUnnamed takes back what the source wanted and did not name.

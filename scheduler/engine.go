@@ -280,9 +280,12 @@ func (e *engine) turn() {
 	e.flushLooks()
 	e.tell()
 	if len(e.ready) > 0 {
-		ops := e.ready
-		e.ready = nil
-		e.lanes.submit(ops)
+		e.lanes.submit(e.ready)
+		clear(e.ready)
+		e.ready = e.ready[:0]
+		if cap(e.ready) > maxSpare {
+			e.ready = nil
+		}
 	}
 	e.checkWaiters()
 }

@@ -21,6 +21,8 @@ type kind struct {
 	checkType  func(v any) error
 	validate   func(k Key, v any) error
 	compare    func(k Key, from, to any) Verdict
+	identical  func(a, b any) bool // as values, whatever Equal says of the world
+	sameMeta   func(a, b any) bool
 	derive     func(k Key, v any) []Change
 	lane       func(k Key, v any) string
 	disruption func(k Key, from, to any) Disruption
@@ -150,6 +152,23 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 		k.decode = func(b []byte) (any, error) { return d.Decode(b) }
 	}
 	k.compare = comparer(d)
+	k.identical = identity[V]()
+	k.sameMeta = identity[M]()
+}
+
+// identity tells cheaply whether two values are the same; pointers to equal
+// values may count as different.
+func identity[T any]() func(a, b any) bool {
+	t := reflect.TypeFor[T]()
+	if t.Comparable() && t.Kind() != reflect.Interface && !t.Implements(reflect.TypeFor[interface{ Equal(T) bool }]()) {
+		return func(a, b any) bool { return a == b }
+	}
+	equal := equality[T]()
+	return func(a, b any) bool {
+		x, ok := a.(T)
+		y, too := b.(T)
+		return ok && too && equal("", x, y)
+	}
 }
 
 // comparer makes one verdict function of Compare, Equal and Update.

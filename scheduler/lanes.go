@@ -91,7 +91,8 @@ type run struct {
 	limit   time.Duration
 	uncount bool // no longer one of the counted workers
 	told    bool // overdue was reported
-	rest    []*op
+	chunk   [maxChunk]*op
+	rest    []*op   // of the chunk
 	ctxs    []opCtx // for rest, made at once
 	done    []*op
 }
@@ -200,12 +201,13 @@ func (l *lanes) work() {
 	l.mu.Lock()
 	l.running[r] = struct{}{}
 	for {
-		chunk := l.take()
+		chunk := l.take(r.chunk[:0])
 		if chunk == nil {
 			break
 		}
 		l.mu.Unlock()
 		l.runChunk(r, chunk)
+		clear(chunk)
 		l.mu.Lock()
 		if r.uncount {
 			break // somebody else has its place
@@ -218,8 +220,8 @@ func (l *lanes) work() {
 	l.mu.Unlock()
 }
 
-// take waits for work and returns a few operations, nil when there will be none.
-func (l *lanes) take() []*op {
+// take waits for work and adds a few operations to chunk; nil when there will be none.
+func (l *lanes) take(chunk []*op) []*op {
 	if l.closed {
 		return nil
 	}
@@ -234,7 +236,7 @@ func (l *lanes) take() []*op {
 		}
 	}
 	n := min(maxChunk, max(1, (len(l.queue)-l.head)/(2*l.opts.Workers)))
-	chunk := append([]*op(nil), l.queue[l.head:l.head+n]...)
+	chunk = append(chunk, l.queue[l.head:l.head+n]...)
 	clear(l.queue[l.head : l.head+n])
 	l.head += n
 	if l.head == len(l.queue) {

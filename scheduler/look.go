@@ -171,7 +171,6 @@ func (e *engine) knownOf(k *kind) []known {
 		}
 		return true
 	})
-	slices.SortFunc(out, func(a, b known) int { return strings.Compare(string(a.key), string(b.key)) })
 	return out
 }
 
@@ -203,15 +202,13 @@ func runLook(ctx context.Context, o *op) {
 
 // looked takes what a read found into the graph.
 func (e *engine) looked(o *op) {
+	if o.lookAll {
+		e.lookedAll(o)
+		return
+	}
 	byKey := make(map[Key]found, len(o.found))
 	for _, f := range o.found {
-		if strings.HasPrefix(string(f.key), string(o.kind.Prefix)) {
-			byKey[f.key] = f
-		}
-	}
-	if o.lookAll {
-		e.lookedAll(o, byKey)
-		return
+		byKey[f.key] = f
 	}
 	for _, n := range o.nodes {
 		e.g.SetMoving(n, false, false)
@@ -237,7 +234,7 @@ func (e *engine) lookAgain(n *graph.Node) {
 
 // lookedAll takes in a read of a whole kind. Nodes that were operated on since
 // it began know better.
-func (e *engine) lookedAll(o *op, byKey map[Key]found) {
+func (e *engine) lookedAll(o *op) {
 	k := o.kind
 	k.look.running = false
 	e.stirAll()
@@ -252,18 +249,12 @@ func (e *engine) lookedAll(o *op, byKey map[Key]found) {
 	first, wasBlind := !k.Read, k.Blind
 	k.look.attempts, k.look.err = 0, nil
 	k.Read, k.Blind = true, false
-	for key := range byKey {
-		e.g.Node(key)
-	}
-	var nodes []*graph.Node
-	e.g.Below(k.Prefix, func(n *graph.Node) bool { nodes = append(nodes, n); return true })
-	slices.SortFunc(nodes, func(a, b *graph.Node) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	for _, n := range nodes {
-		f, there := byKey[n.Key]
-		if n.Moving || n.Stamp > o.stamp || !there && k.OnDemand && n.Presence == graph.Unknown {
+	for _, s := range e.sightings(o) {
+		n := s.n
+		if n.Moving || n.Stamp > o.stamp || !s.there && k.OnDemand && n.Presence == graph.Unknown {
 			continue
 		}
-		if !there && o.unread[n.Key] == nil && n.Presence == graph.Absent {
+		if !s.there && o.unread[n.Key] == nil && n.Presence == graph.Absent {
 			e.setFlag(n, flagSuspect, false)
 			continue
 		}
@@ -271,7 +262,7 @@ func (e *engine) lookedAll(o *op, byKey map[Key]found) {
 		if cause == 0 {
 			cause = n.Cause
 		}
-		e.under(cause, n, func() { e.seen(n, f, there, o.unread[n.Key]) })
+		e.under(cause, n, func() { e.seen(n, s.found, s.there, o.unread[n.Key]) })
 	}
 	if first || wasBlind {
 		e.g.KindChanged(k.Prefix)
@@ -281,6 +272,54 @@ func (e *engine) lookedAll(o *op, byKey map[Key]found) {
 	}
 }
 
+// sighting is what a read of a whole kind says of one node.
+type sighting struct {
+	n     *graph.Node
+	found found
+	there bool
+}
+
+// sightings are what is news in a read of a whole kind, sorted by key: most of
+// what is found is as it was believed to be.
+func (e *engine) sightings(o *op) []sighting {
+	var news []sighting
+	e.mark++
+	for _, f := range o.found {
+		if !strings.HasPrefix(string(f.key), string(o.kind.Prefix)) {
+			continue
+		}
+		n := e.g.Node(f.key)
+		twice := n.Mark == e.mark<<1
+		n.Mark = e.mark << 1
+		if twice || o.unread[f.key] != nil || !asBelieved(n, o.kind, f) {
+			news = append(news, sighting{n, f, true})
+		}
+	}
+	e.g.Below(o.kind.Prefix, func(n *graph.Node) bool {
+		if n.Mark != e.mark<<1 {
+			news = append(news, sighting{n: n})
+		}
+		return true
+	})
+	slices.SortStableFunc(news, func(a, b sighting) int { return byKey(a.n, b.n) })
+	last := news[:0]
+	for i, s := range news { // of what was found twice, the last counts
+		if i+1 == len(news) || news[i+1].n != s.n {
+			last = append(last, s)
+		}
+	}
+	return last
+}
+
+// asBelieved tells that a read shows nothing new of a node, and that nothing
+// waits to be read.
+func asBelieved(n *graph.Node, k *kind, f found) bool {
+	const restless = flagSuspect | flagStale | flagDrifted | flagLookAgain | flagHeld
+	return n.Presence == graph.Present && n.Foreign == (f.foreign || k.Observed) && n.Flags&restless == 0 &&
+		(k.Observed || has(n, flagSame)) && (n.X == nil || n.X.Err == nil && n.X.Invalid == nil) &&
+		k.identical(n.Actual, f.value) && k.sameMeta(n.Meta, f.meta)
+}
+
 // wakeAdopted: what was found may go once all that may stand on it was read.
 func (e *engine) wakeAdopted() {
 	if e.unread() != "" {
@@ -288,7 +327,7 @@ func (e *engine) wakeAdopted() {
 	}
 	var found []*graph.Node
 	e.g.All(func(n *graph.Node) bool {
-		if has(n, flagAdopted) && !has(n, flagSame) {
+		if has(n, flagAdopted) && (!has(n, flagSame) || n.Goal() == nil || n.Needs() == graph.Missing) {
 			found = append(found, n)
 		}
 		return true

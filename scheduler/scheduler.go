@@ -34,6 +34,7 @@ type Scheduler struct {
 	started bool
 	ended   bool
 	inputs  []input
+	spare   []input       // room for the next ones
 	heard   map[Key]*kind // keys that Watch functions reported
 	wake    chan struct{}
 	timer   func() bool
@@ -169,7 +170,7 @@ func (s *Scheduler) outcome(done []*op, last bool) {
 func (s *Scheduler) round() {
 	s.mu.Lock()
 	inputs := s.inputs
-	s.inputs = nil
+	s.inputs, s.spare = s.spare, nil
 	var heard map[Key]*kind
 	if len(s.heard) > 0 {
 		heard, s.heard = s.heard, map[Key]*kind{}
@@ -188,6 +189,13 @@ func (s *Scheduler) round() {
 			close(in.ack)
 		}
 	}
+	if cap(inputs) > maxSpare {
+		return
+	}
+	clear(inputs)
+	s.mu.Lock()
+	s.spare = inputs[:0]
+	s.mu.Unlock()
 }
 
 // take is the one door into the engine.

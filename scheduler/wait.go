@@ -107,6 +107,9 @@ func (e *engine) checkWaiters() {
 		return
 	}
 	e.mark++
+	if len(e.blocks) > 256 {
+		e.blocks = map[*graph.Node]*graph.Node{} // clearing costs what it once held
+	}
 	clear(e.blocks)
 	stirred := e.stirred
 	e.stirred = nil

@@ -44,6 +44,11 @@ type Extra struct {
 	LastTo   any // what the failed operation wanted to reach
 }
 
+// Quiet tells that nothing is wrong with the node and one source asks for it.
+func (x *Extra) Quiet() bool {
+	return x.Wants == nil && x.Invalid == nil && x.Derived == nil && x.Err == nil && !x.Overdue
+}
+
 // Want is what one source asks of a key.
 type Want struct {
 	Source  int8
