@@ -251,8 +251,8 @@ func (e *engine) newOp() *op {
 // start makes an operation of a decision.
 func (e *engine) start(n *graph.Node, k *kind, d decision) {
 	o := e.newOp()
-	*o = op{kind: k, n: n, key: n.Key, what: d.do.operation(),
-		from: n.Actual, to: n.Goal(), meta: n.Meta, gen: n.Gen, cause: n.Cause}
+	o.kind, o.n, o.key, o.what = k, n, n.Key, d.do.operation()
+	o.from, o.to, o.meta, o.gen, o.cause = n.Actual, n.Goal(), n.Meta, n.Gen, n.Cause
 	if n.Via != n {
 		o.via = n.Via
 	}

@@ -85,7 +85,9 @@ func (g *Graph) claimsOf(n *Node, v any) []*Claim {
 		if c == nil {
 			c = &Claim{ClaimID: id}
 			g.claims[id.ID] = c
-			g.undo(func() { delete(g.claims, id.ID) })
+			if g.trying {
+				g.undo(func() { delete(g.claims, id.ID) })
+			}
 		}
 		out = append(out, c)
 	}

@@ -40,7 +40,9 @@ func (g *Graph) dirOf(path string) *Dir {
 		}
 		d.parent.subs[path] = d
 	}
-	g.undo(func() { g.pruneDir(d) })
+	if g.trying {
+		g.undo(func() { g.pruneDir(d) })
+	}
 	return d
 }
 
@@ -119,7 +121,9 @@ func (g *Graph) watch(prefix Key) *Prefix {
 		return true
 	})
 	d.watches = append(d.watches, p)
-	g.undo(func() { d.watches = without(d.watches, p); g.pruneDir(d) })
+	if g.trying {
+		g.undo(func() { d.watches = without(d.watches, p); g.pruneDir(d) })
+	}
 	return p
 }
 

@@ -60,7 +60,9 @@ func (g *Graph) Node(k Key) *Node {
 	n := &Node{Key: k, Kind: g.kindOf(k), Source: NoSource, avail: Missing}
 	g.nodes[k] = n
 	g.enterDir(n)
-	g.undo(func() { delete(g.nodes, k); g.leaveDir(n); g.pruneDir(n.dir); n.dropped = true })
+	if g.trying {
+		g.undo(func() { delete(g.nodes, k); g.leaveDir(n); g.pruneDir(n.dir); n.dropped = true })
+	}
 	g.Start(n)
 	return n
 }

@@ -19,11 +19,9 @@ func (g *Graph) Try(f func()) {
 	f()
 }
 
-func (g *Graph) undo(f func()) {
-	if g.trying {
-		g.log = append(g.log, f)
-	}
-}
+// undo notes how to take a change back. It is called while trying only: a
+// function that is made for nothing costs more than the change.
+func (g *Graph) undo(f func()) { g.log = append(g.log, f) }
 
 // Touch must be called before a field of the node is changed. X, where it is
 // set, is copied, so that it can be changed too.

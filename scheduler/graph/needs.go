@@ -273,7 +273,9 @@ func (g *Graph) cut(list []*Edge, e *Edge) []*Edge {
 	moved := list[last]
 	g.touchEdge(moved)
 	g.touchEdge(e)
-	g.undo(func() { list[i], list[last] = e, moved })
+	if g.trying {
+		g.undo(func() { list[i], list[last] = e, moved })
+	}
 	list[i], moved.inIdx = moved, i
 	if !g.trying {
 		list[last] = nil
