@@ -265,7 +265,7 @@ func eraseRetrieve[V, M any](k *kind, d Descriptor[V, M]) {
 	}
 	k.has("retrieve")
 	k.retrieve = func(ctx context.Context, s lookScope, yield func(found, error) bool) {
-		scope := Scope[V, M]{All: s.all, Keys: s.keys}
+		scope := Scope[V, M]{All: s.all, Keys: s.keys, Known: make([]Known[V, M], 0, len(s.known))}
 		for _, kn := range s.known {
 			v, _ := kn.value.(V)
 			m, _ := kn.meta.(M)

@@ -20,6 +20,7 @@ type kindLook struct {
 	cause    uint64        // the transaction that asked for it
 	running  bool          // one is under way
 	again    bool          // and another was asked for meanwhile
+	knew     int           // how many keys were known at the last one
 	attempts int           // failed reads of the whole kind in a row
 	err      error         // of the last one
 }
@@ -164,13 +165,14 @@ func knownNode(n *graph.Node) known {
 }
 
 func (e *engine) knownOf(k *kind) []known {
-	var out []known
+	out := make([]known, 0, k.look.knew)
 	e.g.Below(k.Prefix, func(n *graph.Node) bool {
 		if n.Actual != nil || n.Goal() != nil {
-			out = append(out, knownNode(n))
+			out = graph.Push(out, knownNode(n))
 		}
 		return true
 	})
+	k.look.knew = len(out)
 	return out
 }
 
@@ -181,6 +183,7 @@ func runLook(ctx context.Context, o *op) {
 			o.err = fmt.Errorf("reading %s panicked: %v\n%s", o.kind.Name, p, debug.Stack())
 		}
 	}()
+	o.found = make([]found, 0, len(o.scope.known))
 	o.kind.retrieve(ctx, o.scope, func(f found, err error) bool {
 		switch {
 		case err != nil && f.key == "":
@@ -191,7 +194,7 @@ func runLook(ctx context.Context, o *op) {
 			}
 			o.unread[f.key] = err
 		default:
-			o.found = append(o.found, f)
+			o.found = graph.Push(o.found, f)
 		}
 		return ctx.Err() == nil
 	})
