@@ -238,9 +238,11 @@ func (g *Graph) setGroundedAs(n *Node, grounded bool) {
 	}
 }
 
-// Standers calls f for every node whose world stands on n, until it returns false.
+// Standers calls f for every node whose world stands on n, until it returns
+// false. The newest come first: when all must go, they are the last to, so
+// whoever waits for all of them finds one that is left at once.
 func (n *Node) Standers(f func(*Node) bool) {
-	for _, e := range n.In {
+	for _, e := range slices.Backward(n.In) {
 		if e.bears && !f(e.From) {
 			return
 		}
