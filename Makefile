@@ -12,7 +12,7 @@ REAL    := ./plugins/... ./descriptors/...
 OUTSIDE := ./tests/e2e/... ./tests/demo/...
 UNIT     = $(filter-out $(shell $(GO) list $(REAL) $(OUTSIDE) ./tests/bench/... 2>/dev/null),$(shell $(GO) list ./...))
 
-.PHONY: build check test demo bench fmt lint generate clean docs prepare
+.PHONY: build check test demo bench mutants fmt lint generate clean docs prepare
 
 build: ## bin/plumb-agent and bin/agentctl, static
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/plumb-agent ./cmd/agentctl
@@ -32,6 +32,9 @@ demo: build ## the whole story on this machine, as root; leaves nothing behind
 bench: build ## figures beside their floors
 	$(GO) test -run '^$$' -bench . -benchtime 5x ./tests/bench
 	$(GO) test -run '^$$' -bench . -p 1 ./scheduler/... ./plugins/... ./descriptors/...
+
+mutants: ## known bugs put back into the engine, and which test finds each
+	$(GO) run ./tests/mutants
 
 lint: $(LINT)
 	$(LINT) run --allow-serial-runners

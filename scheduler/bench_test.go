@@ -24,12 +24,6 @@ type item struct {
 	need scheduler.Key
 }
 
-// load is what a benchmark writes.
-type load struct {
-	name  string
-	items func(n int) []scheduler.Change
-}
-
 func key(i int) scheduler.Key { return scheduler.Key(fmt.Sprintf("v/%07d", i)) }
 
 func flat(n int) []scheduler.Change {
@@ -73,11 +67,11 @@ type bench struct {
 	hang  atomic.Pointer[chan struct{}]
 }
 
-func newBench(b testing.TB, retrieve func() map[scheduler.Key]item) *bench {
+func newBench(b testing.TB, retrieve func() []scheduler.Found[item, struct{}]) *bench {
 	return newBenchWith(b, scheduler.Options{}, retrieve)
 }
 
-func newBenchWith(b testing.TB, o scheduler.Options, retrieve func() map[scheduler.Key]item) *bench {
+func newBenchWith(b testing.TB, o scheduler.Options, retrieve func() []scheduler.Found[item, struct{}]) *bench {
 	x := &bench{Scheduler: scheduler.New(o)}
 	d := scheduler.Descriptor[item, struct{}]{
 		Name: "v", Prefix: "v/",
@@ -104,9 +98,8 @@ func newBenchWith(b testing.TB, o scheduler.Options, retrieve func() map[schedul
 	if retrieve != nil {
 		d.Retrieve = func(_ context.Context, s scheduler.Scope[item, struct{}]) iter.Seq2[scheduler.Found[item, struct{}], error] {
 			return func(yield func(scheduler.Found[item, struct{}], error) bool) {
-				world := retrieve()
-				for k, v := range world {
-					if (s.All || slices.Contains(s.Keys, k)) && !yield(scheduler.Found[item, struct{}]{Key: k, Value: v}, nil) {
+				for _, f := range retrieve() {
+					if (s.All || slices.Contains(s.Keys, f.Key)) && !yield(f, nil) {
 						return
 					}
 				}
@@ -179,62 +172,6 @@ func sizes(b *testing.B) []int {
 
 func quiet() { runtime.GC(); runtime.GC() }
 
-// BenchmarkCold: one transaction into an empty scheduler.
-func BenchmarkCold(b *testing.B) {
-	for _, l := range []load{{"flat", flat}, {"tree", tree}, {"chain", chain}} {
-		for _, n := range sizes(b) {
-			b.Run(fmt.Sprintf("%s/%d", l.name, n), func(b *testing.B) {
-				cs := l.items(n)
-				var took, least time.Duration
-				for range b.N {
-					quiet()
-					began := time.Now()
-					(&floor{}).apply(cs)
-					least += time.Since(began)
-					x := newBench(b, nil)
-					quiet()
-					took += x.want(b, scheduler.Txn{Want: cs})
-					if x.calls.Load() != int64(n) {
-						b.Fatalf("%d operations for %d values", x.calls.Load(), n)
-					}
-					x.stop()
-				}
-				report(b, took, least)
-			})
-		}
-	}
-}
-
-// report shows a duration beside its floor.
-func report(b *testing.B, took, least time.Duration) {
-	b.ReportMetric(float64(took.Microseconds())/float64(b.N)/1000, "ms")
-	b.ReportMetric(float64(least.Microseconds())/float64(b.N)/1000, "floor-ms")
-	b.ReportMetric(float64(took)/float64(least), "×floor")
-	b.ReportMetric(0, "ns/op")
-}
-
-// BenchmarkHub: n values that need one key, which comes and goes.
-func BenchmarkHub(b *testing.B) {
-	for _, n := range sizes(b) {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			cs := hub(n)
-			var pend, comes, goes time.Duration
-			for range b.N {
-				x := newBench(b, nil)
-				quiet()
-				pend += x.want(b, scheduler.Txn{Want: cs})
-				comes += x.settle(b, scheduler.Set("hub/0", item{}), n)
-				goes += x.settle(b, scheduler.Withdraw("hub/0"), n)
-				x.stop()
-			}
-			for name, d := range map[string]time.Duration{"pend-ms": pend, "comes-ms": comes, "goes-ms": goes} {
-				b.ReportMetric(float64(d.Microseconds())/float64(b.N)/1000, name)
-			}
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}
-
 // settle makes one change and waits until it has caused n operations more than its own.
 func (x *bench) settle(b *testing.B, c scheduler.Change, n int) time.Duration {
 	from := x.calls.Load()
@@ -244,22 +181,6 @@ func (x *bench) settle(b *testing.B, c scheduler.Change, n int) time.Duration {
 		time.Sleep(100 * time.Microsecond)
 	}
 	return time.Since(began)
-}
-
-// BenchmarkChain: the root of a chain goes and comes back.
-func BenchmarkChain(b *testing.B) {
-	n := 10_000
-	x := newBench(b, nil)
-	defer x.stop()
-	x.want(b, scheduler.Txn{Want: chain(n)})
-	var goes, comes time.Duration
-	for range b.N {
-		goes += x.settle(b, scheduler.Withdraw(key(0)), n-1)
-		comes += x.settle(b, scheduler.Set(key(0), item{}), n-1)
-	}
-	b.ReportMetric(float64(goes.Microseconds())/float64(b.N)/1000, "goes-ms")
-	b.ReportMetric(float64(comes.Microseconds())/float64(b.N)/1000, "comes-ms")
-	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkOneKey: Apply of a change to one key among many, from another
@@ -347,47 +268,6 @@ func BenchmarkPreview(b *testing.B) {
 	}
 }
 
-// BenchmarkResync: all is asked and read again, and nothing is to be done.
-func BenchmarkResync(b *testing.B) {
-	for _, n := range sizes(b) {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			cs := tree(n)
-			world := map[scheduler.Key]item{}
-			x := newBench(b, func() map[scheduler.Key]item { return world })
-			defer x.stop()
-			x.want(b, scheduler.Txn{Want: cs})
-			for _, c := range cs {
-				world[c.Key] = c.Value.(item)
-			}
-			var asked, read, least time.Duration
-			for range b.N {
-				quiet()
-				began := time.Now()
-				same := 0
-				for _, c := range cs {
-					if world[c.Key] == c.Value.(item) {
-						same++
-					}
-				}
-				least += time.Since(began)
-				calls := x.calls.Load()
-				asked += x.want(b, scheduler.Txn{Want: cs, Complete: true})
-				began = time.Now()
-				x.want(b, scheduler.Txn{LookAll: true})
-				for x.Kinds()[0].Looking {
-					time.Sleep(100 * time.Microsecond)
-				}
-				read += time.Since(began)
-				if x.calls.Load() != calls || same != n {
-					b.Fatal("a resync that changes nothing did something")
-				}
-			}
-			b.ReportMetric(float64(read.Microseconds())/float64(b.N)/1000, "look-ms")
-			report(b, asked, least)
-		})
-	}
-}
-
 // BenchmarkHeap: bytes for each value, key and value included, all configured;
 // the history, which has its own bound, aside.
 func BenchmarkHeap(b *testing.B) {
@@ -395,18 +275,18 @@ func BenchmarkHeap(b *testing.B) {
 	if testing.Short() {
 		n = 1_000
 	}
-	for _, l := range []load{{"flat", flat}, {"tree", tree}} {
-		b.Run(l.name, func(b *testing.B) {
+	for name, values := range map[string]func(int) []scheduler.Change{"flat": flat, "tree": tree} {
+		b.Run(name, func(b *testing.B) {
 			for range b.N {
 				before := heap()
 				x := newBenchWith(b, scheduler.Options{HistoryCount: 1, HistoryBytes: 1}, nil)
-				x.want(b, scheduler.Txn{Want: l.items(n)})
+				x.want(b, scheduler.Txn{Want: values(n)})
 				b.ReportMetric(float64(heap()-before)/float64(n), "B/value")
 				x.stop()
 				runtime.KeepAlive(x)
 				before = heap()
 				f := &floor{}
-				f.apply(l.items(n))
+				f.apply(values(n))
 				b.ReportMetric(float64(heap()-before)/float64(n), "floor-B/value")
 				runtime.KeepAlive(f)
 			}

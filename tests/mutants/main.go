@@ -1,0 +1,98 @@
+// Command mutants puts known bugs back into the engine, one at a time, and
+// shows that the tests find each of them. The bugs are real ones: those of
+// other engines, and our own. A mutant that no test kills is a hole in the
+// tests, and the command fails.
+//
+//	go run ./tests/mutants [-only NAME] [-jobs N]
+//
+// The list is in mutants.txt; see parse.go for its form.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+func main() {
+	only := flag.String("only", "", "run the mutants whose name begins so")
+	jobs := flag.Int("jobs", 2, "how many at once")
+	list := flag.String("list", "tests/mutants/mutants.txt", "the mutants")
+	flag.Parse()
+	if err := run(*list, *only, *jobs); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(list, only string, jobs int) error {
+	text, err := os.ReadFile(list)
+	if err != nil {
+		return err
+	}
+	all, err := parse(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", list, err)
+	}
+	var chosen []mutant
+	for _, m := range all {
+		if strings.HasPrefix(m.name, only) {
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) == 0 {
+		return fmt.Errorf("%s has no mutant whose name begins with %q", list, only)
+	}
+	return report(chosen, tryAll(chosen, jobs))
+}
+
+// tryAll runs the mutants and prints a line for each as it ends.
+func tryAll(ms []mutant, jobs int) []verdict {
+	out := make([]verdict, len(ms))
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	free := make(chan struct{}, jobs)
+	for i, m := range ms {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			v := try(m)
+			mu.Lock()
+			defer mu.Unlock()
+			out[i] = v
+			fmt.Println(line(m, v))
+		})
+	}
+	all.Wait()
+	return out
+}
+
+func line(m mutant, v verdict) string {
+	switch {
+	case v.err != nil:
+		return fmt.Sprintf("%-26s ERROR     %v", m.name, v.err)
+	case v.killer == "":
+		return fmt.Sprintf("%-26s SURVIVED  %s", m.name, m.title)
+	}
+	return fmt.Sprintf("%-26s killed    %6.1f s  by %-44s %s", m.name, v.after.Round(100*time.Millisecond).Seconds(), v.killer, m.title)
+}
+
+func report(ms []mutant, vs []verdict) error {
+	killed := 0
+	var alive []string
+	for i, v := range vs {
+		if v.err == nil && v.killer != "" {
+			killed++
+		} else {
+			alive = append(alive, ms[i].name)
+		}
+	}
+	fmt.Printf("\n%d of %d mutants killed\n", killed, len(ms))
+	if len(alive) > 0 {
+		return fmt.Errorf("not killed: %s", strings.Join(alive, ", "))
+	}
+	return nil
+}
