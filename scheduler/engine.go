@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -109,6 +110,7 @@ func (e *engine) think() {
 		if len(e.todo) == 0 {
 			return
 		}
+		e.ready = slices.Grow(e.ready, len(e.todo))
 		// Deletions last: what is in place may wait for what is being created.
 		if e.actOn(func(n *graph.Node) bool { return !n.Leaving }) == 0 {
 			e.actOn(func(*graph.Node) bool { return true })

@@ -15,12 +15,16 @@ type kinds struct {
 	byPrefix map[string]*kind
 	sorted   []*kind
 	depth    int // the most slashes in a prefix
+	last     *kind
 }
 
 func newKinds() *kinds { return &kinds{byPrefix: map[string]*kind{}} }
 
 func (ks *kinds) find(k Key) *kind {
 	s := string(k)
+	if ks.last != nil && strings.HasPrefix(s, string(ks.last.Prefix)) {
+		return ks.last
+	}
 	for i, d := 0, 0; d < ks.depth; d++ {
 		j := strings.IndexByte(s[i:], '/')
 		if j < 0 {
@@ -28,6 +32,7 @@ func (ks *kinds) find(k Key) *kind {
 		}
 		i += j + 1
 		if kd := ks.byPrefix[s[:i]]; kd != nil {
+			ks.last = kd
 			return kd
 		}
 	}
@@ -64,6 +69,7 @@ func (ks *kinds) add(k *kind) error {
 }
 
 func (ks *kinds) remove(k *kind) {
+	ks.last = nil
 	delete(ks.byPrefix, string(k.Prefix))
 	ks.sorted = slices.DeleteFunc(ks.sorted, func(o *kind) bool { return o == k })
 }

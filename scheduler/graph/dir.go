@@ -57,7 +57,11 @@ func (g *Graph) pruneDir(d *Dir) {
 
 func (g *Graph) enterDir(n *Node) {
 	path, _ := split(string(n.Key))
-	d := g.dirOf(path)
+	d := g.last // keys of a folder mostly come together
+	if d == nil || d.path != path || len(d.nodes) == 0 {
+		d = g.dirOf(path)
+		g.last = d
+	}
 	n.dir, n.dirIdx = d, int32(len(d.nodes))
 	d.nodes = Push(d.nodes, n)
 }

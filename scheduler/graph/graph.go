@@ -1,14 +1,14 @@
 package graph
 
 import (
-	"maps"
 	"slices"
 )
 
 // Graph is all nodes. See the package documentation.
 type Graph struct {
-	nodes  map[Key]*Node
+	nodes  *table
 	dirs   map[string]*Dir
+	last   *Dir // that a node was put into
 	claims map[string]*Claim
 	dirty  []*Node // to think about, from head on
 	head   int
@@ -29,7 +29,7 @@ type Graph struct {
 // New makes an empty graph; kindOf finds the kind of a key, nil for none.
 func New(kindOf func(Key) *Kind) *Graph {
 	g := &Graph{
-		nodes:  map[Key]*Node{},
+		nodes:  newTable(),
 		dirs:   map[string]*Dir{},
 		claims: map[string]*Claim{},
 		kindOf: kindOf,
@@ -41,27 +41,25 @@ func New(kindOf func(Key) *Kind) *Graph {
 // Grow makes room for n nodes more, and for as many to think about.
 func (g *Graph) Grow(n int) {
 	g.dirty = slices.Grow(g.dirty, n)
-	if n <= len(g.nodes) || g.trying {
-		return // it grows by itself without being copied often
+	if n > g.nodes.count && !g.trying { // else it grows by itself without being copied often
+		g.nodes.grow(n)
 	}
-	nodes := make(map[Key]*Node, len(g.nodes)+n)
-	maps.Copy(nodes, g.nodes)
-	g.nodes = nodes
 }
 
 // Get returns the node of a key, nil if there is none.
-func (g *Graph) Get(k Key) *Node { return g.nodes[k] }
+func (g *Graph) Get(k Key) *Node { return g.nodes.get(k) }
 
 // Node returns the node of a key and makes it if needed.
 func (g *Graph) Node(k Key) *Node {
-	if n := g.nodes[k]; n != nil {
+	part, hash, n := g.nodes.find(k)
+	if n != nil {
 		return n
 	}
-	n := &Node{Key: k, Kind: g.kindOf(k), Source: NoSource, avail: Missing}
-	g.nodes[k] = n
+	n = &Node{Key: k, Kind: g.kindOf(k), Source: NoSource, avail: Missing}
+	g.nodes.put(part, hash, n)
 	g.enterDir(n)
 	if g.trying {
-		g.undo(func() { delete(g.nodes, k); g.leaveDir(n); g.pruneDir(n.dir); n.dropped = true })
+		g.undo(func() { g.nodes.remove(k); g.leaveDir(n); g.pruneDir(n.dir); n.dropped = true })
 	}
 	g.Start(n)
 	return n
@@ -93,7 +91,7 @@ func (g *Graph) Drop(n *Node) bool {
 	if n.avail == Unsure {
 		n.watchesOf(func(p *Prefix) { p.unsure-- })
 	}
-	delete(g.nodes, n.Key)
+	g.nodes.remove(n.Key)
 	g.leaveDir(n)
 	g.pruneDir(n.dir)
 	n.dropped = true
@@ -101,13 +99,7 @@ func (g *Graph) Drop(n *Node) bool {
 }
 
 // All calls f for every node, in no order, until it returns false.
-func (g *Graph) All(f func(*Node) bool) {
-	for _, n := range g.nodes {
-		if !f(n) {
-			return
-		}
-	}
-}
+func (g *Graph) All(f func(*Node) bool) { g.nodes.all(f) }
 
 // Wake puts a node on the list of those to think about again.
 func (g *Graph) Wake(n *Node) {
