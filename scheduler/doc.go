@@ -20,10 +20,11 @@
 //	                ▲                                      │
 //	                └────────── outcomes ◄── lanes ◄───────┘
 //
-// One goroutine, the loop, owns the graph and never does I/O. Operations run
-// on lanes; their outcomes come back as inputs of the loop. So a hanging
-// operation delays only what needs its key, and the order of operations is a
-// pure function of the order of inputs.
+// The loop owns the graph and never does I/O. It is run by one goroutine at a
+// time: that of Run, or that of whoever has just brought an input and would only
+// wait for the answer. Operations run on lanes; their outcomes come back as
+// inputs of the loop. So a hanging operation delays only what needs its key, and
+// the order of operations is a pure function of the order of inputs.
 //
 // # Contracts
 //
