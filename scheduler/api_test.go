@@ -70,8 +70,11 @@ func (r *running) want(lines ...string) scheduler.Result {
 }
 
 func changes(lines ...string) []scheduler.Change {
-	st := &story{sources: []string{""}}
-	return st.parseTxn(nil, lines).Want
+	t, err := schedulertest.Step{Do: "txn", Lines: lines}.ParseTxn([]string{""})
+	if err != nil {
+		panic(err)
+	}
+	return t.Want
 }
 
 func (r *running) hang(op string, k scheduler.Key) {

@@ -18,7 +18,7 @@ func (st *story) show(cmd string, args []string) string {
 	ctx := context.Background()
 	switch cmd {
 	case "status":
-		s, err := st.s.Get(ctx, scheduler.Key(args[0]))
+		s, err := st.Scheduler.Get(ctx, scheduler.Key(args[0]))
 		if err != nil {
 			return err.Error() + "\n"
 		}
@@ -28,7 +28,7 @@ func (st *story) show(cmd string, args []string) string {
 		for _, a := range args {
 			prefixes = append(prefixes, scheduler.Key(a))
 		}
-		all, err := st.s.List(ctx, prefixes...)
+		all, err := st.Scheduler.List(ctx, prefixes...)
 		st.check(err)
 		var b strings.Builder
 		for _, s := range all {
@@ -41,16 +41,22 @@ func (st *story) show(cmd string, args []string) string {
 			q.Key = scheduler.Key(args[0])
 		}
 		var b strings.Builder
-		for _, r := range st.s.History(q) {
+		for _, r := range st.Scheduler.History(q) {
 			b.WriteString(r.String())
 		}
 		return b.String()
 	case "objects":
-		return st.world.String()
+		return st.World.String()
 	case "next":
 		return st.next()
+	case "why":
+		c, err := st.Scheduler.Why(ctx, scheduler.Key(args[0]))
+		if err != nil {
+			return err.Error() + "\n"
+		}
+		return c.String()
 	case "sources":
-		all, err := st.s.Sources(ctx)
+		all, err := st.Scheduler.Sources(ctx)
 		st.check(err)
 		var b strings.Builder
 		for _, s := range all {
@@ -59,7 +65,7 @@ func (st *story) show(cmd string, args []string) string {
 		return b.String()
 	case "kinds":
 		var b strings.Builder
-		for _, k := range st.s.Kinds() {
+		for _, k := range st.Scheduler.Kinds() {
 			fmt.Fprintf(&b, "%s %s %s", k.Name, k.Prefix, strings.Join(k.Capabilities, ","))
 			if k.Unread != "" {
 				b.WriteString(" unread: " + k.Unread)
@@ -68,7 +74,7 @@ func (st *story) show(cmd string, args []string) string {
 		}
 		return b.String()
 	case "edges":
-		all, err := st.s.Edges(ctx)
+		all, err := st.Scheduler.Edges(ctx)
 		st.check(err)
 		var b strings.Builder
 		for _, e := range all {
@@ -83,7 +89,7 @@ func (st *story) show(cmd string, args []string) string {
 // next reads the story's watcher once; the first time it makes it.
 func (st *story) next() string {
 	if st.watcher == nil {
-		st.watcher = st.s.Watch()
+		st.watcher = st.Scheduler.Watch()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()

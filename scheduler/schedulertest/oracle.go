@@ -12,42 +12,134 @@ import (
 // shares no code with the engine: it adds whatever can be added until nothing
 // can be.
 type Model struct {
-	// Wants are, per source from the strongest, the newest value of each key.
-	Wants []map[scheduler.Key]Thing
+	// Wants are, per source from the strongest, the newest word on each key.
+	Wants []map[scheduler.Key]Word
 	// valid is the last valid strongest value of each key that is still wanted.
-	valid   map[scheduler.Key]Thing
+	valid map[scheduler.Key]Thing
+	// doubt are keys whose strongest value is invalid, while nobody remembers a
+	// valid one: what the scheduler finds in the world counts as that.
+	doubt   map[scheduler.Key]bool
 	rank    map[scheduler.Key]int
-	Derived string                   // kind of derived values
-	Derives func(scheduler.Key) bool // which keys derive
+	derived map[string]string // the kind that the values of a kind derive
+}
+
+// Word is what a source says of a key: a value, or something undecodable.
+type Word struct {
+	Thing
+	Undecodable bool
+}
+
+func (w Word) change(k scheduler.Key) scheduler.Change {
+	if w.Undecodable {
+		return scheduler.SetInvalid(k, errUndecodable)
+	}
+	return scheduler.Set(k, w.Thing)
 }
 
 // NewModel makes a model for a number of sources.
 func NewModel(sources int) *Model {
-	m := &Model{valid: map[scheduler.Key]Thing{}, rank: map[scheduler.Key]int{}}
+	m := &Model{valid: map[scheduler.Key]Thing{}, rank: map[scheduler.Key]int{}, doubt: map[scheduler.Key]bool{}, derived: map[string]string{}}
 	for range sources {
-		m.Wants = append(m.Wants, map[scheduler.Key]Thing{})
+		m.Wants = append(m.Wants, map[scheduler.Key]Word{})
 	}
 	return m
 }
 
+// Derive says that the values of a kind derive values of another.
+func (m *Model) Derive(kind, derived string) { m.derived[kind] = derived }
+
+// Note takes in a transaction of a source.
+func (m *Model) Note(source int, t scheduler.Txn) {
+	if source < 0 {
+		return
+	}
+	named := map[scheduler.Key]bool{}
+	for _, c := range t.Want {
+		named[c.Key] = true
+		v, ok := c.Value.(Thing)
+		switch {
+		case c.Invalid != nil:
+			m.Set(source, c.Key, &Word{Undecodable: true})
+		case ok:
+			m.Set(source, c.Key, &Word{Thing: v})
+		default:
+			m.Set(source, c.Key, nil)
+		}
+	}
+	for k := range m.Wants[source] {
+		if t.Complete && !named[k] {
+			m.Set(source, k, nil)
+		}
+	}
+}
+
+// Clear is for sources that want nothing any more.
+func (m *Model) Clear() {
+	for i := range m.Wants {
+		m.Note(i, scheduler.Txn{Complete: true})
+	}
+}
+
+// Undo is the transaction that takes another one back.
+func (m *Model) Undo(source int, t scheduler.Txn) scheduler.Txn {
+	out := scheduler.Txn{Source: t.Source}
+	for _, c := range t.Want {
+		if w, ok := m.Wants[source][c.Key]; ok {
+			out.Want = append(out.Want, w.change(c.Key))
+		} else {
+			out.Want = append(out.Want, scheduler.Withdraw(c.Key))
+		}
+	}
+	return out
+}
+
 // Set notes what a source wants; nil withdraws.
-func (m *Model) Set(source int, k scheduler.Key, t *Thing) {
-	if t == nil {
+func (m *Model) Set(source int, k scheduler.Key, word *Word) {
+	if word == nil {
 		delete(m.Wants[source], k)
 	} else {
-		m.Wants[source][k] = *t
+		m.Wants[source][k] = *word
 	}
+	delete(m.doubt, k)
 	for i, w := range m.Wants {
 		if t, ok := w[k]; ok {
 			m.rank[k] = i
-			if !t.Bad {
-				m.valid[k] = t
+			if _, known := m.valid[k]; t.Bad || t.Undecodable {
+				m.doubt[k] = !known
+			} else {
+				m.valid[k] = t.Thing
 			}
 			return
 		}
 	}
 	delete(m.valid, k)
 	delete(m.rank, k)
+}
+
+// Forget is for a new process: it does not know what was valid before it.
+func (m *Model) Forget() {
+	for k, i := range m.rank {
+		if t := m.Wants[i][k]; t.Bad || t.Undecodable {
+			delete(m.valid, k)
+			m.doubt[k] = true
+		}
+	}
+}
+
+// learn takes the scheduler's word for what was valid where nobody else knows.
+func (m *Model) learn(all []scheduler.Status) {
+	for _, s := range all {
+		if t, ok := s.Desired.(Thing); ok && m.doubt[s.Key] && !t.Bad {
+			m.valid[s.Key] = t
+		}
+	}
+}
+
+// fine tells whether a key that is in the world cannot be invalid, nor what it derives.
+func (m *Model) fine(k scheduler.Key, want map[scheduler.Key]Thing) bool {
+	i, wanted := m.rank[k]
+	_, in := want[k]
+	return wanted && in && !m.Wants[i][k].Bad && !m.Wants[i][k].Undecodable
 }
 
 // Expect computes what should be in the world, given what is there by itself.
@@ -122,7 +214,7 @@ func (m *Model) pair(k scheduler.Key, world map[scheduler.Key]Thing, holders map
 // met tells whether all that t needs is in the world.
 func met(t Thing, self scheduler.Key, world map[scheduler.Key]Thing) bool {
 	for _, n := range t.Needs {
-		key, text, cond := strings.Cut(strings.TrimSuffix(n, "@"), "=")
+		key, text, cond := strings.Cut(strings.TrimRight(n, "@#"), "=")
 		ok := false
 		for k, o := range world {
 			match := string(k) == key || strings.HasSuffix(key, "/") && strings.HasPrefix(string(k), key) && k != self
@@ -135,22 +227,20 @@ func met(t Thing, self scheduler.Key, world map[scheduler.Key]Thing) bool {
 	return true
 }
 
+// derive adds what the values of the world derive. Of what is not ours nothing
+// is derived but what we want of it.
 func (m *Model) derive(world map[scheduler.Key]Thing) (more bool) {
-	if m.Derived == "" {
-		return false
-	}
 	for _, k := range slices.Sorted(maps.Keys(world)) {
-		t, wanted := m.valid[k]
-		if !wanted || !m.Derives(k) {
+		t, kind := world[k], m.derived[kindName(k)]
+		if v, wanted := m.valid[k]; wanted {
+			t = v
+		}
+		if kind == "" {
 			continue
 		}
 		for _, d := range t.Derives {
-			name, needs, _ := strings.Cut(d, "<")
-			dt := Thing{Text: "derived"}
-			if needs != "" {
-				dt.Needs = []string{needs}
-			}
-			dk := scheduler.Key(m.Derived + "/" + rest(k) + "/" + name)
+			name, dt := derivation(d)
+			dk := scheduler.Key(kind + "/" + rest(k) + "/" + name)
 			if _, in := world[dk]; !in && met(dt, dk, world) {
 				world[dk], more = dt, true
 			}

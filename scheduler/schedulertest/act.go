@@ -1,0 +1,211 @@
+package schedulertest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// What the descriptors of a world do to it.
+
+var errDead = errors.New("the process has ended")
+
+// begin notes an operation and decides what goes wrong with it.
+func (w *World) begin(p *process, op string, k scheduler.Key) (Fault, error) {
+	if p.dead {
+		return None, errDead
+	}
+	f := w.next(op, k)
+	switch f {
+	case None:
+		return None, nil
+	case Panic:
+		panic("told to")
+	case Hang:
+		c := make(chan struct{})
+		w.hung[k] = c
+		w.mu.Unlock()
+		<-c
+		w.mu.Lock()
+		if p.dead {
+			return None, errDead
+		}
+		w.unseen[k] = false // it may have been given up
+	}
+	if f.undone() {
+		return f, f.err()
+	}
+	return f, nil
+}
+
+// next finds the fault that an operation, read or event meets, and counts it.
+func (w *World) next(op string, k scheduler.Key) Fault {
+	f := w.orders.next(op, k)
+	if f == None && w.fault != nil {
+		f = w.fault(op, k)
+	}
+	w.tally.fault(op, f)
+	if f != None {
+		w.log = append(w.log, entry{what: "! " + op + " ", key: k, fault: f})
+	}
+	return f
+}
+
+// end is the error of an operation that was done. The process of one that
+// crashes ends here.
+func (w *World) end(p *process, f Fault) error {
+	if f == Crash {
+		p.dead = true
+		return errDead
+	}
+	return f.err()
+}
+
+// done tells of what was done, where the kind hears its own acts.
+func (w *World) done(k scheduler.Key) { w.unlock(w.echo[kindName(k)], k) }
+
+func (w *World) create(p *process, k scheduler.Key, t Thing) (int, error) {
+	w.mu.Lock()
+	defer w.done(k)
+	f, err := w.begin(p, "create", k)
+	if err != nil {
+		return 0, err
+	}
+	if w.objects[k].foreign {
+		return 0, scheduler.Conflict("somebody", errors.New("it is there already"))
+	}
+	w.checkGround("create", k, t)
+	return w.set("+ ", p, f, k, t)
+}
+
+func (w *World) update(p *process, k scheduler.Key, _, to Thing) (int, error) {
+	w.mu.Lock()
+	defer w.done(k)
+	f, err := w.begin(p, "update", k)
+	if err != nil {
+		return 0, err
+	}
+	old, ok := w.objects[k]
+	if !ok {
+		return 0, errors.New("it is not there")
+	}
+	if _, unseen := w.unseen[k]; old.equal(to) && !unseen {
+		w.breach("update of %s to what it is already", k)
+	}
+	w.checkGround("update", k, to)
+	return w.set("~ ", p, f, k, to)
+}
+
+func (w *World) set(sign string, p *process, f Fault, k scheduler.Key, t Thing) (int, error) {
+	w.made++
+	o := object{Thing: t, meta: w.made}
+	if f == None {
+		o.built = w.parts(t)
+		delete(w.unseen, k)
+	}
+	w.objects[k] = o
+	w.log = append(w.log, entry{what: sign, key: k, text: t.Text})
+	return w.made, w.end(p, f)
+}
+
+func (w *World) delete(p *process, k scheduler.Key) error {
+	w.mu.Lock()
+	defer w.done(k)
+	f, err := w.begin(p, "delete", k)
+	if err != nil {
+		return err
+	}
+	if w.objects[k].foreign {
+		if _, unseen := w.unseen[k]; !unseen {
+			w.breach("delete of %s, which is foreign", k)
+		}
+		return nil
+	}
+	w.checkFree(k)
+	delete(w.objects, k)
+	if f == None {
+		delete(w.unseen, k)
+	}
+	w.log = append(w.log, entry{what: "- ", key: k})
+	return w.end(p, f)
+}
+
+type (
+	foundThing = scheduler.Found[Thing, int]
+	thingScope = scheduler.Scope[Thing, int]
+)
+
+func (w *World) retrieve(p *process, name string) func(context.Context, thingScope) iter.Seq2[foundThing, error] {
+	return func(_ context.Context, s thingScope) iter.Seq2[foundThing, error] {
+		return func(yield func(foundThing, error) bool) {
+			found, unread, err := w.read(p, name, s)
+			for _, f := range found {
+				if !yield(f, nil) {
+					return
+				}
+			}
+			for _, k := range unread {
+				if !yield(foundThing{Key: k}, ErrFault) {
+					return
+				}
+			}
+			if err != nil {
+				yield(foundThing{}, err)
+			}
+		}
+	}
+}
+
+// read copies what is in the scope, and names what could not be read.
+func (w *World) read(p *process, name string, s thingScope) (found []foundThing, unread []scheduler.Key, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f, err := w.begin(p, "look", scheduler.Key(name+"/"))
+	if err != nil {
+		return nil, nil, err
+	}
+	keys := s.Keys
+	if s.All {
+		keys = nil
+		for k := range w.objects {
+			if kindName(k) == name {
+				keys = append(keys, k)
+			}
+		}
+		slices.Sort(keys)
+		for k := range w.unseen {
+			if kindName(k) == name {
+				w.unseen[k] = true
+			}
+		}
+	}
+	for _, k := range keys {
+		if len(w.orders) > 0 && w.orders.next("look", k) != None {
+			w.tally.fault("look key", Fail)
+			unread = append(unread, k)
+			continue
+		}
+		if _, unseen := w.unseen[k]; unseen {
+			w.unseen[k] = true
+		}
+		if o, ok := w.objects[k]; ok {
+			found = append(found, foundThing{Key: k, Value: o.Thing, Meta: o.meta, Foreign: o.foreign})
+		}
+	}
+	return found, unread, w.end(p, f)
+}
+
+func (w *World) watch(p *process, name string) func(context.Context, func(...scheduler.Key)) error {
+	return func(ctx context.Context, notify func(...scheduler.Key)) error {
+		w.mu.Lock()
+		if !p.dead {
+			w.notify[name] = notify
+		}
+		w.mu.Unlock()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+}

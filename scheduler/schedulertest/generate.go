@@ -1,0 +1,404 @@
+package schedulertest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Dice decide what a history is: a *[rand.Rand] does.
+type Dice interface{ IntN(n int) int }
+
+// Profile says what may happen in a history.
+type Profile struct {
+	Steps int
+	// Calm leaves out all that goes wrong: faults, changes behind the
+	// scheduler's back that are not reported, ends of the process.
+	Calm bool
+}
+
+// History is the random history of a seed.
+func History(seed uint64, p Profile) []Step {
+	return Generate(rand.New(rand.NewPCG(seed, 0)), p)
+}
+
+const (
+	things   = 6 // keys of each kind that is managed
+	observed = 3
+)
+
+// Generate throws a history. What it leaves out, since no model of this size
+// could foretell the outcome: sources that want what another value derives (who
+// comes first has it), kinds without Retrieve (what a failure or another
+// process left there is never known), projections of needs on a prefix (with
+// which one it was built is the scheduler's choice).
+func Generate(d Dice, p Profile) []Step {
+	g := &generator{Dice: d, calm: p.Calm, wants: map[string]map[string]string{"strong": {}, "weak": {}}, unregistered: map[string]string{}}
+	g.world()
+	for range p.Steps {
+		g.step()
+	}
+	return g.steps
+}
+
+type generator struct {
+	Dice
+	calm         bool
+	steps        []Step
+	kinds        []string                     // lines of the world
+	wants        map[string]map[string]string // per source: key, thing
+	unregistered map[string]string            // kind, its line
+	paused       []string
+}
+
+func (g *generator) one(of ...string) string { return of[g.IntN(len(of))] }
+
+// chance is true once in n times.
+func (g *generator) chance(n int) bool { return g.IntN(n) == 0 }
+
+func (g *generator) add(do string, args []string, lines ...string) {
+	if !g.calm && !g.chance(3) {
+		args = append(args, "nowait")
+	}
+	g.steps = append(g.steps, Step{Do: do, Args: args, Lines: lines})
+}
+
+func (g *generator) world() {
+	g.kinds = []string{"a derives=d", "b noupdate batch", "c echo", "d derives=e", "e", "o observed"}
+	if g.chance(2) {
+		g.kinds[2] = "c echo lane batch"
+	}
+	lines := append([]string{"sources strong weak", "workers " + strconv.Itoa(1+g.IntN(4))}, g.kinds...)
+	if g.chance(4) {
+		lines = append(lines, "watched")
+	}
+	g.steps = append(g.steps, Step{Do: "world", Lines: lines})
+}
+
+func (g *generator) kind() string { return g.one("a", "b", "c") }
+
+func (g *generator) key() string { return g.kind() + "/" + strconv.Itoa(g.IntN(things)) }
+
+func (g *generator) observed() string { return "o/" + strconv.Itoa(g.IntN(observed)) }
+
+func (g *generator) anyKey() string {
+	if g.chance(3) {
+		return g.observed()
+	}
+	return g.key()
+}
+
+func (g *generator) text() string { return "v" + strconv.Itoa(g.IntN(4)) }
+
+// step does one random thing.
+func (g *generator) step() {
+	n := g.IntN(100)
+	switch {
+	case n < 44:
+		g.write()
+	case n < 55:
+		g.add(g.one("put", "take"), nil, g.moved(g.observed()))
+	case n < 58:
+		g.add("txn", nil, g.look())
+	case n < 68:
+		g.add("wait", []string{strconv.Itoa(g.IntN(3000)) + "ms"})
+	case n < 70:
+		g.add("plan", []string{g.one("strong", "weak")}, g.change(g.key()))
+	case n < 74:
+		g.hold()
+	case n < 77:
+		g.kindsComeAndGo()
+	case n < 78:
+		g.add("retry", []string{g.key()})
+	case !g.calm:
+		g.chaos(n - 78)
+	default:
+		g.write()
+	}
+}
+
+// chaos is what does not happen on a calm day; n below 22.
+func (g *generator) chaos(n int) {
+	switch {
+	case n < 10:
+		g.fault()
+	case n < 12:
+		g.add("release", nil)
+	case n < 15:
+		g.add(g.one("change", "change", "take"), nil, g.moved(g.managed()))
+	case n < 16:
+		g.drift()
+	case n < 17:
+		g.add(g.one("foreign", "take"), nil, g.moved(g.key()))
+	case n < 18:
+		g.restart()
+	case n < 20:
+		g.add("wait", []string{g.one("31s", "2m", "10s")})
+	default:
+		g.write()
+	}
+}
+
+func (g *generator) managed() string {
+	if g.chance(6) {
+		return fmt.Sprintf("d/%d/p%d", g.IntN(things), g.IntN(3))
+	}
+	return g.key()
+}
+
+// moved says how a thing of the world moves: to a text, told or not.
+func (g *generator) moved(k string) string {
+	k += " " + g.text()
+	if !g.calm && g.chance(3) {
+		k += " untold"
+	}
+	return k
+}
+
+// drift is somebody who fights with us.
+func (g *generator) drift() {
+	k := g.key()
+	for range 5 {
+		g.steps = append(g.steps, Step{Do: "change", Lines: []string{k + " " + g.text()}})
+	}
+}
+
+func (g *generator) restart() {
+	if g.chance(3) {
+		g.add("restart", []string{"silent"})
+		g.add("speak", nil)
+	} else {
+		g.add("restart", nil)
+	}
+	g.paused = nil
+	clear(g.unregistered)
+}
+
+func (g *generator) look() string {
+	switch g.IntN(3) {
+	case 0:
+		return "look all"
+	case 1:
+		return "look " + g.one("a", "b", "c", "d", "e", "o") + "/"
+	}
+	return "look " + g.anyKey()
+}
+
+func (g *generator) hold() {
+	switch {
+	case g.chance(2) && len(g.paused) > 0:
+		i := g.IntN(len(g.paused))
+		g.add("resume", []string{g.paused[i]})
+		g.paused = slices.Delete(g.paused, i, i+1)
+	default:
+		k := g.key()
+		if g.chance(4) {
+			k = g.kind() + "/"
+		}
+		args := []string{k, "held"}
+		if g.chance(2) {
+			args = append(args, g.one("1s", "30s"))
+		} else {
+			g.paused = append(g.paused, k)
+		}
+		g.add("pause", args)
+	}
+}
+
+func (g *generator) kindsComeAndGo() {
+	for _, line := range g.kinds {
+		name, _, _ := strings.Cut(line, " ")
+		if g.unregistered[name] != "" && g.chance(2) {
+			delete(g.unregistered, name)
+			g.add("register", nil, line)
+			return
+		}
+	}
+	if line := g.kinds[g.IntN(len(g.kinds))]; g.chance(2) {
+		name, _, _ := strings.Cut(line, " ")
+		if g.unregistered[name] == "" {
+			g.unregistered[name] = line
+			g.add("unregister", []string{name})
+		}
+	}
+}
+
+// fault orders one to three faults.
+func (g *generator) fault() {
+	var lines []string
+	for range 1 + g.IntN(3) {
+		op := g.one("create", "create", "update", "delete", "delete", "look", "events", "operation")
+		target := g.kind() + "/"
+		switch {
+		case op == "events":
+			target = g.one("o/", "o/", "a/", "c/")
+		case op == "look":
+			target = g.one("a/", "b/", "c/", "d/", "o/", g.anyKey())
+		case op == "operation":
+			target = strconv.Itoa(1 + g.IntN(5))
+		case g.chance(2):
+			target = g.managed()
+		}
+		faults := FaultsOf(op)
+		if op == "look" && !strings.HasSuffix(target, "/") {
+			faults = []Fault{Fail}
+		}
+		o := op + " " + target + ": " + faults[g.IntN(len(faults))].String()
+		if op != "operation" {
+			o += g.one(" once", " once", " twice", " 4 times")
+		}
+		lines = append(lines, o)
+	}
+	g.add("fault", nil, lines...)
+}
+
+// write is a transaction.
+func (g *generator) write() {
+	source := g.one("strong", "weak")
+	args := []string{source}
+	var lines []string
+	keys := map[string]bool{}
+	set := func(k string) {
+		if keys[k] {
+			return
+		}
+		keys[k] = true
+		line := g.change(k)
+		_, thing, _ := strings.Cut(line, " ")
+		if g.wants[source][k] = thing; thing == "-" {
+			delete(g.wants[source], k)
+		}
+		lines = append(lines, line)
+	}
+	complete := g.chance(16)
+	for range 1 + g.IntN(3) {
+		k := g.key()
+		if set(k); g.chance(10) {
+			lines = g.pair(source, k, keys, lines)
+		}
+	}
+	switch {
+	case complete:
+		args = append(args, "complete")
+		lines = g.rest(source, keys, lines)
+	case g.chance(10): // whether it happens the player finds out
+		args = append(args, "revert", "result")
+	case g.chance(8):
+		args = append(args, "result")
+	}
+	g.add("txn", args, lines...)
+}
+
+// rest names what else the source wants, but for what it drops.
+func (g *generator) rest(source string, named map[string]bool, lines []string) []string {
+	var keys []string
+	for k := range g.wants[source] {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		switch {
+		case named[k]:
+		case g.chance(4):
+			delete(g.wants[source], k)
+		default:
+			lines = append(lines, k+" "+g.wants[source][k])
+		}
+	}
+	return lines
+}
+
+// pair wants k and another as two ends of one thing.
+func (g *generator) pair(source, k string, keys map[string]bool, lines []string) []string {
+	p := g.key()
+	if keys[p] {
+		return lines
+	}
+	keys[p] = true
+	last := len(lines) - 1
+	lines[last] = k + " " + g.text() + " peer=" + p
+	lines = append(lines, p+" "+g.text()+" peer="+k)
+	for _, l := range lines[last:] {
+		key, thing, _ := strings.Cut(l, " ")
+		g.wants[source][key] = thing
+	}
+	return lines
+}
+
+// change is what a source says of a key.
+func (g *generator) change(k string) string {
+	switch g.IntN(24) {
+	case 0, 1, 2, 3, 4, 5:
+		return k + " -"
+	case 6:
+		return k + " ?"
+	}
+	return k + " " + g.thing(k)
+}
+
+func (g *generator) thing(k string) string {
+	t := Thing{Text: g.text(), Fixed: g.chance(4), Bad: g.chance(12)}
+	for range g.IntN(3) {
+		if n := g.need(k); n != "" && !slices.Contains(t.Needs, n) {
+			t.Needs = append(t.Needs, n)
+		}
+	}
+	slices.Sort(t.Needs)
+	if g.chance(12) {
+		if p := g.key(); p != k {
+			t.Peer = p
+		}
+	}
+	if g.chance(5) {
+		t.Claims = []string{g.one("name0", "name1", "name2")}
+	}
+	if strings.HasPrefix(k, "a/") {
+		for i := range g.IntN(3) {
+			t.Derives = append(t.Derives, g.derivation(i))
+		}
+	}
+	return t.String()
+}
+
+func (g *generator) derivation(i int) string {
+	d := "p" + strconv.Itoa(i)
+	if g.chance(2) {
+		d += ":" + g.text()
+	}
+	if g.chance(3) {
+		d += "<" + g.observed()
+	}
+	if g.chance(4) {
+		d += ">q"
+		if g.chance(2) {
+			d += ":" + g.text()
+		}
+	}
+	return d
+}
+
+func (g *generator) need(k string) string {
+	n := g.anyKey()
+	if n == k {
+		return ""
+	}
+	if g.chance(12) && n[0] == 'a' {
+		n = "d/" + n[2:] + "/p0" // what another one derives
+	}
+	switch g.IntN(8) {
+	case 0, 1:
+		n = n[:2]
+		if g.chance(4) {
+			n += "=" + g.text()
+		}
+	case 2:
+		n += "=" + g.text()
+	case 3:
+		n += "@"
+	case 4:
+		n += "#"
+	}
+	return n
+}

@@ -1,0 +1,160 @@
+package schedulertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Failure is what is wrong with the scheduler.
+type Failure struct {
+	// What is the class of it, in a word.
+	What string
+	Text string
+}
+
+func (f *Failure) Error() string { return f.What + ": " + f.Text }
+
+func failure(what, format string, args ...any) error {
+	return &Failure{What: what, Text: fmt.Sprintf(format, args...)}
+}
+
+// Heal ends all faults and pauses, has all kinds and sources present, gives the
+// scheduler time, and checks that the world is what the model expects, that
+// states say so, and that nothing more is done.
+func (p *Player) Heal() error {
+	p.World.NoFaults()
+	p.World.SetFault(nil)
+	p.World.Release()
+	p.revive()
+	for _, k := range sortedKeys(p.pauses) {
+		if err := p.Scheduler.Resume(k); err != nil {
+			return err
+		}
+	}
+	clear(p.pauses)
+	for _, k := range slices.Clone(p.kinds) {
+		if !k.registered {
+			if err := p.registerKind(k.name, k.options); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range slices.Clone(p.silent) {
+		p.speak(name)
+	}
+	for range 2 { // the second for what moved while the first look was under way
+		p.Scheduler.Submit(scheduler.Txn{LookAll: true})
+		time.Sleep(time.Hour)
+		if err := p.settle(); err != nil {
+			return err
+		}
+	}
+	if err := p.check(); err != nil {
+		return err
+	}
+	return p.checkRest()
+}
+
+// checkRest: where all is as it should be, a look causes nothing.
+func (p *Player) checkRest() error {
+	before := p.World.logged()
+	p.Scheduler.Submit(scheduler.Txn{LookAll: true})
+	time.Sleep(time.Minute)
+	if err := p.settle(); err != nil {
+		return err
+	}
+	if more := p.World.Lines()[before:]; len(more) > 0 {
+		return failure("restless", "a look at a settled world caused operations: %v", more)
+	}
+	return nil
+}
+
+// check compares the world, and the states that are told, with the model.
+func (p *Player) check() error {
+	all, err := p.Scheduler.List(context.Background())
+	if err != nil {
+		return err
+	}
+	p.Model.learn(all)
+	got, there := p.World.Objects(), map[scheduler.Key]Thing{}
+	for k, t := range got {
+		if p.World.Foreign(k) || p.observed(k) {
+			there[k] = t
+		}
+	}
+	want := p.Model.Expect(there)
+	for _, k := range sortedKeys(want) {
+		g, ok := got[k]
+		if !ok {
+			return failure("missing", "%s should be %s, and is not there%s", k, want[k], p.why(k))
+		}
+		if g.Text != want[k].Text || g.Peer != want[k].Peer {
+			return failure("other", "%s should be %s, is %s%s", k, want[k], g, p.why(k))
+		}
+	}
+	for _, k := range sortedKeys(got) {
+		if _, ok := want[k]; !ok {
+			return failure("extra", "%s should not be there, is %s%s", k, got[k], p.why(k))
+		}
+		if old := p.World.Outdated(k); old != "" {
+			return failure("outdated", "%s was built with %s, which has changed%s", k, old, p.why(k))
+		}
+	}
+	if p.watcher != nil {
+		if err := p.watcher.check(all); err != nil {
+			return err
+		}
+	}
+	return p.checkStates(all, want)
+}
+
+func (p *Player) observed(k scheduler.Key) bool {
+	return slices.ContainsFunc(p.kinds, func(kd kindState) bool { return kd.name == kindName(k) && kd.options.Observed })
+}
+
+// checkStates: a key is configured exactly if it is in the world as wanted.
+func (p *Player) checkStates(all []scheduler.Status, want map[scheduler.Key]Thing) error {
+	for _, st := range all {
+		p.Tally.Count("healed", st.State.String())
+		_, in := want[st.Key]
+		switch st.State {
+		case scheduler.Configured:
+			if !in {
+				return failure("state", "%s is said to be configured and is not there", st.Key)
+			}
+		case scheduler.Pending:
+			if in && len(st.Derived) == 0 {
+				return failure("state", "%s is said to be pending (%s) and is there", st.Key, st.Reason)
+			}
+			if len(st.Missing) == 0 {
+				return failure("state", "%s is pending for no reason: %s", st.Key, st.Reason)
+			}
+		case scheduler.InvalidState:
+			if p.Model.fine(st.Key, want) {
+				return failure("state", "%s is said to be invalid (%s), and is not", st.Key, st.Reason)
+			}
+		case scheduler.Observed:
+		case scheduler.Retrying:
+			if !p.World.Foreign(st.Key) && !slices.ContainsFunc(st.Derived, func(d scheduler.Status) bool { return p.World.Foreign(d.Key) }) {
+				return failure("state", "%s is retrying (%s) in a healed world", st.Key, st.Reason)
+			}
+		default:
+			return failure("state", "%s is %s (%s) in a healed world", st.Key, st.State, st.Reason)
+		}
+	}
+	return nil
+}
+
+// why is what the scheduler says about a key.
+func (p *Player) why(k scheduler.Key) string {
+	c, err := p.Scheduler.Why(context.Background(), k)
+	if err != nil {
+		return "\n" + err.Error()
+	}
+	return "\nwhy: " + strings.TrimSpace(c.String())
+}

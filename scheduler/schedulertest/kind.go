@@ -1,0 +1,159 @@
+package schedulertest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Options of a kind of a world.
+type Options struct {
+	Observed  bool
+	NoUpdate  bool
+	Deaf      bool // no Retrieve
+	NoWatch   bool
+	Echo      bool // events tell of our own acts too
+	Batch     bool
+	Lane      bool   // one operation at a time
+	DerivedTo string // name of the kind of derived values
+}
+
+// ParseKind reads a kind in words: its name, then any of "observed",
+// "noupdate", "deaf", "nowatch", "echo", "batch", "lane", "derives=KIND".
+func ParseKind(line string) (name string, o Options, err error) {
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return "", o, fmt.Errorf("a kind has a name")
+	}
+	flags := map[string]*bool{"observed": &o.Observed, "noupdate": &o.NoUpdate, "deaf": &o.Deaf, "nowatch": &o.NoWatch,
+		"echo": &o.Echo, "batch": &o.Batch, "lane": &o.Lane}
+	for _, w := range words[1:] {
+		if to, ok := strings.CutPrefix(w, "derives="); ok {
+			o.DerivedTo = to
+		} else if flags[w] != nil {
+			*flags[w] = true
+		} else {
+			return "", o, fmt.Errorf("%q says nothing about a kind", w)
+		}
+	}
+	return words[0], o, nil
+}
+
+// Kind makes the descriptor of a kind of this world, keys "<name>/…".
+func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
+	w.mu.Lock()
+	p := w.process
+	w.deaf[name], w.echo[name] = o.Deaf, o.Echo
+	w.mu.Unlock()
+	d := scheduler.Descriptor[Thing, int]{
+		Name: name, Prefix: scheduler.Key(name + "/"),
+		Equal: func(_ scheduler.Key, a, b Thing) bool { return a.equal(b) },
+	}
+	if !o.Deaf {
+		d.Retrieve = w.retrieve(p, name)
+	}
+	if !o.NoWatch {
+		d.Watch = w.watch(p, name)
+	}
+	if o.Observed {
+		return d
+	}
+	d.Needs, d.Claims, d.Validate = needs, claims, validate
+	if o.DerivedTo != "" {
+		d.Derive = func(k scheduler.Key, t Thing) []scheduler.Change { return derive(o.DerivedTo, k, t) }
+	}
+	if o.Lane {
+		d.Lane = func(scheduler.Key, Thing) string { return name }
+	}
+	d.Create = func(_ context.Context, k scheduler.Key, t Thing) (int, error) { return w.create(p, k, t) }
+	d.Delete = func(_ context.Context, k scheduler.Key, _ Thing, _ int) error { return w.delete(p, k) }
+	if !o.NoUpdate {
+		d.Update = func(_ context.Context, k scheduler.Key, from, to Thing, _ int) (int, error) {
+			return w.update(p, k, from, to)
+		}
+		d.Compare = compare
+	}
+	if o.Batch {
+		d.CreateBatch = func(_ context.Context, ops []*scheduler.Op[Thing, int]) {
+			for _, op := range ops {
+				op.Meta, op.Err = w.create(p, op.Key, op.Value)
+			}
+		}
+		d.DeleteBatch = func(_ context.Context, ops []*scheduler.Op[Thing, int]) {
+			for _, op := range ops {
+				op.Err = w.delete(p, op.Key)
+			}
+		}
+	}
+	return d
+}
+
+func validate(_ scheduler.Key, t Thing) error {
+	if t.Bad {
+		return scheduler.Invalid("text", "%q is bad, good would be anything else", t.Text)
+	}
+	return nil
+}
+
+func compare(_ scheduler.Key, from, to Thing) scheduler.Verdict {
+	switch {
+	case from.equal(to):
+		return scheduler.Verdict{}
+	case to.Fixed || from.Peer != to.Peer:
+		return scheduler.Verdict{Change: scheduler.Replace, Reason: "it is fixed"}
+	}
+	return scheduler.Verdict{Change: scheduler.InPlace, Reason: "text " + from.Text + " → " + to.Text}
+}
+
+func needs(k scheduler.Key, t Thing) []scheduler.Need {
+	var out []scheduler.Need
+	for _, n := range t.Needs {
+		key, text, how := parseNeed(n)
+		need := scheduler.On(scheduler.Key(key), "to stand on")
+		if strings.HasSuffix(key, "/") {
+			need = scheduler.AnyOf(scheduler.Key(key), "any of them")
+		}
+		switch how {
+		case '=':
+			need = scheduler.If(need, func(_ scheduler.Key, v Thing, _ int) bool { return v.Text == text })
+		case '@':
+			need = scheduler.Project(need, func(v Thing, _ int) string { return v.Text })
+		case '#':
+			need = scheduler.Project(need, func(_ Thing, m int) string { return strconv.Itoa(m) })
+		}
+		out = append(out, need)
+	}
+	if t.Peer != "" {
+		peer := scheduler.Key(t.Peer)
+		out = append(out, scheduler.Together(peer, "its peer", func(p Thing) error {
+			if p.Peer != string(k) {
+				return scheduler.Invalid("peer", "%s names %q as its peer, not %s", peer, p.Peer, k)
+			}
+			return nil
+		}))
+		if k > peer {
+			out = append(out, scheduler.On(peer, "which makes the pair"))
+		}
+	}
+	return out
+}
+
+func claims(_ scheduler.Key, t Thing) []scheduler.Claim {
+	var out []scheduler.Claim
+	for _, c := range t.Claims {
+		out = append(out, scheduler.Claim{ID: c, What: "the name " + c})
+	}
+	return out
+}
+
+func derive(kind string, k scheduler.Key, t Thing) []scheduler.Change {
+	var out []scheduler.Change
+	for _, d := range t.Derives {
+		name, v := derivation(d)
+		out = append(out, scheduler.Set(scheduler.Key(kind+"/"+rest(k)+"/"+name), v))
+	}
+	return out
+}

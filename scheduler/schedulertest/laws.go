@@ -1,0 +1,149 @@
+package schedulertest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// What the scheduler promises, checked at every operation. What it cannot
+// know, because the world moved behind its back and was not read since, is not
+// held against it.
+
+// Broken are the laws that were broken so far, in words.
+func (w *World) Broken() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.broken)
+}
+
+func (w *World) breach(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	w.broken = append(w.broken, line)
+	w.log = append(w.log, entry{what: "BROKEN: ", text: line})
+}
+
+// checkGround: law 1. What a thing needs must be there when it is made.
+func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
+	if w.mute {
+		w.breach("%s of %s before any source has spoken", op, k)
+	}
+	for _, n := range t.Needs {
+		if !w.met(k, n) && !w.stirred(n) {
+			w.breach("%s of %s without %s", op, k, n)
+		}
+	}
+	if t.Peer != "" && string(k) > t.Peer {
+		if _, ok := w.objects[scheduler.Key(t.Peer)]; !ok && !w.stirred(t.Peer) {
+			w.breach("%s of %s without its peer %s", op, k, t.Peer)
+		}
+	}
+}
+
+// checkFree: law 2. Nothing that is in place may stand on what is deleted.
+func (w *World) checkFree(k scheduler.Key) {
+	if w.mute {
+		w.breach("delete of %s before any source has spoken", k)
+	}
+	if _, ok := w.objects[k]; !ok {
+		return
+	}
+	for d, o := range w.objects {
+		if d == k || o.foreign {
+			continue
+		}
+		if _, unseen := w.unseen[d]; unseen {
+			continue
+		}
+		for _, n := range o.Needs {
+			key, _, _ := parseNeed(n)
+			below := strings.HasSuffix(key, "/")
+			if key == string(k) || below && strings.HasPrefix(string(k), key) && w.othersBelow(key, k, d) == 0 && !w.stirred(key) {
+				w.breach("delete of %s, which %s stands on", k, d)
+			}
+		}
+	}
+}
+
+// met tells whether a need of k is there.
+func (w *World) met(k scheduler.Key, need string) bool {
+	key, text, how := parseNeed(need)
+	if !strings.HasSuffix(key, "/") {
+		o, ok := w.objects[scheduler.Key(key)]
+		return ok && (how != '=' || o.Text == text)
+	}
+	for d, o := range w.objects {
+		if d != k && strings.HasPrefix(string(d), key) && (how != '=' || o.Text == text) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *World) othersBelow(prefix string, not ...scheduler.Key) int {
+	n := 0
+	for k := range w.objects {
+		if strings.HasPrefix(string(k), prefix) && !slices.Contains(not, k) {
+			n++
+		}
+	}
+	return n
+}
+
+// stirred tells whether what is needed changed behind the scheduler's back.
+func (w *World) stirred(need string) bool {
+	key, _, _ := parseNeed(need)
+	if !strings.HasSuffix(key, "/") {
+		_, yes := w.unseen[scheduler.Key(key)]
+		return yes
+	}
+	for k := range w.unseen {
+		if strings.HasPrefix(string(k), key) {
+			return true
+		}
+	}
+	return false
+}
+
+// Outdated names something that the thing was built with and that has changed
+// since, "" if there is nothing like that. What another process built, or an
+// operation that failed, nobody can know.
+func (w *World) Outdated(k scheduler.Key) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o := w.objects[k]
+	for i, with := range o.built {
+		if with != w.part(o.Needs[i]) {
+			key, _, _ := parseNeed(o.Needs[i])
+			return key
+		}
+	}
+	return ""
+}
+
+// part is what a need says that the thing is built with.
+func (w *World) part(need string) string {
+	key, _, how := parseNeed(need)
+	switch o := w.objects[scheduler.Key(key)]; how {
+	case '@':
+		return o.Text
+	case '#':
+		return strconv.Itoa(o.meta)
+	}
+	return ""
+}
+
+// parts are all that a thing is built with now.
+func (w *World) parts(t Thing) []string {
+	if !slices.ContainsFunc(t.Needs, func(n string) bool { return strings.HasSuffix(n, "@") || strings.HasSuffix(n, "#") }) {
+		return nil
+	}
+	out := make([]string, len(t.Needs))
+	for i, n := range t.Needs {
+		out[i] = w.part(n)
+	}
+	return out
+}

@@ -1,0 +1,461 @@
+package schedulertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Player plays steps on a world and a scheduler, inside a bubble of
+// testing/synctest. When the scheduler's process crashes, a new one is started
+// before the next step. Close it at the end.
+type Player struct {
+	World     *World
+	Scheduler *scheduler.Scheduler
+	Model     *Model
+	Sources   []string
+	// Tally counts steps, states and what happened in the world.
+	Tally *Tally
+
+	kinds   []kindState
+	workers int
+	watched bool
+	stop    func() error
+	pauses  map[scheduler.Key]bool
+	silent  []string // sources that have not spoken
+	watcher *follower
+}
+
+type kindState struct {
+	name       string
+	options    Options
+	registered bool
+}
+
+// NewPlayer makes a player; its first step should be "world".
+func NewPlayer() *Player { return &Player{Tally: NewTally()} }
+
+// Play plays the steps and heals the world. The error is a *[Failure] if
+// something is wrong with the scheduler, any other if the steps make no sense.
+func (p *Player) Play(steps []Step) error {
+	for i := range steps {
+		if p.World != nil {
+			p.World.note(&steps[i])
+		}
+		if err := p.Do(steps[i]); err != nil {
+			return err
+		}
+	}
+	return p.Heal()
+}
+
+// Do plays one step and, unless it says "nowait", waits until nothing moves:
+//
+//	world            lines: "sources strong weak", "workers 3", "watched",
+//	                 "silent", and kinds, see ParseKind
+//	txn              see Step.ParseTxn; "result" waits until it is settled
+//	plan             a preview of a transaction
+//	put, foreign     "key THING [untold]": it comes or changes behind our back;
+//	                 foreign: it is somebody else's
+//	change           "key text [untold]": only its text changes, if it is there
+//	take             "key [untold]": it goes, with all that stands on it
+//	fault            see ParseOrder; "none" takes all orders back
+//	release          what hangs goes on
+//	wait 3s          time passes
+//	pause KEY REASON [3s], resume KEY, retry KEY
+//	unregister KIND; register: a line as in "world"
+//	restart          a new scheduler on the same world, to which the sources say
+//	                 what they want; "empty": they want nothing any more;
+//	                 "silent": they say nothing, until: speak
+//	heal             see Heal
+func (p *Player) Do(s Step) error {
+	p.Tally.Count("step", s.Do)
+	if s.Do != "world" {
+		if p.World == nil {
+			return fmt.Errorf("there is no world yet")
+		}
+		p.revive()
+	}
+	if err := p.do(s); err != nil {
+		return err
+	}
+	if s.Has("nowait") {
+		return nil
+	}
+	return p.settle()
+}
+
+func (p *Player) do(s Step) error {
+	switch s.Do {
+	case "world":
+		return p.begin(s.Lines)
+	case "txn", "plan":
+		return p.txn(s)
+	case "put", "take", "foreign", "change":
+		return p.move(s)
+	case "fault":
+		return p.order(s.Lines)
+	case "release":
+		p.World.Release()
+	case "restart":
+		if s.Has("empty") {
+			p.Model.Clear()
+		}
+		return p.restart(s.Has("silent"))
+	case "speak":
+		for _, name := range slices.Clone(p.silent) {
+			p.speak(name)
+		}
+	case "register", "unregister":
+		return p.register(s)
+	case "heal":
+		return p.Heal()
+	default:
+		return p.operate(s)
+	}
+	return nil
+}
+
+// operate is what an operator does, or time.
+func (p *Player) operate(s Step) error {
+	if len(s.Args) == 0 {
+		return fmt.Errorf("%s what?", s.Do)
+	}
+	key := scheduler.Key(s.Args[0])
+	switch s.Do {
+	case "wait":
+		d, err := time.ParseDuration(s.Args[0])
+		if err != nil {
+			return err
+		}
+		time.Sleep(d)
+	case "pause":
+		return p.pause(key, s.Args[1:])
+	case "resume":
+		delete(p.pauses, key)
+		return p.Scheduler.Resume(key)
+	case "retry":
+		p.Scheduler.Retry(key)
+	default:
+		return fmt.Errorf("no step is called %q", s.Do)
+	}
+	return nil
+}
+
+func (p *Player) pause(key scheduler.Key, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("a pause has a reason")
+	}
+	var until time.Time
+	if len(args) > 1 && args[1] != "nowait" {
+		d, err := time.ParseDuration(args[1])
+		if err != nil {
+			return err
+		}
+		until = time.Now().Add(d)
+	}
+	p.pauses[key] = true
+	return p.Scheduler.Pause(key, args[0], until)
+}
+
+// begin makes a world.
+func (p *Player) begin(lines []string) error {
+	if err := p.Close(); err != nil {
+		return err
+	}
+	*p = Player{Tally: p.Tally, World: NewWorld(), Sources: []string{""}, workers: 1}
+	p.World.tally = p.Tally
+	silent := false
+	for _, l := range lines {
+		switch f := strings.Fields(l); f[0] {
+		case "sources":
+			p.Sources = f[1:]
+		case "silent":
+			silent = true
+		case "watched":
+			p.watched = true
+		case "workers":
+			var err error
+			if p.workers, err = strconv.Atoi(strings.Join(f[1:], "")); err != nil {
+				return err
+			}
+		default:
+			name, o, err := ParseKind(l)
+			if err != nil {
+				return err
+			}
+			p.kinds = append(p.kinds, kindState{name, o, true})
+		}
+	}
+	if len(p.Sources) == 0 {
+		return fmt.Errorf("there must be a source")
+	}
+	p.Model = NewModel(len(p.Sources))
+	return p.start(silent)
+}
+
+// start begins a process of the scheduler.
+func (p *Player) start(silent bool) error {
+	p.Scheduler = scheduler.New(scheduler.Options{Sources: p.Sources, Workers: p.workers, HistoryCount: 200,
+		Rand: func() float64 { return 0.5 }})
+	p.pauses = map[scheduler.Key]bool{}
+	for i := range p.kinds {
+		k := &p.kinds[i]
+		k.registered = true
+		if _, err := scheduler.Register(p.Scheduler, p.World.Kind(k.name, k.options)); err != nil {
+			return err
+		}
+		p.Model.Derive(k.name, k.options.DerivedTo)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	s := p.Scheduler
+	go func() { done <- s.Run(ctx) }()
+	if p.watched {
+		p.watcher = follow(s, p.Tally)
+	}
+	p.stop = func() error {
+		cancel()
+		err := <-done
+		if p.watcher != nil {
+			<-p.watcher.ended
+		}
+		return err
+	}
+	p.silent = slices.Clone(p.Sources)
+	p.World.Mute(silent)
+	if !silent {
+		for _, name := range p.Sources {
+			p.speak(name)
+		}
+	}
+	return nil
+}
+
+// speak says all that a source wants.
+func (p *Player) speak(source string) {
+	i := slices.Index(p.Sources, source)
+	t := scheduler.Txn{Source: source, Complete: true}
+	for _, k := range sortedKeys(p.Model.Wants[i]) {
+		t.Want = append(t.Want, p.Model.Wants[i][k].change(k))
+	}
+	p.say(t)
+}
+
+// say submits a transaction.
+func (p *Player) say(t scheduler.Txn) *scheduler.Handle {
+	if len(t.Want) > 0 || t.Complete {
+		p.World.Mute(false)
+	}
+	if t.Complete {
+		p.silent = slices.DeleteFunc(p.silent, func(s string) bool { return s == t.Source })
+	}
+	return p.Scheduler.Submit(t)
+}
+
+// Close ends the scheduler. The error names what it left running.
+func (p *Player) Close() error {
+	if p.stop == nil {
+		return nil
+	}
+	p.World.Release()
+	stop := p.stop
+	p.stop = nil
+	return stop()
+}
+
+func (p *Player) restart(silent bool) error {
+	err := p.stop()
+	p.World.NewProcess()
+	p.Model.Forget()
+	if err := p.start(silent); err != nil {
+		return err
+	}
+	if err != nil && !strings.Contains(err.Error(), "still run") {
+		return err
+	}
+	return nil
+}
+
+// revive starts a new process where one has crashed.
+func (p *Player) revive() {
+	for p.World.Crashed() {
+		p.Tally.Count("crash", "")
+		_ = p.stop() // what it left running has no effect
+		p.World.NewProcess()
+		p.Model.Forget()
+		if err := p.start(false); err != nil {
+			panic(err) // it could the first time
+		}
+	}
+}
+
+// settle waits until nothing moves.
+func (p *Player) settle() error {
+	synctest.Wait()
+	for p.World.Crashed() {
+		p.revive()
+		synctest.Wait()
+	}
+	p.World.Settled()
+	if broken := p.World.Broken(); len(broken) > 0 {
+		return &Failure{What: "law", Text: strings.Join(broken, "; ")}
+	}
+	return nil
+}
+
+// Submit hands in the transaction of a step and notes it in the model.
+func (p *Player) Submit(s Step) (*scheduler.Handle, error) {
+	t, err := s.ParseTxn(p.Sources)
+	if err != nil {
+		return nil, err
+	}
+	p.Model.Note(slices.Index(p.Sources, t.Source), t)
+	return p.say(t), nil
+}
+
+const patience = time.Hour
+
+func (p *Player) txn(s Step) error {
+	if s.Do == "plan" {
+		t, err := s.ParseTxn(p.Sources)
+		if err == nil {
+			_, err = p.Scheduler.Preview(context.Background(), t)
+		}
+		return err
+	}
+	if !s.Has("revert") {
+		h, err := p.Submit(s)
+		if err != nil || !s.Has("result") {
+			return err
+		}
+		_, err = p.await(h)
+		return err
+	}
+	t, err := s.ParseTxn(p.Sources)
+	if err != nil {
+		return err
+	}
+	source := slices.Index(p.Sources, t.Source)
+	undo := p.Model.Undo(source, t)
+	p.Model.Note(source, t)
+	r, err := p.await(p.say(t))
+	if err == nil && r.Reverted {
+		p.Tally.Count("reverted", "")
+		p.Model.Note(source, undo)
+	}
+	return err
+}
+
+// await waits for a transaction to settle. What a crash cuts off is as good as settled.
+func (p *Player) await(h *scheduler.Handle) (scheduler.Result, error) {
+	for range int(patience / time.Second) {
+		select {
+		case <-h.Done():
+			if p.World.Crashed() {
+				return scheduler.Result{}, nil
+			}
+			return h.Wait(context.Background())
+		case <-time.After(time.Second):
+			if p.World.Crashed() {
+				return scheduler.Result{}, nil
+			}
+		}
+	}
+	return scheduler.Result{}, &Failure{What: "unsettled", Text: "a transaction was not settled in an hour"}
+}
+
+// move changes the world behind the scheduler's back.
+func (p *Player) move(s Step) error {
+	for _, l := range s.Lines {
+		f := strings.Fields(l)
+		told := f[len(f)-1] != "untold"
+		if !told {
+			f = f[:len(f)-1]
+		}
+		if len(f) == 0 {
+			return fmt.Errorf("%s what?", s.Do)
+		}
+		k := scheduler.Key(f[0])
+		if s.Do == "take" {
+			p.World.Take(k, told)
+			continue
+		}
+		t, err := ParseThing(f[1:])
+		if err != nil {
+			return err
+		}
+		switch s.Do {
+		case "put":
+			p.World.Put(k, t, told)
+		case "foreign":
+			p.World.SetForeign(k, t)
+		case "change":
+			if is, there := p.World.Objects()[k]; there {
+				is.Text = t.Text
+				p.World.Put(k, is, told)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Player) order(lines []string) error {
+	for _, l := range lines {
+		if l == "none" {
+			p.World.NoFaults()
+			continue
+		}
+		o, err := ParseOrder(l)
+		if err != nil {
+			return err
+		}
+		p.World.Order(o)
+	}
+	return nil
+}
+
+func (p *Player) register(s Step) error {
+	if s.Do == "unregister" {
+		if len(s.Args) == 0 {
+			return fmt.Errorf("unregister what?")
+		}
+		i := slices.IndexFunc(p.kinds, func(k kindState) bool { return k.name == s.Args[0] })
+		if i < 0 || !p.kinds[i].registered {
+			return nil
+		}
+		p.kinds[i].registered = false
+		p.World.forgetKind(s.Args[0])
+		return p.Scheduler.Unregister(s.Args[0])
+	}
+	for _, l := range s.Lines {
+		name, o, err := ParseKind(l)
+		if err != nil {
+			return err
+		}
+		if err := p.registerKind(name, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Player) registerKind(name string, o Options) error {
+	i := slices.IndexFunc(p.kinds, func(k kindState) bool { return k.name == name })
+	if _, err := scheduler.Register(p.Scheduler, p.World.Kind(name, o)); err != nil {
+		return err
+	}
+	if i < 0 {
+		p.kinds = append(p.kinds, kindState{name, o, true})
+	} else {
+		p.kinds[i].registered = true
+	}
+	p.Model.Derive(name, o.DerivedTo)
+	return nil
+}
