@@ -131,9 +131,17 @@ func (e *engine) register(k *kind, startWatch func(*kind)) error {
 	return nil
 }
 
-// reapply judges a want again, now that its kind is known.
+// reapply judges a want again, now that its kind is known. What was taken for
+// valid while it was not known may be refused.
 func (e *engine) reapply(n *graph.Node) {
 	e.g.Wake(n)
+	if n.Source >= 0 && n.Desired != nil && validate(kindOf(n), n.Key, n.Desired) != nil {
+		x := e.g.Extra(n)
+		if x.Wants == nil {
+			x.Wants = []graph.Want{{Source: n.Source, Value: n.Desired}}
+		}
+		e.setDesired(n, nil)
+	}
 	switch {
 	case n.Source == graph.Derived && n.Base != nil:
 		e.derive(n.Base, n, n.Desired)
