@@ -131,17 +131,9 @@ func (e *engine) register(k *kind, startWatch func(*kind)) error {
 	return nil
 }
 
-// reapply judges a want again, now that its kind is known. What was taken for
-// valid while it was not known may be refused.
+// reapply judges a want again, now that its kind is known.
 func (e *engine) reapply(n *graph.Node) {
 	e.g.Wake(n)
-	if n.Source >= 0 && n.Desired != nil && validate(kindOf(n), n.Key, n.Desired) != nil {
-		x := e.g.Extra(n)
-		if x.Wants == nil {
-			x.Wants = []graph.Want{{Source: n.Source, Value: n.Desired}}
-		}
-		e.setDesired(n, nil)
-	}
 	switch {
 	case n.Source == graph.Derived && n.Base != nil:
 		e.derive(n.Base, n, n.Desired)
@@ -149,6 +141,14 @@ func (e *engine) reapply(n *graph.Node) {
 		e.applyStrongest(n, n.X.Wants)
 	case n.Source >= 0:
 		e.apply(n, &graph.Want{Source: n.Source, Value: n.Desired})
+	}
+	if n.X == nil || n.X.Invalid == nil || n.Desired == nil {
+		return
+	}
+	if validate(kindOf(n), n.Key, n.Desired) != nil { // nor was the value before it judged
+		e.setDesired(n, nil)
+	} else {
+		e.setDesired(n, n.Desired) // now its needs are known
 	}
 }
 
