@@ -42,7 +42,17 @@ func (e *engine) resume(target Key) {
 func (e *engine) wakeUnder(target Key) {
 	e.stirAll()
 	for _, n := range e.nodesUnder([]Key{target}) {
-		e.g.Wake(n)
+		e.wakeDerived(n)
+	}
+}
+
+// wakeDerived wakes a node and all that it derives, which is held with it.
+func (e *engine) wakeDerived(n *graph.Node) {
+	e.g.Wake(n)
+	if n.X != nil {
+		for _, c := range n.X.Children {
+			e.wakeDerived(c)
+		}
 	}
 }
 
