@@ -238,6 +238,7 @@ func (e *engine) setDesired(n *graph.Node, v any) {
 	if !e.guard(n, func() { e.g.SetDesired(n, v) }) {
 		e.g.SetDesired(n, nil)
 	}
+	n.Peers(e.g.Wake) // whether they agree with it is part of their state
 	if has(n, flagSame) || n.Presence != graph.Present || n.Foreign || v == nil {
 		return
 	}

@@ -29,6 +29,18 @@ func (g *Graph) judgeUnit(n *Node) {
 	}
 }
 
+// Peers calls f with the nodes that need n together with themselves.
+func (n *Node) Peers(f func(*Node)) {
+	if n.ties == 0 {
+		return
+	}
+	for _, e := range n.In {
+		if e.Together && e.role&ofDesired != 0 {
+			f(e.From)
+		}
+	}
+}
+
 // setTogether is setState without the echo to the unit.
 func (g *Graph) setTogether(e *Edge, s Sat) {
 	if e.State == s {
