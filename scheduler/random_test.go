@@ -1,14 +1,17 @@
 package scheduler_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
@@ -20,6 +23,7 @@ var (
 	steps     = flag.Int("steps", 60, "steps of a history")
 	failures  = flag.Int("failures", 1, "how many failing histories to show")
 	replay    = flag.String("replay", "", "play the history in this file")
+	apart     = flag.Bool("apart", false, "only say of the -replay whether it fails")
 )
 
 // Whatever is written, in whatever order, whatever fails, is lost or changed
@@ -57,13 +61,30 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := schedulertest.ParseSteps(string(text))
+	if *apart {
+		var f *schedulertest.Failure
+		if err := playOnce(t, h, schedulertest.NewTally()); errors.As(err, &f) {
+			t.Errorf("failure %s", f.What)
+		}
+		return
+	}
 	if err := play(t, h, schedulertest.NewTally()); err != nil {
 		t.Error(shrunk(t, h, err))
 	}
 }
 
-// play plays a history in a bubble of its own.
-func play(t *testing.T, h []schedulertest.Step, tally *schedulertest.Tally) (err error) {
+// play plays a history, and watches that it comes to an end.
+func play(t *testing.T, h []schedulertest.Step, tally *schedulertest.Tally) error {
+	dog := time.AfterFunc(20*time.Second, func() {
+		fmt.Fprintf(os.Stderr, "it does not end:\n\n%s", schedulertest.Script(shrinkApart(h, "no end")))
+		os.Exit(3)
+	})
+	defer dog.Stop()
+	return playOnce(t, h, tally)
+}
+
+// playOnce plays a history in a bubble of its own.
+func playOnce(t *testing.T, h []schedulertest.Step, tally *schedulertest.Tally) (err error) {
 	synctest.Test(t, func(*testing.T) {
 		p := schedulertest.NewPlayer()
 		err = p.Play(h)
@@ -85,7 +106,6 @@ func shrunk(t *testing.T, h []schedulertest.Step, err error) string {
 		var now *schedulertest.Failure
 		return errors.As(play(t, h, schedulertest.NewTally()), &now) && now.What == f.What
 	})
-	err = nil
 	var log string
 	synctest.Test(t, func(*testing.T) {
 		p := schedulertest.NewPlayer()
@@ -94,6 +114,37 @@ func shrunk(t *testing.T, h []schedulertest.Step, err error) string {
 		log = strings.Join(p.World.Lines(), "\n")
 	})
 	return fmt.Sprintf("%v\n%d steps, shrunk to %d:\n\n%s\nwhat happened:\n%s", err, len(h), len(small), schedulertest.Script(small), log)
+}
+
+// shrinkApart shrinks a history that takes the process along: each try is a
+// process of its own.
+func shrinkApart(h []schedulertest.Step, how string) []schedulertest.Step {
+	return schedulertest.Shrink(h, 250, func(h []schedulertest.Step) bool { return playApart(h) == how })
+}
+
+// playApart plays a history in another process. It returns "", "no end",
+// "panic" or the class of the failure.
+func playApart(h []schedulertest.Step) string {
+	file, err := os.CreateTemp("", "history")
+	if err != nil {
+		return err.Error()
+	}
+	defer os.Remove(file.Name())
+	file.WriteString(schedulertest.Script(h))
+	file.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestReplay$", "-apart", "-replay", file.Name()).CombinedOutput()
+	switch _, class, failed := strings.Cut(string(out), "failure "); {
+	case ctx.Err() != nil:
+		return "no end"
+	case err == nil:
+		return ""
+	case failed:
+		class, _, _ = strings.Cut(class, "\n")
+		return class
+	}
+	return "panic"
 }
 
 func table(tally *schedulertest.Tally) string {

@@ -31,6 +31,9 @@ func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
 	if w.mute {
 		w.breach("%s of %s before any source has spoken", op, k)
 	}
+	if t.Bad {
+		w.breach("%s of %s, which is invalid", op, k)
+	}
 	for _, n := range t.Needs {
 		if !w.met(k, n) && !w.stirred(n) {
 			w.breach("%s of %s without %s", op, k, n)

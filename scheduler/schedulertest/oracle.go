@@ -21,6 +21,9 @@ type Model struct {
 	doubt   map[scheduler.Key]bool
 	rank    map[scheduler.Key]int
 	derived map[string]string // the kind that the values of a kind derive
+	// gone are kinds that are not registered now: their values are not judged,
+	// and push out what was valid before them.
+	gone map[string]bool
 }
 
 // Word is what a source says of a key: a value, or something undecodable.
@@ -38,15 +41,22 @@ func (w Word) change(k scheduler.Key) scheduler.Change {
 
 // NewModel makes a model for a number of sources.
 func NewModel(sources int) *Model {
-	m := &Model{valid: map[scheduler.Key]Thing{}, rank: map[scheduler.Key]int{}, doubt: map[scheduler.Key]bool{}, derived: map[string]string{}}
+	m := &Model{valid: map[scheduler.Key]Thing{}, rank: map[scheduler.Key]int{}, doubt: map[scheduler.Key]bool{}, derived: map[string]string{},
+		gone: map[string]bool{}}
 	for range sources {
 		m.Wants = append(m.Wants, map[scheduler.Key]Word{})
 	}
 	return m
 }
 
-// Derive says that the values of a kind derive values of another.
-func (m *Model) Derive(kind, derived string) { m.derived[kind] = derived }
+// Register says that a kind is known, and what kind of values its values derive.
+func (m *Model) Register(kind, derived string) {
+	m.derived[kind] = derived
+	delete(m.gone, kind)
+}
+
+// Unregister says that a kind is not known any more.
+func (m *Model) Unregister(kind string) { m.gone[kind] = true }
 
 // Note takes in a transaction of a source.
 func (m *Model) Note(source int, t scheduler.Txn) {
@@ -104,6 +114,9 @@ func (m *Model) Set(source int, k scheduler.Key, word *Word) {
 	for i, w := range m.Wants {
 		if t, ok := w[k]; ok {
 			m.rank[k] = i
+			if t.Bad && m.gone[kindName(k)] {
+				delete(m.valid, k)
+			}
 			if _, known := m.valid[k]; t.Bad || t.Undecodable {
 				m.doubt[k] = !known
 			} else {

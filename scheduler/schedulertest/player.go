@@ -211,7 +211,7 @@ func (p *Player) start(silent bool) error {
 		if _, err := scheduler.Register(p.Scheduler, p.World.Kind(k.name, k.options)); err != nil {
 			return err
 		}
-		p.Model.Derive(k.name, k.options.DerivedTo)
+		p.Model.Register(k.name, k.options.DerivedTo)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -343,6 +343,9 @@ func (p *Player) txn(s Step) error {
 		return err
 	}
 	source := slices.Index(p.Sources, t.Source)
+	if source < 0 {
+		return fmt.Errorf("no source is called %q", t.Source)
+	}
 	undo := p.Model.Undo(source, t)
 	p.Model.Note(source, t)
 	r, err := p.await(p.say(t))
@@ -432,6 +435,7 @@ func (p *Player) register(s Step) error {
 		}
 		p.kinds[i].registered = false
 		p.World.forgetKind(s.Args[0])
+		p.Model.Unregister(s.Args[0])
 		return p.Scheduler.Unregister(s.Args[0])
 	}
 	for _, l := range s.Lines {
@@ -456,6 +460,6 @@ func (p *Player) registerKind(name string, o Options) error {
 	} else {
 		p.kinds[i].registered = true
 	}
-	p.Model.Derive(name, o.DerivedTo)
+	p.Model.Register(name, o.DerivedTo)
 	return nil
 }

@@ -58,7 +58,9 @@ func smaller(steps []Step, i int, fails func([]Step) bool) []Step {
 				s.Lines[j] = l
 			})
 		}
-		fewer(strings.Fields(steps[i].Lines[j]), func(words []string) bool { return line(strings.Join(words, " ")) })
+		fewer(strings.Fields(steps[i].Lines[j]), func(words []string) bool {
+			return len(words) > 0 && line(strings.Join(words, " "))
+		})
 		for at, w := range strings.Fields(steps[i].Lines[j]) {
 			name, list, ok := strings.Cut(w, "=")
 			if !ok || !strings.Contains(list, ",") {
