@@ -365,3 +365,13 @@ func TestPlanBase(t *testing.T) {
 		}
 	})
 }
+
+// What has a time may be said before Run.
+func TestPauseBeforeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scheduler.New(scheduler.Options{})
+		if err := s.Pause("a/1", "held", time.Now().Add(time.Second)); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -75,13 +75,9 @@ func New(o Options) *Scheduler {
 // running; but for that no goroutine is left when it returns. Whoever waits
 // then gets ErrStopped. A scheduler runs once.
 func (s *Scheduler) Run(ctx context.Context) error {
-	s.mu.Lock()
-	if s.started {
-		s.mu.Unlock()
+	if !s.begin() {
 		return errors.New("the scheduler is running already, or was")
 	}
-	s.started = true
-	s.mu.Unlock()
 	if s.opts.Log != nil {
 		s.logs = make(chan func(), 256)
 		s.background.Go(s.writeLogs)
@@ -99,6 +95,17 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		s.loop.Unlock()
 	}
 	return s.shutdown()
+}
+
+// begin makes the loop the owner of the engine; false if it is already.
+func (s *Scheduler) begin() bool {
+	s.loop.Lock()
+	defer s.loop.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.started
+	s.started = true
+	return !was
 }
 
 func (s *Scheduler) shutdown() error {
@@ -360,9 +367,8 @@ func (s *Scheduler) call(f func(*engine)) error {
 		s.mu.Unlock()
 		return ErrStopped
 	case !s.started:
-		defer s.mu.Unlock()
-		f(s.e)
-		return nil
+		s.mu.Unlock()
+		return s.callEarly(f)
 	}
 	ack := make(chan struct{})
 	s.inputs = append(s.inputs, input{call: f, ack: ack})
@@ -379,6 +385,22 @@ func (s *Scheduler) call(f func(*engine)) error {
 			return ErrStopped
 		}
 	}
+}
+
+// callEarly runs f before Run, unless that begins just now.
+func (s *Scheduler) callEarly(f func(*engine)) error {
+	s.loop.Lock()
+	s.mu.Lock()
+	started := s.started
+	s.mu.Unlock()
+	if !started {
+		f(s.e)
+	}
+	s.loop.Unlock()
+	if started {
+		return s.call(f)
+	}
+	return nil
 }
 
 // wakeAt asks for a round at a time; only the earliest wish counts.

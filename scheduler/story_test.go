@@ -111,7 +111,7 @@ func (st *story) txn(step schedulertest.Step) string {
 	out += fmt.Sprintf("result after %v: ok=%v reverted=%v\n", took, r.OK(), r.Reverted)
 	for _, s := range r.Keys {
 		text := s.String()
-		if now, err := st.s.Get(context.Background(), s.Key); err == nil && now.State == s.State && strings.HasPrefix(now.Reason, s.Reason) {
+		if now, err := st.Scheduler.Get(context.Background(), s.Key); err == nil && now.State == s.State && strings.HasPrefix(now.Reason, s.Reason) {
 			text = line(now) // the same, and more
 		}
 		out += "  " + text + "\n"
