@@ -159,6 +159,8 @@ func (g *Graph) SetWorld(n *Node, w World, seen bool) (stale []Stale) {
 	n.Presence, n.Actual, n.Meta, n.Foreign = w.Presence, w.Actual, w.Meta, w.Foreign
 	if w.Presence == Absent {
 		n.Leaving = false
+	}
+	if w.Presence == Absent || w.Foreign { // what is not ours stands on nothing of ours
 		g.setActualNeeds(n, nil, false)
 	}
 	g.setGrounded(n)
