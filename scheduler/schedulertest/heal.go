@@ -44,6 +44,11 @@ func (p *Player) Heal() error {
 			}
 		}
 	}
+	for k := range p.Model.rank {
+		if !slices.ContainsFunc(p.kinds, func(kd kindState) bool { return kd.name == kindName(k) }) {
+			return fmt.Errorf("%s is of no kind of this world", k)
+		}
+	}
 	for _, name := range slices.Clone(p.silent) {
 		p.speak(name)
 	}
@@ -128,7 +133,7 @@ func (p *Player) checkStates(all []scheduler.Status, want map[scheduler.Key]Thin
 				return failure("state", "%s is said to be configured and is not there", st.Key)
 			}
 		case scheduler.Pending:
-			if in && len(st.Derived) == 0 {
+			if in && len(st.Derived) == 0 && !p.World.Foreign(st.Key) {
 				return failure("state", "%s is said to be pending (%s) and is there", st.Key, st.Reason)
 			}
 			if len(st.Missing) == 0 {

@@ -173,7 +173,10 @@ func (m *Model) Expect(there map[scheduler.Key]Thing) map[scheduler.Key]Thing {
 				continue
 			}
 			if m.pair(k, world, holders) {
-				world[k], world[scheduler.Key(t.Peer)], again = t, m.valid[scheduler.Key(t.Peer)], true
+				world[k], again = t, true
+				if p := scheduler.Key(t.Peer); !has(world, p) { // somebody else's may stand there
+					world[p] = m.valid[p]
+				}
 			}
 		}
 		if m.derive(world) {
@@ -220,7 +223,9 @@ func (m *Model) pair(k scheduler.Key, world map[scheduler.Key]Thing, holders map
 		return false
 	}
 	with := maps.Clone(world)
-	with[first] = m.valid[first]
+	if !has(with, first) {
+		with[first] = m.valid[first]
+	}
 	return met(m.valid[second], second, with)
 }
 
@@ -260,4 +265,9 @@ func (m *Model) derive(world map[scheduler.Key]Thing) (more bool) {
 		}
 	}
 	return more
+}
+
+func has(world map[scheduler.Key]Thing, k scheduler.Key) bool {
+	_, in := world[k]
+	return in
 }
