@@ -175,7 +175,7 @@ func (e *engine) apply(n *graph.Node, w *graph.Want) {
 		if x.Wants == nil {
 			x.Wants = []graph.Want{*w}
 		}
-		x.Invalid, x.Asked = err, w.Value
+		x.Invalid, x.Asked, x.Refused = err, w.Value, false
 		e.clearHold(n)
 		e.keepWorld(n)
 		if n.Desired != nil && n.Source != was {
@@ -184,7 +184,7 @@ func (e *engine) apply(n *graph.Node, w *graph.Want) {
 		return
 	}
 	if n.X != nil {
-		e.g.Extra(n).Invalid, n.X.Asked = nil, nil
+		e.g.Extra(n).Invalid, n.X.Asked, n.X.Refused = nil, nil, false
 	}
 	e.setFlag(n, flagWithdrawn, false)
 	e.setDesired(n, w.Value)
@@ -222,7 +222,7 @@ func (e *engine) withdraw(n *graph.Node) {
 	e.freed(n)
 	if n.X != nil {
 		x := e.g.Extra(n)
-		x.Invalid, x.Asked = nil, nil
+		x.Invalid, x.Asked, x.Refused = nil, nil, false
 	}
 	e.setDesired(n, nil)
 }

@@ -54,6 +54,10 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 	defer e.retryAbove(n)
 	w := graph.World{Presence: graph.Present, Actual: o.to, Meta: o.meta}
 	if n.Gen == o.gen && n.Goal() != nil {
+		if n.X != nil && n.X.Refused { // this time it was taken
+			x := e.g.Extra(n)
+			x.Invalid, x.Asked, x.Refused = nil, nil, false
+		}
 		e.g.AdoptNeeds(n)
 		e.g.Built(n)
 		e.setFlag(n, flagSame, true)
@@ -79,8 +83,8 @@ func (e *engine) rebuild(stale []graph.Stale) {
 
 func (e *engine) failed(n *graph.Node, o *op) {
 	var invalid *InvalidError
-	if errors.As(o.err, &invalid) && n.Gen == o.gen {
-		e.g.Extra(n).Invalid = o.err
+	if errors.As(o.err, &invalid) && n.Gen == o.gen && o.what != OpDelete {
+		e.g.Extra(n).Invalid, n.X.Refused = o.err, true
 		n.X.Asked = o.to
 	}
 	if n.Gen == o.gen || o.what == OpDelete {

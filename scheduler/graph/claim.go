@@ -32,6 +32,7 @@ type Extra struct {
 	// The engine's own; slices are replaced, never changed in place.
 	Wants    []Want
 	Invalid  error // why the newest wanted value is refused
+	Refused  bool  // Invalid is what an operation said of the value
 	Asked    any   // that value, if it could be decoded
 	Children []*Node
 	Derived  error // why a derived value could not be taken
