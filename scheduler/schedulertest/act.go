@@ -26,14 +26,16 @@ func (w *World) begin(p *process, op string, k scheduler.Key) (Fault, error) {
 		panic("told to")
 	case Hang:
 		c := make(chan struct{})
-		w.hung[k] = c
+		w.hung = append(w.hung, hung{op, c})
 		w.mu.Unlock()
 		<-c
 		w.mu.Lock()
 		if p.dead {
 			return None, errDead
 		}
-		w.unseen[k] = false // it may have been given up
+		if op != "look" {
+			w.unseen[k] = false // it may have been given up
+		}
 	}
 	if f.undone() {
 		return f, f.err()

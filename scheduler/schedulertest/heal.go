@@ -44,10 +44,8 @@ func (p *Player) Heal() error {
 			}
 		}
 	}
-	for k := range p.Model.rank {
-		if !slices.ContainsFunc(p.kinds, func(kd kindState) bool { return kd.name == kindName(k) }) {
-			return fmt.Errorf("%s is of no kind of this world", k)
-		}
+	if err := p.checkKinds(); err != nil {
+		return err
 	}
 	for _, name := range slices.Clone(p.silent) {
 		p.speak(name)
@@ -63,6 +61,25 @@ func (p *Player) Heal() error {
 		return err
 	}
 	return p.checkRest()
+}
+
+// checkKinds: what is of no kind can never be made.
+func (p *Player) checkKinds() error {
+	known := map[string]bool{"": true}
+	for _, k := range p.kinds {
+		known[k.name] = true
+	}
+	for _, k := range p.kinds {
+		if !known[k.options.DerivedTo] {
+			return fmt.Errorf("there is no kind %s in this world", k.options.DerivedTo)
+		}
+	}
+	for k := range p.Model.rank {
+		if !known[kindName(k)] {
+			return fmt.Errorf("%s is of no kind of this world", k)
+		}
+	}
+	return nil
 }
 
 // checkRest: where all is as it should be, a look causes nothing.
@@ -140,7 +157,7 @@ func (p *Player) checkStates(all []scheduler.Status, want map[scheduler.Key]Thin
 				return failure("state", "%s is pending for no reason: %s", st.Key, st.Reason)
 			}
 		case scheduler.InvalidState:
-			if p.Model.fine(st.Key, want) {
+			if p.Model.fine(st.Key, want) && !p.World.Foreign(st.Key) {
 				return failure("state", "%s is said to be invalid (%s), and is not", st.Key, st.Reason)
 			}
 		case scheduler.Observed:

@@ -264,6 +264,8 @@ func (p *Player) Close() error {
 	if p.stop == nil {
 		return nil
 	}
+	p.World.NoFaults()
+	p.World.SetFault(nil)
 	p.World.Release()
 	stop := p.stop
 	p.stop = nil
@@ -320,7 +322,7 @@ func (p *Player) Submit(s Step) (*scheduler.Handle, error) {
 	return p.say(t), nil
 }
 
-const patience = time.Hour
+const patience = 10 * time.Minute
 
 func (p *Player) txn(s Step) error {
 	if s.Do == "plan" {
@@ -356,22 +358,30 @@ func (p *Player) txn(s Step) error {
 	return err
 }
 
-// await waits for a transaction to settle. What a crash cuts off is as good as settled.
+// await waits for a transaction to settle. What a crash cuts off is as good as
+// settled; a read that hangs may hold it up, since it has no end of its own.
 func (p *Player) await(h *scheduler.Handle) (scheduler.Result, error) {
-	for range int(patience / time.Second) {
-		select {
-		case <-h.Done():
+	for range 2 {
+		for range int(patience / time.Second) {
+			select {
+			case <-h.Done():
+			case <-time.After(time.Second):
+			}
 			if p.World.Crashed() {
 				return scheduler.Result{}, nil
 			}
-			return h.Wait(context.Background())
-		case <-time.After(time.Second):
-			if p.World.Crashed() {
-				return scheduler.Result{}, nil
+			select {
+			case <-h.Done():
+				return h.Wait(context.Background())
+			default:
 			}
 		}
+		if !p.World.hungRead() {
+			break
+		}
+		p.World.Release()
 	}
-	return scheduler.Result{}, &Failure{What: "unsettled", Text: "a transaction was not settled in an hour"}
+	return scheduler.Result{}, &Failure{What: "unsettled", Text: "a transaction was not settled in ten minutes"}
 }
 
 // move changes the world behind the scheduler's back.

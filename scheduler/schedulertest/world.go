@@ -24,7 +24,7 @@ type World struct {
 	echo    map[string]bool        // kinds that report our own acts
 	orders  orders
 	fault   func(op string, k scheduler.Key) Fault
-	hung    map[scheduler.Key]chan struct{} // operations that Release lets go on
+	hung    []hung // operations that Release lets go on
 	log     []entry
 	broken  []string // laws that were broken
 	tally   *Tally
@@ -38,6 +38,11 @@ type object struct {
 	built   []string // with what it was built, per need; nil: nobody can know
 }
 
+type hung struct {
+	op string
+	on chan struct{}
+}
+
 // process is one life of the scheduler. What a process that has ended still
 // does has no effect.
 type process struct{ dead bool }
@@ -46,7 +51,7 @@ type process struct{ dead bool }
 func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){},
 		unseen: map[scheduler.Key]bool{}, deaf: map[string]bool{}, echo: map[string]bool{},
-		hung: map[scheduler.Key]chan struct{}{}, tally: NewTally()}
+		tally: NewTally()}
 }
 
 // String lists what is there, sorted.
@@ -194,10 +199,17 @@ func (w *World) Release() {
 }
 
 func (w *World) release() {
-	for k, c := range w.hung {
-		close(c)
-		delete(w.hung, k)
+	for _, h := range w.hung {
+		close(h.on)
 	}
+	w.hung = nil
+}
+
+// hungRead tells whether a read of a kind hangs.
+func (w *World) hungRead() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.hung, func(h hung) bool { return h.op == "look" })
 }
 
 // Crashed tells whether the scheduler's process has ended by a fault.
