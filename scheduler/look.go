@@ -205,7 +205,11 @@ func runLook(ctx context.Context, o *op) {
 
 // looked takes what a read found into the graph.
 func (e *engine) looked(o *op) {
-	if o.lookAll {
+	switch {
+	case !e.kinds.registered(o.kind):
+		e.lookedInVain(o)
+		return
+	case o.lookAll:
 		e.lookedAll(o)
 		return
 	}
@@ -225,6 +229,19 @@ func (e *engine) looked(o *op) {
 		f, there := byKey[n.Key]
 		e.under(n.Cause, n, func() { e.seen(n, f, there, err) })
 		e.lookAgain(n)
+	}
+}
+
+// lookedInVain: the kind was unregistered while it was read. Another may have
+// its keys now.
+func (e *engine) lookedInVain(o *op) {
+	e.stirAll()
+	for _, n := range o.nodes {
+		e.g.SetMoving(n, false, false)
+		if !n.Dropped() {
+			e.suspect(n)
+			e.g.Wake(n)
+		}
 	}
 }
 
