@@ -25,12 +25,12 @@ func (w *World) begin(p *process, op string, k scheduler.Key) (Fault, error) {
 	case Panic:
 		panic("told to")
 	case Hang:
-		c := make(chan struct{})
-		w.hung = append(w.hung, hung{op, c})
+		h := &hung{key: k, on: make(chan struct{})}
+		w.hung = append(w.hung, h)
 		w.mu.Unlock()
-		<-c
+		<-h.on
 		w.mu.Lock()
-		if p.dead {
+		if p.dead || h.dead {
 			return None, errDead
 		}
 		if op != "look" {

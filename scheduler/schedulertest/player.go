@@ -30,6 +30,7 @@ type Player struct {
 	pauses  map[scheduler.Key]bool
 	silent  []string // sources that have not spoken
 	watcher *follower
+	crashed bool // at least once
 }
 
 type kindState struct {
@@ -289,6 +290,7 @@ func (p *Player) restart(silent bool) error {
 func (p *Player) revive() {
 	for p.World.Crashed() {
 		p.Tally.Count("crash", "")
+		p.crashed = true
 		_ = p.stop() // what it left running has no effect
 		p.World.NewProcess()
 		p.Model.Forget()
@@ -359,14 +361,17 @@ func (p *Player) txn(s Step) error {
 }
 
 // await waits for a transaction to settle. What a crash cuts off is as good as
-// settled; a read that hangs may hold it up, since it has no end of its own.
+// settled; what hangs may hold it up: a read has no end of its own, nor has the
+// lane of an operation that does not end.
 func (p *Player) await(h *scheduler.Handle) (scheduler.Result, error) {
-	for range 2 {
-		for range int(patience / time.Second) {
+	for tries := 0; ; tries++ {
+		for range int(patience / time.Minute) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			select {
 			case <-h.Done():
-			case <-time.After(time.Second):
+			case <-ctx.Done():
 			}
+			cancel()
 			if p.World.Crashed() {
 				return scheduler.Result{}, nil
 			}
@@ -376,12 +381,12 @@ func (p *Player) await(h *scheduler.Handle) (scheduler.Result, error) {
 			default:
 			}
 		}
-		if !p.World.hungRead() {
-			break
+		if tries > 0 || !p.World.hanging() {
+			return scheduler.Result{}, failure("unsettled", "a transaction was not settled in %v", patience)
 		}
+		p.World.NoFaults()
 		p.World.Release()
 	}
-	return scheduler.Result{}, &Failure{What: "unsettled", Text: "a transaction was not settled in ten minutes"}
 }
 
 // move changes the world behind the scheduler's back.
@@ -462,6 +467,9 @@ func (p *Player) register(s Step) error {
 
 func (p *Player) registerKind(name string, o Options) error {
 	i := slices.IndexFunc(p.kinds, func(k kindState) bool { return k.name == name })
+	if i >= 0 && p.kinds[i].registered && p.crashed {
+		return nil // the new process knows all kinds
+	}
 	if _, err := scheduler.Register(p.Scheduler, p.World.Kind(name, o)); err != nil {
 		return err
 	}

@@ -38,8 +38,8 @@ func (t Thing) equal(o Thing) bool {
 //
 //	text [needs=k,…] [peer=k] [derives=p,…] [claims=n,…] [fixed] [bad]
 func ParseThing(words []string) (Thing, error) {
-	if len(words) == 0 {
-		return Thing{}, fmt.Errorf("a thing has a text")
+	if len(words) == 0 || strings.Contains(words[0], "=") {
+		return Thing{}, fmt.Errorf("a thing begins with its text, not %q", words)
 	}
 	t := Thing{Text: words[0]}
 	for _, w := range words[1:] {

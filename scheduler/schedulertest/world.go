@@ -24,7 +24,7 @@ type World struct {
 	echo    map[string]bool        // kinds that report our own acts
 	orders  orders
 	fault   func(op string, k scheduler.Key) Fault
-	hung    []hung // operations that Release lets go on
+	hung    []*hung // operations that Release lets go on
 	log     []entry
 	broken  []string // laws that were broken
 	tally   *Tally
@@ -39,8 +39,9 @@ type object struct {
 }
 
 type hung struct {
-	op string
-	on chan struct{}
+	key  scheduler.Key
+	on   chan struct{}
+	dead bool // it will have no effect
 }
 
 // process is one life of the scheduler. What a process that has ended still
@@ -205,11 +206,11 @@ func (w *World) release() {
 	w.hung = nil
 }
 
-// hungRead tells whether a read of a kind hangs.
-func (w *World) hungRead() bool {
+// hanging tells whether anything hangs.
+func (w *World) hanging() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.hung, func(h hung) bool { return h.op == "look" })
+	return len(w.hung) > 0
 }
 
 // Crashed tells whether the scheduler's process has ended by a fault.
@@ -266,11 +267,14 @@ func (w *World) Foreign(k scheduler.Key) bool {
 }
 
 // forgetKind is for a kind that is unregistered: nobody knows any more with
-// what its objects were built.
+// what its objects were built, and what hangs comes to nothing.
 func (w *World) forgetKind(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.notify, name)
+	for _, h := range w.hung {
+		h.dead = h.dead || kindName(h.key) == name
+	}
 	for k, o := range w.objects {
 		if kindName(k) == name {
 			o.built = nil

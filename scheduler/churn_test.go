@@ -1,0 +1,57 @@
+package scheduler_test
+
+import (
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
+)
+
+// A day of changes and faults leaves nothing behind: memory and goroutines
+// after the last hour are what they were after the first.
+func TestDayOfChurn(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		p := schedulertest.NewPlayer()
+		defer p.Close()
+		var heap, goroutines []int
+		for hour := uint64(0); hour < 24; hour++ {
+			for _, s := range schedulertest.History(hour+1, schedulertest.Profile{Steps: 500}) {
+				switch {
+				case s.Do == "world" && hour > 0:
+					continue
+				case s.Do == "wait":
+					time.Sleep(36 * time.Second)
+				}
+				if err := p.Do(s); err != nil {
+					t.Fatalf("hour %d: %v", hour, err)
+				}
+				p.World.Forget()
+			}
+			if err := p.Heal(); err != nil {
+				t.Fatalf("hour %d: %v", hour, err)
+			}
+			p.World.Forget()
+			h, g := footprint()
+			heap, goroutines = append(heap, h), append(goroutines, g)
+		}
+		t.Logf("heap in KiB: %v, goroutines: %v", heap, goroutines)
+		if first, last := heap[0], heap[len(heap)-1]; last > first+first/4+128 {
+			t.Errorf("the heap grew from %d KiB to %d KiB", first, last)
+		}
+		if first, last := goroutines[0], goroutines[len(goroutines)-1]; last > first {
+			t.Errorf("goroutines grew from %d to %d", first, last)
+		}
+	})
+}
+
+// footprint is the heap in KiB and the number of goroutines.
+func footprint() (heap, goroutines int) {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc >> 10), runtime.NumGoroutine()
+}
