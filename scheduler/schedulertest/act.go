@@ -11,11 +11,11 @@ import (
 
 // What the descriptors of a world do to it.
 
-var errDead = errors.New("the process has ended")
+var errDead = errors.New("the process has ended, or the kind is unregistered")
 
 // begin notes an operation and decides what goes wrong with it.
-func (w *World) begin(p *process, op string, k scheduler.Key) (Fault, error) {
-	if p.dead {
+func (w *World) begin(r *registration, op string, k scheduler.Key) (Fault, error) {
+	if r.over() {
 		return None, errDead
 	}
 	f := w.next(op, k)
@@ -25,12 +25,12 @@ func (w *World) begin(p *process, op string, k scheduler.Key) (Fault, error) {
 	case Panic:
 		panic("told to")
 	case Hang:
-		h := &hung{key: k, on: make(chan struct{})}
+		h := make(chan struct{})
 		w.hung = append(w.hung, h)
 		w.mu.Unlock()
-		<-h.on
+		<-h
 		w.mu.Lock()
-		if p.dead || h.dead {
+		if r.over() {
 			return None, errDead
 		}
 		if op != "look" {
@@ -58,9 +58,9 @@ func (w *World) next(op string, k scheduler.Key) Fault {
 
 // end is the error of an operation that was done. The process of one that
 // crashes ends here.
-func (w *World) end(p *process, f Fault) error {
+func (w *World) end(r *registration, f Fault) error {
 	if f == Crash {
-		p.dead = true
+		r.process.dead = true
 		return errDead
 	}
 	return f.err()
@@ -69,10 +69,10 @@ func (w *World) end(p *process, f Fault) error {
 // done tells of what was done, where the kind hears its own acts.
 func (w *World) done(k scheduler.Key) { w.unlock(w.echo[kindName(k)], k) }
 
-func (w *World) create(p *process, k scheduler.Key, t Thing) (int, error) {
+func (w *World) create(r *registration, k scheduler.Key, t Thing) (int, error) {
 	w.mu.Lock()
 	defer w.done(k)
-	f, err := w.begin(p, "create", k)
+	f, err := w.begin(r, "create", k)
 	if err != nil {
 		return 0, err
 	}
@@ -80,13 +80,13 @@ func (w *World) create(p *process, k scheduler.Key, t Thing) (int, error) {
 		return 0, scheduler.Conflict("somebody", errors.New("it is there already"))
 	}
 	w.checkGround("create", k, t)
-	return w.set("+ ", p, f, k, t)
+	return w.set("+ ", r, f, k, t)
 }
 
-func (w *World) update(p *process, k scheduler.Key, _, to Thing) (int, error) {
+func (w *World) update(r *registration, k scheduler.Key, _, to Thing) (int, error) {
 	w.mu.Lock()
 	defer w.done(k)
-	f, err := w.begin(p, "update", k)
+	f, err := w.begin(r, "update", k)
 	if err != nil {
 		return 0, err
 	}
@@ -98,10 +98,10 @@ func (w *World) update(p *process, k scheduler.Key, _, to Thing) (int, error) {
 		w.breach("update of %s to what it is already", k)
 	}
 	w.checkGround("update", k, to)
-	return w.set("~ ", p, f, k, to)
+	return w.set("~ ", r, f, k, to)
 }
 
-func (w *World) set(sign string, p *process, f Fault, k scheduler.Key, t Thing) (int, error) {
+func (w *World) set(sign string, r *registration, f Fault, k scheduler.Key, t Thing) (int, error) {
 	w.made++
 	o := object{Thing: t, meta: w.made}
 	if f == None {
@@ -110,13 +110,13 @@ func (w *World) set(sign string, p *process, f Fault, k scheduler.Key, t Thing) 
 	}
 	w.objects[k] = o
 	w.log = append(w.log, entry{what: sign, key: k, text: t.Text})
-	return w.made, w.end(p, f)
+	return w.made, w.end(r, f)
 }
 
-func (w *World) delete(p *process, k scheduler.Key) error {
+func (w *World) delete(r *registration, k scheduler.Key) error {
 	w.mu.Lock()
 	defer w.done(k)
-	f, err := w.begin(p, "delete", k)
+	f, err := w.begin(r, "delete", k)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (w *World) delete(p *process, k scheduler.Key) error {
 		delete(w.unseen, k)
 	}
 	w.log = append(w.log, entry{what: "- ", key: k})
-	return w.end(p, f)
+	return w.end(r, f)
 }
 
 type (
@@ -140,10 +140,10 @@ type (
 	thingScope = scheduler.Scope[Thing, int]
 )
 
-func (w *World) retrieve(p *process, name string) func(context.Context, thingScope) iter.Seq2[foundThing, error] {
+func (w *World) retrieve(r *registration, name string) func(context.Context, thingScope) iter.Seq2[foundThing, error] {
 	return func(_ context.Context, s thingScope) iter.Seq2[foundThing, error] {
 		return func(yield func(foundThing, error) bool) {
-			found, unread, err := w.read(p, name, s)
+			found, unread, err := w.read(r, name, s)
 			for _, f := range found {
 				if !yield(f, nil) {
 					return
@@ -162,10 +162,10 @@ func (w *World) retrieve(p *process, name string) func(context.Context, thingSco
 }
 
 // read copies what is in the scope, and names what could not be read.
-func (w *World) read(p *process, name string, s thingScope) (found []foundThing, unread []scheduler.Key, err error) {
+func (w *World) read(r *registration, name string, s thingScope) (found []foundThing, unread []scheduler.Key, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f, err := w.begin(p, "look", scheduler.Key(name+"/"))
+	f, err := w.begin(r, "look", scheduler.Key(name+"/"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -197,13 +197,13 @@ func (w *World) read(p *process, name string, s thingScope) (found []foundThing,
 			found = append(found, foundThing{Key: k, Value: o.Thing, Meta: o.meta, Foreign: o.foreign})
 		}
 	}
-	return found, unread, w.end(p, f)
+	return found, unread, w.end(r, f)
 }
 
-func (w *World) watch(p *process, name string) func(context.Context, func(...scheduler.Key)) error {
+func (w *World) watch(r *registration, name string) func(context.Context, func(...scheduler.Key)) error {
 	return func(ctx context.Context, notify func(...scheduler.Key)) error {
 		w.mu.Lock()
-		if !p.dead {
+		if !r.over() {
 			w.notify[name] = notify
 		}
 		w.mu.Unlock()

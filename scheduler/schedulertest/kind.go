@@ -45,7 +45,8 @@ func ParseKind(line string) (name string, o Options, err error) {
 // Kind makes the descriptor of a kind of this world, keys "<name>/…".
 func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 	w.mu.Lock()
-	p := w.process
+	r := &registration{process: w.process}
+	w.kinds[name] = r
 	w.deaf[name], w.echo[name] = o.Deaf, o.Echo
 	w.mu.Unlock()
 	d := scheduler.Descriptor[Thing, int]{
@@ -53,10 +54,10 @@ func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 		Equal: func(_ scheduler.Key, a, b Thing) bool { return a.equal(b) },
 	}
 	if !o.Deaf {
-		d.Retrieve = w.retrieve(p, name)
+		d.Retrieve = w.retrieve(r, name)
 	}
 	if !o.NoWatch {
-		d.Watch = w.watch(p, name)
+		d.Watch = w.watch(r, name)
 	}
 	if o.Observed {
 		return d
@@ -68,23 +69,23 @@ func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 	if o.Lane {
 		d.Lane = func(scheduler.Key, Thing) string { return name }
 	}
-	d.Create = func(_ context.Context, k scheduler.Key, t Thing) (int, error) { return w.create(p, k, t) }
-	d.Delete = func(_ context.Context, k scheduler.Key, _ Thing, _ int) error { return w.delete(p, k) }
+	d.Create = func(_ context.Context, k scheduler.Key, t Thing) (int, error) { return w.create(r, k, t) }
+	d.Delete = func(_ context.Context, k scheduler.Key, _ Thing, _ int) error { return w.delete(r, k) }
 	if !o.NoUpdate {
 		d.Update = func(_ context.Context, k scheduler.Key, from, to Thing, _ int) (int, error) {
-			return w.update(p, k, from, to)
+			return w.update(r, k, from, to)
 		}
 		d.Compare = compare
 	}
 	if o.Batch {
 		d.CreateBatch = func(_ context.Context, ops []*scheduler.Op[Thing, int]) {
 			for _, op := range ops {
-				op.Meta, op.Err = w.create(p, op.Key, op.Value)
+				op.Meta, op.Err = w.create(r, op.Key, op.Value)
 			}
 		}
 		d.DeleteBatch = func(_ context.Context, ops []*scheduler.Op[Thing, int]) {
 			for _, op := range ops {
-				op.Err = w.delete(p, op.Key)
+				op.Err = w.delete(r, op.Key)
 			}
 		}
 	}

@@ -24,7 +24,8 @@ type World struct {
 	echo    map[string]bool        // kinds that report our own acts
 	orders  orders
 	fault   func(op string, k scheduler.Key) Fault
-	hung    []*hung // operations that Release lets go on
+	kinds   map[string]*registration
+	hung    []chan struct{} // operations that Release lets go on
 	log     []entry
 	broken  []string // laws that were broken
 	tally   *Tally
@@ -38,11 +39,14 @@ type object struct {
 	built   []string // with what it was built, per need; nil: nobody can know
 }
 
-type hung struct {
-	key  scheduler.Key
-	on   chan struct{}
-	dead bool // it will have no effect
+// registration is a kind of a process. Once it is unregistered, what it still
+// does has no effect either.
+type registration struct {
+	process *process
+	gone    bool
 }
+
+func (r *registration) over() bool { return r.gone || r.process.dead }
 
 // process is one life of the scheduler. What a process that has ended still
 // does has no effect.
@@ -50,7 +54,7 @@ type process struct{ dead bool }
 
 // NewWorld makes an empty world.
 func NewWorld() *World {
-	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){},
+	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
 		unseen: map[scheduler.Key]bool{}, deaf: map[string]bool{}, echo: map[string]bool{},
 		tally: NewTally()}
 }
@@ -201,7 +205,7 @@ func (w *World) Release() {
 
 func (w *World) release() {
 	for _, h := range w.hung {
-		close(h.on)
+		close(h)
 	}
 	w.hung = nil
 }
@@ -267,14 +271,12 @@ func (w *World) Foreign(k scheduler.Key) bool {
 }
 
 // forgetKind is for a kind that is unregistered: nobody knows any more with
-// what its objects were built, and what hangs comes to nothing.
+// what its objects were built.
 func (w *World) forgetKind(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.notify, name)
-	for _, h := range w.hung {
-		h.dead = h.dead || kindName(h.key) == name
-	}
+	w.kinds[name].gone = true
 	for k, o := range w.objects {
 		if kindName(k) == name {
 			o.built = nil
