@@ -144,8 +144,10 @@ func (e *engine) drain(w *Watcher) (out []Status, inSync, first bool) {
 	n := min(len(w.queue), watchBatch)
 	for _, node := range w.queue[:n] {
 		node.Watchers &^= 1 << w.bit
-		s := e.status(node)
-		if s.State != Absent {
+		if now := e.current(node); now != node && now != nil && e.stateOf(now) != Absent {
+			continue // the key has come back, and that is told by its new node
+		}
+		if s := e.status(node); s.State != Absent {
 			out = append(out, s)
 		}
 	}
