@@ -76,6 +76,10 @@ func TestReplay(t *testing.T) {
 // play plays a history, and watches that it comes to an end.
 func play(t *testing.T, h []schedulertest.Step, tally *schedulertest.Tally) error {
 	dog := time.AfterFunc(20*time.Second, func() {
+		if *worker > 0 {
+			fmt.Println("it does not end")
+			os.Exit(3)
+		}
 		fmt.Fprintf(os.Stderr, "it does not end:\n\n%s", schedulertest.Script(shrinkApart(h, "no end")))
 		os.Exit(3)
 	})
@@ -119,7 +123,7 @@ func shrunk(t *testing.T, h []schedulertest.Step, err error) string {
 // shrinkApart shrinks a history that takes the process along: each try is a
 // process of its own.
 func shrinkApart(h []schedulertest.Step, how string) []schedulertest.Step {
-	return schedulertest.Shrink(h, 250, func(h []schedulertest.Step) bool { return playApart(h) == how })
+	return schedulertest.Shrink(h, 400, func(h []schedulertest.Step) bool { return playApart(h) == how })
 }
 
 // playApart plays a history in another process. It returns "", "no end",

@@ -105,7 +105,9 @@ func (w *World) set(sign string, r *registration, f Fault, k scheduler.Key, t Th
 	w.made++
 	o := object{Thing: t, meta: w.made}
 	if f == None {
-		o.built = w.parts(t)
+		if !slices.ContainsFunc(t.Needs, func(n string) bool { return !w.met(k, n) }) {
+			o.built = w.parts(t)
+		}
 		delete(w.unseen, k)
 	}
 	w.objects[k] = o

@@ -179,7 +179,7 @@ func (m *Model) Expect(there map[scheduler.Key]Thing) map[scheduler.Key]Thing {
 				}
 			}
 		}
-		if m.derive(world) {
+		if m.derive(world, holders) {
 			again = true
 		}
 	}
@@ -247,13 +247,13 @@ func met(t Thing, self scheduler.Key, world map[scheduler.Key]Thing) bool {
 
 // derive adds what the values of the world derive. Of what is not ours nothing
 // is derived but what we want of it.
-func (m *Model) derive(world map[scheduler.Key]Thing) (more bool) {
+func (m *Model) derive(world map[scheduler.Key]Thing, holders map[string]scheduler.Key) (more bool) {
 	for _, k := range slices.Sorted(maps.Keys(world)) {
 		t, kind := world[k], m.derived[kindName(k)]
 		if v, wanted := m.valid[k]; wanted {
 			t = v
 		}
-		if kind == "" {
+		if kind == "" || !m.mayHave(k, holders) {
 			continue
 		}
 		for _, d := range t.Derives {
