@@ -12,7 +12,7 @@ REAL    := ./plugins/... ./descriptors/...
 OUTSIDE := ./tests/e2e/... ./tests/demo/...
 UNIT     = $(filter-out $(shell $(GO) list $(REAL) $(OUTSIDE) ./tests/bench/... 2>/dev/null),$(shell $(GO) list ./...))
 
-.PHONY: build check test demo bench mutants fmt lint generate clean docs prepare
+.PHONY: build check test sim demo bench mutants fmt lint generate clean docs prepare
 
 build: ## bin/plumb-agent and bin/agentctl, static
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/plumb-agent ./cmd/agentctl
@@ -25,6 +25,9 @@ test: prepare build lint ## everything that CI checks; installs what is missing
 	  -count=1 -race -timeout 10m $(UNIT) + \
 	  -count=1 -race -timeout 10m -p 1 $(REAL) + \
 	  -count=1 -timeout 15m -p 1 $(OUTSIDE)
+
+sim: ## ten million random steps of the scheduler, on all processors: 15 minutes
+	$(GO) test -count=1 -timeout 0 -v -run '^TestSim$$' ./scheduler -sim 10000000
 
 demo: build ## the whole story on this machine, as root; leaves nothing behind
 	tests/demo/demo.sh

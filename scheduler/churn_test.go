@@ -2,6 +2,8 @@ package scheduler_test
 
 import (
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,9 +28,8 @@ func TestDayOfChurn(t *testing.T) {
 					time.Sleep(36 * time.Second)
 				}
 				if err := p.Do(s); err != nil {
-					t.Fatalf("hour %d: %v", hour, err)
+					t.Fatalf("hour %d: %v\n%s", hour, err, strings.Join(p.World.Lines(), "\n"))
 				}
-				p.World.Forget()
 			}
 			if err := p.Heal(); err != nil {
 				t.Fatalf("hour %d: %v", hour, err)
@@ -38,7 +39,8 @@ func TestDayOfChurn(t *testing.T) {
 			heap, goroutines = append(heap, h), append(goroutines, g)
 		}
 		t.Logf("heap in KiB: %v, goroutines: %v", heap, goroutines)
-		if first, last := heap[0], heap[len(heap)-1]; last > first+first/4+128 {
+		// Of the first and the last hours the smallest: room that is kept for the next time comes and goes.
+		if first, last := slices.Min(heap[:4]), slices.Min(heap[20:]); last > first+first/4+128 {
 			t.Errorf("the heap grew from %d KiB to %d KiB", first, last)
 		}
 		if first, last := goroutines[0], goroutines[len(goroutines)-1]; last > first {

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"testing"
 
@@ -10,7 +11,14 @@ import (
 // The fuzzer throws the dice: the same histories, but those that reach new
 // code of the scheduler are bred from.
 func FuzzHistories(f *testing.F) {
-	f.Add([]byte{})
+	for seed := range uint64(6) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		dice := make([]byte, 100*seed)
+		for i := range dice {
+			dice[i] = byte(rng.IntN(256))
+		}
+		f.Add(dice)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 		h := schedulertest.Generate(&bytes{data}, schedulertest.Profile{Steps: min(len(data)/4, 80)})

@@ -19,7 +19,7 @@ import (
 var (
 	seed      = flag.Uint64("seed", 0, "play only the history of this seed")
 	from      = flag.Uint64("from", 1, "the first seed to play")
-	histories = flag.Int("histories", 1500, "how many random histories to play")
+	histories = flag.Int("histories", 100, "how many random histories to play")
 	steps     = flag.Int("steps", 60, "steps of a history")
 	failures  = flag.Int("failures", 1, "how many failing histories to show")
 	replay    = flag.String("replay", "", "play the history in this file")

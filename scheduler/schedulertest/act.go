@@ -26,7 +26,7 @@ func (w *World) begin(r *registration, op string, k scheduler.Key) (Fault, error
 		panic("told to")
 	case Hang:
 		h := make(chan struct{})
-		w.hung = append(w.hung, h)
+		w.hung, w.everHung = append(w.hung, h), true
 		w.mu.Unlock()
 		<-h
 		w.mu.Lock()

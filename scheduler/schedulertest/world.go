@@ -13,22 +13,23 @@ import (
 
 // World is a made-up outside world. It may be used from any goroutine.
 type World struct {
-	mu      sync.Mutex
-	objects map[scheduler.Key]object
-	made    int
-	process *process // that may act on the world now
-	notify  map[string]func(...scheduler.Key)
-	unseen  map[scheduler.Key]bool // changed behind the scheduler's back; true: and read since
-	mute    bool                   // no source has spoken so far
-	deaf    map[string]bool        // kinds without Retrieve
-	echo    map[string]bool        // kinds that report our own acts
-	orders  orders
-	fault   func(op string, k scheduler.Key) Fault
-	kinds   map[string]*registration
-	hung    []chan struct{} // operations that Release lets go on
-	log     []entry
-	broken  []string // laws that were broken
-	tally   *Tally
+	mu       sync.Mutex
+	objects  map[scheduler.Key]object
+	made     int
+	process  *process // that may act on the world now
+	notify   map[string]func(...scheduler.Key)
+	unseen   map[scheduler.Key]bool // changed behind the scheduler's back; true: and read since
+	mute     bool                   // no source has spoken so far
+	deaf     map[string]bool        // kinds without Retrieve
+	echo     map[string]bool        // kinds that report our own acts
+	orders   orders
+	fault    func(op string, k scheduler.Key) Fault
+	kinds    map[string]*registration
+	hung     []chan struct{} // operations that Release lets go on
+	everHung bool
+	log      []entry
+	broken   []string // laws that were broken
+	tally    *Tally
 }
 
 // object is a thing that is there.
