@@ -95,7 +95,7 @@ func (x *trial[V, M]) deleteWave(ops []*scheduler.Op[V, M], after string) {
 			x.fail(o.Key, "%s failed: %v", after, o.Err)
 			continue
 		}
-		x.view.drop(o.Key)
+		x.gone(o.Key)
 		x.isGone(o.Key, after)
 	}
 }

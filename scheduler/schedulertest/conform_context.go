@@ -196,6 +196,9 @@ func (x *trial[V, M]) watch() {
 	defer stop()
 	for _, s := range slices.Backward(x.spec.Samples) {
 		x.at = s.Key
+		if _, _, there := x.view.Get(s.Key); !there {
+			continue // it went with another
+		}
 		x.spec.Remove(x.t, s.Key)
 		patience := time.After(x.spec.Patience)
 		for !e.of(s.Key) {
@@ -206,7 +209,7 @@ func (x *trial[V, M]) watch() {
 				return
 			}
 		}
-		x.view.drop(s.Key)
+		x.gone(s.Key)
 		if x.d.Retrieve != nil {
 			x.retrieve(x.scope())
 		}

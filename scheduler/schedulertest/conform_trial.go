@@ -230,7 +230,7 @@ func (x *trial[V, M]) update(k scheduler.Key, to V, change scheduler.ChangeClass
 	from, m, _ := x.view.Get(k)
 	x.view.want(k, to)
 	if change != scheduler.InPlace || x.d.Update == nil {
-		return x.remove(k) && x.create(k, to)
+		return x.remove(k) && x.ground(k, to) && x.create(k, to)
 	}
 	ctx, cancel := x.deadline()
 	defer cancel()
@@ -245,10 +245,13 @@ func (x *trial[V, M]) update(k scheduler.Key, to V, change scheduler.ChangeClass
 
 // remove deletes an object as the scheduler would.
 func (x *trial[V, M]) remove(k scheduler.Key) bool {
-	v, m, _ := x.view.Get(k)
+	v, m, there := x.view.Get(k)
+	if !there {
+		v, _ = x.view.Wanted(k)
+	}
 	if x.observed() {
 		x.spec.Remove(x.t, k)
-		x.view.drop(k)
+		x.gone(k)
 		return true
 	}
 	ctx, cancel := x.deadline()
@@ -257,8 +260,26 @@ func (x *trial[V, M]) remove(k scheduler.Key) bool {
 		x.fail(k, "Delete of %s failed: %v", show(v), err)
 		return false
 	}
-	x.view.drop(k)
+	x.gone(k)
 	return true
+}
+
+// gone takes note that an object is gone. What is needed together with it may
+// have gone as well, and is looked at, as the scheduler does.
+func (x *trial[V, M]) gone(k scheduler.Key) {
+	v, _, there := x.view.Get(k)
+	x.view.drop(k)
+	if !there || x.d.Needs == nil {
+		return
+	}
+	for _, n := range x.d.Needs(k, v) {
+		if _, _, believed := x.view.Get(n.Key); !n.Together || !believed {
+			continue
+		}
+		if _, there, ok := x.find(n.Key); ok && !there {
+			x.view.drop(n.Key)
+		}
+	}
 }
 
 func (x *trial[V, M]) deadline() (context.Context, context.CancelFunc) {

@@ -95,7 +95,7 @@ func (x *trial[V, M]) changes(k scheduler.Key, from, to V) {
 		return
 	}
 	after, _, _ := x.find(k)
-	same := x.spec.Identical(x.spec.Normalize(k, before.Value), x.spec.Normalize(k, after.Value))
+	same := x.spec.Identical(x.spec.Normalize(k, before.Value, to), x.spec.Normalize(k, after.Value, to))
 	switch {
 	case verdict.Change == scheduler.Same && !same:
 		x.fail(k, "%s is said to be the same as %s, and asking for it makes it %s", show(before.Value), show(to), show(after.Value))
@@ -114,11 +114,11 @@ func (x *trial[V, M]) updates() {
 			return
 		}
 		changed, ok := x.isAs(k, to, "the change from "+show(from))
-		if !ok || verdict.Change != scheduler.InPlace || !x.remove(k) || !x.create(k, to) {
+		if !ok || verdict.Change != scheduler.InPlace || !x.remove(k) || !x.ground(k, to) || !x.create(k, to) {
 			return
 		}
 		anew, _, _ := x.find(k)
-		if a, b := x.spec.Normalize(k, changed.Value), x.spec.Normalize(k, anew.Value); !x.spec.Identical(a, b) {
+		if a, b := x.spec.Normalize(k, changed.Value, to), x.spec.Normalize(k, anew.Value, to); !x.spec.Identical(a, b) {
 			x.fail(k, "changed from %s it is %s, made anew %s", show(from), show(a), show(b))
 		}
 	})
@@ -217,7 +217,7 @@ func (x *trial[V, M]) lost() {
 		}
 		x.spec.Remove(x.t, k)
 		x.isGone(k, "somebody else removed it")
-		if x.remove(k) && x.create(k, v) {
+		if x.remove(k) && x.ground(k, v) && x.create(k, v) {
 			x.isAs(k, v, "it was lost and made again")
 		}
 	})
