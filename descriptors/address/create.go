@@ -77,13 +77,9 @@ func (d *address) prepare(o *op) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	scope := scopeNumber(v.GetScope())
-	if v.GetScope() == "" && p.Addr().Is4() && p.Addr().IsLoopback() {
-		scope = scopeNumber("host") // as everybody has it
-	}
 	o.Meta = kernel.AddressRef{LinkRef: link, Prefix: p}
 	j := job{op: o, exclusive: exclusive(d.interfaceOf(v.GetInterface())), addr: kernel.Address{
-		Index: link.Index, Prefix: p, Label: v.GetLabel(), Scope: scope,
+		Index: link.Index, Prefix: p, Label: v.GetLabel(), Scope: scopeNumber(scopeOf(v, p)),
 		Valid: v.GetValidLifetime(), Preferred: v.EffectivePreferredLifetime(), Protocol: d.Owner.Protocol(),
 	}}
 	_, j.recorded = d.Owner.Entry(string(o.Key))

@@ -125,7 +125,10 @@ func compare(_ scheduler.Key, from, to *models.Address) scheduler.Verdict {
 	note(from.GetClaim() != to.GetClaim(), "claim", from.GetClaim(), to.GetClaim())
 	note(to.GetAddress() != "" && parse(from.GetAddress()) != parse(to.GetAddress()), "address", from.GetAddress(), to.GetAddress())
 	note(to.GetLabel() != from.GetLabel(), "label", from.GetLabel(), to.GetLabel())
-	note(to.GetScope() != "" && from.EffectiveScope() != to.EffectiveScope(), "scope", from.EffectiveScope(), to.EffectiveScope())
+	// Of an address that a claim holds only a scope that is written can be judged.
+	p := parse(to.GetAddress())
+	was, is := scopeOf(from, p), scopeOf(to, p)
+	note(was != is && (p.IsValid() || to.GetScope() != ""), "scope", was, is)
 	// A lifetime runs; only whether there is one can be compared.
 	note(ends(from.GetValidLifetime()) != ends(to.GetValidLifetime()), "valid_lifetime", from.GetValidLifetime(), to.GetValidLifetime())
 	note(ends(from.EffectivePreferredLifetime()) != ends(to.EffectivePreferredLifetime()), "preferred_lifetime",
@@ -166,6 +169,18 @@ func (d *address) prefixOf(v *models.Address) (netip.Prefix, error) {
 		}
 	}
 	return netip.Prefix{}, fmt.Errorf("ipclaim/%s holds no address", v.GetClaim())
+}
+
+// scopeOf is the scope that an address is to have; "" for IPv6, where it follows
+// from the address, whatever is written.
+func scopeOf(v *models.Address, p netip.Prefix) string {
+	switch {
+	case p.Addr().Is6():
+		return ""
+	case v.GetScope() == "" && p.Addr().IsLoopback():
+		return "host" // as everybody has it
+	}
+	return v.EffectiveScope()
 }
 
 // scopes are the kernel's numbers.
