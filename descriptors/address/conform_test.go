@@ -1,0 +1,88 @@
+package address_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
+)
+
+// TestConform holds the kind to the contract of descriptors, on a live kernel:
+// on a link of ours, where all addresses are ours to say, and on one of others.
+func TestConform(t *testing.T) {
+	type samples = []schedulertest.Sample[*models.Address]
+	one := func(name, cidr string) *models.Address { return &models.Address{Interface: name, Address: cidr} }
+	for name, c := range map[string]struct {
+		samples samples
+		foreign bool
+	}{
+		"ours": {samples: samples{
+			{Key: "address/web/10.0.0.1/24", Values: []*models.Address{one("web", "10.0.0.1/24")}},
+			{Key: "address/web/fd00::1/64", Values: []*models.Address{one("web", "fd00::1/64")}},
+			{Key: "address/vip", Values: []*models.Address{one("web", "10.1.0.1/24"), one("web", "10.1.0.2/24"),
+				{Interface: "web", Address: "10.1.0.1/24", Label: "web:x"}, {Interface: "web", Address: "10.1.0.1/24", Scope: "link"},
+				{Interface: "web", Address: "10.1.0.1/24", ValidLifetime: 600}, one("web", "10.0.0.7/24"), one("eth9", "10.1.0.1/24")}},
+		}},
+		"of others": {foreign: true, samples: samples{
+			{Key: "address/eth9/10.0.0.1/24", Values: []*models.Address{one("eth9", "10.0.0.1/24")}},
+			{Key: "address/eth9/fd00::1/64", Values: []*models.Address{one("eth9", "fd00::1/64")}},
+			{Key: "address/vip", Values: []*models.Address{one("eth9", "10.1.0.1/24"), one("eth9", "fd00:1::1/64")}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { conform(t, c.samples, c.foreign) })
+	}
+}
+
+func conform(t *testing.T, samples []schedulertest.Sample[*models.Address], foreign bool) {
+	b := newBench(t)
+	b.link("web", `{"bridge":{}}`)
+	b.link("eth9", `{"existing":{}}`)
+	spec := schedulertest.Spec[*models.Address, kernel.AddressRef]{
+		Samples: samples,
+		Refused: map[scheduler.Key]*models.Address{"address/bad": {Interface: "web", Address: "10.0.0.1"}},
+		Restart: func(testing.TB) scheduler.Descriptor[*models.Address, kernel.AddressRef] {
+			b.restart()
+			return b.kind
+		},
+		Remove: func(t testing.TB, k scheduler.Key) {
+			at, v := "", samples[0].Values[0]
+			for _, s := range samples {
+				if s.Key == k {
+					v = s.Values[0]
+				}
+			}
+			at = v.GetAddress() + " dev " + v.GetInterface()
+			b.net.IP(t, "addr del "+at)
+		},
+		Clone:     proto.CloneOf[*models.Address],
+		Identical: func(x, y *models.Address) bool { return proto.Equal(x, y) },
+		Normalize: withoutClock,
+	}
+	if foreign {
+		// An address as we would make it is shared; with other settings it is a conflict.
+		spec.Foreign = func(t testing.TB, _ scheduler.Key, v *models.Address) func() bool {
+			at := v.GetAddress() + " dev " + v.GetInterface()
+			b.net.IP(t, "addr add "+at+" valid_lft 999 preferred_lft 999")
+			t.Cleanup(func() { b.net.IP(t, "addr del "+at) })
+			return func() bool { return strings.Contains(b.net.IP(t, "addr show dev "+v.GetInterface()), v.GetAddress()) }
+		}
+	}
+	schedulertest.Conform(t, b.kind, spec)
+}
+
+// withoutClock is a value whose lifetimes do not run.
+func withoutClock(_ scheduler.Key, v, _ *models.Address) *models.Address {
+	v = proto.CloneOf(v)
+	if v.ValidLifetime > 0 {
+		v.ValidLifetime = 1
+	}
+	if v.PreferredLifetime > 0 {
+		v.PreferredLifetime = 1
+	}
+	return v
+}

@@ -1,0 +1,110 @@
+package iface_test
+
+import (
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/descriptors/iface"
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
+)
+
+// TestConform holds the kind to the contract of descriptors, on a live kernel,
+// with links of every type that it has.
+func TestConform(t *testing.T) {
+	for name, samples := range map[string][][]string{
+		"bridge": {
+			{"br", `{"bridge":{},"addresses":["10.0.0.1/24"]}`, `{"bridge":{"stp":true,"ageing_time":10},"enabled":false}`, `{"bridge":{},"host_name":"lan0"}`},
+			{"br2", `{"bridge":{"no_multicast_snooping":true},"mtu":1400}`, `{"bridge":{},"mtu":1300,"mac_address":"02:00:00:00:00:07"}`},
+		},
+		"members": {
+			{"br", `{"bridge":{}}`},
+			{"tap0", `{"tap":{},"master":"br"}`, `{"tap":{"owner":4242,"vnet_hdr":true},"mtu":1280}`, `{"tun":{}}`},
+		},
+		"other places": {
+			{"br", `{"bridge":{}}`},
+			{"mv", `{"namespace":{"netns":"blue"},"macvlan":{"parent":"br"},"host_name":"eth0"}`, `{"macvlan":{"parent":"br","mode":"private"}}`},
+			{"vx", `{"vxlan":{"vni":7,"local":"192.0.2.1","remote":"192.0.2.2"}}`, `{"vxlan":{"vni":8,"local":"192.0.2.1","remote":"192.0.2.2"}}`},
+		},
+		"cables": {
+			{"left", `{"veth":{"peer":"right"}}`, `{"veth":{"peer":"right"},"mtu":1400,"host_name":"eth7"}`},
+			{"right", `{"namespace":{"netns":"blue"},"host_name":"eth0","veth":{"peer":"left"}}`, `{"namespace":{"netns":"blue"},"host_name":"eth0","veth":{"peer":"left"},"enabled":false}`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { conform(t, samples) })
+	}
+}
+
+func conform(t *testing.T, samples [][]string) {
+	b := newBench(t, "blue")
+	self := &iface.Self{}
+	restart := func(testing.TB) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
+		return iface.New(iface.Deps{Kernel: b.Kernel, Owner: kernel.NewOwner(label, "boot", b.ledger, nil),
+			Names: &kernel.Names{}, Places: b, Interfaces: self})
+	}
+	spec := schedulertest.Spec[*models.Interface, kernel.LinkRef]{
+		Kinds:   []scheduler.Key{"address/"},
+		Bind:    func(v *schedulertest.View[*models.Interface, kernel.LinkRef]) { self.Bind(v) },
+		Restart: restart,
+		Refused: map[scheduler.Key]*models.Interface{"interface/none": {}, "interface/tiny": b.decoded(`{"bridge":{},"mtu":7}`)},
+		Foreign: b.stranger,
+		Remove: func(t testing.TB, k scheduler.Key) {
+			v, _ := self.Wanted(k)
+			b.ns(v.GetNamespace().GetNetns()).IP(t, "link del dev "+v.EffectiveHostName(string(k)))
+		},
+		Clone:     proto.CloneOf[*models.Interface],
+		Identical: func(x, y *models.Interface) bool { return proto.Equal(x, y) },
+		Normalize: asAsked,
+	}
+	for _, s := range samples {
+		sample := schedulertest.Sample[*models.Interface]{Key: scheduler.Key(models.InterfaceKey(s[0]))}
+		for _, text := range s[1:] {
+			sample.Values = append(sample.Values, b.decoded(text))
+		}
+		spec.Samples = append(spec.Samples, sample)
+	}
+	schedulertest.Conform(t, restart(t), spec)
+}
+
+// stranger is a link of somebody else under the name of a value.
+func (b *bench) stranger(t testing.TB, k scheduler.Key, v *models.Interface) func() bool {
+	ns, name := b.ns(v.GetNamespace().GetNetns()), v.EffectiveHostName(string(k))
+	_, _ = ns.Try("ip", "link", "del", "dev", name) // the end of a cable may be there
+	ns.IP(t, "link add name "+name+" type bridge")
+	t.Cleanup(func() { _, _ = ns.Try("ip", "link", "del", "dev", name) })
+	index := fmt.Sprint(ns.Show(t, name)["ifindex"])
+	return func() bool {
+		l := ns.Show(t, name)
+		return l != nil && fmt.Sprint(l["ifindex"]) == index && l["ifalias"] == nil
+	}
+}
+
+// asAsked is what was found without what was left to the kernel.
+func asAsked(_ scheduler.Key, found, asked *models.Interface) *models.Interface {
+	v := proto.CloneOf(found)
+	if asked.GetMacAddress() == "" {
+		v.MacAddress = ""
+	}
+	if asked.GetMtu() == 0 {
+		v.Mtu = 0
+	}
+	if b := v.GetBridge(); b != nil && asked.GetBridge().AgeingTime == nil {
+		b.AgeingTime = nil
+	}
+	return v
+}
+
+// decoded is a value that need not be valid.
+func (b *bench) decoded(text string) *models.Interface {
+	b.t.Helper()
+	v := &models.Interface{}
+	if err := protojson.Unmarshal([]byte(text), v); err != nil {
+		b.t.Fatal(err)
+	}
+	return v
+}
