@@ -27,11 +27,11 @@ func (g *Graph) Built(n *Node) {
 		if e.fn == nil || e.fn.need.Project == nil || e.role&ofActual == 0 {
 			continue
 		}
-		g.touchEdge(e)
-		e.fn.projKnown = e.To != nil && e.To.Presence == Present
-		if e.fn.projKnown {
-			e.fn.projected = e.fn.need.Project(e.To.Actual, e.To.Meta)
+		if e.To == nil || e.To.Presence != Present {
+			continue // what it was made with before still counts
 		}
+		g.touchEdge(e)
+		e.fn.projKnown, e.fn.projected = true, e.fn.need.Project(e.To.Actual, e.To.Meta)
 	}
 }
 
@@ -307,6 +307,9 @@ func (g *Graph) removeRole(e *Edge, r role) {
 	if lost&ofDesired != 0 {
 		g.Touch(e.From)
 		e.From.count(e.State, -1)
+	}
+	if lost&ofActual != 0 && e.fn != nil {
+		e.fn.projKnown = false // nothing stands there any more that was made with it
 	}
 	e.role &^= lost
 	g.bear(e)
