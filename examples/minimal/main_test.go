@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
+)
+
+func Example() {
+	main()
+	// Output:
+	// want site: <nil>
+	// 	 file/site pending [{file/base the file that it includes (nobody wants it)}]
+	// want base as well: <nil>
+	// 	 file/base configured []
+	// somebody removed base, look: <nil>
+	// 	 file/base configured []
+	// want nothing any more: <nil>
+	// 	 file/base removed []
+	// 	 file/site removed []
+	// end: <nil>
+}
+
+// TestConform is what it takes to hold a simple kind to the contract.
+func TestConform(t *testing.T) {
+	dir := t.TempDir()
+	schedulertest.Conform(t, files(dir), schedulertest.Spec[string, none]{
+		Samples: []schedulertest.Sample[string]{
+			{Key: "file/base", Values: []string{"colour blue", "colour red"}},
+			{Key: "file/site", Values: []string{"include base", "", "colour green"}},
+		},
+		Remove: func(_ testing.TB, k scheduler.Key) {
+			os.Remove(filepath.Join(dir, strings.TrimPrefix(string(k), "file/")))
+		},
+	})
+}
