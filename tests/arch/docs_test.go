@@ -90,19 +90,19 @@ func testNames(t *testing.T) map[string]bool {
 	return all
 }
 
-// TestExampleInReadme: the Go code of the README is that of the example, which
-// is compiled and run.
-func TestExampleInReadme(t *testing.T) {
-	example := read(t, "scheduler/example_test.go")
-	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(read(t, "README.md"), -1)
-	if len(blocks) == 0 {
-		t.Error("the README shows no code")
+// TestProgramInReadme: the program in the README is the one that is compiled and
+// run, to the letter, and so is what it prints.
+func TestProgramInReadme(t *testing.T) {
+	readme := read(t, "README.md")
+	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(readme, -1)
+	if len(blocks) != 1 || blocks[0][1] != read(t, "examples/minimal/main.go") {
+		t.Error("the Go code of the README is not examples/minimal/main.go and nothing else")
 	}
-	for _, m := range blocks {
-		code := regexp.MustCompile(`(?m)^(.)`).ReplaceAllString(m[1], "\t$1")
-		if !strings.Contains(example, code) {
-			t.Errorf("scheduler/example_test.go does not have this code of the README:\n%s", code)
-		}
+	_, output, _ := strings.Cut(read(t, "examples/minimal/main_test.go"), "// Output:\n")
+	output, _, _ = strings.Cut(output, "\n}")
+	output = regexp.MustCompile(`(?m)^\t// ?`).ReplaceAllString(output, "")
+	if !strings.Contains(readme, "prints:\n\n```\n"+output+"\n```\n") {
+		t.Errorf("the README does not show what the program prints:\n%s", output)
 	}
 }
 
