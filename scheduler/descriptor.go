@@ -13,12 +13,21 @@ import (
 // Values are immutable once handed over. The pure functions (Needs, Derive,
 // Claims, Validate, Equal, Compare, Lane, Disruption) run in the scheduler's
 // loop: they must be quick, must not block and must not keep or change their
-// arguments. The others do I/O; they run outside the loop, get a context that
-// ends at the operation's deadline, and for one key never run at the same
-// time. A panic in any of them becomes that key's error.
+// arguments. The others do I/O; they run outside the loop and get a context that
+// ends at the operation's deadline. Operations on one key, and reads of that key,
+// never run at the same time; those on different keys do, and a read of the whole
+// kind may run beside them. A panic in any of them becomes that key's error.
 //
 // When Create, Update and Delete are called, every need of the value is in
 // place, and stays in place until they return.
+//
+// An error of an operation is tried again with backoff, unless it says otherwise:
+// [Retry] says when, [Terminal] and [Unsupported] that it is pointless, an
+// [InvalidError] that the value is to blame, [Conflict] who is in the way. After
+// an error the key is read, if there is Retrieve, before anything else is done.
+// An operation that ends with its context's error is one that failed.
+//
+// The package schedulertest holds a descriptor to all this; see Conform there.
 type Descriptor[V, M any] struct {
 	// Name is the kind as operators know it: "route".
 	Name string
@@ -29,14 +38,17 @@ type Descriptor[V, M any] struct {
 	// success. An observed kind has neither Create nor Delete: its objects
 	// come and go by themselves and only satisfy needs.
 	Create func(ctx context.Context, k Key, v V) (M, error)
-	// Delete removes the object. Finding nothing is success.
+	// Delete removes the object. Finding nothing is success. v and m are what is
+	// believed to be there: m is zero if no operation and no read ever gave one.
 	Delete func(ctx context.Context, k Key, v V, m M) error
 	// Needs says what must be in place before the object can be.
 	Needs func(k Key, v V) []Need
 
 	// The rest is optional. What is nil is a capability the kind lacks.
 
-	// Update changes the object in place. Without it every change replaces.
+	// Update changes the object in place. Without it every change replaces. What
+	// it leaves must be what creating the new value would have left. Finding
+	// nothing to change is an error, or the object is made.
 	Update func(ctx context.Context, k Key, from, to V, m M) (M, error)
 	// Compare decides how to get from one value to another: nothing to do,
 	// update in place, or replace. Without it: Equal, then Update if there is one.
@@ -57,27 +69,33 @@ type Descriptor[V, M any] struct {
 
 	// Retrieve reads the world. It yields every object of the kind within
 	// the scope; what it does not yield is not there. An error yielded with
-	// a key makes that key unknown, one without a key the whole scope.
+	// a key makes that key unknown, one without a key the whole scope: if the
+	// world cannot be read, say so, and never yield less. What is yielded comes
+	// from the world, not from memory; Found.Meta is what Create would return.
 	// Without Retrieve the scheduler believes its own operations.
 	Retrieve func(ctx context.Context, s Scope[V, M]) iter.Seq2[Found[V, M], error]
 	// Watch runs for as long as the kind is registered and calls notify with
 	// the keys that may have changed; no keys means all of the kind.
-	// Notifications are hints: they may be lost, doubled or late. When Watch
-	// fails it is started again with backoff and the whole kind is re-read.
+	// Notifications are hints: they may be doubled, late, or of our own doing.
+	// What happens after Watch was called must not go unsaid: one that takes
+	// time to begin calls notify without keys when it has begun. notify never
+	// blocks. When Watch returns before ctx has ended it is started again with
+	// backoff and the whole kind is re-read.
 	Watch func(ctx context.Context, notify func(keys ...Key)) error
 	// Interest tells an observed kind that some value needs the key (true) or
 	// none does any more (false), for kinds whose objects are watched on
 	// demand. It must not block.
 	Interest func(k Key, wanted bool)
 
-	// CreateBatch and DeleteBatch do many at once when many are ready at
-	// once. Each entry gets its own Meta and Err.
+	// CreateBatch and DeleteBatch do many at once when many are ready at once.
+	// Each entry gets its own Meta and Err. A kind that has them has them called
+	// for single entries as well; a kind with Lane has them never called.
 	CreateBatch func(ctx context.Context, ops []*Op[V, M])
 	DeleteBatch func(ctx context.Context, ops []*Op[V, M])
 
-	// Lane names what an operation must be alone on: operations of one lane
-	// run one after another. Without it, or with "", an operation only waits
-	// for its own key.
+	// Lane names what an operation must be alone on: operations of the kind with
+	// the same lane run one after another; other kinds and reads do not wait.
+	// Without it, or with "", an operation only waits for its own key.
 	Lane func(k Key, v V) string
 	// Timeout bounds one operation; see Options.Timeout for the default.
 	Timeout time.Duration
@@ -122,15 +140,18 @@ type Known[V, M any] struct {
 type Found[V, M any] struct {
 	Key   Key
 	Value V
-	Meta  M
+	// Meta is what Create would have returned. When it differs, what was built
+	// with a part of it ([Project]) is built anew.
+	Meta M
 	// Foreign objects were not made by us: they satisfy needs and are never
 	// deleted. For observed kinds it is implied.
 	Foreign bool
 }
 
-// Verdict is how to get from one value to another.
+// Verdict is how to get from one value to another. The zero value is Same.
 type Verdict struct {
 	Change ChangeClass
+	// Reason says what differs, for people; empty for Same.
 	Reason string
 }
 
@@ -139,8 +160,12 @@ type ChangeClass uint8
 
 // The verdicts.
 const (
+	// Same: nothing is to be done.
 	Same ChangeClass = iota
+	// InPlace: Update gets there.
 	InPlace
+	// Replace: Delete, then Create. What stands on the object leaves before, and
+	// comes back.
 	Replace
 )
 

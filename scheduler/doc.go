@@ -30,8 +30,8 @@
 //
 // All functions and methods may be called from any goroutine. Submit never
 // waits; Apply, Handle.Wait and Watcher.Next wait until they have an answer or
-// their context ends; all others wait for the loop only, which never waits for
-// I/O. Functions of a descriptor that are called pure run in the loop and must
+// their context ends; Inspect reads the world itself; all others wait for the
+// loop only, which never waits for I/O. Functions of a descriptor that are called pure run in the loop and must
 // not call the scheduler.
 //
 // Errors of operations never end anything: they become the state of their key.

@@ -74,8 +74,8 @@ func (ks *kinds) remove(k *kind) {
 	ks.sorted = slices.DeleteFunc(ks.sorted, func(o *kind) bool { return o == k })
 }
 
-// Register adds a kind, at any time. Values that waited for it wake. The error
-// says how to mend the descriptor.
+// Register adds a kind, at any time. Values that waited for it wake, and its
+// world is read. The error says how to mend the descriptor, or is ErrStopped.
 func Register[V, M any](s *Scheduler, d Descriptor[V, M]) (*Kind[V, M], error) {
 	k, err := erase(d)
 	if err != nil {

@@ -15,9 +15,10 @@ import (
 
 const slogWarn = slog.LevelWarn
 
-// Scheduler: see the package documentation. All methods may be called from any
-// goroutine; none but Run, Apply, Wait and Next blocks on anything but the
-// loop, which never blocks.
+// Scheduler keeps the world as its sources want it while Run runs. Make one with
+// [New]. All methods may be called from any goroutine; none but Run, Apply and
+// Inspect waits for anything but the loop, which never waits. What was submitted
+// before Run is done when it runs.
 type Scheduler struct {
 	opts Options
 	hist history

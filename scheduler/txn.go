@@ -87,7 +87,8 @@ func (o Outcome) failed() bool {
 	return o.State == Failed || o.State == Retrying || o.State == InvalidState
 }
 
-// OK tells whether every touched key is as wanted: configured or gone.
+// OK tells whether every touched key is as wanted: configured, observed or gone.
+// A key that is pending is not, though nothing failed.
 func (r Result) OK() bool {
 	for _, s := range r.Keys {
 		if s.State != Configured && s.State != Removed && s.State != Observed {
