@@ -50,14 +50,11 @@ func conform(t *testing.T, samples []schedulertest.Sample[*models.Address], fore
 			return b.kind
 		},
 		Remove: func(t testing.TB, k scheduler.Key) {
-			at, v := "", samples[0].Values[0]
 			for _, s := range samples {
-				if s.Key == k {
-					v = s.Values[0]
+				if v := s.Values[0]; s.Key == k {
+					b.net.IP(t, "addr del "+v.GetAddress()+" dev "+v.GetInterface())
 				}
 			}
-			at = v.GetAddress() + " dev " + v.GetInterface()
-			b.net.IP(t, "addr del "+at)
 		},
 		Clone:     proto.CloneOf[*models.Address],
 		Identical: func(x, y *models.Address) bool { return proto.Equal(x, y) },

@@ -27,17 +27,19 @@ func indexText(index uint32) string { return strconv.FormatUint(uint64(index), 1
 // bridges makes bridges. All bridges of the dataplane are ours.
 func bridges(c *switchd.Client, view portView) scheduler.Descriptor[Bridge, none] {
 	type found = scheduler.Found[Bridge, none]
-	set := func(ctx context.Context, k scheduler.Key, v Bridge) (none, error) {
+	set := func(ctx context.Context, k scheduler.Key, v Bridge) error {
 		indexes, err := indexesOf(view, v.Ports...)
 		if err != nil {
-			return none{}, err
+			return err
 		}
-		return none{}, c.SetBridge(ctx, switchd.Bridge{Name: nameOf(k, bridgePrefix), Ports: indexes})
+		return c.SetBridge(ctx, switchd.Bridge{Name: nameOf(k, bridgePrefix), Ports: indexes})
 	}
 	return scheduler.Descriptor[Bridge, none]{
 		Name: "dp/bridge", Prefix: bridgePrefix,
-		Create: set,
-		Update: func(ctx context.Context, k scheduler.Key, _, to Bridge, _ none) (none, error) { return set(ctx, k, to) },
+		Create: func(ctx context.Context, k scheduler.Key, v Bridge) (none, error) { return none{}, set(ctx, k, v) },
+		Update: func(ctx context.Context, k scheduler.Key, _, to Bridge, _ none) (none, error) {
+			return none{}, set(ctx, k, to)
+		},
 		Delete: func(ctx context.Context, k scheduler.Key, _ Bridge, _ none) error {
 			if err := c.DeleteBridge(ctx, nameOf(k, bridgePrefix)); !errors.Is(err, switchd.ErrNotExist) {
 				return err

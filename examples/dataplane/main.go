@@ -13,16 +13,19 @@ import (
 const inside = "DATAPLANE_INSIDE"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	run := apart
-	if os.Getenv(inside) != "" {
-		run = func(ctx context.Context) error { return tell(ctx, os.Stdout, "") }
-	}
-	if err := run(ctx); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "dataplane:", err)
 		os.Exit(1)
 	}
+}
+
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if os.Getenv(inside) == "" {
+		return apart(ctx)
+	}
+	return tell(ctx, os.Stdout, "")
 }
 
 // apart runs the program in a network namespace of its own, which ends with it.
