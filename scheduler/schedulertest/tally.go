@@ -2,14 +2,19 @@ package schedulertest
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Tally counts what really happened: operations and their faults ("create",
 // "create fail"), steps ("step txn"), states ("state configured") and changes
-// of state ("pending → configured"). One goroutine at a time may use it.
-type Tally struct{ counts map[event]int }
+// of state ("change pending → configured"). It may be used from any goroutine.
+type Tally struct {
+	mu     sync.Mutex
+	counts map[event]int
+}
 
 type event struct{ a, b string }
 
@@ -21,12 +26,18 @@ func (e event) String() string {
 }
 
 // NewTally makes an empty tally.
-func NewTally() *Tally { return &Tally{map[event]int{}} }
+func NewTally() *Tally { return &Tally{counts: map[event]int{}} }
 
 // Count adds one; the words are joined by a space.
-func (t *Tally) Count(a, b string) { t.counts[event{a, b}]++ }
+func (t *Tally) Count(a, b string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts[event{a, b}]++
+}
 
 func (t *Tally) fault(op string, f Fault) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.counts[event{op, ""}]++
 	if f != None {
 		t.counts[event{op, f.String()}]++
@@ -35,13 +46,21 @@ func (t *Tally) fault(op string, f Fault) {
 
 // Add adds all that another tally has.
 func (t *Tally) Add(o *Tally) {
-	for e, n := range o.counts {
+	o.mu.Lock()
+	counts := maps.Clone(o.counts)
+	o.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for e, n := range counts {
 		t.counts[e] += n
 	}
 }
 
 func (t *Tally) each(f func(name string, n int)) {
-	for e, n := range t.counts {
+	t.mu.Lock()
+	counts := maps.Clone(t.counts)
+	t.mu.Unlock()
+	for e, n := range counts {
 		f(e.String(), n)
 	}
 }
@@ -87,6 +106,8 @@ func (t *Tally) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &in); err != nil {
 		return err
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.counts = map[event]int{}
 	for name, n := range in {
 		a, c, _ := strings.Cut(name, " ")
