@@ -84,8 +84,8 @@ func main() {
 	apply := func(what string, t scheduler.Txn) {
 		result, err := s.Apply(ctx, t)
 		fmt.Println(what, err)
-		for _, status := range result.Keys {
-			fmt.Println("\t", status.Key, status.State, status.Missing)
+		for _, outcome := range result.Keys {
+			fmt.Println("   ", outcome)
 		}
 	}
 	site, base := file.Set("file/site", "include base"), file.Set("file/base", "colour blue")

@@ -14,14 +14,14 @@ func Example() {
 	main()
 	// Output:
 	// want site: <nil>
-	// 	 file/site pending [{file/base the file that it includes (nobody wants it)}]
+	//     file/site pending: needs file/base
 	// want base as well: <nil>
-	// 	 file/base configured []
+	//     file/base configured
 	// somebody removed base, look: <nil>
-	// 	 file/base configured []
+	//     file/base configured
 	// want nothing any more: <nil>
-	// 	 file/base removed []
-	// 	 file/site removed []
+	//     file/base removed
+	//     file/site removed
 	// end: <nil>
 }
 

@@ -7,6 +7,9 @@
 // promises, and can be told to fail, to lose things, to change them behind the
 // scheduler's back.
 //
+// [Conform] holds a descriptor, of whatever world, to the contract of
+// [scheduler.Descriptor], law by law. Who writes kinds needs no more than that.
+//
 // # The language
 //
 // Everything that can happen is a [Step], which is text: a command, and lines
