@@ -157,6 +157,7 @@ func (e *engine) refuseDerived(n *graph.Node, src int8, c Change) {
 
 // apply makes w the want that counts for the node; nil for none.
 func (e *engine) apply(n *graph.Node, w *graph.Want) {
+	defer e.asked(n, wishOf(n))
 	e.g.Touch(n)
 	e.g.Wake(n)
 	e.touch(n)
@@ -183,11 +184,16 @@ func (e *engine) apply(n *graph.Node, w *graph.Want) {
 		}
 		return
 	}
+	e.accept(n)
+	e.setFlag(n, flagWithdrawn, false)
+	e.setDesired(n, w.Value)
+}
+
+// accept forgets that a value was refused.
+func (e *engine) accept(n *graph.Node) {
 	if n.X != nil {
 		e.g.Extra(n).Invalid, n.X.Asked, n.X.Refused = nil, nil, false
 	}
-	e.setFlag(n, flagWithdrawn, false)
-	e.setDesired(n, w.Value)
 }
 
 // keepWorld: an invalid value leaves the object of the last valid one in
@@ -220,10 +226,7 @@ func (e *engine) withdraw(n *graph.Node) {
 	n.Source = graph.NoSource
 	e.setFlag(n, flagWithdrawn, true)
 	e.freed(n)
-	if n.X != nil {
-		x := e.g.Extra(n)
-		x.Invalid, x.Asked, x.Refused = nil, nil, false
-	}
+	e.accept(n)
 	e.setDesired(n, nil)
 }
 
@@ -361,6 +364,7 @@ func (e *engine) freed(child *graph.Node) {
 }
 
 func (e *engine) derive(base, child *graph.Node, v any) {
+	defer e.asked(child, wishOf(child))
 	e.g.Touch(child)
 	if old := child.Base; old != nil && old != base && old.X != nil {
 		x := e.g.Extra(old)
@@ -376,14 +380,13 @@ func (e *engine) derive(base, child *graph.Node, v any) {
 			return
 		}
 	}
-	if child.X != nil {
-		e.g.Extra(child).Invalid = nil
-	}
+	e.accept(child)
 	e.setDesired(child, v)
 }
 
 // underive takes a derived value back; a source that wanted the key meanwhile gets it.
 func (e *engine) underive(child *graph.Node) {
+	was := wishOf(child)
 	e.g.Touch(child)
 	child.Source = graph.NoSource
 	e.setFlag(child, flagWithdrawn, true)
@@ -393,6 +396,8 @@ func (e *engine) underive(child *graph.Node) {
 		e.applyStrongest(child, child.X.Wants)
 		return
 	}
+	e.accept(child)
 	e.setDesired(child, nil)
+	e.asked(child, was)
 	e.freed(child)
 }

@@ -301,6 +301,7 @@ func (e *engine) tell() {
 		}
 		state := uint8(e.stateOf(n))
 		if state != n.State {
+			e.told(n, State(n.State), State(state))
 			n.State, n.Since = state, e.now.UnixNano()
 			e.retell(n)
 		}
@@ -315,6 +316,7 @@ func (e *engine) tell() {
 	if cap(e.touched) > maxSpare {
 		e.touched = nil
 	}
+	e.hist.publish()
 	e.wakeReaders()
 }
 

@@ -10,15 +10,21 @@ import (
 	"github.com/plumb-net/plumb/scheduler/graph"
 )
 
-// history keeps the newest records, bounded by count and bytes. The loop
-// writes, anybody reads copies.
+// history keeps the newest records and the newest changes of keys, bounded by
+// count and bytes. The loop writes, anybody reads copies.
 type history struct {
 	mu       sync.Mutex
 	records  []*Record // oldest first
 	sizes    []int
-	bytes    int
+	bytes    int // of the records
+	log      changeLog
+	written  int // bytes of changes that are not published yet; the loop's
 	maxCount int
 	maxBytes int
+}
+
+func newHistory(o Options) history {
+	return history{maxCount: o.HistoryCount, maxBytes: o.HistoryBytes, log: changeLog{since: o.Clock.Now().UnixNano()}}
 }
 
 const (
@@ -41,9 +47,18 @@ func (h *history) add(r *Record) {
 	h.trim()
 }
 
+// trim lets the oldest go. Records and changes of keys share the bytes; who
+// has more than half gives first.
 func (h *history) trim() {
 	n := 0
-	for len(h.records)-n > 1 && (len(h.records)-n > h.maxCount || h.bytes > h.maxBytes) {
+	for {
+		tooMuch := h.bytes+h.log.bytes > h.maxBytes
+		if tooMuch && h.log.bytes > h.maxBytes/2 && h.log.trimOne() {
+			continue
+		}
+		if len(h.records)-n <= 1 || !tooMuch && len(h.records)-n <= h.maxCount {
+			break
+		}
 		h.bytes -= h.sizes[n]
 		h.records[n] = nil
 		n++
@@ -69,9 +84,7 @@ func (h *history) step(seq uint64, now time.Time, s DoneStep) {
 	r.Done = append(r.Done, s)
 	h.sizes[i] += stepBytes + len(s.Error)
 	h.bytes += stepBytes + len(s.Error)
-	if h.bytes > h.maxBytes {
-		h.trim()
-	}
+	h.trim()
 }
 
 func (h *history) find(seq uint64) int {
@@ -194,10 +207,7 @@ func (e *engine) record(o *op) {
 	if o.err != nil {
 		s.Error = firstLine(o.err) // a panic brings its stack, which the log has
 	}
-	if r := e.unkept[o.cause]; r != nil {
-		delete(e.unkept, o.cause)
-		e.hist.insert(r)
-	}
+	e.keepRecord(o.cause)
 	e.hist.step(o.cause, e.now, s)
 }
 

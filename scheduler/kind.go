@@ -27,6 +27,8 @@ type kind struct {
 	lane       func(k Key, v any) string
 	disruption func(k Key, from, to any) Disruption
 	timeout    time.Duration
+	size       int // of a value, encoded, on average
+	sized      int // values that were asked the size of
 	encode     func(v any) ([]byte, error)
 	decode     func(b []byte) (any, error)
 
@@ -277,6 +279,16 @@ func eraseRetrieve[V, M any](k *kind, d Descriptor[V, M]) {
 			}
 		}
 	}
+}
+
+// encodeValue turns a value of the kind into bytes.
+func encodeValue(k *kind, v any) (b []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("encoding a value of %s panicked: %v", k.Name, p)
+		}
+	}()
+	return k.encode(v)
 }
 
 func (k *kind) has(capability string) { k.capabilities = append(k.capabilities, capability) }

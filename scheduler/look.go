@@ -379,7 +379,7 @@ func (e *engine) lookFailed(k *kind, err error) {
 func (e *engine) seen(n *graph.Node, f found, there bool, err error) {
 	e.touch(n)
 	e.setFlag(n, flagSuspect, false)
-	presence, same := n.Presence, has(n, flagSame)
+	presence, same, was := n.Presence, has(n, flagSame), actualOf(n)
 	switch {
 	case err != nil:
 		e.fail(n, OpLook, fmt.Errorf("read: %w", err))
@@ -389,6 +389,7 @@ func (e *engine) seen(n *graph.Node, f found, there bool, err error) {
 	default:
 		e.seenGone(n)
 	}
+	e.saw(n, was, same)
 	if n.Cause != e.g.Cause && (n.Presence != presence || has(n, flagSame) != same) {
 		e.g.Touch(n)
 		n.Cause, n.Via = e.g.Cause, nil // the look found what had moved
@@ -418,6 +419,7 @@ func (e *engine) seenThere(n *graph.Node, f found) {
 	}
 	stale := e.g.SetWorld(n, graph.World{Presence: graph.Present, Actual: f.value, Meta: f.meta, Foreign: foreign}, true)
 	if n.X != nil && n.X.Invalid != nil && !foreign {
+		defer e.asked(n, wishOf(n))
 		e.keepWorld(n)
 	}
 	e.noteSame(n)

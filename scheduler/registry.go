@@ -165,7 +165,9 @@ func (e *engine) unregister(k *kind) {
 		e.clearHold(n)
 		n.Kind = nil
 		n.Gen++
+		was := actualOf(n)
 		e.g.SetWorld(n, graph.World{}, true)
+		e.saw(n, was, false)
 		e.g.Refresh(n)
 		e.touch(n)
 	}

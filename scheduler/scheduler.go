@@ -57,7 +57,7 @@ type input struct {
 // and transactions submitted before.
 func New(o Options) *Scheduler {
 	s := &Scheduler{opts: o.withDefaults(), wake: make(chan struct{}, 1), stopped: make(chan struct{}), heard: map[Key]*kind{}}
-	s.hist = history{maxCount: s.opts.HistoryCount, maxBytes: s.opts.HistoryBytes}
+	s.hist = newHistory(s.opts)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	e := &engine{opts: s.opts, kinds: newKinds(), hist: &s.hist, log: s.opts.Log, pauses: map[Key]pause{},
 		unkept: map[uint64]*Record{}, places: map[*graph.Node][]place{}, blocks: map[*graph.Node]*graph.Node{},

@@ -160,12 +160,19 @@ func (e *engine) status(n *graph.Node) Status {
 	return s
 }
 
-func (e *engine) origin(n *graph.Node, s *Status) {
-	if n.Source >= 0 {
-		s.Origin = e.sources[n.Source].name
-	} else if n.Source == graph.Derived {
-		s.Origin = "derived"
+// sourceName names who wants a node; it reads only what never changes.
+func (e *engine) sourceName(src int8) string {
+	switch {
+	case src >= 0:
+		return e.sources[src].name
+	case src == graph.Derived:
+		return "derived"
 	}
+	return ""
+}
+
+func (e *engine) origin(n *graph.Node, s *Status) {
+	s.Origin = e.sourceName(n.Source)
 	if n.X == nil {
 		return
 	}

@@ -1,0 +1,211 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Moment is how a key stood at some time.
+type Moment struct {
+	State State
+	// Desired and Actual are values of the kind's type; nil means none.
+	Desired, Actual any
+	// Origin is the source whose word counted; "derived" for what another
+	// value brought with it.
+	Origin string
+}
+
+// KeyChange is what changed of a key. What did not change is zero in both
+// moments.
+type KeyChange struct {
+	Key           Key
+	Before, After Moment
+	// Seq is the transaction that changed it last, Time when that was.
+	Seq  uint64
+	Time time.Time
+}
+
+// HistoryError refuses a question about a time before the history that is kept.
+type HistoryError struct {
+	// Earliest is the first time that can be asked for.
+	Earliest time.Time
+}
+
+func (e *HistoryError) Error() string {
+	return "the history that is kept begins at " + e.Earliest.UTC().Format(time.RFC3339Nano) + "; ask for a time from then on"
+}
+
+// keyAspect names one aspect of one key.
+type keyAspect struct {
+	key    Key
+	aspect aspect
+}
+
+// At returns how the keys under the prefixes stood at a time, sorted; see
+// [Scheduler.List] for prefixes and for what is left out. The statuses have
+// what history keeps: Key, State, Desired, Actual and Origin. A time
+// before what is kept is a *HistoryError.
+func (s *Scheduler) At(ctx context.Context, t time.Time, prefixes ...Key) ([]Status, error) {
+	if _, err := s.viewAt(t); err != nil {
+		return nil, err
+	}
+	keys, err := s.standing(ctx, prefixes)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.viewAt(t) // after the list, so that nothing falls between
+	if err != nil {
+		return nil, err
+	}
+	seen := map[keyAspect]bool{}
+	for c := range v.all {
+		id := keyAspect{c.key, c.aspect}
+		if c.at <= t.UnixNano() || seen[id] || !under(c.key, prefixes) {
+			continue
+		}
+		seen[id] = true
+		m := keys[c.key]
+		c.set(s, &m, false)
+		keys[c.key] = m
+	}
+	return statusesOf(keys), nil
+}
+
+// standing is how the keys stand now. It is taken in pages, as in List.
+func (s *Scheduler) standing(ctx context.Context, prefixes []Key) (map[Key]Moment, error) {
+	all, err := s.List(ctx, prefixes...)
+	if err != nil {
+		return nil, err
+	}
+	keys := make(map[Key]Moment, len(all))
+	for _, st := range all {
+		keys[st.Key] = Moment{State: st.State, Desired: st.Desired, Actual: st.Actual, Origin: st.Origin}
+	}
+	return keys, nil
+}
+
+func statusesOf(keys map[Key]Moment) []Status {
+	out := make([]Status, 0, len(keys))
+	for k, m := range keys {
+		if m.State != Absent && m.State != Removed {
+			out = append(out, Status{Key: k, State: m.State, Desired: m.Desired, Actual: m.Actual, Origin: m.Origin})
+		}
+	}
+	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.Key, b.Key) })
+	return out
+}
+
+// Changes returns what changed under the prefixes after one time and until
+// another, sorted by key; the zero time as to means now. What came back to
+// what it was is left out. A time before what is kept is a *HistoryError.
+func (s *Scheduler) Changes(ctx context.Context, from, to time.Time, prefixes ...Key) ([]KeyChange, error) {
+	_ = s.call(func(*engine) {}) // so that a caller reads what it wrote
+	v, err := s.viewAt(from)
+	if err != nil {
+		return nil, err
+	}
+	out := s.sum(func(yield func(*change) bool) {
+		for c := range v.all {
+			inside := c.at > from.UnixNano() && (to.IsZero() || c.at <= to.UnixNano())
+			if inside && under(c.key, prefixes) && !yield(c) {
+				return
+			}
+		}
+	})
+	err = s.netted(&out)
+	return out, err
+}
+
+// sum puts the changes of each key together.
+func (s *Scheduler) sum(changes func(yield func(*change) bool)) []KeyChange {
+	keys := map[Key]*KeyChange{}
+	seen := map[keyAspect]bool{}
+	for c := range changes {
+		k := keys[c.key]
+		if k == nil {
+			k = &KeyChange{Key: c.key}
+			keys[c.key] = k
+		}
+		if id := (keyAspect{c.key, c.aspect}); !seen[id] {
+			seen[id] = true
+			c.set(s, &k.Before, false)
+		}
+		c.set(s, &k.After, true)
+		k.Seq, k.Time = c.cause, timeOf(c.at)
+	}
+	out := make([]KeyChange, 0, len(keys))
+	for _, k := range keys {
+		out = append(out, *k)
+	}
+	slices.SortFunc(out, func(a, b KeyChange) int { return cmp.Compare(a.Key, b.Key) })
+	return out
+}
+
+// netted takes out what came back to what it was. The kinds compare their
+// values in the loop, some at a time.
+func (s *Scheduler) netted(changes *[]KeyChange) error {
+	var left []KeyChange
+	for page := range slices.Chunk(*changes, pageSize) {
+		net := func(e *engine) {
+			for _, c := range page {
+				if c.net(e.kinds.find(c.Key)) {
+					left = append(left, c)
+				}
+			}
+		}
+		if err := s.call(net); err != nil {
+			net(s.e) // the loop has ended; nobody else uses it
+		}
+	}
+	*changes = left
+	return nil
+}
+
+// net drops the aspects that are as before; it tells whether any is left.
+func (c *KeyChange) net(k *kind) bool {
+	b, a := &c.Before, &c.After
+	if !differ(k, c.Key, b.Desired, a.Desired) {
+		b.Desired, a.Desired = nil, nil
+		if b.Origin == a.Origin {
+			b.Origin, a.Origin = "", ""
+		}
+	}
+	if !differ(k, c.Key, b.Actual, a.Actual) {
+		b.Actual, a.Actual = nil, nil
+	}
+	if b.State == a.State || (b.State == Absent || b.State == Removed) && (a.State == Absent || a.State == Removed) {
+		b.State, a.State = Absent, Absent
+	}
+	return b.State != a.State || b.Desired != nil || a.Desired != nil || b.Actual != nil || a.Actual != nil || b.Origin != a.Origin
+}
+
+// set puts one side of a change into a moment.
+func (c *change) set(s *Scheduler, m *Moment, after bool) {
+	v, n := c.before, c.was
+	if after {
+		v, n = c.after, c.now
+	}
+	switch c.aspect {
+	case ofState:
+		m.State = State(n)
+	case ofWanted:
+		m.Desired, m.Origin = v, s.e.sourceName(int8(n))
+	case ofActual:
+		m.Actual = v
+	}
+}
+
+// viewAt is the log, if it goes back to a time.
+func (s *Scheduler) viewAt(t time.Time) (logView, error) {
+	if s.hist.off() {
+		return logView{}, fmt.Errorf("no history is kept")
+	}
+	v := s.hist.view()
+	if t.UnixNano() < v.since {
+		return v, &HistoryError{Earliest: timeOf(v.since)}
+	}
+	return v, nil
+}
