@@ -301,3 +301,26 @@ func heap() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+// BenchmarkHistory: one-key changes, and a cold apply, with and without history.
+func BenchmarkHistory(b *testing.B) {
+	n := sizes(b)[len(sizes(b))-1]
+	for _, h := range []struct {
+		name  string
+		bytes int
+	}{{"on", 0}, {"off", -1}} {
+		b.Run(h.name, func(b *testing.B) {
+			var cold time.Duration
+			for range b.N {
+				x := newBenchWith(b, scheduler.Options{HistoryBytes: h.bytes}, nil)
+				quiet()
+				cold += x.want(b, scheduler.Txn{Want: flat(n)})
+				quiet()
+				x.percentiles(b, n, "one-key-")
+				x.stop()
+			}
+			b.ReportMetric(float64(cold.Microseconds())/float64(b.N)/1000, "cold-ms")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

@@ -28,6 +28,7 @@ type engine struct {
 	touched []*graph.Node // changed in this turn
 	stamp   uint64        // counts operations and looks, to tell stale reads
 	seq     uint64        // numbers transactions
+	began   uint64        // the number of the last one of an earlier run
 	mark    uint64
 
 	waiters  []*Handle

@@ -35,6 +35,9 @@ const (
 
 // add takes a record in and lets the oldest go.
 func (h *history) add(r *Record) {
+	if h.off() {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	size := recordBytes + len(r.Note)
@@ -187,6 +190,19 @@ func (e *engine) note(t Txn, asked []*graph.Node) *Record {
 		r.Asked[i] = asked[i].Key
 	}
 	return r
+}
+
+// because runs f as something that has a number and a record of its own, though
+// no transaction asked for it. The record is kept once something comes of it.
+// What is done before the first transaction has the number of no transaction.
+func (e *engine) because(source, note string, f func()) {
+	if e.seq > e.began {
+		e.seq++
+		e.g.Cause, e.g.Via = e.seq, nil
+		defer func() { e.g.Cause = 0 }()
+		e.keepLater(e.note(Txn{Source: source, Note: note}, nil))
+	}
+	f()
 }
 
 // plan notes the operations that were due at once.

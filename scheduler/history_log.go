@@ -33,7 +33,7 @@ type change struct {
 const (
 	changeBytes = 96  // a change without values
 	valueBytes  = 128 // a value of a kind that cannot be encoded, roughly
-	chunkLen    = 64
+	chunkLen    = 16
 )
 
 // chunk is a run of changes; what is written in it stays as it is.

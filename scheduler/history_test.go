@@ -76,7 +76,7 @@ func newPast(t *testing.T, seed uint64) *past {
 	}
 	p.s = scheduler.New(o)
 	for name, ko := range map[string]schedulertest.Options{
-		"a": {DerivedTo: "d"}, "b": {NoUpdate: true, Batch: true}, "d": {}, "o": {Observed: true}} {
+		"a": {DerivedTo: "d"}, "b": {NoUpdate: true}, "d": {}, "o": {Observed: true}} {
 		_, err := scheduler.Register(p.s, p.world.Kind(name, ko))
 		check(t, err)
 	}
@@ -105,7 +105,31 @@ func (p *past) play(steps int) error {
 			}
 		}
 	}
-	return p.check()
+	if err := p.check(); err != nil {
+		return err
+	}
+	return p.checkSteps()
+}
+
+// checkSteps: every operation stands in the record of what caused it.
+func (p *past) checkSteps() error {
+	p.world.Release()
+	synctest.Wait()
+	done, records := 0, p.s.History(scheduler.HistoryQuery{})
+	for _, r := range records {
+		done += len(r.Done)
+		for _, d := range r.Done {
+			if r.Seq == 0 || d.Via == d.Key {
+				return fmt.Errorf("seed %d: %v has no cause in %v", p.seed, d, r)
+			}
+		}
+	}
+	ran := p.world.Counts["create"] + p.world.Counts["update"] + p.world.Counts["delete"]
+	if records[0].Seq == 1 && done != ran {
+		return fmt.Errorf("seed %d: %d operations ran, %d are recorded\nhistory:\n%s\nworld:\n%s\n%v", p.seed, ran, done,
+			strings.Join(p.lines, "\n"), strings.Join(p.world.Lines(), "\n"), records)
+	}
+	return nil
 }
 
 func (p *past) look(f func() ([]scheduler.Status, error)) (keyPicture, error) {

@@ -28,8 +28,9 @@ type Options struct {
 	RetryMin, RetryMax time.Duration
 	Jitter             float64
 
-	// HistoryCount and HistoryBytes bound the records kept. Defaults 1,000
-	// and 8 MiB.
+	// HistoryCount bounds the records that are kept, HistoryBytes the records
+	// and the changes of keys together. Defaults 1,000 and 8 MiB; fewer than no
+	// bytes keep no history.
 	HistoryCount, HistoryBytes int
 
 	// Log gets a line for every operation and read that failed; nil logs

@@ -17,7 +17,7 @@ type pause struct {
 func (s *Scheduler) Pause(target Key, reason string, until time.Time) error {
 	return s.call(func(e *engine) {
 		e.pauses[target] = pause{reason, until}
-		e.wakeUnder(target)
+		e.because("", "pause "+string(target), func() { e.wakeUnder(target) })
 		if !until.IsZero() {
 			e.retries.addFunc(until, func() {
 				if p, ok := e.pauses[target]; ok && p.until.Equal(until) {
@@ -36,7 +36,7 @@ func (s *Scheduler) Resume(target Key) error {
 
 func (e *engine) resume(target Key) {
 	delete(e.pauses, target)
-	e.wakeUnder(target)
+	e.because("", "resume "+string(target), func() { e.wakeUnder(target) })
 }
 
 func (e *engine) wakeUnder(target Key) {

@@ -82,7 +82,10 @@ func Register[V, M any](s *Scheduler, d Descriptor[V, M]) (*Kind[V, M], error) {
 		return nil, err
 	}
 	var failed error
-	if err := s.call(func(e *engine) { failed = e.register(k, s.startWatch) }); err != nil {
+	err = s.call(func(e *engine) {
+		e.because("", "kind "+k.Name+" is registered", func() { failed = e.register(k, s.startWatch) })
+	})
+	if err != nil {
 		return nil, err
 	}
 	if failed != nil {
@@ -98,7 +101,7 @@ func (s *Scheduler) Unregister(name string) error {
 	err := s.call(func(e *engine) {
 		for _, k := range e.kinds.all() {
 			if k.Name == name {
-				e.unregister(k)
+				e.because("", "kind "+name+" is unregistered", func() { e.unregister(k) })
 				return
 			}
 		}

@@ -90,10 +90,10 @@ func (e *engine) due() {
 			it.f()
 		case it.k != nil:
 			if e.kinds.registered(it.k) {
-				e.lookAtKind(it.k)
+				e.under(it.k.look.cause, nil, func() { e.lookAtKind(it.k) })
 			}
 		case !it.n.Dropped() && has(it.n, flagHeld) && it.n.X.NextTry == it.at.UnixNano():
-			e.release(it.n)
+			e.under(it.n.Cause, it.n, func() { e.release(it.n) }) // it goes on for the same reason
 		}
 	}
 	e.arm()

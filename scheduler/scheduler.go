@@ -476,11 +476,13 @@ func (e *engine) sourceIndex(name string) int8 {
 // leaves alone.
 func (s *Scheduler) Retry(keys ...Key) {
 	_ = s.call(func(e *engine) {
-		for _, k := range keys {
-			if n := e.g.Get(k); n != nil && has(n, flagHeld) {
-				e.release(n)
+		e.because("", "retry", func() {
+			for _, k := range keys {
+				if n := e.g.Get(k); n != nil && has(n, flagHeld) {
+					e.release(n)
+				}
 			}
-		}
+		})
 	})
 }
 

@@ -12,18 +12,18 @@ const repairWindow = time.Minute
 // settle takes the outcome of an operation into the graph.
 func (e *engine) settle(o *op) {
 	if o.what == OpLook {
-		e.looked(o)
+		e.under(o.cause, nil, func() { e.looked(o) })
 		return
 	}
 	n := o.n
 	e.touch(n)
 	if o.overdue {
-		e.overdue(n, o)
+		e.under(o.cause, n, func() { e.overdue(n, o) })
 		return
 	}
 	e.record(o)
 	if n.X != nil && n.X.Overdue {
-		e.late(n, o)
+		e.under(o.cause, n, func() { e.late(n, o) })
 		return
 	}
 	e.setFlag(n, flagRunning, false)

@@ -101,14 +101,15 @@ func (g *Graph) Drop(n *Node) bool {
 // All calls f for every node, in no order, until it returns false.
 func (g *Graph) All(f func(*Node) bool) { g.nodes.all(f) }
 
-// Wake puts a node on the list of those to think about again.
+// Wake puts a node on the list of those to think about again. What has no cause
+// of its own leaves the node the one it had.
 func (g *Graph) Wake(n *Node) {
 	if n.queued || n.dropped {
 		return
 	}
 	n.queued = true
 	g.dirty = Push(g.dirty, n)
-	if n != g.Via {
+	if n != g.Via && g.Cause != 0 {
 		g.Touch(n)
 		n.Cause, n.Via = g.Cause, g.Via
 	}
