@@ -18,7 +18,6 @@ type history struct {
 	sizes    []int
 	bytes    int // of the records
 	log      changeLog
-	written  int // bytes of changes that are not published yet; the loop's
 	maxCount int
 	maxBytes int
 }

@@ -38,12 +38,6 @@ func (e *HistoryError) Error() string {
 	return "the history that is kept begins at " + e.Earliest.UTC().Format(time.RFC3339Nano) + "; ask for a time from then on"
 }
 
-// keyAspect names one aspect of one key.
-type keyAspect struct {
-	key    Key
-	aspect aspect
-}
-
 // At returns how the keys under the prefixes stood at a time, sorted; see
 // [Scheduler.List] for prefixes and for what is left out. The statuses have
 // what history keeps: Key, State, Desired, Actual and Origin. A time
@@ -60,16 +54,15 @@ func (s *Scheduler) At(ctx context.Context, t time.Time, prefixes ...Key) ([]Sta
 	if err != nil {
 		return nil, err
 	}
-	seen := map[keyAspect]bool{}
-	for c := range v.all {
-		id := keyAspect{c.key, c.aspect}
-		if c.at <= t.UnixNano() || seen[id] || !under(c.key, prefixes) {
+	seen := map[Key]aspects{}
+	for c := range v.from(0) {
+		if c.at <= t.UnixNano() || c.of&^seen[c.key] == 0 || !under(c.key, prefixes) {
 			continue
 		}
-		seen[id] = true
 		m := keys[c.key]
-		c.set(s, &m, false)
+		c.set(s.e, &m, c.of&^seen[c.key], false)
 		keys[c.key] = m
+		seen[c.key] |= c.of
 	}
 	return statusesOf(keys), nil
 }
@@ -108,7 +101,7 @@ func (s *Scheduler) Changes(ctx context.Context, from, to time.Time, prefixes ..
 		return nil, err
 	}
 	out := s.sum(func(yield func(*change) bool) {
-		for c := range v.all {
+		for c := range v.from(0) {
 			inside := c.at > from.UnixNano() && (to.IsZero() || c.at <= to.UnixNano())
 			if inside && under(c.key, prefixes) && !yield(c) {
 				return
@@ -122,18 +115,16 @@ func (s *Scheduler) Changes(ctx context.Context, from, to time.Time, prefixes ..
 // sum puts the changes of each key together.
 func (s *Scheduler) sum(changes func(yield func(*change) bool)) []KeyChange {
 	keys := map[Key]*KeyChange{}
-	seen := map[keyAspect]bool{}
+	seen := map[Key]aspects{}
 	for c := range changes {
 		k := keys[c.key]
 		if k == nil {
 			k = &KeyChange{Key: c.key}
 			keys[c.key] = k
 		}
-		if id := (keyAspect{c.key, c.aspect}); !seen[id] {
-			seen[id] = true
-			c.set(s, &k.Before, false)
-		}
-		c.set(s, &k.After, true)
+		c.set(s.e, &k.Before, c.of&^seen[c.key], false)
+		c.set(s.e, &k.After, c.of, true)
+		seen[c.key] |= c.of
 		k.Seq, k.Time = c.cause, timeOf(c.at)
 	}
 	out := make([]KeyChange, 0, len(keys))
@@ -182,19 +173,20 @@ func (c *KeyChange) net(k *kind) bool {
 	return b.State != a.State || b.Desired != nil || a.Desired != nil || b.Actual != nil || a.Actual != nil || b.Origin != a.Origin
 }
 
-// set puts one side of a change into a moment.
-func (c *change) set(s *Scheduler, m *Moment, after bool) {
-	v, n := c.before, c.was
+// set puts one side of some aspects of a change into a moment.
+func (c *change) set(e *engine, m *Moment, of aspects, after bool) {
+	state, source, value := c.was, c.from, c.before
 	if after {
-		v, n = c.after, c.now
+		state, source, value = c.now, c.to, c.after
 	}
-	switch c.aspect {
-	case ofState:
-		m.State = State(n)
-	case ofWanted:
-		m.Desired, m.Origin = v, s.e.sourceName(int8(n))
-	case ofActual:
-		m.Actual = v
+	if of&ofState != 0 {
+		m.State = state
+	}
+	if of&ofWanted != 0 {
+		m.Desired, m.Origin = value, e.sourceName(source)
+	}
+	if of&ofActual != 0 {
+		m.Actual = value
 	}
 }
 

@@ -1,20 +1,22 @@
 package scheduler
 
 import (
+	"iter"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
 )
 
-// aspect is what of a key a change is about.
-type aspect uint8
+// aspects are what of a key a change is about: its state, and what is wanted
+// or what is there.
+type aspects uint8
 
 const (
-	ofState aspect = iota
+	ofState aspects = 1 << iota
 	ofWanted
 	ofActual
-	aspects // how many there are
 )
 
 // change is one change of one key, as it is kept: references, no copies.
@@ -22,75 +24,91 @@ const (
 type change struct {
 	key           Key
 	via           Key // the key through which it came about
-	before, after any // of ofWanted and ofActual
+	before, after any // what was wanted, or what was there
 	at            int64
 	cause         uint64 // the transaction
-	aspect        aspect
-	op            Operation // of ofActual
-	was, now      uint8     // states of ofState, sources of ofWanted
+	of            aspects
+	op            Operation // that changed what is there
+	was, now      State
+	from, to      int8 // the sources that want it
 }
 
 const (
 	changeBytes = 96  // a change without values
 	valueBytes  = 128 // a value of a kind that cannot be encoded, roughly
 	chunkLen    = 16
+	mergeReach  = 4
 )
 
-// chunk is a run of changes; what is written in it stays as it is.
+// chunk is a run of changes.
 type chunk struct {
 	changes [chunkLen]change
 	bytes   int
 }
 
-// changeLog is all changes of keys in their order. Only the loop writes, and
-// publishes what a turn has written; whoever reads takes a view.
+// changeLog is all changes of keys in their order, numbered from the first
+// ever. Only the loop writes. With the end of a turn, what it has written is
+// told and stays as it is; whoever reads takes a view of that.
 type changeLog struct {
-	chunks  []*chunk // oldest first
-	tail    int      // changes written to the last one
-	told    int      // of them, those that others may read
-	bytes   int
-	dropped uint64 // changes that were let go
-	since   int64  // the log tells of all that happened after it
+	chunks []*chunk // oldest first
+	first  uint64   // the number of the oldest change
+	told   uint64   // the number of the first change that is not told
+	bytes  int
+	since  int64 // the log tells of all that happened after it
+
+	// The loop's own.
+	next    uint64 // the number of the next change
+	written int    // bytes that are not counted yet
+	merge   uint64 // the first change of the turn whose state may follow
 }
 
-// logView is the published part of a log. It stays readable while the log goes on.
+// logView is the told part of a log. It stays readable while the log goes on.
 type logView struct {
-	chunks []*chunk
-	tail   int
-	first  uint64 // the number of its first change, counting from the first ever
-	since  int64
+	chunks      []*chunk
+	first, next uint64
+	since       int64
 }
 
-// append adds a change; it becomes visible with publish. The lock is taken
-// only for a new chunk.
+// at is the change of a number.
+func (l *changeLog) at(n uint64) *change {
+	i := n - l.first
+	return &l.chunks[i/chunkLen].changes[i%chunkLen]
+}
+
+// append adds a change. The lock is taken only for a new chunk.
 func (h *history) append(c *change, bytes int) {
 	l := &h.log
-	if len(l.chunks) == 0 || l.tail == chunkLen {
+	if l.next == l.first+uint64(len(l.chunks)*chunkLen) {
 		h.mu.Lock()
-		l.chunks, l.tail, l.told = append(l.chunks, &chunk{}), 0, 0
-		l.bytes += h.written
-		h.written = 0
-		h.trim()
+		l.chunks = append(l.chunks, &chunk{})
+		h.count()
 		h.mu.Unlock()
 	}
-	last := l.chunks[len(l.chunks)-1]
-	last.changes[l.tail] = *c
-	last.bytes += bytes
-	l.tail++
-	h.written += bytes
+	*l.at(l.next) = *c
+	l.chunks[len(l.chunks)-1].bytes += bytes
+	l.next++
+	l.written += bytes
 }
 
 // publish lets others read what the turn has written.
 func (h *history) publish() {
-	if h.written == 0 {
+	l := &h.log
+	if l.told == l.next {
 		return
 	}
+	l.merge = l.next
 	h.mu.Lock()
-	h.log.told = h.log.tail
-	h.log.bytes += h.written
-	h.trim()
+	l.told = l.next
+	h.count()
 	h.mu.Unlock()
-	h.written = 0
+}
+
+// count makes room for what was written.
+func (h *history) count() {
+	h.log.bytes += h.log.written
+	h.log.written = 0
+	h.trim()
+	h.log.merge = max(h.log.merge, h.log.first)
 }
 
 // trimOne lets the oldest chunk go; the newest stays.
@@ -101,35 +119,30 @@ func (l *changeLog) trimOne() bool {
 	c := l.chunks[0]
 	l.since = c.changes[chunkLen-1].at
 	l.bytes -= c.bytes
-	l.dropped += chunkLen
+	l.first += chunkLen
 	l.chunks[0] = nil
 	l.chunks = l.chunks[1:]
 	return true
 }
 
-// view takes what is published now.
+// view takes what is told now.
 func (h *history) view() logView {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := &h.log
-	return logView{chunks: append([]*chunk(nil), l.chunks...), tail: l.told, first: l.dropped, since: l.since}
+	return logView{chunks: slices.Clone(l.chunks), first: l.first, next: max(l.told, l.first), since: l.since}
 }
 
-// all yields the changes from number n on, oldest first.
-func (v logView) all(yield func(*change) bool) { v.from(0, yield) }
+func (v *logView) at(n uint64) *change {
+	i := n - v.first
+	return &v.chunks[i/chunkLen].changes[i%chunkLen]
+}
 
-func (v logView) from(n uint64, yield func(*change) bool) {
-	skip := 0
-	if n > v.first {
-		skip = int(n - v.first)
-	}
-	for i := skip / chunkLen; i < len(v.chunks); i++ {
-		to := chunkLen
-		if i == len(v.chunks)-1 {
-			to = v.tail
-		}
-		for j := max(0, skip-i*chunkLen); j < to; j++ {
-			if !yield(&v.chunks[i].changes[j]) {
+// from yields the changes from number n on, oldest first.
+func (v *logView) from(n uint64) iter.Seq[*change] {
+	return func(yield func(*change) bool) {
+		for i := max(n, v.first); i < v.next; i++ {
+			if !yield(v.at(i)) {
 				return
 			}
 		}
@@ -137,26 +150,12 @@ func (v logView) from(n uint64, yield func(*change) bool) {
 }
 
 // newest yields the changes, newest first.
-func (v logView) newest(yield func(*change) bool) {
-	for i := len(v.chunks) - 1; i >= 0; i-- {
-		from := chunkLen
-		if i == len(v.chunks)-1 {
-			from = v.tail
-		}
-		for j := from - 1; j >= 0; j-- {
-			if !yield(&v.chunks[i].changes[j]) {
-				return
-			}
+func (v *logView) newest(yield func(*change) bool) {
+	for i := v.next; i > v.first; i-- {
+		if !yield(v.at(i - 1)) {
+			return
 		}
 	}
-}
-
-// end is the number of the change that comes next.
-func (v logView) end() uint64 {
-	if len(v.chunks) == 0 {
-		return v.first
-	}
-	return v.first + uint64((len(v.chunks)-1)*chunkLen+v.tail)
 }
 
 // What follows is called where things change. It does nothing in a preview.
@@ -195,7 +194,7 @@ func (e *engine) asked(n *graph.Node, was wish) {
 		return
 	}
 	c := change{key: n.Key, before: was.value, after: now.value, at: e.now.UnixNano(), cause: e.g.Cause,
-		aspect: ofWanted, was: uint8(was.source), now: uint8(now.source)}
+		of: ofWanted, from: was.source, to: now.source}
 	if n.Source == graph.Derived && n.Base != nil {
 		c.via = n.Base.Key
 	}
@@ -207,7 +206,7 @@ func (e *engine) made(n *graph.Node, o *op) {
 	if e.sim != nil || e.hist.off() {
 		return
 	}
-	c := change{key: n.Key, via: o.via, before: actualOf(n), at: e.now.UnixNano(), cause: o.cause, aspect: ofActual, op: o.what}
+	c := change{key: n.Key, via: o.via, before: actualOf(n), at: e.now.UnixNano(), cause: o.cause, of: ofActual, op: o.what}
 	if o.what != OpDelete {
 		c.after = o.to
 	}
@@ -221,7 +220,7 @@ func (e *engine) saw(n *graph.Node, was any, same bool) {
 	if e.hist.off() || same && has(n, flagSame) || !differ(kindOf(n), n.Key, was, now) {
 		return
 	}
-	e.hist.append(&change{key: n.Key, before: was, after: now, at: e.now.UnixNano(), cause: e.g.Cause, aspect: ofActual, op: OpLook},
+	e.hist.append(&change{key: n.Key, before: was, after: now, at: e.now.UnixNano(), cause: e.g.Cause, of: ofActual, op: OpLook},
 		changeBytes+e.sizeOf(n, now))
 	e.keepRecord(e.g.Cause)
 }
@@ -231,12 +230,29 @@ func (e *engine) told(n *graph.Node, was, now State) {
 	if e.hist.off() || (was == Absent || was == Removed) && (now == Absent || now == Removed) {
 		return
 	}
-	c := change{key: n.Key, at: e.now.UnixNano(), cause: n.Cause, aspect: ofState, was: uint8(was), now: uint8(now)}
+	e.keepRecord(n.Cause)
+	if c := e.hist.latest(n.Key); c != nil && c.cause == n.Cause {
+		c.of, c.was, c.now = c.of|ofState, was, now
+		return
+	}
+	c := change{key: n.Key, at: e.now.UnixNano(), cause: n.Cause, of: ofState, was: was, now: now}
 	if n.Via != nil && n.Via != n {
 		c.via = n.Via.Key
 	}
 	e.hist.append(&c, changeBytes)
-	e.keepRecord(n.Cause)
+}
+
+// latest finds a change of the key in this turn, to tell the state with it.
+// States are told in about the order in which things changed.
+func (h *history) latest(key Key) *change {
+	l := &h.log
+	for i := l.merge; i < min(l.merge+mergeReach, l.next); i++ {
+		if c := l.at(i); c.key == key {
+			l.merge = i + 1
+			return c
+		}
+	}
+	return nil
 }
 
 // keepRecord keeps the record of a look that something has come of.
