@@ -258,8 +258,16 @@ func (e *engine) noteSame(n *graph.Node) {
 	if e.isSame(n, k, n.Actual) {
 		e.g.AdoptNeeds(n)
 		e.setFlag(n, flagSame, true)
-		e.clearHold(n)
+		if !mustGo(n) {
+			e.clearHold(n)
+		}
 	}
+}
+
+// mustGo tells that a deletion failed and is still due: that what is there is as
+// wanted does not mend it.
+func mustGo(n *graph.Node) bool {
+	return n.X != nil && Operation(n.X.LastOp) == OpDelete && n.Needs() == graph.Missing
 }
 
 // isSame tells whether a value of the world is what is wanted of the node.
