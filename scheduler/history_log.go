@@ -206,7 +206,10 @@ func (e *engine) made(n *graph.Node, o *op) {
 	if e.sim != nil || e.hist.off() {
 		return
 	}
-	c := change{key: n.Key, via: o.via, before: actualOf(n), at: e.now.UnixNano(), cause: o.cause, of: ofActual, op: o.what}
+	c := change{key: n.Key, before: actualOf(n), at: e.now.UnixNano(), cause: o.cause, of: ofActual, op: o.what}
+	if o.via != nil {
+		c.via = o.via.Key
+	}
 	if o.what != OpDelete {
 		c.after = o.to
 	}

@@ -45,6 +45,14 @@ func (st *story) show(cmd string, args []string) string {
 			b.WriteString(r.String())
 		}
 		return b.String()
+	case "at":
+		return st.past(args)
+	case "blame":
+		b, err := st.s.Blame(ctx, scheduler.Key(args[0]))
+		if err != nil {
+			return err.Error() + "\n"
+		}
+		return b.String()
 	case "objects":
 		return st.World.String()
 	case "next":
@@ -84,6 +92,47 @@ func (st *story) show(cmd string, args []string) string {
 	}
 	st.t.Fatalf("no command %q", cmd)
 	return ""
+}
+
+// past tells how keys stood some time ago, and what has changed since: "at 5s
+// [prefix]".
+func (st *story) past(args []string) string {
+	ago, err := time.ParseDuration(args[0])
+	st.check(err)
+	then := time.Now().Add(-ago)
+	var prefixes []scheduler.Key
+	for _, a := range args[1:] {
+		prefixes = append(prefixes, scheduler.Key(a))
+	}
+	all, err := st.s.At(context.Background(), then, prefixes...)
+	if err != nil {
+		return strings.Replace(err.Error(), st.began.UTC().Format(time.RFC3339Nano), "the start", 1) + "\n"
+	}
+	var b strings.Builder
+	for _, s := range all {
+		fmt.Fprintf(&b, "%s %s\n", s.Key, moment(scheduler.Moment{State: s.State, Desired: s.Desired, Actual: s.Actual, Origin: s.Origin}))
+	}
+	changes, err := st.s.Changes(context.Background(), then, time.Time{}, prefixes...)
+	st.check(err)
+	b.WriteString("since then:\n")
+	for _, c := range changes {
+		fmt.Fprintf(&b, "%s txn %d: %s → %s\n", c.Key, c.Seq, moment(c.Before), moment(c.After))
+	}
+	return b.String()
+}
+
+func moment(m scheduler.Moment) string {
+	s := m.State.String()
+	if t, ok := m.Desired.(schedulertest.Thing); ok {
+		s += " wanted " + t.Text
+	}
+	if m.Origin != "" {
+		s += " by " + m.Origin
+	}
+	if t, ok := m.Actual.(schedulertest.Thing); ok {
+		s += " there " + t.Text
+	}
+	return s
 }
 
 // next reads the story's watcher once; the first time it makes it.

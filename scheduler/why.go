@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -17,6 +18,12 @@ type Cause struct {
 	Because []Cause
 	// Record is the transaction that last moved the key, if it is still kept.
 	Record *Record
+	// Chain leads from the last operation on the key up to what the transaction
+	// itself touched: each step was made due by the key of the next.
+	Chain []DoneStep
+	// Again is a later transaction that asked for a configured key, which was
+	// so already; zero if none did.
+	Again uint64
 }
 
 const maxCauses = 100
@@ -39,6 +46,12 @@ func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) {
 			c.Record = e.hist.get(n.Cause)
 		}
 	})
+	if c.Record != nil {
+		c.Chain = s.hist.chain(k, c.Record)
+		if c.Status.State == Configured {
+			c.Again = s.hist.again(k, c.Record)
+		}
+	}
 	if err == nil && !found {
 		err = fmt.Errorf("%s: %w", k, ErrUnknownKey)
 	}
@@ -125,11 +138,51 @@ func sentence(s Status) string {
 	return fmt.Sprintf("%s is %s: %s", s.Key, s.State, s.Reason)
 }
 
+// again finds the newest transaction after a record that asked for the key and
+// had nothing to do.
+func (h *history) again(k Key, after *Record) uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := len(h.records) - 1; i >= 0 && h.records[i].Seq > after.Seq; i-- {
+		if slices.Contains(h.records[i].Asked, k) {
+			return h.records[i].Seq
+		}
+	}
+	return 0
+}
+
 // String draws the chain as an indented tree.
 func (c Cause) String() string {
 	var b strings.Builder
 	c.write(&b, "")
+	c.writeChain(&b)
 	return b.String()
+}
+
+// writeChain tells what led to the last operation.
+func (c Cause) writeChain(b *strings.Builder) {
+	if c.Record == nil {
+		return
+	}
+	for i, d := range c.Chain {
+		word := "last"
+		if i > 0 {
+			word = "because of"
+		}
+		fmt.Fprintf(b, "%s %s\n", word, d)
+	}
+	word := "because of"
+	if len(c.Chain) == 0 {
+		word = "last moved by"
+	}
+	fmt.Fprintf(b, word+" txn %d %s", c.Record.Seq, c.Record.Source)
+	if c.Record.Note != "" {
+		fmt.Fprintf(b, " %q", c.Record.Note)
+	}
+	b.WriteByte('\n')
+	if c.Again != 0 {
+		fmt.Fprintf(b, "asked for again, with nothing to do, by txn %d\n", c.Again)
+	}
 }
 
 func (c Cause) write(b *strings.Builder, indent string) {
