@@ -20,6 +20,9 @@ type history struct {
 	log      changeLog
 	maxCount int
 	maxBytes int
+
+	version   uint64 // counts what is added to records
+	followers []*Follower
 }
 
 func newHistory(o Options) history {
@@ -43,7 +46,11 @@ func (h *history) add(r *Record) {
 	for _, k := range r.Asked {
 		size += 16 + len(k)
 	}
-	size += 24 * len(r.Planned)
+	size += 24*len(r.Planned) + stepBytes*len(r.Done)
+	for _, c := range r.Changed { // of an earlier run
+		size += changeBytes + c.encodedBytes()
+	}
+	h.touched(r)
 	h.records, h.sizes = append(h.records, r), append(h.sizes, size)
 	h.bytes += size
 	h.trim()
@@ -79,6 +86,7 @@ func (h *history) step(seq uint64, now time.Time, s DoneStep) {
 	}
 	r := h.records[i]
 	r.Settled = now
+	h.touched(r)
 	if h.sizes[i] > h.maxBytes/4 {
 		r.Dropped++
 		return
@@ -87,6 +95,13 @@ func (h *history) step(seq uint64, now time.Time, s DoneStep) {
 	h.sizes[i] += stepBytes + len(s.Error)
 	h.bytes += stepBytes + len(s.Error)
 	h.trim()
+}
+
+// touched notes that a record is new or has grown. The lock is held.
+func (h *history) touched(r *Record) {
+	h.version++
+	r.version = h.version
+	h.grown()
 }
 
 func (h *history) find(seq uint64) int {
@@ -135,8 +150,18 @@ type HistoryQuery struct {
 
 // History returns copies of the records kept, oldest first. It does not ask
 // the loop, so it works at any time, also after the end.
+//
+// A record that is asked for by its number tells also what it changed; that
+// asks the loop to compare values, while there is one.
 func (s *Scheduler) History(q HistoryQuery) []Record {
-	h := &s.hist
+	out := s.hist.query(q)
+	if q.Seq != 0 && len(out) == 1 {
+		s.changedBy(&out[0])
+	}
+	return out
+}
+
+func (h *history) query(q HistoryQuery) []Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out []Record
@@ -236,6 +261,7 @@ func (h *history) insert(r *Record) {
 		return 1
 	})
 	if i < len(h.records) {
+		h.touched(r)
 		h.records = slices.Insert(h.records, i, r)
 		h.sizes = slices.Insert(h.sizes, i, recordBytes)
 		h.bytes += recordBytes

@@ -28,6 +28,16 @@ type KeyChange struct {
 	Time time.Time
 }
 
+// encodedBytes is the size of the values of an earlier run.
+func (c *KeyChange) encodedBytes() (n int) {
+	for _, v := range []any{c.Before.Desired, c.Before.Actual, c.After.Desired, c.After.Actual} {
+		if b, ok := v.(Encoded); ok {
+			n += len(b)
+		}
+	}
+	return n
+}
+
 // HistoryError refuses a question about a time before the history that is kept.
 type HistoryError struct {
 	// Earliest is the first time that can be asked for.

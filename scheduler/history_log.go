@@ -100,6 +100,7 @@ func (h *history) publish() {
 	h.mu.Lock()
 	l.told = l.next
 	h.count()
+	h.grown()
 	h.mu.Unlock()
 }
 

@@ -32,6 +32,9 @@ type Options struct {
 	// and the changes of keys together. Defaults 1,000 and 8 MiB; fewer than no
 	// bytes keep no history.
 	HistoryCount, HistoryBytes int
+	// Earlier are records of earlier runs, oldest first, as a Follower gave
+	// them: they count as history, and the numbers of transactions go on.
+	Earlier []Record
 
 	// Log gets a line for every operation and read that failed; nil logs
 	// nothing. It is written outside the loop, and lines are dropped rather

@@ -67,6 +67,8 @@ func New(o Options) *Scheduler {
 		e.sources = append(e.sources, sourceState{name: name})
 	}
 	e.lanes = newLanes(&s.opts, s.outcome)
+	e.seq = s.hist.earlier(s.opts.Earlier)
+	e.began, s.opts.Earlier, e.opts.Earlier = e.seq, nil, nil
 	s.e = e
 	return s
 }

@@ -118,6 +118,15 @@ type Record struct {
 	Settled time.Time
 	// Dropped counts steps that did not fit into the record.
 	Dropped int
+	// Changed is what changed of each key. It is told of a record that is asked
+	// for by its number, of earlier runs, and to a Follower.
+	Changed []KeyChange
+	// Earlier: of an earlier run, see Options.Earlier.
+	Earlier bool
+	// Missed counts changes before this record that nobody could keep.
+	Missed int
+
+	version uint64
 }
 
 // PlannedStep is a step of a plan as the history keeps it.

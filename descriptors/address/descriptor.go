@@ -47,6 +47,8 @@ func New(deps Deps) scheduler.Descriptor[*models.Address, kernel.AddressRef] {
 	return scheduler.Descriptor[*models.Address, kernel.AddressRef]{
 		Name:        models.KindAddress,
 		Prefix:      prefix,
+		Encode:      models.EncodeValue[*models.Address],
+		Decode:      models.DecodeValue[*models.Address],
 		Create:      d.create,
 		CreateBatch: d.createBatch,
 		Delete:      d.delete,

@@ -42,6 +42,8 @@ func New(deps Deps) scheduler.Descriptor[*models.HostLink, kernel.LinkRef] {
 	return scheduler.Descriptor[*models.HostLink, kernel.LinkRef]{
 		Name:     models.KindHostLink,
 		Prefix:   models.KindHostLink + "/",
+		Encode:   models.EncodeValue[*models.HostLink],
+		Decode:   models.DecodeValue[*models.HostLink],
 		Retrieve: d.retrieve,
 		Watch:    d.watch,
 		Interest: d.interest,

@@ -68,6 +68,8 @@ func New(deps Deps) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
 	return scheduler.Descriptor[*models.Interface, kernel.LinkRef]{
 		Name:        models.KindInterface,
 		Prefix:      prefix,
+		Encode:      models.EncodeValue[*models.Interface],
+		Decode:      models.DecodeValue[*models.Interface],
 		Create:      d.create,
 		CreateBatch: d.createBatch,
 		Delete:      d.delete,

@@ -32,6 +32,8 @@ func describe[V proto.Message](name string, s Source, read func() (map[string]V,
 		// The process, its start and its namespace are part of the value, so
 		// that a container which was restarted is never the same as before.
 		Equal:    func(_ scheduler.Key, a, b V) bool { return proto.Equal(a, b) },
+		Encode:   models.EncodeValue[V],
+		Decode:   models.DecodeValue[V],
 		Retrieve: k.retrieve,
 		Watch:    k.watch,
 	}

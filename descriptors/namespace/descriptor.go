@@ -40,6 +40,8 @@ func New(k kernel.Kernel, o Options) scheduler.Descriptor[*models.NamespaceRef, 
 	return scheduler.Descriptor[*models.NamespaceRef, struct{}]{
 		Name:     models.KindNamespace,
 		Prefix:   models.KindNamespace + "/",
+		Encode:   models.EncodeValue[*models.NamespaceRef],
+		Decode:   models.DecodeValue[*models.NamespaceRef],
 		Retrieve: d.retrieve,
 		Watch:    d.watch,
 		Interest: d.interest,

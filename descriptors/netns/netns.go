@@ -26,6 +26,8 @@ func New(k kernel.Kernel, o *kernel.Owner, dir string) scheduler.Descriptor[*mod
 	return scheduler.Descriptor[*models.NetNS, kernel.NS]{
 		Name:       models.KindNetNS,
 		Prefix:     models.KindNetNS + "/",
+		Encode:     models.EncodeValue[*models.NetNS],
+		Decode:     models.DecodeValue[*models.NetNS],
 		Create:     d.create,
 		Delete:     d.delete,
 		Needs:      func(scheduler.Key, *models.NetNS) []scheduler.Need { return nil },

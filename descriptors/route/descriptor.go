@@ -42,6 +42,8 @@ func New(deps Deps) scheduler.Descriptor[*models.Route, kernel.LinkRef] {
 	return scheduler.Descriptor[*models.Route, kernel.LinkRef]{
 		Name:        models.KindRoute,
 		Prefix:      prefix,
+		Encode:      models.EncodeValue[*models.Route],
+		Decode:      models.DecodeValue[*models.Route],
 		Create:      d.create,
 		CreateBatch: d.createBatch,
 		Delete:      d.delete,
