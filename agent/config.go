@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -19,6 +20,7 @@ type Config struct {
 	Label    string
 	RunDir   string
 	StateDir string
+	History  string
 	LogLevel string
 
 	Etcd             []string
@@ -54,7 +56,8 @@ func Settings() []Setting {
 	return []Setting{
 		text("label", func(c *Config) *string { return &c.Label }, "identity of this agent (default: MICROSERVICE_LABEL, else the host name)"),
 		text("run-dir", func(c *Config) *string { return &c.RunDir }, "directory of agent.sock and etcd.sock"),
-		text("state-dir", func(c *Config) *string { return &c.StateDir }, "directory of the embedded etcd's data and the ledger"),
+		text("state-dir", func(c *Config) *string { return &c.StateDir }, "directory of the embedded etcd's data, the ledger and the history"),
+		text("history", func(c *Config) *string { return &c.History }, "MiB of history kept in the state directory, 0 for none"),
 		text("log-level", func(c *Config) *string { return &c.LogLevel }, "debug, info, warn or error"),
 		{Name: "etcd", Usage: "endpoints of an external etcd, separated by commas (default: the embedded one)",
 			list: func(c *Config) *[]string { return &c.Etcd }},
@@ -76,7 +79,7 @@ func Settings() []Setting {
 // Default is the configuration when nothing is set.
 func Default() Config {
 	return Config{
-		RunDir: "/run/plumb", StateDir: "/var/lib/plumb", LogLevel: "info",
+		RunDir: "/run/plumb", StateDir: "/var/lib/plumb", History: "8", LogLevel: "info",
 		Containerd: "off", MicroserviceEnv: "MICROSERVICE_LABEL", MicroserviceLabel: "plumb.microservice",
 		NetnsDir: "/run/netns",
 	}
@@ -204,6 +207,9 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
+// maxHistory bounds the history on disk, in MiB: all of it is read at the start.
+const maxHistory = 1024
+
 func (c *Config) validate() error {
 	if !regexp.MustCompile(`^[a-zA-Z0-9._-]{1,63}$`).MatchString(c.Label) {
 		return fmt.Errorf("label %q: want 1 to 63 letters, digits, dots, dashes or underscores; set it with --label", c.Label)
@@ -217,6 +223,9 @@ func (c *Config) validate() error {
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		return fmt.Errorf("log-level %q: want debug, info, warn or error", c.LogLevel)
+	}
+	if n, err := strconv.Atoi(c.History); err != nil || n < 0 || n > maxHistory {
+		return fmt.Errorf("history %q: want a number of MiB from 0 to %d", c.History, maxHistory)
 	}
 	if c.Intent != "" {
 		if st, err := os.Stat(c.Intent); err != nil || !st.IsDir() {

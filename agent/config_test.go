@@ -61,6 +61,7 @@ func TestBadConfig(t *testing.T) {
 		{"label: 'a b'\n", `label "a b": want 1 to 63 letters`},
 		{"log-level: loud\n", `log-level "loud": want debug, info, warn or error`},
 		{"intent: /does/not/exist\n", "intent /does/not/exist: want a directory that is there"},
+		{"history: much\n", `history "much": want a number of MiB from 0 to 1024`},
 		{"label: [x]\n", "label: want a text"},
 		{"label: {\n", "config "},
 		{"containerd: /run/containerd.sock\n", "knows containers from Docker only"},

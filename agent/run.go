@@ -40,8 +40,13 @@ func (a *agent) stages() [][]component {
 	if a.files != nil {
 		sources = append(sources, component{"file", a.files.Run})
 	}
+	below := []component{{"containers", a.tracker.Run}} // before the scheduler, which asks them
+	if a.history != nil {
+		follower := a.sched.Follow()
+		below = append(below, component{"history", func(ctx context.Context) error { return a.history.Run(ctx, follower) }})
+	}
 	return [][]component{
-		{{"containers", a.tracker.Run}}, // before the scheduler, which asks them
+		below,
 		{{"scheduler", a.sched.Run}},
 		sources,
 		{{"api", a.serve}},

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/docker"
 	"github.com/plumb-net/plumb/plugins/etcd"
 	"github.com/plumb-net/plumb/plugins/file"
+	"github.com/plumb-net/plumb/plugins/historylog"
 	"github.com/plumb-net/plumb/plugins/ledger"
 	"github.com/plumb-net/plumb/plugins/metrics"
 	"github.com/plumb-net/plumb/plugins/netlink"
@@ -130,6 +132,7 @@ type agent struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 	host    *host
+	history *historylog.Log // nil with --history 0
 	sched   *scheduler.Scheduler
 	tracker *container.Tracker
 	store   *etcd.Plugin
@@ -152,7 +155,11 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 	if c.Intent != "" {
 		sources = append(sources, file.Name)
 	}
-	a.sched = scheduler.New(scheduler.Options{Sources: sources, Log: log.With("part", "scheduler")})
+	earlier, err := a.openHistory()
+	if err != nil {
+		return nil, err
+	}
+	a.sched = scheduler.New(scheduler.Options{Sources: sources, Earlier: earlier, Log: log.With("part", "scheduler")})
 	if err := a.wireSources(); err != nil {
 		return nil, err
 	}
@@ -160,6 +167,16 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 		return nil, err
 	}
 	return a, a.wireAPI()
+}
+
+// openHistory reads what earlier runs did.
+func (a *agent) openHistory() (earlier []scheduler.Record, err error) {
+	mib, err := strconv.ParseInt(a.config.History, 10, 64)
+	if err != nil || mib == 0 {
+		return nil, err
+	}
+	a.history, earlier, err = historylog.Open(a.config.StateDir, mib<<20, a.log.With("part", "history"))
+	return earlier, err
 }
 
 func (a *agent) wireSources() error {

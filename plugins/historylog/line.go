@@ -1,0 +1,126 @@
+package historylog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// line is a record, or more of one, as the file has it.
+type line struct {
+	Seq        uint64          `json:"seq"`
+	Time       time.Time       `json:"time,omitzero"`
+	Source     string          `json:"source,omitempty"`
+	Note       string          `json:"note,omitempty"`
+	Asked      []scheduler.Key `json:"asked,omitempty"`
+	AskedTotal int             `json:"asked_total,omitempty"`
+	Planned    []step          `json:"planned,omitempty"`
+	Done       []step          `json:"done,omitempty"`
+	Changed    []changed       `json:"changed,omitempty"`
+	Settled    time.Time       `json:"settled,omitzero"`
+	Dropped    int             `json:"dropped,omitempty"`
+	Missed     int             `json:"missed,omitempty"`
+}
+
+type step struct {
+	Op    scheduler.Operation `json:"op"`
+	Key   scheduler.Key       `json:"key"`
+	Via   scheduler.Key       `json:"via,omitempty"`
+	Start time.Time           `json:"start,omitzero"`
+	Took  time.Duration       `json:"took,omitempty"`
+	Error string              `json:"error,omitempty"`
+}
+
+type changed struct {
+	Key    scheduler.Key `json:"key"`
+	Time   time.Time     `json:"time"`
+	Before moment        `json:"before"`
+	After  moment        `json:"after"`
+}
+
+type moment struct {
+	State   scheduler.State   `json:"state,omitempty"`
+	Origin  string            `json:"origin,omitempty"`
+	Desired scheduler.Encoded `json:"desired,omitempty"`
+	Actual  scheduler.Encoded `json:"actual,omitempty"`
+}
+
+func lineOf(r scheduler.Record) line {
+	l := line{Seq: r.Seq, Time: r.Time, Source: r.Source, Note: r.Note, Asked: r.Asked, AskedTotal: r.AskedTotal,
+		Settled: r.Settled, Dropped: r.Dropped, Missed: r.Missed}
+	for _, p := range r.Planned {
+		l.Planned = append(l.Planned, step{Op: p.Op, Key: p.Key})
+	}
+	for _, d := range r.Done {
+		l.Done = append(l.Done, step(d))
+	}
+	for _, c := range r.Changed {
+		l.Changed = append(l.Changed, changed{c.Key, c.Time, momentOf(c.Before), momentOf(c.After)})
+	}
+	return l
+}
+
+func momentOf(m scheduler.Moment) moment {
+	out := moment{State: m.State, Origin: m.Origin}
+	out.Desired, _ = m.Desired.(scheduler.Encoded)
+	out.Actual, _ = m.Actual.(scheduler.Encoded)
+	return out
+}
+
+func (m moment) moment() scheduler.Moment {
+	out := scheduler.Moment{State: m.State, Origin: m.Origin}
+	if m.Desired != nil {
+		out.Desired = m.Desired
+	}
+	if m.Actual != nil {
+		out.Actual = m.Actual
+	}
+	return out
+}
+
+// addTo puts a line into the record that it tells more of.
+func (l line) addTo(r *scheduler.Record) {
+	if !l.Time.IsZero() && !r.Time.IsZero() && !l.Time.Equal(r.Time) {
+		*r = scheduler.Record{} // of a run whose end was lost: its number was given again
+	}
+	if !l.Time.IsZero() && r.Time.IsZero() {
+		r.Seq, r.Time, r.Source, r.Note, r.Asked, r.AskedTotal = l.Seq, l.Time, l.Source, l.Note, l.Asked, l.AskedTotal
+		for _, p := range l.Planned {
+			r.Planned = append(r.Planned, scheduler.PlannedStep{Op: p.Op, Key: p.Key})
+		}
+	}
+	for _, d := range l.Done {
+		r.Done = append(r.Done, scheduler.DoneStep(d))
+	}
+	for _, c := range l.Changed {
+		r.Changed = append(r.Changed, scheduler.KeyChange{Key: c.Key, Seq: l.Seq, Time: c.Time,
+			Before: c.Before.moment(), After: c.After.moment()})
+	}
+	if l.Settled.After(r.Settled) {
+		r.Settled = l.Settled
+	}
+	r.Dropped = max(r.Dropped, l.Dropped)
+	r.Missed += l.Missed
+}
+
+// text is the line as it is written.
+func (l line) text() ([]byte, error) {
+	body, err := json.Marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(body), body), nil
+}
+
+// parse reads a line without its end; ok tells whether it is whole.
+func parse(text []byte) (l line, ok bool) {
+	sum, body, found := bytes.Cut(text, []byte(" "))
+	if !found || string(sum) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)) {
+		return l, false
+	}
+	return l, json.Unmarshal(body, &l) == nil && l.Seq > 0
+}
