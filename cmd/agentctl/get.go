@@ -13,6 +13,7 @@ import (
 func newGet(c *cli) *cobra.Command {
 	var watch bool
 	var states []string
+	var at string
 	cmd := &cobra.Command{
 		Use:   "get [KIND|KEY]…",
 		Short: "Show keys with their state, and why they are not configured",
@@ -23,22 +24,33 @@ An argument is a key (interface/web), a kind (interface) or a prefix that ends
 in a slash (address/web/). Derived keys are shown below the key that they come
 from, in a table only those that are not configured; -o wide shows all.
 
+With --at it shows how keys stood then, as far back as the history of this run
+reaches.
+
 With one KEY and -o json the output is one object, otherwise an array; with -w it
 is one object on each line.`,
 		Example: `  agentctl get
   agentctl get interface route/default
   agentctl get --state pending,failed
   agentctl get interface/web -o json
+  agentctl get --at 10m
   agentctl get -w -o json`,
 		ValidArgsFunction: c.keysAndKinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if watch {
+			then, err := c.time(cmd, "at", at)
+			switch {
+			case err != nil:
+				return err
+			case watch && then != nil:
+				return usage(cmd, "what was does not change: use --watch or --at")
+			case watch:
 				return c.watch(cmd.Context(), args, states)
 			}
-			return c.get(cmd.Context(), args, states)
+			return c.get(cmd.Context(), &apiv1.ListRequest{Targets: args, States: states, At: then})
 		},
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on and show every change")
+	cmd.Flags().StringVar(&at, "at", "", "as it was: at a time in RFC 3339, or so long ago, such as 10m")
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only keys in these states")
 	return cmd
 }
@@ -48,9 +60,9 @@ func isKey(arg string) bool {
 	return strings.Contains(arg, "/") && !strings.HasSuffix(arg, "/")
 }
 
-func (c *cli) get(ctx context.Context, args, states []string) error {
-	one := len(args) == 1 && isKey(args[0])
-	all, err := c.agent().List(ctx, &apiv1.ListRequest{Targets: args, States: states})
+func (c *cli) get(ctx context.Context, req *apiv1.ListRequest) error {
+	one := len(req.Targets) == 1 && isKey(req.Targets[0])
+	all, err := c.agent().List(ctx, req)
 	if err != nil {
 		return err
 	}

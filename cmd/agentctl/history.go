@@ -22,7 +22,8 @@ func newHistory(c *cli) *cobra.Command {
 		Short: "Show transactions: what was asked, planned and done",
 		Long: `History shows the transactions that the agent keeps, oldest first. With a number
 it shows that one in full: what was asked, each operation with the key that
-brought it about, how long it took, and its error.`,
+brought it about, how long it took, and its error, and what changed of each key.
+Transactions of earlier runs of the agent are marked.`,
 		Example: `  agentctl history
   agentctl history 17
   agentctl history --key interface/web --since 10m`,
@@ -35,7 +36,7 @@ brought it about, how long it took, and its error.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := &apiv1.HistoryRequest{Key: key, Limit: last}
 			var err error
-			if req.Since, err = c.since(cmd, since); err != nil {
+			if req.Since, err = c.time(cmd, "since", since); err != nil {
 				return err
 			}
 			if len(args) == 1 {
@@ -57,8 +58,8 @@ brought it about, how long it took, and its error.`,
 	return cmd
 }
 
-// since reads a time or how long ago it was.
-func (c *cli) since(cmd *cobra.Command, text string) (*timestamppb.Timestamp, error) {
+// time reads a time, or how long ago it was, that a flag was given.
+func (c *cli) time(cmd *cobra.Command, flag, text string) (*timestamppb.Timestamp, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -67,7 +68,7 @@ func (c *cli) since(cmd *cobra.Command, text string) (*timestamppb.Timestamp, er
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return nil, usage(cmd, "--since %q is neither a time in RFC 3339 nor a duration such as 10m", text)
+		return nil, usage(cmd, "--%s %q is neither a time in RFC 3339 nor a duration such as 10m", flag, text)
 	}
 	return timestamppb.New(t), nil
 }
@@ -146,10 +147,14 @@ func short(d *durationpb.Duration) string {
 
 // what says what a transaction was about.
 func what(r *apiv1.Record) string {
-	if r.Note != "" {
-		return r.Note
+	text := r.Note
+	if text == "" {
+		text = strings.Join(r.Asked, " ")
 	}
-	return strings.Join(r.Asked, " ")
+	if r.Earlier {
+		text = strings.TrimSpace(text + " (earlier run)")
+	}
+	return text
 }
 
 // writeRecord shows a transaction in full.
@@ -168,6 +173,10 @@ func writeRecord(w io.Writer, r *apiv1.Record) {
 			t.add(d.Op, d.Key, orDash(d.Via), short(d.Took), d.Error)
 		}
 		t.write(w, false)
+	}
+	writeChanges(w, r.Changed, false)
+	if r.Missed > 0 {
+		fmt.Fprintf(w, "%s before this could not be kept\n", plural(int(r.Missed), "change"))
 	}
 	if r.Dropped > 0 {
 		fmt.Fprintf(w, "%s did not fit into the record\n", plural(int(r.Dropped), "step"))

@@ -14,8 +14,8 @@ func newWhy(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why KEY",
 		Short: "Explain how a key stands, down to what blocks it",
-		Long: `Why prints the chain from a key down to the root of what blocks it, and the
-transaction that last moved it.`,
+		Long: `Why prints the chain from a key down to the root of what blocks it, and the one
+from its last operation up to the transaction that caused it.`,
 		Example: `  agentctl why route/default
   agentctl why interface/web -o json`,
 		Args:              oneArg("key"),
@@ -30,9 +30,7 @@ transaction that last moved it.`,
 				names: chain(cause),
 				table: func(w io.Writer, _ bool) {
 					writeCause(w, cause, "", "")
-					if r := cause.Record; r != nil {
-						fmt.Fprintf(w, "last moved by %s\n", recordLine(r))
-					}
+					writeChain(w, cause)
 				},
 			})
 		},
@@ -59,6 +57,27 @@ func writeCause(w io.Writer, c *apiv1.Cause, first, rest string) {
 	}
 }
 
+// writeChain tells what led to the last operation on the key.
+func writeChain(w io.Writer, c *apiv1.Cause) {
+	if c.Record == nil {
+		return
+	}
+	for i, s := range c.Chain {
+		word, text := "because of", strings.TrimPrefix(s.Op+" "+s.Key, "none ")
+		if i == 0 {
+			word = "last done:"
+		}
+		if s.Error != "" {
+			text += " failed: " + s.Error
+		}
+		fmt.Fprintf(w, "%s %s\n", word, text)
+	}
+	fmt.Fprintf(w, "last moved by %s\n", recordLine(c.Record))
+	if c.Again != 0 {
+		fmt.Fprintf(w, "asked for again by transaction %d, and was so already\n", c.Again)
+	}
+}
+
 // chain lists the keys of a cause, from the top down.
 func chain(c *apiv1.Cause) []string {
 	out := []string{c.Status.GetKey()}
@@ -73,6 +92,9 @@ func recordLine(r *apiv1.Record) string {
 	note := r.Note
 	if r.Source != "" {
 		note = strings.TrimSuffix(r.Source+": "+note, ": ")
+	}
+	if r.Earlier {
+		note += " (earlier run)"
 	}
 	return strings.TrimRight(fmt.Sprintf("transaction %d at %s  %s", r.Seq, clock(r.Time), note), " ")
 }

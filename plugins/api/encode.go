@@ -71,6 +71,9 @@ func value(v any) *structpb.Value {
 	}
 	var text []byte
 	var err error
+	if b, ok := v.(scheduler.Encoded); ok { // of a kind that is not registered
+		v = string(b)
+	}
 	if m, ok := v.(proto.Message); ok {
 		if !m.ProtoReflect().IsValid() {
 			return nil
@@ -103,6 +106,7 @@ func record(r scheduler.Record) *apiv1.Record {
 		Seq: r.Seq, Time: timestamp(r.Time), Source: r.Source, Note: r.Note,
 		Settled: timestamp(r.Settled), Dropped: uint32(r.Dropped),
 	}
+	out.Earlier, out.Missed, out.Changed = r.Earlier, uint32(r.Missed), keyChanges(r.Changed)
 	for _, k := range r.Asked {
 		out.Asked = append(out.Asked, string(k))
 	}
@@ -112,11 +116,47 @@ func record(r scheduler.Record) *apiv1.Record {
 	for _, p := range r.Planned {
 		out.Planned = append(out.Planned, &apiv1.PlannedStep{Op: p.Op.String(), Key: string(p.Key)})
 	}
-	for _, d := range r.Done {
-		out.Done = append(out.Done, &apiv1.DoneStep{
+	out.Done = doneSteps(r.Done)
+	return out
+}
+
+func doneSteps(steps []scheduler.DoneStep) []*apiv1.DoneStep {
+	var out []*apiv1.DoneStep
+	for _, d := range steps {
+		out = append(out, &apiv1.DoneStep{
 			Op: d.Op.String(), Key: string(d.Key), Via: string(d.Via),
 			Start: timestamp(d.Start), Took: durationpb.New(d.Took), Error: d.Error,
 		})
+	}
+	return out
+}
+
+func keyChanges(changes []scheduler.KeyChange) []*apiv1.KeyChange {
+	var out []*apiv1.KeyChange
+	for _, c := range changes {
+		out = append(out, &apiv1.KeyChange{Key: string(c.Key), Before: moment(c.Before), After: moment(c.After), Seq: c.Seq, Time: timestamp(c.Time)})
+	}
+	return out
+}
+
+func moment(m scheduler.Moment) *apiv1.Moment {
+	if m.State == scheduler.Absent && m.Origin == "" && m.Desired == nil && m.Actual == nil {
+		return nil
+	}
+	out := &apiv1.Moment{Origin: m.Origin, Desired: value(m.Desired), Actual: value(m.Actual)}
+	if m.State != scheduler.Absent {
+		out.State = m.State.String()
+	}
+	return out
+}
+
+func deed(d *scheduler.Deed) *apiv1.Deed {
+	if d == nil {
+		return nil
+	}
+	out := &apiv1.Deed{Seq: d.Seq, Source: d.Source, Note: d.Note, Time: timestamp(d.Time), Via: string(d.Via), Error: d.Error}
+	if d.Op != 0 {
+		out.Op = d.Op.String()
 	}
 	return out
 }

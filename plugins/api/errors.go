@@ -38,6 +38,8 @@ func fail(err error) error {
 		code, err = connect.CodeUnavailable, errors.New("the agent is stopping")
 	case errors.Is(err, scheduler.ErrUnknownKey):
 		code = connect.CodeNotFound
+	case errors.As(err, new(*scheduler.HistoryError)):
+		code = connect.CodeOutOfRange
 	case errors.Is(err, scheduler.ErrBaseMoved):
 		code = connect.CodeAborted
 	case errors.Is(err, context.DeadlineExceeded):

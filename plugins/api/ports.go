@@ -19,6 +19,9 @@ type Scheduler interface {
 	Watch(prefixes ...scheduler.Key) Watcher
 	Why(ctx context.Context, k scheduler.Key) (scheduler.Cause, error)
 	History(q scheduler.HistoryQuery) []scheduler.Record
+	At(ctx context.Context, t time.Time, prefixes ...scheduler.Key) ([]scheduler.Status, error)
+	Changes(ctx context.Context, from, to time.Time, prefixes ...scheduler.Key) ([]scheduler.KeyChange, error)
+	Blame(ctx context.Context, k scheduler.Key) (scheduler.Blame, error)
 	Kinds() []scheduler.KindInfo
 	Pause(target scheduler.Key, reason string, until time.Time) error
 	Resume(target scheduler.Key) error

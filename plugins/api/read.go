@@ -28,8 +28,15 @@ func (s *Server) List(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRes
 		return nil, err
 	}
 	read := s.list
-	if r.Fresh {
+	switch {
+	case r.Fresh && r.At != nil:
+		return nil, refuse("what is read now is not as it was at another time; ask for one of them")
+	case r.Fresh:
 		read = s.inspect
+	case r.At != nil:
+		read = func(ctx context.Context, targets []string) ([]scheduler.Status, error) {
+			return s.at(ctx, r.At.AsTime(), targets)
+		}
 	}
 	all, err := read(ctx, r.Targets)
 	if err != nil {
@@ -161,6 +168,7 @@ func cause(c scheduler.Cause) *apiv1.Cause {
 	if c.Record != nil {
 		out.Record = record(*c.Record)
 	}
+	out.Chain, out.Again = doneSteps(c.Chain), c.Again
 	return out
 }
 

@@ -22,6 +22,7 @@ type Engine struct {
 	mu       sync.Mutex // guards what follows
 	keys     map[scheduler.Key]scheduler.Status
 	becomes  map[scheduler.Key]scheduler.Status
+	was      map[scheduler.Key]scheduler.Status
 	held     map[scheduler.Key]bool
 	edges    []scheduler.Edge
 	kinds    []scheduler.KindInfo
@@ -39,6 +40,7 @@ func newEngine() *Engine {
 	e := &Engine{
 		keys:    map[scheduler.Key]scheduler.Status{},
 		becomes: map[scheduler.Key]scheduler.Status{},
+		was:     map[scheduler.Key]scheduler.Status{},
 		held:    map[scheduler.Key]bool{},
 		sources: []scheduler.SourceState{{Name: "etcd", Spoken: true}, {Name: "files", Spoken: true}},
 	}
@@ -307,6 +309,11 @@ func (e *Engine) why(k scheduler.Key) scheduler.Cause {
 	for i, r := range e.records {
 		if r.Seq == st.Cause {
 			c.Record = &e.records[i]
+			for _, s := range slices.Backward(r.Done) {
+				if len(c.Chain) == 0 && s.Key == k || len(c.Chain) > 0 && s.Key == c.Chain[len(c.Chain)-1].Via {
+					c.Chain = append(c.Chain, s)
+				}
+			}
 		}
 	}
 	return c
@@ -328,6 +335,80 @@ func (e *Engine) History(q scheduler.HistoryQuery) []scheduler.Record {
 		out = out[len(out)-q.Limit:]
 	}
 	return out
+}
+
+// At implements the port: one minute ago began what is kept, and everything was
+// as it is, but for what Was says.
+func (e *Engine) At(_ context.Context, t time.Time, prefixes ...scheduler.Key) ([]scheduler.Status, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if begin := Noon().Add(-time.Minute); t.Before(begin) {
+		return nil, &scheduler.HistoryError{Earliest: begin}
+	}
+	var out []scheduler.Status
+	for _, st := range e.selected(prefixes) {
+		if was, ok := e.was[st.Key]; ok {
+			st = was
+		}
+		if st.State != scheduler.Absent {
+			out = append(out, scheduler.Status{Key: st.Key, State: st.State, Origin: st.Origin, Desired: st.Desired, Actual: st.Actual})
+		}
+	}
+	return out, nil
+}
+
+// Changes implements the port: from what was to what is.
+func (e *Engine) Changes(ctx context.Context, from, _ time.Time, prefixes ...scheduler.Key) ([]scheduler.KeyChange, error) {
+	if _, err := e.At(ctx, from); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []scheduler.KeyChange
+	for _, st := range e.selected(prefixes) {
+		if was, ok := e.was[st.Key]; ok {
+			out = append(out, scheduler.KeyChange{Key: st.Key, Before: momentOf(was), After: momentOf(st), Seq: st.Cause, Time: st.Since})
+		}
+	}
+	return out, nil
+}
+
+func momentOf(st scheduler.Status) scheduler.Moment {
+	return scheduler.Moment{State: st.State, Desired: st.Desired, Actual: st.Actual, Origin: st.Origin}
+}
+
+// Was says how a key was before.
+func (e *Engine) Was(st scheduler.Status) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.was[st.Key] = st
+}
+
+// Blame implements the port: the newest record that names the key.
+func (e *Engine) Blame(_ context.Context, k scheduler.Key) (scheduler.Blame, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	b := scheduler.Blame{Key: k, Since: Noon().Add(-time.Minute)}
+	for _, r := range e.records {
+		d := scheduler.Deed{Seq: r.Seq, Source: r.Source, Note: r.Note, Time: r.Time}
+		if slices.Contains(r.Asked, k) {
+			b.Asked = &d
+		}
+		for _, s := range r.Done {
+			d := d
+			d.Op, d.Via, d.Error = s.Op, s.Via, s.Error
+			switch {
+			case s.Key == k && s.Error != "":
+				b.Failures = append(b.Failures, d)
+			case s.Key == k:
+				b.Made = &d
+			}
+		}
+	}
+	if _, known := e.find(k); !known && b.Asked == nil && b.Made == nil {
+		return b, fmt.Errorf("%s: %w", k, scheduler.ErrUnknownKey)
+	}
+	return b, nil
 }
 
 // Kinds implements the port.

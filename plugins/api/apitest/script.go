@@ -15,6 +15,7 @@ import (
 //
 //	{"key":"interface/web","state":"configured",…}  a key, as get -o json has it
 //	becomes {"key":…}                what a key will be once it is wanted
+//	was {"key":…}                    what a key was before
 //	store KEY VALUE                  a key of the store, as somebody else writes it
 //	down | up                        the store
 //	edge FROM TO [why]               a need, satisfied if TO is configured or observed
@@ -64,6 +65,10 @@ func (w *World) line(line string) error {
 		var r scheduler.Record
 		err := json.Unmarshal([]byte(rest), &r)
 		w.Engine.Record(r)
+		return err
+	case "was":
+		st, err := Status(rest)
+		w.Engine.Was(st)
 		return err
 	case "becomes":
 		st, err := Status(rest)

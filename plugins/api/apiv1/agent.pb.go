@@ -465,7 +465,10 @@ type ListRequest struct {
 	// Only keys in one of these states.
 	States []string `protobuf:"bytes,2,rep,name=states,proto3" json:"states,omitempty"`
 	// Look at the world first, without repairing it.
-	Fresh         bool `protobuf:"varint,3,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	Fresh bool `protobuf:"varint,3,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	// As it was at a time that the history reaches: state, desired, actual and
+	// origin of each key.
+	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -519,6 +522,13 @@ func (x *ListRequest) GetFresh() bool {
 		return x.Fresh
 	}
 	return false
+}
+
+func (x *ListRequest) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
 }
 
 type ListResponse struct {
@@ -847,7 +857,12 @@ type Cause struct {
 	Text    string   `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	Because []*Cause `protobuf:"bytes,3,rep,name=because,proto3" json:"because,omitempty"`
 	// The transaction that last moved the key, if it is still kept.
-	Record        *Record `protobuf:"bytes,4,opt,name=record,proto3" json:"record,omitempty"`
+	Record *Record `protobuf:"bytes,4,opt,name=record,proto3" json:"record,omitempty"`
+	// From the last operation on the key up to what the transaction itself
+	// touched: each step was made due by the key of the next.
+	Chain []*DoneStep `protobuf:"bytes,5,rep,name=chain,proto3" json:"chain,omitempty"`
+	// A later transaction that asked for what was so already.
+	Again         uint64 `protobuf:"varint,6,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -908,6 +923,20 @@ func (x *Cause) GetRecord() *Record {
 		return x.Record
 	}
 	return nil
+}
+
+func (x *Cause) GetChain() []*DoneStep {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *Cause) GetAgain() uint64 {
+	if x != nil {
+		return x.Again
+	}
+	return 0
 }
 
 type DiffRequest struct {
@@ -1517,7 +1546,13 @@ type Record struct {
 	Done       []*DoneStep            `protobuf:"bytes,8,rep,name=done,proto3" json:"done,omitempty"`
 	Settled    *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=settled,proto3" json:"settled,omitempty"`
 	// Steps that did not fit into the record.
-	Dropped       uint32 `protobuf:"varint,10,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	Dropped uint32 `protobuf:"varint,10,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// What changed of each key; of a record that was asked for by its number.
+	Changed []*KeyChange `protobuf:"bytes,11,rep,name=changed,proto3" json:"changed,omitempty"`
+	// Of an earlier run of the agent.
+	Earlier bool `protobuf:"varint,12,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	// Changes before this record that could not be kept.
+	Missed        uint32 `protobuf:"varint,13,opt,name=missed,proto3" json:"missed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1622,6 +1657,500 @@ func (x *Record) GetDropped() uint32 {
 	return 0
 }
 
+func (x *Record) GetChanged() []*KeyChange {
+	if x != nil {
+		return x.Changed
+	}
+	return nil
+}
+
+func (x *Record) GetEarlier() bool {
+	if x != nil {
+		return x.Earlier
+	}
+	return false
+}
+
+func (x *Record) GetMissed() uint32 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+// KeyChange is what changed of a key: what did not is left out.
+type KeyChange struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Key    string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Before *Moment                `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
+	After  *Moment                `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	// The transaction that changed it last, and when.
+	Seq           uint64                 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyChange) Reset() {
+	*x = KeyChange{}
+	mi := &file_agent_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyChange) ProtoMessage() {}
+
+func (x *KeyChange) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyChange.ProtoReflect.Descriptor instead.
+func (*KeyChange) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *KeyChange) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *KeyChange) GetBefore() *Moment {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *KeyChange) GetAfter() *Moment {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *KeyChange) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *KeyChange) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+type Moment struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	Origin        string                 `protobuf:"bytes,2,opt,name=origin,proto3" json:"origin,omitempty"`
+	Desired       *structpb.Value        `protobuf:"bytes,3,opt,name=desired,proto3" json:"desired,omitempty"`
+	Actual        *structpb.Value        `protobuf:"bytes,4,opt,name=actual,proto3" json:"actual,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Moment) Reset() {
+	*x = Moment{}
+	mi := &file_agent_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Moment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Moment) ProtoMessage() {}
+
+func (x *Moment) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Moment.ProtoReflect.Descriptor instead.
+func (*Moment) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Moment) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Moment) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *Moment) GetDesired() *structpb.Value {
+	if x != nil {
+		return x.Desired
+	}
+	return nil
+}
+
+func (x *Moment) GetActual() *structpb.Value {
+	if x != nil {
+		return x.Actual
+	}
+	return nil
+}
+
+type ChangesRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Targets []string               `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	From    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// Unset: now.
+	To            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangesRequest) Reset() {
+	*x = ChangesRequest{}
+	mi := &file_agent_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangesRequest) ProtoMessage() {}
+
+func (x *ChangesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangesRequest.ProtoReflect.Descriptor instead.
+func (*ChangesRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ChangesRequest) GetTargets() []string {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+func (x *ChangesRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ChangesRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+type ChangesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Changes       []*KeyChange           `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangesResponse) Reset() {
+	*x = ChangesResponse{}
+	mi := &file_agent_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangesResponse) ProtoMessage() {}
+
+func (x *ChangesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangesResponse.ProtoReflect.Descriptor instead.
+func (*ChangesResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ChangesResponse) GetChanges() []*KeyChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+type BlameRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlameRequest) Reset() {
+	*x = BlameRequest{}
+	mi := &file_agent_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlameRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlameRequest) ProtoMessage() {}
+
+func (x *BlameRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlameRequest.ProtoReflect.Descriptor instead.
+func (*BlameRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *BlameRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+// BlameResponse tells who is behind a key.
+type BlameResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Who asked for what is wanted now, or took back what was; unset if that was
+	// before what is kept.
+	Asked *Deed `protobuf:"bytes,2,opt,name=asked,proto3" json:"asked,omitempty"`
+	// What made the thing that is there, or took it away; unset like asked.
+	Made *Deed `protobuf:"bytes,3,opt,name=made,proto3" json:"made,omitempty"`
+	// The last operations that failed, the newest first.
+	Failures []*Deed `protobuf:"bytes,4,rep,name=failures,proto3" json:"failures,omitempty"`
+	// How far back the history reaches.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlameResponse) Reset() {
+	*x = BlameResponse{}
+	mi := &file_agent_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlameResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlameResponse) ProtoMessage() {}
+
+func (x *BlameResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlameResponse.ProtoReflect.Descriptor instead.
+func (*BlameResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *BlameResponse) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *BlameResponse) GetAsked() *Deed {
+	if x != nil {
+		return x.Asked
+	}
+	return nil
+}
+
+func (x *BlameResponse) GetMade() *Deed {
+	if x != nil {
+		return x.Made
+	}
+	return nil
+}
+
+func (x *BlameResponse) GetFailures() []*Deed {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+func (x *BlameResponse) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// Deed is one thing that was done to a key, and on whose account.
+type Deed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The transaction.
+	Seq    uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Source string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	Note   string                 `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	Time   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	// look: it was found so. Unset of who asked.
+	Op string `protobuf:"bytes,5,opt,name=op,proto3" json:"op,omitempty"`
+	// The key through which it came about.
+	Via           string `protobuf:"bytes,6,opt,name=via,proto3" json:"via,omitempty"`
+	Error         string `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Deed) Reset() {
+	*x = Deed{}
+	mi := &file_agent_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Deed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Deed) ProtoMessage() {}
+
+func (x *Deed) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Deed.ProtoReflect.Descriptor instead.
+func (*Deed) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Deed) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Deed) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Deed) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *Deed) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Deed) GetOp() string {
+	if x != nil {
+		return x.Op
+	}
+	return ""
+}
+
+func (x *Deed) GetVia() string {
+	if x != nil {
+		return x.Via
+	}
+	return ""
+}
+
+func (x *Deed) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 type PlannedStep struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Op            string                 `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
@@ -1632,7 +2161,7 @@ type PlannedStep struct {
 
 func (x *PlannedStep) Reset() {
 	*x = PlannedStep{}
-	mi := &file_agent_proto_msgTypes[24]
+	mi := &file_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1644,7 +2173,7 @@ func (x *PlannedStep) String() string {
 func (*PlannedStep) ProtoMessage() {}
 
 func (x *PlannedStep) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[24]
+	mi := &file_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +2186,7 @@ func (x *PlannedStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedStep.ProtoReflect.Descriptor instead.
 func (*PlannedStep) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{24}
+	return file_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PlannedStep) GetOp() string {
@@ -1689,7 +2218,7 @@ type DoneStep struct {
 
 func (x *DoneStep) Reset() {
 	*x = DoneStep{}
-	mi := &file_agent_proto_msgTypes[25]
+	mi := &file_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +2230,7 @@ func (x *DoneStep) String() string {
 func (*DoneStep) ProtoMessage() {}
 
 func (x *DoneStep) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[25]
+	mi := &file_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +2243,7 @@ func (x *DoneStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoneStep.ProtoReflect.Descriptor instead.
 func (*DoneStep) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{25}
+	return file_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DoneStep) GetOp() string {
@@ -1774,7 +2303,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_agent_proto_msgTypes[26]
+	mi := &file_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +2315,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[26]
+	mi := &file_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +2328,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{26}
+	return file_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Item) GetKey() string {
@@ -1858,7 +2387,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_agent_proto_msgTypes[27]
+	mi := &file_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +2399,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[27]
+	mi := &file_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +2412,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{27}
+	return file_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ApplyRequest) GetItems() []*Item {
@@ -1970,7 +2499,7 @@ type PutRequest struct {
 
 func (x *PutRequest) Reset() {
 	*x = PutRequest{}
-	mi := &file_agent_proto_msgTypes[28]
+	mi := &file_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2511,7 @@ func (x *PutRequest) String() string {
 func (*PutRequest) ProtoMessage() {}
 
 func (x *PutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[28]
+	mi := &file_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2524,7 @@ func (x *PutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRequest.ProtoReflect.Descriptor instead.
 func (*PutRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{28}
+	return file_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PutRequest) GetKey() string {
@@ -2051,7 +2580,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_agent_proto_msgTypes[29]
+	mi := &file_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2063,7 +2592,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[29]
+	mi := &file_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2076,7 +2605,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{29}
+	return file_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DeleteRequest) GetKeys() []string {
@@ -2120,7 +2649,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_agent_proto_msgTypes[30]
+	mi := &file_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2661,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[30]
+	mi := &file_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2674,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{30}
+	return file_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ApplyResponse) GetOutcome() string {
@@ -2202,7 +2731,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_agent_proto_msgTypes[31]
+	mi := &file_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2214,7 +2743,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[31]
+	mi := &file_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2227,7 +2756,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{31}
+	return file_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Change) GetKey() string {
@@ -2256,7 +2785,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_agent_proto_msgTypes[32]
+	mi := &file_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +2797,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[32]
+	mi := &file_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +2810,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{32}
+	return file_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PlanRequest) GetItems() []*Item {
@@ -2324,7 +2853,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_agent_proto_msgTypes[33]
+	mi := &file_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2336,7 +2865,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[33]
+	mi := &file_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2349,7 +2878,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{33}
+	return file_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PlanResponse) GetBase() string {
@@ -2390,7 +2919,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_agent_proto_msgTypes[34]
+	mi := &file_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2931,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[34]
+	mi := &file_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2944,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{34}
+	return file_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Step) GetN() uint32 {
@@ -2474,7 +3003,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_agent_proto_msgTypes[35]
+	mi := &file_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +3015,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[35]
+	mi := &file_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +3028,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{35}
+	return file_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Pending) GetKey() string {
@@ -2541,7 +3070,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_agent_proto_msgTypes[36]
+	mi := &file_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2553,7 +3082,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[36]
+	mi := &file_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2566,7 +3095,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{36}
+	return file_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ResyncRequest) GetTargets() []string {
@@ -2599,7 +3128,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_agent_proto_msgTypes[37]
+	mi := &file_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +3140,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[37]
+	mi := &file_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +3153,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{37}
+	return file_agent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ResyncResponse) GetOutcome() string {
@@ -2668,7 +3197,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_agent_proto_msgTypes[38]
+	mi := &file_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2680,7 +3209,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[38]
+	mi := &file_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2693,7 +3222,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{38}
+	return file_agent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PauseRequest) GetTarget() string {
@@ -2727,7 +3256,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2739,7 +3268,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2752,7 +3281,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{39}
+	return file_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PauseResponse) GetTarget() string {
@@ -2778,7 +3307,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +3319,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2803,7 +3332,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{40}
+	return file_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ResumeRequest) GetTarget() string {
@@ -2822,7 +3351,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +3363,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,7 +3376,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{41}
+	return file_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ResumeResponse) GetTarget() string {
@@ -2865,7 +3394,7 @@ type KindsRequest struct {
 
 func (x *KindsRequest) Reset() {
 	*x = KindsRequest{}
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +3406,7 @@ func (x *KindsRequest) String() string {
 func (*KindsRequest) ProtoMessage() {}
 
 func (x *KindsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +3419,7 @@ func (x *KindsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsRequest.ProtoReflect.Descriptor instead.
 func (*KindsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{42}
+	return file_agent_proto_rawDescGZIP(), []int{49}
 }
 
 type KindsResponse struct {
@@ -2902,7 +3431,7 @@ type KindsResponse struct {
 
 func (x *KindsResponse) Reset() {
 	*x = KindsResponse{}
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2914,7 +3443,7 @@ func (x *KindsResponse) String() string {
 func (*KindsResponse) ProtoMessage() {}
 
 func (x *KindsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2927,7 +3456,7 @@ func (x *KindsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsResponse.ProtoReflect.Descriptor instead.
 func (*KindsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{43}
+	return file_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *KindsResponse) GetKinds() []*Kind {
@@ -2955,7 +3484,7 @@ type Kind struct {
 
 func (x *Kind) Reset() {
 	*x = Kind{}
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2967,7 +3496,7 @@ func (x *Kind) String() string {
 func (*Kind) ProtoMessage() {}
 
 func (x *Kind) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2980,7 +3509,7 @@ func (x *Kind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kind.ProtoReflect.Descriptor instead.
 func (*Kind) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{44}
+	return file_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Kind) GetName() string {
@@ -3040,7 +3569,7 @@ type MicroservicesRequest struct {
 
 func (x *MicroservicesRequest) Reset() {
 	*x = MicroservicesRequest{}
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3052,7 +3581,7 @@ func (x *MicroservicesRequest) String() string {
 func (*MicroservicesRequest) ProtoMessage() {}
 
 func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3065,7 +3594,7 @@ func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesRequest.ProtoReflect.Descriptor instead.
 func (*MicroservicesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{45}
+	return file_agent_proto_rawDescGZIP(), []int{52}
 }
 
 type MicroservicesResponse struct {
@@ -3080,7 +3609,7 @@ type MicroservicesResponse struct {
 
 func (x *MicroservicesResponse) Reset() {
 	*x = MicroservicesResponse{}
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3092,7 +3621,7 @@ func (x *MicroservicesResponse) String() string {
 func (*MicroservicesResponse) ProtoMessage() {}
 
 func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3105,7 +3634,7 @@ func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesResponse.ProtoReflect.Descriptor instead.
 func (*MicroservicesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{46}
+	return file_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *MicroservicesResponse) GetMicroservices() []*Microservice {
@@ -3150,7 +3679,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3691,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3704,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{47}
+	return file_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Microservice) GetLabel() string {
@@ -3258,7 +3787,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3270,7 +3799,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3283,7 +3812,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{48}
+	return file_agent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ContainersRequest) GetId() string {
@@ -3305,7 +3834,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3317,7 +3846,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3330,7 +3859,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{49}
+	return file_agent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ContainersResponse) GetContainers() []*Container {
@@ -3379,7 +3908,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3391,7 +3920,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3404,7 +3933,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{50}
+	return file_agent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Container) GetRuntime() string {
@@ -3520,7 +4049,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3532,7 +4061,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3545,7 +4074,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{51}
+	return file_agent_proto_rawDescGZIP(), []int{58}
 }
 
 type AgentStatusResponse struct {
@@ -3567,7 +4096,7 @@ type AgentStatusResponse struct {
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3579,7 +4108,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3592,7 +4121,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{52}
+	return file_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -3666,7 +4195,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3678,7 +4207,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3691,7 +4220,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{53}
+	return file_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Health) GetName() string {
@@ -3742,7 +4271,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3754,7 +4283,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3767,7 +4296,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{54}
+	return file_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Source) GetName() string {
@@ -3801,7 +4330,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3813,7 +4342,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3826,7 +4355,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{55}
+	return file_agent_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *StateCount) GetState() string {
@@ -3851,7 +4380,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3863,7 +4392,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3876,7 +4405,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{56}
+	return file_agent_proto_rawDescGZIP(), []int{63}
 }
 
 type VersionResponse struct {
@@ -3891,7 +4420,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3903,7 +4432,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3916,7 +4445,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{57}
+	return file_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -3955,7 +4484,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3967,7 +4496,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3980,7 +4509,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{58}
+	return file_agent_proto_rawDescGZIP(), []int{65}
 }
 
 type LogsResponse struct {
@@ -3992,7 +4521,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4004,7 +4533,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4017,7 +4546,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{59}
+	return file_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -4038,7 +4567,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4050,7 +4579,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4063,7 +4592,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Log) GetName() string {
@@ -4090,7 +4619,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4102,7 +4631,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4115,7 +4644,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -4146,7 +4675,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4158,7 +4687,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4171,7 +4700,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *KV) GetKey() string {
@@ -4211,7 +4740,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4223,7 +4752,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4236,7 +4765,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -4255,7 +4784,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4267,7 +4796,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4280,7 +4809,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -4299,7 +4828,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4311,7 +4840,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4324,7 +4853,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -4345,7 +4874,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4357,7 +4886,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4370,7 +4899,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -4403,7 +4932,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4415,7 +4944,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4428,7 +4957,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -4447,7 +4976,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4459,7 +4988,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4472,7 +5001,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -4492,7 +5021,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4504,7 +5033,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4517,7 +5046,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -4568,11 +5097,12 @@ const file_agent_proto_rawDesc = "" +
 	"\x06fields\x18\x03 \x03(\v2\x18.plumb.api.v1.FieldErrorR\x06fields\"\x1e\n" +
 	"\n" +
 	"GetRequest\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\"U\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\"\x81\x01\n" +
 	"\vListRequest\x12\x18\n" +
 	"\atargets\x18\x01 \x03(\tR\atargets\x12\x16\n" +
 	"\x06states\x18\x02 \x03(\tR\x06states\x12\x14\n" +
-	"\x05fresh\x18\x03 \x01(\bR\x05fresh\";\n" +
+	"\x05fresh\x18\x03 \x01(\bR\x05fresh\x12*\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\";\n" +
 	"\fListResponse\x12+\n" +
 	"\x04keys\x18\x01 \x03(\v2\x17.plumb.api.v1.KeyStatusR\x04keys\"@\n" +
 	"\fWatchRequest\x12\x18\n" +
@@ -4591,12 +5121,14 @@ const file_agent_proto_rawDesc = "" +
 	"\x04keys\x18\x02 \x03(\v2\x17.plumb.api.v1.KeyStatusR\x04keys\"\x1e\n" +
 	"\n" +
 	"WhyRequest\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\"\xa9\x01\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\"\xed\x01\n" +
 	"\x05Cause\x12/\n" +
 	"\x06status\x18\x01 \x01(\v2\x17.plumb.api.v1.KeyStatusR\x06status\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12-\n" +
 	"\abecause\x18\x03 \x03(\v2\x13.plumb.api.v1.CauseR\abecause\x12,\n" +
-	"\x06record\x18\x04 \x01(\v2\x14.plumb.api.v1.RecordR\x06record\"'\n" +
+	"\x06record\x18\x04 \x01(\v2\x14.plumb.api.v1.RecordR\x06record\x12,\n" +
+	"\x05chain\x18\x05 \x03(\v2\x16.plumb.api.v1.DoneStepR\x05chain\x12\x14\n" +
+	"\x05again\x18\x06 \x01(\x04R\x05again\"'\n" +
 	"\vDiffRequest\x12\x18\n" +
 	"\atargets\x18\x01 \x03(\tR\atargets\"d\n" +
 	"\fDiffResponse\x12\x18\n" +
@@ -4635,7 +5167,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\rR\x05limit\"A\n" +
 	"\x0fHistoryResponse\x12.\n" +
-	"\arecords\x18\x01 \x03(\v2\x14.plumb.api.v1.RecordR\arecords\"\xdf\x02\n" +
+	"\arecords\x18\x01 \x03(\v2\x14.plumb.api.v1.RecordR\arecords\"\xc4\x03\n" +
 	"\x06Record\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
@@ -4647,7 +5179,43 @@ const file_agent_proto_rawDesc = "" +
 	"\x04done\x18\b \x03(\v2\x16.plumb.api.v1.DoneStepR\x04done\x124\n" +
 	"\asettled\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\asettled\x12\x18\n" +
 	"\adropped\x18\n" +
-	" \x01(\rR\adropped\"/\n" +
+	" \x01(\rR\adropped\x121\n" +
+	"\achanged\x18\v \x03(\v2\x17.plumb.api.v1.KeyChangeR\achanged\x12\x18\n" +
+	"\aearlier\x18\f \x01(\bR\aearlier\x12\x16\n" +
+	"\x06missed\x18\r \x01(\rR\x06missed\"\xb9\x01\n" +
+	"\tKeyChange\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
+	"\x06before\x18\x02 \x01(\v2\x14.plumb.api.v1.MomentR\x06before\x12*\n" +
+	"\x05after\x18\x03 \x01(\v2\x14.plumb.api.v1.MomentR\x05after\x12\x10\n" +
+	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12.\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x98\x01\n" +
+	"\x06Moment\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12\x16\n" +
+	"\x06origin\x18\x02 \x01(\tR\x06origin\x120\n" +
+	"\adesired\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\adesired\x12.\n" +
+	"\x06actual\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\x06actual\"\x86\x01\n" +
+	"\x0eChangesRequest\x12\x18\n" +
+	"\atargets\x18\x01 \x03(\tR\atargets\x12.\n" +
+	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\"D\n" +
+	"\x0fChangesResponse\x121\n" +
+	"\achanges\x18\x01 \x03(\v2\x17.plumb.api.v1.KeyChangeR\achanges\" \n" +
+	"\fBlameRequest\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\"\xd5\x01\n" +
+	"\rBlameResponse\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
+	"\x05asked\x18\x02 \x01(\v2\x12.plumb.api.v1.DeedR\x05asked\x12&\n" +
+	"\x04made\x18\x03 \x01(\v2\x12.plumb.api.v1.DeedR\x04made\x12.\n" +
+	"\bfailures\x18\x04 \x03(\v2\x12.plumb.api.v1.DeedR\bfailures\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xac\x01\n" +
+	"\x04Deed\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x0e\n" +
+	"\x02op\x18\x05 \x01(\tR\x02op\x12\x10\n" +
+	"\x03via\x18\x06 \x01(\tR\x03via\x12\x14\n" +
+	"\x05error\x18\a \x01(\tR\x05error\"/\n" +
 	"\vPlannedStep\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\"\xb5\x01\n" +
@@ -4863,7 +5431,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fDeleteKVRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\".\n" +
 	"\x10DeleteKVResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevision2\xe5\r\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision2\xef\x0e\n" +
 	"\x05Agent\x128\n" +
 	"\x03Get\x12\x18.plumb.api.v1.GetRequest\x1a\x17.plumb.api.v1.KeyStatus\x12=\n" +
 	"\x04List\x12\x19.plumb.api.v1.ListRequest\x1a\x1a.plumb.api.v1.ListResponse\x12B\n" +
@@ -4872,7 +5440,9 @@ const file_agent_proto_rawDesc = "" +
 	"\x03Why\x12\x18.plumb.api.v1.WhyRequest\x1a\x13.plumb.api.v1.Cause\x12=\n" +
 	"\x04Diff\x12\x19.plumb.api.v1.DiffRequest\x1a\x1a.plumb.api.v1.DiffResponse\x12@\n" +
 	"\x05Graph\x12\x1a.plumb.api.v1.GraphRequest\x1a\x1b.plumb.api.v1.GraphResponse\x12F\n" +
-	"\aHistory\x12\x1c.plumb.api.v1.HistoryRequest\x1a\x1d.plumb.api.v1.HistoryResponse\x12@\n" +
+	"\aHistory\x12\x1c.plumb.api.v1.HistoryRequest\x1a\x1d.plumb.api.v1.HistoryResponse\x12F\n" +
+	"\aChanges\x12\x1c.plumb.api.v1.ChangesRequest\x1a\x1d.plumb.api.v1.ChangesResponse\x12@\n" +
+	"\x05Blame\x12\x1a.plumb.api.v1.BlameRequest\x1a\x1b.plumb.api.v1.BlameResponse\x12@\n" +
 	"\x05Apply\x12\x1a.plumb.api.v1.ApplyRequest\x1a\x1b.plumb.api.v1.ApplyResponse\x12<\n" +
 	"\x03Put\x12\x18.plumb.api.v1.PutRequest\x1a\x1b.plumb.api.v1.ApplyResponse\x12B\n" +
 	"\x06Delete\x12\x1b.plumb.api.v1.DeleteRequest\x1a\x1b.plumb.api.v1.ApplyResponse\x12=\n" +
@@ -4905,7 +5475,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -4931,177 +5501,204 @@ var file_agent_proto_goTypes = []any{
 	(*HistoryRequest)(nil),        // 21: plumb.api.v1.HistoryRequest
 	(*HistoryResponse)(nil),       // 22: plumb.api.v1.HistoryResponse
 	(*Record)(nil),                // 23: plumb.api.v1.Record
-	(*PlannedStep)(nil),           // 24: plumb.api.v1.PlannedStep
-	(*DoneStep)(nil),              // 25: plumb.api.v1.DoneStep
-	(*Item)(nil),                  // 26: plumb.api.v1.Item
-	(*ApplyRequest)(nil),          // 27: plumb.api.v1.ApplyRequest
-	(*PutRequest)(nil),            // 28: plumb.api.v1.PutRequest
-	(*DeleteRequest)(nil),         // 29: plumb.api.v1.DeleteRequest
-	(*ApplyResponse)(nil),         // 30: plumb.api.v1.ApplyResponse
-	(*Change)(nil),                // 31: plumb.api.v1.Change
-	(*PlanRequest)(nil),           // 32: plumb.api.v1.PlanRequest
-	(*PlanResponse)(nil),          // 33: plumb.api.v1.PlanResponse
-	(*Step)(nil),                  // 34: plumb.api.v1.Step
-	(*Pending)(nil),               // 35: plumb.api.v1.Pending
-	(*ResyncRequest)(nil),         // 36: plumb.api.v1.ResyncRequest
-	(*ResyncResponse)(nil),        // 37: plumb.api.v1.ResyncResponse
-	(*PauseRequest)(nil),          // 38: plumb.api.v1.PauseRequest
-	(*PauseResponse)(nil),         // 39: plumb.api.v1.PauseResponse
-	(*ResumeRequest)(nil),         // 40: plumb.api.v1.ResumeRequest
-	(*ResumeResponse)(nil),        // 41: plumb.api.v1.ResumeResponse
-	(*KindsRequest)(nil),          // 42: plumb.api.v1.KindsRequest
-	(*KindsResponse)(nil),         // 43: plumb.api.v1.KindsResponse
-	(*Kind)(nil),                  // 44: plumb.api.v1.Kind
-	(*MicroservicesRequest)(nil),  // 45: plumb.api.v1.MicroservicesRequest
-	(*MicroservicesResponse)(nil), // 46: plumb.api.v1.MicroservicesResponse
-	(*Microservice)(nil),          // 47: plumb.api.v1.Microservice
-	(*ContainersRequest)(nil),     // 48: plumb.api.v1.ContainersRequest
-	(*ContainersResponse)(nil),    // 49: plumb.api.v1.ContainersResponse
-	(*Container)(nil),             // 50: plumb.api.v1.Container
-	(*AgentStatusRequest)(nil),    // 51: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 52: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 53: plumb.api.v1.Health
-	(*Source)(nil),                // 54: plumb.api.v1.Source
-	(*StateCount)(nil),            // 55: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 56: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 57: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 58: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 59: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 60: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 61: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 62: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 63: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 64: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 65: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 66: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 67: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 68: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 69: plumb.api.v1.DeleteKVResponse
-	nil,                           // 70: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 71: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 72: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 73: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 74: google.protobuf.Duration
+	(*KeyChange)(nil),             // 24: plumb.api.v1.KeyChange
+	(*Moment)(nil),                // 25: plumb.api.v1.Moment
+	(*ChangesRequest)(nil),        // 26: plumb.api.v1.ChangesRequest
+	(*ChangesResponse)(nil),       // 27: plumb.api.v1.ChangesResponse
+	(*BlameRequest)(nil),          // 28: plumb.api.v1.BlameRequest
+	(*BlameResponse)(nil),         // 29: plumb.api.v1.BlameResponse
+	(*Deed)(nil),                  // 30: plumb.api.v1.Deed
+	(*PlannedStep)(nil),           // 31: plumb.api.v1.PlannedStep
+	(*DoneStep)(nil),              // 32: plumb.api.v1.DoneStep
+	(*Item)(nil),                  // 33: plumb.api.v1.Item
+	(*ApplyRequest)(nil),          // 34: plumb.api.v1.ApplyRequest
+	(*PutRequest)(nil),            // 35: plumb.api.v1.PutRequest
+	(*DeleteRequest)(nil),         // 36: plumb.api.v1.DeleteRequest
+	(*ApplyResponse)(nil),         // 37: plumb.api.v1.ApplyResponse
+	(*Change)(nil),                // 38: plumb.api.v1.Change
+	(*PlanRequest)(nil),           // 39: plumb.api.v1.PlanRequest
+	(*PlanResponse)(nil),          // 40: plumb.api.v1.PlanResponse
+	(*Step)(nil),                  // 41: plumb.api.v1.Step
+	(*Pending)(nil),               // 42: plumb.api.v1.Pending
+	(*ResyncRequest)(nil),         // 43: plumb.api.v1.ResyncRequest
+	(*ResyncResponse)(nil),        // 44: plumb.api.v1.ResyncResponse
+	(*PauseRequest)(nil),          // 45: plumb.api.v1.PauseRequest
+	(*PauseResponse)(nil),         // 46: plumb.api.v1.PauseResponse
+	(*ResumeRequest)(nil),         // 47: plumb.api.v1.ResumeRequest
+	(*ResumeResponse)(nil),        // 48: plumb.api.v1.ResumeResponse
+	(*KindsRequest)(nil),          // 49: plumb.api.v1.KindsRequest
+	(*KindsResponse)(nil),         // 50: plumb.api.v1.KindsResponse
+	(*Kind)(nil),                  // 51: plumb.api.v1.Kind
+	(*MicroservicesRequest)(nil),  // 52: plumb.api.v1.MicroservicesRequest
+	(*MicroservicesResponse)(nil), // 53: plumb.api.v1.MicroservicesResponse
+	(*Microservice)(nil),          // 54: plumb.api.v1.Microservice
+	(*ContainersRequest)(nil),     // 55: plumb.api.v1.ContainersRequest
+	(*ContainersResponse)(nil),    // 56: plumb.api.v1.ContainersResponse
+	(*Container)(nil),             // 57: plumb.api.v1.Container
+	(*AgentStatusRequest)(nil),    // 58: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 59: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 60: plumb.api.v1.Health
+	(*Source)(nil),                // 61: plumb.api.v1.Source
+	(*StateCount)(nil),            // 62: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 63: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 64: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 65: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 66: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 67: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 68: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 69: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 70: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 71: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 72: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 73: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 74: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 75: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 76: plumb.api.v1.DeleteKVResponse
+	nil,                           // 77: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 78: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 79: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 80: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 81: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
-	1,  // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
-	2,  // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	72, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	72, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	72, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
-	0,  // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	73, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	73, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
-	2,  // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	0,  // 9: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	0,  // 10: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	74, // 11: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
-	0,  // 12: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	0,  // 13: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
-	12, // 14: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
-	23, // 15: plumb.api.v1.Cause.record:type_name -> plumb.api.v1.Record
-	15, // 16: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
-	16, // 17: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	72, // 18: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	72, // 19: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
-	19, // 20: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
-	20, // 21: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	73, // 22: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	23, // 23: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	73, // 24: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
-	24, // 25: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
-	25, // 26: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	73, // 27: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
-	73, // 28: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	74, // 29: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	72, // 30: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
-	26, // 31: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	74, // 32: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
-	72, // 33: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	74, // 34: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	74, // 35: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
-	31, // 36: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
-	0,  // 37: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	33, // 38: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
-	26, // 39: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
-	34, // 40: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
-	35, // 41: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
-	1,  // 42: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
-	23, // 43: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
-	0,  // 44: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	74, // 45: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	73, // 46: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
-	44, // 47: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
-	47, // 48: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	53, // 49: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
-	50, // 50: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	53, // 51: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	70, // 52: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	73, // 53: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	53, // 54: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	54, // 55: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	55, // 56: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	73, // 57: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	71, // 58: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	60, // 59: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	62, // 60: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,  // 61: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,  // 62: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,  // 63: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,  // 64: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11, // 65: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	13, // 66: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	17, // 67: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	21, // 68: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	27, // 69: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	28, // 70: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	29, // 71: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	32, // 72: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	36, // 73: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	38, // 74: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	40, // 75: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	42, // 76: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	45, // 77: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	48, // 78: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	51, // 79: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	56, // 80: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	58, // 81: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	61, // 82: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	63, // 83: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	64, // 84: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	66, // 85: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	68, // 86: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,  // 87: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,  // 88: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,  // 89: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10, // 90: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12, // 91: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	14, // 92: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	18, // 93: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	22, // 94: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	30, // 95: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	30, // 96: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	30, // 97: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	33, // 98: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	37, // 99: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	39, // 100: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	41, // 101: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	43, // 102: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	46, // 103: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	49, // 104: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	52, // 105: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	57, // 106: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	59, // 107: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	59, // 108: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	62, // 109: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	65, // 110: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	67, // 111: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	69, // 112: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	87, // [87:113] is the sub-list for method output_type
-	61, // [61:87] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
+	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
+	79,  // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	79,  // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	79,  // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
+	80,  // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	80,  // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
+	80,  // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
+	81,  // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
+	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
+	23,  // 16: plumb.api.v1.Cause.record:type_name -> plumb.api.v1.Record
+	32,  // 17: plumb.api.v1.Cause.chain:type_name -> plumb.api.v1.DoneStep
+	15,  // 18: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
+	16,  // 19: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
+	79,  // 20: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	79,  // 21: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	19,  // 22: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
+	20,  // 23: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
+	80,  // 24: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	23,  // 25: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
+	80,  // 26: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	31,  // 27: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
+	32,  // 28: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
+	80,  // 29: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	24,  // 30: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
+	25,  // 31: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
+	25,  // 32: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
+	80,  // 33: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	79,  // 34: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	79,  // 35: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	80,  // 36: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	80,  // 37: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	24,  // 38: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
+	30,  // 39: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
+	30,  // 40: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
+	30,  // 41: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
+	80,  // 42: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	80,  // 43: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	80,  // 44: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	81,  // 45: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	79,  // 46: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	33,  // 47: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
+	81,  // 48: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	79,  // 49: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	81,  // 50: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	81,  // 51: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	38,  // 52: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
+	0,   // 53: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	40,  // 54: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
+	33,  // 55: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
+	41,  // 56: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
+	42,  // 57: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
+	1,   // 58: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
+	23,  // 59: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
+	0,   // 60: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	81,  // 61: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	80,  // 62: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	51,  // 63: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
+	54,  // 64: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
+	60,  // 65: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	57,  // 66: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
+	60,  // 67: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	77,  // 68: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	80,  // 69: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	60,  // 70: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	61,  // 71: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	62,  // 72: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	80,  // 73: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	78,  // 74: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	67,  // 75: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	69,  // 76: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 77: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 78: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 79: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 80: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 81: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	13,  // 82: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	17,  // 83: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	21,  // 84: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	26,  // 85: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	28,  // 86: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	34,  // 87: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	35,  // 88: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	36,  // 89: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	39,  // 90: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	43,  // 91: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	45,  // 92: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	47,  // 93: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	49,  // 94: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	52,  // 95: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	55,  // 96: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	58,  // 97: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	63,  // 98: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	65,  // 99: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	68,  // 100: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	70,  // 101: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	71,  // 102: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	73,  // 103: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	75,  // 104: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 105: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 106: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 107: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 108: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 109: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	14,  // 110: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	18,  // 111: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	22,  // 112: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	27,  // 113: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	29,  // 114: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	37,  // 115: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	37,  // 116: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	37,  // 117: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	40,  // 118: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	44,  // 119: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	46,  // 120: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	48,  // 121: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	50,  // 122: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	53,  // 123: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	56,  // 124: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	59,  // 125: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	64,  // 126: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	66,  // 127: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	66,  // 128: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	69,  // 129: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	72,  // 130: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	74,  // 131: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	76,  // 132: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	105, // [105:133] is the sub-list for method output_type
+	77,  // [77:105] is the sub-list for method input_type
+	77,  // [77:77] is the sub-list for extension type_name
+	77,  // [77:77] is the sub-list for extension extendee
+	0,   // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -5109,14 +5706,14 @@ func file_agent_proto_init() {
 	if File_agent_proto != nil {
 		return
 	}
-	file_agent_proto_msgTypes[50].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[57].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   72,
+			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -57,6 +57,10 @@ const (
 	AgentGraphProcedure = "/plumb.api.v1.Agent/Graph"
 	// AgentHistoryProcedure is the fully-qualified name of the Agent's History RPC.
 	AgentHistoryProcedure = "/plumb.api.v1.Agent/History"
+	// AgentChangesProcedure is the fully-qualified name of the Agent's Changes RPC.
+	AgentChangesProcedure = "/plumb.api.v1.Agent/Changes"
+	// AgentBlameProcedure is the fully-qualified name of the Agent's Blame RPC.
+	AgentBlameProcedure = "/plumb.api.v1.Agent/Blame"
 	// AgentApplyProcedure is the fully-qualified name of the Agent's Apply RPC.
 	AgentApplyProcedure = "/plumb.api.v1.Agent/Apply"
 	// AgentPutProcedure is the fully-qualified name of the Agent's Put RPC.
@@ -114,6 +118,10 @@ type AgentClient interface {
 	Graph(context.Context, *apiv1.GraphRequest) (*apiv1.GraphResponse, error)
 	// History returns the transactions that are kept, oldest first.
 	History(context.Context, *apiv1.HistoryRequest) (*apiv1.HistoryResponse, error)
+	// Changes returns what changed between two times.
+	Changes(context.Context, *apiv1.ChangesRequest) (*apiv1.ChangesResponse, error)
+	// Blame tells who is behind a key.
+	Blame(context.Context, *apiv1.BlameRequest) (*apiv1.BlameResponse, error)
 	// Apply writes intent into the store in one transaction.
 	Apply(context.Context, *apiv1.ApplyRequest) (*apiv1.ApplyResponse, error)
 	// Put writes one key.
@@ -209,6 +217,18 @@ func NewAgentClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			httpClient,
 			baseURL+AgentHistoryProcedure,
 			connect.WithSchema(agentMethods.ByName("History")),
+			connect.WithClientOptions(opts...),
+		),
+		changes: connect.NewClient[apiv1.ChangesRequest, apiv1.ChangesResponse](
+			httpClient,
+			baseURL+AgentChangesProcedure,
+			connect.WithSchema(agentMethods.ByName("Changes")),
+			connect.WithClientOptions(opts...),
+		),
+		blame: connect.NewClient[apiv1.BlameRequest, apiv1.BlameResponse](
+			httpClient,
+			baseURL+AgentBlameProcedure,
+			connect.WithSchema(agentMethods.ByName("Blame")),
 			connect.WithClientOptions(opts...),
 		),
 		apply: connect.NewClient[apiv1.ApplyRequest, apiv1.ApplyResponse](
@@ -332,6 +352,8 @@ type agentClient struct {
 	diff          *connect.Client[apiv1.DiffRequest, apiv1.DiffResponse]
 	graph         *connect.Client[apiv1.GraphRequest, apiv1.GraphResponse]
 	history       *connect.Client[apiv1.HistoryRequest, apiv1.HistoryResponse]
+	changes       *connect.Client[apiv1.ChangesRequest, apiv1.ChangesResponse]
+	blame         *connect.Client[apiv1.BlameRequest, apiv1.BlameResponse]
 	apply         *connect.Client[apiv1.ApplyRequest, apiv1.ApplyResponse]
 	put           *connect.Client[apiv1.PutRequest, apiv1.ApplyResponse]
 	delete        *connect.Client[apiv1.DeleteRequest, apiv1.ApplyResponse]
@@ -414,6 +436,24 @@ func (c *agentClient) Graph(ctx context.Context, req *apiv1.GraphRequest) (*apiv
 // History calls plumb.api.v1.Agent.History.
 func (c *agentClient) History(ctx context.Context, req *apiv1.HistoryRequest) (*apiv1.HistoryResponse, error) {
 	response, err := c.history.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Changes calls plumb.api.v1.Agent.Changes.
+func (c *agentClient) Changes(ctx context.Context, req *apiv1.ChangesRequest) (*apiv1.ChangesResponse, error) {
+	response, err := c.changes.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Blame calls plumb.api.v1.Agent.Blame.
+func (c *agentClient) Blame(ctx context.Context, req *apiv1.BlameRequest) (*apiv1.BlameResponse, error) {
+	response, err := c.blame.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -601,6 +641,10 @@ type AgentHandler interface {
 	Graph(context.Context, *apiv1.GraphRequest) (*apiv1.GraphResponse, error)
 	// History returns the transactions that are kept, oldest first.
 	History(context.Context, *apiv1.HistoryRequest) (*apiv1.HistoryResponse, error)
+	// Changes returns what changed between two times.
+	Changes(context.Context, *apiv1.ChangesRequest) (*apiv1.ChangesResponse, error)
+	// Blame tells who is behind a key.
+	Blame(context.Context, *apiv1.BlameRequest) (*apiv1.BlameResponse, error)
 	// Apply writes intent into the store in one transaction.
 	Apply(context.Context, *apiv1.ApplyRequest) (*apiv1.ApplyResponse, error)
 	// Put writes one key.
@@ -692,6 +736,18 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 		AgentHistoryProcedure,
 		svc.History,
 		connect.WithSchema(agentMethods.ByName("History")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentChangesHandler := connect.NewUnaryHandlerSimple(
+		AgentChangesProcedure,
+		svc.Changes,
+		connect.WithSchema(agentMethods.ByName("Changes")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentBlameHandler := connect.NewUnaryHandlerSimple(
+		AgentBlameProcedure,
+		svc.Blame,
+		connect.WithSchema(agentMethods.ByName("Blame")),
 		connect.WithHandlerOptions(opts...),
 	)
 	agentApplyHandler := connect.NewUnaryHandlerSimple(
@@ -820,6 +876,10 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 			agentGraphHandler.ServeHTTP(w, r)
 		case AgentHistoryProcedure:
 			agentHistoryHandler.ServeHTTP(w, r)
+		case AgentChangesProcedure:
+			agentChangesHandler.ServeHTTP(w, r)
+		case AgentBlameProcedure:
+			agentBlameHandler.ServeHTTP(w, r)
 		case AgentApplyProcedure:
 			agentApplyHandler.ServeHTTP(w, r)
 		case AgentPutProcedure:
@@ -895,6 +955,14 @@ func (UnimplementedAgentHandler) Graph(context.Context, *apiv1.GraphRequest) (*a
 
 func (UnimplementedAgentHandler) History(context.Context, *apiv1.HistoryRequest) (*apiv1.HistoryResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.History is not implemented"))
+}
+
+func (UnimplementedAgentHandler) Changes(context.Context, *apiv1.ChangesRequest) (*apiv1.ChangesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Changes is not implemented"))
+}
+
+func (UnimplementedAgentHandler) Blame(context.Context, *apiv1.BlameRequest) (*apiv1.BlameResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Blame is not implemented"))
 }
 
 func (UnimplementedAgentHandler) Apply(context.Context, *apiv1.ApplyRequest) (*apiv1.ApplyResponse, error) {

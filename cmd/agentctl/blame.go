@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+)
+
+func newBlame(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "blame KEY",
+		Short: "Tell who asked for a key and what made it",
+		Long: `Blame tells which transaction asked for what is wanted of a key, which operation
+made the thing that is there, and the last operations that failed. Of a key that
+is gone it tells who took it back and what took it away.`,
+		Example:           `  agentctl blame interface/web`,
+		Args:              oneArg("key"),
+		ValidArgsFunction: c.keysAndKinds,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := c.agent().Blame(cmd.Context(), &apiv1.BlameRequest{Key: args[0]})
+			if err != nil {
+				return err
+			}
+			return c.show(answer{json: apiv1.JSON(b), names: []string{b.Key}, table: func(w io.Writer, _ bool) { c.writeBlame(w, b) }})
+		},
+	}
+}
+
+func (c *cli) writeBlame(w io.Writer, b *apiv1.BlameResponse) {
+	t := newTable("", "OP", "TIME", "TRANSACTION", "SOURCE", "NOTE", "BECAUSE OF", "ERROR")
+	add := func(what string, d *apiv1.Deed) {
+		if d == nil {
+			t.add(what, "-", "before "+clock(b.Since), "-", "-", "-", "-", "")
+			return
+		}
+		t.add(what, orDash(d.Op), clock(d.Time), fmt.Sprint(d.Seq), orDash(d.Source), orDash(d.Note), orDash(d.Via), d.Error)
+	}
+	add("asked", b.Asked)
+	add("made", b.Made)
+	for _, f := range b.Failures {
+		add("failed", f)
+	}
+	t.write(w, c.color)
+}
