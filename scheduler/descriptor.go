@@ -104,7 +104,8 @@ type Descriptor[V, M any] struct {
 
 	// Encode and Decode turn a value into bytes and back, for what outlives
 	// the process: saved plans, history on disk. Equal values have equal
-	// bytes. Values of a kind without them do not outlive it.
+	// bytes. Values of a kind without them do not outlive it. They run
+	// anywhere, also at the same time.
 	Encode func(v V) ([]byte, error)
 	Decode func(b []byte) (V, error)
 }

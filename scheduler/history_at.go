@@ -118,8 +118,7 @@ func (s *Scheduler) Changes(ctx context.Context, from, to time.Time, prefixes ..
 			}
 		}
 	})
-	err = s.netted(&out)
-	return out, err
+	return s.netted(out), nil
 }
 
 // sum puts the changes of each key together.
@@ -147,9 +146,8 @@ func (s *Scheduler) sum(changes func(yield func(*change) bool)) []KeyChange {
 
 // netted takes out what came back to what it was. The kinds compare their
 // values in the loop, some at a time.
-func (s *Scheduler) netted(changes *[]KeyChange) error {
-	var left []KeyChange
-	for page := range slices.Chunk(*changes, pageSize) {
+func (s *Scheduler) netted(changes []KeyChange) (left []KeyChange) {
+	for page := range slices.Chunk(changes, pageSize) {
 		net := func(e *engine) {
 			for _, c := range page {
 				if c.net(e.kinds.find(c.Key)) {
@@ -157,12 +155,11 @@ func (s *Scheduler) netted(changes *[]KeyChange) error {
 				}
 			}
 		}
-		if err := s.call(net); err != nil {
+		if s.call(net) != nil {
 			net(s.e) // the loop has ended; nobody else uses it
 		}
 	}
-	*changes = left
-	return nil
+	return left
 }
 
 // net drops the aspects that are as before; it tells whether any is left.

@@ -163,7 +163,7 @@ func (e *engine) decode(changed []KeyChange) {
 	}
 }
 
-// wakeFollowers tells that the history has grown. The lock is held.
+// grown tells that the history has grown. The lock is held.
 func (h *history) grown() {
 	for _, f := range h.followers {
 		select {
@@ -181,14 +181,13 @@ func (s *Scheduler) changedBy(r *Record) {
 		return
 	}
 	v := s.hist.view()
-	r.Changed = s.sum(func(yield func(*change) bool) {
+	r.Changed = s.netted(s.sum(func(yield func(*change) bool) {
 		for c := range v.from(0) {
 			if c.cause == r.Seq && !yield(c) {
 				return
 			}
 		}
-	})
-	_ = s.netted(&r.Changed)
+	}))
 }
 
 // earlier takes in records of earlier runs.

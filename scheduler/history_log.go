@@ -302,7 +302,7 @@ func (e *engine) sizeOf(n *graph.Node, v any) int {
 	}
 	if k.sized%sizeEvery == 0 {
 		if b, err := encodeValue(k, v); err == nil {
-			k.size += (len(b) - k.size) / min(int(k.sized/sizeEvery)+1, 16)
+			k.size += (len(b) - k.size) / min(k.sized/sizeEvery+1, 16)
 		}
 	}
 	k.sized++
