@@ -301,10 +301,11 @@ func TestHistoryBounds(t *testing.T) {
 // Everybody reads while everything moves; for the race detector.
 func TestReadersWhileBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, scheduler.Options{})
+		r := run(t, scheduler.Options{HistoryBytes: 20 << 10})
 		end := make(chan struct{})
 		var readers sync.WaitGroup
 		defer readers.Wait()
+		follower := r.Follow()
 		for _, read := range []func(){
 			func() { _, _ = r.List(ctx); _, _ = r.Get(ctx, "a/1") },
 			func() { _ = r.History(scheduler.HistoryQuery{Key: "a/1"}); _, _ = r.Why(ctx, "a/2") },
@@ -314,6 +315,14 @@ func TestReadersWhileBusy(t *testing.T) {
 				if _, err := scheduler.Register(r.Scheduler, r.world.Kind("x", schedulertest.Options{})); err == nil {
 					_ = r.Unregister("x")
 				}
+			},
+			func() { _, _ = follower.Next(ctx) },
+			func() {
+				ago := time.Now().Add(-3 * time.Millisecond)
+				_, _ = r.At(ctx, ago)
+				_, _ = r.Changes(ctx, ago, time.Time{}, "a/")
+				_, _ = r.Blame(ctx, "a/1")
+				_ = r.History(scheduler.HistoryQuery{Seq: 7})
 			},
 			func() { _ = r.Pause("a/3", "busy", time.Time{}); _ = r.Resume("a/3"); r.Retry("a/3") },
 		} {

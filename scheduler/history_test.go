@@ -61,14 +61,15 @@ type past struct {
 func newPast(t *testing.T, seed uint64) *past {
 	p := &past{seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), world: schedulertest.NewWorld()}
 	p.world.Unreliable(true)
+	faults := rand.New(rand.NewPCG(seed, 8))
 	p.world.Fault = func(op string, _ scheduler.Key) schedulertest.Fault {
-		if p.rng.IntN(5) > 0 || op == "look" && p.rng.IntN(3) > 0 {
+		if faults.IntN(5) > 0 || op == "look" && faults.IntN(3) > 0 {
 			return schedulertest.None
 		}
 		if op == "look" {
 			return schedulertest.Fail
 		}
-		return schedulertest.Fault(p.rng.IntN(9)) // whatever; Hang is let go at once
+		return schedulertest.Fault(faults.IntN(9)) // whatever; Hang is let go at once
 	}
 	o := scheduler.Options{Sources: []string{"strong", "weak"}, Workers: 1, Rand: func() float64 { return 0.5 }}
 	if seed%3 == 0 {
@@ -292,4 +293,78 @@ func (p *past) thing(k scheduler.Key) schedulertest.Thing {
 		}
 	}
 	return t
+}
+
+// Who follows gets every record with all its steps and changes, once; a slow
+// one is told what it missed.
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{HistoryBytes: 64 << 10})
+		f := r.Follow()
+		for i := range 5 {
+			r.want(fmt.Sprintf("a/%d v1", i))
+		}
+		records, steps, missed := drain(t, f)
+		if len(records) != 6 || steps != 5 || missed != 0 || len(records[6].Changed) != 1 {
+			t.Errorf("%d records, %d steps, %d missed: %+v", len(records), steps, missed, records)
+		}
+		r.want("a/1 v2")
+		if records, steps, _ := drain(t, f); len(records) != 1 || steps != 1 {
+			t.Errorf("one more: %+v", records)
+		}
+		for i := range 2000 {
+			r.want(fmt.Sprintf("a/1 w%d", i))
+		}
+		if _, _, missed := drain(t, f); missed < 1000 {
+			t.Errorf("missed %d", missed)
+		}
+	})
+}
+
+// drain reads what there is.
+func drain(t *testing.T, f *scheduler.Follower) (records map[uint64]scheduler.Record, steps, missed int) {
+	t.Helper()
+	records = map[uint64]scheduler.Record{}
+	for {
+		now, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		all, err := f.Next(now)
+		cancel()
+		if err != nil {
+			return records, steps, missed
+		}
+		for _, r := range all {
+			steps += len(r.Done)
+			missed += r.Missed
+			records[r.Seq] = r
+		}
+	}
+}
+
+// What is too long ago is refused, with the time from which on it can be asked;
+// that of a quiet history is its beginning.
+func TestHistoryBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{HistoryBytes: 16 << 10})
+		began := time.Now()
+		time.Sleep(time.Second)
+		r.want("a/1 first")
+		if all, err := r.At(ctx, began, "a/"); err != nil || len(all) != 0 {
+			t.Errorf("%v, %v", all, err)
+		}
+		for i := range 500 {
+			time.Sleep(time.Second)
+			r.want(fmt.Sprintf("a/1 v%d", i))
+		}
+		_, err := r.At(ctx, began)
+		var trimmed *scheduler.HistoryError
+		if !errors.As(err, &trimmed) || !trimmed.Earliest.After(began) {
+			t.Fatal(err)
+		}
+		if all, err := r.At(ctx, trimmed.Earliest, "a/1"); err != nil || len(all) != 1 || all[0].Desired.(schedulertest.Thing).Text == "v499" {
+			t.Errorf("%v, %v", all, err)
+		}
+		if _, err := r.Changes(ctx, began, time.Time{}); !errors.As(err, &trimmed) {
+			t.Error(err)
+		}
+	})
 }
