@@ -48,7 +48,7 @@ func (st *story) show(cmd string, args []string) string {
 	case "at":
 		return st.past(args)
 	case "blame":
-		b, err := st.s.Blame(ctx, scheduler.Key(args[0]))
+		b, err := st.Scheduler.Blame(ctx, scheduler.Key(args[0]))
 		if err != nil {
 			return err.Error() + "\n"
 		}
@@ -104,15 +104,15 @@ func (st *story) past(args []string) string {
 	for _, a := range args[1:] {
 		prefixes = append(prefixes, scheduler.Key(a))
 	}
-	all, err := st.s.At(context.Background(), then, prefixes...)
+	all, err := st.Scheduler.At(context.Background(), then, prefixes...)
 	if err != nil {
-		return strings.Replace(err.Error(), st.began.UTC().Format(time.RFC3339Nano), "the start", 1) + "\n"
+		return "the history does not go back that far\n"
 	}
 	var b strings.Builder
 	for _, s := range all {
 		fmt.Fprintf(&b, "%s %s\n", s.Key, moment(scheduler.Moment{State: s.State, Desired: s.Desired, Actual: s.Actual, Origin: s.Origin}))
 	}
-	changes, err := st.s.Changes(context.Background(), then, time.Time{}, prefixes...)
+	changes, err := st.Scheduler.Changes(context.Background(), then, time.Time{}, prefixes...)
 	st.check(err)
 	b.WriteString("since then:\n")
 	for _, c := range changes {
