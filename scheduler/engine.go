@@ -130,8 +130,8 @@ func (e *engine) under(cause uint64, via *graph.Node, f func()) {
 // consider decides about one node.
 func (e *engine) consider(n *graph.Node) {
 	e.touch(n)
-	if n.Base != nil {
-		e.touch(n.Base)
+	for b := n.Base; b != nil; b = b.Base {
+		e.touch(b) // its state is that of all that it derives
 	}
 	k := kindOf(n)
 	if k == nil {
