@@ -18,9 +18,13 @@ func TestDayOfChurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := schedulertest.NewPlayer()
 		defer p.Close()
+		n := 500
+		if raceEnabled {
+			n = 100
+		}
 		var heap, goroutines []int
 		for hour := uint64(0); hour < 24; hour++ {
-			for _, s := range schedulertest.History(hour+1, schedulertest.Profile{Steps: 500}) {
+			for _, s := range schedulertest.History(hour+1, schedulertest.Profile{Steps: n}) {
 				switch {
 				case s.Do == "world" && hour > 0:
 					continue
