@@ -21,14 +21,15 @@ type engine struct {
 	sources []sourceState
 	spoken  int // how many sources have said a complete word
 
-	todo    []*graph.Node // decided to need an operation, in this thought
-	spare   []op          // allocated and not used yet
-	ready   []*op         // to hand to the lanes at the end of the turn
-	looks   []*kind       // kinds with nodes waiting to be read
-	touched []*graph.Node // changed in this turn
-	stamp   uint64        // counts operations and looks, to tell stale reads
-	seq     uint64        // numbers transactions
-	began   uint64        // the number of the last one of an earlier run
+	todo    []*graph.Node       // decided to need an operation, in this thought
+	spare   []op                // allocated and not used yet
+	ready   []*op               // to hand to the lanes at the end of the turn
+	looks   []*kind             // kinds with nodes waiting to be read
+	touched []*graph.Node       // changed in this turn
+	turns   map[*graph.Node]int // how often each was to stay after all, in this thought
+	stamp   uint64              // counts operations and looks, to tell stale reads
+	seq     uint64              // numbers transactions
+	began   uint64              // the number of the last one of an earlier run
 	mark    uint64
 
 	waiters  []*Handle
@@ -109,6 +110,7 @@ func (e *engine) think() {
 			e.under(n.Cause, n, func() { e.consider(n) })
 		}
 		if len(e.todo) == 0 {
+			e.turns = nil
 			return
 		}
 		e.ready = slices.Grow(e.ready, len(e.todo))
@@ -154,6 +156,9 @@ func (e *engine) consider(n *graph.Node) {
 	if d.leaving && !n.Leaving && n.Standing > 0 {
 		e.g.Wake(n) // once more, when those that can move off it have done so
 	}
+	if n.Leaving && !d.leaving && e.wavers(n) {
+		d = decision{leaving: true}
+	}
 	e.g.SetLeaving(n, d.leaving)
 	switch d.do {
 	case doNothing:
@@ -171,6 +176,22 @@ func (e *engine) consider(n *graph.Node) {
 			e.todo = graph.Push(e.todo, n)
 		}
 	}
+}
+
+const maxTurns = 3
+
+// wavers tells whether the node was to go and to stay in turn. Each may follow
+// from the other where values that are replaced at once stand on each other;
+// then it goes, or there would be no end.
+func (e *engine) wavers(n *graph.Node) bool {
+	if n.Presence == graph.Absent || n.Goal() == nil {
+		return false
+	}
+	if e.turns == nil {
+		e.turns = map[*graph.Node]int{}
+	}
+	e.turns[n]++
+	return e.turns[n] > maxTurns
 }
 
 // actOn acts on some of the nodes that are due; it returns how many.
