@@ -139,8 +139,8 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 				OfBase: n.Base != nil && need.Key == n.Base.Key}
 			if need.Pass != nil || need.Project != nil || need.Agree != nil || need.Tell != nil {
 				e.fn = &needFuncs{need: need}
-				e.fn.remember(old, need)
 			}
+			e.remember(old, need)
 		}
 		e.kept = true
 		out = append(out, e)
@@ -166,15 +166,22 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 	n.Out = out
 }
 
-// remember takes over what the world was built with from the edge that said
-// the same before.
-func (f *needFuncs) remember(edges []*Edge, need Need) {
-	for _, e := range edges {
-		if need.Project != nil && e.role&ofActual != 0 && e.fn != nil && e.fn.projKnown && e.Why == need.Why &&
-			e.Prefix() == need.Prefix && (e.any != nil || e.To.Key == need.Key) {
-			f.projKnown, f.projected = true, e.fn.projected
-			return
+// remember takes over what the world was built with, and on which of many it
+// stands, from the edge that said the same before.
+func (e *Edge) remember(edges []*Edge, need Need) {
+	for _, was := range edges {
+		if was.role&ofActual == 0 || was.Why != need.Why || was.Prefix() != need.Prefix {
+			continue
 		}
+		if need.Prefix != "" {
+			e.To = was.To
+		} else if was.To.Key != need.Key {
+			continue
+		}
+		if need.Project != nil && was.fn != nil && was.fn.projKnown {
+			e.fn.projKnown, e.fn.projected = true, was.fn.projected
+		}
+		return
 	}
 }
 
