@@ -258,17 +258,23 @@ func (e *engine) noteSame(n *graph.Node) {
 	if e.isSame(n, k, n.Actual) {
 		e.g.AdoptNeeds(n)
 		e.setFlag(n, flagSame, true)
-		if !mustGo(n) {
-			e.clearHold(n)
-		}
+		e.forgive(n)
 	}
 }
 
-// mustGo tells that a deletion failed and is still due: that what is there is as
-// wanted does not mend it.
-func mustGo(n *graph.Node) bool {
-	return n.X != nil && Operation(n.X.LastOp) == OpDelete && n.Needs() == graph.Missing
+// forgive forgets failures of a node that is as wanted, but for those to delete
+// it: they are not mended by that, and it may have to go again in a moment.
+func (e *engine) forgive(n *graph.Node) {
+	switch x := n.X; {
+	case !failedToGo(n):
+		e.clearHold(n)
+	case has(n, flagHeld) && x.NextTry == 0: // it was final, but not for ever
+		e.hold(n, e.opts.RetryMax)
+	}
 }
+
+// failedToGo tells that the last thing that failed was to delete the node.
+func failedToGo(n *graph.Node) bool { return n.X != nil && Operation(n.X.LastOp) == OpDelete }
 
 // isSame tells whether a value of the world is what is wanted of the node.
 func (e *engine) isSame(n *graph.Node, k *kind, actual any) (same bool) {

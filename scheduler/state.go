@@ -44,6 +44,8 @@ func (e *engine) ownState(n *graph.Node) State {
 		return Paused
 	case x != nil && x.Overdue:
 		return Failed
+	case failedToGo(n) && has(n, flagSame) && n.Needs() == graph.Satisfied:
+		return wantedState(n) // it need not go any more
 	case x != nil && x.Err != nil && (has(n, flagHeld) || n.Moving || has(n, flagSuspect)):
 		if x.NextTry == 0 && has(n, flagHeld) {
 			return Failed

@@ -70,11 +70,31 @@ func (w *World) checkFree(k scheduler.Key) {
 		for _, n := range o.Needs {
 			key, _, _ := parseNeed(n)
 			below := strings.HasSuffix(key, "/")
-			if key == string(k) || below && strings.HasPrefix(string(k), key) && w.othersBelow(key, k, d) == 0 && !w.stirred(key) {
+			if key == string(k) || below && strings.HasPrefix(string(k), key) && w.othersBelow(key, k, d) == 0 && !w.stirred(key) &&
+				!w.standsOn(k, d, map[scheduler.Key]bool{}) {
 				w.breach("delete of %s, which %s stands on", k, d)
 			}
 		}
 	}
+}
+
+// standsOn tells whether k needs d, directly or through others. Where the
+// ground of d went and left it with nothing below its prefix but what stands on
+// d itself, one of the two must go first.
+func (w *World) standsOn(k, d scheduler.Key, seen map[scheduler.Key]bool) bool {
+	seen[k] = true
+	for _, n := range w.objects[k].Needs {
+		key, _, _ := parseNeed(n)
+		for t := range w.objects {
+			if string(t) != key && !(strings.HasSuffix(key, "/") && strings.HasPrefix(string(t), key)) {
+				continue
+			}
+			if t == d || !seen[t] && w.standsOn(t, d, seen) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // met tells whether a need of k is there.
