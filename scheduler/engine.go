@@ -44,6 +44,8 @@ type engine struct {
 	refused  map[*graph.Node][]*graph.Node // who would derive a key that another has
 	pauses   map[Key]pause
 	sim      *simulation // not nil while a preview is computed
+	walks    []*walk     // plans that are being executed
+	reading  int         // looks under way
 	now      time.Time
 
 	// What the engine asks of the loop around it.
@@ -296,11 +298,13 @@ func (e *engine) start(n *graph.Node, k *kind, d decision) {
 	e.setFlag(n, flagRunning, true)
 	e.g.SetMoving(n, true, making)
 	e.ready = graph.Push(e.ready, o)
+	e.stepBegun(o)
 }
 
 // turn ends a round of inputs: think, tell, hand over.
 func (e *engine) turn() {
 	e.think()
+	e.followWalks()
 	e.flushLooks()
 	e.tell()
 	if len(e.ready) > 0 {

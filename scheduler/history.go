@@ -188,6 +188,9 @@ func (r Record) String() string {
 	for _, d := range r.Done {
 		b.WriteString("  " + d.String() + "\n")
 	}
+	if r.Deviation != nil {
+		fmt.Fprintf(&b, "  the plan was %s\n", r.Deviation)
+	}
 	if r.Dropped > 0 {
 		fmt.Fprintf(&b, "  and %d steps more\n", r.Dropped)
 	}

@@ -136,6 +136,7 @@ func (e *engine) flushLooks() {
 		if k.look.all {
 			k.look.all, k.look.running = false, true
 			e.stamp++
+			e.reading++
 			e.ready = append(e.ready, &op{kind: k, what: OpLook, cause: k.look.cause, reading: &reading{lookAll: true, stamp: e.stamp,
 				scope: lookScope{all: true, known: e.knownOf(k)}}})
 		}
@@ -152,6 +153,7 @@ func (e *engine) flushLooks() {
 				o.scope.known = append(o.scope.known, knownNode(n))
 			}
 		}
+		e.reading++
 		e.ready = append(e.ready, o)
 	}
 	e.looks = e.looks[:0]
@@ -205,6 +207,7 @@ func runLook(ctx context.Context, o *op) {
 
 // looked takes what a read found into the graph.
 func (e *engine) looked(o *op) {
+	e.reading--
 	switch {
 	case !e.kinds.registered(o.kind):
 		e.lookedInVain(o)

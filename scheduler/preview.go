@@ -2,8 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,13 +9,15 @@ import (
 	"github.com/plumb-net/plumb/scheduler/graph"
 )
 
-// Plan is what would be done: steps with their order and reasons.
+// Plan is what would be done, and what would come of it.
 type Plan struct {
-	// Base digests the state of every key that the plan is built on.
-	Base  string
+	// Base says what the plan was made on; see [Txn.Base].
+	Base  Base
 	Steps []Step
 	// Pending are the touched keys that would not be configured at the end.
 	Pending []Status
+	// Effects are all keys that would stand otherwise at the end, sorted.
+	Effects []Effect
 }
 
 // Step is one operation of a plan.
@@ -26,9 +26,26 @@ type Step struct {
 	Op     Operation
 	Key    Key
 	Reason string
+	// Cause is the key whose change made the step due, empty if it was asked.
+	Cause Key
 	// After are the steps that must be done before.
-	After      []int
+	After []int
+	// Disruption is what the step does to traffic; Cascading if others must go
+	// because of it.
 	Disruption Disruption
+}
+
+// Effect is how a key would stand at the end, and stands now.
+type Effect struct {
+	Key        Key
+	Was, State State
+	Reason     string
+	Missing    []Missing
+}
+
+// Breaks tells whether the key is in order now and would not be so.
+func (f Effect) Breaks() bool {
+	return (f.Was == Configured || f.Was == Observed) && f.State != Configured && f.State != Observed && f.State != Removed
 }
 
 // String shows the plan as text, the way the command line and tests do.
@@ -50,102 +67,96 @@ func (p Plan) String() string {
 // Preview computes what Apply would do, by the same code on the same graph,
 // and takes it all back. It assumes that operations succeed.
 func (s *Scheduler) Preview(ctx context.Context, t Txn) (Plan, error) {
-	var p Plan
-	var failed error
-	err := s.call(func(e *engine) {
-		if failed = e.checkTxn(t); failed == nil {
-			p = e.preview(t)
-		}
-	})
-	if err == nil {
-		err = failed
-	}
-	return p, err
+	return s.WhatIf(ctx, Event{Txn: t})
 }
 
 // simulation stands in for the lanes while a preview is computed: every
 // operation succeeds at once and becomes a step.
 type simulation struct {
 	plan Plan
-	last map[*graph.Node]int   // the newest step of each node
-	left map[*graph.Node][]int // the deletions of what stood on each node
-	base map[*graph.Node]version
+	gens []uint32                // of the node at each step
+	last map[*graph.Node]int     // the newest step of each node
+	left map[*graph.Node][]going // the deletions of what stood on each node
 	done []*op
+	head int
 }
 
-type version struct {
-	gen      uint32
-	stamp    uint64
-	presence graph.Presence
+// going is a deletion; forced if the value is wanted all the same.
+type going struct {
+	step   int
+	forced bool
 }
 
-func (e *engine) preview(t Txn) Plan {
-	sim := &simulation{last: map[*graph.Node]int{}, left: map[*graph.Node][]int{}, base: map[*graph.Node]version{}}
-	e.g.Try(func() {
-		e.sim = sim
-		touched := e.edit(t)
-		for {
-			e.think()
-			if len(sim.done) == 0 {
-				break
-			}
-			o := sim.done[0]
-			sim.done = sim.done[1:]
-			e.under(o.cause, o.n, func() { e.succeeded(o.n, o) })
-			e.g.Wake(o.n)
+// run works a change out to its end.
+func (sim *simulation) run(e *engine) {
+	for {
+		e.think()
+		if sim.head == len(sim.done) {
+			return
 		}
-		for _, n := range touched {
-			if s := e.status(n); s.State != Configured && s.State != Removed && s.State != Absent && s.State != Observed {
-				sim.plan.Pending = append(sim.plan.Pending, s)
-			}
-		}
-		e.sim = nil
-	})
-	e.g.AfterTry(func(n *graph.Node) {
-		sim.base[n] = version{n.Gen, n.Stamp, n.Presence}
-	})
-	sim.plan.Base = digest(sim.base, sim.plan.String())
-	return sim.plan
-}
-
-// digest sums up a plan, which keys it was computed on, and how they stood.
-func digest(base map[*graph.Node]version, plan string) string {
-	lines := make([]string, 0, len(base))
-	for n, v := range base {
-		lines = append(lines, fmt.Sprintf("%s %d %d %d\n", n.Key, v.gen, v.stamp, v.presence))
+		o := sim.done[sim.head]
+		sim.head++
+		e.under(o.cause, o.n, func() { e.succeeded(o.n, o) })
+		e.g.Wake(o.n)
 	}
-	slices.Sort(lines)
-	h := sha256.New()
-	h.Write([]byte(plan))
-	for _, l := range lines {
-		h.Write([]byte(l))
-	}
-	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // step records an operation and lets it be under way until its turn.
 func (sim *simulation) step(e *engine, o *op, d decision) {
 	n := o.n
-	s := Step{N: len(sim.plan.Steps) + 1, Op: o.what, Key: o.key, Reason: d.reason, After: sim.after(e, n, o)}
+	s := Step{N: len(sim.plan.Steps) + 1, Op: o.what, Key: o.key, Reason: d.reason, Cause: viaKey(o), After: sim.after(e, n, o)}
 	if d.replace {
 		s.Reason = "replaced: " + d.reason
 	}
-	if o.kind.disruption != nil {
-		s.Disruption = o.kind.disruption(o.key, o.from, o.to)
-	} else if o.what == OpDelete {
-		s.Disruption = Disruptive
-	}
+	s.Disruption = sim.disruption(e, o)
 	sim.plan.Steps = append(sim.plan.Steps, s)
-	e.g.SetMoving(n, true, d.do != doDelete)
-	sim.last[n] = s.N
+	sim.gens = append(sim.gens, o.gen)
 	if o.what == OpDelete {
-		for _, edge := range n.Out {
-			if edge.OfActual() && !edge.Together && edge.To != nil {
-				sim.left[edge.To] = append(sim.left[edge.To], s.N)
+		sim.leaves(n, going{s.N, n.Goal() != nil && (!d.replace || has(n, flagStale))})
+	}
+	e.g.SetMoving(n, true, d.do != doDelete)
+	if sim.last == nil {
+		sim.last = map[*graph.Node]int{}
+	}
+	sim.last[n] = s.N
+	sim.done = append(sim.done, o)
+}
+
+func viaKey(o *op) Key {
+	if o.via == nil {
+		return ""
+	}
+	return o.via.Key
+}
+
+func (sim *simulation) disruption(e *engine, o *op) (class Disruption) {
+	switch {
+	case o.what == OpDelete && slices.ContainsFunc(sim.left[o.n], func(g going) bool { return g.forced }):
+		return Cascading
+	case o.kind.disruption != nil:
+		e.guard(o.n, func() { class = o.kind.disruption(o.key, o.from, o.to) })
+	case o.what == OpDelete:
+		class = Disruptive
+	}
+	return class
+}
+
+// leaves notes what n no longer stands on. An update that forced it to go
+// cascades.
+func (sim *simulation) leaves(n *graph.Node, g going) {
+	for _, edge := range n.Out {
+		if edge.OfActual() && !edge.Together && edge.To != nil {
+			if sim.left == nil {
+				sim.left = map[*graph.Node][]going{}
 			}
+			sim.left[edge.To] = append(sim.left[edge.To], g)
 		}
 	}
-	sim.done = append(sim.done, o)
+	if by := n.Via; g.forced && by != nil && !by.Leaving && sim.last[by] > 0 {
+		if s := &sim.plan.Steps[sim.last[by]-1]; s.Op == OpUpdate {
+			s.Disruption = Cascading
+		}
+	}
 }
 
 // replaceable tells whether another key may satisfy the need as well: then
@@ -178,8 +189,64 @@ func (sim *simulation) after(e *engine, n *graph.Node, o *op) []int {
 		}
 	}
 	if o.what == OpDelete {
-		out = append(out, sim.left[n]...)
+		for _, g := range sim.left[n] {
+			out = append(out, g.step)
+		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// base sums up what the plan was made on: all that it changed and took back,
+// and what that needs.
+func (sim *simulation) base(e *engine) Base {
+	var b Base
+	h := sumOffset
+	for i := range sim.plan.Steps {
+		s := &sim.plan.Steps[i]
+		h = h.text(string(s.Key)).num(uint64(s.Op))
+		for _, a := range s.After {
+			h = h.num(uint64(a))
+		}
+	}
+	b.steps = max(uint64(h), 1)
+	e.g.Tried(func(n *graph.Node) {
+		if n.Dropped() {
+			b.reads = append(b.reads, read{key: n.Key})
+			return
+		}
+		b.reads = append(b.reads, readOf(n))
+		for _, edge := range n.Out {
+			if edge.To != nil && edge.OfDesired() {
+				b.reads = append(b.reads, readOf(edge.To))
+			}
+		}
+	})
+	slices.SortFunc(b.reads, func(x, y read) int { return strings.Compare(string(x.key), string(y.key)) })
+	b.reads = slices.CompactFunc(b.reads, func(x, y read) bool { return x.key == y.key })
+	return b
+}
+
+// effects are the keys that stand otherwise than they did.
+func (e *engine) effects() (out []Effect) {
+	var seen map[*graph.Node]bool
+	add := func(n *graph.Node) {
+		was, now := State(n.State), e.stateOf(n)
+		if was == now || was == Absent && now == Removed || was == Removed && now == Absent || seen[n] {
+			return
+		}
+		if seen == nil {
+			seen = map[*graph.Node]bool{}
+		}
+		seen[n] = true
+		s := e.status(n)
+		out = append(out, Effect{Key: n.Key, Was: was, State: now, Reason: s.Reason, Missing: s.Missing})
+	}
+	e.g.Tried(func(n *graph.Node) {
+		for ; n != nil; n = n.Base {
+			add(n) // a base is configured only when what it derives is
+		}
+	})
+	slices.SortFunc(out, func(a, b Effect) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return out
 }

@@ -1,26 +1,67 @@
 package scheduler_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
-// A plan lists exactly the operations that follow, in an order that its own
-// constraints allow, and computing it changes nothing.
-func TestPreviewEqualsExecution(t *testing.T) {
-	// Operations end in the order in which they begin, as a preview assumes:
-	// where they overtake each other, steps in between may differ.
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+type thingKind = scheduler.Descriptor[schedulertest.Thing, int]
+
+// unevenly makes operations take their time, so that they overtake each other.
+func unevenly(seed uint64) func(thingKind) thingKind {
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(seed, 2))
+	pause := func() {
+		mu.Lock()
+		d := time.Duration(rng.IntN(4)) * time.Millisecond * time.Duration(rng.IntN(20))
+		mu.Unlock()
+		time.Sleep(d)
+	}
+	return func(d thingKind) thingKind {
+		create, update, remove := d.Create, d.Update, d.Delete
+		if create == nil {
+			return d
+		}
+		d.Create = func(ctx context.Context, k scheduler.Key, v schedulertest.Thing) (int, error) {
+			pause()
+			m, err := create(ctx, k, v)
+			pause()
+			return m, err
+		}
+		d.Update = func(ctx context.Context, k scheduler.Key, from, to schedulertest.Thing, m int) (int, error) {
+			pause()
+			m, err := update(ctx, k, from, to, m)
+			pause()
+			return m, err
+		}
+		d.Delete = func(ctx context.Context, k scheduler.Key, v schedulertest.Thing, m int) error {
+			pause()
+			err := remove(ctx, k, v, m)
+			pause()
+			return err
+		}
+		return d
+	}
+}
+
+// randomPlans plays random transactions, with several workers, on a world where
+// operations overtake each other. check gets the plan of each before it is
+// applied, and returns what looks at what became of it.
+func randomPlans(t *testing.T, check func(r *running, txn *scheduler.Txn, p scheduler.Plan) func(scheduler.Result) error) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
-			r := run(t, scheduler.Options{Workers: 1})
+			r := runKinds(t, scheduler.Options{Workers: 1 + int(seed%4)}, unevenly(seed))
 			rng := rand.New(rand.NewPCG(seed, 1))
 			for range 30 {
 				txn := scheduler.Txn{Want: changes(randomLines(rng)...)}
@@ -31,17 +72,93 @@ func TestPreviewEqualsExecution(t *testing.T) {
 					t.Fatalf("seed %d: a preview changed things:\n%s\nis now\n%s", seed, before, after)
 				}
 				from := len(r.world.Lines())
-				_, err = r.Apply(ctx, txn)
+				after := check(r, &txn, p)
+				res, err := r.Apply(ctx, txn)
 				r.check(err)
+				time.Sleep(time.Minute)
 				synctest.Wait()
-				if err := follows(p, r.world.Lines()[from:]); err != nil {
-					t.Fatalf("seed %d: %v\ntxn: %v\nplan:\n%sdone:\n%s", seed, err, txn.Want, p, strings.Join(r.world.Lines()[from:], "\n"))
+				done := r.world.Lines()[from:]
+				if err := after(res); err != nil {
+					t.Fatalf("seed %d: %v\ntxn: %v\nplan:\n%sdone:\n%s\nbefore:\n%s", seed, err, txn.Want, p, strings.Join(done, "\n"), before)
 				}
+			}
+			if broken := r.world.Broken(); len(broken) > 0 {
+				t.Fatalf("seed %d: %v", seed, broken)
 			}
 		})
 		if t.Failed() {
 			return
 		}
+	}
+}
+
+// A plan that is executed is executed exactly: its operations and no others, in
+// an order that its own constraints allow. Computing it changes nothing.
+func TestPreviewEqualsExecution(t *testing.T) {
+	randomPlans(t, func(r *running, txn *scheduler.Txn, p scheduler.Plan) func(scheduler.Result) error {
+		txn.Base = p.Base
+		from, ends := len(r.world.Lines()), endStates(r, p)
+		return func(res scheduler.Result) error {
+			if res.Deviation != nil {
+				return fmt.Errorf("%v", res.Deviation)
+			}
+			if err := follows(p, r.world.Lines()[from:]); err != nil {
+				return err
+			}
+			return ends()
+		}
+	})
+}
+
+// Without a base things may be torn down and made again that the plan leaves
+// alone, or the other way round; in the end all stands as the plan says.
+func TestPreviewEqualsEnd(t *testing.T) {
+	randomPlans(t, func(r *running, _ *scheduler.Txn, p scheduler.Plan) func(scheduler.Result) error {
+		ends := endStates(r, p)
+		return func(scheduler.Result) error { return ends() }
+	})
+}
+
+// endStates compares how all keys stand, and what is in the world, with what
+// follows from how they stood when it was called, and the plan.
+func endStates(r *running, p scheduler.Plan) func() error {
+	states := func() map[scheduler.Key]string {
+		all, err := r.List(ctx)
+		r.check(err)
+		out := map[scheduler.Key]string{}
+		for _, s := range all {
+			out[s.Key] = s.State.String()
+		}
+		return out
+	}
+	want, there := states(), map[scheduler.Key]bool{}
+	for k := range r.world.Objects() {
+		there[k] = true
+	}
+	for _, f := range p.Effects {
+		want[f.Key] = f.State.String()
+		if f.State == scheduler.Removed || f.State == scheduler.Absent {
+			delete(want, f.Key)
+		}
+	}
+	for _, s := range p.Steps {
+		there[s.Key] = s.Op != scheduler.OpDelete
+	}
+	return func() error {
+		if got := states(); !maps.Equal(got, want) {
+			return fmt.Errorf("the keys stand so:\n%v\nplanned was\n%v", got, want)
+		}
+		got := r.world.Objects()
+		for k, yes := range there {
+			if _, is := got[k]; is != yes {
+				return fmt.Errorf("%s is there: %v, planned was %v", k, is, yes)
+			}
+			delete(got, k)
+		}
+		if len(got) > 0 {
+			return fmt.Errorf("there without a plan: %v", got)
+		}
+		return nil
 	}
 }
 

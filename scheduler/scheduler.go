@@ -116,6 +116,7 @@ func (s *Scheduler) shutdown() error {
 	left := s.e.lanes.close(s.opts.StopTimeout)
 	s.loop.Lock()
 	defer s.loop.Unlock()
+	s.e.leaveWalks("the scheduler stopped")
 	s.round() // outcomes of what ended meanwhile
 	s.mu.Lock()
 	s.ended = true
@@ -213,7 +214,9 @@ func (e *engine) take(in input) {
 	switch {
 	case in.done != nil:
 		for _, o := range in.done {
-			e.settle(o)
+			if !e.stepDone(o) {
+				e.settle(o)
+			}
 		}
 		e.think()
 	case in.txn != nil:
@@ -228,16 +231,17 @@ func (e *engine) take(in input) {
 
 // begin edits a transaction.
 func (e *engine) begin(t *Txn, h *Handle) {
-	if t.Base != "" && !h.reverted {
-		e.turn()
-		if e.preview(*t).Base != t.Base {
-			h.err = ErrBaseMoved
-			close(h.done)
-			return
-		}
+	sim, err := e.planned(t, h)
+	if err != nil {
+		h.err = err
+		close(h.done)
+		return
 	}
 	e.seq++
 	h.result.Seq = e.seq
+	if sim != nil {
+		e.setOut(h, sim)
+	}
 	e.g.Cause, e.g.Via = e.seq, nil
 	defer func() { e.g.Cause = 0 }()
 	if h.txn.Revert && h.before == nil && !h.reverted {

@@ -47,9 +47,13 @@ type Txn struct {
 	// LookAll re-reads the world.
 	LookAll bool
 
-	// Base, if set, is Plan.Base of a preview of this transaction: it is
-	// refused with ErrBaseMoved if it would do something else by now.
-	Base string
+	// Base, if set, is Plan.Base of a preview of this transaction: the plan is
+	// executed. It is refused with ErrBaseMoved if what it was made on is no
+	// longer so. Else its steps are taken as they stand there: they run at the
+	// same time where the plan allows it, and their outcomes count in its order.
+	// If something comes in between, the rest is done as without a plan, and
+	// Result.Deviation says so.
+	Base Base
 
 	// Revert takes the changes back if one of the touched keys fails or is invalid.
 	Revert bool
@@ -63,6 +67,9 @@ type Result struct {
 	Keys []Outcome
 	// Reverted is set when Txn.Revert was asked and happened.
 	Reverted bool
+	// Deviation says where the plan that Txn.Base named was left, nil if it was
+	// executed as it stood or there was none.
+	Deviation *Deviation
 }
 
 // Outcome is how a key settled.
@@ -86,6 +93,16 @@ func (o Outcome) String() string {
 func (o Outcome) failed() bool {
 	return o.State == Failed || o.State == Retrying || o.State == InvalidState
 }
+
+// Deviation is where the execution of a plan left it, and why.
+type Deviation struct {
+	// Step is the number of the first step that did not go as planned, one
+	// more than there are if all did and something more was done.
+	Step int
+	Why  string
+}
+
+func (d Deviation) String() string { return fmt.Sprintf("left at step %d: %s", d.Step, d.Why) }
 
 // OK tells whether every touched key is as wanted: configured, observed or gone.
 // A key that is pending is not, though nothing failed.
@@ -118,6 +135,8 @@ type Record struct {
 	Settled time.Time
 	// Dropped counts steps that did not fit into the record.
 	Dropped int
+	// Deviation is that of the Result.
+	Deviation *Deviation
 	// Changed is what changed of each key. It is told of a record that is asked
 	// for by its number, of earlier runs, and to a Follower.
 	Changed []KeyChange

@@ -25,6 +25,7 @@ type Handle struct {
 	stirred  bool          // in engine.stirred
 	before   []Change
 	reverted bool
+	walk     *walk // of the plan that is being executed
 }
 
 // Wait returns when every touched key, derived ones included, is settled. When
@@ -126,6 +127,9 @@ func (e *engine) checkWaiters() {
 // what was settled early may have moved again. So the cost over a transaction's
 // life is linear in its keys.
 func (e *engine) handleSettled(h *Handle) bool {
+	if h.walk != nil {
+		return false
+	}
 	for len(h.kinds) > 0 {
 		if l := h.kinds[0].look; l.all || l.running {
 			return false

@@ -162,7 +162,7 @@ func deed(d *scheduler.Deed) *apiv1.Deed {
 }
 
 func plan(p scheduler.Plan) *apiv1.PlanResponse {
-	out := &apiv1.PlanResponse{Base: p.Base}
+	out := &apiv1.PlanResponse{Base: p.Base.String()}
 	for _, s := range p.Steps {
 		step := &apiv1.Step{
 			N: uint32(s.N), Op: s.Op.String(), Key: string(s.Key),

@@ -21,9 +21,8 @@ type Graph struct {
 	Cause uint64
 	Via   *Node
 
-	trying bool
-	log    []func()
-	saved  map[any]struct{}
+	trying  bool
+	journal journal
 }
 
 // New makes an empty graph; kindOf finds the kind of a key, nil for none.

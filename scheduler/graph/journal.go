@@ -2,53 +2,88 @@ package graph
 
 import "slices"
 
+// journal is what Try needs to take changes back. Its room is kept from one
+// Try to the next.
+type journal struct {
+	saved map[any]struct{} // what is in it already
+	log   []entry
+	nodes []savedNode
+}
+
+// entry takes back one change: a node of the journal, or anything else.
+type entry struct {
+	node int
+	undo func()
+}
+
+type savedNode struct {
+	n   *Node
+	was Node
+	x   *Extra
+}
+
 // Try runs f and takes back every change that it made to the graph.
 func (g *Graph) Try(f func()) {
-	g.trying, g.saved = true, map[any]struct{}{}
+	j := &g.journal
+	if j.saved == nil || len(j.saved) > maxSpare {
+		j.saved, j.log, j.nodes = map[any]struct{}{}, nil, nil
+	}
+	clear(j.saved)
+	clear(j.log)
+	clear(j.nodes)
+	j.log, j.nodes = j.log[:0], j.nodes[:0]
+	g.trying = true
 	dirty, head, circles := g.dirty, g.head, g.circles
 	g.dirty, g.head, g.circles = nil, 0, slices.Clone(circles)
 	defer func() {
 		for _, n := range g.dirty[g.head:] {
 			n.queued = false
 		}
-		for i := len(g.log) - 1; i >= 0; i-- {
-			g.log[i]()
+		for i := len(j.log) - 1; i >= 0; i-- {
+			if undo := j.log[i].undo; undo != nil {
+				undo()
+			} else {
+				j.nodes[j.log[i].node].restore()
+			}
 		}
-		g.trying, g.log, g.dirty, g.head, g.circles = false, nil, dirty, head, circles
+		g.trying, g.dirty, g.head, g.circles = false, dirty, head, circles
 	}()
 	f()
 }
 
+// restore makes the node what it was. Who is queued is restored with the queue.
+func (s *savedNode) restore() {
+	q := s.n.queued
+	*s.n = s.was
+	s.n.X, s.n.queued = s.x, q
+}
+
+// Tried calls f for every node that is changed by the Try that runs, or was by
+// the last one, in the order of the changes. Those that it made are dropped
+// when it is over.
+func (g *Graph) Tried(f func(*Node)) {
+	for i := range g.journal.nodes {
+		f(g.journal.nodes[i].n)
+	}
+}
+
 // undo notes how to take a change back. It is called while trying only: a
 // function that is made for nothing costs more than the change.
-func (g *Graph) undo(f func()) { g.log = append(g.log, f) }
+func (g *Graph) undo(f func()) { g.journal.log = append(g.journal.log, entry{undo: f}) }
 
 // Touch must be called before a field of the node is changed. X, where it is
 // set, is copied, so that it can be changed too.
 func (g *Graph) Touch(n *Node) {
-	if g.trying && g.first(n) {
-		was, x := *n, n.X
-		if x != nil {
-			c := *x
-			n.X = &c
-		}
-		g.log = append(g.log, func() {
-			// Who is queued is restored with the queue, not with the node.
-			q := n.queued
-			*n = was
-			n.X, n.queued = x, q
-		})
+	if !g.trying || !g.first(n) {
+		return
 	}
-}
-
-// AfterTry calls f for every node that the last Try changed and took back.
-func (g *Graph) AfterTry(f func(*Node)) {
-	for p := range g.saved {
-		if n, ok := p.(*Node); ok && !n.dropped {
-			f(n)
-		}
+	j := &g.journal
+	j.log = append(j.log, entry{node: len(j.nodes)})
+	j.nodes = append(j.nodes, savedNode{n, *n, n.X})
+	if n.X != nil {
+		c := *n.X
+		n.X = &c
 	}
-	g.saved = nil
 }
 
 func (g *Graph) touchEdge(e *Edge) {
@@ -59,7 +94,7 @@ func (g *Graph) touchEdge(e *Edge) {
 		if e.fn != nil {
 			fn = *e.fn
 		}
-		g.log = append(g.log, func() {
+		g.undo(func() {
 			*e = was
 			if e.fn != nil {
 				*e.fn = fn
@@ -71,21 +106,21 @@ func (g *Graph) touchEdge(e *Edge) {
 func (g *Graph) touchPrefix(p *Prefix) {
 	if g.trying && g.first(p) {
 		was := *p
-		g.log = append(g.log, func() { *p = was })
+		g.undo(func() { *p = was })
 	}
 }
 
 func (g *Graph) touchClaim(c *Claim) {
 	if g.trying && g.first(c) {
 		was := *c
-		g.log = append(g.log, func() { *c = was })
+		g.undo(func() { *c = was })
 	}
 }
 
 func (g *Graph) first(p any) bool {
-	if _, ok := g.saved[p]; ok {
+	if _, ok := g.journal.saved[p]; ok {
 		return false
 	}
-	g.saved[p] = struct{}{}
+	g.journal.saved[p] = struct{}{}
 	return true
 }

@@ -197,7 +197,7 @@ func (e *Engine) Inspect(ctx context.Context, prefixes ...scheduler.Key) ([]sche
 func (e *Engine) Preview(_ context.Context, t scheduler.Txn) (scheduler.Plan, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	p := scheduler.Plan{Base: fmt.Sprintf("base-%d", e.revision)}
+	p := scheduler.Plan{Base: scheduler.SavedBase{Sum: fmt.Sprintf("%016x", e.revision+1)}.Load()}
 	step := func(op scheduler.Operation, k scheduler.Key, reason string, d scheduler.Disruption) {
 		s := scheduler.Step{N: len(p.Steps) + 1, Op: op, Key: k, Reason: reason, Disruption: d}
 		if s.N > 1 {

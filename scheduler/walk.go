@@ -1,0 +1,240 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// walk is a plan that is being executed. Operations begin as they do without a
+// plan; but outcomes are taken in in the order of the steps, as the planner did:
+// one that comes early is held. So whatever follows from them is what followed
+// in the plan.
+//
+// A walk ends with its last step, or is left when something else happens than
+// the plan says. Then what is held is taken in, and all goes on without a plan.
+type walk struct {
+	h       *Handle
+	seq     uint64
+	steps   []walkStep
+	due     map[Key]int         // the first step of each key that has not begun
+	begun   map[*graph.Node]int // steps under way, or held
+	settled int                 // how many steps are taken in
+	patient int                 // for which number of those a timer runs
+	left    *Deviation
+}
+
+type walkStep struct {
+	key  Key
+	op   Operation
+	gen  uint32
+	next int // the next step of the same key, 0 for none
+	held *op // its outcome, come early
+}
+
+// planned makes the plan again that a transaction is to execute, and refuses if
+// it is another one by now.
+func (e *engine) planned(t *Txn, h *Handle) (*simulation, error) {
+	if t.Base.IsZero() || h.reverted {
+		return nil, nil
+	}
+	e.turn()
+	sim, err := e.preview(Event{Txn: *t})
+	if err == nil {
+		err = t.Base.moved(sim.plan.Base)
+	}
+	return sim, err
+}
+
+// setOut begins the walk of a plan.
+func (e *engine) setOut(h *Handle, sim *simulation) {
+	x := &walk{h: h, seq: e.seq, patient: -1, due: map[Key]int{}, begun: map[*graph.Node]int{}}
+	x.steps = make([]walkStep, len(sim.plan.Steps))
+	for i := len(x.steps) - 1; i >= 0; i-- {
+		s := sim.plan.Steps[i]
+		x.steps[i] = walkStep{key: s.Key, op: s.Op, gen: sim.gens[i], next: x.due[s.Key]}
+		x.due[s.Key] = i
+	}
+	h.walk = x
+	e.walks = append(e.walks, x)
+}
+
+// stepBegun finds the step that an operation is.
+func (e *engine) stepBegun(o *op) {
+	for _, x := range e.walks {
+		if x.left == nil && x.begins(o) {
+			return
+		}
+	}
+	for _, x := range e.walks {
+		if i, due := x.due[o.key]; due || o.cause == x.seq {
+			what := fmt.Sprintf("%s %s is not in the plan", o.what, o.key)
+			if due {
+				what = fmt.Sprintf("%s %s was due instead of %s", o.what, o.key, x.steps[i].op)
+			}
+			if due && x.steps[i].op == o.what {
+				what = fmt.Sprintf("what is wanted of %s changed", o.key)
+			}
+			e.leaveWalk(x, x.settled, what)
+		}
+	}
+}
+
+func (x *walk) begins(o *op) bool {
+	i, due := x.due[o.key]
+	if !due || x.steps[i].op != o.what || x.steps[i].gen != o.gen {
+		return false
+	}
+	if next := x.steps[i].next; next > 0 {
+		x.due[o.key] = next
+	} else {
+		delete(x.due, o.key)
+	}
+	x.begun[o.n] = i
+	return true
+}
+
+// stepDone takes in, or holds, the outcome of a step. It tells whether there is
+// no more to do about it.
+func (e *engine) stepDone(o *op) bool {
+	for _, x := range e.walks {
+		i, ours := x.begun[o.n]
+		if !ours || x.left != nil || o.what == OpLook {
+			continue
+		}
+		switch {
+		case o.overdue:
+			e.leaveWalk(x, i, fmt.Sprintf("%s %s runs past its deadline", o.what, o.key))
+			return false
+		case o.err != nil:
+			e.leaveWalk(x, i, fmt.Sprintf("%s %s failed: %s", o.what, o.key, firstLine(o.err)))
+			return false
+		}
+		x.steps[i].held = o
+		e.advance(x)
+		return true
+	}
+	return false
+}
+
+// advance takes in the outcomes whose turn it is.
+func (e *engine) advance(x *walk) {
+	for x.left == nil && x.settled < len(x.steps) && x.steps[x.settled].held != nil {
+		e.takeIn(x, x.settled)
+		x.settled++
+		e.think()
+	}
+}
+
+func (e *engine) takeIn(x *walk, i int) {
+	o := x.steps[i].held
+	x.steps[i].held = nil
+	delete(x.begun, o.n)
+	e.settle(o)
+}
+
+// leaveWalk: from step i on it does not go as planned. What is held is taken in
+// at the end of the turn, when no thought is under way.
+func (e *engine) leaveWalk(x *walk, i int, why string) {
+	if x.left != nil {
+		return
+	}
+	x.left = &Deviation{Step: i + 1, Why: why}
+}
+
+// followWalks sees to it that no walk waits for what will not come: its next
+// step must be under way, or something be read that it may wait for.
+func (e *engine) followWalks() {
+	for again := len(e.walks) > 0; again; {
+		again = false
+		for _, x := range e.walks {
+			e.followWalk(x)
+			if x.left != nil && e.letGo(x) {
+				again = true
+			}
+		}
+	}
+	on := e.walks[:0]
+	for _, x := range e.walks {
+		if x.left == nil && x.settled < len(x.steps) {
+			on = append(on, x)
+			continue
+		}
+		if x.left != nil {
+			e.hist.deviated(x.seq, x.left)
+		}
+		x.h.walk, x.h.result.Deviation = nil, x.left
+		e.stir(x.h)
+	}
+	clear(e.walks[len(on):])
+	e.walks = on
+}
+
+func (e *engine) followWalk(x *walk) {
+	if x.left != nil || x.settled == len(x.steps) {
+		return
+	}
+	next := &x.steps[x.settled]
+	if i, due := x.due[next.key]; !due || i != x.settled {
+		return // it is under way
+	}
+	if e.reading == 0 && len(e.looks) == 0 {
+		e.leaveWalk(x, x.settled, fmt.Sprintf("%s %s was not due when its turn came%s", next.op, next.key, e.howItStands(next.key)))
+		return
+	}
+	if x.patient == x.settled {
+		return
+	}
+	at := x.settled
+	x.patient = at
+	e.retries.addFunc(e.now.Add(e.opts.Timeout), func() {
+		if x.settled == at {
+			e.leaveWalk(x, at, fmt.Sprintf("%s %s was waited for in vain%s", next.op, next.key, e.howItStands(next.key)))
+		}
+	})
+	e.arm()
+}
+
+func (e *engine) howItStands(key Key) string {
+	n := e.g.Get(key)
+	if n == nil {
+		return ""
+	}
+	s := e.status(n)
+	if s.Reason == "" {
+		return ": it is " + s.State.String()
+	}
+	return fmt.Sprintf(": it is %s (%s)", s.State, s.Reason)
+}
+
+// letGo takes in all that a walk holds; it tells whether that was anything.
+func (e *engine) letGo(x *walk) (some bool) {
+	for i := range x.steps {
+		if x.steps[i].held != nil {
+			e.takeIn(x, i)
+			some = true
+		}
+	}
+	if some {
+		e.think()
+	}
+	return some
+}
+
+// leaveWalks ends all walks.
+func (e *engine) leaveWalks(why string) {
+	for _, x := range e.walks {
+		e.leaveWalk(x, x.settled, why)
+	}
+}
+
+// deviated notes in a record that its plan was left.
+func (h *history) deviated(seq uint64, d *Deviation) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i := h.find(seq); i >= 0 {
+		h.records[i].Deviation = d
+		h.sizes[i] += len(d.Why)
+		h.bytes += len(d.Why)
+	}
+}
