@@ -79,6 +79,7 @@ type simulation struct {
 	left map[*graph.Node][]going // the deletions of what stood on each node
 	done []*op
 	head int
+	mark uint64 // nodes with a higher one were asked for
 }
 
 // going is a deletion; forced if the value is wanted all the same.
@@ -104,7 +105,7 @@ func (sim *simulation) run(e *engine) {
 // step records an operation and lets it be under way until its turn.
 func (sim *simulation) step(e *engine, o *op, d decision) {
 	n := o.n
-	s := Step{N: len(sim.plan.Steps) + 1, Op: o.what, Key: o.key, Reason: d.reason, Cause: viaKey(o), After: sim.after(e, n, o)}
+	s := Step{N: len(sim.plan.Steps) + 1, Op: o.what, Key: o.key, Reason: d.reason, Cause: sim.cause(o), After: sim.after(e, n, o)}
 	if d.replace {
 		s.Reason = "replaced: " + d.reason
 	}
@@ -122,11 +123,32 @@ func (sim *simulation) step(e *engine, o *op, d decision) {
 	sim.done = append(sim.done, o)
 }
 
-func viaKey(o *op) Key {
-	if o.via == nil {
-		return ""
+// cause finds the key whose change made an operation due: what is missing, what
+// it is part of, or what came last of all that it needs.
+func (sim *simulation) cause(o *op) (key Key) {
+	n := o.n
+	if n.Mark > sim.mark {
+		return "" // it was asked
 	}
-	return o.via.Key
+	if n.Goal() == nil && n.Base != nil {
+		return n.Base.Key
+	}
+	latest := 0
+	for _, edge := range n.Out {
+		if !edge.OfDesired() || edge.To == nil {
+			continue
+		}
+		if edge.State == graph.Missing && o.what == OpDelete {
+			return edge.To.Key
+		}
+		if s := sim.last[edge.To]; s > latest {
+			latest, key = s, edge.To.Key
+		}
+	}
+	if latest == 0 && o.via != nil {
+		return o.via.Key
+	}
+	return key
 }
 
 func (sim *simulation) disruption(e *engine, o *op) (class Disruption) {

@@ -21,7 +21,7 @@ type thingKind = scheduler.Descriptor[schedulertest.Thing, int]
 // unevenly makes operations take their time, so that they overtake each other.
 func unevenly(seed uint64) func(thingKind) thingKind {
 	var mu sync.Mutex
-	rng := rand.New(rand.NewPCG(seed, 2))
+	rng := newRand(seed, 2)
 	pause := func() {
 		mu.Lock()
 		d := time.Duration(rng.IntN(4)) * time.Millisecond * time.Duration(rng.IntN(20))
@@ -62,7 +62,7 @@ func randomPlans(t *testing.T, check func(r *running, txn *scheduler.Txn, p sche
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
 			r := runKinds(t, scheduler.Options{Workers: 1 + int(seed%4)}, unevenly(seed))
-			rng := rand.New(rand.NewPCG(seed, 1))
+			rng := newRand(seed, 1)
 			for range 30 {
 				txn := scheduler.Txn{Want: changes(randomLines(rng)...)}
 				before := picture(t, r)
@@ -245,4 +245,18 @@ func sorted(m map[string][]int) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
+
+// restless names a key at which something is still to be done.
+func restless(r *running) error {
+	all, err := r.List(ctx)
+	r.check(err)
+	for _, s := range all {
+		if !s.Settled() || s.State == scheduler.Leftover || s.State == scheduler.Pending && len(s.Missing) == 0 {
+			return fmt.Errorf("%s", line(s))
+		}
+	}
+	return nil
 }

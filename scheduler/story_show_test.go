@@ -121,6 +121,32 @@ func (st *story) past(args []string) string {
 	return b.String()
 }
 
+// planned shows all of a plan.
+func planned(p scheduler.Plan) string {
+	var b strings.Builder
+	for _, s := range p.Steps {
+		fmt.Fprintf(&b, "%d %v %s: %s; %v", s.N, s.Op, s.Key, s.Reason, s.Disruption)
+		if len(s.After) > 0 {
+			fmt.Fprintf(&b, "; after %v", s.After)
+		}
+		if s.Cause != "" {
+			fmt.Fprintf(&b, "; because of %s", s.Cause)
+		}
+		b.WriteByte('\n')
+	}
+	for _, f := range p.Effects {
+		if f.Breaks() {
+			b.WriteString("breaks: ")
+		}
+		fmt.Fprintf(&b, "%s would be %v, is %v", f.Key, f.State, f.Was)
+		if f.Reason != "" {
+			b.WriteString(": " + f.Reason)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
 func moment(m scheduler.Moment) string {
 	s := m.State.String()
 	if t, ok := m.Desired.(schedulertest.Thing); ok {

@@ -95,12 +95,14 @@ func (st *story) end() {
 }
 
 func (st *story) txn(step schedulertest.Step) string {
-	if !step.Has("result") {
+	if !step.Has("result") && !step.Has("planned") {
 		st.check(st.Do(step))
 		return st.outcome()
 	}
-	h, err := st.Submit(step)
-	st.check(err)
+	h := st.submit(step)
+	if !step.Has("result") {
+		return st.outcome()
+	}
 	began := time.Now()
 	r, err := h.Wait(context.Background())
 	took := time.Since(began)
@@ -109,6 +111,9 @@ func (st *story) txn(step schedulertest.Step) string {
 		return out + "error: " + err.Error() + "\n"
 	}
 	out += fmt.Sprintf("result after %v: ok=%v reverted=%v\n", took, r.OK(), r.Reverted)
+	if r.Deviation != nil {
+		out += fmt.Sprintf("the plan was %v\n", r.Deviation)
+	}
 	for _, s := range r.Keys {
 		text := s.String()
 		if now, err := st.Scheduler.Get(context.Background(), s.Key); err == nil && now.State == s.State && strings.HasPrefix(now.Reason, s.Reason) {
@@ -119,14 +124,48 @@ func (st *story) txn(step schedulertest.Step) string {
 	return out
 }
 
-func (st *story) plan(step schedulertest.Step) string {
+// submit hands a transaction over; "planned" makes a plan of it first, which is
+// executed.
+func (st *story) submit(step schedulertest.Step) *scheduler.Handle {
+	if !step.Has("planned") {
+		h, err := st.Submit(step)
+		st.check(err)
+		return h
+	}
 	t, err := step.ParseTxn(st.Sources)
 	st.check(err)
 	p, err := st.Scheduler.Preview(context.Background(), t)
+	st.check(err)
+	t.Base = p.Base
+	return st.Scheduler.Submit(t)
+}
+
+// plan shows what a transaction would do. Lines "vanish key" and "unread kind"
+// happen before it; then, and with "all", it shows all of the plan.
+func (st *story) plan(step schedulertest.Step) string {
+	var first scheduler.Event
+	step.Lines = slices.DeleteFunc(step.Lines, func(l string) bool {
+		what, of, _ := strings.Cut(l, " ")
+		switch what {
+		case "vanish":
+			first.Vanish = append(first.Vanish, scheduler.Key(of))
+		case "unread":
+			first.Unread = append(first.Unread, of)
+		default:
+			return false
+		}
+		return true
+	})
+	t, err := step.ParseTxn(st.Sources)
+	st.check(err)
+	p, err := st.Scheduler.WhatIf(context.Background(), first, scheduler.Event{Txn: t})
 	if err != nil {
 		return "error: " + err.Error() + "\n"
 	}
-	return p.String()
+	if len(first.Vanish)+len(first.Unread) == 0 && !step.Has("all") {
+		return p.String()
+	}
+	return planned(p)
 }
 
 // outcome waits until nothing moves and tells what was done and what changed.

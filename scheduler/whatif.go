@@ -22,9 +22,6 @@ type Event struct {
 	Unread []string
 }
 
-// errNotThere: what is not in the world cannot vanish from it.
-var errNotThere = errors.New("it is not in the world, so it cannot vanish")
-
 // WhatIf computes what would be done, and how things would stand, if all that
 // happened, one after another; each is worked out before the next. Nothing is
 // touched. The cost is that of the changes, not of all that there is.
@@ -50,7 +47,7 @@ func (e *engine) preview(events ...Event) (*simulation, error) {
 			return nil, err
 		}
 	}
-	sim := &simulation{}
+	sim := &simulation{mark: e.mark << 1}
 	var failed error
 	var blinded []func()
 	e.g.Try(func() {
@@ -58,7 +55,9 @@ func (e *engine) preview(events ...Event) (*simulation, error) {
 		var touched []*graph.Node
 		for _, v := range events {
 			var nodes []*graph.Node
-			if nodes, failed = e.suppose(v, &blinded); failed != nil {
+			// As of a transaction of its own, so that what it wakes says why.
+			e.under(e.seq+1, nil, func() { nodes, failed = e.suppose(v, &blinded) })
+			if failed != nil {
 				break
 			}
 			touched = append(touched, nodes...)
@@ -92,7 +91,7 @@ func (e *engine) suppose(v Event, blinded *[]func()) (touched []*graph.Node, err
 		nodes := e.nodesUnder([]Key{key})
 		nodes = slices.DeleteFunc(nodes, func(n *graph.Node) bool { return n.Presence != graph.Present })
 		if len(nodes) == 0 {
-			return nil, fmt.Errorf("%s: %w", key, errors.Join(ErrUnknownKey, errNotThere))
+			return nil, fmt.Errorf("%s is not in the world, so it cannot vanish: %w", key, ErrUnknownKey)
 		}
 		e.vanish(nodes)
 		touched = append(touched, nodes...)
@@ -114,7 +113,7 @@ func (e *engine) vanish(nodes []*graph.Node) {
 		}
 		seen[n] = true
 		nodes = append(nodes, goesWith(n)...)
-		e.under(0, n, func() { e.seenGone(n) })
+		e.seenGone(n)
 		e.setFlag(n, flagSuspect, false)
 		e.g.Wake(n)
 	}

@@ -89,7 +89,7 @@ func (s Step) ParseTxn(sources []string) (scheduler.Txn, error) {
 			t.Revert = true
 		case a == "complete":
 			t.Complete = true
-		case a != "result" && a != "nowait":
+		case a != "result" && a != "nowait" && a != "planned" && a != "all":
 			t.Source = a
 		}
 	}
