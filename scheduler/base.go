@@ -178,8 +178,9 @@ func (r read) sameValue(a, b any) (same bool) {
 	return r.kind.compare(r.key, a, b).Change == Same
 }
 
-// moved compares a base with how things are now. The error names what moved.
-func (b Base) moved(now Base) error {
+// Moved compares a base with that of a plan made later. The error, which is
+// ErrBaseMoved, names what moved; it is nil if the plan is the same.
+func (b Base) Moved(now Base) error {
 	var keys []string
 	i, j := 0, 0
 	for i < len(b.reads) || j < len(now.reads) {

@@ -250,15 +250,20 @@ func BenchmarkHang(b *testing.B) {
 
 // BenchmarkPreview: of a change to one key among many.
 func BenchmarkPreview(b *testing.B) {
-	for _, n := range sizes(b) {
+	for _, n := range append(sizes(b), 1_000_000) {
+		if n > 100_000 && testing.Short() {
+			continue
+		}
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			x := newBench(b, nil)
 			defer x.stop()
 			x.want(b, scheduler.Txn{Want: tree(n)})
 			quiet()
-			b.ResetTimer()
-			for i := range b.N {
-				c := scheduler.Set(key(5), item{i + n, tree1(n, 5)})
+			i := 0
+			for b.Loop() {
+				j := i * 7919 % n
+				i++
+				c := scheduler.Set(key(j), item{j + n, tree1(n, j)})
 				p, err := x.Preview(ctx, scheduler.Txn{Want: []scheduler.Change{c}})
 				if err != nil || len(p.Steps) != 1 {
 					b.Fatal(p, err)

@@ -46,6 +46,7 @@ type engine struct {
 	sim      *simulation // not nil while a preview is computed
 	walks    []*walk     // plans that are being executed
 	reading  int         // looks under way
+	expected []*Handle   // of transactions that sources will submit
 	now      time.Time
 
 	// What the engine asks of the loop around it.

@@ -130,9 +130,13 @@ func (s *Scheduler) shutdown() error {
 	for _, in := range inputs {
 		in.refuse()
 	}
-	for _, h := range s.e.waiters {
+	for _, h := range slices.Concat(s.e.waiters, s.e.expected) {
 		h.err = ErrStopped
 		close(h.done)
+		if h.twin != nil {
+			h.twin.err = ErrStopped
+			close(h.twin.done)
+		}
 	}
 	s.background.Wait()
 	if len(left) > 0 {
@@ -254,6 +258,7 @@ func (e *engine) begin(t *Txn, h *Handle) {
 	}
 	touched := slices.Concat(nodes, looked)
 	r := e.note(*t, touched)
+	r.Deviation = h.result.Deviation
 	before := len(e.ready)
 	e.think()
 	r.plan(e.ready[before:])

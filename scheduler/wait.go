@@ -25,7 +25,8 @@ type Handle struct {
 	stirred  bool          // in engine.stirred
 	before   []Change
 	reverted bool
-	walk     *walk // of the plan that is being executed
+	walk     *walk   // of the plan that is being executed
+	twin     *Handle // of Expect, for the same transaction
 }
 
 // Wait returns when every touched key, derived ones included, is settled. When
@@ -228,6 +229,10 @@ func (e *engine) finish(h *Handle) {
 	}
 	h.result.Reverted = h.reverted
 	close(h.done)
+	if h.twin != nil {
+		h.twin.result = h.result
+		close(h.twin.done)
+	}
 }
 
 // revert writes back what the source wanted before, and waits for that.

@@ -35,13 +35,24 @@ type walkStep struct {
 // planned makes the plan again that a transaction is to execute, and refuses if
 // it is another one by now.
 func (e *engine) planned(t *Txn, h *Handle) (*simulation, error) {
-	if t.Base.IsZero() || h.reverted {
+	if h.reverted {
+		return nil, nil
+	}
+	base := t.Base
+	if h.twin = e.expects(t); h.twin != nil {
+		base = h.twin.txn.Base
+	}
+	if base.IsZero() {
 		return nil, nil
 	}
 	e.turn()
 	sim, err := e.preview(Event{Txn: *t})
 	if err == nil {
-		err = t.Base.moved(sim.plan.Base)
+		err = base.Moved(sim.plan.Base)
+	}
+	if err != nil && h.twin != nil {
+		h.result.Deviation = &Deviation{Step: 1, Why: err.Error()}
+		return nil, nil
 	}
 	return sim, err
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
@@ -46,6 +48,7 @@ func newApply(c *cli) *cobra.Command {
 	var f files
 	var w waiting
 	var req apiv1.ApplyRequest
+	var planFile string
 	cmd := &cobra.Command{
 		Use:   "apply -f PATH…",
 		Short: "Write intent files, in one transaction",
@@ -58,20 +61,30 @@ or by --set. With --prune, keys that the same apply-set wrote before and no
 longer names are deleted, and nothing else is. With --dry-run the plan is printed
 and nothing is written; the exit code is 0 whatever the plan is.
 
+With --plan a plan is executed that "agentctl plan -o json" or "apply --dry-run
+-o json" gave: exactly its steps, in its order. If anything that it was made on
+has moved since, it is refused with the names of what did, and nothing is written.
+
 With --wait it waits until every touched key is settled, and exits with 1 if not
 all are configured or gone. With --revert-on-failure the previous values are
 written back if a touched key fails or is invalid, or the time is up; a key that
 only waits for something is no failure.`,
 		Example: `  agentctl apply -f site.yaml
   agentctl apply -f /etc/site/ --prune --dry-run
-  agentctl apply -f site.yaml --wait --timeout 30s --revert-on-failure`,
+  agentctl apply -f site.yaml --wait --timeout 30s --revert-on-failure
+  agentctl apply --plan p.json --wait`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(f.paths) == 0 {
-				return usage(cmd, "name the files to apply with -f")
-			}
 			var err error
-			if req.Items, req.Set, err = f.read(c); err != nil {
+			switch {
+			case planFile != "":
+				req.Plan, err = c.readPlan(planFile)
+			case len(f.paths) == 0:
+				return usage(cmd, "name the files to apply with -f")
+			default:
+				req.Items, req.Set, err = f.read(c)
+			}
+			if err != nil {
 				return err
 			}
 			req.Prune, req.Wait, req.Timeout = f.prune, w.wait, duration(w.timeout)
@@ -80,10 +93,14 @@ only waits for something is no failure.`,
 	}
 	f.flags(cmd)
 	w.flags(cmd)
+	cmd.Flags().StringVar(&planFile, "plan", "", "execute this plan, - for stdin")
 	cmd.Flags().BoolVar(&req.DryRun, "dry-run", false, "print the plan and change nothing")
 	cmd.Flags().BoolVar(&req.Force, "force", false, "write invalid values too")
 	cmd.Flags().BoolVar(&req.Chunked, "chunked", false, "several transactions, if the store does not take so many changes in one")
 	cmd.Flags().BoolVar(&req.RevertOnFailure, "revert-on-failure", false, "write the previous values back if a touched key fails; implies --wait")
+	for _, other := range []string{"file", "set", "prune", "dry-run", "force", "chunked"} {
+		cmd.MarkFlagsMutuallyExclusive("plan", other)
+	}
 	return cmd
 }
 
@@ -98,6 +115,20 @@ func (c *cli) apply(ctx context.Context, req *apiv1.ApplyRequest) error {
 		return c.show(c.planAnswer(out.Plan))
 	}
 	return c.showApplied(out)
+}
+
+// readPlan reads what plan -o json wrote. Fields of a newer agentctl do not
+// matter: the plan is known again by what it was made on.
+func (c *cli) readPlan(path string) (*apiv1.PlanResponse, error) {
+	data, err := c.readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	p := new(apiv1.PlanResponse)
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, p); err != nil || p.Base == "" {
+		return nil, fmt.Errorf("%s is no plan; make one with `agentctl plan -f PATH -o json`", path)
+	}
+	return p, nil
 }
 
 // duration leaves no limit unset.

@@ -174,6 +174,9 @@ func writeRecord(w io.Writer, r *apiv1.Record) {
 		}
 		t.write(w, false)
 	}
+	if r.Deviation != "" {
+		fmt.Fprintf(w, "the plan was %s\n", r.Deviation)
+	}
 	writeChanges(w, r.Changed, false)
 	if r.Missed > 0 {
 		fmt.Fprintf(w, "%s before this could not be kept\n", plural(int(r.Missed), "change"))

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,29 +13,45 @@ import (
 
 func newPlan(c *cli) *cobra.Command {
 	var f files
+	var req apiv1.PlanRequest
 	cmd := &cobra.Command{
 		Use:   "plan -f PATH…",
 		Short: "Show what a change would do, and do nothing",
 		Long: `Plan shows the steps that an apply of the files would take, in their order, with
-the reason of each and with what it does to traffic. Nothing is changed.
+the reason of each and with what it does to traffic; then what would break.
+Nothing is changed.
 
-It exits with 1 if there are steps, with 0 if there are none.`,
+With --vanish it shows what would be if keys were gone from the world, with all
+that stands on them: a container dies, somebody removes a link. With --unread,
+if a kind could not be read. Both may stand beside files, which come after.
+
+A plan of files or of a deletion that was kept with -o json can be executed with
+"agentctl apply --plan".
+
+It exits with 1 if there are steps or something breaks, else with 0.`,
 		Example: `  agentctl plan -f site.yaml
-  agentctl plan -f /etc/site/ --prune -o json
+  agentctl plan -f /etc/site/ --prune -o json > p.json
+  agentctl plan --vanish microservice/web
   agentctl plan delete interface/web`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(f.paths) == 0 {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if len(f.paths)+len(req.Vanish)+len(req.Unread) == 0 {
 				return usage(cmd, "name the files to plan with -f, or keys with `agentctl plan delete KEY`")
 			}
-			items, set, err := f.read(c)
-			if err != nil {
-				return err
+			if len(f.paths) > 0 {
+				if req.Items, req.Set, err = f.read(c); err != nil {
+					return err
+				}
 			}
-			return c.plan(cmd, &apiv1.PlanRequest{Items: items, Set: set, Prune: f.prune})
+			req.Prune = f.prune
+			return c.plan(cmd, &req)
 		},
 	}
 	f.flags(cmd)
+	cmd.Flags().StringSliceVar(&req.Vanish, "vanish", nil, "what if this key, or all of a kind, were gone from the world; may be repeated")
+	cmd.Flags().StringSliceVar(&req.Unread, "unread", nil, "what if this kind could not be read; may be repeated")
+	cmd.RegisterFlagCompletionFunc("vanish", c.keysAndKinds)
+	cmd.RegisterFlagCompletionFunc("unread", kindNames)
 	cmd.AddCommand(newPlanDelete(c))
 	return cmd
 }
@@ -61,7 +78,7 @@ func (c *cli) plan(cmd *cobra.Command, req *apiv1.PlanRequest) error {
 	if err := c.show(c.planAnswer(p)); err != nil {
 		return err
 	}
-	if len(p.Steps) > 0 {
+	if len(p.Steps) > 0 || slices.ContainsFunc(p.Effects, (*apiv1.Effect).GetBreaks) {
 		return differs
 	}
 	return nil
@@ -83,11 +100,26 @@ func (c *cli) planAnswer(p *apiv1.PlanResponse) answer {
 			} else {
 				c.tell("nothing to do")
 			}
+			named := map[string]bool{}
 			for _, k := range p.Pending {
 				fmt.Fprintln(w, pendingLine(k))
+				named[k.Key] = true
+			}
+			for _, f := range p.Effects {
+				if f.Breaks && !named[f.Key] {
+					fmt.Fprintf(w, "%s would break: %s\n", f.Key, stateLine(f))
+				}
 			}
 		},
 	}
+}
+
+// stateLine says how a key would stand.
+func stateLine(f *apiv1.Effect) string {
+	if f.Reason == "" {
+		return f.State
+	}
+	return f.State + ", " + f.Reason
 }
 
 // pendingLine says what a plan leaves waiting.

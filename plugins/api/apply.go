@@ -38,6 +38,9 @@ func (s *Server) Delete(ctx context.Context, r *apiv1.DeleteRequest) (*apiv1.App
 
 // Apply implements the service.
 func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.ApplyResponse, error) {
+	if r.Plan != nil {
+		return s.applyPlan(ctx, r)
+	}
 	ws, err := wishes(r.Items, r.Force, forceHint)
 	if err != nil {
 		return nil, err
@@ -54,12 +57,27 @@ func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.Apply
 	if revision == 0 {
 		out.Outcome = "unchanged"
 	}
-	if !r.Wait && !r.RevertOnFailure {
+	return s.finish(ctx, r, out, st, nil)
+}
+
+// finish waits for what was written, and takes it back, if that is asked.
+// expected is not nil if it is a plan.
+func (s *Server) finish(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.ApplyResponse, st *staged, expected Expected) (*apiv1.ApplyResponse, error) {
+	wait := r.Wait || r.RevertOnFailure
+	if !wait && expected == nil {
 		return out, nil
 	}
 	waiting, cancel := limit(ctx, r.Timeout)
 	defer cancel()
-	err = s.follow(waiting, out, st)
+	var err error
+	if wait {
+		err = s.follow(waiting, out, st)
+	} else {
+		err = s.Store.Reached(waiting, out.Revision)
+	}
+	if expected != nil && err == nil {
+		left(waiting, out, expected, wait)
+	}
 	if r.RevertOnFailure && (err != nil || failed(out)) {
 		notes, revertErr := s.revert(ctx, st)
 		out.Notes = append(out.Notes, notes...)
@@ -71,18 +89,6 @@ func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.Apply
 		return nil, fail(err)
 	}
 	return out, nil
-}
-
-func (s *Server) dryRun(ctx context.Context, req request) (*apiv1.ApplyResponse, error) {
-	st, err := s.stage(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	p, err := s.Scheduler.Preview(ctx, s.txn(req.wishes, st.deletes))
-	if err != nil {
-		return nil, fail(err)
-	}
-	return &apiv1.ApplyResponse{Outcome: "planned", Changes: st.report(), Plan: plan(p), Notes: st.notes}, nil
 }
 
 // write brings a request into the store. It reads, compares and writes on

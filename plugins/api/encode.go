@@ -110,6 +110,9 @@ func record(r scheduler.Record) *apiv1.Record {
 	for _, k := range r.Asked {
 		out.Asked = append(out.Asked, string(k))
 	}
+	if r.Deviation != nil {
+		out.Deviation = r.Deviation.String()
+	}
 	if r.AskedTotal > len(r.Asked) {
 		out.AskedTotal = uint32(r.AskedTotal)
 	}
@@ -162,11 +165,22 @@ func deed(d *scheduler.Deed) *apiv1.Deed {
 }
 
 func plan(p scheduler.Plan) *apiv1.PlanResponse {
-	out := &apiv1.PlanResponse{Base: p.Base.String()}
+	out := new(apiv1.PlanResponse)
+	base, err := p.Base.Save()
+	if out.Base = base.Sum; err != nil {
+		out.Base, out.Unsaved = p.Base.String(), err.Error()
+	}
+	for _, r := range base.Reads {
+		out.Reads = append(out.Reads, &apiv1.Read{Key: string(r.Key), Digest: r.Digest})
+	}
+	for _, f := range p.Effects {
+		out.Effects = append(out.Effects, &apiv1.Effect{Key: string(f.Key), Was: f.Was.String(), State: f.State.String(),
+			Reason: f.Reason, Missing: missing(f.Missing), Breaks: f.Breaks()})
+	}
 	for _, s := range p.Steps {
 		step := &apiv1.Step{
 			N: uint32(s.N), Op: s.Op.String(), Key: string(s.Key),
-			Reason: s.Reason, Disruption: s.Disruption.String(),
+			Reason: s.Reason, Disruption: s.Disruption.String(), Cause: string(s.Cause),
 		}
 		for _, n := range s.After {
 			step.After = append(step.After, uint32(n))

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 	"testing"
@@ -60,44 +61,97 @@ func descriptor[V proto.Message](name string, o *objects[V], needs func(schedule
 		},
 		Equal:    func(_ scheduler.Key, a, b V) bool { return proto.Equal(a, b) },
 		Retrieve: o.retrieve,
+		Encode:   func(v V) ([]byte, error) { return models.Encode(v), nil },
+		Decode:   func(b []byte) (V, error) { var v V; return v, errors.New("not needed") },
 	}
+}
+
+// real is a host with a store and with interfaces and routes in memory, on
+// which one agent after another runs.
+type real struct {
+	t      *testing.T
+	store  *apitest.Store
+	links  objects[*models.Interface]
+	routes objects[*models.Route]
+	deaf   bool // values of interfaces have no codec
+	s      *scheduler.Scheduler
+	stop   func()
+}
+
+func newReal(t *testing.T) *real {
+	r := &real{t: t}
+	r.store = apitest.NewStore(func(changes []models.Write) {
+		t := scheduler.Txn{Source: "etcd"}
+		for _, c := range changes {
+			t.Want = append(t.Want, stored(c.Key, c.Value))
+		}
+		r.s.Submit(t)
+	})
+	return r
+}
+
+func stored(key string, value []byte) scheduler.Change {
+	k := scheduler.Key(key)
+	if value == nil {
+		return scheduler.Withdraw(k)
+	}
+	msg, err := models.Decode(key, value)
+	if err != nil {
+		return scheduler.SetInvalid(k, err)
+	}
+	return scheduler.Set(k, msg)
+}
+
+// start runs an agent, after the one before has ended.
+func (r *real) start() *client.Client {
+	r.t.Helper()
+	if r.stop != nil {
+		r.stop()
+	}
+	r.s = scheduler.New(scheduler.Options{Sources: []string{"etcd"}})
+	onLink := func(_ scheduler.Key, v *models.Route) []scheduler.Need {
+		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.Interface)), "the interface that it leaves by")}
+	}
+	links, routes := descriptor("interface", &r.links, nil), descriptor("route", &r.routes, onLink)
+	if r.deaf {
+		links.Encode, links.Decode = nil, nil
+	}
+	if _, err := scheduler.Register(r.s, links); err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := scheduler.Register(r.s, routes); err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- r.s.Run(ctx) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Error(err)
+		}
+	})
+	r.t.Cleanup(r.stop)
+	warm(r.t, r.s)
+	all := scheduler.Txn{Source: "etcd", Complete: true}
+	kvs, err := r.store.List(ctx, "config/")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, kv := range kvs {
+		all.Want = append(all.Want, stored(kv.Key[len("config/"):], kv.Value))
+	}
+	if _, err := r.s.Apply(ctx, all); err != nil {
+		r.t.Fatal(err)
+	}
+	return dial(r.t, apitest.Serve(r.t, api.Config{Scheduler: api.Engine(r.s), Store: r.store}))
 }
 
 // startReal serves a real scheduler with interfaces and routes in memory.
 func startReal(t *testing.T) (*client.Client, *objects[*models.Interface]) {
 	t.Helper()
-	s := scheduler.New(scheduler.Options{Sources: []string{"etcd"}})
-	links, routes := &objects[*models.Interface]{}, &objects[*models.Route]{}
-	if _, err := scheduler.Register(s, descriptor("interface", links, nil)); err != nil {
-		t.Fatal(err)
-	}
-	onLink := func(_ scheduler.Key, r *models.Route) []scheduler.Need {
-		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(r.Interface)), "the interface that it leaves by")}
-	}
-	if _, err := scheduler.Register(s, descriptor("route", routes, onLink)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	warm(t, s)
-	store := apitest.NewStore(func(key string, value []byte) {
-		c := scheduler.Withdraw(scheduler.Key(key))
-		if value != nil {
-			msg, err := models.Decode(key, value)
-			if c = scheduler.Set(c.Key, msg); err != nil {
-				c = scheduler.SetInvalid(c.Key, err)
-			}
-		}
-		s.Submit(scheduler.Txn{Source: "etcd", Want: []scheduler.Change{c}})
-	})
-	return dial(t, apitest.Serve(t, api.Config{Scheduler: api.Engine(s), Store: store})), links
+	r := newReal(t)
+	return r.start(), &r.links
 }
 
 // warm has both kinds read once: a key cannot settle before.

@@ -11,7 +11,8 @@ import (
 // Scheduler is what the server needs of [scheduler.Scheduler]; see [Engine].
 type Scheduler interface {
 	Apply(ctx context.Context, t scheduler.Txn) (scheduler.Result, error)
-	Preview(ctx context.Context, t scheduler.Txn) (scheduler.Plan, error)
+	WhatIf(ctx context.Context, events ...scheduler.Event) (scheduler.Plan, error)
+	Expect(t scheduler.Txn) Expected
 	Get(ctx context.Context, k scheduler.Key) (scheduler.Status, error)
 	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
 	Inspect(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
@@ -34,12 +35,21 @@ type Watcher interface {
 	Stop()
 }
 
+// Expected is what the server needs of a [scheduler.Handle] of a transaction
+// that the source of the store will submit.
+type Expected interface {
+	Wait(ctx context.Context) (scheduler.Result, error)
+	Forget() (came bool)
+}
+
 // Engine makes a Scheduler of the real one.
 func Engine(s *scheduler.Scheduler) Scheduler { return engine{s} }
 
 type engine struct{ *scheduler.Scheduler }
 
 func (e engine) Watch(prefixes ...scheduler.Key) Watcher { return e.Scheduler.Watch(prefixes...) }
+
+func (e engine) Expect(t scheduler.Txn) Expected { return e.Scheduler.Expect(t) }
 
 // Store is the agent's etcd below /plumb/<label>/. Keys are named without that
 // prefix: "config/interface/web".

@@ -18,6 +18,8 @@ type request struct {
 	deletes []string
 	set     string
 	prune   bool
+	// Only of plans.
+	vanish, unread []string
 }
 
 // staged is a request compared with the store: what has to be written.
@@ -205,6 +207,17 @@ func (st *staged) pending() []change {
 		}
 	}
 	return append(out, st.sets...)
+}
+
+// writes are the keys of intent that have to be written.
+func (st *staged) writes() map[scheduler.Key]bool {
+	out := map[scheduler.Key]bool{}
+	for _, c := range st.changes {
+		if c.op() != "none" {
+			out[scheduler.Key(c.short())] = true
+		}
+	}
+	return out
 }
 
 // touched are all keys that the request names, also those that stay as they are.

@@ -193,11 +193,19 @@ func (e *Engine) Inspect(ctx context.Context, prefixes ...scheduler.Key) ([]sche
 	return e.List(ctx, prefixes...)
 }
 
-// Preview implements the port.
-func (e *Engine) Preview(_ context.Context, t scheduler.Txn) (scheduler.Plan, error) {
+// WhatIf implements the port. What vanishes only breaks itself.
+func (e *Engine) WhatIf(_ context.Context, events ...scheduler.Event) (scheduler.Plan, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	p := scheduler.Plan{Base: scheduler.SavedBase{Sum: fmt.Sprintf("%016x", e.revision+1)}.Load()}
+	var t scheduler.Txn
+	var effects []scheduler.Effect
+	for _, v := range events {
+		t.Want = append(t.Want, v.Txn.Want...)
+		for _, k := range v.Vanish {
+			effects = append(effects, scheduler.Effect{Key: k, Was: e.keys[k].State, State: scheduler.Pending, Reason: "needs somebody to bring it back"})
+		}
+	}
+	p := scheduler.Plan{Effects: effects, Base: scheduler.SavedBase{Sum: fmt.Sprintf("%016x", e.revision+1)}.Load()}
 	step := func(op scheduler.Operation, k scheduler.Key, reason string, d scheduler.Disruption) {
 		s := scheduler.Step{N: len(p.Steps) + 1, Op: op, Key: k, Reason: reason, Disruption: d}
 		if s.N > 1 {
@@ -223,6 +231,14 @@ func (e *Engine) Preview(_ context.Context, t scheduler.Txn) (scheduler.Plan, er
 	}
 	return p, nil
 }
+
+// Expect implements the port: nothing is expected, all is done at once.
+func (e *Engine) Expect(scheduler.Txn) api.Expected { return expected{} }
+
+type expected struct{}
+
+func (expected) Wait(context.Context) (scheduler.Result, error) { return scheduler.Result{}, nil }
+func (expected) Forget() bool                                   { return true }
 
 // Get implements the port.
 func (e *Engine) Get(_ context.Context, k scheduler.Key) (scheduler.Status, error) {

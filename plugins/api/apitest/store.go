@@ -13,7 +13,7 @@ import (
 
 // Store is a store in memory.
 type Store struct {
-	hear func(key string, value []byte)
+	hear func(changes []models.Write)
 
 	mu       sync.Mutex // guards what follows
 	keys     map[string]models.Stored
@@ -24,9 +24,9 @@ type Store struct {
 	before   func() // runs once, before the next write
 }
 
-// NewStore makes an empty store. What is written below config/ comes to hear,
-// by its short key; a nil value is a deletion.
-func NewStore(hear func(key string, value []byte)) *Store {
+// NewStore makes an empty store. What one transaction writes below config/ comes
+// to hear, by its short keys; a nil value is a deletion.
+func NewStore(hear func(changes []models.Write)) *Store {
 	s := &Store{hear: hear, keys: map[string]models.Stored{}, revision: 10}
 	s.moved = sync.NewCond(&s.mu)
 	return s
@@ -113,6 +113,7 @@ func (s *Store) Write(_ context.Context, writes []models.Write) (int64, error) {
 	}
 	s.revision++
 	defer s.moved.Broadcast()
+	var heard []models.Write
 	for _, w := range writes {
 		if w.Value == nil {
 			delete(s.keys, w.Key)
@@ -120,8 +121,11 @@ func (s *Store) Write(_ context.Context, writes []models.Write) (int64, error) {
 			s.keys[w.Key] = models.Stored{Key: w.Key, Value: slices.Clone(w.Value), Revision: s.revision}
 		}
 		if key, ok := strings.CutPrefix(w.Key, "config/"); ok {
-			s.hear(key, w.Value)
+			heard = append(heard, models.Write{Key: key, Value: w.Value})
 		}
+	}
+	if len(heard) > 0 {
+		s.hear(heard)
 	}
 	return s.revision, nil
 }

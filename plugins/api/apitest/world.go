@@ -30,7 +30,11 @@ type World struct {
 func New() *World {
 	e := newEngine()
 	return &World{
-		Store: NewStore(e.heard), Engine: e, Containers: &Containers{},
+		Store: NewStore(func(changes []models.Write) {
+			for _, c := range changes {
+				e.heard(c.Key, c.Value)
+			}
+		}), Engine: e, Containers: &Containers{},
 		Parts: []models.Health{
 			{Name: "etcd", State: "ok", Reason: "embedded", Since: Noon()},
 			{Name: "containerd", State: "off", Since: Noon()},

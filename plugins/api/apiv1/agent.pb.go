@@ -1552,7 +1552,9 @@ type Record struct {
 	// Of an earlier run of the agent.
 	Earlier bool `protobuf:"varint,12,opt,name=earlier,proto3" json:"earlier,omitempty"`
 	// Changes before this record that could not be kept.
-	Missed        uint32 `protobuf:"varint,13,opt,name=missed,proto3" json:"missed,omitempty"`
+	Missed uint32 `protobuf:"varint,13,opt,name=missed,proto3" json:"missed,omitempty"`
+	// Where and why the execution of a plan left the plan.
+	Deviation     string `protobuf:"bytes,14,opt,name=deviation,proto3" json:"deviation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1676,6 +1678,13 @@ func (x *Record) GetMissed() uint32 {
 		return x.Missed
 	}
 	return 0
+}
+
+func (x *Record) GetDeviation() string {
+	if x != nil {
+		return x.Deviation
+	}
+	return ""
 }
 
 // KeyChange is what changed of a key: what did not is left out.
@@ -2381,8 +2390,12 @@ type ApplyRequest struct {
 	// Write the previous values back if a touched key fails or is invalid, or
 	// the time is up. Implies wait.
 	RevertOnFailure bool `protobuf:"varint,10,opt,name=revert_on_failure,proto3" json:"revert_on_failure,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Execute this plan, which Plan or dry_run gave, or refuse if what it was
+	// made on has moved. What it writes is in it; only wait, timeout and
+	// revert_on_failure may be given beside it.
+	Plan          *PlanResponse `protobuf:"bytes,11,opt,name=plan,proto3" json:"plan,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApplyRequest) Reset() {
@@ -2483,6 +2496,13 @@ func (x *ApplyRequest) GetRevertOnFailure() bool {
 		return x.RevertOnFailure
 	}
 	return false
+}
+
+func (x *ApplyRequest) GetPlan() *PlanResponse {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
 }
 
 type PutRequest struct {
@@ -2774,11 +2794,16 @@ func (x *Change) GetOp() string {
 }
 
 type PlanRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Items         []*Item                `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	Delete        []string               `protobuf:"bytes,2,rep,name=delete,proto3" json:"delete,omitempty"`
-	Set           string                 `protobuf:"bytes,3,opt,name=set,proto3" json:"set,omitempty"`
-	Prune         bool                   `protobuf:"varint,4,opt,name=prune,proto3" json:"prune,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Items  []*Item                `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	Delete []string               `protobuf:"bytes,2,rep,name=delete,proto3" json:"delete,omitempty"`
+	Set    string                 `protobuf:"bytes,3,opt,name=set,proto3" json:"set,omitempty"`
+	Prune  bool                   `protobuf:"varint,4,opt,name=prune,proto3" json:"prune,omitempty"`
+	// What if these keys were gone from the world, with all that stands on them?
+	// A kind stands for all its keys. Happens before the rest of the request.
+	Vanish []string `protobuf:"bytes,5,rep,name=vanish,proto3" json:"vanish,omitempty"`
+	// What if the world of these kinds could not be read?
+	Unread        []string `protobuf:"bytes,6,rep,name=unread,proto3" json:"unread,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2841,12 +2866,34 @@ func (x *PlanRequest) GetPrune() bool {
 	return false
 }
 
+func (x *PlanRequest) GetVanish() []string {
+	if x != nil {
+		return x.Vanish
+	}
+	return nil
+}
+
+func (x *PlanRequest) GetUnread() []string {
+	if x != nil {
+		return x.Unread
+	}
+	return nil
+}
+
 type PlanResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Digest of the state that the plan was made on.
-	Base          string     `protobuf:"bytes,1,opt,name=base,proto3" json:"base,omitempty"`
-	Steps         []*Step    `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
-	Pending       []*Pending `protobuf:"bytes,3,rep,name=pending,proto3" json:"pending,omitempty"`
+	Base    string     `protobuf:"bytes,1,opt,name=base,proto3" json:"base,omitempty"`
+	Steps   []*Step    `protobuf:"bytes,2,rep,name=steps,proto3" json:"steps,omitempty"`
+	Pending []*Pending `protobuf:"bytes,3,rep,name=pending,proto3" json:"pending,omitempty"`
+	// All keys that would stand otherwise at the end.
+	Effects []*Effect `protobuf:"bytes,4,rep,name=effects,proto3" json:"effects,omitempty"`
+	// The keys that the plan was made on, with digests of how they stood. Unset
+	// if unsaved says why the plan cannot be executed later.
+	Reads   []*Read `protobuf:"bytes,5,rep,name=reads,proto3" json:"reads,omitempty"`
+	Unsaved string  `protobuf:"bytes,6,opt,name=unsaved,proto3" json:"unsaved,omitempty"`
+	// What was planned.
+	Request       *PlanRequest `protobuf:"bytes,7,opt,name=request,proto3" json:"request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2902,6 +2949,173 @@ func (x *PlanResponse) GetPending() []*Pending {
 	return nil
 }
 
+func (x *PlanResponse) GetEffects() []*Effect {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+func (x *PlanResponse) GetReads() []*Read {
+	if x != nil {
+		return x.Reads
+	}
+	return nil
+}
+
+func (x *PlanResponse) GetUnsaved() string {
+	if x != nil {
+		return x.Unsaved
+	}
+	return ""
+}
+
+func (x *PlanResponse) GetRequest() *PlanRequest {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+// Effect is how a key would stand at the end of a plan, and stands now.
+type Effect struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Key     string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Was     string                 `protobuf:"bytes,2,opt,name=was,proto3" json:"was,omitempty"`
+	State   string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	Reason  string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Missing []*Missing             `protobuf:"bytes,5,rep,name=missing,proto3" json:"missing,omitempty"`
+	// It is in order now and would not be so.
+	Breaks        bool `protobuf:"varint,6,opt,name=breaks,proto3" json:"breaks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Effect) Reset() {
+	*x = Effect{}
+	mi := &file_agent_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Effect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Effect) ProtoMessage() {}
+
+func (x *Effect) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Effect.ProtoReflect.Descriptor instead.
+func (*Effect) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Effect) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Effect) GetWas() string {
+	if x != nil {
+		return x.Was
+	}
+	return ""
+}
+
+func (x *Effect) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Effect) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Effect) GetMissing() []*Missing {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+func (x *Effect) GetBreaks() bool {
+	if x != nil {
+		return x.Breaks
+	}
+	return false
+}
+
+// Read is a key that a plan was made on.
+type Read struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Read) Reset() {
+	*x = Read{}
+	mi := &file_agent_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Read) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Read) ProtoMessage() {}
+
+func (x *Read) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Read.ProtoReflect.Descriptor instead.
+func (*Read) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Read) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Read) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
 type Step struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	N     uint32                 `protobuf:"varint,1,opt,name=n,proto3" json:"n,omitempty"`
@@ -2912,14 +3126,16 @@ type Step struct {
 	// Steps that go first.
 	After []uint32 `protobuf:"varint,5,rep,packed,name=after,proto3" json:"after,omitempty"`
 	// none, brief, disruptive or cascading.
-	Disruption    string `protobuf:"bytes,6,opt,name=disruption,proto3" json:"disruption,omitempty"`
+	Disruption string `protobuf:"bytes,6,opt,name=disruption,proto3" json:"disruption,omitempty"`
+	// The key whose change makes the step due; empty if it is asked.
+	Cause         string `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +3147,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +3160,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{41}
+	return file_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Step) GetN() uint32 {
@@ -2989,6 +3205,13 @@ func (x *Step) GetDisruption() string {
 	return ""
 }
 
+func (x *Step) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
 // Pending is a key that the plan would leave waiting.
 type Pending struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -3003,7 +3226,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3015,7 +3238,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3028,7 +3251,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{42}
+	return file_agent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Pending) GetKey() string {
@@ -3070,7 +3293,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3082,7 +3305,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3095,7 +3318,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{43}
+	return file_agent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ResyncRequest) GetTargets() []string {
@@ -3128,7 +3351,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3140,7 +3363,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3153,7 +3376,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{44}
+	return file_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ResyncResponse) GetOutcome() string {
@@ -3197,7 +3420,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3209,7 +3432,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3222,7 +3445,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{45}
+	return file_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PauseRequest) GetTarget() string {
@@ -3256,7 +3479,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3268,7 +3491,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3281,7 +3504,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{46}
+	return file_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PauseResponse) GetTarget() string {
@@ -3307,7 +3530,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3319,7 +3542,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3332,7 +3555,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{47}
+	return file_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ResumeRequest) GetTarget() string {
@@ -3351,7 +3574,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3363,7 +3586,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3376,7 +3599,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{48}
+	return file_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ResumeResponse) GetTarget() string {
@@ -3394,7 +3617,7 @@ type KindsRequest struct {
 
 func (x *KindsRequest) Reset() {
 	*x = KindsRequest{}
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3406,7 +3629,7 @@ func (x *KindsRequest) String() string {
 func (*KindsRequest) ProtoMessage() {}
 
 func (x *KindsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3419,7 +3642,7 @@ func (x *KindsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsRequest.ProtoReflect.Descriptor instead.
 func (*KindsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{49}
+	return file_agent_proto_rawDescGZIP(), []int{51}
 }
 
 type KindsResponse struct {
@@ -3431,7 +3654,7 @@ type KindsResponse struct {
 
 func (x *KindsResponse) Reset() {
 	*x = KindsResponse{}
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3443,7 +3666,7 @@ func (x *KindsResponse) String() string {
 func (*KindsResponse) ProtoMessage() {}
 
 func (x *KindsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3456,7 +3679,7 @@ func (x *KindsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsResponse.ProtoReflect.Descriptor instead.
 func (*KindsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{50}
+	return file_agent_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *KindsResponse) GetKinds() []*Kind {
@@ -3484,7 +3707,7 @@ type Kind struct {
 
 func (x *Kind) Reset() {
 	*x = Kind{}
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3496,7 +3719,7 @@ func (x *Kind) String() string {
 func (*Kind) ProtoMessage() {}
 
 func (x *Kind) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3509,7 +3732,7 @@ func (x *Kind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kind.ProtoReflect.Descriptor instead.
 func (*Kind) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{51}
+	return file_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Kind) GetName() string {
@@ -3569,7 +3792,7 @@ type MicroservicesRequest struct {
 
 func (x *MicroservicesRequest) Reset() {
 	*x = MicroservicesRequest{}
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3581,7 +3804,7 @@ func (x *MicroservicesRequest) String() string {
 func (*MicroservicesRequest) ProtoMessage() {}
 
 func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3594,7 +3817,7 @@ func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesRequest.ProtoReflect.Descriptor instead.
 func (*MicroservicesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{52}
+	return file_agent_proto_rawDescGZIP(), []int{54}
 }
 
 type MicroservicesResponse struct {
@@ -3609,7 +3832,7 @@ type MicroservicesResponse struct {
 
 func (x *MicroservicesResponse) Reset() {
 	*x = MicroservicesResponse{}
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3621,7 +3844,7 @@ func (x *MicroservicesResponse) String() string {
 func (*MicroservicesResponse) ProtoMessage() {}
 
 func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3634,7 +3857,7 @@ func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesResponse.ProtoReflect.Descriptor instead.
 func (*MicroservicesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{53}
+	return file_agent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *MicroservicesResponse) GetMicroservices() []*Microservice {
@@ -3679,7 +3902,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3691,7 +3914,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3704,7 +3927,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{54}
+	return file_agent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Microservice) GetLabel() string {
@@ -3787,7 +4010,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3799,7 +4022,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3812,7 +4035,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{55}
+	return file_agent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ContainersRequest) GetId() string {
@@ -3834,7 +4057,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3846,7 +4069,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3859,7 +4082,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{56}
+	return file_agent_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ContainersResponse) GetContainers() []*Container {
@@ -3908,7 +4131,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3920,7 +4143,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3933,7 +4156,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{57}
+	return file_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Container) GetRuntime() string {
@@ -4049,7 +4272,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4061,7 +4284,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4074,7 +4297,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{58}
+	return file_agent_proto_rawDescGZIP(), []int{60}
 }
 
 type AgentStatusResponse struct {
@@ -4096,7 +4319,7 @@ type AgentStatusResponse struct {
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4108,7 +4331,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4121,7 +4344,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{59}
+	return file_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -4195,7 +4418,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4207,7 +4430,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4220,7 +4443,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Health) GetName() string {
@@ -4271,7 +4494,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4283,7 +4506,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4296,7 +4519,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Source) GetName() string {
@@ -4330,7 +4553,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4342,7 +4565,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4355,7 +4578,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StateCount) GetState() string {
@@ -4380,7 +4603,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4392,7 +4615,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4405,7 +4628,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{65}
 }
 
 type VersionResponse struct {
@@ -4420,7 +4643,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4432,7 +4655,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4445,7 +4668,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -4484,7 +4707,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4496,7 +4719,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4509,7 +4732,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 type LogsResponse struct {
@@ -4521,7 +4744,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4533,7 +4756,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4546,7 +4769,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -4567,7 +4790,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4579,7 +4802,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4592,7 +4815,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Log) GetName() string {
@@ -4619,7 +4842,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4631,7 +4854,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4644,7 +4867,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -4675,7 +4898,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4687,7 +4910,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4700,7 +4923,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *KV) GetKey() string {
@@ -4740,7 +4963,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4752,7 +4975,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4765,7 +4988,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{70}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -4784,7 +5007,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4796,7 +5019,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4809,7 +5032,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{71}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -4828,7 +5051,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4840,7 +5063,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4853,7 +5076,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{72}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -4874,7 +5097,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4886,7 +5109,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4899,7 +5122,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{73}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -4932,7 +5155,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4944,7 +5167,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4957,7 +5180,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{74}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -4976,7 +5199,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4988,7 +5211,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5001,7 +5224,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{75}
+	return file_agent_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -5021,7 +5244,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5033,7 +5256,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5046,7 +5269,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{76}
+	return file_agent_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -5167,7 +5390,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\rR\x05limit\"A\n" +
 	"\x0fHistoryResponse\x12.\n" +
-	"\arecords\x18\x01 \x03(\v2\x14.plumb.api.v1.RecordR\arecords\"\xc4\x03\n" +
+	"\arecords\x18\x01 \x03(\v2\x14.plumb.api.v1.RecordR\arecords\"\xe2\x03\n" +
 	"\x06Record\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
@@ -5182,7 +5405,8 @@ const file_agent_proto_rawDesc = "" +
 	" \x01(\rR\adropped\x121\n" +
 	"\achanged\x18\v \x03(\v2\x17.plumb.api.v1.KeyChangeR\achanged\x12\x18\n" +
 	"\aearlier\x18\f \x01(\bR\aearlier\x12\x16\n" +
-	"\x06missed\x18\r \x01(\rR\x06missed\"\xb9\x01\n" +
+	"\x06missed\x18\r \x01(\rR\x06missed\x12\x1c\n" +
+	"\tdeviation\x18\x0e \x01(\tR\tdeviation\"\xb9\x01\n" +
 	"\tKeyChange\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x06before\x18\x02 \x01(\v2\x14.plumb.api.v1.MomentR\x06before\x12*\n" +
@@ -5230,7 +5454,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x14\n" +
-	"\x05where\x18\x04 \x01(\tR\x05where\"\xb9\x02\n" +
+	"\x05where\x18\x04 \x01(\tR\x05where\"\xe9\x02\n" +
 	"\fApplyRequest\x12(\n" +
 	"\x05items\x18\x01 \x03(\v2\x12.plumb.api.v1.ItemR\x05items\x12\x16\n" +
 	"\x06delete\x18\x02 \x03(\tR\x06delete\x12\x10\n" +
@@ -5242,7 +5466,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x04wait\x18\b \x01(\bR\x04wait\x123\n" +
 	"\atimeout\x18\t \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12,\n" +
 	"\x11revert_on_failure\x18\n" +
-	" \x01(\bR\x11revert_on_failure\"\xbf\x01\n" +
+	" \x01(\bR\x11revert_on_failure\x12.\n" +
+	"\x04plan\x18\v \x01(\v2\x1a.plumb.api.v1.PlanResponseR\x04plan\"\xbf\x01\n" +
 	"\n" +
 	"PutRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
@@ -5264,16 +5489,32 @@ const file_agent_proto_rawDesc = "" +
 	"\x05notes\x18\x06 \x03(\tR\x05notes\"*\n" +
 	"\x06Change\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x0e\n" +
-	"\x02op\x18\x02 \x01(\tR\x02op\"w\n" +
+	"\x02op\x18\x02 \x01(\tR\x02op\"\xa7\x01\n" +
 	"\vPlanRequest\x12(\n" +
 	"\x05items\x18\x01 \x03(\v2\x12.plumb.api.v1.ItemR\x05items\x12\x16\n" +
 	"\x06delete\x18\x02 \x03(\tR\x06delete\x12\x10\n" +
 	"\x03set\x18\x03 \x01(\tR\x03set\x12\x14\n" +
-	"\x05prune\x18\x04 \x01(\bR\x05prune\"}\n" +
+	"\x05prune\x18\x04 \x01(\bR\x05prune\x12\x16\n" +
+	"\x06vanish\x18\x05 \x03(\tR\x06vanish\x12\x16\n" +
+	"\x06unread\x18\x06 \x03(\tR\x06unread\"\xa6\x02\n" +
 	"\fPlanResponse\x12\x12\n" +
 	"\x04base\x18\x01 \x01(\tR\x04base\x12(\n" +
 	"\x05steps\x18\x02 \x03(\v2\x12.plumb.api.v1.StepR\x05steps\x12/\n" +
-	"\apending\x18\x03 \x03(\v2\x15.plumb.api.v1.PendingR\apending\"\x84\x01\n" +
+	"\apending\x18\x03 \x03(\v2\x15.plumb.api.v1.PendingR\apending\x12.\n" +
+	"\aeffects\x18\x04 \x03(\v2\x14.plumb.api.v1.EffectR\aeffects\x12(\n" +
+	"\x05reads\x18\x05 \x03(\v2\x12.plumb.api.v1.ReadR\x05reads\x12\x18\n" +
+	"\aunsaved\x18\x06 \x01(\tR\aunsaved\x123\n" +
+	"\arequest\x18\a \x01(\v2\x19.plumb.api.v1.PlanRequestR\arequest\"\xa3\x01\n" +
+	"\x06Effect\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x10\n" +
+	"\x03was\x18\x02 \x01(\tR\x03was\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12/\n" +
+	"\amissing\x18\x05 \x03(\v2\x15.plumb.api.v1.MissingR\amissing\x12\x16\n" +
+	"\x06breaks\x18\x06 \x01(\bR\x06breaks\"0\n" +
+	"\x04Read\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x9a\x01\n" +
 	"\x04Step\x12\f\n" +
 	"\x01n\x18\x01 \x01(\rR\x01n\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\tR\x02op\x12\x10\n" +
@@ -5282,7 +5523,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x05after\x18\x05 \x03(\rR\x05after\x12\x1e\n" +
 	"\n" +
 	"disruption\x18\x06 \x01(\tR\n" +
-	"disruption\"z\n" +
+	"disruption\x12\x14\n" +
+	"\x05cause\x18\a \x01(\tR\x05cause\"z\n" +
 	"\aPending\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12/\n" +
 	"\amissing\x18\x02 \x03(\v2\x15.plumb.api.v1.MissingR\amissing\x12\x14\n" +
@@ -5475,7 +5717,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -5518,62 +5760,64 @@ var file_agent_proto_goTypes = []any{
 	(*Change)(nil),                // 38: plumb.api.v1.Change
 	(*PlanRequest)(nil),           // 39: plumb.api.v1.PlanRequest
 	(*PlanResponse)(nil),          // 40: plumb.api.v1.PlanResponse
-	(*Step)(nil),                  // 41: plumb.api.v1.Step
-	(*Pending)(nil),               // 42: plumb.api.v1.Pending
-	(*ResyncRequest)(nil),         // 43: plumb.api.v1.ResyncRequest
-	(*ResyncResponse)(nil),        // 44: plumb.api.v1.ResyncResponse
-	(*PauseRequest)(nil),          // 45: plumb.api.v1.PauseRequest
-	(*PauseResponse)(nil),         // 46: plumb.api.v1.PauseResponse
-	(*ResumeRequest)(nil),         // 47: plumb.api.v1.ResumeRequest
-	(*ResumeResponse)(nil),        // 48: plumb.api.v1.ResumeResponse
-	(*KindsRequest)(nil),          // 49: plumb.api.v1.KindsRequest
-	(*KindsResponse)(nil),         // 50: plumb.api.v1.KindsResponse
-	(*Kind)(nil),                  // 51: plumb.api.v1.Kind
-	(*MicroservicesRequest)(nil),  // 52: plumb.api.v1.MicroservicesRequest
-	(*MicroservicesResponse)(nil), // 53: plumb.api.v1.MicroservicesResponse
-	(*Microservice)(nil),          // 54: plumb.api.v1.Microservice
-	(*ContainersRequest)(nil),     // 55: plumb.api.v1.ContainersRequest
-	(*ContainersResponse)(nil),    // 56: plumb.api.v1.ContainersResponse
-	(*Container)(nil),             // 57: plumb.api.v1.Container
-	(*AgentStatusRequest)(nil),    // 58: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 59: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 60: plumb.api.v1.Health
-	(*Source)(nil),                // 61: plumb.api.v1.Source
-	(*StateCount)(nil),            // 62: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 63: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 64: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 65: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 66: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 67: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 68: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 69: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 70: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 71: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 72: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 73: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 74: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 75: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 76: plumb.api.v1.DeleteKVResponse
-	nil,                           // 77: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 78: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 79: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 80: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 81: google.protobuf.Duration
+	(*Effect)(nil),                // 41: plumb.api.v1.Effect
+	(*Read)(nil),                  // 42: plumb.api.v1.Read
+	(*Step)(nil),                  // 43: plumb.api.v1.Step
+	(*Pending)(nil),               // 44: plumb.api.v1.Pending
+	(*ResyncRequest)(nil),         // 45: plumb.api.v1.ResyncRequest
+	(*ResyncResponse)(nil),        // 46: plumb.api.v1.ResyncResponse
+	(*PauseRequest)(nil),          // 47: plumb.api.v1.PauseRequest
+	(*PauseResponse)(nil),         // 48: plumb.api.v1.PauseResponse
+	(*ResumeRequest)(nil),         // 49: plumb.api.v1.ResumeRequest
+	(*ResumeResponse)(nil),        // 50: plumb.api.v1.ResumeResponse
+	(*KindsRequest)(nil),          // 51: plumb.api.v1.KindsRequest
+	(*KindsResponse)(nil),         // 52: plumb.api.v1.KindsResponse
+	(*Kind)(nil),                  // 53: plumb.api.v1.Kind
+	(*MicroservicesRequest)(nil),  // 54: plumb.api.v1.MicroservicesRequest
+	(*MicroservicesResponse)(nil), // 55: plumb.api.v1.MicroservicesResponse
+	(*Microservice)(nil),          // 56: plumb.api.v1.Microservice
+	(*ContainersRequest)(nil),     // 57: plumb.api.v1.ContainersRequest
+	(*ContainersResponse)(nil),    // 58: plumb.api.v1.ContainersResponse
+	(*Container)(nil),             // 59: plumb.api.v1.Container
+	(*AgentStatusRequest)(nil),    // 60: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 61: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 62: plumb.api.v1.Health
+	(*Source)(nil),                // 63: plumb.api.v1.Source
+	(*StateCount)(nil),            // 64: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 65: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 66: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 67: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 68: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 69: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 70: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 71: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 72: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 73: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 74: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 75: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 76: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 77: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 78: plumb.api.v1.DeleteKVResponse
+	nil,                           // 79: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 80: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 81: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 82: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 83: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	79,  // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	79,  // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	79,  // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	81,  // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	81,  // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	81,  // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	80,  // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	80,  // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	82,  // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	82,  // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	80,  // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	82,  // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	81,  // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	83,  // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
@@ -5581,124 +5825,129 @@ var file_agent_proto_depIdxs = []int32{
 	32,  // 17: plumb.api.v1.Cause.chain:type_name -> plumb.api.v1.DoneStep
 	15,  // 18: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
 	16,  // 19: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	79,  // 20: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	79,  // 21: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	81,  // 20: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	81,  // 21: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
 	19,  // 22: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
 	20,  // 23: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	80,  // 24: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	82,  // 24: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	23,  // 25: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	80,  // 26: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	82,  // 26: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
 	31,  // 27: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
 	32,  // 28: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	80,  // 29: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	82,  // 29: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
 	24,  // 30: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
 	25,  // 31: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
 	25,  // 32: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	80,  // 33: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	79,  // 34: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	79,  // 35: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	80,  // 36: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	80,  // 37: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	82,  // 33: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	81,  // 34: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	81,  // 35: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	82,  // 36: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	82,  // 37: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
 	24,  // 38: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
 	30,  // 39: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
 	30,  // 40: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
 	30,  // 41: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	80,  // 42: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
-	80,  // 43: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	80,  // 44: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	81,  // 45: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	79,  // 46: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	82,  // 42: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	82,  // 43: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	82,  // 44: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	83,  // 45: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	81,  // 46: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
 	33,  // 47: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	81,  // 48: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
-	79,  // 49: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	81,  // 50: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	81,  // 51: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
-	38,  // 52: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
-	0,   // 53: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	40,  // 54: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
-	33,  // 55: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
-	41,  // 56: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
-	42,  // 57: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
-	1,   // 58: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
-	23,  // 59: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
-	0,   // 60: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	81,  // 61: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	80,  // 62: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
-	51,  // 63: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
-	54,  // 64: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	60,  // 65: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
-	57,  // 66: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	60,  // 67: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	77,  // 68: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	80,  // 69: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	60,  // 70: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	61,  // 71: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	62,  // 72: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	80,  // 73: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	78,  // 74: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	67,  // 75: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	69,  // 76: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 77: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 78: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 79: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 80: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 81: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	13,  // 82: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	17,  // 83: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	21,  // 84: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	26,  // 85: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	28,  // 86: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	34,  // 87: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	35,  // 88: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	36,  // 89: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	39,  // 90: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	43,  // 91: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	45,  // 92: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	47,  // 93: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	49,  // 94: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	52,  // 95: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	55,  // 96: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	58,  // 97: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	63,  // 98: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	65,  // 99: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	68,  // 100: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	70,  // 101: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	71,  // 102: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	73,  // 103: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	75,  // 104: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 105: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 106: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 107: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 108: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 109: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	14,  // 110: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	18,  // 111: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	22,  // 112: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	27,  // 113: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	29,  // 114: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	37,  // 115: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	37,  // 116: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	37,  // 117: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	40,  // 118: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	44,  // 119: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	46,  // 120: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	48,  // 121: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	50,  // 122: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	53,  // 123: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	56,  // 124: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	59,  // 125: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	64,  // 126: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	66,  // 127: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	66,  // 128: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	69,  // 129: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	72,  // 130: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	74,  // 131: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	76,  // 132: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	105, // [105:133] is the sub-list for method output_type
-	77,  // [77:105] is the sub-list for method input_type
-	77,  // [77:77] is the sub-list for extension type_name
-	77,  // [77:77] is the sub-list for extension extendee
-	0,   // [0:77] is the sub-list for field type_name
+	83,  // 48: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	40,  // 49: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
+	81,  // 50: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	83,  // 51: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	83,  // 52: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	38,  // 53: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
+	0,   // 54: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	40,  // 55: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
+	33,  // 56: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
+	43,  // 57: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
+	44,  // 58: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
+	41,  // 59: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
+	42,  // 60: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
+	39,  // 61: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
+	1,   // 62: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
+	1,   // 63: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
+	23,  // 64: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
+	0,   // 65: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	83,  // 66: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	82,  // 67: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	53,  // 68: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
+	56,  // 69: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
+	62,  // 70: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	59,  // 71: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
+	62,  // 72: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	79,  // 73: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	82,  // 74: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	62,  // 75: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	63,  // 76: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	64,  // 77: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	82,  // 78: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	80,  // 79: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	69,  // 80: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	71,  // 81: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 82: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 83: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 84: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 85: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 86: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	13,  // 87: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	17,  // 88: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	21,  // 89: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	26,  // 90: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	28,  // 91: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	34,  // 92: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	35,  // 93: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	36,  // 94: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	39,  // 95: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	45,  // 96: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	47,  // 97: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	49,  // 98: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	51,  // 99: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	54,  // 100: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	57,  // 101: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	60,  // 102: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	65,  // 103: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	67,  // 104: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	70,  // 105: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	72,  // 106: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	73,  // 107: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	75,  // 108: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	77,  // 109: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 110: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 111: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 112: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 113: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 114: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	14,  // 115: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	18,  // 116: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	22,  // 117: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	27,  // 118: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	29,  // 119: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	37,  // 120: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	37,  // 121: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	37,  // 122: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	40,  // 123: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	46,  // 124: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	48,  // 125: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	50,  // 126: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	52,  // 127: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	55,  // 128: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	58,  // 129: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	61,  // 130: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	66,  // 131: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	68,  // 132: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	68,  // 133: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	71,  // 134: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	74,  // 135: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	76,  // 136: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	78,  // 137: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	110, // [110:138] is the sub-list for method output_type
+	82,  // [82:110] is the sub-list for method input_type
+	82,  // [82:82] is the sub-list for extension type_name
+	82,  // [82:82] is the sub-list for extension extendee
+	0,   // [0:82] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -5706,14 +5955,14 @@ func file_agent_proto_init() {
 	if File_agent_proto != nil {
 		return
 	}
-	file_agent_proto_msgTypes[57].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[59].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   79,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
