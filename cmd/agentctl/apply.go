@@ -78,6 +78,11 @@ only waits for something is no failure.`,
 			var err error
 			switch {
 			case planFile != "":
+				for _, other := range []string{"file", "set", "prune", "dry-run", "force", "chunked"} {
+					if cmd.Flags().Changed(other) {
+						return usage(cmd, "what a plan writes is in the plan; leave out --%s", other)
+					}
+				}
 				req.Plan, err = c.readPlan(planFile)
 			case len(f.paths) == 0:
 				return usage(cmd, "name the files to apply with -f")
@@ -98,9 +103,6 @@ only waits for something is no failure.`,
 	cmd.Flags().BoolVar(&req.Force, "force", false, "write invalid values too")
 	cmd.Flags().BoolVar(&req.Chunked, "chunked", false, "several transactions, if the store does not take so many changes in one")
 	cmd.Flags().BoolVar(&req.RevertOnFailure, "revert-on-failure", false, "write the previous values back if a touched key fails; implies --wait")
-	for _, other := range []string{"file", "set", "prune", "dry-run", "force", "chunked"} {
-		cmd.MarkFlagsMutuallyExclusive("plan", other)
-	}
 	return cmd
 }
 

@@ -23,7 +23,8 @@ import (
 //	world   builds the agent, line by line; see apitest.Script
 //	file    writes a file: file name=site.yaml
 //	run     runs agentctl; the first line is the command line, the rest stdin.
-//	        lines=N interrupts it once it has written N lines
+//	        lines=N interrupts it once it has written N lines; > FILE at the
+//	        end keeps what it writes
 //	store   prints the store
 //
 // $DIR stands for the directory of the files.
@@ -82,7 +83,8 @@ func (s *script) run(input string, lines int) string {
 		s.socket = apitest.Serve(s.t, s.world.Config())
 	}
 	line, stdin, _ := strings.Cut(input, "\n")
-	words := split(strings.ReplaceAll(line, "$DIR", s.dir))
+	line, keep, _ := strings.Cut(strings.ReplaceAll(line, "$DIR", s.dir), " > ")
+	words := split(line)
 	if words[0] != "agentctl" {
 		s.t.Fatalf("not agentctl: %s", line)
 	}
@@ -96,7 +98,13 @@ func (s *script) run(input string, lines int) string {
 		now:    apitest.Noon,
 	})
 	var b strings.Builder
-	io.WriteString(&b, out.b.String())
+	if keep != "" {
+		if err := os.WriteFile(keep, []byte(out.b.String()), 0o644); err != nil {
+			s.t.Fatal(err)
+		}
+	} else {
+		io.WriteString(&b, out.b.String())
+	}
 	if story.Len() > 0 {
 		b.WriteString("-- stderr\n" + story.String())
 	}
