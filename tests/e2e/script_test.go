@@ -266,7 +266,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`("(?:index|ns|pid|netns|revision|cause|version)": )"?[0-9]+"?`), "${1}N"},
 	{regexp.MustCompile(`(\b(?:index|ns): )[0-9]+`), "${1}N"},
 	{regexp.MustCompile(`\b(microservice|container): the world moved`), "containers: the world moved"},
-	{regexp.MustCompile(`"base": "[0-9a-f]+"`), `"base": "HASH"`},
+	{regexp.MustCompile(`"(base|digest)": "[0-9a-f]+"`), `"$1": "HASH"`},
 	{regexp.MustCompile(`("(?:took|duration|waited)": )"[0-9.]+s"`), "${1}D"},
 	{regexp.MustCompile(`172\.17\.0\.\d+`), "172.17.0.N"},
 	{regexp.MustCompile(`net:\[\d+\]`), "net:[INODE]"},
