@@ -370,7 +370,7 @@ func TestPlanBase(t *testing.T) {
 			t.Error("an unrelated change moved the base")
 		}
 		r.want("a/2 v1 needs=b/1")
-		if _, err := r.Apply(ctx, txn); !errors.Is(err, scheduler.ErrBaseMoved) {
+		if _, err := r.Apply(ctx, txn); !errors.Is(err, scheduler.ErrBaseMoved) || !strings.HasSuffix(err.Error(), ": a/2") {
 			t.Errorf("a plan on an old base: %v", err)
 		}
 		p, err = r.Preview(ctx, scheduler.Txn{Want: txn.Want})
@@ -378,6 +378,14 @@ func TestPlanBase(t *testing.T) {
 		txn.Base = p.Base
 		if res, err := r.Apply(ctx, txn); err != nil || !res.OK() {
 			t.Errorf("a plan on its base: %v %v", res, err)
+		}
+		txn = scheduler.Txn{Want: changes("a/2 v2 needs=b/1")}
+		p, err = r.Preview(ctx, txn)
+		r.check(err)
+		txn.Base = p.Base
+		r.want("b/1 v3") // is only needed, and read
+		if _, err := r.Apply(ctx, txn); !errors.Is(err, scheduler.ErrBaseMoved) || !strings.HasSuffix(err.Error(), ": b/1") {
+			t.Errorf("a plan whose need moved: %v", err)
 		}
 	})
 }

@@ -298,8 +298,9 @@ func (e *engine) start(n *graph.Node, k *kind, d decision) {
 	n.Stamp = e.stamp
 	e.setFlag(n, flagRunning, true)
 	e.g.SetMoving(n, true, making)
-	e.ready = graph.Push(e.ready, o)
-	e.stepBegun(o)
+	if !e.stepBegun(o) {
+		e.ready = graph.Push(e.ready, o)
+	}
 }
 
 // turn ends a round of inputs: think, tell, hand over.

@@ -74,16 +74,24 @@ func (s *Scheduler) Preview(ctx context.Context, t Txn) (Plan, error) {
 // operation succeeds at once and becomes a step.
 type simulation struct {
 	plan Plan
-	gens []uint32                // of the node at each step
-	last map[*graph.Node]int     // the newest step of each node
-	left map[*graph.Node][]going // the deletions of what stood on each node
+	gens []uint32              // of the node at each step
+	last map[*graph.Node]int   // the newest step of each node
+	used map[*graph.Node][]use // the steps of what stands, or stood, on each node
 	done []*op
 	head int
 	mark uint64 // nodes with a higher one were asked for
+	end  []ending
 }
 
-// going is a deletion; forced if the value is wanted all the same.
-type going struct {
+// ending is how a node stands at the end.
+type ending struct {
+	n      *graph.Node
+	effect Effect
+}
+
+// use is a step of what stands on a node; forced if it is the deletion of a
+// value that is wanted all the same.
+type use struct {
 	step   int
 	forced bool
 }
@@ -105,16 +113,15 @@ func (sim *simulation) run(e *engine) {
 // step records an operation and lets it be under way until its turn.
 func (sim *simulation) step(e *engine, o *op, d decision) {
 	n := o.n
-	s := Step{N: len(sim.plan.Steps) + 1, Op: o.what, Key: o.key, Reason: d.reason, Cause: sim.cause(o), After: sim.after(e, n, o)}
+	s := Step{N: len(sim.plan.Steps) + 1, Op: o.what, Key: o.key, Reason: d.reason, Cause: sim.cause(o), After: sim.after(n, o)}
 	if d.replace {
 		s.Reason = "replaced: " + d.reason
 	}
 	s.Disruption = sim.disruption(e, o)
+	delete(sim.used, n) // they are before this step, which the next on n is after
 	sim.plan.Steps = append(sim.plan.Steps, s)
 	sim.gens = append(sim.gens, o.gen)
-	if o.what == OpDelete {
-		sim.leaves(n, going{s.N, n.Goal() != nil && (!d.replace || has(n, flagStale))})
-	}
+	sim.uses(n, use{s.N, o.what == OpDelete && n.Goal() != nil && (!d.replace || has(n, flagStale))})
 	e.g.SetMoving(n, true, d.do != doDelete)
 	if sim.last == nil {
 		sim.last = map[*graph.Node]int{}
@@ -153,7 +160,7 @@ func (sim *simulation) cause(o *op) (key Key) {
 
 func (sim *simulation) disruption(e *engine, o *op) (class Disruption) {
 	switch {
-	case o.what == OpDelete && slices.ContainsFunc(sim.left[o.n], func(g going) bool { return g.forced }):
+	case o.what == OpDelete && slices.ContainsFunc(sim.used[o.n], func(u use) bool { return u.forced }):
 		return Cascading
 	case o.kind.disruption != nil:
 		e.guard(o.n, func() { class = o.kind.disruption(o.key, o.from, o.to) })
@@ -163,57 +170,41 @@ func (sim *simulation) disruption(e *engine, o *op) (class Disruption) {
 	return class
 }
 
-// leaves notes what n no longer stands on. An update that forced it to go
-// cascades.
-func (sim *simulation) leaves(n *graph.Node, g going) {
+// uses notes on what the step, and what it ends or brings, stands. An update
+// that forced n to go cascades.
+func (sim *simulation) uses(n *graph.Node, u use) {
 	for _, edge := range n.Out {
-		if edge.OfActual() && !edge.Together && edge.To != nil {
-			if sim.left == nil {
-				sim.left = map[*graph.Node][]going{}
-			}
-			sim.left[edge.To] = append(sim.left[edge.To], g)
+		if edge.To == nil || edge.Together {
+			continue
 		}
+		if sim.used == nil {
+			sim.used = map[*graph.Node][]use{}
+		}
+		sim.used[edge.To] = append(sim.used[edge.To], u)
 	}
-	if by := n.Via; g.forced && by != nil && !by.Leaving && sim.last[by] > 0 {
+	if by := n.Via; u.forced && by != nil && !by.Leaving && sim.last[by] > 0 {
 		if s := &sim.plan.Steps[sim.last[by]-1]; s.Op == OpUpdate {
 			s.Disruption = Cascading
 		}
 	}
 }
 
-// replaceable tells whether another key may satisfy the need as well: then
-// nobody can say which will be the first.
-func (e *engine) replaceable(edge *graph.Edge) bool {
-	if edge.Prefix() == "" {
-		return false
-	}
-	return !e.g.Below(edge.Prefix(), func(m *graph.Node) bool {
-		return m == edge.To || m == edge.From || m.Presence != graph.Present && m.Goal() == nil
-	})
-}
-
-// after finds the steps that had to come before an operation on n: the last
-// one on itself, on what it needs, and on what stood on it.
-func (sim *simulation) after(e *engine, n *graph.Node, o *op) []int {
-	var out []int
+// after finds the steps that had to come before an operation on n: the last one
+// on itself and on what it needs, and those of what stands on it.
+func (sim *simulation) after(n *graph.Node, o *op) (out []int) {
 	add := func(m *graph.Node) {
-		if m == nil {
-			return
-		}
 		if s := sim.last[m]; s > 0 {
 			out = append(out, s)
 		}
 	}
 	add(n)
 	for _, edge := range n.Out {
-		if o.what != OpDelete && edge.OfDesired() && !edge.Together && !e.replaceable(edge) {
+		if o.what != OpDelete && edge.OfDesired() && !edge.Together && edge.To != nil {
 			add(edge.To)
 		}
 	}
-	if o.what == OpDelete {
-		for _, g := range sim.left[n] {
-			out = append(out, g.step)
-		}
+	for _, u := range sim.used[n] {
+		out = append(out, u.step)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -249,26 +240,32 @@ func (sim *simulation) base(e *engine) Base {
 	return b
 }
 
-// effects are the keys that stand otherwise than they did.
-func (e *engine) effects() (out []Effect) {
-	var seen map[*graph.Node]bool
-	add := func(n *graph.Node) {
-		was, now := State(n.State), e.stateOf(n)
-		if was == now || was == Absent && now == Removed || was == Removed && now == Absent || seen[n] {
-			return
-		}
-		if seen == nil {
-			seen = map[*graph.Node]bool{}
-		}
-		seen[n] = true
-		s := e.status(n)
-		out = append(out, Effect{Key: n.Key, Was: was, State: now, Reason: s.Reason, Missing: s.Missing})
-	}
+// ends notes how every node that was changed stands at the end, with its base,
+// which is configured only when all that it derives is.
+func (sim *simulation) ends(e *engine) {
 	e.g.Tried(func(n *graph.Node) {
 		for ; n != nil; n = n.Base {
-			add(n) // a base is configured only when what it derives is
+			f := Effect{Key: n.Key, State: e.stateOf(n)}
+			if f.State != Configured && f.State != Absent && f.State != Removed {
+				s := e.status(n)
+				f.Reason, f.Missing = s.Reason, s.Missing
+			}
+			sim.end = append(sim.end, ending{n, f})
 		}
 	})
+}
+
+// effects are the ends that differ from how things stand again now.
+func (sim *simulation) effects(e *engine) (out []Effect) {
+	for _, end := range sim.end {
+		f := end.effect
+		if f.Was = e.stateOf(end.n); f.Was == Removed {
+			f.Was = Absent // long ago, perhaps
+		}
+		if f.Was != f.State && (f.Was != Absent || f.State != Removed) {
+			out = append(out, f)
+		}
+	}
 	slices.SortFunc(out, func(a, b Effect) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	return out
+	return slices.CompactFunc(out, func(a, b Effect) bool { return a.Key == b.Key })
 }

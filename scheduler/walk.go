@@ -2,14 +2,16 @@ package scheduler
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
 )
 
 // walk is a plan that is being executed. Operations begin as they do without a
-// plan; but outcomes are taken in in the order of the steps, as the planner did:
-// one that comes early is held. So whatever follows from them is what followed
-// in the plan.
+// plan, once the steps that they come after are done; but outcomes are taken in
+// in the order of the steps, as the planner did: one that comes early is held.
+// So whatever follows from them is what followed in the plan.
 //
 // A walk ends with its last step, or is left when something else happens than
 // the plan says. Then what is held is taken in, and all goes on without a plan.
@@ -19,7 +21,8 @@ type walk struct {
 	steps   []walkStep
 	due     map[Key]int         // the first step of each key that has not begun
 	begun   map[*graph.Node]int // steps under way, or held
-	settled int                 // how many steps are taken in
+	waiting map[int][]*op       // for that many steps to be taken in
+	settled int                 // how many are
 	patient int                 // for which number of those a timer runs
 	left    *Deviation
 }
@@ -29,7 +32,10 @@ type walkStep struct {
 	op   Operation
 	gen  uint32
 	next int // the next step of the same key, 0 for none
-	held *op // its outcome, come early
+	// after is the last step that must be done before, counted from 1. As
+	// outcomes are taken in in order, all others are then.
+	after int
+	held  *op // its outcome, come early
 }
 
 // planned makes the plan again that a transaction is to execute, and refuses if
@@ -40,7 +46,7 @@ func (e *engine) planned(t *Txn, h *Handle) (*simulation, error) {
 	}
 	base := t.Base
 	if h.twin = e.expects(t); h.twin != nil {
-		base = h.twin.txn.Base
+		base, t.Want = h.twin.txn.Base, h.twin.txn.Want // the same, in the order of the plan
 	}
 	if base.IsZero() {
 		return nil, nil
@@ -59,22 +65,31 @@ func (e *engine) planned(t *Txn, h *Handle) (*simulation, error) {
 
 // setOut begins the walk of a plan.
 func (e *engine) setOut(h *Handle, sim *simulation) {
-	x := &walk{h: h, seq: e.seq, patient: -1, due: map[Key]int{}, begun: map[*graph.Node]int{}}
+	x := &walk{h: h, seq: e.seq, patient: -1, due: map[Key]int{}, begun: map[*graph.Node]int{}, waiting: map[int][]*op{}}
 	x.steps = make([]walkStep, len(sim.plan.Steps))
 	for i := len(x.steps) - 1; i >= 0; i-- {
 		s := sim.plan.Steps[i]
 		x.steps[i] = walkStep{key: s.Key, op: s.Op, gen: sim.gens[i], next: x.due[s.Key]}
+		if n := len(s.After); n > 0 {
+			x.steps[i].after = s.After[n-1]
+		}
 		x.due[s.Key] = i
 	}
 	h.walk = x
 	e.walks = append(e.walks, x)
 }
 
-// stepBegun finds the step that an operation is.
-func (e *engine) stepBegun(o *op) {
+// stepBegun finds the step that an operation is. It tells whether the operation
+// waits for its turn.
+func (e *engine) stepBegun(o *op) (waits bool) {
 	for _, x := range e.walks {
 		if x.left == nil && x.begins(o) {
-			return
+			after := x.steps[x.begun[o.n]].after
+			if after <= x.settled {
+				return false
+			}
+			x.waiting[after] = append(x.waiting[after], o)
+			return true
 		}
 	}
 	for _, x := range e.walks {
@@ -89,6 +104,7 @@ func (e *engine) stepBegun(o *op) {
 			e.leaveWalk(x, x.settled, what)
 		}
 	}
+	return false
 }
 
 func (x *walk) begins(o *op) bool {
@@ -134,6 +150,8 @@ func (e *engine) advance(x *walk) {
 		e.takeIn(x, x.settled)
 		x.settled++
 		e.think()
+		e.ready = append(e.ready, x.waiting[x.settled]...)
+		delete(x.waiting, x.settled)
 	}
 }
 
@@ -218,8 +236,13 @@ func (e *engine) howItStands(key Key) string {
 	return fmt.Sprintf(": it is %s (%s)", s.State, s.Reason)
 }
 
-// letGo takes in all that a walk holds; it tells whether that was anything.
+// letGo takes in all that a walk holds, and lets begin what waits; it tells
+// whether anything was held.
 func (e *engine) letGo(x *walk) (some bool) {
+	for _, after := range slices.Sorted(maps.Keys(x.waiting)) {
+		e.ready = append(e.ready, x.waiting[after]...)
+	}
+	clear(x.waiting)
 	for i := range x.steps {
 		if x.steps[i].held != nil {
 			e.takeIn(x, i)

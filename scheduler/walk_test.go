@@ -93,3 +93,51 @@ func TestPlansAtOnce(t *testing.T) {
 	}
 	t.Logf("%d plans were left", deviated)
 }
+
+// A plan whose changes come to the scheduler through its source, as an operator
+// writes them into a store.
+func TestExpect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		lines := []string{"a/1 v1 needs=b/1", "b/1 v1", "a/2 v1"}
+		expect := func() *scheduler.Handle {
+			txn := scheduler.Txn{Want: changes(lines...)}
+			p, err := r.Preview(ctx, txn)
+			r.check(err)
+			txn.Base = p.Base
+			return r.Expect(txn)
+		}
+		h := expect()
+		r.want("a/2 v2") // another transaction
+		r.want("a/2 -")
+		r.want(lines[2], lines[0], lines[1])
+		res, err := h.Wait(ctx)
+		if err != nil || !res.OK() || res.Deviation != nil || !h.Forget() {
+			t.Errorf("the transaction that was expected: %v, %v", res, err)
+		}
+
+		r.want("a/1 -", "b/1 -", "a/2 -")
+		h = expect()
+		r.want("b/1 v0")
+		if res := r.want(lines...); res.Deviation == nil || !strings.Contains(res.Deviation.Why, "b/1") || !res.OK() {
+			t.Errorf("what is in the store is done, as a plan or not: %v", res)
+		}
+		if res, err := h.Wait(ctx); err != nil || res.Deviation == nil {
+			t.Errorf("and it is told: %v, %v", res, err)
+		}
+
+		r.want("a/1 -")
+		h = expect()
+		if h.Forget() {
+			t.Error("it has not come")
+		}
+		if res := r.want(lines...); res.Deviation != nil {
+			t.Errorf("nothing was expected any more: %v", res.Deviation)
+		}
+		h = expect()
+		r.check(r.stop())
+		if _, err := h.Wait(ctx); err != scheduler.ErrStopped {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}

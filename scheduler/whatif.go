@@ -68,12 +68,13 @@ func (e *engine) preview(events ...Event) (*simulation, error) {
 				sim.plan.Pending = append(sim.plan.Pending, e.status(n))
 			}
 		}
-		sim.plan.Effects = e.effects()
+		sim.ends(e)
 		e.sim = nil
 	})
 	for _, see := range blinded {
 		see()
 	}
+	sim.plan.Effects = sim.effects(e)
 	sim.plan.Base = sim.base(e)
 	return sim, failed
 }
