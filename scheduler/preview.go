@@ -223,6 +223,7 @@ func (sim *simulation) base(e *engine) Base {
 		}
 	}
 	b.steps = max(uint64(h), 1)
+	b.reads = make([]read, 0, 2*len(sim.end))
 	e.g.Tried(func(n *graph.Node) {
 		if n.Dropped() {
 			b.reads = append(b.reads, read{key: n.Key})
