@@ -11,6 +11,7 @@
 //	a retry is due                  Look{key}, then plan: first see what the failure left behind
 //	a kind is registered late       Look{prefix}
 //	a preview                       Want on the graph, plan, undo
+//	a plan that is executed         Want; outcomes count in the plan's order
 //
 // # The picture
 //
