@@ -81,6 +81,10 @@ type simulation struct {
 	head int
 	mark uint64 // nodes with a higher one were asked for
 	end  []ending
+
+	// What the newest step adds to last and used, once there is another.
+	newest use
+	under  []*graph.Node
 }
 
 // ending is how a node stands at the end.
@@ -113,6 +117,7 @@ func (sim *simulation) run(e *engine) {
 // step records an operation and lets it be under way until its turn.
 func (sim *simulation) step(e *engine, o *op, d decision) {
 	n := o.n
+	sim.file()
 	s := Step{N: len(sim.plan.Steps) + 1, Op: o.what, Key: o.key, Reason: d.reason, Cause: sim.cause(o), After: sim.after(n, o)}
 	if d.replace {
 		s.Reason = "replaced: " + d.reason
@@ -123,11 +128,24 @@ func (sim *simulation) step(e *engine, o *op, d decision) {
 	sim.gens = append(sim.gens, o.gen)
 	sim.uses(n, use{s.N, o.what == OpDelete && n.Goal() != nil && (!d.replace || has(n, flagStale))})
 	e.g.SetMoving(n, true, d.do != doDelete)
-	if sim.last == nil {
-		sim.last = map[*graph.Node]int{}
-	}
-	sim.last[n] = s.N
 	sim.done = append(sim.done, o)
+}
+
+// file takes the newest step into the maps. Most plans have one step, which
+// needs none.
+func (sim *simulation) file() {
+	n := len(sim.done)
+	if n == 0 {
+		return
+	}
+	if sim.last == nil {
+		sim.last, sim.used = map[*graph.Node]int{}, map[*graph.Node][]use{}
+	}
+	sim.last[sim.done[n-1].n] = n
+	for _, m := range sim.under {
+		sim.used[m] = append(sim.used[m], sim.newest)
+	}
+	sim.under = sim.under[:0]
 }
 
 // cause finds the key whose change made an operation due: what is missing, what
@@ -177,11 +195,9 @@ func (sim *simulation) uses(n *graph.Node, u use) {
 		if edge.To == nil || edge.Together {
 			continue
 		}
-		if sim.used == nil {
-			sim.used = map[*graph.Node][]use{}
-		}
-		sim.used[edge.To] = append(sim.used[edge.To], u)
+		sim.under = append(sim.under, edge.To)
 	}
+	sim.newest = u
 	if by := n.Via; u.forced && by != nil && !by.Leaving && sim.last[by] > 0 {
 		if s := &sim.plan.Steps[sim.last[by]-1]; s.Op == OpUpdate {
 			s.Disruption = Cascading
