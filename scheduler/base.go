@@ -140,12 +140,7 @@ func (r read) encode(v any) (text []byte, err error) {
 	if r.kind == nil || r.kind.encode == nil {
 		return nil, fmt.Errorf("the kind of %s has no codec: give its descriptor Encode and Decode", r.key)
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("encoding %s panicked: %v", r.key, p)
-		}
-	}()
-	if text, err = r.kind.encode(v); err != nil {
+	if text, err = encodeValue(r.kind, v); err != nil {
 		err = fmt.Errorf("encoding %s: %w", r.key, err)
 	}
 	return text, err

@@ -268,6 +268,7 @@ func (h *history) deviated(seq uint64, d *Deviation) {
 	defer h.mu.Unlock()
 	if i := h.find(seq); i >= 0 {
 		h.records[i].Deviation = d
+		h.touched(h.records[i])
 		h.sizes[i] += len(d.Why)
 		h.bytes += len(d.Why)
 	}

@@ -24,6 +24,8 @@ type line struct {
 	Settled    time.Time       `json:"settled,omitzero"`
 	Dropped    int             `json:"dropped,omitempty"`
 	Missed     int             `json:"missed,omitempty"`
+
+	Deviation *scheduler.Deviation `json:"deviation,omitempty"`
 }
 
 type step struct {
@@ -51,7 +53,7 @@ type moment struct {
 
 func lineOf(r scheduler.Record) line {
 	l := line{Seq: r.Seq, Time: r.Time, Source: r.Source, Note: r.Note, Asked: r.Asked, AskedTotal: r.AskedTotal,
-		Settled: r.Settled, Dropped: r.Dropped, Missed: r.Missed}
+		Settled: r.Settled, Dropped: r.Dropped, Missed: r.Missed, Deviation: r.Deviation}
 	for _, p := range r.Planned {
 		l.Planned = append(l.Planned, step{Op: p.Op, Key: p.Key})
 	}
@@ -105,6 +107,9 @@ func (l line) addTo(r *scheduler.Record) {
 	}
 	r.Dropped = max(r.Dropped, l.Dropped)
 	r.Missed += l.Missed
+	if l.Deviation != nil {
+		r.Deviation = l.Deviation
+	}
 }
 
 // text is the line as it is written.
