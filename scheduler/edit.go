@@ -398,6 +398,23 @@ func (e *engine) derive(base, child *graph.Node, v any) {
 	e.setDesired(child, v)
 }
 
+// disown takes back what a value derived whose kind has gone, once nobody wants it.
+func (e *engine) disown(n *graph.Node) {
+	if n.Desired != nil || n.X == nil {
+		return
+	}
+	children := n.X.Children
+	for _, child := range children {
+		if !child.Dropped() && child.Base == n && child.Source == graph.Derived {
+			e.underive(child)
+		}
+	}
+	if len(children) > 0 {
+		e.g.Extra(n).Children = nil
+		e.setFlag(n, flagDerive, true)
+	}
+}
+
 // underive takes a derived value back; a source that wanted the key meanwhile gets it.
 func (e *engine) underive(child *graph.Node) {
 	was := wishOf(child)

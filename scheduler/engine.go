@@ -140,6 +140,7 @@ func (e *engine) consider(n *graph.Node) {
 	}
 	k := kindOf(n)
 	if k == nil {
+		e.disown(n)
 		e.g.Drop(n)
 		return
 	}
