@@ -250,7 +250,8 @@ func (e *engine) told(n *graph.Node, was, now State) {
 // States are told in about the order in which things changed.
 func (h *history) latest(key Key) *change {
 	l := &h.log
-	for i := l.merge; i < min(l.merge+mergeReach, l.next); i++ {
+	from := max(l.merge, l.first) // records that come may have made it shorter
+	for i := from; i < min(from+mergeReach, l.next); i++ {
 		if c := l.at(i); c.key == key {
 			l.merge = i + 1
 			return c

@@ -378,3 +378,23 @@ func TestHistoryBegins(t *testing.T) {
 		}
 	})
 }
+
+// A turn that changes more than the history has room for loses what is old,
+// and nothing else happens to it.
+func TestHistoryOfMoreThanItHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{HistoryBytes: 30_000})
+		lines := make([]string, 2000)
+		for _, text := range []string{"v1", "v2", "v1"} {
+			for i := range lines {
+				lines[i] = fmt.Sprintf("a/%d %s", i, text)
+			}
+			if res := r.want(lines...); !res.OK() {
+				t.Fatal(res)
+			}
+		}
+		if _, err := r.Changes(ctx, time.Now(), time.Time{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
