@@ -128,7 +128,10 @@ func decideUnwanted(e *engine, n *graph.Node) decision {
 }
 
 func decideChange(e *engine, n *graph.Node, k *kind, goal any) decision {
-	v := k.compare(n.Key, n.Actual, goal)
+	var v Verdict
+	if !e.guard(n, func() { v = k.compare(n.Key, n.Actual, goal) }) {
+		return decision{}
+	}
 	if has(n, flagStale) {
 		v = Verdict{Change: Replace, Reason: "what it was made with has changed"}
 	}

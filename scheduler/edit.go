@@ -238,7 +238,8 @@ func (e *engine) setDesired(n *graph.Node, v any) {
 	e.setFlag(n, flagSame, false)
 	e.setFlag(n, flagDerive, true)
 	e.clearHold(n)
-	if !e.guard(n, func() { e.g.SetDesired(n, v) }) {
+	was := n.Desired
+	if !e.guard(n, func() { e.g.SetDesired(n, v) }) && !e.guard(n, func() { e.g.SetDesired(n, was) }) {
 		e.g.SetDesired(n, nil)
 	}
 	n.Peers(e.g.Wake) // whether they agree with it is part of their state
@@ -284,18 +285,6 @@ func (e *engine) isSame(n *graph.Node, k *kind, actual any) (same bool) {
 	return same
 }
 
-// guard runs a descriptor's pure function; a panic makes the key invalid.
-func (e *engine) guard(n *graph.Node, f func()) (ok bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			ok = false
-			e.g.Extra(n).Invalid = fmt.Errorf("the %s descriptor panicked: %v", n.Kind.Name, p)
-		}
-	}()
-	f()
-	return true
-}
-
 // syncDerived makes the derived values of n those of its goal.
 func (e *engine) syncDerived(n *graph.Node, k *kind) {
 	goal := n.Goal()
@@ -306,7 +295,9 @@ func (e *engine) syncDerived(n *graph.Node, k *kind) {
 	e.setFlag(n, flagChildless, goal == nil)
 	var changes []Change
 	if goal != nil {
-		e.guard(n, func() { changes = k.derive(n.Key, goal) })
+		if !e.guard(n, func() { changes = k.derive(n.Key, goal) }) {
+			return // what it derived so far stays
+		}
 	}
 	var was []*graph.Node
 	if n.X != nil {

@@ -77,7 +77,7 @@ func erase[V, M any](d Descriptor[V, M]) (*kind, error) {
 	if err := check(d); err != nil {
 		return nil, fmt.Errorf("kind %q: %w", d.Name, err)
 	}
-	k := &kind{timeout: d.Timeout, interest: d.Interest, watch: d.Watch}
+	k := &kind{timeout: d.Timeout, watch: d.Watch}
 	k.Kind = graph.Kind{
 		Name: d.Name, Prefix: d.Prefix, Impl: k,
 		Observed: d.Create == nil,
@@ -139,10 +139,14 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 		k.derive = func(key Key, v any) []Change { return d.Derive(key, v.(V)) }
 	}
 	if d.Lane != nil {
-		k.lane = func(key Key, v any) string { return d.Lane(key, v.(V)) }
+		k.lane = func(key Key, v any) (lane string) {
+			defer onPanic(func(any) { lane = "panicked" }) // serial is safe
+			return d.Lane(key, v.(V))
+		}
 	}
 	if d.Disruption != nil {
-		k.disruption = func(key Key, from, to any) Disruption {
+		k.disruption = func(key Key, from, to any) (worst Disruption) {
+			defer onPanic(func(any) { worst = Cascading })
 			f, _ := from.(V)
 			t, _ := to.(V)
 			return d.Disruption(key, f, t)
@@ -150,8 +154,20 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 	}
 	if d.Encode != nil {
 		k.has("codec")
-		k.encode = func(v any) ([]byte, error) { return d.Encode(v.(V)) }
-		k.decode = func(b []byte) (any, error) { return d.Decode(b) }
+		k.encode = func(v any) (b []byte, err error) {
+			defer onPanic(func(p any) { err = fmt.Errorf("encoding panicked: %v", p) })
+			return d.Encode(v.(V))
+		}
+		k.decode = func(b []byte) (v any, err error) {
+			defer onPanic(func(p any) { err = fmt.Errorf("decoding panicked: %v", p) })
+			return d.Decode(b)
+		}
+	}
+	if d.Interest != nil {
+		k.interest = func(key Key, wanted bool) {
+			defer onPanic(func(any) {}) // the key is read all the same
+			d.Interest(key, wanted)
+		}
 	}
 	k.compare = comparer(d)
 	k.identical = identity[V]()

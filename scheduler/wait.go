@@ -281,7 +281,7 @@ func (e *engine) settle1(n *graph.Node) bool {
 		return true
 	case n.Moving, has(n, flagSuspect) && k.retrieve != nil:
 		return false
-	case e.held(n):
+	case e.held(n), broke(n):
 		return true
 	}
 	goal := n.Goal()

@@ -31,7 +31,7 @@ func (g *Graph) Built(n *Node) {
 			continue // what it was made with before still counts
 		}
 		g.touchEdge(e)
-		e.fn.projKnown, e.fn.projected = true, e.fn.need.Project(e.To.Actual, e.To.Meta)
+		e.fn.projKnown, e.fn.projected = true, e.fn.project(e.To)
 	}
 }
 
@@ -52,7 +52,7 @@ func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
 		if e.To != t || e.fn == nil || e.fn.need.Project == nil || e.role&ofActual == 0 || e.From.Presence != Present {
 			return
 		}
-		p := e.fn.need.Project(t.Actual, t.Meta)
+		p := e.fn.project(t)
 		if e.fn.projKnown && e.fn.projected == p {
 			return
 		}

@@ -172,6 +172,7 @@ type needFuncs struct {
 	need      Need
 	projected string
 	projKnown bool
+	broken    string // how Pass panicked, if it did
 }
 
 // Prefix returns the prefix of an any-of need, "" for a need of one key.
@@ -197,17 +198,15 @@ func (e *Edge) OfDesired() bool { return e.role&ofDesired != 0 }
 func (e *Edge) OfActual() bool { return e.role&ofActual != 0 }
 
 // Passes tells whether the edge's predicate accepts the node as it is.
-func (e *Edge) passes(t *Node) bool {
-	return e.fn == nil || e.fn.need.Pass == nil || e.fn.need.Pass(t.Key, t.Actual, t.Meta)
-}
+func (e *Edge) passes(t *Node) bool { return e.fn == nil || e.fn.pass(t, t.Actual) }
 
 // Tell says why the node that the edge points to is there and does not pass, ""
 // if nothing is known.
 func (e *Edge) Tell() string {
-	if e.fn == nil || e.fn.need.Tell == nil || e.To == nil || e.To.Presence != Present {
+	if e.fn == nil || e.To == nil || e.To.Presence != Present {
 		return ""
 	}
-	return e.fn.need.Tell(e.To.Actual, e.To.Meta)
+	return e.fn.tell(e.To)
 }
 
 // Agree asks the together need whether it agrees with the peer's value.
@@ -215,5 +214,5 @@ func (e *Edge) Agree(v any) error {
 	if e.fn == nil || e.fn.need.Agree == nil {
 		return nil
 	}
-	return e.fn.need.Agree(v)
+	return e.fn.agree(v)
 }

@@ -134,7 +134,7 @@ func feasible(e *Edge) Sat {
 // whether what is desired there is what is needed.
 func (e *Edge) within(unit map[*Node]bool) (inner, fits bool) {
 	pass := func(t *Node) bool {
-		return e.fn == nil || e.fn.need.Pass == nil || e.fn.need.Pass(t.Key, t.Desired, t.Meta)
+		return e.fn == nil || e.fn.pass(t, t.Desired)
 	}
 	if e.any == nil {
 		return unit[e.To], unit[e.To] && pass(e.To)

@@ -1,0 +1,50 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// Whatever panics in a descriptor is its key's trouble and nobody else's.
+// Operations are guarded where they run, the functions of needs in the graph.
+
+// panicked is why a key is invalid whose descriptor panicked over it.
+type panicked struct {
+	kind string
+	with any
+}
+
+func (p *panicked) Error() string {
+	return fmt.Sprintf("the %s descriptor panicked: %v", p.kind, p.with)
+}
+
+// guard runs a descriptor's pure function; a panic makes the key invalid, until
+// something else is wanted of it.
+func (e *engine) guard(n *graph.Node, f func()) (ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			ok = false
+			e.g.Extra(n).Invalid = &panicked{n.Kind.Name, p}
+		}
+	}()
+	f()
+	return true
+}
+
+// onPanic, deferred, calls f with what the function panicked with, if it did.
+// Functions that engine.guard does not run are guarded so.
+func onPanic(f func(p any)) {
+	if p := recover(); p != nil {
+		f(p)
+	}
+}
+
+// broke tells whether the descriptor panicked over the node.
+func broke(n *graph.Node) bool {
+	if n.X == nil || n.X.Invalid == nil {
+		return false
+	}
+	_, yes := n.X.Invalid.(*panicked)
+	return yes
+}
