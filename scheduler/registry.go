@@ -94,25 +94,6 @@ func Register[V, M any](s *Scheduler, d Descriptor[V, M]) (*Kind[V, M], error) {
 	return &Kind[V, M]{s: s, k: k}, nil
 }
 
-// Unregister removes a kind. Its values become unimplemented; what stands on
-// them leaves. Nothing of the kind itself is touched in the world.
-func (s *Scheduler) Unregister(name string) error {
-	var failed error
-	err := s.call(func(e *engine) {
-		for _, k := range e.kinds.all() {
-			if k.Name == name {
-				e.because("", "kind "+name+" is unregistered", func() { e.unregister(k) })
-				return
-			}
-		}
-		failed = fmt.Errorf("no kind %q is registered", name)
-	})
-	if err != nil {
-		return err
-	}
-	return failed
-}
-
 func (e *engine) register(k *kind, startWatch func(*kind)) error {
 	if err := e.kinds.add(k); err != nil {
 		return err
@@ -153,29 +134,6 @@ func (e *engine) reapply(n *graph.Node) {
 	} else {
 		e.setDesired(n, n.Desired) // now its needs are known
 	}
-}
-
-func (e *engine) unregister(k *kind) {
-	if k.stop != nil {
-		k.stop()
-	}
-	e.kinds.remove(k)
-	var nodes []*graph.Node
-	e.g.Below(k.Prefix, func(n *graph.Node) bool { nodes = append(nodes, n); return true })
-	slices.SortFunc(nodes, byKey)
-	for _, n := range nodes {
-		e.setFlag(n, flagSame|flagSuspect|flagStale, false)
-		e.clearHold(n)
-		n.Kind = nil
-		n.Gen++
-		was := actualOf(n)
-		e.g.SetWorld(n, graph.World{}, true)
-		e.saw(n, was, false)
-		e.g.Refresh(n)
-		e.touch(n)
-	}
-	e.g.KindChanged(k.Prefix)
-	e.stirAll()
 }
 
 // startWatch runs a kind's Watch until it is unregistered or the scheduler

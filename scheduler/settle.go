@@ -22,6 +22,10 @@ func (e *engine) settle(o *op) {
 		return
 	}
 	e.record(o)
+	if kindOf(n) != o.kind {
+		e.orphaned(n)
+		return
+	}
 	if n.X != nil && n.X.Overdue {
 		e.under(o.cause, n, func() { e.late(n, o) })
 		return

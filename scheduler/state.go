@@ -78,7 +78,7 @@ func wantedState(n *graph.Node) State {
 		return Unknown
 	case graph.Present:
 		switch {
-		case has(n, flagSame) && n.Needs() != graph.Missing && !has(n, flagStale):
+		case has(n, flagSame) && n.Needs() != graph.Missing && !has(n, flagStale) && !n.Leaving:
 			return Configured
 		case has(n, flagDrifted):
 			return Drifted
@@ -217,7 +217,10 @@ func (e *engine) explain(n *graph.Node, s *Status) {
 		}
 	}
 	if n.Leaving && n.Presence == graph.Present && n.Wanted() {
-		s.Reason += "; what is there is being removed"
+		if s.Reason != "" {
+			s.Reason += "; "
+		}
+		s.Reason += "what is there is being removed"
 		if p := pinner(n); p != nil {
 			s.Reason += ", once " + string(p.Key) + " is gone"
 		}

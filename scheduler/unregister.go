@@ -1,0 +1,79 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// Unregister removes a kind. Its values become unimplemented; what stands on
+// them leaves. Nothing of the kind itself is touched in the world; operations
+// of it that are under way end by themselves, and their outcome counts no more.
+func (s *Scheduler) Unregister(name string) error {
+	var failed error
+	err := s.call(func(e *engine) {
+		for _, k := range e.kinds.all() {
+			if k.Name == name {
+				e.because("", "kind "+name+" is unregistered", func() { e.unregister(k) })
+				return
+			}
+		}
+		failed = fmt.Errorf("no kind %q is registered", name)
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+func (e *engine) unregister(k *kind) {
+	if k.stop != nil {
+		k.stop()
+	}
+	e.kinds.remove(k)
+	k.look = kindLook{listed: k.look.listed}
+	var nodes []*graph.Node
+	e.g.Below(k.Prefix, func(n *graph.Node) bool { nodes = append(nodes, n); return true })
+	slices.SortFunc(nodes, byKey)
+	for _, n := range nodes {
+		e.setFlag(n, flagSame|flagSuspect|flagStale, false)
+		e.clearHold(n)
+		n.Kind = nil
+		n.Gen++
+		was := actualOf(n)
+		e.g.SetWorld(n, graph.World{}, true)
+		e.saw(n, was, false)
+		e.g.Refresh(n)
+		e.touch(n)
+	}
+	e.g.KindChanged(k.Prefix)
+	e.stirAll()
+}
+
+// orphaned: an operation has ended whose kind is gone. If there is a new one,
+// it finds out what is there now.
+func (e *engine) orphaned(n *graph.Node) {
+	e.setFlag(n, flagRunning, false)
+	n.Moving = false
+	if n.X != nil && n.X.Overdue {
+		e.g.Extra(n).Overdue = false
+		e.clearHold(n)
+	}
+	if n.Kind != nil {
+		e.g.SetWorld(n, graph.World{Presence: graph.Unknown}, false)
+		e.suspect(n)
+	}
+	e.g.Refresh(n)
+	e.g.Wake(n)
+}
+
+// lookedInVain: a read has ended whose kind is gone.
+func (e *engine) lookedInVain(o *op) {
+	for _, n := range o.nodes {
+		if !n.Dropped() {
+			e.orphaned(n)
+		}
+	}
+	e.stirAll()
+}
