@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"runtime/debug"
 	"slices"
@@ -371,7 +372,11 @@ func (e *engine) lookFailed(k *kind, err error) {
 		e.g.KindChanged(k.Prefix)
 	}
 	if e.log != nil {
-		e.logf(slogWarn, "cannot read the world", "kind", k.Name, "error", err)
+		level := slogWarn
+		if !k.Read && k.look.attempts == 1 {
+			level = slog.LevelDebug // whom it asks may just have been started
+		}
+		e.logf(level, "cannot read the world", "kind", k.Name, "error", err)
 	}
 	e.stirAll() // who waits to know has to wait no longer
 	e.retries.addKind(e.now.Add(e.backoff(k.look.attempts)), k)
