@@ -41,6 +41,7 @@ type engine struct {
 	watching int
 	unkept   map[uint64]*Record // of looks that nothing has come of yet
 	retries  retryQueue
+	blocked  map[Key]map[*graph.Node]bool  // whose operations wait for a key
 	refused  map[*graph.Node][]*graph.Node // who would derive a key that another has
 	pauses   map[Key]pause
 	sim      *simulation // not nil while a preview is computed
@@ -253,7 +254,7 @@ func remove(ns []*graph.Node, n *graph.Node) []*graph.Node {
 }
 
 func (e *engine) tellInterest(n *graph.Node, k *kind) {
-	needed := len(n.In) > 0
+	needed := len(n.In) > 0 || len(e.blocked[n.Key]) > 0
 	if needed == has(n, flagInterested) || e.sim != nil {
 		return
 	}

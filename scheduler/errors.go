@@ -61,11 +61,18 @@ type OpError struct {
 	After time.Duration
 	// Owner holds what the operation wanted and is not ours to take.
 	Owner string
+	// On is a key that the operation waits for; see [Blocked].
+	On Key
+	// Gone: the object is not there; see [NotFound].
+	Gone bool
 }
 
 func (e *OpError) Error() string {
-	if e.Owner != "" {
+	switch {
+	case e.Owner != "":
 		return fmt.Sprintf("%v (owner: %s)", e.Err, e.Owner)
+	case e.On != "":
+		return fmt.Sprintf("%v (waits for %s)", e.Err, e.On)
 	}
 	return e.Err.Error()
 }
@@ -81,6 +88,16 @@ func Terminal(err error) error { return &OpError{Err: err, Terminal: true} }
 // Conflict says that a foreign object stands where ours should. It is retried
 // with backoff: owners go away.
 func Conflict(owner string, err error) error { return &OpError{Err: err, Owner: owner} }
+
+// Blocked says that the operation cannot be done until something about another
+// key changes: an object comes into place, goes, or is seen with another value.
+// Then it is tried again, and in any case after Options.RetryMax. Where the
+// value itself says what it needs, Needs is the better place.
+func Blocked(on Key, err error) error { return &OpError{Err: err, On: on} }
+
+// NotFound says that the object is not there. A deletion is done then; for an
+// update somebody else has removed the object, and it is created.
+func NotFound(err error) error { return &OpError{Err: err, Gone: true} }
 
 // Unsupported says that this host cannot do it (a kernel without the link type).
 func Unsupported(err error) error { return &OpError{Err: err, Terminal: true} }

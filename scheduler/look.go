@@ -463,6 +463,9 @@ func (e *engine) seenGone(n *graph.Node) {
 	e.setFlag(n, flagSame, false)
 	e.setFlag(n, flagStale, false)
 	e.g.SetWorld(n, graph.World{}, true)
+	if was != graph.Absent {
+		e.unblock(n)
+	}
 	for _, d := range standing {
 		if d.Presence == graph.Present {
 			e.suspect(d)

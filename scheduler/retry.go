@@ -21,6 +21,7 @@ func (e *engine) clearHold(n *graph.Node) {
 	if n.X == nil || n.X.Err == nil && !has(n, flagHeld) || n.X.Overdue {
 		return
 	}
+	e.unwait(n)
 	x := e.g.Extra(n)
 	x.Err, x.Attempts, x.NextTry, x.LastOp, x.LastTo = nil, 0, 0, 0, nil
 	e.setFlag(n, flagHeld, false)
@@ -29,6 +30,7 @@ func (e *engine) clearHold(n *graph.Node) {
 // retryAbove: n is not as it was, so what could not be made on it is tried
 // again at once, also if its failure was final.
 func (e *engine) retryAbove(n *graph.Node) {
+	e.unblock(n)
 	for _, edge := range n.In {
 		d := edge.From
 		if edge.OfDesired() && has(d, flagHeld) && d.Presence == graph.Absent && d.X.LastOp != 0 {

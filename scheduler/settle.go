@@ -21,6 +21,9 @@ func (e *engine) settle(o *op) {
 		e.under(o.cause, n, func() { e.overdue(n, o) })
 		return
 	}
+	if o.what == OpDelete && gone(o.err) {
+		o.err = nil
+	}
 	e.record(o)
 	if kindOf(n) != o.kind {
 		e.orphaned(n)
@@ -54,6 +57,7 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 	if o.what == OpDelete {
 		e.setFlag(n, flagSame, false)
 		e.g.SetWorld(n, graph.World{}, false)
+		e.unblock(n)
 		return
 	}
 	defer e.retryAbove(n)
@@ -87,6 +91,11 @@ func (e *engine) rebuild(stale []graph.Stale) {
 }
 
 func (e *engine) failed(n *graph.Node, o *op) {
+	if o.what == OpUpdate && gone(o.err) {
+		n.Moving = false
+		e.seenGone(n)
+		return
+	}
 	var invalid *InvalidError
 	if errors.As(o.err, &invalid) && n.Gen == o.gen && o.what != OpDelete {
 		e.g.Extra(n).Invalid, n.X.Refused = o.err, true
@@ -157,6 +166,8 @@ func (e *engine) fail(n *graph.Node, what Operation, err error) {
 		return
 	case errors.As(err, &oe) && oe.After > 0:
 		delay = oe.After
+	case errors.As(err, &oe) && oe.On != "":
+		delay = e.block(n, oe.On, delay)
 	}
 	e.hold(n, delay)
 	e.logFailure(n, what, err, delay)

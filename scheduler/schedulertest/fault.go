@@ -37,6 +37,11 @@ const (
 	Lost    // nobody hears of it
 	Late    // it is heard of 5 s later
 	Doubled // it is heard of twice
+	maxEvent
+
+	// Of operations, and only where they are ordered.
+	FailBlocked // nothing is done, it waits for the key o/gate
+	FailGone    // nothing is done, the object is said not to be there
 	maxFault
 )
 
@@ -44,7 +49,8 @@ const lateness = 5 * time.Second
 
 var faultNames = [maxFault]string{None: "none", Fail: "fail", Panic: "panic", Hang: "hang", Crash: "crash",
 	FailAfter: "fail-after", FailForever: "fail-forever", FailLater: "fail-later", FailInvalid: "invalid", FailConflict: "conflict",
-	Lost: "lost", Late: "late", Doubled: "doubled"}
+	Lost: "lost", Late: "late", Doubled: "doubled",
+	FailBlocked: "blocked", FailGone: "gone"}
 
 func (f Fault) String() string { return faultNames[f] }
 
@@ -61,7 +67,7 @@ func ParseFault(name string) (Fault, error) {
 func FaultsOf(op string) []Fault {
 	var out []Fault
 	for f := Fail; f < maxFault; f++ {
-		if faultNames[f] != "" && f.fits(op) {
+		if faultNames[f] != "" && f < maxEvent && f.fits(op) {
 			out = append(out, f)
 		}
 	}
@@ -73,9 +79,9 @@ func (f Fault) fits(op string) bool {
 	case "look":
 		return f < maxRead
 	case "events":
-		return f > maxOperation
+		return f > maxOperation && f < maxEvent
 	}
-	return f < maxOperation
+	return f < maxOperation || f > maxEvent
 }
 
 // ErrFault is what failing operations return.
@@ -93,6 +99,10 @@ func (f Fault) err() error {
 		return scheduler.Invalid("text", "the world refuses it")
 	case FailConflict:
 		return scheduler.Conflict("somebody", ErrFault)
+	case FailBlocked:
+		return scheduler.Blocked("o/gate", ErrFault)
+	case FailGone:
+		return scheduler.NotFound(ErrFault)
 	}
 	return nil
 }
