@@ -1,0 +1,98 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// paths is a world of files, some of which are there.
+type paths struct {
+	mu     sync.Mutex
+	there  map[scheduler.Key]bool
+	broken bool
+	asked  []scheduler.Key
+	tell   func(keys ...scheduler.Key)
+}
+
+func (p *paths) holds(_ context.Context, k scheduler.Key) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = append(p.asked, k)
+	if p.broken {
+		return false, errors.New("permission denied")
+	}
+	return p.there[k], nil
+}
+
+func (p *paths) watch(ctx context.Context, notify func(keys ...scheduler.Key)) error {
+	p.tell = notify
+	<-ctx.Done()
+	return nil
+}
+
+func (p *paths) set(k scheduler.Key, there bool) {
+	p.mu.Lock()
+	p.there[k] = there
+	p.mu.Unlock()
+}
+
+// A value may need what is no object, wakes when it holds, and makes way when
+// it holds no more; what cannot be told blocks and tears nothing down.
+func TestCondition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		p := &paths{there: map[scheduler.Key]bool{}}
+		_, err := scheduler.Register(r.Scheduler, scheduler.Condition("path", "path/", p.holds, p.watch))
+		r.check(err)
+		synctest.Wait()
+		is := func(want scheduler.State, told string) {
+			t.Helper()
+			synctest.Wait()
+			s, err := r.Get(ctx, "a/1")
+			r.check(err)
+			if s.State != want {
+				t.Errorf("a/1 is %s: %s, want %s", s.State, s.Reason, want)
+			}
+			if told != "" && (len(s.Missing) != 1 || s.Missing[0].Why != told) {
+				t.Errorf("missing is told as %+v, want %q", s.Missing, told)
+			}
+		}
+		if len(p.asked) > 0 {
+			t.Errorf("asked of %v, which nobody needs", p.asked)
+		}
+		r.want("a/1 v1 needs=path/x")
+		is(scheduler.Pending, "to stand on (not there)")
+
+		p.set("path/x", true)
+		p.tell("path/x")
+		is(scheduler.Configured, "")
+		p.set("path/x", false)
+		p.tell("path/x")
+		is(scheduler.Pending, "to stand on (not there)")
+
+		p.set("path/x", true) // untold: found when the world is read
+		r.Submit(scheduler.Txn{LookAll: true})
+		is(scheduler.Configured, "")
+
+		p.broken = true
+		p.tell("path/x")
+		is(scheduler.Configured, "")
+		if got := r.world.String(); got != "a/1=v1\n" {
+			t.Errorf("the world is %q", got)
+		}
+		p.broken = false
+		p.tell("path/x")
+		r.want("a/1 -")
+		asked := len(p.asked)
+		r.Submit(scheduler.Txn{LookAll: true})
+		synctest.Wait()
+		if len(p.asked) > asked {
+			t.Errorf("asked of %v, which nobody needs any more", p.asked[asked:])
+		}
+	})
+}
