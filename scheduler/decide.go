@@ -48,7 +48,7 @@ func decideAbsent(e *engine, n *graph.Node, k *kind) decision {
 		return decision{do: doLook, reason: "it may have come"}
 	case k.Observed || n.Goal() == nil || n.Needs() != graph.Satisfied:
 		return decision{}
-	case e.held(n):
+	case e.held(n), left(n):
 		return decision{}
 	}
 	if _, holder := n.Holder(); holder != nil {
@@ -111,7 +111,7 @@ func decidePresent(e *engine, n *graph.Node, k *kind) decision {
 		}
 		return decision{do: doCreate, reason: "it is wanted and stands there by somebody else"}
 	}
-	if has(n, flagSame) && !has(n, flagStale) {
+	if (has(n, flagSame) || left(n)) && !has(n, flagStale) {
 		return decision{}
 	}
 	return decideChange(e, n, k, goal)

@@ -238,6 +238,7 @@ func (e *engine) setDesired(n *graph.Node, v any) {
 	e.setFlag(n, flagSame, false)
 	e.setFlag(n, flagDerive, true)
 	e.clearHold(n)
+	e.unleave(n)
 	was := n.Desired
 	if !e.guard(n, func() { e.g.SetDesired(n, v) }) && !e.guard(n, func() { e.g.SetDesired(n, was) }) {
 		e.g.SetDesired(n, nil)
@@ -260,6 +261,7 @@ func (e *engine) noteSame(n *graph.Node) {
 		e.g.AdoptNeeds(n)
 		e.setFlag(n, flagSame, true)
 		e.forgive(n)
+		e.unleave(n)
 	}
 }
 

@@ -156,7 +156,9 @@ func (e *engine) consider(n *graph.Node) {
 	}
 	if n.Presence == graph.Absent && n.Needs() == graph.Missing {
 		e.clearHold(n) // when its needs come back it is tried at once
+		e.unleave(n)
 	}
+	e.calmDown(n)
 	d := decide(e, n, k)
 	if d.leaving && !n.Leaving && n.Standing > 0 {
 		e.g.Wake(n) // once more, when those that can move off it have done so
@@ -295,6 +297,9 @@ func (e *engine) start(n *graph.Node, k *kind, d decision) {
 	if e.sim != nil {
 		e.sim.step(e, o, d)
 		return
+	}
+	if !making && n.Goal() != nil {
+		e.flapped(n)
 	}
 	e.stamp++
 	n.Stamp = e.stamp

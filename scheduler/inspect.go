@@ -131,7 +131,11 @@ func (e *engine) compareFound(n *graph.Node, k *kind, f found, there bool, s *St
 		if !e.guard(n, func() { v = k.compare(n.Key, f.value, goal) }) {
 			return
 		}
-		if v.Change != Same {
+		switch {
+		case v.Change == Same:
+		case s.Drift == DriftIgnore:
+			s.State, s.Reason = Configured, fmt.Sprintf("the world differs, which its policy ignores: %s", v.Reason)
+		default:
 			s.State, s.Reason = Drifted, fmt.Sprintf("the world differs: %s", v.Reason)
 		}
 	}

@@ -407,6 +407,7 @@ func (e *engine) seen(n *graph.Node, f found, there bool, err error) {
 
 func (e *engine) seenThere(n *graph.Node, f found) {
 	k := kindOf(n)
+	e.back(n)
 	wasSame := has(n, flagSame)
 	if k.Observed && n.Presence == graph.Present {
 		same := false
@@ -447,6 +448,9 @@ func (e *engine) seenThere(n *graph.Node, f found) {
 // seenGone: the world took it. What stood on it is probably gone too, and is
 // read before anything is done about it.
 func (e *engine) seenGone(n *graph.Node) {
+	if e.heldDown(n) {
+		return
+	}
 	was := n.Presence
 	if was == graph.Present && n.Goal() != nil && has(n, flagSame) {
 		e.drifted(n)
@@ -479,7 +483,13 @@ const repairsPerMinute = 3
 // a minute are made at once, further ones are held back: somebody is fighting.
 func (e *engine) drifted(n *graph.Node) {
 	if n.Needs() != graph.Satisfied {
+		e.flapped(n)
 		return // not drift: what it needs went, and took it along
+	}
+	e.setFlag(n, flagDrifted, true)
+	if p := e.opts.drift(n.Key); p != DriftRepair {
+		e.leaveDrifted(n, p)
+		return
 	}
 	x := e.g.Extra(n)
 	minute := e.now.Add(-repairWindow).UnixNano()
@@ -491,7 +501,6 @@ func (e *engine) drifted(n *graph.Node) {
 	}
 	recent = append(recent, e.now.UnixNano())
 	x.Repairs = recent
-	e.setFlag(n, flagDrifted, true)
 	if over := len(x.Repairs) - repairsPerMinute; over > 0 {
 		x.Err = errors.New("somebody keeps changing it")
 		x.Attempts = over

@@ -36,6 +36,11 @@ type Options struct {
 	// them: they count as history, and the numbers of transactions go on.
 	Earlier []Record
 
+	// Policies say how keys are to be treated: what others change, what comes
+	// and goes, how often the world is read. New panics if they are
+	// contradictory; see [CheckPolicies].
+	Policies []Policy
+
 	// Log gets a line for every operation and read that failed; nil logs
 	// nothing. It is written outside the loop, and lines are dropped rather
 	// than waited for.
@@ -60,6 +65,11 @@ func (realClock) AfterFunc(d time.Duration, f func()) func() bool {
 }
 
 func (o Options) withDefaults() Options {
+	policies, err := checked(o.Policies)
+	if err != nil {
+		panic("scheduler: " + err.Error())
+	}
+	o.Policies = policies
 	if len(o.Sources) == 0 {
 		o.Sources = []string{""}
 	}

@@ -149,7 +149,7 @@ func (s *Scheduler) startWatch(k *kind) {
 				return
 			}
 			wait := s.e.backoff(attempt)
-			s.Submit(Txn{Source: k.Name, Note: "watch ended: " + fmt.Sprint(err), Look: []Key{k.Prefix}})
+			s.Submit(Txn{Source: k.Name, Note: "watch ended: " + fmt.Sprint(err), Look: []Key{k.Prefix}, hint: true})
 			again := make(chan struct{})
 			stop := s.opts.Clock.AfterFunc(wait, func() { close(again) })
 			select {

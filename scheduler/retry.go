@@ -105,7 +105,8 @@ func (e *engine) due() {
 // where it can be.
 func (e *engine) release(n *graph.Node) {
 	e.setFlag(n, flagHeld, false)
-	e.g.Extra(n).NextTry = 0
+	x := e.g.Extra(n)
+	x.NextTry, x.CalmAt = 0, 0
 	e.touch(n)
 	if k := kindOf(n); k != nil && k.retrieve != nil && n.Presence != graph.Absent {
 		e.suspect(n)

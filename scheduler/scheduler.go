@@ -85,6 +85,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		s.logs = make(chan func(), 256)
 		s.background.Go(s.writeLogs)
 	}
+	s.e.now = s.opts.Clock.Now()
+	s.e.audits()
 	stop := context.AfterFunc(ctx, s.poke)
 	defer stop()
 	s.poke()
@@ -252,6 +254,7 @@ func (e *engine) begin(t *Txn, h *Handle) {
 		h.before = e.wantsBefore(*t)
 	}
 	nodes := e.edit(*t)
+	e.unleaveAsked(t)
 	looked := e.lookAt(t.Look)
 	if t.LookAll {
 		e.lookAtAll()

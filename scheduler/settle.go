@@ -50,6 +50,7 @@ func (e *engine) settle(o *op) {
 func (e *engine) succeeded(n *graph.Node, o *op) {
 	e.made(n, o)
 	e.clearHold(n)
+	e.unleave(n)
 	e.setFlag(n, flagDrifted, false)
 	e.setFlag(n, flagStale, false)
 	e.setFlag(n, flagAdopted, false)

@@ -18,7 +18,7 @@ func (e *engine) stateOf(n *graph.Node) State {
 		return s
 	}
 	for _, c := range n.X.Children {
-		if cs := e.stateOf(c); cs != Configured && cs != Removed && c.Wanted() {
+		if cs := e.stateOf(c); cs != Configured && cs != Removed && c.Wanted() && !left(c) {
 			if cs == Unknown || cs == Unimplemented || cs == Drifted || cs == Paused {
 				return Pending
 			}
@@ -52,7 +52,7 @@ func (e *engine) ownState(n *graph.Node) State {
 		}
 		return Retrying
 	}
-	return wantedState(n)
+	return e.wantedState(n)
 }
 
 func unwantedState(n *graph.Node) State {
@@ -69,7 +69,13 @@ func unwantedState(n *graph.Node) State {
 	return Leftover
 }
 
-func wantedState(n *graph.Node) State {
+func (e *engine) wantedState(n *graph.Node) State {
+	if left(n) && n.Needs() == graph.Satisfied {
+		if n.Presence == graph.Present && e.opts.drift(n.Key) == DriftIgnore {
+			return Configured
+		}
+		return Drifted
+	}
 	switch n.Presence {
 	case graph.Unknown:
 		if n.Needs() != graph.Satisfied {
@@ -145,6 +151,9 @@ func (e *engine) status(n *graph.Node) Status {
 		s.Base = n.Base.Key
 	}
 	e.origin(n, &s)
+	if n.Wanted() {
+		s.Drift = e.opts.drift(n.Key)
+	}
 	e.explain(n, &s)
 	if n.X != nil {
 		s.Attempts = n.X.Attempts
@@ -208,7 +217,11 @@ func (e *engine) explain(n *graph.Node, s *Status) {
 	case Unknown:
 		s.Reason = unknownReason(n)
 	case Drifted:
-		s.Reason = "somebody else changed it; it is being repaired"
+		s.Reason = explainDrift(n, s.Drift)
+	case Configured:
+		if left(n) {
+			s.Reason = explainDrift(n, s.Drift)
+		}
 	case Leftover:
 		e.explainLeftover(n, s)
 	case Observed:
@@ -353,6 +366,8 @@ func (e *engine) howStands(t *graph.Node, edge *graph.Edge) string {
 	switch {
 	case k == nil:
 		return "no descriptor is registered for it"
+	case t.X != nil && t.X.GoneAt != 0:
+		return "it went a moment ago and may come back"
 	case k.Blind:
 		return "it cannot be read now: " + firstLine(k.look.err)
 	case t.Presence == graph.Unknown || k.Observed && !k.Read:
@@ -376,6 +391,8 @@ func (e *engine) howStands(t *graph.Node, edge *graph.Edge) string {
 func unknownReason(n *graph.Node) string {
 	k := kindOf(n)
 	switch {
+	case n.X != nil && n.X.GoneAt != 0:
+		return "it went a moment ago and may come back"
 	case n.X != nil && n.X.Err != nil:
 		return firstLine(n.X.Err)
 	case k != nil && k.look.err != nil:

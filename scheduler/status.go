@@ -61,6 +61,9 @@ type Status struct {
 	Origin string
 	// Shadowed are weaker sources that want the key too.
 	Shadowed []string
+	// Drift is what is done when somebody else changes the key, which must be
+	// wanted. What is not repaired is outside of what the scheduler promises.
+	Drift DriftPolicy
 	// Base is the key that this value is derived from, if it is.
 	Base Key
 	// Desired and Actual are values of the kind's type; nil means none.
@@ -82,5 +85,5 @@ type Status struct {
 
 // Settled tells whether the state stands until something new comes in.
 func (s Status) Settled() bool {
-	return !s.Busy && s.State != Unknown && s.State != Drifted
+	return !s.Busy && s.State != Unknown && (s.State != Drifted || s.Drift != DriftRepair)
 }

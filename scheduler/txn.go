@@ -55,6 +55,9 @@ type Txn struct {
 	// Result.Deviation says so.
 	Base Base
 
+	// hint: nobody asked for the Look; something was heard, or it was time.
+	hint bool
+
 	// Revert takes the changes back if one of the touched keys fails or is invalid.
 	Revert bool
 }

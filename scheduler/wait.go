@@ -300,6 +300,8 @@ func (e *engine) settle1(n *graph.Node) bool {
 		return false
 	case n.Needs() != graph.Satisfied:
 		return e.missingSettled(n)
+	case left(n):
+		return e.childrenSettled(n)
 	case n.Presence == graph.Absent:
 		_, h := n.Holder()
 		return h != nil && e.settled(h)

@@ -40,14 +40,18 @@ type Extra struct {
 	Attempts int
 	NextTry  int64 // unix nanoseconds, 0 if none is due
 	Repairs  []int64
-	Overdue  bool // an operation ran past its deadline and still runs
+	GoneAt   int64   // when it was seen to be gone, while that is not believed
+	Flaps    []int64 // when it went because what it needs went
+	CalmAt   int64   // when it may be made again after that
+	Left     bool    // somebody else changed it, and it is left so
+	Overdue  bool    // an operation ran past its deadline and still runs
 	LastOp   uint8
 	LastTo   any // what the failed operation wanted to reach
 }
 
 // Quiet tells that nothing is wrong with the node and one source asks for it.
 func (x *Extra) Quiet() bool {
-	return x.Wants == nil && x.Invalid == nil && x.Derived == nil && x.Err == nil && !x.Overdue
+	return x.Wants == nil && x.Invalid == nil && x.Derived == nil && x.Err == nil && !x.Overdue && !x.Left
 }
 
 // Want is what one source asks of a key.
