@@ -31,6 +31,7 @@ type Config struct {
 	EtcdPasswordFile string
 
 	Intent string
+	Policy []string
 
 	Docker            string
 	Containerd        string
@@ -67,6 +68,8 @@ func Settings() []Setting {
 		text("etcd-user", func(c *Config) *string { return &c.EtcdUser }, "user for etcd"),
 		text("etcd-password-file", func(c *Config) *string { return &c.EtcdPasswordFile }, "file with the user's password"),
 		text("intent", func(c *Config) *string { return &c.Intent }, "directory of intent files, watched"),
+		{Name: "policy", Usage: "how keys are treated, each \"PATTERN drift=repair|alert|ignore hold-down=TIME audit=TIME pause=REASON\", separated by commas",
+			list: func(c *Config) *[]string { return &c.Policy }},
 		text("docker", func(c *Config) *string { return &c.Docker }, "URL of the Docker engine, or off (default: found by itself)"),
 		text("containerd", func(c *Config) *string { return &c.Containerd }, "path of containerd's socket, or off"),
 		text("microservice-env", func(c *Config) *string { return &c.MicroserviceEnv }, "environment variable with a container's service label"),
@@ -231,6 +234,9 @@ func (c *Config) validate() error {
 		if st, err := os.Stat(c.Intent); err != nil || !st.IsDir() {
 			return fmt.Errorf("intent %s: want a directory that is there", c.Intent)
 		}
+	}
+	if _, err := parsePolicies(c.Policy); err != nil {
+		return err
 	}
 	if c.Containerd != "off" && c.Containerd != "" {
 		return fmt.Errorf("containerd %q: this version knows containers from Docker only; set it to off", c.Containerd)

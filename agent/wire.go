@@ -159,7 +159,16 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 	if err != nil {
 		return nil, err
 	}
-	a.sched = scheduler.New(scheduler.Options{Sources: sources, Earlier: earlier, Log: log.With("part", "scheduler")})
+	said, err := parsePolicies(c.Policy)
+	if err != nil {
+		return nil, err
+	}
+	a.sched = scheduler.New(scheduler.Options{Sources: sources, Earlier: earlier, Policies: said.keys, Log: log.With("part", "scheduler")})
+	for k, reason := range said.paused {
+		if err := a.sched.Pause(k, reason, time.Time{}); err != nil {
+			return nil, err
+		}
+	}
 	if err := a.wireSources(); err != nil {
 		return nil, err
 	}

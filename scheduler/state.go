@@ -45,7 +45,7 @@ func (e *engine) ownState(n *graph.Node) State {
 	case x != nil && x.Overdue:
 		return Failed
 	case failedToGo(n) && has(n, flagSame) && n.Needs() == graph.Satisfied:
-		return wantedState(n) // it need not go any more
+		return e.wantedState(n) // it need not go any more
 	case x != nil && x.Err != nil && (has(n, flagHeld) || n.Moving || has(n, flagSuspect)):
 		if x.NextTry == 0 && has(n, flagHeld) {
 			return Failed

@@ -18,8 +18,8 @@ func newDiff(c *cli) *cobra.Command {
 		Long: `Diff reads the world and shows every key that is not as wanted, with the fields
 that differ: what is wanted, then what is there. Nothing is changed.
 
-It exits with 1 if something differs. Keys that are paused or invalid are shown
-and do not count.
+It exits with 1 if something differs. Keys that are paused or invalid, or that a
+policy of the agent lets others change, are shown and do not count.
 
 With --from it shows what changed since then, or until --to, as far back as the
 history of this run reaches.`,

@@ -38,7 +38,7 @@ func due(st scheduler.Status) string {
 	switch {
 	case st.State == scheduler.Leftover:
 		return scheduler.OpDelete.String()
-	case st.State != scheduler.Drifted:
+	case st.State != scheduler.Drifted, st.Drift == scheduler.DriftAlert, st.Drift == scheduler.DriftIgnore:
 		return ""
 	case st.Actual == nil:
 		return scheduler.OpCreate.String()
@@ -67,12 +67,17 @@ func flat(all []scheduler.Status) []scheduler.Status {
 // difference is nil if the key is as wanted.
 func difference(st scheduler.Status) *apiv1.Difference {
 	switch st.State {
-	case scheduler.Absent, scheduler.Removed, scheduler.Configured, scheduler.Observed:
+	case scheduler.Absent, scheduler.Removed, scheduler.Observed:
 		return nil
+	case scheduler.Configured:
+		if st.Reason == "" { // else it differs, and its policy ignores that
+			return nil
+		}
 	}
+	left := st.Drift == scheduler.DriftAlert || st.Drift == scheduler.DriftIgnore
 	d := &apiv1.Difference{
 		Key: string(st.Key), State: st.State.String(), Reason: st.Reason, Op: due(st),
-		Excluded: st.State == scheduler.Paused || st.State == scheduler.InvalidState,
+		Excluded: st.State == scheduler.Paused || st.State == scheduler.InvalidState || left,
 	}
 	if st.Desired != nil && st.Actual != nil {
 		compare("", value(st.Desired), value(st.Actual), d)

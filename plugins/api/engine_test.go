@@ -108,7 +108,8 @@ func (r *real) start() *client.Client {
 	if r.stop != nil {
 		r.stop()
 	}
-	r.s = scheduler.New(scheduler.Options{Sources: []string{"etcd"}})
+	r.s = scheduler.New(scheduler.Options{Sources: []string{"etcd"}, Policies: []scheduler.Policy{
+		{Keys: "interface/told", Drift: scheduler.DriftAlert}, {Keys: "interface/free", Drift: scheduler.DriftIgnore}}})
 	onLink := func(_ scheduler.Key, v *models.Route) []scheduler.Need {
 		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.Interface)), "the interface that it leaves by")}
 	}
@@ -221,4 +222,35 @@ func TestRealScheduler(t *testing.T) {
 	}
 	list, err := c.List(ctx, &apiv1.ListRequest{})
 	check("nothing left", err, len(list.GetKeys()) == 0, list)
+}
+
+// What a policy lets others change is listed and does not count as a
+// difference.
+func TestDiffAndPolicies(t *testing.T) {
+	c, links := startReal(t)
+	ctx := t.Context()
+	for _, key := range []string{"interface/told", "interface/free", "interface/other"} {
+		if _, err := c.Put(ctx, &apiv1.PutRequest{Key: key, Text: `{"dummy":{}}`, Wait: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	links.set("interface/told", &models.Interface{Mtu: 1280}, true)
+	links.set("interface/free", &models.Interface{Mtu: 1280}, true)
+	diff, err := c.Diff(ctx, &apiv1.DiffRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(diff.Differences) != 2 || diff.Outcome != "same" {
+		t.Errorf("diff is %s: %v", diff.Outcome, diff.Differences)
+	}
+	for _, d := range diff.Differences {
+		want := map[string]string{"interface/told": "drifted", "interface/free": "configured"}[d.Key]
+		if d.State != want || !d.Excluded || d.Op != "" || len(d.Fields) == 0 {
+			t.Errorf("%v, want it %s", d, want)
+		}
+	}
+	links.set("interface/other", &models.Interface{Mtu: 1280}, true)
+	if diff, err = c.Diff(ctx, &apiv1.DiffRequest{}); err != nil || diff.Outcome != "differs" {
+		t.Errorf("a key without a policy: %v, %v", diff, err)
+	}
 }
