@@ -24,6 +24,7 @@ func (e *engine) edit(t Txn) []*graph.Node {
 		if !saidAgain(n, src, c) {
 			e.want(n, src, c)
 		}
+		e.setRetries(n, src, t.Retry)
 		nodes = append(nodes, n)
 	}
 	if t.Complete {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"container/heap"
 	"time"
 
@@ -41,13 +42,39 @@ func (e *engine) retryAbove(n *graph.Node) {
 }
 
 // backoff doubles from RetryMin to RetryMax, with jitter.
-func (e *engine) backoff(attempt int) time.Duration {
-	d := e.opts.RetryMin
-	for i := 1; i < attempt && d < e.opts.RetryMax; i++ {
+func (e *engine) backoff(attempt int) time.Duration { return e.delay(attempt, Retries{}) }
+
+func (e *engine) delay(attempt int, r Retries) time.Duration {
+	d, most := cmp.Or(r.Min, e.opts.RetryMin), cmp.Or(r.Max, e.opts.RetryMax)
+	for i := 1; i < attempt && d < most; i++ {
 		d *= 2
 	}
-	d = min(d, e.opts.RetryMax)
-	return d + time.Duration(e.opts.Jitter*(e.opts.Rand()-0.5)*float64(d))
+	d = min(d, most)
+	return d + time.Duration(cmp.Or(r.Jitter, e.opts.Jitter)*(e.opts.Rand()-0.5)*float64(d))
+}
+
+// setRetries notes how a source wants failures of a node to be tried again, if
+// its word is the one that counts.
+func (e *engine) setRetries(n *graph.Node, src int8, r *Retries) {
+	if n.Source != src || r == nil && n.X == nil {
+		return
+	}
+	x := e.g.Extra(n)
+	x.Retries = nil
+	if r != nil {
+		x.Retries = *r
+	}
+}
+
+// retriesOf is how failures of a node are tried again: as it was wanted, or as
+// what it is derived from was.
+func retriesOf(n *graph.Node) Retries {
+	for ; n != nil; n = n.Base {
+		if n.X != nil && n.X.Retries != nil {
+			return n.X.Retries.(Retries)
+		}
+	}
+	return Retries{}
 }
 
 // retryQueue is what is due at a time: nodes to try again, kinds to read again.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -154,13 +155,20 @@ func (e *engine) fail(n *graph.Node, what Operation, err error) {
 	x.Attempts++
 	var oe *OpError
 	var invalid *InvalidError
-	delay := e.backoff(x.Attempts)
+	r := retriesOf(n)
+	delay := e.delay(x.Attempts, r)
 	switch {
 	case errors.As(err, &invalid):
 		x.NextTry = 0
 		e.setFlag(n, flagHeld, true)
 		return
 	case errors.As(err, &oe) && oe.Terminal:
+		x.NextTry = 0
+		e.setFlag(n, flagHeld, true)
+		e.logFailure(n, what, err, 0)
+		return
+	case r.Attempts > 0 && x.Attempts >= r.Attempts:
+		x.Err = fmt.Errorf("%w; all %d attempts are used up", err, r.Attempts)
 		x.NextTry = 0
 		e.setFlag(n, flagHeld, true)
 		e.logFailure(n, what, err, 0)

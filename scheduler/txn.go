@@ -55,11 +55,27 @@ type Txn struct {
 	// Result.Deviation says so.
 	Base Base
 
+	// Retry says how failures of what is wanted here are tried again, derived
+	// values included, until the key is wanted anew; nil means as in Options.
+	Retry *Retries
+
 	// hint: nobody asked for the Look; something was heard, or it was time.
 	hint bool
 
 	// Revert takes the changes back if one of the touched keys fails or is invalid.
 	Revert bool
+}
+
+// Retries is how failures are tried again. What is zero is as in [Options].
+type Retries struct {
+	// Attempts is how many tries there are in all; when they are used up, the
+	// key has failed, until something changes or a Look is asked for. Zero:
+	// there is no end.
+	Attempts int
+	// Min and Max bound the backoff between attempts, which doubles; Jitter is
+	// the share of a delay that is random.
+	Min, Max time.Duration
+	Jitter   float64
 }
 
 // Result says what became of a transaction.

@@ -38,6 +38,7 @@ type Extra struct {
 	Derived  error // why a derived value could not be taken
 	Err      error // of the last operation
 	Attempts int
+	Retries  any   // how failures of the want that counts are tried again, if it says so
 	NextTry  int64 // unix nanoseconds, 0 if none is due
 	Repairs  []int64
 	GoneAt   int64   // when it was seen to be gone, while that is not believed
