@@ -15,10 +15,11 @@ const (
 	doCreate
 	doUpdate
 	doDelete
+	doRelease
 )
 
 func (a action) operation() Operation {
-	return [...]Operation{0, OpLook, OpCreate, OpUpdate, OpDelete}[a]
+	return [...]Operation{0, OpLook, OpCreate, OpUpdate, OpDelete, OpUpdate}[a]
 }
 
 // decision is what to do with a node now, and why.
@@ -26,6 +27,7 @@ type decision struct {
 	do      action
 	leaving bool // it must go: it satisfies nobody from now on
 	replace bool // it goes to come back with another value
+	letGo   bool // it is somebody else's again, as it stands
 	same    bool // what is there turned out to be what is wanted
 	reason  string
 }
@@ -166,6 +168,9 @@ func waitForName(e *engine, n, holder *graph.Node) decision {
 func (e *engine) leave(n *graph.Node, d decision) decision {
 	if has(n, flagAdopted) && e.unread() != "" {
 		return decision{} // what was not read yet may stand on it
+	}
+	if taken(n) {
+		return e.giveBack(n)
 	}
 	d.leaving = true
 	if n.Standing == 0 && !e.held(n) {

@@ -172,6 +172,9 @@ func (e *engine) consider(n *graph.Node) {
 		if d.same {
 			e.noteSame(n)
 		}
+		if d.letGo {
+			e.letGo(n, n.Actual)
+		}
 		if n.Presence == graph.Absent && !n.Wanted() {
 			e.forget(n)
 		}
@@ -287,8 +290,12 @@ func (e *engine) start(n *graph.Node, k *kind, d decision) {
 	if n.Via != n {
 		o.via = n.Via
 	}
-	making := d.do != doDelete
-	if !making {
+	o.foreign = n.Foreign
+	making := d.do == doCreate || d.do == doUpdate
+	switch d.do {
+	case doRelease:
+		o.release, o.to = true, n.X.Found
+	case doDelete:
 		o.to = nil
 		if o.from == nil && n.X != nil {
 			o.from = n.X.LastTo

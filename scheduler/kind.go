@@ -34,6 +34,7 @@ type kind struct {
 
 	create      func(ctx context.Context, k Key, v any) (any, error)
 	update      func(ctx context.Context, k Key, from, to, meta any) (any, error)
+	release     func(ctx context.Context, k Key, v, found, meta any) error
 	remove      func(ctx context.Context, k Key, v, meta any) error
 	createBatch func(ctx context.Context, ops []*op)
 	deleteBatch func(ctx context.Context, ops []*op)
@@ -104,8 +105,8 @@ func check[V, M any](d Descriptor[V, M]) error {
 		return fmt.Errorf("its Prefix is %q: end it with a slash, as in \"route/\"", d.Prefix)
 	case (d.Create == nil) != (d.Delete == nil):
 		return errors.New("it has one of Create and Delete: an observed kind has neither, any other has both")
-	case d.Create == nil && (d.Update != nil || d.CreateBatch != nil || d.DeleteBatch != nil || d.Derive != nil || d.Claims != nil):
-		return errors.New("it has no Create, so it is observed: drop Update, Derive, Claims and the batches")
+	case d.Create == nil && (d.Update != nil || d.Release != nil || d.CreateBatch != nil || d.DeleteBatch != nil || d.Derive != nil || d.Claims != nil):
+		return errors.New("it has no Create, so it is observed: drop Update, Release, Derive, Claims and the batches")
 	case d.Create == nil && d.Retrieve == nil:
 		return errors.New("an observed kind needs Retrieve: how else would it be known")
 	case (d.Encode == nil) != (d.Decode == nil):
@@ -232,6 +233,15 @@ func eraseOperations[V, M any](k *kind, d Descriptor[V, M]) {
 		val, _ := v.(V)
 		m, _ := meta.(M)
 		return d.Delete(ctx, key, val, m)
+	}
+	if d.Release != nil {
+		k.has("release")
+		k.release = func(ctx context.Context, key Key, v, found, meta any) error {
+			val, _ := v.(V)
+			was, _ := found.(V)
+			m, _ := meta.(M)
+			return d.Release(ctx, key, val, was, m)
+		}
 	}
 	if d.Update != nil {
 		k.has("update")

@@ -416,10 +416,16 @@ func (e *engine) seenThere(n *graph.Node, f found) {
 			return
 		}
 	}
-	foreign := f.foreign || k.Observed
+	foreign := f.foreign || k.Observed || taken(n) && n.Foreign
 	e.setFlag(n, flagSame, false)
 	if foreign {
 		e.setFlag(n, flagStale, false)
+	}
+	if f.foreign {
+		e.setTaken(n, false, nil)
+	}
+	if foreign && !n.Foreign && !k.Observed {
+		e.g.SetActualNeeds(n, nil) // it is no longer ours, and stands on its own
 	}
 	e.setFlag(n, flagAdopted, !foreign && (has(n, flagAdopted) || n.Presence != graph.Present))
 	// What it stands on comes first: others are judged by it at once.
@@ -466,6 +472,7 @@ func (e *engine) seenGone(n *graph.Node) {
 	}
 	e.setFlag(n, flagSame, false)
 	e.setFlag(n, flagStale, false)
+	e.setTaken(n, false, nil)
 	e.g.SetWorld(n, graph.World{}, true)
 	if was != graph.Absent {
 		e.unblock(n)

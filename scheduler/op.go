@@ -26,6 +26,8 @@ type op struct {
 	took    time.Duration
 	err     error
 	overdue bool // this is not the outcome: the deadline passed
+	foreign bool // somebody else's was there
+	release bool // an update that gives back what was taken over
 	batch   []*op
 }
 
@@ -101,6 +103,8 @@ func (o *op) run(ctx context.Context) {
 		o.kind.deleteBatch(ctx, o.batch)
 	case o.what == OpCreate:
 		o.meta, o.err = o.kind.create(ctx, o.key, o.to)
+	case o.release:
+		o.err = o.kind.release(ctx, o.key, o.from, o.to, o.meta)
 	case o.what == OpUpdate:
 		o.meta, o.err = o.kind.update(ctx, o.key, o.from, o.to, o.meta)
 	case o.what == OpDelete:

@@ -57,10 +57,18 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 	e.setFlag(n, flagAdopted, false)
 	n.Moving = false
 	if o.what == OpDelete {
+		e.setTaken(n, false, nil)
 		e.setFlag(n, flagSame, false)
 		e.g.SetWorld(n, graph.World{}, false)
 		e.unblock(n)
 		return
+	}
+	if o.release {
+		e.gaveBack(n, o.to)
+		return
+	}
+	if o.what == OpCreate {
+		e.setTaken(n, o.foreign, o.from)
 	}
 	defer e.retryAbove(n)
 	w := graph.World{Presence: graph.Present, Actual: o.to, Meta: o.meta}

@@ -405,6 +405,8 @@ func (e *engine) explainLeftover(n *graph.Node, s *Status) {
 	switch p := pinner(n); {
 	case n.X != nil && n.X.Err != nil:
 		s.Reason = "it could not be removed: " + firstLine(n.X.Err)
+	case taken(n):
+		s.Reason = "nobody wants it; it is given back"
 	case p != nil:
 		s.Reason = "nobody wants it, but " + string(p.Key) + " stands on it"
 	case !e.mayDelete() && !has(n, flagWithdrawn):

@@ -44,6 +44,8 @@ type Extra struct {
 	GoneAt   int64   // when it was seen to be gone, while that is not believed
 	Flaps    []int64 // when it went because what it needs went
 	CalmAt   int64   // when it may be made again after that
+	Found    any     // what was there before we took it over
+	Taken    bool    // it was found, made by somebody else, and taken over
 	Left     bool    // somebody else changed it, and it is left so
 	Overdue  bool    // an operation ran past its deadline and still runs
 	LastOp   uint8
