@@ -421,7 +421,11 @@ func (e *engine) explainLeftover(n *graph.Node, s *Status) {
 func (e *engine) unspoken() string {
 	var names []string
 	for _, s := range e.sources {
-		if !s.spoken {
+		switch {
+		case s.spoken:
+		case s.name == "":
+			names = append(names, "the source")
+		default:
 			names = append(names, s.name)
 		}
 	}

@@ -53,6 +53,14 @@ func (st *story) show(cmd string, args []string) string {
 			return err.Error() + "\n"
 		}
 		return b.String()
+	case "inspect":
+		all, err := st.Scheduler.Inspect(ctx)
+		st.check(err)
+		var b strings.Builder
+		for _, s := range all {
+			b.WriteString(line(s) + "\n")
+		}
+		return b.String()
 	case "objects":
 		return st.World.String()
 	case "next":
