@@ -166,6 +166,9 @@ func waitForName(e *engine, n, holder *graph.Node) decision {
 
 // leave is the decision that n must go: at once if nothing stands on it.
 func (e *engine) leave(n *graph.Node, d decision) decision {
+	if n.Frozen {
+		return decision{} // what stands on it stays as well
+	}
 	if has(n, flagAdopted) && e.unread() != "" {
 		return decision{} // what was not read yet may stand on it
 	}

@@ -158,6 +158,7 @@ func (e *engine) consider(n *graph.Node) {
 		e.clearHold(n) // when its needs come back it is tried at once
 		e.unleave(n)
 	}
+	e.freeze(n)
 	e.calmDown(n)
 	d := decide(e, n, k)
 	if d.leaving && !n.Leaving && n.Standing > 0 {

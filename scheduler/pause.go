@@ -56,6 +56,14 @@ func (e *engine) wakeDerived(n *graph.Node) {
 	}
 }
 
+// freeze has others see whether the node is paused: it satisfies no new need
+// then, and nothing that stands on it has to go.
+func (e *engine) freeze(n *graph.Node) {
+	if n.Frozen || len(e.pauses) > 0 {
+		e.g.SetFrozen(n, e.pausedBy(n) != nil)
+	}
+}
+
 // pausedBy finds the pause that holds a node; a derived value is held with its base.
 func (e *engine) pausedBy(n *graph.Node) *pause {
 	if len(e.pauses) == 0 {

@@ -374,6 +374,8 @@ func (e *engine) howStands(t *graph.Node, edge *graph.Edge) string {
 		return "not known yet"
 	case t.Presence == graph.Present && t.Leaving:
 		return "on its way out"
+	case t.Frozen && e.pausedBy(t) != nil:
+		return "paused: " + e.pausedBy(t).reason
 	case t.Presence == graph.Present && t.Moving:
 		return "being changed"
 	case t.Presence == graph.Present && edge.Tell() != "":
@@ -405,6 +407,8 @@ func (e *engine) explainLeftover(n *graph.Node, s *Status) {
 	switch p := pinner(n); {
 	case n.X != nil && n.X.Err != nil:
 		s.Reason = "it could not be removed: " + firstLine(n.X.Err)
+	case n.Frozen:
+		s.Reason = "nobody wants it, but it is paused: " + e.pausedBy(n).reason
 	case taken(n):
 		s.Reason = "nobody wants it; it is given back"
 	case p != nil:

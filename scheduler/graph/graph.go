@@ -204,6 +204,17 @@ func (g *Graph) SetLeaving(n *Node, leaving bool) {
 	}
 }
 
+// SetFrozen marks that an operator holds the node.
+func (g *Graph) SetFrozen(n *Node, frozen bool) {
+	if n.Frozen == frozen {
+		return
+	}
+	g.Touch(n)
+	n.Frozen = frozen
+	g.refresh(n, false)
+	g.Wake(n)
+}
+
 func (g *Graph) wakeAll(nodes []*Node) {
 	for _, n := range nodes {
 		g.Wake(n)

@@ -73,6 +73,8 @@ type Node struct {
 	Grounded bool
 	// Foreign: in the world, not made by us.
 	Foreign bool
+	// Frozen: an operator holds it; nothing new builds on it.
+	Frozen  bool
 	queued  bool
 	dropped bool
 	avail   Sat
@@ -131,7 +133,7 @@ func (n *Node) availability() Sat {
 		return Unsure
 	case n.Leaving:
 		return Missing
-	case n.Moving:
+	case n.Moving, n.Frozen:
 		return Unsure
 	}
 	return Satisfied
