@@ -265,6 +265,12 @@ func TestRegisterRefuses(t *testing.T) {
 		{D{Name: "x", Prefix: "x"}, "end it with a slash"},
 		{D{Name: "x", Prefix: "x/", Create: create}, "one of Create and Delete"},
 		{D{Name: "x", Prefix: "x/"}, "needs Retrieve"},
+		{D{Name: "a route", Prefix: "x/"}, "one word"},
+		{D{Name: "x", Prefix: "x/", Create: create, Delete: remove, Timeout: -1}, "none for the default"},
+		{D{Name: "x", Prefix: "x/", Create: create, Delete: remove, Decode: func([]byte) (int, error) { return 0, nil }}, "give it both, or none"},
+		{D{Name: "x", Prefix: "x/", Create: create, Delete: remove, Interest: func(scheduler.Key, bool) {}}, "for observed kinds"},
+		{D{Name: "x", Prefix: "x/", Needs: func(scheduler.Key, int) []scheduler.Need { return nil },
+			Validate: func(scheduler.Key, int) error { return nil }}, "drop Needs, Validate, or"},
 		{D{Name: "x", Prefix: "a/x/", Create: create, Delete: remove}, "overlaps"},
 		{D{Name: "a", Prefix: "x/", Create: create, Delete: remove}, "registered already"},
 	} {

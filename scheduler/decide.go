@@ -183,8 +183,8 @@ func (e *engine) leave(n *graph.Node, d decision) decision {
 }
 
 // mayDelete tells whether things may be deleted only because nobody wants
-// them: every source must have spoken.
-func (e *engine) mayDelete() bool { return e.spoken == len(e.sources) }
+// them: every source must have spoken, or had its time.
+func (e *engine) mayDelete() bool { return e.spoken == len(e.sources) || e.graceless }
 
 // unread names a kind whose world was never read so far, "" if there is none.
 func (e *engine) unread() string {

@@ -57,7 +57,8 @@ type Descriptor[V, M any] struct {
 	// nothing to change is an error, or the object is made.
 	Update func(ctx context.Context, k Key, from, to V, m M) (M, error)
 	// Compare decides how to get from one value to another: nothing to do,
-	// update in place, or replace. Without it: Equal, then Update if there is one.
+	// update in place, or replace. Without it: Equal, then Update if there is
+	// one. With it Equal is not asked, and without Update all is replaced.
 	Compare func(k Key, from, to V) Verdict
 	// Equal tells whether the object in the world is what was asked. Without
 	// it: the method Equal(V) bool of V if it has one, else ==  or

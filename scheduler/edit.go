@@ -69,17 +69,31 @@ func byKey(a, b *graph.Node) int {
 	return 0
 }
 
-// speak notes the complete word of a source. With the last one, what is left
-// over may go.
+// speak notes the complete word of a source. After the last one, things may go
+// only because nobody wants them.
 func (e *engine) speak(src int8) {
 	if e.sources[src].spoken || e.sim != nil {
 		return
 	}
 	e.sources[src].spoken = true
 	e.spoken++
-	if !e.mayDelete() {
+	if e.mayDelete() {
+		e.wakeLeft()
+	}
+}
+
+// noGrace ends the waiting for sources that have not spoken.
+func (e *engine) noGrace() {
+	if e.mayDelete() {
 		return
 	}
+	e.logf(slogWarn, "what nobody wants is deleted now, though not all sources have spoken", "silent", e.unspoken())
+	e.graceless = true
+	e.wakeLeft()
+}
+
+// wakeLeft: what is left over may go.
+func (e *engine) wakeLeft() {
 	var left []*graph.Node
 	e.g.All(func(n *graph.Node) bool {
 		if !n.Wanted() && n.Presence != graph.Absent {

@@ -18,8 +18,9 @@ type engine struct {
 	hist  *history
 	log   *slog.Logger
 
-	sources []sourceState
-	spoken  int // how many sources have said a complete word
+	sources   []sourceState
+	spoken    int  // how many sources have said a complete word
+	graceless bool // Options.Grace is over
 
 	todo    []*graph.Node       // decided to need an operation, in this thought
 	spare   []op                // allocated and not used yet

@@ -2,11 +2,9 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -97,26 +95,6 @@ func erase[V, M any](d Descriptor[V, M]) (*kind, error) {
 	return k, nil
 }
 
-func check[V, M any](d Descriptor[V, M]) error {
-	switch {
-	case d.Name == "":
-		return errors.New("it has no Name")
-	case d.Prefix == "" || !strings.HasSuffix(string(d.Prefix), "/"):
-		return fmt.Errorf("its Prefix is %q: end it with a slash, as in \"route/\"", d.Prefix)
-	case (d.Create == nil) != (d.Delete == nil):
-		return errors.New("it has one of Create and Delete: an observed kind has neither, any other has both")
-	case d.Create == nil && (d.Update != nil || d.Release != nil || d.CreateBatch != nil || d.DeleteBatch != nil || d.Derive != nil || d.Claims != nil):
-		return errors.New("it has no Create, so it is observed: drop Update, Release, Derive, Claims and the batches")
-	case d.Create == nil && d.Retrieve == nil:
-		return errors.New("an observed kind needs Retrieve: how else would it be known")
-	case (d.Encode == nil) != (d.Decode == nil):
-		return errors.New("it has one of Encode and Decode: give it both, or none")
-	case d.Interest != nil && d.Create != nil:
-		return errors.New("it has Interest, which is for observed kinds: drop it, or Create and Delete")
-	}
-	return nil
-}
-
 func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 	if d.Needs != nil {
 		k.Needs = func(key Key, v any) []Need { return d.Needs(key, v.(V)) }
@@ -193,7 +171,13 @@ func identity[T any]() func(a, b any) bool {
 // comparer makes one verdict function of Compare, Equal and Update.
 func comparer[V, M any](d Descriptor[V, M]) func(k Key, from, to any) Verdict {
 	if d.Compare != nil {
-		return func(k Key, from, to any) Verdict { return d.Compare(k, from.(V), to.(V)) }
+		return func(k Key, from, to any) Verdict {
+			v := d.Compare(k, from.(V), to.(V))
+			if v.Change == InPlace && d.Update == nil {
+				v.Change = Replace
+			}
+			return v
+		}
 	}
 	equal := d.Equal
 	if equal == nil {

@@ -13,6 +13,11 @@ type Options struct {
 	// said a complete word once. Default: one source named "".
 	Sources []string
 
+	// Grace, if set, is how long after the start of Run a source that has not
+	// spoken is waited for. Then it counts as wanting nothing, and what nobody
+	// wants is deleted.
+	Grace time.Duration
+
 	// Timeout bounds one operation of a kind that sets none. Default 30 s.
 	Timeout time.Duration
 	// StopTimeout is how long Run waits at its end for operations under way.

@@ -87,6 +87,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	s.e.now = s.opts.Clock.Now()
 	s.e.audits()
+	if s.opts.Grace > 0 {
+		s.e.retries.addFunc(s.e.now.Add(s.opts.Grace), s.e.noGrace)
+		s.e.arm()
+	}
 	stop := context.AfterFunc(ctx, s.poke)
 	defer stop()
 	s.poke()
