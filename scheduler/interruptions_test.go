@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,7 +37,7 @@ type interrupted struct {
 	model  *schedulertest.Model
 	away   map[string]bool
 	paused []scheduler.Key
-	calm   bool
+	calm   atomic.Bool
 }
 
 func interrupt(t *testing.T, seed uint64) {
@@ -46,15 +47,16 @@ func interrupt(t *testing.T, seed uint64) {
 	h.running = run(t, scheduler.Options{Workers: 2, Rand: func() float64 { return 0.5 },
 		Policies: []scheduler.Policy{{Keys: "o/1", HoldDown: 2 * time.Second}, {Keys: "b/", Audit: 7 * time.Second}}})
 	h.world.Unreliable(true)
+	faults := rand.New(rand.NewPCG(seed, 8)) // used under the world's lock
 	h.world.SetFault(func(op string, _ scheduler.Key) schedulertest.Fault {
 		switch {
-		case h.calm || h.rng.IntN(5) > 0:
+		case h.calm.Load() || faults.IntN(5) > 0:
 			return schedulertest.None
 		case op == "look":
-			return []schedulertest.Fault{schedulertest.Fail, schedulertest.Hang}[h.rng.IntN(2)]
+			return []schedulertest.Fault{schedulertest.Fail, schedulertest.Hang}[faults.IntN(2)]
 		}
 		return []schedulertest.Fault{schedulertest.Fail, schedulertest.FailAfter, schedulertest.Hang,
-			schedulertest.FailBlocked, schedulertest.Panic}[h.rng.IntN(5)]
+			schedulertest.FailBlocked, schedulertest.Panic}[faults.IntN(5)]
 	})
 	for range 60 {
 		h.step()
@@ -131,7 +133,7 @@ func (h *interrupted) toggle(name string) {
 }
 
 func (h *interrupted) heal() {
-	h.calm = true
+	h.calm.Store(true)
 	for _, name := range slices.Sorted(maps.Keys(h.away)) {
 		if h.away[name] {
 			h.toggle(name)
