@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -42,9 +43,6 @@ func onPanic(f func(p any)) {
 
 // broke tells whether the descriptor panicked over the node.
 func broke(n *graph.Node) bool {
-	if n.X == nil || n.X.Invalid == nil {
-		return false
-	}
-	_, yes := n.X.Invalid.(*panicked)
-	return yes
+	var p *panicked
+	return n.X != nil && n.X.Invalid != nil && errors.As(n.X.Invalid, &p)
 }

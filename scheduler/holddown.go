@@ -65,7 +65,8 @@ func (e *engine) flapped(n *graph.Node) {
 			recent = append(recent, t)
 		}
 	}
-	x.Flaps = append(recent, e.now.UnixNano())
+	recent = append(recent, e.now.UnixNano())
+	x.Flaps = recent
 	if over := len(x.Flaps) - freeFlaps; over > 0 {
 		x.CalmAt = e.now.Add(e.backoff(over)).UnixNano()
 	}
