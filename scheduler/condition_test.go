@@ -41,6 +41,21 @@ func (p *paths) set(k scheduler.Key, there bool) {
 	p.mu.Unlock()
 }
 
+func (p *paths) breaks(yes bool) {
+	p.mu.Lock()
+	p.broken = yes
+	p.mu.Unlock()
+}
+
+// askedOf takes the keys that were asked of so far.
+func (p *paths) askedOf() []scheduler.Key {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	asked := p.asked
+	p.asked = nil
+	return asked
+}
+
 // A value may need what is no object, wakes when it holds, and makes way when
 // it holds no more; what cannot be told blocks and tears nothing down.
 func TestCondition(t *testing.T) {
@@ -62,8 +77,8 @@ func TestCondition(t *testing.T) {
 				t.Errorf("missing is told as %+v, want %q", s.Missing, told)
 			}
 		}
-		if len(p.asked) > 0 {
-			t.Errorf("asked of %v, which nobody needs", p.asked)
+		if asked := p.askedOf(); len(asked) > 0 {
+			t.Errorf("asked of %v, which nobody needs", asked)
 		}
 		r.want("a/1 v1 needs=path/x")
 		is(scheduler.Pending, "to stand on (not there)")
@@ -79,20 +94,21 @@ func TestCondition(t *testing.T) {
 		r.Submit(scheduler.Txn{LookAll: true})
 		is(scheduler.Configured, "")
 
-		p.broken = true
+		p.breaks(true)
 		p.tell("path/x")
 		is(scheduler.Configured, "")
 		if got := r.world.String(); got != "a/1=v1\n" {
 			t.Errorf("the world is %q", got)
 		}
-		p.broken = false
+		p.breaks(false)
 		p.tell("path/x")
 		r.want("a/1 -")
-		asked := len(p.asked)
+		synctest.Wait()
+		p.askedOf()
 		r.Submit(scheduler.Txn{LookAll: true})
 		synctest.Wait()
-		if len(p.asked) > asked {
-			t.Errorf("asked of %v, which nobody needs any more", p.asked[asked:])
+		if asked := p.askedOf(); len(asked) > 0 {
+			t.Errorf("asked of %v, which nobody needs any more", asked)
 		}
 	})
 }
