@@ -42,11 +42,11 @@ type interrupted struct {
 
 func interrupt(t *testing.T, seed uint64) {
 	h := &interrupted{rng: rand.New(rand.NewPCG(seed, 7)), model: schedulertest.NewModel(1), away: map[string]bool{}}
-	h.model.Derived = "d"
-	h.model.Derives = func(k scheduler.Key) bool { return strings.HasPrefix(string(k), "a/") }
+	for kind, derived := range map[string]string{"a": "d", "b": "", "d": "", "o": ""} {
+		h.model.Register(kind, derived)
+	}
 	h.running = run(t, scheduler.Options{Workers: 2, Rand: func() float64 { return 0.5 },
 		Policies: []scheduler.Policy{{Keys: "o/1", HoldDown: 2 * time.Second}, {Keys: "b/", Audit: 7 * time.Second}}})
-	h.world.Unreliable(true)
 	faults := rand.New(rand.NewPCG(seed, 8)) // used under the world's lock
 	h.world.SetFault(func(op string, _ scheduler.Key) schedulertest.Fault {
 		switch {
@@ -100,7 +100,7 @@ func (h *interrupted) step() {
 		h.Submit(scheduler.Txn{Want: []scheduler.Change{scheduler.Withdraw(key)}})
 	default:
 		v := h.thing(key)
-		h.model.Set(0, key, &v)
+		h.model.Set(0, key, &schedulertest.Word{Thing: v})
 		h.Submit(scheduler.Txn{Want: []scheduler.Change{scheduler.Set(key, v)}})
 	}
 }

@@ -1,7 +1,6 @@
 package scheduler_test
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
 	"testing"
@@ -16,7 +15,7 @@ import (
 // news. A second failure is, and so is the first after the kind could be read.
 func TestFirstFailedReadIsNoWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log strings.Builder
 		r := run(t, scheduler.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))})
 		fails := 1
 		r.world.SetFault(func(op string, k scheduler.Key) schedulertest.Fault {

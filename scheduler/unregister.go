@@ -68,13 +68,3 @@ func (e *engine) orphaned(n *graph.Node) {
 	e.g.Refresh(n)
 	e.g.Wake(n)
 }
-
-// lookedInVain: a read has ended whose kind is gone.
-func (e *engine) lookedInVain(o *op) {
-	for _, n := range o.nodes {
-		if !n.Dropped() {
-			e.orphaned(n)
-		}
-	}
-	e.stirAll()
-}

@@ -76,11 +76,18 @@ func (w *World) create(r *registration, k scheduler.Key, t Thing) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if w.objects[k].foreign {
+	was := w.objects[k]
+	if was.foreign && !w.adopts[kindName(k)] {
 		return 0, scheduler.Conflict("somebody", errors.New("it is there already"))
 	}
 	w.checkGround("create", k, t)
-	return w.set("+ ", r, f, k, t)
+	meta, err := w.set("+ ", r, f, k, t)
+	if was.foreign {
+		o := w.objects[k]
+		o.found = &was.Thing
+		w.objects[k] = o
+	}
+	return meta, err
 }
 
 func (w *World) update(r *registration, k scheduler.Key, _, to Thing) (int, error) {
@@ -101,9 +108,25 @@ func (w *World) update(r *registration, k scheduler.Key, _, to Thing) (int, erro
 	return w.set("~ ", r, f, k, to)
 }
 
+// giveBack makes what was taken over as it was found, and somebody else's.
+func (w *World) giveBack(r *registration, k scheduler.Key, found Thing) error {
+	w.mu.Lock()
+	defer w.done(k)
+	f, err := w.begin(r, "release", k)
+	if err != nil {
+		return err
+	}
+	if was := w.objects[k].found; was == nil || !was.equal(found) {
+		w.breach("release of %s as it was never found", k)
+	}
+	w.objects[k] = object{Thing: found, foreign: true}
+	w.log = append(w.log, entry{what: "< ", key: k, text: found.Text})
+	return w.end(r, f)
+}
+
 func (w *World) set(sign string, r *registration, f Fault, k scheduler.Key, t Thing) (int, error) {
 	w.made++
-	o := object{Thing: t, meta: w.made}
+	o := object{Thing: t, meta: w.made, found: w.objects[k].found}
 	if f == None {
 		if !slices.ContainsFunc(t.Needs, func(n string) bool { return !w.met(k, n) }) {
 			o.built = w.parts(t)
@@ -127,6 +150,9 @@ func (w *World) delete(r *registration, k scheduler.Key) error {
 			w.breach("delete of %s, which is foreign", k)
 		}
 		return nil
+	}
+	if w.objects[k].found != nil {
+		w.breach("delete of %s, which was taken over", k)
 	}
 	w.checkFree(k)
 	delete(w.objects, k)

@@ -138,7 +138,7 @@ func ParseOrder(line string) (Order, error) {
 		return Order{}, fmt.Errorf("%q orders no fault: say for example %q", line, "create a/1: fail twice")
 	}
 	o := Order{Op: a[0], Target: scheduler.Key(a[1])}
-	if !slices.Contains([]string{"create", "update", "delete", "look", "events", "operation"}, o.Op) {
+	if !slices.Contains([]string{"create", "update", "delete", "release", "look", "events", "operation"}, o.Op) {
 		return o, fmt.Errorf("nothing is called %q", o.Op)
 	}
 	if n, err := strconv.Atoi(a[1]); err == nil {

@@ -18,18 +18,21 @@ type Options struct {
 	Echo      bool // events tell of our own acts too
 	Batch     bool
 	Lane      bool   // one operation at a time
+	Adopts    bool   // takes over what is foreign, and gives it back
+	Keeps     bool   // takes over what is foreign, and cannot restore it
 	DerivedTo string // name of the kind of derived values
 }
 
 // ParseKind reads a kind in words: its name, then any of "observed",
-// "noupdate", "deaf", "nowatch", "echo", "batch", "lane", "derives=KIND".
+// "noupdate", "deaf", "nowatch", "echo", "batch", "lane", "adopts", "keeps", "derives=KIND".
 func ParseKind(line string) (name string, o Options, err error) {
 	words := strings.Fields(line)
 	if len(words) == 0 {
 		return "", o, fmt.Errorf("a kind has a name")
 	}
 	flags := map[string]*bool{"observed": &o.Observed, "noupdate": &o.NoUpdate, "deaf": &o.Deaf, "nowatch": &o.NoWatch,
-		"echo": &o.Echo, "batch": &o.Batch, "lane": &o.Lane}
+		"echo": &o.Echo, "batch": &o.Batch, "lane": &o.Lane,
+		"adopts": &o.Adopts, "keeps": &o.Keeps}
 	for _, w := range words[1:] {
 		if to, ok := strings.CutPrefix(w, "derives="); ok {
 			o.DerivedTo = to
@@ -47,7 +50,7 @@ func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 	w.mu.Lock()
 	r := &registration{process: w.process}
 	w.kinds[name] = r
-	w.deaf[name], w.echo[name] = o.Deaf, o.Echo
+	w.deaf[name], w.echo[name], w.adopts[name] = o.Deaf, o.Echo, o.Adopts || o.Keeps
 	w.mu.Unlock()
 	d := scheduler.Descriptor[Thing, int]{
 		Name: name, Prefix: scheduler.Key(name + "/"),
@@ -71,6 +74,9 @@ func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 	}
 	d.Create = func(_ context.Context, k scheduler.Key, t Thing) (int, error) { return w.create(r, k, t) }
 	d.Delete = func(_ context.Context, k scheduler.Key, _ Thing, _ int) error { return w.delete(r, k) }
+	if o.Adopts {
+		d.Release = func(_ context.Context, k scheduler.Key, _, found Thing, _ int) error { return w.giveBack(r, k, found) }
+	}
 	if !o.NoUpdate {
 		d.Update = func(_ context.Context, k scheduler.Key, from, to Thing, _ int) (int, error) {
 			return w.update(r, k, from, to)

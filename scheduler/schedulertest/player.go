@@ -25,6 +25,7 @@ type Player struct {
 
 	kinds   []kindState
 	workers int
+	options scheduler.Options // policies and grace
 	watched bool
 	stop    func() error
 	pauses  map[scheduler.Key]bool
@@ -59,7 +60,8 @@ func (p *Player) Play(steps []Step) error {
 // Do plays one step and, unless it says "nowait", waits until nothing moves:
 //
 //	world            lines: "sources strong weak", "workers 3", "watched",
-//	                 "silent", and kinds, see ParseKind
+//	                 "silent", "policy a/ drift=alert hold-down=5s audit=1m"
+//	                 ("all" for every key), "grace 1m", and kinds, see ParseKind
 //	txn              see Step.ParseTxn; "result" waits until it is settled
 //	plan             a preview of a transaction
 //	put, foreign     "key THING [untold]": it comes or changes behind our back;
@@ -186,6 +188,10 @@ func (p *Player) begin(lines []string) error {
 			if p.workers, err = strconv.Atoi(strings.Join(f[1:], "")); err != nil {
 				return err
 			}
+		case "policy", "grace":
+			if err := parseOption(&p.options, f); err != nil {
+				return err
+			}
 		default:
 			name, o, err := ParseKind(l)
 			if err != nil {
@@ -203,8 +209,10 @@ func (p *Player) begin(lines []string) error {
 
 // start begins a process of the scheduler.
 func (p *Player) start(silent bool) error {
-	p.Scheduler = scheduler.New(scheduler.Options{Sources: p.Sources, Workers: p.workers, HistoryCount: 200,
-		Rand: func() float64 { return 0.5 }})
+	o := p.options
+	o.Sources, o.Workers, o.HistoryCount = p.Sources, p.workers, 200
+	o.Rand = func() float64 { return 0.5 }
+	p.Scheduler = scheduler.New(o)
 	p.pauses = map[scheduler.Key]bool{}
 	for i := range p.kinds {
 		k := &p.kinds[i]

@@ -71,7 +71,8 @@ func ParseSteps(text string) []Step {
 }
 
 // ParseTxn reads a transaction. The arguments are the source, "revert",
-// "complete" and "note=…"; the lines are
+// "complete", "note=…" and "retry=3:1s:10s" (attempts, first and longest delay);
+// the lines are
 //
 //	key THING       what should be, see ParseThing
 //	key -           nothing any more
@@ -82,7 +83,13 @@ func (s Step) ParseTxn(sources []string) (scheduler.Txn, error) {
 	t := scheduler.Txn{Source: sources[0]}
 	for _, a := range s.Args {
 		note, noted := strings.CutPrefix(a, "note=")
+		retry, retries := strings.CutPrefix(a, "retry=")
 		switch {
+		case retries:
+			var err error
+			if t.Retry, err = parseRetries(retry); err != nil {
+				return t, err
+			}
 		case noted:
 			t.Note = note
 		case a == "revert":

@@ -22,6 +22,7 @@ type World struct {
 	mute     bool                   // no source has spoken so far
 	deaf     map[string]bool        // kinds without Retrieve
 	echo     map[string]bool        // kinds that report our own acts
+	adopts   map[string]bool        // kinds that take over what is foreign
 	orders   orders
 	fault    func(op string, k scheduler.Key) Fault
 	kinds    map[string]*registration
@@ -37,6 +38,7 @@ type object struct {
 	Thing
 	meta    int // counts up with every thing made or changed by us
 	foreign bool
+	found   *Thing   // what was there and was taken over
 	built   []string // with what it was built, per need; nil: nobody can know
 }
 
@@ -56,7 +58,7 @@ type process struct{ dead bool }
 // NewWorld makes an empty world.
 func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
-		unseen: map[scheduler.Key]bool{}, deaf: map[string]bool{}, echo: map[string]bool{},
+		unseen: map[scheduler.Key]bool{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
 		tally: NewTally()}
 }
 
