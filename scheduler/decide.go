@@ -27,7 +27,6 @@ type decision struct {
 	do      action
 	leaving bool // it must go: it satisfies nobody from now on
 	replace bool // it goes to come back with another value
-	letGo   bool // it is somebody else's again, as it stands
 	same    bool // what is there turned out to be what is wanted
 	reason  string
 }

@@ -36,8 +36,8 @@ type Descriptor[V, M any] struct {
 
 	// Create makes the object. Finding it made already, equal and ours, is
 	// success. Finding somebody else's is a [Conflict], or success if the kind
-	// takes such things over; see Release. An observed kind has neither Create nor Delete: its objects
-	// come and go by themselves and only satisfy needs.
+	// takes such things over; see Release. An observed kind has neither Create
+	// nor Delete: its objects come and go by themselves and only satisfy needs.
 	Create func(ctx context.Context, k Key, v V) (M, error)
 	// Delete removes the object. Finding nothing is success. v and m are what is
 	// believed to be there: m is zero if no operation and no read ever gave one.
@@ -48,9 +48,11 @@ type Descriptor[V, M any] struct {
 	// The rest is optional. What is nil is a capability the kind lacks.
 
 	// Release gives back an object that somebody else made and Create took
-	// over: it stays, and is again as it was found, if that can be. Without it
-	// the object is left as it is. Delete is for what Create made, and for
-	// what was taken over before a restart, if Retrieve says that it is ours.
+	// over: it stays, and is again as it was found, if that can be. found is
+	// what was seen there; if Create found it gone and made it, it is removed.
+	// Delete is for what Create made, and for what was taken over before a
+	// restart, if Retrieve says that it is ours. A kind without Release takes
+	// nothing over: its Create answers with a [Conflict].
 	Release func(ctx context.Context, k Key, v, found V, m M) error
 	// Update changes the object in place. Without it every change replaces. What
 	// it leaves must be what creating the new value would have left. Finding

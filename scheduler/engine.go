@@ -174,9 +174,6 @@ func (e *engine) consider(n *graph.Node) {
 		if d.same {
 			e.noteSame(n)
 		}
-		if d.letGo {
-			e.letGo(n, n.Actual)
-		}
 		if n.Presence == graph.Absent && !n.Wanted() {
 			e.forget(n)
 		}

@@ -416,7 +416,7 @@ func (e *engine) seenThere(n *graph.Node, f found) {
 			return
 		}
 	}
-	foreign := f.foreign || k.Observed || taken(n) && n.Foreign
+	foreign := f.foreign || k.Observed
 	e.setFlag(n, flagSame, false)
 	if foreign {
 		e.setFlag(n, flagStale, false)

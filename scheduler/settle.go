@@ -68,7 +68,7 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 		return
 	}
 	if o.what == OpCreate {
-		e.setTaken(n, o.foreign, o.from)
+		e.setTaken(n, o.foreign && o.kind.release != nil, o.from)
 	}
 	defer e.retryAbove(n)
 	w := graph.World{Presence: graph.Present, Actual: o.to, Meta: o.meta}

@@ -2,9 +2,9 @@ package scheduler
 
 import "github.com/plumb-net/plumb/scheduler/graph"
 
-// What somebody else made can be taken over, if the descriptor's Create does
-// that, and is given back when it is no longer wanted: it stays, and so does
-// what stands on it.
+// What somebody else made can be taken over by kinds that can give it back, and
+// is given back when it is no longer wanted: it stays, and so does what stands
+// on it.
 
 // taken tells whether the object was found and taken over, not made.
 func taken(n *graph.Node) bool { return n.X != nil && n.X.Taken }
@@ -19,11 +19,8 @@ func (e *engine) setTaken(n *graph.Node, yes bool, found any) {
 
 // giveBack decides about what was taken over and is to go.
 func (e *engine) giveBack(n *graph.Node) decision {
-	switch {
-	case e.held(n):
+	if e.held(n) {
 		return decision{}
-	case kindOf(n).release == nil:
-		return decision{letGo: true}
 	}
 	return decision{do: doRelease, reason: "it is given back"}
 }
@@ -31,14 +28,8 @@ func (e *engine) giveBack(n *graph.Node) decision {
 // gaveBack: it is somebody else's again, with the value that it was found with.
 func (e *engine) gaveBack(n *graph.Node, found any) {
 	e.setTaken(n, false, nil)
-	e.letGo(n, found)
-	e.suspect(n)
-}
-
-// letGo: it is somebody else's again, as it stands. That it was taken over is
-// remembered, since it may look like ours.
-func (e *engine) letGo(n *graph.Node, as any) {
 	e.setFlag(n, flagSame, false)
 	e.g.SetActualNeeds(n, nil)
-	e.rebuild(e.g.SetWorld(n, graph.World{Presence: graph.Present, Actual: as, Meta: n.Meta, Foreign: true}, false))
+	e.rebuild(e.g.SetWorld(n, graph.World{Presence: graph.Present, Actual: found, Meta: n.Meta, Foreign: true}, false))
+	e.suspect(n)
 }

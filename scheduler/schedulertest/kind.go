@@ -19,12 +19,11 @@ type Options struct {
 	Batch     bool
 	Lane      bool   // one operation at a time
 	Adopts    bool   // takes over what is foreign, and gives it back
-	Keeps     bool   // takes over what is foreign, and cannot restore it
 	DerivedTo string // name of the kind of derived values
 }
 
 // ParseKind reads a kind in words: its name, then any of "observed",
-// "noupdate", "deaf", "nowatch", "echo", "batch", "lane", "adopts", "keeps", "derives=KIND".
+// "noupdate", "deaf", "nowatch", "echo", "batch", "lane", "adopts", "derives=KIND".
 func ParseKind(line string) (name string, o Options, err error) {
 	words := strings.Fields(line)
 	if len(words) == 0 {
@@ -32,7 +31,7 @@ func ParseKind(line string) (name string, o Options, err error) {
 	}
 	flags := map[string]*bool{"observed": &o.Observed, "noupdate": &o.NoUpdate, "deaf": &o.Deaf, "nowatch": &o.NoWatch,
 		"echo": &o.Echo, "batch": &o.Batch, "lane": &o.Lane,
-		"adopts": &o.Adopts, "keeps": &o.Keeps}
+		"adopts": &o.Adopts}
 	for _, w := range words[1:] {
 		if to, ok := strings.CutPrefix(w, "derives="); ok {
 			o.DerivedTo = to
@@ -50,7 +49,7 @@ func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 	w.mu.Lock()
 	r := &registration{process: w.process}
 	w.kinds[name] = r
-	w.deaf[name], w.echo[name], w.adopts[name] = o.Deaf, o.Echo, o.Adopts || o.Keeps
+	w.deaf[name], w.echo[name], w.adopts[name] = o.Deaf, o.Echo, o.Adopts
 	w.mu.Unlock()
 	d := scheduler.Descriptor[Thing, int]{
 		Name: name, Prefix: scheduler.Key(name + "/"),
