@@ -143,12 +143,16 @@ func explainDrift(n *graph.Node, p DriftPolicy) string {
 	return fmt.Sprintf("somebody else %s it; it is being repaired", done)
 }
 
-// audits reads the worlds of keys from time to time.
-func (e *engine) audits() {
+// setClocks begins what is due by the clock from the start on: audits, which
+// read the worlds of keys from time to time, and the end of the grace.
+func (e *engine) setClocks() {
 	for _, p := range e.opts.Policies {
 		if p.Audit > 0 {
 			e.auditNext(p)
 		}
+	}
+	if e.opts.Grace > 0 {
+		e.retries.addFunc(e.now.Add(e.opts.Grace), e.noGrace)
 	}
 	e.arm()
 }

@@ -85,12 +85,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		s.logs = make(chan func(), 256)
 		s.background.Go(s.writeLogs)
 	}
-	s.e.now = s.opts.Clock.Now()
-	s.e.audits()
-	if s.opts.Grace > 0 {
-		s.e.retries.addFunc(s.e.now.Add(s.opts.Grace), s.e.noGrace)
-		s.e.arm()
-	}
+	s.push(input{call: (*engine).setClocks})
 	stop := context.AfterFunc(ctx, s.poke)
 	defer stop()
 	s.poke()
