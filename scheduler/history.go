@@ -91,7 +91,7 @@ func (h *history) step(seq uint64, now time.Time, s DoneStep) {
 		r.Dropped++
 		return
 	}
-	r.Done = append(r.Done, s)
+	r.Done = graph.Push(r.Done, s)
 	h.sizes[i] += stepBytes + len(s.Error)
 	h.bytes += stepBytes + len(s.Error)
 	h.trim()

@@ -56,6 +56,7 @@ func (s *Scheduler) At(ctx context.Context, t time.Time, prefixes ...Key) ([]Sta
 	if _, err := s.viewAt(t); err != nil {
 		return nil, err
 	}
+	s.hist.release() // it was only asked whether there is one
 	keys, err := s.standing(ctx, prefixes)
 	if err != nil {
 		return nil, err
@@ -64,6 +65,7 @@ func (s *Scheduler) At(ctx context.Context, t time.Time, prefixes ...Key) ([]Sta
 	if err != nil {
 		return nil, err
 	}
+	defer s.hist.release()
 	seen := map[Key]aspects{}
 	for c := range v.from(0) {
 		if c.at <= t.UnixNano() || c.of&^seen[c.key] == 0 || !under(c.key, prefixes) {
@@ -110,6 +112,7 @@ func (s *Scheduler) Changes(ctx context.Context, from, to time.Time, prefixes ..
 	if err != nil {
 		return nil, err
 	}
+	defer s.hist.release()
 	out := s.sum(func(yield func(*change) bool) {
 		for c := range v.from(0) {
 			inside := c.at > from.UnixNano() && (to.IsZero() || c.at <= to.UnixNano())
@@ -197,13 +200,14 @@ func (c *change) set(e *engine, m *Moment, of aspects, after bool) {
 	}
 }
 
-// viewAt is the log, if it goes back to a time.
+// viewAt is the log, if it goes back to a time; then it must be released.
 func (s *Scheduler) viewAt(t time.Time) (logView, error) {
 	if s.hist.off() {
 		return logView{}, fmt.Errorf("no history is kept")
 	}
 	v := s.hist.view()
 	if t.UnixNano() < v.since {
+		s.hist.release()
 		return v, &HistoryError{Earliest: timeOf(v.since)}
 	}
 	return v, nil

@@ -45,6 +45,7 @@ func (s *Scheduler) Blame(ctx context.Context, k Key) (Blame, error) {
 	_, unknown := s.Get(ctx, k) // also, a caller reads what it wrote
 	b := Blame{Key: k}
 	v := s.hist.view()
+	defer s.hist.release()
 	b.Since = timeOf(v.since)
 	for c := range v.newest {
 		if c.key == k && c.of&ofWanted != 0 && b.Asked == nil {
@@ -135,6 +136,7 @@ const maxChain = 32
 // key that only stood between has a step without an operation.
 func (h *history) chain(k Key, r *Record) []DoneStep {
 	v := h.view()
+	defer h.release()
 	var out []DoneStep
 	told := map[Key]bool{}
 	for k != "" && !told[k] && len(out) < maxChain {

@@ -60,6 +60,7 @@ func (f *Follower) Next(ctx context.Context) ([]Record, error) {
 func (f *Follower) read() []Record {
 	h := &f.s.hist
 	v := h.view()
+	defer h.release()
 	out := f.records()
 	changed := map[uint64][]*change{}
 	for c := range v.from(f.next) {
@@ -181,6 +182,7 @@ func (s *Scheduler) changedBy(r *Record) {
 		return
 	}
 	v := s.hist.view()
+	defer s.hist.release()
 	r.Changed = s.netted(s.sum(func(yield func(*change) bool) {
 		for c := range v.from(0) {
 			if c.cause == r.Seq && !yield(c) {

@@ -56,6 +56,9 @@ type changeLog struct {
 	bytes  int
 	since  int64 // the log tells of all that happened after it
 
+	readers int    // how many views are in use
+	spare   *chunk // that went while nobody read
+
 	// The loop's own.
 	next    uint64 // the number of the next change
 	written int    // bytes that are not counted yet
@@ -80,7 +83,7 @@ func (h *history) append(c *change, bytes int) {
 	l := &h.log
 	if l.next == l.first+uint64(len(l.chunks)*chunkLen) {
 		h.mu.Lock()
-		l.chunks = append(l.chunks, &chunk{})
+		l.chunks = append(l.chunks, l.newChunk())
 		h.count()
 		h.mu.Unlock()
 	}
@@ -121,17 +124,40 @@ func (l *changeLog) trimOne() bool {
 	l.since = c.changes[chunkLen-1].at
 	l.bytes -= c.bytes
 	l.first += chunkLen
+	if l.readers == 0 {
+		l.spare = c
+	}
 	l.chunks[0] = nil
 	l.chunks = l.chunks[1:]
 	return true
 }
 
-// view takes what is told now.
+// newChunk is the chunk that went last, if nobody reads it, or a new one: who
+// changes more at once than is kept writes over it again and again.
+func (l *changeLog) newChunk() *chunk {
+	c := l.spare
+	l.spare = nil
+	if c == nil {
+		return &chunk{}
+	}
+	c.bytes = 0
+	return c
+}
+
+// view takes what is told now. It must be given back with release.
 func (h *history) view() logView {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := &h.log
+	l.readers++
 	return logView{chunks: slices.Clone(l.chunks), first: l.first, next: max(l.told, l.first), since: l.since}
+}
+
+// release ends the use of a view.
+func (h *history) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.log.readers--
 }
 
 func (v *logView) at(n uint64) *change {
