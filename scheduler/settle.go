@@ -22,7 +22,7 @@ func (e *engine) settle(o *op) {
 		e.under(o.cause, n, func() { e.overdue(n, o) })
 		return
 	}
-	if o.what == OpDelete && gone(o.err) {
+	if o.what == OpDelete && o.err != nil && gone(o.err) {
 		o.err = nil
 	}
 	e.record(o)

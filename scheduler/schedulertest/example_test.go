@@ -9,12 +9,11 @@ import (
 )
 
 // A test of an embedder: a story with faults, which must end as it should.
-func ExamplePlayer() {
-	test := func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			p := schedulertest.NewPlayer()
-			defer p.Close()
-			err := p.Play(schedulertest.ParseSteps(`
+func TestStoryOfAnEmbedder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := schedulertest.NewPlayer()
+		defer p.Close()
+		err := p.Play(schedulertest.ParseSteps(`
 world
 bridge
 port
@@ -29,39 +28,29 @@ port/1 up needs=bridge/1
 bridge/1 up
 ----
 `))
-			if err != nil {
-				t.Error(err)
-			}
-			fmt.Print(p.World)
-		})
-	}
-	run(test)
-	// Output:
-	// bridge/1=up
-	// port/1=up
+		if err != nil {
+			t.Error(err)
+		}
+		if there := fmt.Sprint(p.World); there != "bridge/1=up\nport/1=up\n" {
+			t.Errorf("in the world is\n%s", there)
+		}
+	})
 }
 
 // A random history, the same for the same seed.
-func ExampleHistory() {
+func TestHistoryOfAnEmbedder(t *testing.T) {
 	steps := schedulertest.History(7, schedulertest.Profile{Steps: 30})
-	run(func(t *testing.T) {
-		synctest.Test(t, func(*testing.T) {
-			p := schedulertest.NewPlayer()
-			defer p.Close()
-			fmt.Println(p.Play(steps))
-		})
+	synctest.Test(t, func(t *testing.T) {
+		p := schedulertest.NewPlayer()
+		defer p.Close()
+		if err := p.Play(steps); err != nil {
+			t.Error(err)
+		}
 	})
-	// Output: <nil>
 }
 
 func ExampleParseOrder() {
 	o, err := schedulertest.ParseOrder("create a/1: fail twice")
 	fmt.Println(o.Op, o.Target, o.Fault, o.Times, err)
 	// Output: create a/1 fail 2 <nil>
-}
-
-// run stands in for go test.
-func run(f func(*testing.T)) {
-	testing.RunTests(func(_, _ string) (bool, error) { return true, nil },
-		[]testing.InternalTest{{Name: "TestStory", F: f}})
 }
