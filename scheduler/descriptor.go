@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -131,11 +132,17 @@ type Op[V, M any] struct {
 // Scope says what to read: everything of the kind (All), or these keys.
 type Scope[V, M any] struct {
 	All  bool
-	Keys []Key
+	Keys []Key // sorted
 	// Known yields what the scheduler believes or wants of the keys in
 	// scope, as a hint where to search. A value that was never in place has
 	// the zero Meta and InPlace false.
 	Known []Known[V, M]
+}
+
+// Has tells whether a key is in the scope.
+func (s Scope[V, M]) Has(k Key) bool {
+	_, in := slices.BinarySearch(s.Keys, k)
+	return s.All || in
 }
 
 // Known is what the scheduler believes (InPlace) or wants of a key.

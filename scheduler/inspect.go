@@ -66,7 +66,7 @@ func (e *engine) inspections(prefixes []Key) []*op {
 				o.scope.known = append(o.scope.known, knownNode(n))
 			}
 		}
-		if len(o.scope.keys) > 0 {
+		if slices.Sort(o.scope.keys); len(o.scope.keys) > 0 {
 			out = append(out, o)
 		}
 	}

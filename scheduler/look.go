@@ -155,6 +155,7 @@ func (e *engine) flushLooks() {
 			}
 		}
 		e.reading++
+		slices.Sort(o.scope.keys)
 		e.ready = append(e.ready, o)
 	}
 	e.looks = e.looks[:0]

@@ -13,16 +13,10 @@ import (
 func Example() {
 	main()
 	// Output:
-	// want site: <nil>
-	//     file/site pending: needs file/base
-	// want base as well: <nil>
-	//     file/base configured
-	// somebody removed base, look: <nil>
-	//     file/base configured
-	// want nothing any more: <nil>
-	//     file/base removed
-	//     file/site removed
-	// end: <nil>
+	// site: [file/site pending: needs file/base] <nil>
+	// base as well: [file/base configured] <nil>
+	// somebody removed base: [file/base configured] <nil>
+	// nothing any more: [file/base removed file/site removed] <nil>
 }
 
 // TestConform is what it takes to hold a simple kind to the contract.

@@ -288,6 +288,7 @@ func (x *trial[V, M]) deadline() (context.Context, context.CancelFunc) {
 
 // scope asks for keys, for all without any.
 func (x *trial[V, M]) scope(keys ...scheduler.Key) scheduler.Scope[V, M] {
+	keys = slices.Sorted(slices.Values(keys))
 	s := scheduler.Scope[V, M]{All: len(keys) == 0, Keys: keys}
 	if s.All {
 		for _, sample := range x.spec.Samples {
