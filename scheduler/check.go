@@ -13,7 +13,7 @@ import (
 // may need each other, and only values can form a circle.
 func check[V, M any](d Descriptor[V, M]) error {
 	switch {
-	case d.Name == "" || strings.ContainsAny(d.Name, "/ \n"):
+	case d.Name == "" || strings.ContainsAny(d.Name, " \t\n"):
 		return errors.New("it has no Name of one word: give it the name that operators know it by, as in \"route\"")
 	case d.Prefix == "" || !strings.HasSuffix(string(d.Prefix), "/"):
 		return fmt.Errorf("its Prefix is %q: end it with a slash, as in \"route/\"", d.Prefix)

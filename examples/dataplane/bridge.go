@@ -65,7 +65,7 @@ func bridges(c *switchd.Client, view portView) scheduler.Descriptor[Bridge, none
 					for _, index := range b.Ports {
 						v.Ports = append(v.Ports, portName(state, index))
 					}
-					if wants(s, k) && !yield(found{Key: k, Value: v}, nil) {
+					if s.Has(k) && !yield(found{Key: k, Value: v}, nil) {
 						return
 					}
 				}

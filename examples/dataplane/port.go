@@ -24,11 +24,6 @@ func portKey(name string) scheduler.Key { return scheduler.Key(portPrefix + name
 // nameOf is the last part of a key.
 func nameOf[K ~string](k K, prefix string) string { return strings.TrimPrefix(string(k), prefix) }
 
-// wants tells whether a key is in the scope.
-func wants[V, M any](s scheduler.Scope[V, M], k scheduler.Key) bool {
-	return s.All || slices.Contains(s.Keys, k)
-}
-
 // portKind makes ports. What is remembered of one is its index. The tag of a port
 // is its key: by that it is known for ours, also by an agent that was restarted.
 type portKind struct{ client *switchd.Client }
@@ -118,7 +113,7 @@ func (d portKind) retrieve(ctx context.Context, s scheduler.Scope[Port, uint32])
 		}
 		for _, p := range all {
 			k := scheduler.Key(p.Tag)
-			if wants(s, k) && !yield(scheduler.Found[Port, uint32]{Key: k, Value: Port{Tap: p.Tap}, Meta: p.Index}, nil) {
+			if s.Has(k) && !yield(scheduler.Found[Port, uint32]{Key: k, Value: Port{Tap: p.Tap}, Meta: p.Index}, nil) {
 				return
 			}
 		}

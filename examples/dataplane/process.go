@@ -68,7 +68,7 @@ func carriers(c *switchd.Client) scheduler.Descriptor[Carrier, none] {
 				}
 				for _, p := range ports {
 					k := carrierKey(nameOf(p.Tag, portPrefix))
-					if p.Up && wants(s, k) && !yield(found{Key: k}, nil) {
+					if p.Up && s.Has(k) && !yield(found{Key: k}, nil) {
 						return
 					}
 				}

@@ -88,7 +88,7 @@ func (d routeKind) retrieve(ctx context.Context, s scheduler.Scope[Route, none])
 		for _, r := range state.Routes {
 			k := scheduler.Key(routePrefix + r.Network)
 			v := Route{Bridge: r.Bridge, Port: portName(state, r.Port)}
-			if wants(s, k) && !yield(scheduler.Found[Route, none]{Key: k, Value: v}, nil) {
+			if s.Has(k) && !yield(scheduler.Found[Route, none]{Key: k, Value: v}, nil) {
 				return
 			}
 		}

@@ -57,7 +57,7 @@ func main() {
 	s := scheduler.New(scheduler.Options{})
 	file, _ := scheduler.Register(s, files(dir))
 	ctx, stop := context.WithCancel(context.Background())
-	go s.Run(ctx)
+	go func() { _ = s.Run(ctx) }()
 	apply := func(what string, t scheduler.Txn) {
 		result, err := s.Apply(ctx, t)
 		fmt.Println(what, result.Keys, err)
