@@ -53,7 +53,7 @@ func TestRandomHistories(t *testing.T) {
 // TestReplay plays a history that was printed.
 func TestReplay(t *testing.T) {
 	if *replay == "" {
-		t.Skip("no -replay")
+		return // it is not a test but a tool
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	text, err := os.ReadFile(*replay)
