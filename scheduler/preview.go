@@ -109,6 +109,7 @@ func (sim *simulation) run(e *engine) {
 		}
 		o := sim.done[sim.head]
 		sim.head++
+		e.g.Unuse(o.n)
 		e.under(o.cause, o.n, func() { e.succeeded(o.n, o) })
 		e.g.Wake(o.n)
 	}

@@ -18,6 +18,7 @@ func (e *engine) settle(o *op) {
 	}
 	n := o.n
 	e.touch(n)
+	e.g.Unuse(n) // also when it is overdue: who hangs holds up nobody for longer than that
 	if o.overdue {
 		e.under(o.cause, n, func() { e.overdue(n, o) })
 		return

@@ -305,6 +305,8 @@ func (e *engine) explainPending(n *graph.Node, s *Status) {
 		s.Reason = "it is being updated"
 	case has(n, flagSame):
 		e.explainDerived(n, s)
+	case n.Used > 0:
+		s.Reason = "something that is being made needs it as it is"
 	default:
 		s.Reason = "it is due"
 	}

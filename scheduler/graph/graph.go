@@ -212,10 +212,45 @@ func (g *Graph) SetMoving(n *Node, moving, making bool) {
 			g.settleLevel(n)
 		}
 		g.adoptNeeds(n)
+		g.use(n)
 	}
 	g.setGroundedAs(n, making || inWorld(n))
 	g.refresh(n, false)
 	g.rejudgeCircles()
+}
+
+// use marks what an operation that begins needs to be as it is: it must not be
+// changed in place before Unuse.
+func (g *Graph) use(n *Node) {
+	for _, e := range n.Out {
+		if e.fn == nil || e.fn.need.Pass == nil || e.fn.uses != nil || e.To == nil || e.role&ofDesired == 0 {
+			continue
+		}
+		g.touchEdge(e)
+		g.Touch(e.To)
+		e.fn.uses = e.To
+		e.To.Used++
+	}
+}
+
+// Unuse marks that the operation on n has ended.
+func (g *Graph) Unuse(n *Node) {
+	for _, e := range n.Out {
+		g.unuse(e)
+	}
+}
+
+func (g *Graph) unuse(e *Edge) {
+	if e.fn == nil || e.fn.uses == nil {
+		return
+	}
+	g.touchEdge(e)
+	t := e.fn.uses
+	e.fn.uses = nil
+	g.Touch(t)
+	if t.Used--; t.Used == 0 {
+		g.Wake(t)
+	}
 }
 
 // SetLeaving marks that the node must go.

@@ -251,6 +251,7 @@ func (g *Graph) attach(e *Edge, need Need) {
 
 // detach removes an edge without roles from what it points to.
 func (g *Graph) detach(e *Edge) {
+	g.unuse(e)
 	g.removeRole(e, ofDesired|ofActual)
 	if e.any != nil {
 		g.touchPrefix(e.any)

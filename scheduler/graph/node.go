@@ -63,6 +63,7 @@ type Node struct {
 	level           int32 // above all that it stands on
 	missing, unsure int32 // edges of the desired value in that state
 	Standing        int32 // edges of actual values of grounded nodes that end here
+	Used            int32 // operations under way that count on its value as it is
 
 	Presence Presence
 	// Leaving: the node is in place and must go; it satisfies nobody.
@@ -172,6 +173,7 @@ const (
 // needFuncs is the rare part of an edge.
 type needFuncs struct {
 	need      Need
+	uses      *Node // that an operation of the owner under way counts on
 	projected string
 	projKnown bool
 	broken    string // how Pass panicked, if it did
