@@ -35,6 +35,7 @@ type lanes struct {
 	cancel context.CancelFunc
 	tick   func() bool // stops the deadline timer
 	ticks  bool
+	far    bool // the timer is for a deadline, not for what may run longer than patience
 }
 
 const (
@@ -202,8 +203,11 @@ func (l *lanes) take(chunk []*op) []*op {
 	if l.head == len(l.queue) {
 		l.queue, l.head = l.queue[:0], 0
 	}
-	if !l.ticks {
-		l.ticks = true
+	if !l.ticks || l.far {
+		if l.far {
+			l.tick()
+		}
+		l.ticks, l.far = true, false
 		l.tick = l.opts.Clock.AfterFunc(patience, l.keep)
 	}
 	return chunk
@@ -337,7 +341,7 @@ func (l *lanes) keep() {
 	if next == 0 && l.workers > l.idle {
 		next = patience // somebody is between two operations
 	}
-	l.ticks = next > 0
+	l.ticks, l.far = next > 0, next > patience
 	if l.ticks {
 		l.tick = l.opts.Clock.AfterFunc(next, l.keep)
 	}
