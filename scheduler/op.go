@@ -14,9 +14,7 @@ type op struct {
 	kind           *kind
 	n              *graph.Node
 	key            Key
-	what           Operation
 	from, to, meta any
-	gen            uint32
 	cause          uint64
 	via            *graph.Node
 
@@ -25,10 +23,12 @@ type op struct {
 	start   time.Time
 	took    time.Duration
 	err     error
+	batch   []*op
+	gen     uint32
+	what    Operation
 	overdue bool // this is not the outcome: the deadline passed
 	foreign bool // somebody else's was there
 	release bool // an update that gives back what was taken over
-	batch   []*op
 }
 
 // reading is what a look is about and what it found.
