@@ -330,6 +330,7 @@ func TestReadersWhileBusy(t *testing.T) {
 				}
 			},
 			func() { _, _ = follower.Next(ctx) },
+			func() { w := r.Watch("a/"); _, _, _ = w.Next(ctx); w.Stop() },
 			func() {
 				ago := time.Now().Add(-3 * time.Millisecond)
 				_, _ = r.At(ctx, ago)

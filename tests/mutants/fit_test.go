@@ -7,28 +7,72 @@ import (
 	"testing"
 )
 
-// Every mutant still fits the code: the text that it changes is there, once.
+const root = "../.."
+
+// Every mutant of every list still fits the code: the text that it changes is
+// there, once, and so is the test that must find it.
 func TestMutantsFit(t *testing.T) {
-	text, err := os.ReadFile("mutants.txt")
+	all, err := read("*.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := parse(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tests := testNames(t)
 	for _, m := range all {
 		for _, e := range m.edits {
-			code, err := os.ReadFile(filepath.Join("../..", e.file))
-			if err != nil {
-				t.Errorf("%s: %v", m.name, err)
-				continue
-			}
-			if n := strings.Count(string(code), e.old); n != 1 {
-				t.Errorf("%s: %s has this text %d times, it must be once:\n%s", m.name, e.file, n, e.old)
+			fits(t, m, e)
+		}
+		top, _, _ := strings.Cut(m.kill, "/")
+		if m.kill != "" && !tests[m.kill] && (top == "TestStories" || !tests[top]) {
+			t.Errorf("%s: there is no test %s", m.name, m.kill)
+		}
+	}
+}
+
+func fits(t *testing.T, m mutant, e edit) {
+	t.Helper()
+	code, err := os.ReadFile(filepath.Join(root, e.file))
+	if err != nil {
+		t.Errorf("%s: %v", m.name, err)
+		return
+	}
+	if n := strings.Count(string(code), e.old); n != 1 {
+		t.Errorf("%s: %s has this text %d times, it must be once:\n%s", m.name, e.file, n, e.old)
+	}
+	if e.old == e.new {
+		t.Errorf("%s: it changes nothing", m.name)
+	}
+}
+
+// testNames are the tests of the engine, and its stories.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	files := matching(t, "scheduler/*_test.go")
+	for _, path := range files {
+		code, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(code)) {
+			if name, ok := strings.CutPrefix(line, "func Test"); ok {
+				name, _, _ = strings.Cut(name, "(")
+				names["Test"+name] = true
 			}
 		}
 	}
+	for _, path := range matching(t, "scheduler/testdata/*.txt") {
+		names["TestStories/"+strings.TrimSuffix(filepath.Base(path), ".txt")] = true
+	}
+	return names
+}
+
+func matching(t *testing.T, glob string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, glob))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %v", glob, err)
+	}
+	return files
 }
 
 func TestParse(t *testing.T) {
@@ -44,5 +88,12 @@ func TestParse(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", list, err, want)
 		}
+	}
+}
+
+func TestFirstFailed(t *testing.T) {
+	out := "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/x (0.00s)\n--- FAIL: TestB (0.00s)\n"
+	if got := firstFailed(out); got != "TestA/x" {
+		t.Errorf("the first that failed is %s, want TestA/x", got)
 	}
 }

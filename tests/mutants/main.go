@@ -3,9 +3,9 @@
 // other engines, and our own. A mutant that no test kills is a hole in the
 // tests, and the command fails.
 //
-//	go run ./tests/mutants [-only NAME] [-jobs N]
+//	go run ./tests/mutants [-only NAME] [-jobs N] [-list GLOB]
 //
-// The list is in mutants.txt; see parse.go for its form.
+// The lists are the *.txt beside this file; see parse.go for their form.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 func main() {
 	only := flag.String("only", "", "run the mutants whose name begins so")
 	jobs := flag.Int("jobs", 2, "how many at once")
-	list := flag.String("list", "tests/mutants/mutants.txt", "the mutants")
+	list := flag.String("list", "tests/mutants/*.txt", "the lists of mutants")
 	flag.Parse()
 	if err := run(*list, *only, *jobs); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -29,13 +29,9 @@ func main() {
 }
 
 func run(list, only string, jobs int) error {
-	text, err := os.ReadFile(list)
+	all, err := read(list)
 	if err != nil {
 		return err
-	}
-	all, err := parse(string(text))
-	if err != nil {
-		return fmt.Errorf("%s: %w", list, err)
 	}
 	var chosen []mutant
 	for _, m := range all {
@@ -52,6 +48,7 @@ func run(list, only string, jobs int) error {
 // tryAll runs the mutants and prints a line for each as it ends.
 func tryAll(ms []mutant, jobs int) []verdict {
 	out := make([]verdict, len(ms))
+	show := newTable(ms)
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	free := make(chan struct{}, jobs)
@@ -63,21 +60,35 @@ func tryAll(ms []mutant, jobs int) []verdict {
 			mu.Lock()
 			defer mu.Unlock()
 			out[i] = v
-			fmt.Println(line(m, v))
+			fmt.Println(show.line(m, v))
 		})
 	}
 	all.Wait()
 	return out
 }
 
-func line(m mutant, v verdict) string {
+// table is how wide the columns are.
+type table struct{ name, killer int }
+
+func newTable(ms []mutant) table {
+	t := table{killer: len("TestStories/B01_false_success")}
+	for _, m := range ms {
+		t.name, t.killer = max(t.name, len(m.name)), max(t.killer, len(m.kill))
+	}
+	return t
+}
+
+// line tells what became of a mutant: its name, the seconds until a test found
+// it, which test that was, and where the bug is known from.
+func (t table) line(m mutant, v verdict) string {
 	switch {
 	case v.err != nil:
-		return fmt.Sprintf("%-26s ERROR     %v", m.name, v.err)
+		return fmt.Sprintf("%-*s  ERROR     %v", t.name, m.name, v.err)
 	case v.killer == "":
-		return fmt.Sprintf("%-26s SURVIVED  %s", m.name, m.title)
+		return fmt.Sprintf("%-*s  SURVIVED  %s (%s)", t.name, m.name, m.title, m.from)
 	}
-	return fmt.Sprintf("%-26s killed    %6.1f s  by %-44s %s", m.name, v.after.Round(100*time.Millisecond).Seconds(), v.killer, m.title)
+	return fmt.Sprintf("%-*s  killed  %5.1f s  %-*s  %s", t.name, m.name,
+		v.after.Round(100*time.Millisecond).Seconds(), t.killer, v.killer, m.from)
 }
 
 func report(ms []mutant, vs []verdict) error {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -17,6 +19,29 @@ type mutant struct {
 // edit replaces a text that occurs once in a file.
 type edit struct {
 	file, old, new string
+}
+
+// read reads all lists that match; no name is in two of them.
+func read(glob string) (all []mutant, err error) {
+	lists, err := filepath.Glob(glob)
+	if err != nil {
+		return nil, err
+	}
+	if len(lists) == 0 {
+		return nil, fmt.Errorf("there is no list %s: run it in the root of the repository", glob)
+	}
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			return nil, err
+		}
+		ms, err := parse(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", list, err)
+		}
+		all = append(all, ms...)
+	}
+	return all, check(all)
 }
 
 // parse reads a list of mutants:

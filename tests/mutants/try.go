@@ -42,7 +42,7 @@ func try(m mutant) verdict {
 	}
 	began := time.Now()
 	for _, args := range chosen(m) {
-		killer, err := killedBy(bin, args)
+		killer, err := killedBy(bin, m.kill, args)
 		if err != nil {
 			return verdict{err: err}
 		}
@@ -97,7 +97,7 @@ func build(m mutant, dir, bin string) error {
 	if err := os.WriteFile(list, js, 0o600); err != nil {
 		return err
 	}
-	args := []string{"test", "-c", "-vet=off", "-overlay", list, "-o", bin}
+	args := []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", list, "-o", bin}
 	if m.race() {
 		args = append(args, "-race")
 	}
@@ -113,11 +113,13 @@ func (m mutant) race() bool { return strings.Contains(m.title, "race") }
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// killedBy runs some tests; it returns the innermost one that failed first.
-func killedBy(bin string, args []string) (string, error) {
+// killedBy runs some tests, of which only is the one, if it is not empty. It
+// returns the innermost one that failed first.
+func killedBy(bin, only string, args []string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tierTime)
 	defer cancel()
-	args = append(args, "-test.failfast", "-test.timeout", "4m", "-test.count", "1")
+	// Without a timer of its own the test ends at once when all of it waits.
+	args = append(args, "-test.failfast", "-test.timeout", "0", "-test.count", "1")
 	cmd := exec.CommandContext(ctx, bin, args...)
 	cmd.Dir = "scheduler"
 	out, err := cmd.CombinedOutput()
@@ -127,19 +129,34 @@ func killedBy(bin string, args []string) (string, error) {
 	case err == nil:
 		return "", nil
 	case failed.MatchString(text):
-		all := failed.FindAllStringSubmatch(text, -1)
-		name := all[0][1]
-		for _, f := range all { // the most precise name of the first failure
-			if strings.HasPrefix(f[1], name+"/") {
-				name = f[1]
-			}
-		}
-		return name, nil
-	case strings.Contains(text, "panic: test timed out"), ctx.Err() != nil:
-		return "a test that hangs", nil
+		return firstFailed(text), nil
+	case ctx.Err() != nil:
+		return named(only, "hangs"), nil
+	case strings.Contains(text, "deadlock"):
+		return named(only, "deadlock"), nil
 	case strings.Contains(text, "panic:"), strings.Contains(text, "fatal error:"), strings.Contains(text, "DATA RACE"):
-		return "a crash", nil
+		return named(only, "crash"), nil
 	default:
 		return "", fmt.Errorf("the tests ended with %w:\n%s", err, out)
 	}
+}
+
+// firstFailed is the most precise name of the first failure.
+func firstFailed(text string) string {
+	all := failed.FindAllStringSubmatch(text, -1)
+	name := all[0][1]
+	for _, f := range all {
+		if strings.HasPrefix(f[1], name+"/") {
+			name = f[1]
+		}
+	}
+	return name
+}
+
+// named tells how a test ended that could not say so itself.
+func named(test, how string) string {
+	if test == "" {
+		return "a test: " + how
+	}
+	return test + ": " + how
 }
