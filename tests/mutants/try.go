@@ -132,9 +132,11 @@ func killedBy(bin, only string, args []string) (string, error) {
 		return firstFailed(text), nil
 	case ctx.Err() != nil:
 		return named(only, "hangs"), nil
+	case strings.Contains(text, "DATA RACE"):
+		return named(only, "race"), nil
 	case strings.Contains(text, "deadlock"):
 		return named(only, "deadlock"), nil
-	case strings.Contains(text, "panic:"), strings.Contains(text, "fatal error:"), strings.Contains(text, "DATA RACE"):
+	case strings.Contains(text, "panic:"), strings.Contains(text, "fatal error:"):
 		return named(only, "crash"), nil
 	default:
 		return "", fmt.Errorf("the tests ended with %w:\n%s", err, out)
