@@ -126,6 +126,7 @@ func TestPrefixInAnyOrder(t *testing.T) {
 						}
 						r.want(lines[0])
 						r.want(lines[1])
+						synctest.Wait() // for a/1 too
 						is, err := r.Get(ctx, "a/1")
 						r.check(err)
 						met := strings.HasPrefix(string(member), string(prefix))
@@ -133,6 +134,7 @@ func TestPrefixInAnyOrder(t *testing.T) {
 							t.Errorf("a/1 is %v", is.State)
 						}
 						r.want(string(member) + " -")
+						synctest.Wait()
 						if is, err = r.Get(ctx, "a/1"); err != nil || is.State != scheduler.Pending {
 							t.Errorf("without it a/1 is %v, %v", is.State, err)
 						}
