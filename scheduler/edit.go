@@ -357,7 +357,10 @@ func ownerOf(e *engine, n *graph.Node) string {
 	if n.Base != nil {
 		return "is derived by " + string(n.Base.Key)
 	}
-	return "source " + e.sources[n.Source].name + " wants"
+	if name := e.sources[n.Source].name; name != "" {
+		return "source " + name + " wants"
+	}
+	return "the source wants"
 }
 
 // refuse notes who would derive a key that another has; it tries again when

@@ -43,7 +43,7 @@ type reading struct {
 
 func (o *op) overdueError() error {
 	return fmt.Errorf("%s has been running since %s, past its deadline; it is still running",
-		o.what, o.start.Format(time.TimeOnly))
+		o.what, o.start.UTC().Format(time.TimeOnly))
 }
 
 func (o *op) limit(opts *Options) time.Duration {
