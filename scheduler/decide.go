@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
 )
@@ -193,6 +194,13 @@ func (e *engine) unread() string {
 		}
 	}
 	return ""
+}
+
+// cannotRead tells that a kind was never read, and not for want of trying.
+func (e *engine) cannotRead() bool {
+	return slices.ContainsFunc(e.kinds.all(), func(k *kind) bool {
+		return k.Reads && !k.Observed && !k.Read && k.look.attempts > 0
+	})
 }
 
 // held tells whether the node must be left alone for now.

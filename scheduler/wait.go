@@ -294,6 +294,8 @@ func (e *engine) settle1(n *graph.Node) bool {
 		return true
 	case goal == nil && !has(n, flagWithdrawn) && !e.mayDelete() && !n.Wanted():
 		return true
+	case has(n, flagAdopted) && !n.Leaving && (goal == nil || !has(n, flagSame) || n.Needs() == graph.Missing) && e.cannotRead():
+		return true // it stays until that can be read, which may be never
 	case n.Leaving:
 		return n.Standing > 0 && e.pinsSettled(n)
 	case goal == nil:
