@@ -1,0 +1,159 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
+)
+
+type (
+	thingScope = scheduler.Scope[schedulertest.Thing, int]
+	thingFound = scheduler.Found[schedulertest.Thing, int]
+)
+
+// slowReads lets reads of all of kind a see the world at once and tell of it
+// when the gate opens.
+type slowReads struct{ gate atomic.Pointer[chan struct{}] }
+
+func (s *slowReads) shut() (open func()) {
+	gate := make(chan struct{})
+	s.gate.Store(&gate)
+	return func() { close(gate) }
+}
+
+func (s *slowReads) over(d thingKind) thingKind {
+	if d.Name != "a" {
+		return d
+	}
+	read := d.Retrieve
+	d.Retrieve = func(ctx context.Context, scope thingScope) iter.Seq2[thingFound, error] {
+		return func(yield func(thingFound, error) bool) {
+			var seen []thingFound
+			for f, err := range read(ctx, scope) {
+				if err != nil {
+					panic(err)
+				}
+				seen = append(seen, f)
+			}
+			if gate := s.gate.Load(); gate != nil && scope.All {
+				<-*gate
+			}
+			for _, f := range seen {
+				if !yield(f, nil) {
+					return
+				}
+			}
+		}
+	}
+	return d
+}
+
+var lookA = scheduler.Txn{Look: []scheduler.Key{"a/"}}
+
+// What a read saw before an operation began does not take back its outcome.
+func TestReadThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowReads{}
+		r := runKinds(t, scheduler.Options{}, s.over)
+		r.want("a/1 v1")
+		open := s.shut()
+		r.Submit(lookA)
+		synctest.Wait()
+		r.want("a/1 v2", "a/2 v1")
+		open()
+		synctest.Wait()
+		got := r.world.Lines()
+		slices.Sort(got)
+		if want := []string{"+ a/1=v1", "+ a/2=v1", "~ a/1=v2"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// Who asks for a read while one is under way gets another one: the first may
+// have seen too little.
+func TestReadAskedForDuringARead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowReads{}
+		r := runKinds(t, scheduler.Options{}, s.over)
+		r.want("a/1 v1")
+		open := s.shut()
+		r.Submit(lookA)
+		synctest.Wait()
+		r.world.Put("a/1", schedulertest.Thing{Text: "other"}, false)
+		r.Submit(lookA)
+		synctest.Wait()
+		open()
+		synctest.Wait()
+		if got := r.world.String(); got != "a/1=v1\n" {
+			t.Errorf("the world is %q", got)
+		}
+	})
+}
+
+// What a broken watch did not tell is read.
+func TestWatchThatBreaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := make(chan struct{}, 1)
+		r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+			if d.Name != "a" {
+				return d
+			}
+			d.Watch = func(ctx context.Context, _ func(...scheduler.Key)) error {
+				select {
+				case <-broken:
+					return errors.New("the connection was lost")
+				case <-ctx.Done():
+					return nil
+				}
+			}
+			return d
+		})
+		r.want("a/1 v1")
+		r.world.Put("a/1", schedulertest.Thing{Text: "other"}, false)
+		broken <- struct{}{}
+		synctest.Wait()
+		if got := r.world.String(); got != "a/1=v1\n" {
+			t.Errorf("the world is %q", got)
+		}
+	})
+}
+
+type boxed struct{ number int }
+
+// Values behind pointers are equal when what they point to is: a read finds
+// other pointers each time, and there is nothing to do.
+func TestEqualValuesBehindPointers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		operations := 0
+		_, err := scheduler.Register(r.Scheduler, scheduler.Descriptor[*boxed, int]{Name: "box", Prefix: "box/",
+			Create: func(context.Context, scheduler.Key, *boxed) (int, error) { operations++; return 0, nil },
+			Update: func(context.Context, scheduler.Key, *boxed, *boxed, int) (int, error) { operations++; return 0, nil },
+			Delete: func(context.Context, scheduler.Key, *boxed, int) error { operations++; return nil },
+			Retrieve: func(_ context.Context, s scheduler.Scope[*boxed, int]) iter.Seq2[scheduler.Found[*boxed, int], error] {
+				return func(yield func(scheduler.Found[*boxed, int], error) bool) {
+					if operations > 0 {
+						yield(scheduler.Found[*boxed, int]{Key: "box/1", Value: &boxed{7}}, nil)
+					}
+				}
+			},
+		})
+		r.check(err)
+		_, err = r.Apply(ctx, scheduler.Txn{Want: []scheduler.Change{scheduler.Set("box/1", &boxed{7})}})
+		r.check(err)
+		_, err = r.Apply(ctx, scheduler.Txn{Look: []scheduler.Key{"box/"}})
+		r.check(err)
+		synctest.Wait()
+		if operations != 1 {
+			t.Errorf("%d operations, want the one that made it", operations)
+		}
+	})
+}
