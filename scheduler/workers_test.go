@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -100,6 +101,36 @@ func TestContextEndsWithTheDeadline(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if took < 3*time.Second || took > 4*time.Second {
 			t.Errorf("the operation was told after %v, want 3s", took)
+		}
+	})
+}
+
+// Who finds somebody else at the loop's work leaves its input to the loop.
+func TestCallersTakeTurns(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		judging, goOn := make(chan struct{}), make(chan struct{})
+		r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+			if d.Name == "a" {
+				d.Validate = func(scheduler.Key, schedulertest.Thing) error {
+					close(judging)
+					<-goOn
+					return scheduler.Invalid("", "it is refused")
+				}
+			}
+			return d
+		})
+		first, second := make(chan struct{}), make(chan scheduler.Result)
+		go func() { r.want("a/1 v1"); close(first) }()
+		<-judging // somebody works for the loop, and nothing will come of it
+		go func() { second <- r.want("b/1 v1") }()
+		for range 100 {
+			runtime.Gosched() // the bubble does not see who waits for a lock
+		}
+		close(goOn)
+		<-first
+		if res := <-second; !res.OK() {
+			t.Errorf("%+v", res)
 		}
 	})
 }
