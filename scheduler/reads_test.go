@@ -136,7 +136,12 @@ func TestEqualValuesBehindPointers(t *testing.T) {
 		operations := 0
 		_, err := scheduler.Register(r.Scheduler, scheduler.Descriptor[*boxed, int]{Name: "box", Prefix: "box/",
 			Create: func(context.Context, scheduler.Key, *boxed) (int, error) { operations++; return 0, nil },
-			Update: func(context.Context, scheduler.Key, *boxed, *boxed, int) (int, error) { operations++; return 0, nil },
+			Update: func(context.Context, scheduler.Key, *boxed, *boxed, int) (int, error) {
+				if operations++; operations > 5 {
+					return 0, scheduler.Terminal(errors.New("this has no end"))
+				}
+				return 0, nil
+			},
 			Delete: func(context.Context, scheduler.Key, *boxed, int) error { operations++; return nil },
 			Retrieve: func(_ context.Context, s scheduler.Scope[*boxed, int]) iter.Seq2[scheduler.Found[*boxed, int], error] {
 				return func(yield func(scheduler.Found[*boxed, int], error) bool) {
