@@ -237,6 +237,10 @@ func (e *engine) act(n *graph.Node) {
 
 // forget drops a node that is neither wanted nor there nor needed.
 func (e *engine) forget(n *graph.Node) {
+	if k := kindOf(n); k != nil && k.look.running && e.sim == nil {
+		k.look.kept = append(k.look.kept, n) // the read may show it as it was
+		return
+	}
 	base := n.Base
 	if !e.g.Drop(n) || base == nil {
 		return

@@ -21,6 +21,7 @@ type kindLook struct {
 	cause    uint64        // the transaction that asked for it
 	running  bool          // one is under way
 	again    bool          // and another was asked for meanwhile
+	kept     []*graph.Node // that would be forgotten but for it
 	knew     int           // how many keys were known at the last one
 	attempts int           // failed reads of the whole kind in a row
 	err      error         // of the last one
@@ -263,6 +264,10 @@ func (e *engine) lookedAll(o *op) {
 	k := o.kind
 	k.look.running = false
 	e.stirAll()
+	for _, n := range k.look.kept {
+		e.g.Wake(n) // nothing keeps it any more
+	}
+	k.look.kept = nil
 	if k.look.again {
 		k.look.again = false
 		e.under(k.look.cause, nil, func() { e.lookAtKind(k) })

@@ -77,6 +77,29 @@ func TestReadThatComesLate(t *testing.T) {
 	})
 }
 
+// Nor does it bring back what was deleted and forgotten meanwhile: what stands
+// there now may be somebody else's.
+func TestReadOfWhatHasGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowReads{}
+		r := runKinds(t, scheduler.Options{}, s.over)
+		r.want("a/1 v1")
+		open := s.shut()
+		r.Submit(lookA)
+		synctest.Wait()
+		r.want("a/1 -")
+		r.world.Put("a/1", schedulertest.Thing{Text: "other"}, false)
+		open()
+		synctest.Wait()
+		if got, want := r.world.Lines(), []string{"+ a/1=v1", "- a/1"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if all, err := r.List(ctx, "a/"); err != nil || len(all) > 0 {
+			t.Errorf("a read from before tells %v, %v", all, err)
+		}
+	})
+}
+
 // Who asks for a read while one is under way gets another one: the first may
 // have seen too little.
 func TestReadAskedForDuringARead(t *testing.T) {
