@@ -49,6 +49,7 @@ func (e *engine) unregister(k *kind) {
 		e.touch(n)
 	}
 	e.g.KindChanged(k.Prefix)
+	e.wakeAdopted() // if what waited to be read first was of this kind
 	e.stirAll()
 }
 

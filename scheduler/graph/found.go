@@ -32,9 +32,7 @@ func (g *Graph) founded(n, p *Node) Sat {
 	case path(p, n, (*Edge).isOrdered) != nil:
 		return Unsure
 	}
-	if n.Grounded {
-		g.raise(n, p.level+1)
-	}
+	g.raise(n, p.level+1)
 	return Satisfied
 }
 
@@ -43,9 +41,10 @@ func (n *Node) untrodden() bool { return n.avail != Satisfied && n.Standing == 0
 
 // isWish tells that the edge orders nodes because of what is desired. A wish
 // that bears already counts even while its target is on the way out; else those
-// of a circle would take turns in leaving.
+// of a circle would take turns in leaving. So does the wish of what has gone and
+// on which others stand still: it is to be made again beneath them.
 func (e *Edge) isWish() bool {
-	return e.role&ofDesired != 0 && !e.Together && (e.bears || e.State == Satisfied && e.From.Grounded)
+	return e.role&ofDesired != 0 && !e.Together && (e.bears || e.State == Satisfied && (e.From.Grounded || e.From.Standing > 0))
 }
 
 // isOrdered tells that the edge's owner lies above its target.
