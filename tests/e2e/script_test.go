@@ -268,6 +268,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`\b(microservice|container): the world moved`), "containers: the world moved"},
 	{regexp.MustCompile(`"(base|digest)": "[0-9a-f]+"`), `"$1": "HASH"`},
 	{regexp.MustCompile(`("(?:took|duration|waited)": )"[0-9.]+s"`), "${1}D"},
+	{regexp.MustCompile(`"via": "[^"]+"`), `"via": "KEY"`}, // which of several came last
 	{regexp.MustCompile(`172\.17\.0\.\d+`), "172.17.0.N"},
 	{regexp.MustCompile(`net:\[\d+\]`), "net:[INODE]"},
 	{regexp.MustCompile(`pid:\d+`), "pid:N"},
