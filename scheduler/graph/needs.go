@@ -178,10 +178,13 @@ func (e *Edge) remember(edges []*Edge, need Need) {
 		} else if was.To.Key != need.Key {
 			continue
 		}
-		if need.Project != nil && was.fn != nil && was.fn.projKnown {
-			e.fn.projKnown, e.fn.projected = true, was.fn.projected
+		if need.Project == nil {
+			return
 		}
-		return
+		if was.fn != nil && was.fn.projKnown { // the same may be needed twice, and built with once
+			e.fn.projKnown, e.fn.projected = true, was.fn.projected
+			return
+		}
 	}
 }
 
