@@ -27,12 +27,14 @@ func (g *Graph) founded(n, p *Node) Sat {
 	case n.Grounded && n.untrodden():
 		g.setLevel(n, p.level+1)
 		return Satisfied
-	case path(p, n, (*Edge).isWish) != nil:
+	case path(p, n, (*Edge).isPromise) != nil:
 		return Missing
 	case path(p, n, (*Edge).isOrdered) != nil:
 		return Unsure
 	}
-	g.raise(n, p.level+1)
+	if n.Grounded {
+		g.raise(n, p.level+1)
+	}
 	return Satisfied
 }
 
@@ -41,10 +43,15 @@ func (n *Node) untrodden() bool { return n.avail != Satisfied && n.Standing == 0
 
 // isWish tells that the edge orders nodes because of what is desired. A wish
 // that bears already counts even while its target is on the way out; else those
-// of a circle would take turns in leaving. So does the wish of what has gone and
-// on which others stand still: it is to be made again beneath them.
+// of a circle would take turns in leaving.
 func (e *Edge) isWish() bool {
-	return e.role&ofDesired != 0 && !e.Together && (e.bears || e.State == Satisfied && (e.From.Grounded || e.From.Standing > 0))
+	return e.role&ofDesired != 0 && !e.Together && (e.bears || e.State == Satisfied && e.From.Grounded)
+}
+
+// isPromise is a wish, or the need of what has gone while others stand on it
+// still: it is to be made again beneath them. Promises are not ordered by level.
+func (e *Edge) isPromise() bool {
+	return e.isWish() || e.role&ofDesired != 0 && !e.Together && e.State == Satisfied && e.From.Standing > 0
 }
 
 // isOrdered tells that the edge's owner lies above its target.
