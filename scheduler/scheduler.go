@@ -66,6 +66,9 @@ func New(o Options) *Scheduler {
 	for _, name := range s.opts.Sources {
 		e.sources = append(e.sources, sourceState{name: name})
 	}
+	if s.opts.Log != nil {
+		s.logs = make(chan func(), 256)
+	}
 	e.lanes = newLanes(&s.opts, s.outcome)
 	e.seq = s.hist.earlier(s.opts.Earlier)
 	e.began, s.opts.Earlier, e.opts.Earlier = e.seq, nil, nil
@@ -81,8 +84,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if !s.begin() {
 		return errors.New("the scheduler is running already, or was")
 	}
-	if s.opts.Log != nil {
-		s.logs = make(chan func(), 256)
+	if s.logs != nil {
 		s.background.Go(s.writeLogs)
 	}
 	s.push(input{call: (*engine).setClocks})
