@@ -253,8 +253,10 @@ func (e *engine) setDesired(n *graph.Node, v any) {
 	e.setFlag(n, flagSame, false)
 	e.setFlag(n, flagDerive, true)
 	e.clearHold(n)
-	e.unleave(n)
 	was := n.Desired
+	if left(n) && differ(kindOf(n), n.Key, was, v) { // who says the same again asks for nothing new
+		e.unleave(n)
+	}
 	if !e.guard(n, func() { e.g.SetDesired(n, v) }) && !e.guard(n, func() { e.g.SetDesired(n, was) }) {
 		e.g.SetDesired(n, nil)
 	}
@@ -275,6 +277,9 @@ func (e *engine) noteSame(n *graph.Node) {
 	if e.isSame(n, k, n.Actual) {
 		e.g.AdoptNeeds(n)
 		e.setFlag(n, flagSame, true)
+		if n.X != nil && n.X.Refused {
+			e.accept(n)
+		}
 		e.forgive(n)
 		e.unleave(n)
 	}

@@ -58,15 +58,7 @@ func (e *engine) flapped(n *graph.Node) {
 		return
 	}
 	x := e.g.Extra(n)
-	since := e.now.Add(-flapWindow).UnixNano()
-	recent := make([]int64, 0, len(x.Flaps)+1)
-	for _, t := range x.Flaps {
-		if t > since {
-			recent = append(recent, t)
-		}
-	}
-	recent = append(recent, e.now.UnixNano())
-	x.Flaps = recent
+	x.Flaps = e.onceMore(x.Flaps, flapWindow)
 	if over := len(x.Flaps) - freeFlaps; over > 0 {
 		x.CalmAt = e.now.Add(e.backoff(over)).UnixNano()
 	}

@@ -505,15 +505,7 @@ func (e *engine) drifted(n *graph.Node) {
 		return
 	}
 	x := e.g.Extra(n)
-	minute := e.now.Add(-repairWindow).UnixNano()
-	recent := make([]int64, 0, len(x.Repairs)+1)
-	for _, t := range x.Repairs {
-		if t > minute {
-			recent = append(recent, t)
-		}
-	}
-	recent = append(recent, e.now.UnixNano())
-	x.Repairs = recent
+	x.Repairs = e.onceMore(x.Repairs, repairWindow)
 	if over := len(x.Repairs) - repairsPerMinute; over > 0 {
 		x.Err = errors.New("somebody keeps changing it")
 		x.Attempts = over

@@ -53,6 +53,19 @@ func (e *engine) delay(attempt int, r Retries) time.Duration {
 	return d + time.Duration(cmp.Or(r.Jitter, e.opts.Jitter)*(e.opts.Rand()-0.5)*float64(d))
 }
 
+// onceMore adds the present to times, of which those within the window stay.
+// Times are unix nanoseconds; the list is copied, as previews ask.
+func (e *engine) onceMore(times []int64, window time.Duration) []int64 {
+	since := e.now.Add(-window).UnixNano()
+	recent := make([]int64, 0, len(times)+1)
+	for _, t := range times {
+		if t > since {
+			recent = append(recent, t)
+		}
+	}
+	return append(recent, e.now.UnixNano())
+}
+
 // setRetries notes how a source wants failures of a node to be tried again, if
 // its word is the one that counts.
 func (e *engine) setRetries(n *graph.Node, src int8, r *Retries) {

@@ -75,8 +75,7 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 	w := graph.World{Presence: graph.Present, Actual: o.to, Meta: o.meta}
 	if n.Gen == o.gen && n.Goal() != nil {
 		if n.X != nil && n.X.Refused { // this time it was taken
-			x := e.g.Extra(n)
-			x.Invalid, x.Asked, x.Refused = nil, nil, false
+			e.accept(n)
 		}
 		e.g.AdoptNeeds(n)
 		e.g.Built(n)
