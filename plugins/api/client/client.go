@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 
 	"connectrpc.com/connect"
@@ -69,10 +70,21 @@ func (c *Client) Explain(err error) error {
 		return errors.New("interrupted")
 	case errors.As(err, &answer) && connect.IsWireError(err):
 		return &Error{Code: answer.Code(), Message: answer.Message(), Invalid: invalid(answer)}
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case hungUp(err):
 		return fmt.Errorf("the agent at %s closed the connection; it stopped, or it refuses this user: only root and the agent's own user may ask", c.socket)
 	}
 	return fmt.Errorf("the agent at %s: %w", c.socket, err)
+}
+
+// hungUp tells that the other side closed the connection. What net/http says when
+// that happens before the request is written it does not export.
+func hungUp(err error) bool {
+	for _, is := range []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return strings.Contains(err.Error(), "server closed idle connection")
 }
 
 // Error is what the agent answered.
