@@ -55,17 +55,24 @@ func (s *slowReads) over(d thingKind) thingKind {
 	return d
 }
 
+// readUnderWay is a scheduler with a/1 in place, and a read of all of kind a that
+// has seen it and tells of it once it may.
+func readUnderWay(t *testing.T) (r *running, open func()) {
+	s := &slowReads{}
+	r = runKinds(t, scheduler.Options{}, s.over)
+	r.want("a/1 v1")
+	open = s.shut()
+	r.Submit(lookA)
+	synctest.Wait()
+	return r, open
+}
+
 var lookA = scheduler.Txn{Look: []scheduler.Key{"a/"}}
 
 // What a read saw before an operation began does not take back its outcome.
 func TestReadThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slowReads{}
-		r := runKinds(t, scheduler.Options{}, s.over)
-		r.want("a/1 v1")
-		open := s.shut()
-		r.Submit(lookA)
-		synctest.Wait()
+		r, open := readUnderWay(t)
 		r.want("a/1 v2", "a/2 v1")
 		open()
 		synctest.Wait()
@@ -81,12 +88,7 @@ func TestReadThatComesLate(t *testing.T) {
 // there now may be somebody else's.
 func TestReadOfWhatHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slowReads{}
-		r := runKinds(t, scheduler.Options{}, s.over)
-		r.want("a/1 v1")
-		open := s.shut()
-		r.Submit(lookA)
-		synctest.Wait()
+		r, open := readUnderWay(t)
 		r.want("a/1 -")
 		r.world.Put("a/1", schedulertest.Thing{Text: "other"}, false)
 		open()
@@ -104,12 +106,7 @@ func TestReadOfWhatHasGone(t *testing.T) {
 // have seen too little.
 func TestReadAskedForDuringARead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slowReads{}
-		r := runKinds(t, scheduler.Options{}, s.over)
-		r.want("a/1 v1")
-		open := s.shut()
-		r.Submit(lookA)
-		synctest.Wait()
+		r, open := readUnderWay(t)
 		r.world.Put("a/1", schedulertest.Thing{Text: "other"}, false)
 		r.Submit(lookA)
 		synctest.Wait()
