@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/plumb-net/plumb/scheduler/graph"
 )
-
-const slogWarn = slog.LevelWarn
 
 // Scheduler keeps the world as its sources want it while Run runs. Make one with
 // [New]. All methods may be called from any goroutine; none but Run, Apply and
@@ -499,132 +496,4 @@ func (s *Scheduler) Retry(keys ...Key) {
 			}
 		})
 	})
-}
-
-// Get returns the status of one key, ErrUnknownKey when there is none,
-// ErrStopped when the scheduler has ended.
-func (s *Scheduler) Get(ctx context.Context, k Key) (Status, error) {
-	var st Status
-	found := false
-	err := s.call(func(e *engine) {
-		if n := e.g.Get(k); n != nil {
-			st, found = e.status(n), true
-		}
-	})
-	if err == nil && (!found || st.State == Absent) {
-		err = fmt.Errorf("%s: %w", k, ErrUnknownKey)
-	}
-	return st, err
-}
-
-const pageSize = 1024
-
-// List returns the statuses of the keys under any of the prefixes, sorted; a
-// prefix that does not end in a slash is one key, none means all. Keys that
-// are only needed and not there are left out. The picture is taken in pages,
-// so that a long list holds up nobody; each status is true at its time.
-func (s *Scheduler) List(ctx context.Context, prefixes ...Key) ([]Status, error) {
-	var nodes []*graph.Node
-	if err := s.call(func(e *engine) { nodes = e.nodesUnder(prefixes) }); err != nil {
-		return nil, err
-	}
-	out := make([]Status, 0, len(nodes))
-	for page := range slices.Chunk(nodes, pageSize) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		err := s.call(func(e *engine) {
-			for _, n := range page {
-				if n.Dropped() {
-					continue
-				}
-				if st := e.status(n); st.State != Absent && st.State != Removed {
-					out = append(out, st)
-				}
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// Edge is one need, or derivation, as it stands.
-type Edge struct {
-	From, To  Key // To ends in a star for a prefix
-	Why       string
-	Derived   bool // From is derived from To
-	Satisfied bool
-}
-
-// Edges returns the dependency edges of what is wanted, for drawing.
-func (s *Scheduler) Edges(ctx context.Context) ([]Edge, error) {
-	var out []Edge
-	err := s.call(func(e *engine) {
-		for _, n := range e.nodesUnder(nil) {
-			for _, edge := range n.Out {
-				if edge.OfDesired() {
-					out = append(out, Edge{From: n.Key, To: Key(edge.Target()), Why: edge.Why,
-						Derived: edge.OfBase, Satisfied: edge.State == graph.Satisfied})
-				}
-			}
-		}
-	})
-	return out, err
-}
-
-// SourceState tells how a source stands.
-type SourceState struct {
-	Name   string
-	Spoken bool // has said a complete word
-	Keys   int
-}
-
-// Sources tells which sources have spoken, the strongest first.
-func (s *Scheduler) Sources(ctx context.Context) ([]SourceState, error) {
-	var out []SourceState
-	err := s.call(func(e *engine) {
-		for _, src := range e.sources {
-			out = append(out, SourceState{Name: src.name, Spoken: src.spoken})
-		}
-		e.g.All(func(n *graph.Node) bool {
-			for i := range out {
-				if wants(n, int8(i)) {
-					out[i].Keys++
-				}
-			}
-			return true
-		})
-	})
-	return out, err
-}
-
-// logf hands a line to the log without waiting for it; a full queue drops.
-func (s *Scheduler) logf(level slog.Level, msg string, args ...any) {
-	if s.logs == nil {
-		return
-	}
-	select {
-	case s.logs <- func() { s.opts.Log.Log(context.Background(), level, msg, args...) }:
-	default:
-	}
-}
-
-func (s *Scheduler) writeLogs() {
-	for {
-		select {
-		case f := <-s.logs:
-			f()
-		case <-s.stopped:
-			for {
-				select {
-				case f := <-s.logs:
-					f()
-				default:
-					return
-				}
-			}
-		}
-	}
 }
