@@ -172,7 +172,7 @@ func (e *ear) of(k scheduler.Key) bool {
 // startWatch runs Watch; stop ends it and tells whether it did end.
 func (x *trial[V, M]) startWatch(e *ear) (ended chan error, stop func() bool) {
 	ctx, cancel := context.WithCancel(context.Background())
-	ended, done := make(chan error, 1), make(chan struct{})
+	ended, done, begun := make(chan error, 1), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		defer func() {
@@ -180,8 +180,10 @@ func (x *trial[V, M]) startWatch(e *ear) (ended chan error, stop func() bool) {
 				ended <- fmt.Errorf("panicked: %v", p)
 			}
 		}()
+		close(begun)
 		ended <- x.d.Watch(ctx, e.notify)
 	}()
+	<-begun
 	return ended, func() bool { cancel(); return x.ends(done) }
 }
 
@@ -232,7 +234,7 @@ func (x *trial[V, M]) watchEnds() {
 	select {
 	case err := <-ended:
 		x.fail(x.d.Prefix, "Watch ended by itself: %v", err)
-	case <-time.After(x.spec.Patience / 1000): // long enough to begin
+	case <-time.After(x.spec.Patience / 20): // long enough to begin
 	}
 	if !stop() {
 		x.fail(x.d.Prefix, "Watch does not return when its context has ended")
