@@ -15,7 +15,7 @@ func (e *engine) edit(t Txn) []*graph.Node {
 	nodes := make([]*graph.Node, 0, len(t.Want))
 	e.g.Grow(len(t.Want))
 	e.touched = slices.Grow(e.touched, len(t.Want))
-	e.todo = slices.Grow(e.todo, len(t.Want))
+	e.making.grow(len(t.Want))
 	e.mark++
 	for _, c := range t.Want {
 		n := e.g.Node(c.Key)

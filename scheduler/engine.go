@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -22,8 +21,10 @@ type engine struct {
 	spoken    int  // how many sources have said a complete word
 	graceless bool // Options.Grace is over
 
-	todo    []*graph.Node       // decided to need an operation, in this thought
-	spare   []op                // allocated and not used yet
+	making  dueList // nodes due for an operation
+	going   dueList // nodes that are due to go
+	inFull  bool    // all that is due begins, without a window
+	ops     opPool
 	ready   []*op               // to hand to the lanes at the end of the turn
 	looks   []*kind             // kinds with nodes waiting to be read
 	touched []*graph.Node       // changed in this turn
@@ -78,7 +79,7 @@ const (
 	flagDerive                        // its derived values must be worked out anew
 	flagAdopted                       // found in the world, not made by this process
 	flagRunning                       // an operation (not a look) is under way
-	flagDue                           // in engine.todo
+	flagDue                           // in engine.making or engine.going
 )
 
 const maxSpare = 1 << 14 // room that a list keeps for the next turn
@@ -104,26 +105,6 @@ func (e *engine) touch(n *graph.Node) {
 	}
 	n.Flags |= flagTouched
 	e.touched = graph.Push(e.touched, n)
-}
-
-// think works through all nodes whose circumstances changed, until none is
-// left. Operations start only when every node that must go has been told so:
-// else things would be built on what is about to leave.
-func (e *engine) think() {
-	for {
-		for n := e.g.Dirty(); n != nil; n = e.g.Dirty() {
-			e.under(n.Cause, n, func() { e.consider(n) })
-		}
-		if len(e.todo) == 0 {
-			e.turns = nil
-			return
-		}
-		e.ready = slices.Grow(e.ready, len(e.todo))
-		// Deletions last: what is in place may wait for what is being created.
-		if e.actOn(func(n *graph.Node) bool { return !n.Leaving }) == 0 {
-			e.actOn(func(*graph.Node) bool { return true })
-		}
-	}
 }
 
 // under runs f with the cause that it, and all it wakes, is put down to.
@@ -182,7 +163,7 @@ func (e *engine) consider(n *graph.Node) {
 	default:
 		if !has(n, flagDue) {
 			e.setFlag(n, flagDue, true)
-			e.todo = graph.Push(e.todo, n)
+			e.dueOf(n).push(n)
 		}
 	}
 }
@@ -201,38 +182,6 @@ func (e *engine) wavers(n *graph.Node) bool {
 	}
 	e.turns[n]++
 	return e.turns[n] > maxTurns
-}
-
-// actOn acts on some of the nodes that are due; it returns how many.
-func (e *engine) actOn(which func(*graph.Node) bool) (acted int) {
-	later := e.todo[:0]
-	for _, n := range e.todo { // acting adds none
-		if !which(n) {
-			later = append(later, n)
-			continue
-		}
-		acted++
-		e.under(n.Cause, n, func() { e.act(n) })
-	}
-	clear(e.todo[len(later):])
-	e.todo = later
-	if len(later) == 0 && cap(later) > maxSpare {
-		e.todo = nil
-	}
-	return acted
-}
-
-// act starts the operation that a node was found to need, unless things have
-// changed since; then the node is considered again anyway.
-func (e *engine) act(n *graph.Node) {
-	e.setFlag(n, flagDue, false)
-	k := kindOf(n)
-	if k == nil || n.Moving || n.Dropped() {
-		return
-	}
-	if d := decide(e, n, k); d.do > doLook {
-		e.start(n, k, d)
-	}
 }
 
 // forget drops a node that is neither wanted nor there nor needed.
@@ -275,19 +224,9 @@ func (e *engine) tellInterest(n *graph.Node, k *kind) {
 	}
 }
 
-// newOp allocates operations by the chunk: they come and go in crowds.
-func (e *engine) newOp() *op {
-	if len(e.spare) == 0 {
-		e.spare = make([]op, maxChunk)
-	}
-	o := &e.spare[0]
-	e.spare = e.spare[1:]
-	return o
-}
-
 // start makes an operation of a decision.
 func (e *engine) start(n *graph.Node, k *kind, d decision) {
-	o := e.newOp()
+	o := e.ops.get()
 	o.kind, o.n, o.key, o.what = k, n, n.Key, d.do.operation()
 	o.from, o.to, o.meta, o.gen, o.cause = n.Actual, n.Goal(), n.Meta, n.Gen, n.Cause
 	if n.Via != n {

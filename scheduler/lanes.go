@@ -89,6 +89,13 @@ func (l *lanes) submit(ops []*op) {
 	l.staff()
 }
 
+// waiting is how many operations wait for a worker.
+func (l *lanes) waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue) - l.head
+}
+
 // batches joins operations that a kind can do many at a time.
 func batches(ops []*op) []*op {
 	type group struct {

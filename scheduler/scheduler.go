@@ -220,6 +220,7 @@ func (e *engine) take(in input) {
 		for _, o := range in.done {
 			if !e.stepDone(o) {
 				e.settle(o)
+				e.ops.put(o)
 			}
 		}
 		e.think()

@@ -78,6 +78,7 @@ func simulate(t *testing.T, seed uint64, enough int, tally *schedulertest.Tally)
 		}
 		defer note.Close()
 	}
+	defer narrow(0)
 	failed := 0
 	for played := 0; played < enough && failed < *failures; seed++ {
 		if note != nil {
@@ -88,9 +89,10 @@ func simulate(t *testing.T, seed uint64, enough int, tally *schedulertest.Tally)
 		}
 		calm := seed%8 == 0
 		h := schedulertest.History(seed, schedulertest.Profile{Steps: *steps, Calm: calm})
+		narrow(windowOf(seed))
 		if err := play(t, h, tally); err != nil {
 			failed++
-			t.Errorf("seed %d, calm %v: %s", seed, calm, shrunk(t, h, err))
+			t.Errorf("seed %d, calm %v, -window %d: %s", seed, calm, windowOf(seed), shrunk(t, h, err))
 		}
 		played += len(h)
 	}

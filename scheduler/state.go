@@ -132,7 +132,7 @@ func (e *engine) outcome(n *graph.Node, o *Outcome) {
 // status tells all that is known of a node.
 func (e *engine) status(n *graph.Node) Status {
 	s := Status{Key: n.Key, State: e.stateOf(n), Actual: n.Actual, Meta: n.Meta, Desired: n.Desired,
-		Revision: n.Revision, Cause: n.Cause, Busy: n.Moving || has(n, flagSuspect|flagStale)}
+		Revision: n.Revision, Cause: n.Cause, Busy: n.Moving || has(n, flagSuspect|flagStale|flagDue)}
 	if n.Presence == graph.Absent {
 		s.Actual, s.Meta = nil, nil
 	}

@@ -47,6 +47,9 @@ func (e *engine) preview(events ...Event) (*simulation, error) {
 			return nil, err
 		}
 	}
+	e.beginAll()
+	e.inFull = true
+	defer func() { e.inFull = false }()
 	sim := &simulation{mark: e.mark << 1}
 	var failed error
 	var blinded []func()
