@@ -20,7 +20,7 @@ func (e *engine) edit(t Txn) []*graph.Node {
 	for _, c := range t.Want {
 		n := e.g.Node(c.Key)
 		e.g.Touch(n)
-		n.Mark = e.mark << 1
+		n.Mark = e.mark
 		if !saidAgain(n, src, c) {
 			e.want(n, src, c)
 		}
@@ -46,7 +46,7 @@ func saidAgain(n *graph.Node, src int8, c Change) bool {
 func (e *engine) withdrawUnnamed(src int8) []*graph.Node {
 	var gone []*graph.Node
 	e.g.All(func(n *graph.Node) bool {
-		if n.Mark != e.mark<<1 && wants(n, src) {
+		if n.Mark != e.mark && wants(n, src) {
 			gone = append(gone, n)
 		}
 		return true

@@ -36,9 +36,8 @@ type engine struct {
 
 	waiters  []*Handle
 	stirred  []*Handle // to check at the end of the turn
-	places   map[*graph.Node][]place
-	blocks   map[*graph.Node]*graph.Node // of nodes not settled in this pass: because of which
-	blocker  *graph.Node                 // the last one found
+	places   places
+	trail    []visit // from a node to what it waits for
 	watchers [64]*Watcher
 	watching int
 	unkept   map[uint64]*Record // of looks that nothing has come of yet
@@ -291,7 +290,7 @@ func (e *engine) tell() {
 		}
 		n.Revision++
 		e.notifyWatchers(n)
-		if len(e.places) > 0 {
+		if len(e.places.one) > 0 {
 			e.movedOnPath(n)
 		}
 	}

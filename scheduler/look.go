@@ -319,14 +319,14 @@ func (e *engine) sightings(o *op) []sighting {
 			continue
 		}
 		n := e.g.Node(f.key)
-		twice := n.Mark == e.mark<<1
-		n.Mark = e.mark << 1
+		twice := n.Mark == e.mark
+		n.Mark = e.mark
 		if twice || o.unread[f.key] != nil || !asBelieved(n, o.kind, f) {
 			news = append(news, sighting{n, f, true})
 		}
 	}
 	e.g.Below(o.kind.Prefix, func(n *graph.Node) bool {
-		if n.Mark != e.mark<<1 {
+		if n.Mark != e.mark {
 			news = append(news, sighting{n: n})
 		}
 		return true

@@ -57,7 +57,7 @@ func New(o Options) *Scheduler {
 	s.hist = newHistory(s.opts)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	e := &engine{opts: s.opts, kinds: newKinds(), hist: &s.hist, log: s.opts.Log, pauses: map[Key]pause{},
-		unkept: map[uint64]*Record{}, places: map[*graph.Node][]place{}, blocks: map[*graph.Node]*graph.Node{}, blocked: map[Key]map[*graph.Node]bool{},
+		unkept: map[uint64]*Record{}, places: newPlaces(), blocked: map[Key]map[*graph.Node]bool{},
 		now: s.opts.Clock.Now(), wakeAt: s.wakeAt, inbox: s.push, logf: s.logf}
 	e.g = graph.New(e.kinds.graphKind)
 	for _, name := range s.opts.Sources {

@@ -93,12 +93,54 @@ type place struct {
 	i int
 }
 
-// movedOnPath notes that a node changed that a handle waits for.
-func (e *engine) movedOnPath(n *graph.Node) {
-	for _, p := range e.places[n] {
-		p.h.moved = min(p.h.moved, p.i)
-		e.stir(p.h)
+// places are those of the nodes on paths. Most have one.
+type places struct {
+	one  map[*graph.Node]place
+	more map[*graph.Node][]place
+}
+
+func newPlaces() places {
+	return places{one: map[*graph.Node]place{}, more: map[*graph.Node][]place{}}
+}
+
+func (p *places) add(n *graph.Node, at place) {
+	if _, taken := p.one[n]; taken {
+		p.more[n] = append(p.more[n], at)
+		return
 	}
+	p.one[n] = at
+}
+
+func (p *places) remove(n *graph.Node, h *Handle) {
+	rest := p.more[n]
+	if p.one[n].h != h {
+		rest = slices.DeleteFunc(rest, func(at place) bool { return at.h == h })
+	} else if len(rest) == 0 {
+		delete(p.one, n)
+		return
+	} else {
+		p.one[n], rest = rest[len(rest)-1], rest[:len(rest)-1]
+	}
+	if p.more[n] = rest; len(rest) == 0 {
+		delete(p.more, n)
+	}
+}
+
+// movedOnPath notes that a node changed that handles wait for.
+func (e *engine) movedOnPath(n *graph.Node) {
+	p, found := e.places.one[n]
+	if !found {
+		return
+	}
+	e.pathMoved(p)
+	for _, p := range e.places.more[n] {
+		e.pathMoved(p)
+	}
+}
+
+func (e *engine) pathMoved(p place) {
+	p.h.moved = min(p.h.moved, p.i)
+	e.stir(p.h)
 }
 
 // checkWaiters ends the handles whose keys have all settled. A handle is
@@ -109,10 +151,6 @@ func (e *engine) checkWaiters() {
 		return
 	}
 	e.mark++
-	if len(e.blocks) > 256 {
-		e.blocks = map[*graph.Node]*graph.Node{} // clearing costs what it once held
-	}
-	clear(e.blocks)
 	stirred := e.stirred
 	e.stirred = nil
 	for _, h := range stirred {
@@ -189,10 +227,13 @@ func (e *engine) follow(h *Handle, n *graph.Node) bool {
 	if e.settled(n) {
 		return true
 	}
-	for ; n != nil; n = e.blocks[n] {
-		e.places[n] = append(e.places[n], place{h, len(h.path)})
-		h.path = append(h.path, n)
+	for _, v := range e.trail {
+		v.n.Mark = 0
+		e.places.add(v.n, place{h, len(h.path)})
+		h.path = append(h.path, v.n)
 	}
+	clear(e.trail)
+	e.trail = e.trail[:0]
 	h.moved = len(h.path)
 	return false
 }
@@ -200,12 +241,7 @@ func (e *engine) follow(h *Handle, n *graph.Node) bool {
 // cutPath shortens a handle's path to i nodes.
 func (e *engine) cutPath(h *Handle, i int) {
 	for _, n := range h.path[i:] {
-		left := slices.DeleteFunc(e.places[n], func(p place) bool { return p.h == h })
-		if len(left) == 0 {
-			delete(e.places, n)
-		} else {
-			e.places[n] = left
-		}
+		e.places.remove(n, h)
 	}
 	h.path = h.path[:i]
 	h.moved = i
@@ -247,108 +283,4 @@ func (t Txn) undo(before []Change) *Txn {
 		note = "revert " + t.Note
 	}
 	return &Txn{Source: t.Source, Note: note, Want: before}
-}
-
-// settled tells whether nothing that is under way or due can change the node.
-// The answer is kept for one pass, so that long chains are walked once; of what
-// is not settled, blocks says through which node.
-func (e *engine) settled(n *graph.Node) bool {
-	yes, no := e.mark<<1, e.mark<<1|1
-	switch n.Mark {
-	case yes:
-		return true
-	case no:
-		e.blocker = n
-		return false
-	}
-	n.Mark = yes // a circle of waiting nodes is settled
-	e.blocker = nil
-	if !e.settle1(n) {
-		n.Mark = no
-		e.blocks[n], e.blocker = e.blocker, n
-		return false
-	}
-	e.blocker = nil
-	return true
-}
-
-func (e *engine) settle1(n *graph.Node) bool {
-	k, x := kindOf(n), n.X
-	switch {
-	case n.Dropped(), k == nil:
-		return true
-	case x != nil && x.Overdue:
-		return true
-	case n.Moving, has(n, flagSuspect) && k.retrieve != nil:
-		return false
-	case e.held(n), broke(n):
-		return true
-	}
-	goal := n.Goal()
-	switch {
-	case n.Presence == graph.Unknown:
-		return k.retrieve != nil && !k.Read && !k.OnDemand && k.look.attempts > 0
-	case k.Observed:
-		return true
-	case goal == nil && (n.Presence == graph.Absent || n.Foreign):
-		return true
-	case goal == nil && !has(n, flagWithdrawn) && !e.mayDelete() && !n.Wanted():
-		return true
-	case has(n, flagAdopted) && !n.Leaving && (goal == nil || !has(n, flagSame) || n.Needs() == graph.Missing) && e.cannotRead():
-		return true // it stays until that can be read, which may be never
-	case n.Leaving:
-		return n.Standing > 0 && e.pinsSettled(n)
-	case goal == nil:
-		return false
-	case n.Needs() != graph.Satisfied:
-		return e.missingSettled(n)
-	case left(n):
-		return e.childrenSettled(n)
-	case n.Presence == graph.Absent:
-		_, h := n.Holder()
-		return h != nil && e.settled(h)
-	case !has(n, flagSame):
-		_, h := n.Holder()
-		return h != nil && e.settled(h)
-	}
-	return e.childrenSettled(n)
-}
-
-func (e *engine) pinsSettled(n *graph.Node) bool {
-	all := true
-	n.Standers(func(d *graph.Node) bool {
-		all = e.settled(d)
-		return all
-	})
-	return all
-}
-
-func (e *engine) missingSettled(n *graph.Node) bool {
-	for _, edge := range n.Out {
-		if !edge.OfDesired() || edge.State == graph.Satisfied {
-			continue
-		}
-		if p := edge.Prefix(); p != "" {
-			if !e.g.Below(p, func(m *graph.Node) bool { return !m.Wanted() || m == n || e.settled(m) }) {
-				return false
-			}
-			continue
-		}
-		if !e.settled(edge.To) {
-			return false
-		}
-	}
-	return true
-}
-
-func (e *engine) childrenSettled(n *graph.Node) bool {
-	if n.X == nil {
-		return true
-	}
-	for _, c := range n.X.Children {
-		if !e.settled(c) {
-			return false
-		}
-	}
-	return true
 }

@@ -50,7 +50,7 @@ func (e *engine) preview(events ...Event) (*simulation, error) {
 	e.beginAll()
 	e.inFull = true
 	defer func() { e.inFull = false }()
-	sim := &simulation{mark: e.mark << 1}
+	sim := &simulation{mark: e.mark}
 	var failed error
 	var blinded []func()
 	e.g.Try(func() {

@@ -308,22 +308,38 @@ func (g *Graph) setGroundedAs(n *Node, grounded bool) {
 }
 
 // Standers calls f for every node whose world stands on n, until it returns
-// false. The newest come first: when all must go, they are the last to, so
-// whoever waits for all of them finds one that is left at once.
+// false.
 func (n *Node) Standers(f func(*Node) bool) {
-	for _, e := range slices.Backward(n.In) {
-		if e.bears && !f(e.From) {
+	for i := 0; ; i++ {
+		m, more := n.Stander(i)
+		if !more || m != nil && !f(m) {
 			return
 		}
 	}
-	more := true
-	n.watchesOf(func(p *Prefix) {
-		for _, e := range p.in {
-			if more && e.To == n && e.bears {
-				more = f(e.From)
-			}
+}
+
+// Stander is for going through the nodes whose world stands on n, from 0 on
+// while there is more; some numbers have none. The newest come first: when all
+// must go, they are the last to, so whoever waits for all of them finds one
+// that is left at once.
+func (n *Node) Stander(i int) (m *Node, more bool) {
+	if last := len(n.In) - 1; i <= last {
+		if e := n.In[last-i]; e.bears {
+			return e.From, true
 		}
+		return nil, true
+	}
+	i -= len(n.In)
+	n.watchesOf(func(p *Prefix) {
+		if i >= 0 && i < len(p.in) {
+			if e := p.in[i]; e.To == n && e.bears {
+				m = e.From
+			}
+			more = true
+		}
+		i -= len(p.in)
 	})
+	return m, more
 }
 
 func (g *Graph) stand(t *Node, by int32) {

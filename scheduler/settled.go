@@ -1,0 +1,153 @@
+package scheduler
+
+import "github.com/plumb-net/plumb/scheduler/graph"
+
+// visit is a node that waits for others, and how many of those are settled.
+type visit struct {
+	n       *graph.Node
+	on      waitsOn
+	settled int
+}
+
+// waitsOn says for what a node that is not at rest may be waiting.
+type waitsOn uint8
+
+const (
+	atRest    waitsOn = iota
+	onItself          // something about it is under way or due
+	onPins            // for what stands on it to go
+	onMissing         // for what it needs
+	onHolder          // for who has its name
+	onDerived         // for what it derives
+)
+
+// settled tells whether nothing that is under way or due can change the node.
+// What is settled is so for the whole pass, so chains that keys share are
+// walked once; where a node is not, trail is the way from it to what it waits
+// for at the end. Chains are long: the way is a list and not the stack.
+func (e *engine) settled(n *graph.Node) bool {
+	base := len(e.trail)
+	if !e.enter(n) {
+		return false
+	}
+	for len(e.trail) > base {
+		next, ok := e.nextOf(len(e.trail) - 1)
+		switch {
+		case !ok:
+			return false
+		case next == nil:
+			e.trail = e.trail[:len(e.trail)-1]
+		case !e.enter(next):
+			return false
+		}
+	}
+	return true
+}
+
+// enter looks at a node for the first time in a pass. It is false if the node
+// is surely not settled. Whoever waits on the trail counts as settled: a circle
+// that waits for itself alone is.
+func (e *engine) enter(n *graph.Node) bool {
+	if n.Mark == e.mark {
+		return true
+	}
+	n.Mark = e.mark
+	on := e.waitsOn(n)
+	if on != atRest {
+		e.trail = append(e.trail, visit{n: n, on: on})
+	}
+	return on != onItself
+}
+
+// nextOf returns the next node that the one at place top of the trail waits for,
+// nil if there is no other. ok is false if one was found not to be settled already.
+func (e *engine) nextOf(top int) (next *graph.Node, ok bool) {
+	n, on := e.trail[top].n, e.trail[top].on
+	for i := e.trail[top].settled; ; i++ {
+		var m *graph.Node
+		switch on {
+		case onPins:
+			more := false
+			if m, more = n.Stander(i); !more {
+				return nil, true
+			}
+		case onMissing:
+			if i == len(n.Out) {
+				return nil, true
+			}
+			edge := n.Out[i]
+			switch {
+			case !edge.OfDesired() || edge.State == graph.Satisfied:
+			case edge.Prefix() == "":
+				m = edge.To
+			case !e.g.Below(edge.Prefix(), func(m *graph.Node) bool { return !m.Wanted() || m == n || e.settled(m) }):
+				return nil, false
+			}
+		case onHolder:
+			if i > 0 {
+				return nil, true
+			}
+			_, m = n.Holder()
+		case onDerived:
+			if n.X == nil || i == len(n.X.Children) {
+				return nil, true
+			}
+			m = n.X.Children[i]
+		}
+		if m != nil {
+			e.trail[top].settled = i + 1
+			return m, true
+		}
+	}
+}
+
+// waitsOn tells whether a node is at rest, or for what it may be waiting.
+func (e *engine) waitsOn(n *graph.Node) waitsOn {
+	k, x := kindOf(n), n.X
+	switch {
+	case n.Dropped(), k == nil:
+		return atRest
+	case x != nil && x.Overdue:
+		return atRest
+	case n.Moving, has(n, flagSuspect) && k.retrieve != nil:
+		return onItself
+	case e.held(n), broke(n):
+		return atRest
+	}
+	goal := n.Goal()
+	switch {
+	case n.Presence == graph.Unknown:
+		if k.retrieve != nil && !k.Read && !k.OnDemand && k.look.attempts > 0 {
+			return atRest
+		}
+		return onItself
+	case k.Observed:
+		return atRest
+	case goal == nil && (n.Presence == graph.Absent || n.Foreign):
+		return atRest
+	case goal == nil && !has(n, flagWithdrawn) && !e.mayDelete() && !n.Wanted():
+		return atRest
+	case has(n, flagAdopted) && !n.Leaving && (goal == nil || !has(n, flagSame) || n.Needs() == graph.Missing) && e.cannotRead():
+		return atRest // it stays until that can be read, which may be never
+	case n.Leaving:
+		if n.Standing > 0 {
+			return onPins
+		}
+		return onItself
+	case goal == nil:
+		return onItself
+	case n.Needs() != graph.Satisfied:
+		return onMissing
+	case left(n):
+		return onDerived
+	case n.Presence == graph.Absent, !has(n, flagSame):
+		if _, h := n.Holder(); h != nil {
+			return onHolder
+		}
+		return onItself
+	}
+	if x == nil {
+		return atRest
+	}
+	return onDerived
+}
