@@ -91,6 +91,9 @@ func (h *history) step(seq uint64, now time.Time, s DoneStep) {
 		r.Dropped++
 		return
 	}
+	if r.Done == nil { // mostly there is a step for each key
+		r.Done = make([]DoneStep, 0, max(1, min(r.AskedTotal, (h.maxBytes/4-h.sizes[i])/stepBytes+1)))
+	}
 	r.Done = graph.Push(r.Done, s)
 	h.sizes[i] += stepBytes + len(s.Error)
 	h.bytes += stepBytes + len(s.Error)

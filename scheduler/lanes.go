@@ -31,7 +31,8 @@ type lanes struct {
 	all      sync.WaitGroup
 	running  map[*run]struct{} // everything under way, for deadlines
 
-	ctx    context.Context
+	epoch  time.Time       // deadlines count from it
+	ctx    context.Context // of all operations
 	cancel context.CancelFunc
 	tick   func() bool // stops the deadline timer
 	ticks  bool
@@ -59,7 +60,7 @@ type run struct {
 }
 
 func newLanes(o *Options, outcome func([]*op, bool)) *lanes {
-	l := &lanes{opts: o, outcome: outcome, named: map[string][]*op{}, running: map[*run]struct{}{}}
+	l := &lanes{opts: o, outcome: outcome, epoch: o.Clock.Now(), named: map[string][]*op{}, running: map[*run]struct{}{}}
 	l.ready.L = &l.mu
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
@@ -278,7 +279,7 @@ func (r *run) next(l *lanes, now time.Time) (*op, *opCtx) {
 	r.limit = o.limit(l.opts)
 	ctx := &r.ctxs[0]
 	r.ctxs = r.ctxs[1:]
-	ctx.Context, ctx.deadline = l.ctx, now.Add(r.limit)
+	ctx.of, ctx.deadline = l, now.Add(r.limit).Sub(l.epoch)
 	r.op, r.told, r.ctx = o, false, ctx
 	return o, ctx
 }

@@ -9,11 +9,11 @@ import (
 
 // opCtx is the context of one operation. It makes a channel only when asked,
 // since a context with a timer for each operation costs more than many an
-// operation does.
+// operation does. It is small, for there is one for each operation.
 type opCtx struct {
-	context.Context // of all operations
-	deadline        time.Time
-	state           atomic.Pointer[ctxState]
+	of       *lanes
+	deadline time.Duration // since lanes.epoch
+	state    atomic.Pointer[ctxState]
 }
 
 // ctxState is how a context that somebody asked, or that ended, stands.
@@ -32,7 +32,10 @@ var released = func() *ctxState {
 }()
 
 // Deadline implements context.Context.
-func (c *opCtx) Deadline() (time.Time, bool) { return c.deadline, true }
+func (c *opCtx) Deadline() (time.Time, bool) { return c.of.epoch.Add(c.deadline), true }
+
+// Value implements context.Context.
+func (c *opCtx) Value(key any) any { return c.of.ctx.Value(key) }
 
 // Done implements context.Context.
 func (c *opCtx) Done() <-chan struct{} { return c.asked().done }
@@ -43,7 +46,7 @@ func (c *opCtx) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil {
-		return c.Context.Err()
+		return c.of.ctx.Err()
 	}
 	return s.err
 }
@@ -59,7 +62,7 @@ func (c *opCtx) asked() *ctxState {
 	if !c.state.CompareAndSwap(nil, s) {
 		return c.state.Load()
 	}
-	s.stop = context.AfterFunc(c.Context, func() { s.end(c.Context.Err()) })
+	s.stop = context.AfterFunc(c.of.ctx, func() { s.end(c.of.ctx.Err()) })
 	return s
 }
 

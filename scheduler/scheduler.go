@@ -258,7 +258,7 @@ func (e *engine) begin(t *Txn, h *Handle) {
 	if t.LookAll {
 		e.lookAtAll()
 	}
-	touched := slices.Concat(nodes, looked)
+	touched := append(nodes, looked...)
 	r := e.note(*t, touched)
 	r.Deviation = h.result.Deviation
 	before := len(e.ready)
