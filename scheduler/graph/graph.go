@@ -15,8 +15,6 @@ type Graph struct {
 	// circles are edges that do not count because they would close a circle.
 	circles []*Edge
 	kindOf  func(Key) *Kind
-	coming  int    // how many nodes may be made soon
-	spare   []Node // allocated for them
 
 	// Cause and Via are stamped on every node that is woken: the transaction
 	// being worked on, and the node through which it reaches others.
@@ -42,7 +40,6 @@ func New(kindOf func(Key) *Kind) *Graph {
 // Grow makes room for n nodes more, and for as many to think about.
 func (g *Graph) Grow(n int) {
 	g.dirty = slices.Grow(g.dirty, n)
-	g.coming = n
 	if n > g.nodes.count && !g.trying { // else it grows by itself without being copied often
 		g.nodes.grow(n)
 	}
@@ -61,7 +58,7 @@ func (g *Graph) Node(k Key) *Node {
 }
 
 func (g *Graph) newNode(k Key, part *part, hash uint64) *Node {
-	n := g.room()
+	n := &Node{}
 	n.Key, n.Kind, n.Source, n.avail = k, g.kindOf(k), NoSource, Missing
 	g.nodes.put(part, hash, n)
 	g.enterDir(n)
@@ -69,27 +66,6 @@ func (g *Graph) newNode(k Key, part *part, hash uint64) *Node {
 		g.undo(func() { g.nodes.remove(k); g.leaveDir(n); g.pruneDir(n.dir); n.dropped = true })
 	}
 	g.Start(n)
-	return n
-}
-
-// Nodes that are made together mostly go together: they share allocations,
-// which spares the collector looking at each. A node that stays keeps its
-// neighbours' room, so the groups are small.
-const (
-	groupSize = 16
-	manyNodes = 1024
-)
-
-func (g *Graph) room() *Node {
-	if len(g.spare) == 0 {
-		if g.coming < manyNodes || g.trying {
-			return &Node{}
-		}
-		g.spare = make([]Node, groupSize)
-	}
-	g.coming--
-	n := &g.spare[0]
-	g.spare = g.spare[1:]
 	return n
 }
 
