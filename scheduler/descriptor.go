@@ -99,7 +99,8 @@ type Descriptor[V, M any] struct {
 
 	// CreateBatch and DeleteBatch do many at once when many are ready at once.
 	// Each entry gets its own Meta and Err. A kind that has them has them called
-	// for single entries as well; a kind with Lane has them never called.
+	// for single entries as well. A batch runs alone on the lanes of all that is
+	// in it; what is of one lane is in the order in which it became due.
 	CreateBatch func(ctx context.Context, ops []*Op[V, M])
 	DeleteBatch func(ctx context.Context, ops []*Op[V, M])
 

@@ -73,19 +73,28 @@ func (l *lanes) submit(ops []*op) {
 	if l.closed {
 		return
 	}
-	ops = batches(ops)
-	if len(ops) > maxChunk {
-		l.queue = slices.Grow(l.queue, len(ops))
-	}
+	l.queue = slices.Grow(l.queue, len(ops))
+	var new batches
 	for _, o := range ops {
+		batch := new.of(o)
 		if name := laneOf(o); name != "" {
-			if waiting, busy := l.named[name]; busy {
+			waiting, busy := l.named[name]
+			if busy && (batch == nil || !new.has(name, batch) || len(waiting) > 0) {
 				l.named[name] = append(waiting, o)
 				continue
 			}
 			l.named[name] = nil
+			new.take(name, batch)
 		}
-		l.queue = append(l.queue, o)
+		switch {
+		case batch == nil:
+			l.queue = append(l.queue, o)
+		case len(batch.batch) == 0:
+			l.queue = append(l.queue, batch)
+			fallthrough
+		default:
+			batch.batch = append(batch.batch, o)
+		}
 	}
 	l.staff()
 }
@@ -97,36 +106,39 @@ func (l *lanes) waiting() int {
 	return len(l.queue) - l.head
 }
 
-// batches joins operations that a kind can do many at a time.
-func batches(ops []*op) []*op {
-	type group struct {
-		k    *kind
-		what Operation
+// batches joins operations of one submission that a kind can do many at a time.
+// A batch runs alone on the lanes of all that is in it.
+type batches struct {
+	all   map[batchOf]*op
+	lanes map[string]*op
+}
+
+type batchOf struct {
+	k    *kind
+	what Operation
+}
+
+// of returns the batch that the operation could be part of, nil if there is none.
+func (b *batches) of(o *op) *op {
+	if !o.batches() {
+		return nil
 	}
-	if !slices.ContainsFunc(ops, func(o *op) bool { return o.kind.createBatch != nil || o.kind.deleteBatch != nil }) {
-		return ops
+	of := batchOf{o.kind, o.what}
+	if b.all[of] == nil {
+		if b.all == nil {
+			b.all, b.lanes = map[batchOf]*op{}, map[string]*op{}
+		}
+		b.all[of] = &op{kind: o.kind, what: o.what}
 	}
-	var groups map[group]*op
-	out := ops[:0:0]
-	for _, o := range ops {
-		can := o.what == OpCreate && o.kind.createBatch != nil || o.what == OpDelete && o.kind.deleteBatch != nil
-		if !can || o.kind.lane != nil {
-			out = append(out, o)
-			continue
-		}
-		if groups == nil {
-			groups = map[group]*op{}
-		}
-		g := group{o.kind, o.what}
-		if b := groups[g]; b != nil {
-			b.batch = append(b.batch, o)
-			continue
-		}
-		b := &op{kind: o.kind, what: o.what, batch: []*op{o}}
-		groups[g] = b
-		out = append(out, b)
+	return b.all[of]
+}
+
+func (b *batches) has(lane string, batch *op) bool { return b.lanes[lane] == batch }
+
+func (b *batches) take(lane string, batch *op) {
+	if batch != nil {
+		b.lanes[lane] = batch
 	}
-	return out
 }
 
 func laneOf(o *op) string {
@@ -239,7 +251,7 @@ func (l *lanes) runChunk(r *run, chunk []*op) {
 		ctx.release()
 		now = l.opts.Clock.Now()
 		done := r.ended(o, now, now.Sub(flushed) > slow)
-		l.nextOfLane(o)
+		l.nextOfLanes(o)
 		if done != nil {
 			l.outcome(done, false)
 			flushed = now
@@ -309,21 +321,44 @@ func (r *run) takeDone() (done []*op, counted bool) {
 	return done, !r.uncount
 }
 
-// nextOfLane lets the next operation of a named lane run.
-func (l *lanes) nextOfLane(o *op) {
-	name := laneOf(o)
-	if name == "" {
+// nextOfLanes lets the next operations run of the lanes that one was on.
+func (l *lanes) nextOfLanes(o *op) {
+	if o.kind.lane == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	waiting := l.named[name]
-	if len(waiting) == 0 {
+	if o.batch == nil {
+		l.nextOfLane(laneOf(o))
+		return
+	}
+	left := map[string]bool{}
+	for _, o := range o.batch {
+		if name := laneOf(o); !left[name] {
+			left[name] = true
+			l.nextOfLane(name)
+		}
+	}
+}
+
+func (l *lanes) nextOfLane(name string) {
+	waiting, busy := l.named[name]
+	switch {
+	case !busy:
+		return
+	case len(waiting) == 0:
 		delete(l.named, name)
 		return
 	}
-	l.named[name] = waiting[1:]
-	l.queue = append(l.queue, waiting[0])
+	next, n := waiting[0], 1
+	if next.batches() {
+		for n < len(waiting) && waiting[n].what == next.what {
+			n++
+		}
+		next = &op{kind: next.kind, what: next.what, batch: waiting[:n:n]}
+	}
+	l.named[name] = waiting[n:]
+	l.queue = append(l.queue, next)
 	l.staff()
 }
 

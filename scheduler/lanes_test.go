@@ -1,6 +1,9 @@
 package scheduler_test
 
 import (
+	"context"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,5 +33,51 @@ func TestEachHangIsNoticed(t *testing.T) {
 			t.Errorf("beside three operations that hang another took %v: %v", took, res.Keys)
 		}
 		r.world.Release()
+	})
+}
+
+// A batch is alone on the lanes of all that is in it; what comes meanwhile for one
+// of them waits, and is a batch as well.
+func TestBatchesKeepToTheirLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var batches []string
+		gate := make(chan struct{})
+		s := scheduler.New(scheduler.Options{})
+		_, err := scheduler.Register(s, scheduler.Descriptor[string, int]{
+			Name: "x", Prefix: "x/",
+			Lane:   func(_ scheduler.Key, v string) string { return v },
+			Create: func(context.Context, scheduler.Key, string) (int, error) { panic("one by one") },
+			Delete: func(context.Context, scheduler.Key, string, int) error { return nil },
+			CreateBatch: func(_ context.Context, ops []*scheduler.Op[string, int]) {
+				var keys []string
+				for _, o := range ops {
+					keys = append(keys, string(o.Key))
+				}
+				batches = append(batches, strings.Join(keys, " "))
+				if slices.Contains(keys, "x/1") {
+					<-gate
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		defer func() { cancel(); <-ended }()
+		want := func(changes ...scheduler.Change) {
+			s.Submit(scheduler.Txn{Want: changes})
+			synctest.Wait()
+		}
+		want(scheduler.Set("x/1", "left"), scheduler.Set("x/2", "right"), scheduler.Set("x/3", "left"))
+		want(scheduler.Set("x/4", "left"), scheduler.Set("x/5", "middle"))
+		want(scheduler.Set("x/6", "left"), scheduler.Set("x/7", ""))
+		close(gate)
+		want(scheduler.Set("x/8", "right"))
+		got := strings.Join(batches, "\n")
+		if want := "x/1 x/2 x/3\nx/5\nx/7\nx/4 x/6\nx/8"; got != want {
+			t.Errorf("the batches were\n%s\nwant\n%s", got, want)
+		}
 	})
 }

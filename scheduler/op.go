@@ -53,6 +53,11 @@ func (o *op) limit(opts *Options) time.Duration {
 	return opts.Timeout
 }
 
+// batches tells whether the kind can do many such operations at a time.
+func (o *op) batches() bool {
+	return o.what == OpCreate && o.kind.createBatch != nil || o.what == OpDelete && o.kind.deleteBatch != nil
+}
+
 // outcomes adds the operations that ended to done, a batch being several.
 func (o *op) outcomes(done []*op, took time.Duration) []*op {
 	if o.batch == nil {
