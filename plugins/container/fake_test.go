@@ -138,7 +138,7 @@ func (e *engine) inspect(id string) (c Container, slow bool, err error) {
 	return *e.containers[id], slow, nil
 }
 
-func (e *engine) Events(ctx context.Context, ready func(), hint func(string)) error {
+func (e *engine) Events(ctx context.Context, ready func(), hint func(Hint)) error {
 	if err := e.enter(ctx); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (e *engine) Events(ctx context.Context, ready func(), hint func(string)) er
 		case <-sub.broken:
 			return errors.New("EOF")
 		case id := <-sub.events:
-			hint(id)
+			hint(Hint{ID: id})
 		}
 	}
 }

@@ -18,29 +18,67 @@ var (
 )
 
 // Runtime is what the tracker asks of a container runtime. All methods return
-// when ctx ends.
+// when ctx ends, and may be called from several goroutines at once.
 type Runtime interface {
-	// Name is the prefix of the runtime's containers: "docker".
+	// Name is the prefix of the runtime's containers: "docker". Runtimes that
+	// have namespaces of their own put them into it: "containerd:k8s.io".
 	Name() string
-	// Version says what answers, for operators.
+	// Version says what answers, for operators. It is asked after each
+	// reconnect and now and then.
 	Version(ctx context.Context) (string, error)
-	// List returns all containers, also those that do not run.
+	// List returns all containers, also those that do not run. It is the truth
+	// about which there are.
 	List(ctx context.Context) ([]Summary, error)
-	// Inspect returns one container, or ErrNotFound.
+	// Inspect returns one container, or ErrNotFound. It is the truth about it.
 	Inspect(ctx context.Context, id string) (Container, error)
 	// Events subscribes to changes, calls ready once the subscription stands,
-	// and then hint for each container that may have changed. It returns when
-	// the stream ends. hint is quick and never blocks.
-	Events(ctx context.Context, ready func(), hint func(id string)) error
+	// so that nothing that happens later is missed, and then hint for each
+	// container that may have changed, in the order of the stream. It returns
+	// when the stream ends; the tracker subscribes again, for ever. hint is
+	// quick and never blocks.
+	Events(ctx context.Context, ready func(), hint func(Hint)) error
 }
 
-// Summary is a container as a list shows it.
+// Hint says that a container may have changed. The id alone is enough: the
+// tracker inspects the container and believes that. What the event told beside
+// it is evidence for what no inspect saw: a run that was too short, the exit
+// code of a container that was removed at once. Hints may be lost, doubled,
+// late or out of order.
+type Hint struct {
+	ID string
+	// Says is what the event tells: Created, Started, Died, OOM or Removed; ""
+	// if it tells nothing of use.
+	Says EventType
+	// At is the time of the event by the runtime's clock. Evidence without it
+	// is not used.
+	At time.Time
+	// Exit is the exit code, of a Died. UnknownExit if the event does not tell.
+	Exit int
+	// Name and Image of the container, if the event tells them.
+	Name, Image string
+}
+
+// Summary is a container as a list shows it. It spares inspects: one whose
+// summary is as it was when it was last inspected is not inspected again.
 type Summary struct {
 	ID   string
 	Name string
 	// Running is whether the list shows it with a process.
 	Running bool
+	// Digest is made of all else that the list tells of its state: the state,
+	// the exit code, the addresses; not of what changes by itself with time. A
+	// container without a Digest is inspected after each list.
+	Digest string
+	// Since: its present state began at this time or later. Lists that tell an
+	// age ("exited 5 minutes ago") bound it; zero if the list does not tell.
+	Since time.Time
 }
+
+// UnknownExit is the exit code of a run whose real one nobody knows.
+const UnknownExit = -1
+
+// OutOfMemory is the Reason of a run that the kernel ended for want of memory.
+const OutOfMemory = "OOMKilled"
 
 // Container is a container as its runtime describes it.
 type Container struct {
@@ -48,25 +86,35 @@ type Container struct {
 	Name  string
 	Image string
 	// State is the runtime's word: created, running, paused, exited, dead.
+	// Words of no meaning here do no harm.
 	State string
 	// Running is whether it has a process now, paused ones included.
 	Running bool
 	// Pid of its first process; 0 if it does not run.
-	Pid        int
-	StartedAt  time.Time
+	Pid int
+	// CreatedAt tells it from another container that bore the same id before.
+	CreatedAt time.Time
+	// StartedAt is when its last run began, zero if it never ran. It tells one
+	// run from the next, so it must not change while a run lasts and after it.
+	StartedAt time.Time
+	// FinishedAt is when its last run ended; of no meaning while it runs.
 	FinishedAt time.Time
-	ExitCode   int
-	// Reason says why it ended or could not start, if that is known.
+	// ExitCode of its last run, UnknownExit if nobody knows.
+	ExitCode int
+	// Reason says why its last run ended (OutOfMemory), or why it could not
+	// start, if that is known.
 	Reason string
 	Labels map[string]string
 	// Env is its environment, NAME=value. The tracker looks for the service
 	// label in it and keeps nothing else.
-	Env       []string
+	Env []string
+	// Addresses that the runtime gave it, while it runs: CIDR.
 	Addresses []string
 	// HostNetwork is whether it lives in the network namespace of the host.
 	HostNetwork bool
-	// Joins is the id or name of the container whose network namespace it
-	// was started in, "" if it got its own.
+	// Joins is the id or name of the container whose network namespace it was
+	// started in, "" if it got its own. The containers of a pod join its
+	// sandbox.
 	Joins string
 }
 

@@ -100,9 +100,9 @@ func (s *source) follow() {
 }
 
 // hint notes that a container may have changed.
-func (s *source) hint(id string) {
+func (s *source) hint(h Hint) {
 	s.mu.Lock()
-	s.hints[id] = true
+	s.hints[h.ID] = true
 	s.events++
 	s.mu.Unlock()
 	select {

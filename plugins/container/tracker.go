@@ -31,6 +31,8 @@ type Options struct {
 	Parallel int
 	// Processes is the kernel. Default: [NewKernel].
 	Processes Processes
+	// Observer gets the events. Default: nobody does.
+	Observer Observer
 	// Log gets what operators should know. Default: nothing is logged.
 	Log *slog.Logger
 	// Spread gives numbers in [0, 1) for jitter. Default: random.

@@ -90,7 +90,7 @@ func TestEvents(t *testing.T) {
 		},
 	})
 	var heard []string
-	err := e.Events(t.Context(), func() { heard = append(heard, "ready") }, func(id string) { heard = append(heard, id) })
+	err := e.Events(t.Context(), func() { heard = append(heard, "ready") }, func(h container.Hint) { heard = append(heard, h.ID) })
 	if want := []string{"ready", "a", "a", "b", "c"}; !slices.Equal(heard, want) {
 		t.Errorf("heard %v, want %v", heard, want)
 	}
@@ -108,21 +108,21 @@ func TestEventsEnd(t *testing.T) {
 		},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	err := e.Events(ctx, cancel, func(string) {})
+	err := e.Events(ctx, cancel, func(container.Hint) {})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	e = serve(t, "1.41", "", map[string]http.HandlerFunc{
 		"/v1.41/events": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no events for you", http.StatusForbidden) },
 	})
-	err = e.Events(t.Context(), func() { t.Error("ready") }, func(string) {})
+	err = e.Events(t.Context(), func() { t.Error("ready") }, func(container.Hint) {})
 	if err == nil || !strings.Contains(err.Error(), "no events for you") {
 		t.Errorf("error %v", err)
 	}
 	e = serve(t, "1.41", "", map[string]http.HandlerFunc{
 		"/v1.41/events": func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, `{"Type":7}`) },
 	})
-	if err := e.Events(t.Context(), func() {}, func(string) {}); err == nil {
+	if err := e.Events(t.Context(), func() {}, func(container.Hint) {}); err == nil {
 		t.Error("a stream that makes no sense was read to its end")
 	}
 }
@@ -148,7 +148,7 @@ func TestDeadline(t *testing.T) {
 	if _, err := e.Inspect(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("inspect: %v", err)
 	}
-	if err := e.Events(ctx, func() { t.Error("ready") }, func(string) {}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := e.Events(ctx, func() { t.Error("ready") }, func(container.Hint) {}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("events: %v", err)
 	}
 }

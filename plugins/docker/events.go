@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/plumb-net/plumb/plugins/container"
 )
 
 // subscribeTimeout bounds the wait for the engine to accept a subscription.
@@ -29,7 +31,7 @@ type event struct {
 // does. The engine answers once the subscription stands, so what happens after
 // ready is not missed. Between the reads nothing is done but to hand on an id:
 // an engine whose events are not taken slows down for everybody.
-func (e *Engine) Events(ctx context.Context, ready func(), hint func(id string)) error {
+func (e *Engine) Events(ctx context.Context, ready func(), hint func(container.Hint)) error {
 	defer e.forget()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -51,7 +53,7 @@ func (e *Engine) Events(ctx context.Context, ready func(), hint func(id string))
 			return streamError(ctx, err)
 		}
 		if id := ev.container(); id != "" {
-			hint(id)
+			hint(container.Hint{ID: id})
 		}
 	}
 }

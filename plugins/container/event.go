@@ -1,0 +1,106 @@
+package container
+
+import "time"
+
+// EventType is what happened to a container.
+type EventType string
+
+// The types of events. Of each container there is Discovered or Created first
+// and Removed last; between them, of each run, one Started (none if it was
+// discovered running) and at most one Died.
+const (
+	// Discovered: it was there before the tracker.
+	Discovered EventType = "discovered"
+	Created    EventType = "created"
+	Started    EventType = "started"
+	Died       EventType = "died"
+	// OOM: a process in it was killed for want of memory. It may live on.
+	OOM      EventType = "oom"
+	Paused   EventType = "paused"
+	Unpaused EventType = "unpaused"
+	Renamed  EventType = "renamed"
+	// ImageChanged: its image bears another name now.
+	ImageChanged EventType = "image_changed"
+	Removed      EventType = "removed"
+)
+
+// Event tells what happened to a container. Its map and pointers are shared by
+// all who get it and must not be changed.
+type Event struct {
+	Type EventType
+	// At is when it happened, by the word of the runtime or the kernel; where
+	// they do not tell, when it was noticed. The times of a container may go
+	// back when somebody sets the clock; the order of events is that in which
+	// they are told.
+	At time.Time
+	// Seen is when the tracker noticed.
+	Seen time.Time
+	// Runtime and ID name the container. Name, Image, Labels and Microservice
+	// (the service label) are as they were at the event.
+	Runtime, ID  string
+	Name, Image  string
+	Labels       map[string]string
+	Microservice string
+	// State is the runtime's word, of a Discovered.
+	State string
+	// Run is the run that it is about: of Started, Died, Paused, Unpaused, and
+	// of Discovered if it runs.
+	Run Run
+	// Exit is how a run ended, of a Died.
+	Exit *Exit
+	// OOM tells of the kill, of an OOM; nil if only the runtime told of it.
+	OOM *OOMKill
+	// OldName is the former name, of a Renamed; OldImage of an ImageChanged.
+	OldName, OldImage string
+	// Amends: it tells more of something that was told already by an event of
+	// the same type, and does not count as another one.
+	Amends bool
+}
+
+// Run is one life of a container: what tells it from the next one under the
+// same id. Pid and Netns are 0 of a run that was over before it was seen.
+type Run struct {
+	StartedAt time.Time
+	Pid       int
+	// Netns is the inode of its network namespace.
+	Netns uint64
+}
+
+// Exit is how a run ended.
+type Exit struct {
+	// Code is the exit code, UnknownExit if nobody knows.
+	Code int
+	// Signal that ended it by the exit code (137 is 9), 0 if none did.
+	Signal int
+	// Reason says why, "" if there is nothing to say: OutOfMemory, the error
+	// of the runtime.
+	Reason     string
+	StartedAt  time.Time
+	FinishedAt time.Time
+}
+
+// OOMKill is what the kernel told of a process that it killed for want of
+// memory. Ids are those in the paths of cgroups; "" is unknown or none.
+type OOMKill struct {
+	At time.Time
+	// Container is the id of the container of the victim, Cgroup its cgroup.
+	Container, Cgroup string
+	// Owner is the id of the container whose limit was hit, OwnerCgroup that
+	// cgroup. They are those of the victim unless the limit stands above it.
+	Owner, OwnerCgroup string
+	// Pid of the victim in the host's namespace, 0 if unknown; Process its name.
+	Pid     int
+	Process string
+	// Constraint is the kernel's word: CONSTRAINT_MEMCG, CONSTRAINT_NONE.
+	Constraint string
+	// Source says who told: kmsg, cgroup.
+	Source string
+	// Count is how many kills this tells of, where only a counter is known; 0
+	// is 1.
+	Count int
+}
+
+// Observer gets the events of a tracker, in their order, from one goroutine,
+// each after what the tracker's readers see has it. It must be quick and must
+// not block.
+type Observer func(Event)
