@@ -1670,7 +1670,17 @@ type Container struct {
 	// Addresses that the runtime gave it.
 	Addresses []string `protobuf:"bytes,14,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Why its namespace cannot be used: host network, for one. Empty: it can.
-	Refused       string `protobuf:"bytes,15,opt,name=refused,proto3" json:"refused,omitempty"`
+	Refused string `protobuf:"bytes,15,opt,name=refused,proto3" json:"refused,omitempty"`
+	// When it was made, RFC 3339.
+	CreatedAt string `protobuf:"bytes,16,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Why its last inspect failed. What stands here is what the one before told.
+	Error string `protobuf:"bytes,17,opt,name=error,proto3" json:"error,omitempty"`
+	// The container whose network namespace it shares, <runtime>:<id>. Empty: it has its own.
+	NetworkOwner string `protobuf:"bytes,18,opt,name=network_owner,json=networkOwner,proto3" json:"network_owner,omitempty"`
+	// The containers that share its network namespace, <runtime>:<id>.
+	NetworkMembers []string `protobuf:"bytes,19,rep,name=network_members,json=networkMembers,proto3" json:"network_members,omitempty"`
+	// Addresses that it had while it ran. Only of a container that does not run.
+	LastAddresses []string `protobuf:"bytes,20,rep,name=last_addresses,json=lastAddresses,proto3" json:"last_addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1808,6 +1818,41 @@ func (x *Container) GetRefused() string {
 		return x.Refused
 	}
 	return ""
+}
+
+func (x *Container) GetCreatedAt() string {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return ""
+}
+
+func (x *Container) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Container) GetNetworkOwner() string {
+	if x != nil {
+		return x.NetworkOwner
+	}
+	return ""
+}
+
+func (x *Container) GetNetworkMembers() []string {
+	if x != nil {
+		return x.NetworkMembers
+	}
+	return nil
+}
+
+func (x *Container) GetLastAddresses() []string {
+	if x != nil {
+		return x.LastAddresses
+	}
+	return nil
 }
 
 // A link of the agent's own namespace, or of another in which one is needed. Observed.
@@ -2079,7 +2124,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\n" +
 	"started_at\x18\a \x01(\tR\tstartedAt\x12\x1c\n" +
 	"\tconflicts\x18\b \x03(\tR\tconflicts\x12\x18\n" +
-	"\arefused\x18\t \x01(\tR\arefused\"\xf5\x03\n" +
+	"\arefused\x18\t \x01(\tR\arefused\"\x9f\x05\n" +
 	"\tContainer\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12!\n" +
 	"\fcontainer_id\x18\x02 \x01(\tR\vcontainerId\x12\x12\n" +
@@ -2098,7 +2143,13 @@ const file_models_models_proto_rawDesc = "" +
 	"\x06labels\x18\f \x03(\v2\x1f.plumb.v1.Container.LabelsEntryR\x06labels\x12\"\n" +
 	"\fmicroservice\x18\r \x01(\tR\fmicroservice\x12\x1c\n" +
 	"\taddresses\x18\x0e \x03(\tR\taddresses\x12\x18\n" +
-	"\arefused\x18\x0f \x01(\tR\arefused\x1a9\n" +
+	"\arefused\x18\x0f \x01(\tR\arefused\x12\x1d\n" +
+	"\n" +
+	"created_at\x18\x10 \x01(\tR\tcreatedAt\x12\x14\n" +
+	"\x05error\x18\x11 \x01(\tR\x05error\x12#\n" +
+	"\rnetwork_owner\x18\x12 \x01(\tR\fnetworkOwner\x12'\n" +
+	"\x0fnetwork_members\x18\x13 \x03(\tR\x0enetworkMembers\x12%\n" +
+	"\x0elast_addresses\x18\x14 \x03(\tR\rlastAddresses\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9e\x01\n" +

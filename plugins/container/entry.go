@@ -1,18 +1,9 @@
 package container
 
 import (
-	"context"
 	"errors"
+	"slices"
 	"time"
-)
-
-// How long a container whose inspect failed waits for the next one.
-const (
-	firstReinspect = time.Second
-	mostReinspect  = 5 * time.Minute
-	// firstTries is how many failures the first picture waits for, unless they
-	// take longer than one call may.
-	firstTries = 3
 )
 
 // entry is what is known of one container.
@@ -22,97 +13,56 @@ type entry struct {
 	seen  bool
 	last  Container
 	label string
+	// addresses are those it had when it last ran.
+	addresses []string
 	// hold is the container's process while it lives.
 	hold *hold
-	// over is the life that the kernel said has ended, so that a runtime which
-	// has not noticed yet does not bring it back.
-	over run
 	// vanished: the runtime says it runs, but the process is not there.
 	vanished bool
-
-	// asOf is when, on the clock of the source, the last inspect began.
-	asOf     uint64
-	queued   bool
-	busy     bool
-	again    bool // a hint came while busy
-	slow     bool // began as a retry
-	err      error
-	fails    int
-	retryAt  time.Time
 	endedNow bool // ended while the runtime did not answer
+
+	// life makes the events; existed is whether the container may have been
+	// there before the tracker, so that it is nothing new.
+	life    life
+	existed bool
+
+	// listed is how the last list showed it; unlisted, that it did not.
+	listed   Summary
+	unlisted bool
+
+	inspecting
 }
 
-// want has a container inspected soon.
-func (s *source) want(id string) {
+// Words that a failing inspect must not hold up for ever.
+const (
+	// mostTries is how many failures in a row it takes until the word of the
+	// list is enough for an end.
+	mostTries = 3
+	// exitGrace is how long a Died waits for an inspect to tell the exit code.
+	exitGrace = 2 * time.Second
+)
+
+var (
+	errBehind   = errors.New("its process has ended, but the runtime still says that it runs")
+	errVanished = errors.New("its process is not visible; does the agent run in the pid namespace of the host?")
+)
+
+// entry returns what is known of the container, at first nothing.
+func (s *source) entry(id string) *entry {
 	e := s.entries[id]
 	if e == nil {
-		e = &entry{id: id}
+		e = &entry{id: id, existed: !s.wasKnown}
+		if old := s.tombs.find(id); old != nil {
+			e.life.heard = old.at // what is said of that one comes too late
+		}
 		s.entries[id] = e
 	}
-	e.retryAt = time.Time{}
-	switch {
-	case e.busy:
-		e.again = true
-	case !e.queued:
-		e.queued = true
-		s.queue = append(s.queue, id)
-	}
-}
-
-// startInspects begins as many inspects as may run at once. Containers whose
-// last one failed get at most half of the places, so that those that hang do
-// not keep out the others.
-func (s *source) startInspects() {
-	var later []string
-	for i, id := range s.queue {
-		if s.busy >= s.t.opts.Parallel {
-			later = append(later, s.queue[i:]...)
-			break
-		}
-		e := s.entries[id]
-		if e == nil || !e.queued {
-			continue
-		}
-		if e.fails > 0 && s.slow >= max(1, s.t.opts.Parallel/2) {
-			later = append(later, id)
-			continue
-		}
-		s.startInspect(e)
-	}
-	s.queue = later
-}
-
-func (s *source) startInspect(e *entry) {
-	s.clock++
-	e.asOf = s.clock
-	e.queued, e.busy, e.again = false, true, false
-	e.slow = e.fails > 0
-	s.count(e, 1)
-	var held run
-	if e.hold != nil {
-		held = e.hold.run
-	}
-	s.jobs.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, s.t.opts.CallTimeout)
-		defer cancel()
-		seen, err := s.look(ctx, e.id, held)
-		if !s.t.post(s.ctx, func() { s.inspected(e, seen, err) }) {
-			s.release(seen.hold)
-		}
-	})
-}
-
-func (s *source) count(e *entry, by int) {
-	s.busy += by
-	if e.slow {
-		s.slow += by
-	}
+	return e
 }
 
 // inspected takes in the outcome of an inspect.
 func (s *source) inspected(e *entry, seen sighting, err error) {
-	s.count(e, -1)
-	e.busy = false
+	s.inspectDone(e)
 	if s.entries[e.id] != e { // dropped meanwhile
 		s.release(seen.hold)
 		return
@@ -127,48 +77,26 @@ func (s *source) inspected(e *entry, seen sighting, err error) {
 	if err != nil {
 		s.setBack(e, err)
 	} else {
-		e.err, e.fails = nil, 0
-		delete(s.first, e.id)
+		s.recovered(e)
 	}
 	if e.again {
 		s.want(e.id)
 	}
 }
 
-// setBack notes a failure and when to try again.
-func (s *source) setBack(e *entry, err error) {
-	e.fails++
-	e.retryAt = time.Now().Add(backoff(e.fails, firstReinspect, mostReinspect, s.t.opts.Spread()))
-	if e.fails >= firstTries || time.Since(s.awaited) >= s.t.opts.CallTimeout {
-		delete(s.first, e.id)
-	}
-	if errors.Is(err, errBehind) {
-		return // the kernel is quicker than the runtime: no fault
-	}
-	if e.err == nil {
-		s.t.opts.Log.Warn("container cannot be inspected", "container", s.rt.Name()+":"+e.id, "error", err)
-	}
-	e.err = err
-	s.t.changed = true
-}
-
-var (
-	errBehind   = errors.New("its process has ended, but the runtime still says that it runs")
-	errVanished = errors.New("its process is not visible; does the agent run in the pid namespace of the host?")
-)
-
 // settle takes in a sighting. Its error means that the truth is not yet told.
 func (s *source) settle(e *entry, seen sighting) error {
-	now := seen.run()
-	if seen.hold != nil && seen.hold.ended {
-		s.release(seen.hold)
-		seen.hold, seen.vanished = nil, true
-		e.over = now
-	}
-	if now != (run{}) && now == e.over {
+	if s.tombs.holds(seen.Container) {
 		s.release(seen.hold)
 		return errBehind
 	}
+	s.replaced(e, seen.Container)
+	doubt := !seen.ran() && e.hold != nil && e.fails < mostTries
+	if e.life.behind(seen.Container) || doubt {
+		s.release(seen.hold)
+		return errBehind
+	}
+	now := seen.run()
 	if e.hold != nil && e.hold.run != now {
 		s.release(e.hold)
 		e.hold = nil
@@ -176,23 +104,60 @@ func (s *source) settle(e *entry, seen sighting) error {
 	if seen.hold != nil {
 		e.hold = seen.hold
 	}
-	e.last = seen.Container
-	e.last.Env = nil
-	e.label = serviceLabel(seen.Container, s.t.opts.LabelEnv, s.t.opts.LabelKey)
-	e.seen, e.over, e.endedNow = true, run{}, false
-	e.vanished = seen.vanished
-	s.t.changed = true
-	if e.vanished {
+	s.show(e, seen)
+	s.tell(e, e.life.see(e.last, e.netns(), s.since0(e)))
+	switch {
+	case e.hold != nil && e.hold.ended: // while the answer was on its way
+		s.end(e, "its process ended")
+		return errBehind
+	case e.vanished:
 		return errVanished
 	}
 	return nil
+}
+
+// show puts a sighting into the picture.
+func (s *source) show(e *entry, seen sighting) {
+	e.last = seen.Container
+	e.last.Env = nil
+	e.label = serviceLabel(seen.Container, s.t.opts.LabelEnv, s.t.opts.LabelKey)
+	if e.last.Running {
+		e.addresses = e.last.Addresses
+	}
+	e.seen, e.endedNow = true, false
+	e.vanished = seen.vanished
+	s.t.changed = true
+}
+
+// replaced notes that another container bears the id now.
+func (s *source) replaced(e *entry, c Container) {
+	old := e.life.created
+	if !e.life.told || old.IsZero() || c.CreatedAt.IsZero() || old.Equal(c.CreatedAt) {
+		return
+	}
+	s.tell(e, e.life.gone(time.Now()))
+	e.life, e.existed, e.addresses = life{}, false, nil
+}
+
+// since0 is the time before which what happened to the container is no news.
+func (s *source) since0(e *entry) time.Time {
+	if !e.existed {
+		return time.Time{}
+	}
+	return s.firstConnect
+}
+
+func (e *entry) netns() uint64 {
+	if e.hold == nil {
+		return 0
+	}
+	return e.hold.Netns
 }
 
 // processEnded comes from the kernel, also when the runtime is silent.
 func (s *source) processEnded(id string, h *hold) {
 	h.ended = true
 	if e := s.entries[id]; e != nil && e.hold == h {
-		e.over = h.run
 		s.end(e, "its process ended")
 		s.want(id)
 	}
@@ -203,22 +168,70 @@ func (s *source) end(e *entry, why string) {
 	s.release(e.hold)
 	e.hold = nil
 	e.endedNow = true
+	now := time.Now()
+	e.life.ended(now, why)
 	e.last.State, e.last.Running, e.last.Pid = "exited", false, 0
-	e.last.FinishedAt = time.Now()
-	e.last.ExitCode, e.last.Reason = -1, why
+	e.last.FinishedAt = now
+	e.last.ExitCode, e.last.Reason = UnknownExit, why
 	e.last.Addresses = nil
 	s.t.changed = true
 }
 
 // drop forgets a container that is gone.
 func (s *source) drop(e *entry) {
-	if e.hold != nil {
-		s.release(e.hold)
+	s.tell(e, e.life.gone(time.Now()))
+	if e.life.told {
+		s.tombs.add(e)
 	}
+	s.forget(e)
+}
+
+// forget drops a container without a word about it.
+func (s *source) forget(e *entry) {
+	s.release(e.hold)
 	e.queued = false
 	delete(s.entries, e.id)
 	delete(s.first, e.id)
 	s.t.changed = true
+}
+
+// tell has events told once the picture shows what they say.
+func (s *source) tell(e *entry, events []Event) {
+	now := time.Now()
+	for _, ev := range events {
+		ev.Seen, ev.Runtime, ev.ID = now, s.rt.Name(), e.id
+		ev.Name, ev.Image = e.life.name, e.life.image
+		ev.Labels, ev.Microservice = e.last.Labels, e.label
+		if ev.At.IsZero() {
+			ev.At = now
+		}
+		s.t.events = append(s.t.events, ev)
+	}
+}
+
+// tellLate tells of ends of which no inspect told more in time.
+func (s *source) tellLate(now time.Time) {
+	for _, e := range s.entries {
+		if at := e.lateAt(); !at.IsZero() && !now.Before(at) {
+			s.tell(e, e.life.giveUp())
+		}
+	}
+}
+
+// lateAt is when the end of the container is told as it stands, zero if none is.
+func (e *entry) lateAt() time.Time {
+	if e.life.over == nil {
+		return time.Time{}
+	}
+	return e.life.over.at.Add(exitGrace)
+}
+
+// reason is why the container's last run ended, as far as anybody knows.
+func (e *entry) reason() string {
+	if e.last.Reason == "" && !e.last.Running && !e.life.alive && e.life.same(e.last) {
+		return e.life.exit.Reason
+	}
+	return e.last.Reason
 }
 
 // members are the containers that can be spoken of, and those of them that
@@ -229,11 +242,12 @@ func (s *source) members() (all, ended []*member) {
 		if known := sure || e.hold != nil || e.endedNow; !known || !e.seen {
 			continue
 		}
-		m := &member{runtime: s.rt.Name(), Container: e.last, label: e.label}
-		switch {
-		case e.hold != nil:
-			m.netns = e.hold.Netns
-		case e.vanished:
+		m := &member{runtime: s.rt.Name(), Container: e.last, label: e.label, netns: e.netns(), failure: e.err}
+		m.Reason = e.reason()
+		if !m.Running {
+			m.lastAddresses = e.addresses
+		}
+		if e.hold == nil && e.vanished {
 			m.trouble = errVanished.Error()
 		}
 		all = append(all, m)
@@ -242,4 +256,41 @@ func (s *source) members() (all, ended []*member) {
 		}
 	}
 	return all, ended
+}
+
+// tombs remember containers that were removed, for what is said of them late.
+type tombs struct {
+	byID  map[string]*tomb
+	order []string
+}
+
+// tomb is a container that was removed.
+type tomb struct {
+	entry *entry
+	at    time.Time
+}
+
+const mostTombs = 1024
+
+func (ts *tombs) add(e *entry) {
+	if ts.byID == nil {
+		ts.byID = map[string]*tomb{}
+	}
+	if ts.byID[e.id] == nil {
+		ts.order = append(ts.order, e.id)
+	}
+	ts.byID[e.id] = &tomb{entry: e, at: time.Now()}
+	if len(ts.order) > mostTombs {
+		delete(ts.byID, ts.order[0])
+		ts.order = slices.Clone(ts.order[1:])
+	}
+}
+
+func (ts *tombs) find(id string) *tomb { return ts.byID[id] }
+
+// holds tells whether the container is one that was removed: an answer from
+// before.
+func (ts *tombs) holds(c Container) bool {
+	t := ts.byID[c.ID]
+	return t != nil && !c.CreatedAt.IsZero() && t.entry.life.created.Equal(c.CreatedAt)
 }

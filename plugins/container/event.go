@@ -1,6 +1,10 @@
 package container
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // EventType is what happened to a container.
 type EventType string
@@ -104,3 +108,39 @@ type OOMKill struct {
 // each after what the tracker's readers see has it. It must be quick and must
 // not block.
 type Observer func(Event)
+
+// String tells the event in one line, without times.
+func (e Event) String() string {
+	var b strings.Builder
+	b.WriteString(string(e.Type) + " " + e.Runtime + ":" + e.ID)
+	if e.Name != "" && e.Name != e.ID {
+		b.WriteString(" name=" + e.Name)
+	}
+	switch {
+	case e.Type == Discovered:
+		b.WriteString(" " + e.State)
+	case e.OldName != "":
+		b.WriteString(" was=" + e.OldName)
+	case e.OldImage != "":
+		b.WriteString(" image=" + e.Image + " was=" + e.OldImage)
+	}
+	if e.Run.Pid != 0 {
+		fmt.Fprintf(&b, " pid=%d netns=%d", e.Run.Pid, e.Run.Netns)
+	}
+	if x := e.Exit; x != nil {
+		fmt.Fprintf(&b, " exit=%d", x.Code)
+		if x.Signal != 0 {
+			fmt.Fprintf(&b, " signal=%d", x.Signal)
+		}
+		if x.Reason != "" {
+			fmt.Fprintf(&b, " reason=%q", x.Reason)
+		}
+	}
+	if k := e.OOM; k != nil {
+		fmt.Fprintf(&b, " victim=%d by=%s", k.Pid, k.Source)
+	}
+	if e.Amends {
+		b.WriteString(" (amends)")
+	}
+	return b.String()
+}

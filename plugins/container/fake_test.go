@@ -16,6 +16,7 @@ type engine struct {
 	containers map[string]*Container
 	processes  map[int]*process
 	lastPid    int
+	ticks      int
 	lastNS     uint64
 
 	down, absent, hung bool
@@ -29,9 +30,13 @@ type engine struct {
 	stale map[string][]Container
 	// mute keeps events back: dropped, or gathered for later.
 	mute, keep bool
-	kept       []string
-	inspects   map[string]int
-	sub        *subscriber
+	kept       []Hint
+	// bare hints carry no evidence; bare lists no digest.
+	bareHints, bareLists bool
+	lists                int
+	inspects             map[string]int
+	unlisted             map[string]bool // left out of lists
+	sub                  *subscriber
 	// open counts the processes that are held.
 	open int
 }
@@ -43,7 +48,7 @@ type process struct {
 }
 
 type subscriber struct {
-	events chan string
+	events chan Hint
 	broken chan struct{}
 }
 
@@ -54,7 +59,7 @@ func newEngine() *engine {
 		containers: map[string]*Container{}, processes: map[int]*process{},
 		lastPid: 100, lastNS: 1000,
 		badInspect: map[string]error{}, hungInspect: map[string]bool{},
-		slowInspect: map[string]bool{}, stale: map[string][]Container{}, inspects: map[string]int{},
+		slowInspect: map[string]bool{}, stale: map[string][]Container{}, inspects: map[string]int{}, unlisted: map[string]bool{},
 	}
 }
 
@@ -96,8 +101,20 @@ func (e *engine) list() (all []Summary, slow bool, err error) {
 	if e.listErr != nil {
 		return nil, false, e.listErr
 	}
+	e.lists++
 	for _, c := range e.containers {
-		all = append(all, Summary{ID: c.ID, Name: c.Name, Running: c.Running})
+		if e.unlisted[c.ID] {
+			continue
+		}
+		s := Summary{ID: c.ID, Name: c.Name, Running: c.Running, Digest: fmt.Sprint(c.State, c.ExitCode, c.Addresses)}
+		s.Since = c.FinishedAt
+		if c.Running {
+			s.Since = c.StartedAt
+		}
+		if e.bareLists {
+			s.Digest, s.Since = "", time.Time{}
+		}
+		all = append(all, s)
 	}
 	return all, e.slowList, nil
 }
@@ -142,7 +159,7 @@ func (e *engine) Events(ctx context.Context, ready func(), hint func(Hint)) erro
 	if err := e.enter(ctx); err != nil {
 		return err
 	}
-	sub := &subscriber{events: make(chan string, 1000), broken: make(chan struct{})}
+	sub := &subscriber{events: make(chan Hint, 10000), broken: make(chan struct{})}
 	e.mu.Lock()
 	e.sub = sub
 	e.mu.Unlock()
@@ -153,8 +170,8 @@ func (e *engine) Events(ctx context.Context, ready func(), hint func(Hint)) erro
 			return ctx.Err()
 		case <-sub.broken:
 			return errors.New("EOF")
-		case id := <-sub.events:
-			hint(Hint{ID: id})
+		case h := <-sub.events:
+			hint(h)
 		}
 	}
 }
@@ -182,14 +199,32 @@ func (e *engine) Open(pid int, ended func()) (*Process, error) {
 
 // What follows moves the world.
 
+// says sends an event with its evidence, with the engine locked.
+func (e *engine) says(what EventType, id string, exit int) {
+	h := Hint{ID: id, Says: what, At: e.now(), Exit: exit}
+	if c := e.containers[id]; c != nil {
+		h.Name, h.Image = c.Name, c.Image
+	}
+	if e.bareHints {
+		h = Hint{ID: id}
+	}
+	e.tell(h)
+}
+
+// now is the time, never the same twice, as an engine's clock is.
+func (e *engine) now() time.Time {
+	e.ticks++
+	return time.Now().Add(time.Duration(e.ticks) * time.Nanosecond)
+}
+
 // tell sends an event, with the engine locked.
-func (e *engine) tell(id string) {
+func (e *engine) tell(h Hint) {
 	switch {
 	case e.mute:
 	case e.keep:
-		e.kept = append(e.kept, id)
+		e.kept = append(e.kept, h)
 	case e.sub != nil:
-		e.sub.events <- id
+		e.sub.events <- h
 	}
 }
 
@@ -199,11 +234,19 @@ func (e *engine) release() {
 	defer e.mu.Unlock()
 	e.keep = false
 	slices.Reverse(e.kept)
-	for _, id := range e.kept {
-		e.tell(id)
-		e.tell(id)
+	for _, h := range e.kept {
+		e.tell(h)
+		e.tell(h)
 	}
 	e.kept = nil
+}
+
+func (e *engine) create(c *Container) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.CreatedAt = e.now()
+	e.containers[c.ID] = c
+	e.says(Created, c.ID, 0)
 }
 
 // start gives a container a process and, unless it joins another or the host,
@@ -211,6 +254,10 @@ func (e *engine) release() {
 func (e *engine) start(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.startLocked(id)
+}
+
+func (e *engine) startLocked(id string) {
 	c := e.containers[id]
 	e.lastPid++
 	p := &process{cgroup: "0::/docker/" + id}
@@ -225,14 +272,22 @@ func (e *engine) start(id string) {
 	}
 	e.processes[e.lastPid] = p
 	c.State, c.Running, c.Pid = "running", true, e.lastPid
-	c.StartedAt, c.FinishedAt, c.ExitCode, c.Reason = time.Now(), time.Time{}, 0, ""
-	e.tell(id)
+	c.StartedAt, c.FinishedAt, c.ExitCode, c.Reason = e.now(), time.Time{}, 0, ""
+	c.Addresses = []string{fmt.Sprintf("10.0.0.%d/24", e.lastPid-99)}
+	e.says(Started, id, 0)
 }
 
 // kill ends the process of a container; the engine notices only if it runs.
-func (e *engine) kill(id string) {
+func (e *engine) kill(id string) { e.exit(id, 137) }
+
+// exit ends it with a code.
+func (e *engine) exit(id string, code int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.exitLocked(id, code)
+}
+
+func (e *engine) exitLocked(id string, code int) {
 	c := e.containers[id]
 	for _, f := range e.end(c.Pid) {
 		go f()
@@ -240,9 +295,9 @@ func (e *engine) kill(id string) {
 	if e.down || e.hung {
 		return
 	}
-	c.State, c.Running, c.Pid = "exited", false, 0
-	c.FinishedAt, c.ExitCode = time.Now(), 137
-	e.tell(id)
+	c.State, c.Running, c.Pid, c.Addresses = "exited", false, 0, nil
+	c.FinishedAt, c.ExitCode = e.now(), code
+	e.says(Died, id, code)
 }
 
 func (e *engine) end(pid int) []func() {
@@ -257,11 +312,19 @@ func (e *engine) end(pid int) []func() {
 func (e *engine) remove(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, f := range e.end(e.containers[id].Pid) {
-		go f()
+	if e.containers[id].Running {
+		e.exitLocked(id, 137)
 	}
+	e.says(Removed, id, 0)
 	delete(e.containers, id)
-	e.tell(id)
+}
+
+// change alters a container while it lives.
+func (e *engine) change(id string, f func(c *Container)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f(e.containers[id])
+	e.says("", id, 0)
 }
 
 // cut breaks the stream of events.

@@ -29,6 +29,13 @@ type member struct {
 	netns uint64
 	// trouble says why its process cannot be used, "" if it can.
 	trouble string
+	// failure is why its last inspect failed, if it did.
+	failure error
+	// lastAddresses are those of its last run, once that is over.
+	lastAddresses []string
+	// owner has the namespace that it shares; members share its own.
+	owner   string
+	members []string
 	// joined says whose namespace it joined, "" if it got its own.
 	joined string
 }
@@ -67,6 +74,7 @@ func resolve(members []*member, own uint64) (map[string]*models.Container, map[s
 	members = slices.SortedFunc(slices.Values(members), byID)
 	nameOwners(members)
 	host := hostNamespaces(members, own)
+	shareNamespaces(members, host)
 	containers := make(map[string]*models.Container, len(members))
 	candidates := map[string][]*member{}
 	for _, m := range members {
@@ -102,6 +110,37 @@ func nameOwners(members []*member) {
 			m.joined = "it shares the network namespace of container " + owner.title()
 		}
 	}
+}
+
+// shareNamespaces finds out who lives together: one has the namespace, the
+// others are members. It is the one for which it was made or, if that is gone,
+// the one that has been in it for longest.
+func shareNamespaces(members []*member, host map[uint64]bool) {
+	together := map[uint64][]*member{}
+	for _, m := range members {
+		if m.netns != 0 && !host[m.netns] {
+			together[m.netns] = append(together[m.netns], m)
+		}
+	}
+	for _, ms := range together {
+		slices.SortStableFunc(ms, byRight)
+		for _, m := range ms[1:] {
+			m.owner = ms[0].id()
+			ms[0].members = append(ms[0].members, m.id())
+		}
+		slices.Sort(ms[0].members)
+	}
+}
+
+// byRight orders those who share a namespace, the owner first.
+func byRight(a, b *member) int {
+	if (a.Joins == "") != (b.Joins == "") {
+		if a.Joins == "" {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(a.StartedAt.Compare(b.StartedAt), byID(a, b))
 }
 
 func byID(a, b *member) int { return cmp.Compare(a.id(), b.id()) }
@@ -172,15 +211,7 @@ func settleNamespace(claimants []claimant) {
 	if len(claimants) < 2 {
 		return
 	}
-	slices.SortStableFunc(claimants, func(a, b claimant) int {
-		if (a.Joins == "") != (b.Joins == "") {
-			if a.Joins == "" {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(a.StartedAt.Compare(b.StartedAt), byID(a.member, b.member))
-	})
+	slices.SortStableFunc(claimants, func(a, b claimant) int { return byRight(a.member, b.member) })
 	first := claimants[0]
 	for _, c := range claimants[1:] {
 		c.value.Refused = fmt.Sprintf("its network namespace is shared with microservice/%s (container %s), which has it", first.label, first.title())
@@ -206,6 +237,10 @@ func (m *member) microservice(refused string) *models.Microservice {
 }
 
 func (m *member) container(refused string) *models.Container {
+	failure := ""
+	if m.failure != nil {
+		failure = m.failure.Error()
+	}
 	return &models.Container{
 		Runtime:      m.runtime,
 		ContainerId:  m.ID,
@@ -222,6 +257,12 @@ func (m *member) container(refused string) *models.Container {
 		Microservice: m.label,
 		Addresses:    m.Addresses,
 		Refused:      refused,
+
+		CreatedAt:      timeText(m.CreatedAt),
+		Error:          failure,
+		NetworkOwner:   m.owner,
+		NetworkMembers: m.members,
+		LastAddresses:  m.lastAddresses,
 	}
 }
 

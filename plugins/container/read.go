@@ -2,7 +2,6 @@ package container
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -31,15 +30,6 @@ func (t *Tracker) Microservices() (map[string]*models.Microservice, error) {
 // that, containers that ran already may not have been seen yet.
 func (t *Tracker) Synced() bool { return t.picture.Load().synced }
 
-// Health tells how each runtime stands.
-func (t *Tracker) Health() []models.Health {
-	all := slices.Clone(*t.health.Load())
-	for i := range all {
-		all[i].Details = maps.Clone(all[i].Details)
-	}
-	return all
-}
-
 func clones[V proto.Message](m map[string]V) map[string]V {
 	out := make(map[string]V, len(m))
 	for k, v := range m {
@@ -54,6 +44,7 @@ func clones[V proto.Message](m map[string]V) map[string]V {
 // publish makes the picture anew if anything moved, and tells the watchers
 // what changed in it.
 func (t *Tracker) publish() {
+	defer t.tellEvents()
 	t.publishHealth()
 	old := t.picture.Load()
 	if old != nil && !t.changed {
@@ -70,6 +61,18 @@ func (t *Tracker) publish() {
 	all := (old.unknown == nil) != (next.unknown == nil)
 	if len(keys) > 0 || all {
 		t.watchers.tell(keys, all)
+	}
+}
+
+// tellEvents hands the observer what happened. The picture has it already.
+func (t *Tracker) tellEvents() {
+	events := t.events
+	t.events = nil
+	if t.opts.Observer == nil {
+		return
+	}
+	for _, e := range events {
+		t.opts.Observer(e)
 	}
 }
 

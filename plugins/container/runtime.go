@@ -122,12 +122,12 @@ type Container struct {
 // process that is held and its namespace complete it.
 type run struct {
 	pid     int
-	started time.Time
+	started int64 // nanoseconds, as times do not compare
 }
 
 func (c Container) run() run {
 	if !c.Running {
 		return run{}
 	}
-	return run{pid: c.Pid, started: c.StartedAt}
+	return run{pid: c.Pid, started: c.StartedAt.UnixNano()}
 }

@@ -88,7 +88,7 @@ func (s *source) open(id string, r run) (*hold, error) {
 }
 
 func (s *source) release(h *hold) {
-	if h != nil {
+	if h != nil && h.Process != nil {
 		h.Close()
 	}
 }

@@ -44,24 +44,21 @@ type source struct {
 	reason string
 	since  time.Time
 	synced bool // was known, or absent, once
+	// wasKnown: known once; what turns up later is new.
+	wasKnown bool
 	// gone is since when the runtime has been absent after it was seen.
 	gone time.Time
 
-	// streaming is whether the stream of events stands.
-	streaming bool
-	connects  int
-	version   string
+	// streaming is whether the stream of events stands, firstConnect when it
+	// did first.
+	streaming    bool
+	firstConnect time.Time
+	stats        RuntimeHealth
 
-	// clock counts lists and inspects in the order of their beginning: a list
-	// says nothing about a container that was inspected after it.
-	clock     uint64
-	listing   bool
-	nextList  time.Time // zero: not before the stream stands
-	listFails int
-	lastList  time.Time
-	lists     int
+	listing
 
 	entries map[string]*entry
+	tombs   tombs
 	// first are the containers whose first inspect the picture waits for,
 	// awaited since when.
 	first   map[string]bool
@@ -70,17 +67,55 @@ type source struct {
 	busy    int      // inspects under way
 	slow    int      // those of them whose last one failed
 
-	mu     sync.Mutex
-	hints  map[string]bool
-	events int
+	intake intake
 }
 
 func newSource(t *Tracker, rt Runtime) *source {
 	return &source{
 		t: t, rt: rt, since: time.Now(),
 		reason:  "was not reached yet",
-		entries: map[string]*entry{}, first: map[string]bool{}, hints: map[string]bool{},
+		entries: map[string]*entry{}, first: map[string]bool{},
+		stats:  RuntimeHealth{Relists: map[string]int{}},
+		intake: intake{byID: map[string][]Hint{}},
 	}
+}
+
+// intake takes hints from the stream, as fast as it brings them, and keeps them
+// by container until the loop has time. What is kept of one container is
+// bounded; no container is ever left out.
+type intake struct {
+	mu    sync.Mutex
+	byID  map[string][]Hint
+	hints uint64
+	// joined is how many came for a container that waited already.
+	joined uint64
+	last   time.Time
+}
+
+func (in *intake) put(h Hint) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.hints++
+	in.last = time.Now()
+	all, waits := in.byID[h.ID]
+	if waits {
+		in.joined++
+	}
+	if h.Says != "" && len(all) < mostEvidence {
+		all = append(all, h)
+	}
+	in.byID[h.ID] = all
+}
+
+func (in *intake) take() map[string][]Hint {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.byID) == 0 {
+		return nil
+	}
+	all := in.byID
+	in.byID = map[string][]Hint{}
+	return all
 }
 
 // follow keeps a stream of events open, for ever.
@@ -101,28 +136,30 @@ func (s *source) follow() {
 
 // hint notes that a container may have changed.
 func (s *source) hint(h Hint) {
-	s.mu.Lock()
-	s.hints[h.ID] = true
-	s.events++
-	s.mu.Unlock()
-	select {
-	case s.t.wake <- struct{}{}:
-	default:
-	}
+	s.intake.put(h)
+	s.t.rouse()
 }
 
-func (s *source) takeHints() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ids := slices.Sorted(maps.Keys(s.hints))
-	clear(s.hints)
-	return ids
+// takeHints has every container inspected of which there is a hint.
+func (s *source) takeHints() {
+	all := s.intake.take()
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		e := s.entry(id)
+		for _, h := range all[id] {
+			e.life.hint(h)
+		}
+		s.want(id)
+	}
 }
 
 func (s *source) connected() {
 	s.streaming = true
-	s.connects++
-	s.nextList = time.Now()
+	if s.firstConnect.IsZero() {
+		s.firstConnect = time.Now()
+	}
+	s.stats.Connects++
+	s.stats.ConnectedSince = time.Now()
+	s.relistAt(time.Now(), "connected")
 }
 
 // disconnected comes when a stream ended or could not be had. A stream that
@@ -130,7 +167,8 @@ func (s *source) connected() {
 // then the processes that are held vouch for their containers.
 func (s *source) disconnected(was bool, err error) {
 	s.streaming = false
-	s.nextList = time.Time{}
+	s.stats.ConnectedSince = time.Time{}
+	s.relistAt(time.Time{}, "")
 	if err == nil {
 		err = errors.New("the stream of events ended")
 	}
@@ -184,6 +222,7 @@ func (s *source) enter(p phase, reason string) {
 	}
 	s.phase, s.reason = p, reason
 	s.synced = s.synced || p == known || p == absent
+	s.wasKnown = s.wasKnown || p == known
 	s.t.changed = true
 }
 
@@ -203,13 +242,12 @@ func (s *source) unknown() string {
 // work starts what is due.
 func (s *source) work() {
 	now := time.Now()
-	for _, id := range s.takeHints() {
-		s.want(id)
-	}
+	s.takeHints()
 	for _, id := range s.dueRetries(now) {
 		s.want(id)
 	}
-	if !s.listing && !s.nextList.IsZero() && !now.Before(s.nextList) {
+	s.tellLate(now)
+	if !s.underway && !s.nextList.IsZero() && !now.Before(s.nextList) {
 		s.startList()
 	}
 	s.startInspects()
@@ -217,17 +255,6 @@ func (s *source) work() {
 		s.gone = time.Time{}
 		s.enter(known, "")
 	}
-}
-
-func (s *source) dueRetries(now time.Time) []string {
-	var ids []string
-	for id, e := range s.entries {
-		if !e.retryAt.IsZero() && !now.Before(e.retryAt) {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 // due is when work has something to do next, zero if it need not be woken.
@@ -238,80 +265,14 @@ func (s *source) due() time.Time {
 			due = at
 		}
 	}
-	if !s.listing {
+	if !s.underway {
 		earlier(s.nextList)
 	}
 	for _, e := range s.entries {
 		earlier(e.retryAt)
+		earlier(e.lateAt())
 	}
 	return due
-}
-
-// startList begins to list. The version is asked along with it: an engine may
-// be another one after a reconnect.
-func (s *source) startList() {
-	s.clock++
-	at, connects := s.clock, s.connects
-	s.listing = true
-	s.jobs.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, s.t.opts.CallTimeout)
-		defer cancel()
-		all, err := s.rt.List(ctx)
-		version := ""
-		if err == nil {
-			version, err = s.rt.Version(ctx)
-		}
-		s.t.post(s.ctx, func() { s.listed(at, connects, version, all, err) })
-	})
-}
-
-// listed takes in a list. A failed one changes nothing of what is known. One
-// that was asked before the stream broke and came back since is believed as to
-// its containers, but another one is due.
-func (s *source) listed(at uint64, connects int, version string, all []Summary, err error) {
-	s.listing = false
-	now := time.Now()
-	if err != nil {
-		s.listFails++
-		if !s.nextList.IsZero() {
-			s.nextList = now.Add(backoff(s.listFails, time.Second, s.t.opts.Relist, s.t.opts.Spread()))
-		}
-		s.failed(fmt.Errorf("list: %w", err))
-		return
-	}
-	s.listFails = 0
-	s.lastList = now
-	s.lists++
-	s.version = version
-	s.compare(at, all)
-	if !s.streaming || connects != s.connects {
-		return
-	}
-	s.nextList = now.Add(time.Duration((0.5 + s.t.opts.Spread()) * float64(s.t.opts.Relist)))
-	if s.phase != known {
-		s.await()
-	}
-}
-
-// compare brings the entries in line with a list that began at the given time.
-func (s *source) compare(at uint64, all []Summary) {
-	listed := make(map[string]bool, len(all))
-	for _, sum := range all {
-		listed[sum.ID] = true
-		if e := s.entries[sum.ID]; e != nil && e.hold != nil && e.asOf < at && !sum.Running {
-			s.end(e, "the runtime no longer lists it as running")
-		}
-		s.want(sum.ID)
-	}
-	for _, id := range slices.Sorted(maps.Keys(s.entries)) {
-		switch e := s.entries[id]; {
-		case listed[id]:
-		case e.asOf < at:
-			s.drop(e)
-		default:
-			s.want(id)
-		}
-	}
 }
 
 // await begins the wait for the first inspects of containers never seen.
@@ -327,12 +288,15 @@ func (s *source) await() {
 
 // stop lets go of everything once the loop has ended.
 func (s *source) stop() {
-	s.forgetAll()
+	for _, e := range s.entries {
+		s.forget(e)
+	}
 	s.enter(stopped, "is no longer tracked")
 }
 
+// forgetAll drops the containers of a runtime that was removed from the host.
 func (s *source) forgetAll() {
-	for _, e := range s.entries {
-		s.drop(e)
+	for _, id := range slices.Sorted(maps.Keys(s.entries)) {
+		s.drop(s.entries[id])
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +20,8 @@ import (
 
 // TestStories plays the stories of testdata/stories: the directive `do` moves
 // the world line by line and prints which keys the watcher heard of after each
-// line; `show` prints what is known; `health` how the runtime stands.
+// line; `show` prints what is known; `events` what the observer was told since
+// the last time; `health` how the runtime stands.
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -36,6 +38,8 @@ func TestStories(t *testing.T) {
 					return w.do(t, d.Input)
 				case "show":
 					return show(w.tracker)
+				case "events":
+					return w.takeEvents()
 				case "health":
 					return health(w.tracker)
 				}
@@ -53,17 +57,38 @@ type story struct {
 	cancel  context.CancelFunc
 	done    chan error
 
-	mu    sync.Mutex
-	heard []string
+	mu     sync.Mutex
+	heard  []string
+	events []Event
 }
 
 func newStory(t testing.TB) *story {
-	e := newEngine()
-	tracker, err := New(Options{Processes: e, Spread: func() float64 { return 0.5 }}, e)
+	w := &story{engine: newEngine()}
+	var err error
+	w.tracker, err = New(Options{Processes: w.engine, Observer: w.observe, Spread: func() float64 { return 0.5 }}, w.engine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &story{engine: e, tracker: tracker}
+	return w
+}
+
+func (w *story) observe(e Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, e)
+}
+
+func (w *story) takeEvents() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out strings.Builder
+	// Of different containers the order is chance.
+	slices.SortStableFunc(w.events, func(a, b Event) int { return strings.Compare(a.ID, b.ID) })
+	for _, e := range w.events {
+		fmt.Fprintln(&out, e)
+	}
+	w.events = nil
+	return out.String()
 }
 
 func (w *story) start() {
@@ -125,7 +150,7 @@ func (w *story) step(words []string) error {
 	case "track":
 		w.start()
 	case "create", "run":
-		e.set(func() { e.containers[args[0]] = newContainer(args) })
+		e.create(newContainer(args))
 		if words[0] == "run" {
 			e.start(args[0])
 		}
@@ -136,6 +161,25 @@ func (w *story) step(words []string) error {
 	case "restart":
 		e.kill(args[0])
 		e.start(args[0])
+	case "exit":
+		code, err := strconv.Atoi(args[1])
+		e.exit(args[0], code)
+		return err
+	case "flash": // it runs and ends before anybody can look, as often as it has codes
+		return w.flash(args[0], args[1:])
+	case "oom": // as the engine tells: first that, then the death
+		e.set(func() { e.says(OOM, args[0], 0); e.containers[args[0]].Reason = "" })
+	case "report":
+		return w.report(args[0], args[1:])
+	case "pause", "unpause":
+		state := map[string]string{"pause": "paused", "unpause": "running"}[words[0]]
+		e.change(args[0], func(c *Container) { c.State = state })
+	case "rename":
+		e.change(args[0], func(c *Container) { c.Name = args[1] })
+	case "image":
+		e.change(args[0], func(c *Container) { c.Image = args[1] })
+	case "state":
+		e.change(args[0], func(c *Container) { c.State = args[1] })
 	case "rm":
 		e.remove(args[0])
 	case "wait":
@@ -143,7 +187,7 @@ func (w *story) step(words []string) error {
 		time.Sleep(d)
 		return err
 	case "hint":
-		e.set(func() { e.tell(args[0]) })
+		e.set(func() { e.tell(Hint{ID: args[0]}) })
 	case "cut":
 		e.cut()
 	case "engine":
@@ -158,6 +202,43 @@ func (w *story) step(words []string) error {
 		return errors.New("no such step")
 	}
 	return nil
+}
+
+// flash has a container run and end in no time.
+func (w *story) flash(id string, codes []string) error {
+	w.engine.mu.Lock()
+	defer w.engine.mu.Unlock()
+	for _, c := range codes {
+		if c == "rm" {
+			w.engine.says(Removed, id, 0)
+			delete(w.engine.containers, id)
+			return nil
+		}
+		code, err := strconv.Atoi(c)
+		if err != nil {
+			return err
+		}
+		w.engine.startLocked(id)
+		w.engine.exitLocked(id, code)
+	}
+	return nil
+}
+
+// report tells of a kill for want of memory as the kernel does: of the first
+// process of the container unless another pid is named, of an unknown one by 0.
+func (w *story) report(id string, args []string) error {
+	w.engine.mu.Lock()
+	k := OOMKill{At: time.Now(), Container: id, Source: "kmsg", Process: "sh"}
+	if c := w.engine.containers[id]; c != nil {
+		k.Pid = c.Pid
+	}
+	w.engine.mu.Unlock()
+	var err error
+	if len(args) > 0 {
+		k.Pid, err = strconv.Atoi(args[0])
+	}
+	w.tracker.ReportOOM(k)
+	return err
 }
 
 // newContainer reads `id name=value…`.
@@ -210,6 +291,10 @@ func (w *story) eventStep(what string) error {
 		e.release()
 	case "back":
 		e.set(func() { e.mute = false })
+	case "bare":
+		e.set(func() { e.bareHints = true })
+	case "full":
+		e.set(func() { e.bareHints = false })
 	default:
 		return errors.New("no such state")
 	}
@@ -293,6 +378,20 @@ func containerText(id string, v *models.Container) string {
 	}
 	if v.ExitCode != 0 {
 		text += fmt.Sprintf(" exit=%d", v.ExitCode)
+	}
+	for name, all := range map[string][]string{"addresses": v.Addresses, "last": v.LastAddresses} {
+		if len(all) > 0 {
+			text += " " + name + "=" + strings.Join(all, ",")
+		}
+	}
+	if v.NetworkOwner != "" {
+		text += " shares=" + v.NetworkOwner
+	}
+	if len(v.NetworkMembers) > 0 {
+		text += " members=" + strings.Join(v.NetworkMembers, ",")
+	}
+	if v.Error != "" {
+		text += ", inspect fails: " + v.Error
 	}
 	for _, s := range []string{v.Reason, v.Refused} {
 		if s != "" {

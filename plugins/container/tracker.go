@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/plumb-net/plumb/models"
 )
 
 // Options of a tracker. The zero value is usable.
@@ -27,6 +25,9 @@ type Options struct {
 	Relist time.Duration
 	// CallTimeout bounds each list and inspect. Default 10 s.
 	CallTimeout time.Duration
+	// ListLimit is how old the last list may be before the runtime counts as
+	// degraded. Default 3 min.
+	ListLimit time.Duration
 	// Parallel is how many inspects run at once per runtime. Default 16.
 	Parallel int
 	// Processes is the kernel. Default: [NewKernel].
@@ -44,6 +45,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.LabelKey, "plumb.microservice")
 	setDefault(&o.Relist, 30*time.Second)
 	setDefault(&o.CallTimeout, 10*time.Second)
+	setDefault(&o.ListLimit, 3*time.Minute)
 	setDefault(&o.Parallel, 16)
 	setDefault(&o.Log, slog.New(slog.DiscardHandler))
 	if o.Spread == nil {
@@ -78,11 +80,17 @@ type Tracker struct {
 	// wait to be taken.
 	inputs chan func()
 	wake   chan struct{}
-	// changed is set by the loop when the picture must be made anew.
+	// changed is set by the loop when the picture must be made anew; events are
+	// told after that.
 	changed bool
+	events  []Event
+
+	killsMu sync.Mutex
+	kills   []OOMKill // reported, for the loop
+	early   []OOMKill // of containers that are not known yet
 
 	picture  atomic.Pointer[picture]
-	health   atomic.Pointer[[]models.Health]
+	health   atomic.Pointer[[]RuntimeHealth]
 	watchers watchers
 }
 
@@ -139,6 +147,7 @@ func (t *Tracker) loop(ctx context.Context) {
 		for _, s := range t.sources {
 			s.work()
 		}
+		t.workKills()
 		t.publish()
 		timer.Reset(t.nextDue())
 	}
@@ -164,7 +173,18 @@ func (t *Tracker) nextDue() time.Duration {
 			due = at
 		}
 	}
+	if soon := time.Now().Add(sameKill / 5); len(t.early) > 0 && soon.Before(due) {
+		due = soon
+	}
 	return time.Until(due)
+}
+
+// rouse wakes the loop, which then looks what there is to do.
+func (t *Tracker) rouse() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
 }
 
 // post hands f to the loop. It is false when ctx ended first: then f never runs.

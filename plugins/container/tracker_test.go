@@ -35,7 +35,7 @@ func inBubble(t *testing.T, f func(t *testing.T, w *story)) {
 }
 
 func (w *story) add(id string, args ...string) {
-	w.engine.set(func() { w.engine.containers[id] = newContainer(append([]string{id}, args...)) })
+	w.engine.create(newContainer(append([]string{id}, args...)))
 	w.engine.start(id)
 }
 

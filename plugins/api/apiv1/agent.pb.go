@@ -4119,12 +4119,20 @@ type Container struct {
 	StartedAt   string                 `protobuf:"bytes,8,opt,name=started_at,proto3" json:"started_at,omitempty"`
 	FinishedAt  string                 `protobuf:"bytes,9,opt,name=finished_at,proto3" json:"finished_at,omitempty"`
 	// Set once it has ended.
-	ExitCode      *int32            `protobuf:"varint,10,opt,name=exit_code,proto3,oneof" json:"exit_code,omitempty"`
-	Reason        string            `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
-	Labels        map[string]string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Microservice  string            `protobuf:"bytes,13,opt,name=microservice,proto3" json:"microservice,omitempty"`
-	Addresses     []string          `protobuf:"bytes,14,rep,name=addresses,proto3" json:"addresses,omitempty"`
-	Refused       string            `protobuf:"bytes,15,opt,name=refused,proto3" json:"refused,omitempty"`
+	ExitCode     *int32            `protobuf:"varint,10,opt,name=exit_code,proto3,oneof" json:"exit_code,omitempty"`
+	Reason       string            `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
+	Labels       map[string]string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Microservice string            `protobuf:"bytes,13,opt,name=microservice,proto3" json:"microservice,omitempty"`
+	Addresses    []string          `protobuf:"bytes,14,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	Refused      string            `protobuf:"bytes,15,opt,name=refused,proto3" json:"refused,omitempty"`
+	CreatedAt    string            `protobuf:"bytes,16,opt,name=created_at,proto3" json:"created_at,omitempty"`
+	// Why its last inspect failed; the rest is what the one before told.
+	Error string `protobuf:"bytes,17,opt,name=error,proto3" json:"error,omitempty"`
+	// Whose network namespace it shares, and who shares its own: <runtime>:<id>.
+	NetworkOwner   string   `protobuf:"bytes,18,opt,name=network_owner,proto3" json:"network_owner,omitempty"`
+	NetworkMembers []string `protobuf:"bytes,19,rep,name=network_members,proto3" json:"network_members,omitempty"`
+	// Addresses that it had while it ran; only of one that does not run.
+	LastAddresses []string `protobuf:"bytes,20,rep,name=last_addresses,proto3" json:"last_addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4262,6 +4270,41 @@ func (x *Container) GetRefused() string {
 		return x.Refused
 	}
 	return ""
+}
+
+func (x *Container) GetCreatedAt() string {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return ""
+}
+
+func (x *Container) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Container) GetNetworkOwner() string {
+	if x != nil {
+		return x.NetworkOwner
+	}
+	return ""
+}
+
+func (x *Container) GetNetworkMembers() []string {
+	if x != nil {
+		return x.NetworkMembers
+	}
+	return nil
+}
+
+func (x *Container) GetLastAddresses() []string {
+	if x != nil {
+		return x.LastAddresses
+	}
+	return nil
 }
 
 type AgentStatusRequest struct {
@@ -5586,7 +5629,7 @@ const file_agent_proto_rawDesc = "" +
 	"containers\x18\x01 \x03(\v2\x17.plumb.api.v1.ContainerR\n" +
 	"containers\x120\n" +
 	"\bruntimes\x18\x02 \x03(\v2\x14.plumb.api.v1.HealthR\bruntimes\x12\x18\n" +
-	"\aunknown\x18\x03 \x01(\tR\aunknown\"\x90\x04\n" +
+	"\aunknown\x18\x03 \x01(\tR\aunknown\"\xbe\x05\n" +
 	"\tContainer\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\"\n" +
 	"\fcontainer_id\x18\x02 \x01(\tR\fcontainer_id\x12\x12\n" +
@@ -5605,7 +5648,14 @@ const file_agent_proto_rawDesc = "" +
 	"\x06labels\x18\f \x03(\v2#.plumb.api.v1.Container.LabelsEntryR\x06labels\x12\"\n" +
 	"\fmicroservice\x18\r \x01(\tR\fmicroservice\x12\x1c\n" +
 	"\taddresses\x18\x0e \x03(\tR\taddresses\x12\x18\n" +
-	"\arefused\x18\x0f \x01(\tR\arefused\x1a9\n" +
+	"\arefused\x18\x0f \x01(\tR\arefused\x12\x1e\n" +
+	"\n" +
+	"created_at\x18\x10 \x01(\tR\n" +
+	"created_at\x12\x14\n" +
+	"\x05error\x18\x11 \x01(\tR\x05error\x12$\n" +
+	"\rnetwork_owner\x18\x12 \x01(\tR\rnetwork_owner\x12(\n" +
+	"\x0fnetwork_members\x18\x13 \x03(\tR\x0fnetwork_members\x12&\n" +
+	"\x0elast_addresses\x18\x14 \x03(\tR\x0elast_addresses\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +

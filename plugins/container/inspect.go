@@ -1,0 +1,148 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// How long a container whose inspect failed waits for the next one.
+const (
+	firstReinspect = time.Second
+	mostReinspect  = 5 * time.Minute
+)
+
+// inspecting is how far the inspects of one container are: at most one is under
+// way, and one more wanted, however many hints came.
+type inspecting struct {
+	// asOf is when the last inspect that succeeded began.
+	asOf    time.Time
+	began   time.Time
+	queued  bool
+	busy    bool
+	again   bool // wanted while busy
+	slow    bool // began as a retry
+	err     error
+	fails   int
+	retryAt time.Time
+}
+
+// want has a container inspected soon.
+func (s *source) want(id string) {
+	e := s.entry(id)
+	e.retryAt = time.Time{}
+	switch {
+	case e.busy:
+		e.again = true
+	case !e.queued:
+		e.queued = true
+		s.queue = append(s.queue, id)
+	}
+}
+
+// startInspects begins as many inspects as may run at once. Containers whose
+// last one failed get at most half of the places, so that those that hang do
+// not keep out the others.
+func (s *source) startInspects() {
+	if s.busy >= s.t.opts.Parallel {
+		return
+	}
+	var later []string
+	for i, id := range s.queue {
+		if s.busy >= s.t.opts.Parallel {
+			later = append(later, s.queue[i:]...)
+			break
+		}
+		e := s.entries[id]
+		if e == nil || !e.queued {
+			continue
+		}
+		if e.fails > 0 && s.slow >= max(1, s.t.opts.Parallel/2) {
+			later = append(later, id)
+			continue
+		}
+		s.startInspect(e)
+	}
+	s.queue = later
+}
+
+func (s *source) startInspect(e *entry) {
+	e.began = time.Now()
+	e.queued, e.busy, e.again = false, true, false
+	e.slow = e.fails > 0
+	s.count(e, 1)
+	s.stats.Inspects++
+	var held run
+	if e.hold != nil {
+		held = e.hold.run
+	}
+	s.jobs.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, s.t.opts.CallTimeout)
+		defer cancel()
+		seen, err := s.look(ctx, e.id, held)
+		if !s.t.post(s.ctx, func() { s.inspected(e, seen, err) }) {
+			s.release(seen.hold)
+		}
+	})
+}
+
+func (s *source) inspectDone(e *entry) {
+	s.count(e, -1)
+	e.busy = false
+}
+
+func (s *source) count(e *entry, by int) {
+	s.busy += by
+	if e.slow {
+		s.slow += by
+	}
+}
+
+// recovered notes an inspect that succeeded.
+func (s *source) recovered(e *entry) {
+	e.err, e.fails, e.asOf = nil, 0, e.began
+	delete(s.first, e.id)
+}
+
+// setBack notes a failure and when to try again.
+func (s *source) setBack(e *entry, err error) {
+	e.fails++
+	e.retryAt = time.Now().Add(backoff(e.fails, firstReinspect, mostReinspect, s.t.opts.Spread()))
+	if e.fails >= mostTries || time.Since(s.awaited) >= s.t.opts.CallTimeout {
+		delete(s.first, e.id)
+	}
+	if errors.Is(err, errBehind) {
+		return // the kernel is quicker than the runtime: no fault
+	}
+	s.stats.InspectFails++
+	if e.fails >= mostTries {
+		s.believeList(e)
+	}
+	if e.err == nil {
+		s.t.opts.Log.Warn("container cannot be inspected", "container", s.rt.Name()+":"+e.id, "error", err)
+	}
+	e.err = err
+	s.t.changed = true
+}
+
+// believeList lets the list tell of an end that inspects fail to confirm.
+func (s *source) believeList(e *entry) {
+	switch {
+	case e.unlisted:
+		s.drop(e)
+	case e.seen && e.life.alive && e.hold == nil && e.listed.ID != "" && !e.listed.Running:
+		s.end(e, "the runtime no longer lists it as running")
+	}
+}
+
+func (s *source) dueRetries(now time.Time) []string {
+	var ids []string
+	for id, e := range s.entries {
+		if !e.retryAt.IsZero() && !now.Before(e.retryAt) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,337 @@
+package container
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Bounds of what is remembered of one container.
+const (
+	mostEvidence = 64
+	mostPast     = 16
+	mostKills    = 16
+)
+
+// life is what was told of a container, and what it takes to tell on. It makes
+// events out of what inspects, the kernel and hints say, each thing once and
+// only forward in time. It does nothing else: no clock, no I/O.
+type life struct {
+	// told: Discovered or Created was.
+	told        bool
+	created     time.Time
+	name, image string
+	// run is the last run, if one began.
+	began  bool
+	run    Run
+	alive  bool // its Died was not told
+	paused bool
+	// startHeard and deathHeard: the hint of it was used up.
+	startHeard, deathHeard bool
+	// over is set when the run is known to have ended, but not yet how.
+	over *ending
+	// exit is how the last run ended, once Died was told.
+	exit Exit
+	// past are runs that have ended, the oldest first.
+	past []Run
+	// evidence not yet used, by time; all up to heard is used up.
+	evidence []Hint
+	heard    time.Time
+	kills    []OOMKill
+	// Kills that only one side told of so far: the runtime or the kernel.
+	byRuntime, byKernel []time.Time
+}
+
+// ending is an end whose exit code is not known yet.
+type ending struct {
+	at  time.Time
+	why string
+}
+
+// hint takes in what an event of the runtime told.
+func (l *life) hint(h Hint) {
+	if h.Says == "" || h.At.IsZero() || !h.At.After(l.heard) {
+		return
+	}
+	same := func(o Hint) bool { return o.Says == h.Says && o.At.Equal(h.At) }
+	if slices.ContainsFunc(l.evidence, same) {
+		return
+	}
+	l.evidence = append(l.evidence, h)
+	slices.SortStableFunc(l.evidence, func(a, b Hint) int { return a.At.Compare(b.At) })
+	if len(l.evidence) > mostEvidence {
+		l.evidence = l.evidence[1:]
+	}
+}
+
+// behind tells whether an inspect shows what is known to be over: a runtime
+// that has not noticed yet, or an answer from before.
+func (l *life) behind(c Container) bool {
+	if l.same(c) {
+		return c.Running && (!l.alive || l.over != nil)
+	}
+	return c.ran() && slices.ContainsFunc(l.past, c.isOf)
+}
+
+// same tells whether c is of the run that was last told.
+func (l *life) same(c Container) bool { return l.began && c.isOf(l.run) }
+
+// ran tells whether there ever was a run.
+func (c Container) ran() bool { return c.Running || !c.StartedAt.IsZero() }
+
+// isOf tells whether the container's last run is r. Of a run that is over the
+// process is not known any more.
+func (c Container) isOf(r Run) bool {
+	if !c.StartedAt.Equal(r.StartedAt) {
+		return false
+	}
+	return c.Pid == r.Pid || c.Pid == 0 || r.Pid == 0
+}
+
+// see takes in what an inspect showed, which is not behind. existed is the time
+// before which what happened is not news: that of the first subscription for a
+// container that was there already, else zero.
+func (l *life) see(c Container, netns uint64, existed time.Time) []Event {
+	var out []Event
+	if !l.told {
+		out = l.meet(c, netns, existed)
+	}
+	switch {
+	case !c.ran() && l.alive: // all trace of its run is gone
+		out = append(out, l.replay(func(Hint) bool { return true })...)
+		out = append(out, l.lost(time.Time{})...)
+	case c.ran() && !l.same(c):
+		out = append(out, l.replay(func(h Hint) bool { return h.At.Before(c.StartedAt) })...)
+		out = append(out, l.lost(c.StartedAt)...)
+		out = append(out, l.begin(Run{StartedAt: c.StartedAt, Pid: c.Pid, Netns: netns}, c.StartedAt)...)
+	}
+	if c.Running {
+		l.run.Pid, l.run.Netns = cmp.Or(l.run.Pid, c.Pid), cmp.Or(l.run.Netns, netns)
+	}
+	out = append(out, l.confirm(c)...)
+	if c.ran() && !c.Running {
+		out = append(out, l.end(c.exit(), c.FinishedAt)...)
+	}
+	return append(out, l.describe(c)...)
+}
+
+func (c Container) exit() Exit {
+	return Exit{Code: c.ExitCode, Reason: c.Reason, FinishedAt: c.FinishedAt}
+}
+
+// meet tells of a container for the first time.
+func (l *life) meet(c Container, netns uint64, existed time.Time) []Event {
+	l.created, l.name, l.image = c.CreatedAt, c.Name, c.Image
+	said := slices.ContainsFunc(l.evidence, func(h Hint) bool { return h.Says == Created })
+	if existed.IsZero() || said || !c.CreatedAt.IsZero() && !c.CreatedAt.Before(existed) {
+		l.told = true
+		return []Event{{Type: Created, At: c.CreatedAt}}
+	}
+	l.told = true
+	e := Event{Type: Discovered, State: c.State}
+	old := c.ran() && c.StartedAt.Before(existed)
+	switch {
+	case old && c.Running:
+	case old && !c.FinishedAt.Before(existed): // it died since; that is told
+	case old:
+		l.take(Run{StartedAt: c.StartedAt})
+		l.bury(c.exit())
+		l.startHeard, l.deathHeard = true, true
+		return []Event{e}
+	default:
+		return []Event{e}
+	}
+	l.take(Run{StartedAt: c.StartedAt, Pid: c.Pid, Netns: netns})
+	l.startHeard = true // before anybody listened
+	e.Run = l.run
+	return []Event{e}
+}
+
+// take makes r the present run.
+func (l *life) take(r Run) {
+	l.began, l.run, l.alive, l.paused, l.over = true, r, true, false, nil
+	l.startHeard, l.deathHeard = false, false
+}
+
+// bury notes how the present run ended.
+func (l *life) bury(x Exit) {
+	l.alive, l.paused, l.over, l.exit = false, false, nil, x
+	l.past = append(l.past, l.run)
+	if len(l.past) > mostPast {
+		l.past = l.past[1:]
+	}
+}
+
+// begin tells of a new run.
+func (l *life) begin(r Run, at time.Time) []Event {
+	l.take(r)
+	return []Event{{Type: Started, At: at, Run: r}}
+}
+
+// end tells that the present run is over, or amends what was told of that.
+func (l *life) end(x Exit, at time.Time) []Event {
+	x = l.explain(x)
+	switch {
+	case !l.began:
+		return nil
+	case l.alive:
+		l.bury(x)
+	case l.exit.Code == UnknownExit && x.Code != UnknownExit,
+		l.exit.Reason != OutOfMemory && x.Reason == OutOfMemory:
+		l.exit = x
+		return []Event{l.died(x, at, true)}
+	default:
+		return nil
+	}
+	return []Event{l.died(x, at, false)}
+}
+
+func (l *life) died(x Exit, at time.Time, amends bool) Event {
+	if x.Code > 128 && x.Code <= 128+64 {
+		x.Signal = x.Code - 128
+	}
+	x.StartedAt = l.run.StartedAt
+	return Event{Type: Died, At: at, Run: l.run, Exit: &x, Amends: amends}
+}
+
+// lost tells of an end of which only the kernel told, or nobody: it was before
+// the time.
+func (l *life) lost(before time.Time) []Event {
+	if !l.alive {
+		return nil
+	}
+	o := ending{at: before}
+	if l.over != nil {
+		o = *l.over
+	}
+	return l.end(Exit{Code: UnknownExit, Reason: o.why, FinishedAt: o.at}, o.at)
+}
+
+// replay tells what the evidence proves that comes before something: runs that
+// no inspect saw, and how the present one ended.
+func (l *life) replay(before func(Hint) bool) []Event {
+	var out []Event
+	for len(l.evidence) > 0 && before(l.evidence[0]) {
+		h := l.evidence[0]
+		l.evidence = l.evidence[1:]
+		l.use(h)
+		out = append(out, l.prove(h)...)
+	}
+	return out
+}
+
+// use notes that evidence is used up: what comes later and is older is stale.
+func (l *life) use(h Hint) {
+	if h.At.After(l.heard) {
+		l.heard = h.At
+	}
+}
+
+// prove tells what one piece of evidence proves.
+func (l *life) prove(h Hint) []Event {
+	out := l.introduce(h)
+	switch h.Says {
+	case Started:
+		if l.began && !l.startHeard {
+			l.startHeard = true
+			return out
+		}
+		out = append(out, l.lost(h.At)...)
+		out = append(out, l.begin(Run{StartedAt: h.At}, h.At)...)
+		l.startHeard = true
+	case Died:
+		if l.began && !l.deathHeard {
+			out = append(out, l.end(Exit{Code: h.Exit, FinishedAt: h.At}, h.At)...)
+			l.startHeard, l.deathHeard = true, true
+		}
+	case OOM:
+		out = append(out, l.oomHeard(h.At)...)
+	}
+	return out
+}
+
+// introduce tells of a container that no inspect ever saw.
+func (l *life) introduce(h Hint) []Event {
+	if l.told || h.Says != Created && h.Says != Started {
+		return nil
+	}
+	l.told, l.name, l.image = true, h.Name, h.Image
+	return []Event{{Type: Created, At: h.At}}
+}
+
+// confirm uses up the evidence of what the inspect shows anyway.
+func (l *life) confirm(c Container) []Event {
+	var out []Event
+	var later []Hint
+	for _, h := range l.evidence {
+		switch {
+		case h.Says == OOM:
+			out = append(out, l.oomHeard(h.At)...)
+		case h.Says == Created, c.ran() && h.At.Before(c.StartedAt):
+		case h.Says == Started && c.ran() && !l.startHeard:
+			l.startHeard = true
+		case h.Says == Died && c.ran() && !c.Running && !l.deathHeard:
+			l.startHeard, l.deathHeard = true, true
+		default:
+			later = append(later, h)
+			continue
+		}
+		l.use(h)
+	}
+	l.evidence = later
+	return out
+}
+
+// describe tells of what may change while a run lasts.
+func (l *life) describe(c Container) []Event {
+	var out []Event
+	if paused := l.alive && c.State == "paused"; paused != l.paused {
+		l.paused = paused
+		e := Event{Type: Unpaused, Run: l.run}
+		if paused {
+			e.Type = Paused
+		}
+		out = append(out, e)
+	}
+	if c.Name != l.name {
+		out = append(out, Event{Type: Renamed, OldName: l.name})
+		l.name = c.Name
+	}
+	if c.Image != l.image {
+		out = append(out, Event{Type: ImageChanged, OldImage: l.image})
+		l.image = c.Image
+	}
+	return out
+}
+
+// ended takes in that the present run is over, before it is known how.
+func (l *life) ended(at time.Time, why string) {
+	if l.alive && l.over == nil {
+		l.over = &ending{at: at, why: why}
+	}
+}
+
+// giveUp tells of an end of which nothing more was learnt in time.
+func (l *life) giveUp() []Event {
+	if l.over == nil {
+		return nil
+	}
+	out := l.replay(func(h Hint) bool { return l.over != nil && (h.Says != Started || !l.startHeard) })
+	return append(out, l.lost(time.Time{})...)
+}
+
+// gone takes in that the container was removed.
+func (l *life) gone(at time.Time) []Event {
+	for _, h := range l.evidence {
+		if h.Says == Removed {
+			at = h.At
+		}
+	}
+	out := l.replay(func(Hint) bool { return true })
+	if !l.told {
+		return nil
+	}
+	l.ended(at, "it was removed")
+	out = append(out, l.giveUp()...)
+	return append(out, Event{Type: Removed, At: at})
+}
