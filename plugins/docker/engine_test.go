@@ -76,7 +76,9 @@ func TestEvents(t *testing.T) {
 		`{"Type":"container","Action":"exec_die","Actor":{"ID":"x"}}`,
 		`{"Type":"container","Action":"health_status: healthy","Actor":{"ID":"x"}}`,
 		`{"Type":"container","Action":"somethingnew","Actor":{"ID":"b"}}`,
-		`{"Type":"container","Action":"die","Actor":{"ID":"c","Attributes":{"exitCode":"1"}}}`,
+		`{"Type":"container","Action":"die","Actor":{"ID":"c","Attributes":{"exitCode":"1","name":"web","image":"bb"}},"timeNano":1700000000000000001}`,
+		`{"Type":"container","Action":"stop","Actor":{"ID":"c"},"timeNano":1700000000000000002}`,
+		`{"Type":"container","Action":"die","Actor":{"ID":"d"},"timeNano":1700000000000000003}`,
 		`{"Type":"network","Action":"create","Actor":{"ID":"net"}}`,
 	}
 	e := serve(t, "1.41", "1.12", map[string]http.HandlerFunc{
@@ -90,8 +92,14 @@ func TestEvents(t *testing.T) {
 		},
 	})
 	var heard []string
-	err := e.Events(t.Context(), func() { heard = append(heard, "ready") }, func(h container.Hint) { heard = append(heard, h.ID) })
-	if want := []string{"ready", "a", "a", "b", "c"}; !slices.Equal(heard, want) {
+	err := e.Events(t.Context(), func() { heard = append(heard, "ready") }, func(h container.Hint) {
+		text := h.ID
+		if !h.At.IsZero() {
+			text += fmt.Sprint(" ", h.Says, " ", h.Exit, " ", h.Name, h.At.UnixNano()%10)
+		}
+		heard = append(heard, text)
+	})
+	if want := []string{"ready", "a", "a", "b", "c died 1 web1", "c", "d died -1 3"}; !slices.Equal(heard, want) {
 		t.Errorf("heard %v, want %v", heard, want)
 	}
 	if err == nil || err.Error() != "docker ended the stream of events" {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,9 +20,10 @@ const subscribeTimeout = 10 * time.Second
 
 // event is what is read of an event of the engine.
 type event struct {
-	Type   string
-	Action string
-	Actor  struct {
+	Type     string
+	Action   string
+	TimeNano int64 `json:"timeNano"`
+	Actor    struct {
 		ID         string
 		Attributes map[string]string
 	}
@@ -52,8 +54,8 @@ func (e *Engine) Events(ctx context.Context, ready func(), hint func(container.H
 		if err := stream.Decode(&ev); err != nil {
 			return streamError(ctx, err)
 		}
-		if id := ev.container(); id != "" {
-			hint(container.Hint{ID: id})
+		if h := ev.hint(); h.ID != "" {
+			hint(h)
 		}
 	}
 }
@@ -116,15 +118,32 @@ var harmless = map[string]bool{
 	"commit": true, "archive-path": true, "extract-to-dir": true, "health_status": true,
 }
 
-// container is the id of the container that the event may have changed, "" if
+// evidence is what actions tell of the life of a container. A stop, a kill and
+// a restart tell nothing: without a die nothing has ended.
+var evidence = map[string]container.EventType{
+	"create": container.Created, "start": container.Started, "die": container.Died,
+	"oom": container.OOM, "destroy": container.Removed,
+}
+
+// hint is about the container that the event may have changed; without an id if
 // there is none. Actions may carry an argument: "exec_start: sh -c true".
-func (ev event) container() string {
+func (ev event) hint() container.Hint {
 	action, _, _ := strings.Cut(ev.Action, ":")
 	switch {
 	case ev.Type == "network":
-		return ev.Actor.Attributes["container"]
+		return container.Hint{ID: ev.Actor.Attributes["container"]}
 	case ev.Type != "container" || harmless[action]:
-		return ""
+		return container.Hint{}
 	}
-	return ev.Actor.ID
+	h := container.Hint{ID: ev.Actor.ID, Says: evidence[action]}
+	if h.Says == "" || ev.TimeNano == 0 {
+		return h
+	}
+	h.At = time.Unix(0, ev.TimeNano)
+	h.Name, h.Image = ev.Actor.Attributes["name"], ev.Actor.Attributes["image"]
+	h.Exit = container.UnknownExit
+	if code, err := strconv.Atoi(ev.Actor.Attributes["exitCode"]); err == nil {
+		h.Exit = code
+	}
+	return h
 }
