@@ -190,6 +190,7 @@ func (s *source) drop(e *entry) {
 func (s *source) forget(e *entry) {
 	s.release(e.hold)
 	e.queued = false
+	s.aged = append(s.aged, e)
 	delete(s.entries, e.id)
 	delete(s.first, e.id)
 	s.t.changed = true

@@ -33,6 +33,7 @@ type engine struct {
 	kept       []Hint
 	// bare hints carry no evidence; bare lists no digest.
 	bareHints, bareLists bool
+	noStream             bool
 	lists                int
 	inspects             map[string]int
 	unlisted             map[string]bool // left out of lists
@@ -159,6 +160,10 @@ func (e *engine) Events(ctx context.Context, ready func(), hint func(Hint)) erro
 	if err := e.enter(ctx); err != nil {
 		return err
 	}
+	if e.isDeaf() {
+		<-ctx.Done() // it takes no subscriptions, but answers else
+		return ctx.Err()
+	}
 	sub := &subscriber{events: make(chan Hint, 10000), broken: make(chan struct{})}
 	e.mu.Lock()
 	e.sub = sub
@@ -174,6 +179,12 @@ func (e *engine) Events(ctx context.Context, ready func(), hint func(Hint)) erro
 			hint(h)
 		}
 	}
+}
+
+func (e *engine) isDeaf() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.noStream
 }
 
 // OwnNetns and Open make the engine a kernel.

@@ -101,7 +101,11 @@ func (s *source) count(e *entry, by int) {
 
 // recovered notes an inspect that succeeded.
 func (s *source) recovered(e *entry) {
+	if e.err != nil {
+		s.t.changed = true
+	}
 	e.err, e.fails, e.asOf = nil, 0, e.began
+	s.aged = append(s.aged, e)
 	delete(s.first, e.id)
 }
 

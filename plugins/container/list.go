@@ -118,11 +118,11 @@ func (s *source) compare(all []Summary, after bool) {
 // time.
 func (e *entry) differs(sum Summary) bool {
 	last := e.listed
-	changed := sum.Digest == "" || sum.Digest != last.Digest || sum.Name != last.Name || sum.Running != last.Running
-	if changed || !e.retryAt.IsZero() {
-		return changed && (sum.Digest != "" || e.retryAt.IsZero())
-	}
-	if !e.seen {
+	changed := sum.Digest != last.Digest || sum.Name != last.Name || sum.Running != last.Running
+	switch {
+	case !e.retryAt.IsZero():
+		return changed && last.ID != ""
+	case changed || sum.Digest == "" || !e.seen:
 		return true
 	}
 	begun := e.last.FinishedAt

@@ -14,6 +14,7 @@ import (
 type picture struct {
 	containers    map[string]*models.Container    // by key name; nil: surely gone
 	microservices map[string]*models.Microservice // by label; nil: surely gone
+	order         []string                        // the keys of containers, sorted
 	// unknown says why what is in neither map may exist all the same.
 	unknown error
 	// synced: every runtime was known once, or was not there.

@@ -2,6 +2,7 @@ package container
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,6 +46,7 @@ func clones[V proto.Message](m map[string]V) map[string]V {
 // what changed in it.
 func (t *Tracker) publish() {
 	defer t.tellEvents()
+	defer t.updateAges()
 	t.publishHealth()
 	old := t.picture.Load()
 	if old != nil && !t.changed {
@@ -53,6 +55,7 @@ func (t *Tracker) publish() {
 	t.changed = false
 	next := t.draw()
 	t.picture.Store(next)
+	t.moved.give()
 	if old == nil {
 		return
 	}
@@ -96,6 +99,7 @@ func (t *Tracker) draw() *picture {
 			p.microservices[m.label] = nil
 		}
 	}
+	p.order = slices.Sorted(maps.Keys(p.containers))
 	if len(unknown) > 0 {
 		p.unknown = fmt.Errorf("%w: %s", ErrUnknown, strings.Join(unknown, "; "))
 	}

@@ -64,6 +64,7 @@ type source struct {
 	first   map[string]bool
 	awaited time.Time
 	queue   []string // ids to inspect, oldest first
+	aged    []*entry // inspected or dropped since the picture was published
 	busy    int      // inspects under way
 	slow    int      // those of them whose last one failed
 

@@ -90,6 +90,8 @@ type Tracker struct {
 	early   []OOMKill // of containers that are not known yet
 
 	picture  atomic.Pointer[picture]
+	moved    signal // the picture did
+	ages     ages
 	health   atomic.Pointer[[]RuntimeHealth]
 	watchers watchers
 }

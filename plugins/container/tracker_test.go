@@ -39,9 +39,9 @@ func (w *story) add(id string, args ...string) {
 	w.engine.start(id)
 }
 
-// TestHangingInspects: more containers hang than inspects may run at once, and
+// TestRow10_HangingInspects: more containers hang than inspects may run at once, and
 // a new one is seen nevertheless before any of them comes to its deadline twice.
-func TestHangingInspects(t *testing.T) {
+func TestRow10_HangingInspects(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		for i := range 40 {
 			id := fmt.Sprintf("bad%02d", i)
@@ -62,9 +62,9 @@ func TestHangingInspects(t *testing.T) {
 	})
 }
 
-// TestInspectBackoff: the waits between inspects that fail grow from one second
+// TestRow41_BackoffSchedule: the waits between inspects that fail grow from one second
 // to five minutes, with jitter on top.
-func TestInspectBackoff(t *testing.T) {
+func TestRow41_BackoffSchedule(t *testing.T) {
 	want := []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300}
 	for i, seconds := range want {
 		low := backoff(i+1, firstReinspect, mostReinspect, 0)
@@ -78,9 +78,9 @@ func TestInspectBackoff(t *testing.T) {
 	}
 }
 
-// TestSlowWatcher: a watcher that does not come back delays nobody, costs
+// TestRow14_SlowWatcher: a watcher that does not come back delays nobody, costs
 // bounded memory and hears of the last state.
-func TestSlowWatcher(t *testing.T) {
+func TestRow14_SlowWatcher(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -121,9 +121,9 @@ func TestSlowWatcher(t *testing.T) {
 	})
 }
 
-// TestManyChanges: a watcher that sleeps through very many changes is told that
+// TestRow14_ManyChanges: a watcher that sleeps through very many changes is told that
 // anything may have changed.
-func TestManyChanges(t *testing.T) {
+func TestRow14_ManyChanges(t *testing.T) {
 	w := &watcher{wake: make(chan struct{}, 1), pending: map[string]bool{}}
 	for i := range 2 * maxPending {
 		w.add([]string{fmt.Sprint(i)}, false)
@@ -199,9 +199,9 @@ func TestReadersWhileMoving(t *testing.T) {
 	})
 }
 
-// TestBurst: very many containers at once are all known soon, each inspected a
+// TestRow19_Burst: very many containers at once are all known soon, each inspected a
 // few times at most.
-func TestBurst(t *testing.T) {
+func TestRow19_Burst(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		for i := range 900 {
 			w.add(fmt.Sprintf("c%03d", i), fmt.Sprintf("env=s%03d", i))
@@ -219,8 +219,8 @@ func TestBurst(t *testing.T) {
 	})
 }
 
-// TestRelist: without any event, what happened is seen within the longest wait.
-func TestRelist(t *testing.T) {
+// TestRow02_HintsLost: without any event, what happened is seen within the longest wait.
+func TestRow02_HintsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		w.engine.set(func() { w.engine.mute = true })
 		for i := range 10 {
@@ -233,8 +233,8 @@ func TestRelist(t *testing.T) {
 	})
 }
 
-// TestStopped: a tracker that has ended says that it knows nothing.
-func TestStopped(t *testing.T) {
+// TestRow38_Stopped: a tracker that has ended says that it knows nothing.
+func TestRow38_Stopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStory(t)
 		w.add("web", "env=web")
@@ -248,8 +248,8 @@ func TestStopped(t *testing.T) {
 	})
 }
 
-// TestStopDuringInspects: what jobs bring when the tracker ends is let go.
-func TestStopDuringInspects(t *testing.T) {
+// TestRow38_StopDuringInspects: what jobs bring when the tracker ends is let go.
+func TestRow38_StopDuringInspects(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
 			w := newStory(t)
@@ -268,8 +268,8 @@ func TestStopDuringInspects(t *testing.T) {
 	}
 }
 
-// TestTwoRuntimes: one that does not answer takes nothing from the other.
-func TestTwoRuntimes(t *testing.T) {
+// TestRow24_TwoRuntimes: one that does not answer takes nothing from the other.
+func TestRow24_TwoRuntimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newEngine(), newEngine()
 		b.down = true
@@ -308,9 +308,9 @@ type renamed struct {
 
 func (r renamed) Name() string { return r.name }
 
-// TestFirstPicture: it waits for an inspect that hangs, but no longer than one
+// TestRow22_FirstPicture: it waits for an inspect that hangs, but no longer than one
 // call may take, and for one that fails a few times.
-func TestFirstPicture(t *testing.T) {
+func TestRow22_FirstPicture(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fault func(e *engine)
