@@ -21,14 +21,13 @@ type entry struct {
 	vanished bool
 	endedNow bool // ended while the runtime did not answer
 
-	// life makes the events; existed is whether the container may have been
-	// there before the tracker, so that it is nothing new.
-	life    life
-	existed bool
+	life life // makes the events
 
-	// listed is how the last list showed it; unlisted, that it did not.
+	// listed is how the last list showed it; unlisted, how many since did not.
 	listed   Summary
-	unlisted bool
+	unlisted int
+	// hinted: a hint came since the last list.
+	hinted bool
 
 	inspecting
 }
@@ -51,7 +50,7 @@ var (
 func (s *source) entry(id string) *entry {
 	e := s.entries[id]
 	if e == nil {
-		e = &entry{id: id, existed: !s.wasKnown}
+		e = &entry{id: id, life: life{existed: !s.wasKnown}}
 		if old := s.tombs.find(id); old != nil {
 			e.life.heard = old.at // what is said of that one comes too late
 		}
@@ -63,6 +62,7 @@ func (s *source) entry(id string) *entry {
 // inspected takes in the outcome of an inspect.
 func (s *source) inspected(e *entry, seen sighting, err error) {
 	s.inspectDone(e)
+	s.takeHints()             // what led to what the inspect shows is told before it
 	if s.entries[e.id] != e { // dropped meanwhile
 		s.release(seen.hold)
 		return
@@ -86,7 +86,8 @@ func (s *source) inspected(e *entry, seen sighting, err error) {
 
 // settle takes in a sighting. Its error means that the truth is not yet told.
 func (s *source) settle(e *entry, seen sighting) error {
-	if s.tombs.holds(seen.Container) {
+	// An answer from before the removal; but what is listed since is there.
+	if e.listed.ID == "" && s.tombs.holds(seen.Container) {
 		s.release(seen.hold)
 		return errBehind
 	}
@@ -105,7 +106,7 @@ func (s *source) settle(e *entry, seen sighting) error {
 		e.hold = seen.hold
 	}
 	s.show(e, seen)
-	s.tell(e, e.life.see(e.last, e.netns(), s.since0(e)))
+	s.tell(e, e.life.see(e.last, e.netns(), s.newsFrom(e)))
 	switch {
 	case e.hold != nil && e.hold.ended: // while the answer was on its way
 		s.end(e, "its process ended")
@@ -136,12 +137,13 @@ func (s *source) replaced(e *entry, c Container) {
 		return
 	}
 	s.tell(e, e.life.gone(time.Now()))
-	e.life, e.existed, e.addresses = life{}, false, nil
+	e.life, e.addresses = life{}, nil
 }
 
-// since0 is the time before which what happened to the container is no news.
-func (s *source) since0(e *entry) time.Time {
-	if !e.existed {
+// newsFrom is the time before which what happened to the container is no news.
+// Where its own time is not known, it is new if it was not in the first lists.
+func (s *source) newsFrom(e *entry) time.Time {
+	if e.last.CreatedAt.IsZero() && !e.life.existed {
 		return time.Time{}
 	}
 	return s.firstConnect
@@ -173,7 +175,7 @@ func (s *source) end(e *entry, why string) {
 	e.last.State, e.last.Running, e.last.Pid = "exited", false, 0
 	e.last.FinishedAt = now
 	e.last.ExitCode, e.last.Reason = UnknownExit, why
-	e.last.Addresses = nil
+	e.last.Addresses, e.last.Digest = nil, ""
 	s.t.changed = true
 }
 

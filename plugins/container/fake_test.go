@@ -34,6 +34,7 @@ type engine struct {
 	// bare hints carry no evidence; bare lists no digest.
 	bareHints, bareLists bool
 	noStream             bool
+	prompt               bool // hints come before any answer that shows the same
 	lists                int
 	inspects             map[string]int
 	unlisted             map[string]bool // left out of lists
@@ -50,6 +51,7 @@ type process struct {
 
 type subscriber struct {
 	events chan Hint
+	hint   func(Hint)
 	broken chan struct{}
 }
 
@@ -107,7 +109,7 @@ func (e *engine) list() (all []Summary, slow bool, err error) {
 		if e.unlisted[c.ID] {
 			continue
 		}
-		s := Summary{ID: c.ID, Name: c.Name, Running: c.Running, Digest: fmt.Sprint(c.State, c.ExitCode, c.Addresses)}
+		s := Summary{ID: c.ID, Name: c.Name, Running: c.Running, State: c.State, Digest: c.digest()}
 		s.Since = c.FinishedAt
 		if c.Running {
 			s.Since = c.StartedAt
@@ -148,13 +150,20 @@ func (e *engine) inspect(id string) (c Container, slow bool, err error) {
 	}
 	if old := e.stale[id]; len(old) > 0 {
 		e.stale[id] = old[1:]
+		old[0].Digest = old[0].digest()
 		return old[0], slow, nil
 	}
 	if e.containers[id] == nil {
 		return Container{}, slow, ErrNotFound
 	}
-	return *e.containers[id], slow, nil
+	c = *e.containers[id]
+	if !e.bareLists {
+		c.Digest = c.digest()
+	}
+	return c, slow, nil
 }
+
+func (c Container) digest() string { return fmt.Sprint(c.State, c.ExitCode, c.Addresses) }
 
 func (e *engine) Events(ctx context.Context, ready func(), hint func(Hint)) error {
 	if err := e.enter(ctx); err != nil {
@@ -164,7 +173,7 @@ func (e *engine) Events(ctx context.Context, ready func(), hint func(Hint)) erro
 		<-ctx.Done() // it takes no subscriptions, but answers else
 		return ctx.Err()
 	}
-	sub := &subscriber{events: make(chan Hint, 10000), broken: make(chan struct{})}
+	sub := &subscriber{hint: hint, events: make(chan Hint, 10000), broken: make(chan struct{})}
 	e.mu.Lock()
 	e.sub = sub
 	e.mu.Unlock()
@@ -208,6 +217,13 @@ func (e *engine) Open(pid int, ended func()) (*Process, error) {
 	}}, nil
 }
 
+// seen is how often a container was inspected.
+func (e *engine) seen(id string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.inspects[id]
+}
+
 // What follows moves the world.
 
 // says sends an event with its evidence, with the engine locked.
@@ -231,10 +247,12 @@ func (e *engine) now() time.Time {
 // tell sends an event, with the engine locked.
 func (e *engine) tell(h Hint) {
 	switch {
-	case e.mute:
+	case e.mute, e.sub == nil:
 	case e.keep:
 		e.kept = append(e.kept, h)
-	case e.sub != nil:
+	case e.prompt:
+		e.sub.hint(h)
+	default:
 		e.sub.events <- h
 	}
 }

@@ -31,6 +31,9 @@ type RuntimeHealth struct {
 	// that waited for its inspect already. LastHint is when the last one came.
 	Hints, Coalesced uint64
 	LastHint         time.Time
+	// Missed counts changes that a list showed and no hint told: events that
+	// were lost.
+	Missed uint64
 
 	// LastList is when the last list began that succeeded, ListTook how long it
 	// took. Relists counts lists by why they were made: connected, period,
@@ -180,6 +183,7 @@ func (h RuntimeHealth) details(now time.Time) map[string]string {
 		"in_error":   strconv.Itoa(h.InError),
 		"hints":      strconv.FormatUint(h.Hints, 10),
 		"coalesced":  strconv.FormatUint(h.Coalesced, 10),
+		"missed":     strconv.FormatUint(h.Missed, 10),
 		"lists":      strconv.Itoa(h.Lists),
 		"connects":   strconv.Itoa(h.Connects),
 		"streaming":  strconv.FormatBool(!h.ConnectedSince.IsZero()),

@@ -120,20 +120,20 @@ func (s *source) setBack(e *entry, err error) {
 		return // the kernel is quicker than the runtime: no fault
 	}
 	s.stats.InspectFails++
-	if e.fails >= mostTries {
-		s.believeList(e)
-	}
 	if e.err == nil {
 		s.t.opts.Log.Warn("container cannot be inspected", "container", s.rt.Name()+":"+e.id, "error", err)
 	}
 	e.err = err
 	s.t.changed = true
+	s.believeList(e)
 }
 
 // believeList lets the list tell of an end that inspects fail to confirm.
 func (s *source) believeList(e *entry) {
 	switch {
-	case e.unlisted:
+	case e.fails < mostTries || s.phase != known:
+	case e.err == nil || errors.Is(e.err, errVanished): // the runtime does answer
+	case e.unlisted > 1:
 		s.drop(e)
 	case e.seen && e.life.alive && e.hold == nil && e.listed.ID != "" && !e.listed.Running:
 		s.end(e, "the runtime no longer lists it as running")

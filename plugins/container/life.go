@@ -17,8 +17,10 @@ const (
 // events out of what inspects, the kernel and hints say, each thing once and
 // only forward in time. It does nothing else: no clock, no I/O.
 type life struct {
-	// told: Discovered or Created was.
+	// told: Discovered or Created was. existed: it may be older than the
+	// tracker.
 	told        bool
+	existed     bool
 	created     time.Time
 	name, image string
 	// run is the last run, if one began.
@@ -30,8 +32,13 @@ type life struct {
 	startHeard, deathHeard bool
 	// over is set when the run is known to have ended, but not yet how.
 	over *ending
-	// exit is how the last run ended, once Died was told.
-	exit Exit
+	// exit is how the last run ended, once Died was told; before is the run
+	// before it, with its end.
+	exit   Exit
+	before struct {
+		run  Run
+		exit Exit
+	}
 	// past are runs that have ended, the oldest first.
 	past []Run
 	// evidence not yet used, by time; all up to heard is used up.
@@ -62,6 +69,30 @@ func (l *life) hint(h Hint) {
 	if len(l.evidence) > mostEvidence {
 		l.evidence = l.evidence[1:]
 	}
+}
+
+// lateness is how far the time of an end that was noticed may be from that
+// which its hint tells.
+const lateness = time.Second
+
+// late amends what was told of an end of which the hint comes only now: the
+// inspect that showed what came after was quicker.
+func (l *life) late(h Hint) []Event {
+	if h.Says != Died || h.At.IsZero() || h.Exit == UnknownExit {
+		return nil
+	}
+	fits := func(r Run, x Exit) bool {
+		return x.Code == UnknownExit && !h.At.Before(r.StartedAt) && h.At.Sub(x.FinishedAt).Abs() < lateness
+	}
+	switch {
+	case l.began && !l.alive && fits(l.run, l.exit):
+		l.startHeard, l.deathHeard = true, true
+		return l.end(Exit{Code: h.Exit, FinishedAt: h.At}, h.At)
+	case l.began && h.At.Before(l.run.StartedAt) && fits(l.before.run, l.before.exit):
+		l.before.exit.Code = h.Exit
+		return []Event{diedEvent(l.before.run, Exit{Code: h.Exit, Reason: l.before.exit.Reason, FinishedAt: h.At}, h.At, true)}
+	}
+	return nil
 }
 
 // behind tells whether an inspect shows what is known to be over: a runtime
@@ -104,6 +135,9 @@ func (l *life) see(c Container, netns uint64, existed time.Time) []Event {
 		out = append(out, l.replay(func(h Hint) bool { return h.At.Before(c.StartedAt) })...)
 		out = append(out, l.lost(c.StartedAt)...)
 		out = append(out, l.begin(Run{StartedAt: c.StartedAt, Pid: c.Pid, Netns: netns}, c.StartedAt)...)
+		// No hint tells what was before anybody listened.
+		l.startHeard = c.StartedAt.Before(existed)
+		l.deathHeard = l.startHeard && !c.Running && c.FinishedAt.Before(existed)
 	}
 	if c.Running {
 		l.run.Pid, l.run.Netns = cmp.Or(l.run.Pid, c.Pid), cmp.Or(l.run.Netns, netns)
@@ -149,6 +183,7 @@ func (l *life) meet(c Container, netns uint64, existed time.Time) []Event {
 
 // take makes r the present run.
 func (l *life) take(r Run) {
+	l.before.run, l.before.exit = l.run, l.exit
 	l.began, l.run, l.alive, l.paused, l.over = true, r, true, false, nil
 	l.startHeard, l.deathHeard = false, false
 }
@@ -187,11 +222,15 @@ func (l *life) end(x Exit, at time.Time) []Event {
 }
 
 func (l *life) died(x Exit, at time.Time, amends bool) Event {
+	return diedEvent(l.run, x, at, amends)
+}
+
+func diedEvent(r Run, x Exit, at time.Time, amends bool) Event {
 	if x.Code > 128 && x.Code <= 128+64 {
 		x.Signal = x.Code - 128
 	}
-	x.StartedAt = l.run.StartedAt
-	return Event{Type: Died, At: at, Run: l.run, Exit: &x, Amends: amends}
+	x.StartedAt = r.StartedAt
+	return Event{Type: Died, At: at, Run: r, Exit: &x, Amends: amends}
 }
 
 // lost tells of an end of which only the kernel told, or nobody: it was before
@@ -230,6 +269,9 @@ func (l *life) use(h Hint) {
 // prove tells what one piece of evidence proves.
 func (l *life) prove(h Hint) []Event {
 	out := l.introduce(h)
+	if h.Says != OOM && l.began && h.At.Before(l.run.StartedAt) {
+		return out // late, and of a run before
+	}
 	switch h.Says {
 	case Started:
 		if l.began && !l.startHeard {
@@ -256,6 +298,9 @@ func (l *life) introduce(h Hint) []Event {
 		return nil
 	}
 	l.told, l.name, l.image = true, h.Name, h.Image
+	if h.Says == Started && l.existed {
+		return []Event{{Type: Discovered, At: h.At}}
+	}
 	return []Event{{Type: Created, At: h.At}}
 }
 

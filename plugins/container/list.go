@@ -20,9 +20,6 @@ type listing struct {
 	version  string
 }
 
-// slack is how far the times of a list may be from those of an inspect.
-const slack = 2 * time.Second
-
 func (l *listing) relistAt(at time.Time, cause string) { l.nextList, l.cause = at, cause }
 
 // startList begins to list. The version is asked along with it: an engine may
@@ -93,42 +90,72 @@ const slowList = time.Second
 // again.
 func (s *source) compare(all []Summary, after bool) {
 	listed := make(map[string]bool, len(all))
+	missed := 0
 	for _, sum := range all {
 		listed[sum.ID] = true
+		_, there := s.entries[sum.ID]
 		e := s.entry(sum.ID)
+		if changed := !there || e.listed.ID != "" && e.listed.Digest != sum.Digest; changed && !e.hinted && !e.life.existed {
+			missed++
+		}
 		if e.differs(sum) || after && e.fails > 0 {
 			s.want(sum.ID)
 		} else {
 			s.stats.Spared++
 		}
-		e.listed, e.unlisted = sum, false
+		e.listed, e.unlisted, e.hinted = sum, 0, false
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.entries)) {
 		if e := s.entries[id]; !listed[id] {
-			e.unlisted = true
-			if e.retryAt.IsZero() || after {
+			e.unlisted++
+			if e.unlisted == 1 || e.retryAt.IsZero() || after {
 				s.want(id)
 			}
+			s.believeList(e)
 		}
+	}
+	if !after {
+		s.suspect(missed)
 	}
 }
 
+// suspect counts what a list shows and no hint told. A stream that misses
+// something again and again is deaf, though it stands: it is made anew.
+func (s *source) suspect(missed int) {
+	s.stats.Missed += uint64(missed)
+	if missed == 0 {
+		s.deaf = 0
+		return
+	}
+	if s.deaf++; s.deaf >= mostDeaf && s.streaming {
+		s.cut(errDeaf)
+	}
+}
+
+// mostDeaf is how many lists in a row may show what no hint told. One may: the
+// hint may be on its way.
+const mostDeaf = 2
+
 // differs tells whether a list shows a container otherwise than the last one
-// did, or than the kernel does. One whose inspect failed is tried again at its
-// time.
+// did, or than it is known to be. One whose inspect failed is tried again at its
+// time, unless what is known of it is wrong for sure.
 func (e *entry) differs(sum Summary) bool {
 	last := e.listed
-	changed := sum.Digest != last.Digest || sum.Name != last.Name || sum.Running != last.Running
+	changed := sum.Digest != last.Digest || sum.Name != last.Name || sum.State != last.State || sum.Running != last.Running
+	wrong := e.seen && (sum.Name != e.last.Name || sum.State != "" && sum.State != e.last.State ||
+		e.last.Digest != "" && sum.Digest != e.last.Digest)
 	switch {
+	case wrong:
+		return true
 	case !e.retryAt.IsZero():
 		return changed && last.ID != ""
-	case changed || sum.Digest == "" || !e.seen:
+	case sum.Digest == "" || !e.seen || changed && e.last.Digest == "":
 		return true
 	}
 	begun := e.last.FinishedAt
 	if e.last.Running {
 		begun = e.last.StartedAt
 	}
-	newer := !sum.Since.IsZero() && !begun.IsZero() && sum.Since.After(begun.Add(slack))
+	newer := !sum.Since.IsZero() && !begun.IsZero() && sum.Since.After(begun)
 	return newer || sum.Running != (e.hold != nil)
 }

@@ -182,8 +182,8 @@ func TestRow12_Since(t *testing.T) {
 		}
 		// What is new enough costs no question.
 		synctest.Wait()
-		n := w.engine.inspects["web"]
-		if _, err := w.tracker.Since(ctx, "web", time.Now().Add(-time.Millisecond)); err != nil || w.engine.inspects["web"] != n {
+		n := w.engine.seen("web")
+		if _, err := w.tracker.Since(ctx, "web", time.Now().Add(-time.Millisecond)); err != nil || w.engine.seen("web") != n {
 			t.Errorf("asked again: %v", err)
 		}
 		// Unknown ones are looked for by a list: there, and not there.
@@ -222,7 +222,7 @@ func TestRow14_Coalesced(t *testing.T) {
 			w.engine.set(func() { w.engine.tell(Hint{ID: "web"}) })
 		}
 		time.Sleep(10 * time.Second)
-		if n := w.engine.inspects["web"]; n > 4 {
+		if n := w.engine.seen("web"); n > 4 {
 			t.Errorf("%d inspects", n)
 		}
 		if h := w.tracker.Runtimes()[0]; h.Hints != 5002 || h.Coalesced < 4000 {

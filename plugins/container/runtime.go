@@ -58,16 +58,19 @@ type Hint struct {
 	Name, Image string
 }
 
-// Summary is a container as a list shows it. It spares inspects: one whose
-// summary is as it was when it was last inspected is not inspected again.
+// Summary is a container as a list shows it. It spares inspects: one that is
+// listed as it is known is not inspected again.
 type Summary struct {
 	ID   string
 	Name string
 	// Running is whether the list shows it with a process.
 	Running bool
-	// Digest is made of all else that the list tells of its state: the state,
-	// the exit code, the addresses; not of what changes by itself with time. A
-	// container without a Digest is inspected after each list.
+	// State is the runtime's word, the same as inspect uses; "" if the list does
+	// not tell it.
+	State string
+	// Digest is made of all else that the list tells and inspect would: the exit
+	// code, the addresses; not of what changes by itself with time. A container
+	// without a Digest is inspected after each list.
 	Digest string
 	// Since: its present state began at this time or later. Lists that tell an
 	// age ("exited 5 minutes ago") bound it; zero if the list does not tell.
@@ -112,6 +115,9 @@ type Container struct {
 	Addresses []string
 	// HostNetwork is whether it lives in the network namespace of the host.
 	HostNetwork bool
+	// Digest is what the Digest of a list would be now. Without it a list is
+	// compared with the one before, which costs an inspect more per change.
+	Digest string
 	// Joins is the id or name of the container whose network namespace it was
 	// started in, "" if it got its own. The containers of a pod join its
 	// sandbox.

@@ -52,6 +52,8 @@ type source struct {
 	// streaming is whether the stream of events stands, firstConnect when it
 	// did first.
 	streaming    bool
+	cut          context.CancelCauseFunc // ends the stream
+	deaf         int                     // lists in a row that showed what no hint told
 	firstConnect time.Time
 	stats        RuntimeHealth
 
@@ -122,11 +124,7 @@ func (in *intake) take() map[string][]Hint {
 // follow keeps a stream of events open, for ever.
 func (s *source) follow() {
 	for fails := 1; s.ctx.Err() == nil; fails++ {
-		var up time.Time
-		err := s.rt.Events(s.ctx, func() {
-			up = time.Now()
-			s.t.post(s.ctx, s.connected)
-		}, s.hint)
+		up, err := s.stream()
 		if !up.IsZero() && time.Since(up) >= steady {
 			fails = 1
 		}
@@ -134,6 +132,30 @@ func (s *source) follow() {
 		pause(s.ctx, backoff(fails, firstRetry, mostRetry, s.t.opts.Spread()))
 	}
 }
+
+// stream is one stream of events, from when it stood, if it ever did. A runtime
+// that takes the subscription and says nothing is given up in time.
+func (s *source) stream() (up time.Time, err error) {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(s.t.opts.CallTimeout, func() { cancel(errNoStream) })
+	defer timer.Stop()
+	err = s.rt.Events(ctx, func() {
+		if timer.Stop() {
+			up = time.Now()
+			s.t.post(s.ctx, func() { s.connected(cancel) })
+		}
+	}, s.hint)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	return up, err
+}
+
+var (
+	errNoStream = errors.New("the subscription to events got no answer in time")
+	errDeaf     = errors.New("the stream of events did not tell what the lists show")
+)
 
 // hint notes that a container may have changed.
 func (s *source) hint(h Hint) {
@@ -145,16 +167,23 @@ func (s *source) hint(h Hint) {
 func (s *source) takeHints() {
 	all := s.intake.take()
 	for _, id := range slices.Sorted(maps.Keys(all)) {
+		if old := s.tombs.find(id); old != nil && s.entries[id] == nil {
+			for _, h := range all[id] {
+				s.tell(old.entry, old.entry.life.late(h))
+			}
+		}
 		e := s.entry(id)
+		e.hinted = true
 		for _, h := range all[id] {
+			s.tell(e, e.life.late(h))
 			e.life.hint(h)
 		}
 		s.want(id)
 	}
 }
 
-func (s *source) connected() {
-	s.streaming = true
+func (s *source) connected(cut context.CancelCauseFunc) {
+	s.streaming, s.cut, s.deaf = true, cut, 0
 	if s.firstConnect.IsZero() {
 		s.firstConnect = time.Now()
 	}

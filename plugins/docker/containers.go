@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	client "github.com/fsouza/go-dockerclient"
@@ -53,6 +54,11 @@ func translate(f *client.Container) container.Container {
 			c.Addresses = networkAddresses(f.NetworkSettings.Networks)
 		}
 	}
+	code := ""
+	if s.Status == "exited" || s.Status == "restarting" { // as lists tell it
+		code = strconv.Itoa(s.ExitCode)
+	}
+	c.Digest = digest(s.Status, code, c.Addresses)
 	if f.Config != nil {
 		c.Env, c.Labels, c.Image = f.Config.Env, f.Config.Labels, f.Config.Image
 	}

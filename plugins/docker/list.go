@@ -39,12 +39,18 @@ func summary(f client.APIContainers, asked time.Time) container.Summary {
 	s := container.Summary{
 		ID: f.ID, Name: listedName(f.Names),
 		Running: f.State == "running" || f.State == "paused",
-		Digest:  strings.Join(append(networkAddresses(f.Networks.Networks), f.State, code), " "),
+		State:   f.State,
+		Digest:  digest(f.State, code, networkAddresses(f.Networks.Networks)),
 	}
 	if since > 0 {
 		s.Since = asked.Add(-since)
 	}
 	return s
+}
+
+// digest is what lists and inspects are compared by.
+func digest(state, code string, addresses []string) string {
+	return strings.Join(append(slices.Clone(addresses), state, code), " ")
 }
 
 // networkAddresses are those that Docker gave a container, sorted.

@@ -1,0 +1,538 @@
+package container
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var histories = flag.Int("histories", 150, "how many random histories TestRandomHistory plays")
+
+// TestRandomHistory has containers and their engine go through random lives and
+// faults. When the faults are over and two relist periods have passed, the
+// picture is the truth; and of each container a sound story was told.
+func TestRandomHistory(t *testing.T) {
+	for seed := range *histories {
+		for _, lossy := range []bool{false, true} {
+			ok := t.Run(fmt.Sprintf("seed=%d,lossy=%v", seed, lossy), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { playHistory(t, uint64(seed), lossy) })
+			})
+			if !ok {
+				return
+			}
+		}
+	}
+}
+
+// history is a world that moves at random, with a record of what really happened.
+type history struct {
+	*story
+	t     *testing.T
+	rand  *rand.Rand
+	lossy bool // hints may be lost, doubled, late, and the engine away
+	ids   []string
+	made  int
+	truth map[string]*biography
+	log   []string
+	// unnoticed are containers whose process ended behind the engine's back.
+	unnoticed map[string]bool
+}
+
+// biography is what really happened to a container.
+type biography struct {
+	created time.Time
+	before  bool // it was there before the tracker
+	runs    []realRun
+	gone    bool
+}
+
+type realRun struct {
+	started time.Time
+	pid     int
+	exit    int // noExit while it runs
+	before  bool
+}
+
+const noExit = -2
+
+func playHistory(t *testing.T, seed uint64, lossy bool) {
+	h := &history{
+		story: newStory(t), t: t, rand: rand.New(rand.NewPCG(seed, 1)), lossy: lossy,
+		truth: map[string]*biography{}, unnoticed: map[string]bool{},
+	}
+	defer func() {
+		if t.Failed() {
+			t.Log(strings.Join(h.log, "\n"))
+		}
+	}()
+	h.engine.prompt = !lossy
+	for range h.rand.IntN(6) {
+		h.act()
+	}
+	time.Sleep(time.Second)
+	maps.DeleteFunc(h.truth, func(id string, b *biography) bool {
+		if b.gone {
+			delete(h.engine.stale, id)
+		}
+		return b.gone
+	})
+	h.engine.slowList = h.rand.IntN(2) == 0
+	h.start()
+	synctest.Wait()
+	time.Sleep(time.Millisecond)
+	for range 20 + h.rand.IntN(60) {
+		if h.rand.IntN(3) == 0 {
+			h.fault()
+		}
+		h.act()
+		if h.rand.IntN(4) > 0 {
+			time.Sleep(time.Duration(h.rand.IntN(1500)) * time.Millisecond)
+		}
+		if h.rand.IntN(2) == 0 {
+			synctest.Wait()
+		}
+	}
+	h.calm()
+	time.Sleep(2 * 45 * time.Second)
+	h.awaitRetries()
+	synctest.Wait()
+	h.comparePicture()
+	h.stop()
+	h.splitBefore(h.tracker.sources[0].firstConnect)
+	h.compareEvents()
+	if h.engine.open != 0 {
+		t.Errorf("%d processes are still held", h.engine.open)
+	}
+}
+
+// splitBefore notes what was before the tracker could know of it.
+func (h *history) splitBefore(connected time.Time) {
+	for _, b := range h.truth {
+		b.before = b.created.Before(connected)
+		for i := range b.runs {
+			b.runs[i].before = b.runs[i].started.Before(connected)
+		}
+	}
+}
+
+func (h *history) note(format string, args ...any) {
+	h.log = append(h.log, fmt.Sprintf(format, args...))
+}
+
+func (h *history) pick() string { return h.ids[h.rand.IntN(len(h.ids))] }
+
+// act has one thing happen to one container.
+func (h *history) act() {
+	if len(h.ids) == 0 || len(h.ids) < 8 && h.rand.IntN(4) == 0 {
+		h.create()
+		return
+	}
+	id := h.pick()
+	c := h.engine.containers[id]
+	if h.rand.IntN(5) == 0 {
+		h.maybeStale(id)
+	}
+	switch n := h.rand.IntN(12); {
+	case h.unnoticed[id]:
+		h.note("notice %s", id)
+		delete(h.unnoticed, id)
+		h.exit(id, 137)
+	case n < 4 && !c.Running:
+		h.note("start %s", id)
+		h.startOne(id)
+	case n < 4:
+		h.note("exit %s", id)
+		h.exit(id, h.rand.IntN(3))
+	case n < 5 && c.Running:
+		h.note("restart %s", id)
+		h.exit(id, 1)
+		h.startOne(id)
+	case n < 6 && !c.Running:
+		h.note("flash %s", id)
+		for range 1 + h.rand.IntN(3) {
+			h.startOne(id)
+			h.exit(id, h.rand.IntN(200))
+		}
+	case n < 7:
+		h.note("rm %s", id)
+		if c.Running {
+			h.exit(id, 137)
+		}
+		h.engine.remove(id)
+		h.truth[id].gone = true
+		h.ids = slices.DeleteFunc(h.ids, func(o string) bool { return o == id })
+	case n < 9:
+		name := fmt.Sprintf("name%d", h.rand.IntN(4))
+		h.note("rename %s %s", id, name)
+		h.engine.change(id, func(c *Container) { c.Name = name })
+	case n < 10 && c.Running:
+		state := map[string]string{"running": "paused", "paused": "running"}[c.State]
+		h.note("%s %s", state, id)
+		h.engine.change(id, func(c *Container) { c.State = state })
+	case n < 11 && c.Running:
+		h.note("process of %s ends", id)
+		h.unnoticed[id] = true
+		h.engine.mu.Lock()
+		for _, f := range h.engine.end(c.Pid) {
+			go f()
+		}
+		h.engine.mu.Unlock()
+	}
+}
+
+func (h *history) create() {
+	h.made++
+	id := fmt.Sprintf("c%02d", h.made)
+	h.note("create %s", id)
+	h.engine.create(newContainer([]string{id, "env=" + fmt.Sprint("s", h.rand.IntN(3))}))
+	h.ids = append(h.ids, id)
+	h.truth[id] = &biography{created: h.engine.containers[id].CreatedAt}
+}
+
+func (h *history) startOne(id string) {
+	h.engine.start(id)
+	c := h.engine.containers[id]
+	b := h.truth[id]
+	b.runs = append(b.runs, realRun{started: c.StartedAt, pid: c.Pid, exit: noExit})
+}
+
+func (h *history) exit(id string, code int) {
+	h.engine.set(func() {
+		down, hung := h.engine.down, h.engine.hung
+		h.engine.down, h.engine.hung = false, false // what the engine does while it cannot be reached
+		h.engine.exitLocked(id, code)
+		h.engine.down, h.engine.hung = down, hung
+	})
+	runs := h.truth[id].runs
+	runs[len(runs)-1].exit = code
+	delete(h.unnoticed, id)
+}
+
+// maybeStale has the next inspects answer what is so now.
+func (h *history) maybeStale(id string) {
+	n := 1 + h.rand.IntN(3)
+	h.note("%d stale answers of %s", n, id)
+	h.engine.set(func() { h.engine.stale[id] = slices.Repeat([]Container{*h.engine.containers[id]}, n) })
+}
+
+// fault begins or ends a fault.
+func (h *history) fault() {
+	e := h.engine
+	id := "c01"
+	if len(h.ids) > 0 {
+		id = h.pick()
+	}
+	kinds := []string{"fails", "hangs", "slow", "works", "nolist", "slowlist", "unlisted", "lists", "hint"}
+	if h.lossy {
+		kinds = append(kinds, "cut", "lost", "held", "back", "down", "hung", "up", "up")
+	}
+	kind := kinds[h.rand.IntN(len(kinds))]
+	if kind == "unlisted" && (len(h.engine.badInspect) > 0 || len(h.engine.hungInspect) > 0) ||
+		(kind == "fails" || kind == "hangs") && len(h.engine.unlisted) > 0 {
+		return // of both together nobody could make sense
+	}
+	h.note("fault %s %s", kind, id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch kind {
+	case "fails":
+		e.badInspect[id] = errors.New("internal error")
+	case "hangs":
+		e.hungInspect[id] = true
+	case "slow":
+		e.slowInspect[id] = true
+	case "works":
+		clear(e.badInspect)
+		clear(e.hungInspect)
+		clear(e.slowInspect)
+	case "nolist":
+		e.listErr = errors.New("internal error")
+	case "slowlist":
+		e.slowList = true
+	case "unlisted":
+		e.unlisted[id] = true
+	case "lists":
+		e.listErr, e.slowList = nil, false
+		clear(e.unlisted)
+	case "hint":
+		e.tell(Hint{ID: id})
+	case "lost":
+		e.mute = true
+	case "held":
+		e.keep = true
+	case "back":
+		e.mute = false
+		h.releaseHeld()
+	case "cut":
+		h.cutLocked()
+	case "down", "hung":
+		e.down, e.hung = kind == "down", kind == "hung"
+		h.cutLocked()
+	case "up":
+		e.down, e.hung = false, false
+	}
+}
+
+func (h *history) releaseHeld() {
+	e := h.engine
+	e.keep = false
+	h.rand.Shuffle(len(e.kept), func(i, j int) { e.kept[i], e.kept[j] = e.kept[j], e.kept[i] })
+	for _, k := range e.kept {
+		e.tell(k)
+		e.tell(k)
+	}
+	e.kept = nil
+}
+
+func (h *history) cutLocked() {
+	if h.engine.sub != nil {
+		close(h.engine.sub.broken)
+	}
+	h.engine.sub = nil
+}
+
+// calm ends all faults.
+func (h *history) calm() {
+	for _, id := range slices.Sorted(maps.Keys(h.unnoticed)) {
+		h.note("notice %s", id)
+		h.exit(id, 137)
+	}
+	e := h.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.badInspect)
+	clear(e.hungInspect)
+	clear(e.slowInspect)
+	clear(e.stale)
+	clear(e.unlisted)
+	e.listErr, e.slowList, e.mute, e.down, e.hung = nil, false, false, false, false
+	h.releaseHeld()
+}
+
+// awaitRetries waits for what failed so often that it is not due yet; of that
+// there must be an error to see.
+func (h *history) awaitRetries() {
+	for _, e := range h.tracker.Runtimes()[0].Errors {
+		time.Sleep(time.Until(e.NextTry))
+	}
+}
+
+// comparePicture holds the picture against the engine.
+func (h *history) comparePicture() {
+	found, err := h.tracker.Containers()
+	if err != nil {
+		h.t.Errorf("not known: %v", err)
+	}
+	line := func(name, state string, pid int, started string, exit int) string {
+		return fmt.Sprintln(name, state, pid, started, exit)
+	}
+	got, want := map[string]string{}, map[string]string{}
+	for id, c := range found {
+		got[id] = line(c.Name, c.State, int(c.Pid), c.StartedAt, int(c.ExitCode))
+		if c.Error != "" {
+			h.t.Errorf("%s: %s", id, c.Error)
+		}
+	}
+	for id, c := range h.engine.containers {
+		want["docker:"+id] = line(c.Name, c.State, c.Pid, timeText(c.StartedAt), c.ExitCode)
+	}
+	for id := range want {
+		if got[id] != want[id] {
+			h.t.Errorf("%s is %q, known is %q", id, want[id], got[id])
+		}
+	}
+	for id := range got {
+		if want[id] == "" {
+			h.t.Errorf("%s is gone, known is %q", id, got[id])
+		}
+	}
+}
+
+// compareEvents holds what was told of each container against what happened.
+func (h *history) compareEvents() {
+	told := map[string][]Event{}
+	for _, e := range h.events {
+		told[e.ID] = append(told[e.ID], e)
+	}
+	for _, id := range slices.Sorted(maps.Keys(h.truth)) {
+		b := h.truth[id]
+		if err := b.check(told[id], h.lossy); err != nil {
+			h.t.Errorf("%s: %v; told was\n%s\nhappened %+v", id, err, eventText(told[id]), *b)
+		}
+		delete(told, id)
+	}
+	for id := range told {
+		h.t.Errorf("events of %s, which never was", id)
+	}
+}
+
+func eventText(all []Event) string {
+	var out strings.Builder
+	for _, e := range all {
+		fmt.Fprintln(&out, e.Seen.Sub(epoch).Seconds(), e, e.Run.StartedAt.Sub(epoch).Nanoseconds())
+	}
+	return out.String()
+}
+
+// epoch is when the time in a bubble begins.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// check tells what is wrong with the events of a container.
+func (b *biography) check(events []Event, lossy bool) error {
+	s := storyOf{alive: -1}
+	for i, e := range events {
+		if err := b.step(&s, e, i == 0, lossy); err != nil {
+			return fmt.Errorf("event %d (%v): %w", i, e, err)
+		}
+	}
+	seen := len(events) > 0
+	switch {
+	case !seen && b.gone && (lossy || b.before):
+		return nil // nobody could know
+	case !seen:
+		return errors.New("nothing was told")
+	case seen && b.gone != s.removed:
+		return fmt.Errorf("removed: %v, told: %v", b.gone, s.removed)
+	}
+	if lossy {
+		return b.lastRun(&s)
+	}
+	for i, r := range b.runs {
+		if !r.before && s.exits[i] == nil {
+			return fmt.Errorf("run %d was not told", i)
+		}
+		if s.exits[i] != nil && *s.exits[i] != r.exit {
+			return fmt.Errorf("run %d ended with %d, told was %d", i, r.exit, *s.exits[i])
+		}
+	}
+	return nil
+}
+
+// storyOf is how far the story of a container is told.
+type storyOf struct {
+	exits   map[int]*int // of the runs that were told, how they ended
+	alive   int          // the run that lives, -1: none
+	last    int
+	paused  bool
+	removed bool
+}
+
+func (b *biography) step(s *storyOf, e Event, first, lossy bool) error {
+	if s.exits == nil {
+		s.exits, s.last = map[int]*int{}, -1
+	}
+	if first != (e.Type == Created || e.Type == Discovered) {
+		return errors.New("Created or Discovered comes first, and once")
+	}
+	if s.removed && !e.Amends {
+		return errors.New("it was removed")
+	}
+	switch e.Type {
+	case Discovered:
+		if !b.before && !lossy {
+			return errors.New("it is new")
+		}
+		if e.Run != (Run{}) {
+			return b.begin(s, e)
+		}
+	case Created:
+		if b.before {
+			return errors.New("it was there before")
+		}
+	case Started:
+		if s.alive >= 0 {
+			return errors.New("a run lives")
+		}
+		return b.begin(s, e)
+	case Died:
+		return b.end(s, e, lossy)
+	case Paused, Unpaused:
+		if s.alive < 0 || s.paused == (e.Type == Paused) {
+			return errors.New("out of turn")
+		}
+		s.paused = e.Type == Paused
+	case Removed:
+		if s.alive >= 0 {
+			return errors.New("a run lives")
+		}
+		s.removed = true
+	}
+	return nil
+}
+
+// begin finds the run that the event is about. By a hint its time is a little
+// later than by an inspect.
+func (b *biography) begin(s *storyOf, e Event) error {
+	i := slices.IndexFunc(b.runs, func(r realRun) bool {
+		d := e.Run.StartedAt.Sub(r.started)
+		return d == 0 || d == time.Nanosecond
+	})
+	switch {
+	case i < 0:
+		return errors.New("there was no such run")
+	case i <= s.last:
+		return fmt.Errorf("run %d comes after run %d", i, s.last)
+	}
+	code := noExit
+	s.exits[i] = &code
+	s.alive, s.last, s.paused = i, i, false
+	return nil
+}
+
+func (b *biography) end(s *storyOf, e Event, lossy bool) error {
+	if e.Amends {
+		return b.amend(s, e, lossy)
+	}
+	switch {
+	case s.alive < 0:
+		return errors.New("no run lives")
+	case s.last < 0:
+		return errors.New("of which run?")
+	case e.Exit.Code != UnknownExit && e.Exit.Code != b.runs[s.last].exit && !lossy:
+		return fmt.Errorf("run %d ended with %d", s.last, b.runs[s.last].exit)
+	}
+	*s.exits[s.last] = e.Exit.Code
+	s.alive = -1
+	return nil
+}
+
+// amend is about a run that was told to be over, of which the code was unknown.
+// Where hints are lost, that of another run may be taken for its.
+func (b *biography) amend(s *storyOf, e Event, lossy bool) error {
+	for i, r := range b.runs {
+		d := e.Run.StartedAt.Sub(r.started)
+		if x := s.exits[i]; x != nil && (d == 0 || d == time.Nanosecond) {
+			if *x != UnknownExit || e.Exit.Code != r.exit && !lossy {
+				return fmt.Errorf("run %d ended with %d, told was %d", i, r.exit, *x)
+			}
+			*x = e.Exit.Code
+			return nil
+		}
+	}
+	return errors.New("no such run was told")
+}
+
+// lastRun holds the end of the story against the truth: whatever was lost, a
+// container that is there ends up told as it is.
+func (b *biography) lastRun(s *storyOf) error {
+	if b.gone || len(b.runs) == 0 {
+		return nil
+	}
+	i := len(b.runs) - 1
+	r := b.runs[i]
+	switch x := s.exits[i]; {
+	case r.before && x == nil:
+	case x == nil:
+		return errors.New("its last run was not told")
+	case (r.exit == noExit) != (*x == noExit):
+		return fmt.Errorf("its last run ended with %d, told was %d", r.exit, *x)
+	}
+	return nil
+}
