@@ -107,13 +107,17 @@ func (t *Tracker) WaitFor(ctx context.Context, word string, want func(*models.Co
 func (t *Tracker) Since(ctx context.Context, word string, after time.Time) (*models.Container, error) {
 	for asked := false; ; asked = true {
 		news := t.ages.news.wait()
+		listed := t.ages.listedSince(t.sources, after) // the picture is no older than this
 		c, err := t.Container(word)
 		switch {
 		case errors.Is(err, ErrAmbiguous):
 			return nil, err
 		case err == nil && t.ages.seenSince(c, after):
-			return c, nil
-		case errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnknown) && t.ages.listedSince(t.sources, after):
+			if c, err = t.Container(word); err == nil { // it may have been older
+				return c, nil
+			}
+			continue
+		case errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnknown) && listed:
 			return nil, nil
 		}
 		if !asked {
