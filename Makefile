@@ -12,7 +12,7 @@ REAL    := ./plugins/... ./descriptors/... ./examples/...
 OUTSIDE := ./tests/e2e/... ./tests/demo/...
 UNIT     = $(filter-out $(shell $(GO) list $(REAL) $(OUTSIDE) ./tests/bench/... 2>/dev/null),$(shell $(GO) list ./...))
 
-.PHONY: build check test sim demo bench mutants fmt lint generate clean docs prepare
+.PHONY: build check test sim soak demo bench mutants fmt lint generate clean docs prepare
 
 build: ## bin/plumb-agent and bin/agentctl, static
 	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/plumb-agent ./cmd/agentctl
@@ -28,6 +28,10 @@ test: prepare build lint ## everything that CI checks; installs what is missing
 
 sim: ## ten million random steps of the scheduler, on all processors: 15 minutes
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSim$$' ./scheduler -sim 10000000
+
+soak: ## containers come and go for five minutes, with faults and restarts of the engine
+	$(GO) test -count=1 -timeout 20m -v -run '^TestRow66_Soak$$' ./plugins/docker -soak 5m
+	$(GO) test -count=1 -timeout 20m -run '^TestRandomHistory$$' ./plugins/container -histories 10000
 
 demo: build ## the whole story on this machine, as root; leaves nothing behind
 	tests/demo/demo.sh

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +23,10 @@ type bench struct {
 	*dockertest.Engine
 	t       *testing.T
 	tracker *container.Tracker
+	proxy   *dockertest.Proxy // nil: the tracker speaks to the engine itself
+
+	mu     sync.Mutex
+	events []container.Event
 }
 
 func newBench(t *testing.T, args ...string) *bench {
@@ -31,14 +36,34 @@ func newBench(t *testing.T, args ...string) *bench {
 	return b
 }
 
+// newProxied has the tracker speak to the engine by a proxy.
+func newProxied(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{Engine: dockertest.Start(t), t: t}
+	b.proxy = b.Proxy(t)
+	b.track()
+	return b
+}
+
+func (b *bench) observe(e container.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events = append(b.events, e)
+}
+
 // track runs a tracker until the test ends.
 func (b *bench) track() {
 	b.t.Helper()
-	engine, err := docker.New(b.Host)
+	host := b.Host
+	if b.proxy != nil {
+		host = b.proxy.Host
+	}
+	engine, err := docker.New(host)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.tracker, err = container.New(container.Options{CallTimeout: 2 * time.Second}, engine)
+	b.tracker, err = container.New(container.Options{
+		CallTimeout: 2 * time.Second, Relist: 3 * time.Second, Observer: b.observe}, engine)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -172,9 +197,9 @@ func labelled(label string, more ...string) []string {
 	return append([]string{"--name", label, "--env", "MICROSERVICE_LABEL=" + label}, more...)
 }
 
-// TestLife takes a container through all that an operator, a crash or the
+// TestRow17_Life takes a container through all that an operator, a crash or the
 // kernel may do to it; after each the tracker agrees with docker.
-func TestLife(t *testing.T) {
+func TestRow17_Life(t *testing.T) {
 	b := newBench(t)
 	b.agree()
 	for _, story := range []struct {
@@ -298,8 +323,8 @@ func (b *bench) removeAll() {
 	b.Docker("network", "prune", "--force")
 }
 
-// TestNamespaces: host mode is refused, a joined namespace is the owner's.
-func TestNamespaces(t *testing.T) {
+// TestRow37_Namespaces: host mode is refused, a joined namespace is the owner's.
+func TestRow37_Namespaces(t *testing.T) {
 	b := newBench(t)
 	host := b.Run(labelled("host", "--network", "host")...)
 	if v := b.serves("host", host); !strings.Contains(v.Refused, "host network mode") {
@@ -323,8 +348,8 @@ func TestNamespaces(t *testing.T) {
 	b.agree()
 }
 
-// TestBurst: several at once, and a tracker that comes late, end in the same table.
-func TestBurst(t *testing.T) {
+// TestRow19_Burst: several at once, and a tracker that comes late, end in the same table.
+func TestRow19_Burst(t *testing.T) {
 	b := newBench(t)
 	for i := range 8 {
 		go func() { _, _ = b.Try("run", "--detach", "--name", fmt.Sprint("c", i), dockertest.Image, "sleep", "1") }()
@@ -347,9 +372,9 @@ func TestBurst(t *testing.T) {
 	late.agree()
 }
 
-// TestEngineRestarts: the engine ends in good order or is killed, with its
+// TestRow18_EngineRestarts: the engine ends in good order or is killed, with its
 // containers and without.
-func TestEngineRestarts(t *testing.T) {
+func TestRow18_EngineRestarts(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
@@ -385,8 +410,29 @@ func TestEngineRestarts(t *testing.T) {
 			b.agree()
 			b.serves("web", web)
 			b.serves("db", "")
+			b.eventually(func() error { return b.restarted(web) })
 		})
 	}
+}
+
+// restarted: of a container that came back under its id one death and one start
+// more were told than before; of one that lived on, none.
+func (b *bench) restarted(id string) error {
+	story, err := storyOf(b.byContainer()[id])
+	if err != nil {
+		return err
+	}
+	runs := map[string]bool{}
+	for _, e := range b.byContainer()[id] {
+		if e.Type == container.Started {
+			runs[e.Run.StartedAt.String()] = true
+		}
+	}
+	now, err := b.tracker.Container(id)
+	if err != nil || len(runs)*2-1 != len(story) || now.State != "running" {
+		return fmt.Errorf("%d runs, told was %q, and it is %v (%v)", len(runs), story, now, err)
+	}
+	return nil
 }
 
 func (b *bench) isUnknown() error {
@@ -396,8 +442,20 @@ func (b *bench) isUnknown() error {
 	return nil
 }
 
-// TestFrozenEngine: the engine hangs with its connections open.
-func TestFrozenEngine(t *testing.T) {
+// TestRow23_EngineComesLater: an engine that is away at the start is picked up.
+func TestRow23_EngineComesLater(t *testing.T) {
+	b := &bench{Engine: dockertest.Start(t), t: t}
+	web := b.Run(labelled("web", "--restart", "always")...)
+	b.Down()
+	b.track()
+	b.eventually(b.isUnknown)
+	b.Up()
+	b.agree()
+	b.serves("web", web)
+}
+
+// TestRow18_FrozenEngine: the engine hangs with its connections open.
+func TestRow18_FrozenEngine(t *testing.T) {
 	b := &bench{Engine: dockertest.Start(t), t: t}
 	web := b.Run(labelled("web")...)
 	db := b.Run(labelled("db")...)
