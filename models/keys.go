@@ -37,7 +37,36 @@ func AddressKey(iface, addr string) string {
 // AddressPrefix holds the addresses that an interface derives.
 func AddressPrefix(iface string) string { return KindAddress + "/" + iface + "/" }
 
+// IPPoolKey is the key of a pool of addresses.
+func IPPoolKey(name string) string { return KindIPPool + "/" + name }
+
+// IPClaimKey is the key of a claim of an address.
+func IPClaimKey(name string) string { return KindIPClaim + "/" + name }
+
 // Keys of what is observed. Names are escaped.
+
+// IPLeaseKey is the key of what a pool has for a claim that asks for this address,
+// or for any if there is none.
+func IPLeaseKey(pool, claim string, addr netip.Addr) string {
+	name := pool + "/" + claim
+	if addr.IsValid() {
+		name += "/" + addr.String()
+	}
+	return KindIPLease + "/" + Escape(name)
+}
+
+// SplitIPLease is the reverse of [IPLeaseKey].
+func SplitIPLease(key string) (pool, claim string, addr netip.Addr, ok bool) {
+	name, err := Unescape(strings.TrimPrefix(key, KindIPLease+"/"))
+	parts := strings.Split(name, "/")
+	switch {
+	case err != nil || len(parts) < 2 || len(parts) > 3:
+		return "", "", addr, false
+	case len(parts) == 3:
+		addr, err = netip.ParseAddr(parts[2])
+	}
+	return parts[0], parts[1], addr, err == nil
+}
 
 // MicroserviceKey is the key of a container by its service label.
 func MicroserviceKey(label string) string { return KindMicroservice + "/" + Escape(label) }

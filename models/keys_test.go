@@ -1,6 +1,7 @@
 package models_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -71,4 +72,30 @@ func FuzzEscape(f *testing.F) {
 			t.Fatalf("%q and %q mean the same", s, models.Escape(back))
 		}
 	})
+}
+
+// TestIPLeaseKeys: the key of a lease tells what is asked of whom, and is one.
+func TestIPLeaseKeys(t *testing.T) {
+	for _, c := range []struct {
+		pool, claim, addr, key string
+	}{
+		{"blue", "web", "", "iplease/blue%2Fweb"},
+		{"blue", "web", "10.0.0.5", "iplease/blue%2Fweb%2F10.0.0.5"},
+		{"blue", "10.0.0.5", "fd00::5", "iplease/blue%2F10.0.0.5%2Ffd00::5"},
+	} {
+		addr, _ := netip.ParseAddr(c.addr)
+		key := models.IPLeaseKey(c.pool, c.claim, addr)
+		pool, claim, back, ok := models.SplitIPLease(key)
+		if key != c.key || pool != c.pool || claim != c.claim || back != addr || !ok {
+			t.Errorf("%s is %s %s %v %v", key, pool, claim, back, ok)
+		}
+		if _, _, err := models.SplitKey(key); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, key := range []string{"iplease/blue", "iplease/a%2Fb%2Fc", "iplease/a%2Fb%2F1.2.3.4%2F", "iplease/%2f"} {
+		if _, _, _, ok := models.SplitIPLease(key); ok {
+			t.Errorf("%s was taken for a lease", key)
+		}
+	}
 }

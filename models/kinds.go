@@ -13,6 +13,9 @@ const (
 	KindInterface    = "interface"
 	KindRoute        = "route"
 	KindAddress      = "address"
+	KindIPPool       = "ippool"
+	KindIPClaim      = "ipclaim"
+	KindIPLease      = "iplease"
 	KindMicroservice = "microservice"
 	KindContainer    = "container"
 	KindHostLink     = "hostlink"
@@ -37,10 +40,13 @@ var kinds = []Kind{
 	{KindInterface, "interface/", func() proto.Message { return new(Interface) }, true},
 	{KindRoute, "route/", func() proto.Message { return new(Route) }, true},
 	{KindAddress, "address/", func() proto.Message { return new(Address) }, true},
+	{KindIPPool, "ippool/", func() proto.Message { return new(IPPool) }, true},
+	{KindIPClaim, "ipclaim/", func() proto.Message { return new(IPClaim) }, true},
 	{KindMicroservice, "microservice/", func() proto.Message { return new(Microservice) }, false},
 	{KindContainer, "container/", func() proto.Message { return new(Container) }, false},
 	{KindHostLink, "hostlink/", func() proto.Message { return new(HostLink) }, false},
 	{KindNamespace, "namespace/", func() proto.Message { return new(NamespaceRef) }, false},
+	{KindIPLease, "iplease/", func() proto.Message { return new(IPLease) }, false},
 }
 
 // Kinds are all kinds, the writable ones first.

@@ -51,6 +51,8 @@ var limits = map[string]limit{
 	"Route.destination": {required: true},
 	"NextHop.interface": {required: true},
 	"Address.interface": {required: true},
+	"IPPool.network":    {required: true},
+	"IPClaim.pool":      {required: true},
 	"Address.scope":     {words: []string{"global", "site", "link", "host"}},
 }
 

@@ -1520,6 +1520,184 @@ func (x *Address) GetPreferredLifetime() uint32 {
 	return 0
 }
 
+// A network from which ipclaims are given addresses.
+type IPPool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The network in CIDR notation without host bits. Required. Its first and last
+	// IPv4 addresses, and its first IPv6 address, are given to nobody.
+	Network string `protobuf:"bytes,1,opt,name=network,proto3" json:"network,omitempty"`
+	// Address of the router. Given only to a claim that asks for it by its address.
+	Gateway string `protobuf:"bytes,2,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	// Addresses that are given only to claims that ask for them: an address, a
+	// network in CIDR notation, or a range such as 10.0.0.1-10.0.0.9.
+	Reserved      []string `protobuf:"bytes,3,rep,name=reserved,proto3" json:"reserved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IPPool) Reset() {
+	*x = IPPool{}
+	mi := &file_models_models_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IPPool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IPPool) ProtoMessage() {}
+
+func (x *IPPool) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
+func (*IPPool) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *IPPool) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *IPPool) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
+func (x *IPPool) GetReserved() []string {
+	if x != nil {
+		return x.Reserved
+	}
+	return nil
+}
+
+// An address of an ippool, for whoever names the claim: the addresses of an
+// interface, or the source of a route. It is the claim's until the claim is deleted.
+type IPClaim struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the ippool. Required.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// This very address, without a length. Default: any that is free, kept across
+	// restarts, and given up only to a claim that asks for it by its address.
+	Address       string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IPClaim) Reset() {
+	*x = IPClaim{}
+	mi := &file_models_models_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IPClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IPClaim) ProtoMessage() {}
+
+func (x *IPClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
+func (*IPClaim) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *IPClaim) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *IPClaim) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+// What an ippool has for an ipclaim that asks for an address. Observed.
+type IPLease struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The address, with the length of the network. Empty: there is none.
+	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// Why there is none.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IPLease) Reset() {
+	*x = IPLease{}
+	mi := &file_models_models_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IPLease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IPLease) ProtoMessage() {}
+
+func (x *IPLease) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
+func (*IPLease) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *IPLease) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *IPLease) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // A running container with a service label. Observed.
 type Microservice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1547,7 +1725,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[18]
+	mi := &file_models_models_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1559,7 +1737,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[18]
+	mi := &file_models_models_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1572,7 +1750,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{18}
+	return file_models_models_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -1687,7 +1865,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[19]
+	mi := &file_models_models_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +1877,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[19]
+	mi := &file_models_models_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +1890,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{19}
+	return file_models_models_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Container) GetRuntime() string {
@@ -1876,7 +2054,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1888,7 +2066,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1901,7 +2079,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{20}
+	return file_models_models_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -1959,7 +2137,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2149,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2162,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{21}
+	return file_models_models_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -2113,7 +2291,17 @@ const file_models_models_proto_rawDesc = "" +
 	"\x05label\x18\x04 \x01(\tR\x05label\x12\x14\n" +
 	"\x05scope\x18\x05 \x01(\tR\x05scope\x12%\n" +
 	"\x0evalid_lifetime\x18\x06 \x01(\rR\rvalidLifetime\x12-\n" +
-	"\x12preferred_lifetime\x18\a \x01(\rR\x11preferredLifetime\"\xf4\x01\n" +
+	"\x12preferred_lifetime\x18\a \x01(\rR\x11preferredLifetime\"X\n" +
+	"\x06IPPool\x12\x18\n" +
+	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x18\n" +
+	"\agateway\x18\x02 \x01(\tR\agateway\x12\x1a\n" +
+	"\breserved\x18\x03 \x03(\tR\breserved\"7\n" +
+	"\aIPClaim\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\";\n" +
+	"\aIPLease\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xf4\x01\n" +
 	"\fMicroservice\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12!\n" +
 	"\fcontainer_id\x18\x02 \x01(\tR\vcontainerId\x12\x12\n" +
@@ -2177,7 +2365,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),        // 0: plumb.v1.NetNS
 	(*Namespace)(nil),    // 1: plumb.v1.Namespace
@@ -2197,11 +2385,14 @@ var file_models_models_proto_goTypes = []any{
 	(*Route)(nil),        // 15: plumb.v1.Route
 	(*NextHop)(nil),      // 16: plumb.v1.NextHop
 	(*Address)(nil),      // 17: plumb.v1.Address
-	(*Microservice)(nil), // 18: plumb.v1.Microservice
-	(*Container)(nil),    // 19: plumb.v1.Container
-	(*HostLink)(nil),     // 20: plumb.v1.HostLink
-	(*NamespaceRef)(nil), // 21: plumb.v1.NamespaceRef
-	nil,                  // 22: plumb.v1.Container.LabelsEntry
+	(*IPPool)(nil),       // 18: plumb.v1.IPPool
+	(*IPClaim)(nil),      // 19: plumb.v1.IPClaim
+	(*IPLease)(nil),      // 20: plumb.v1.IPLease
+	(*Microservice)(nil), // 21: plumb.v1.Microservice
+	(*Container)(nil),    // 22: plumb.v1.Container
+	(*HostLink)(nil),     // 23: plumb.v1.HostLink
+	(*NamespaceRef)(nil), // 24: plumb.v1.NamespaceRef
+	nil,                  // 25: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
@@ -2219,7 +2410,7 @@ var file_models_models_proto_depIdxs = []int32{
 	14, // 12: plumb.v1.Interface.existing:type_name -> plumb.v1.Existing
 	16, // 13: plumb.v1.Route.nexthops:type_name -> plumb.v1.NextHop
 	1,  // 14: plumb.v1.Route.namespace:type_name -> plumb.v1.Namespace
-	22, // 15: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	25, // 15: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
 	16, // [16:16] is the sub-list for method output_type
 	16, // [16:16] is the sub-list for method input_type
 	16, // [16:16] is the sub-list for extension type_name
@@ -2262,7 +2453,7 @@ func file_models_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -30,17 +30,26 @@ func Validate(key string, msg proto.Message) error {
 	case *Address:
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(&f)
+	case *IPPool:
+		v.check(&f)
+	case *IPClaim:
+		v.check(&f)
 	}
 	return f.err()
 }
 
-// checkRef checks a logical name that a value refers to.
+// checkRef checks the logical name of an interface that a value refers to.
 func checkRef(name, path, what string, f *findings) {
+	checkName(name, KindInterface, path, what, f)
+}
+
+// checkName checks the name of another value that a value refers to.
+func checkName(name, kind, path, what string, f *findings) {
 	if name == "" {
 		f.add(path, "must be given: the logical name of %s", what)
 		return
 	}
-	if rest, ok := strings.CutPrefix(name, KindInterface+"/"); ok && CheckName(rest) == nil {
+	if rest, ok := strings.CutPrefix(name, kind+"/"); ok && CheckName(rest) == nil {
 		f.add(path, "must be a logical name, not a key; did you mean %s?", rest)
 		return
 	}

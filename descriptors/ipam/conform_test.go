@@ -1,0 +1,108 @@
+package ipam_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/descriptors/ipam"
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
+)
+
+func open(t testing.TB, l kernel.Ledger) *ipam.Book {
+	t.Helper()
+	b, err := ipam.Open(l, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestConform holds the kinds to the contract of descriptors.
+func TestConform(t *testing.T) {
+	t.Run("ippool", func(t *testing.T) {
+		ledger := &kernel.MemLedger{}
+		schedulertest.Conform(t, ipam.Pools(open(t, ledger)), schedulertest.Spec[*models.IPPool, struct{}]{
+			Samples: []schedulertest.Sample[*models.IPPool]{
+				{Key: "ippool/blue", Values: []*models.IPPool{{Network: "10.0.0.0/24"}, {Network: "10.0.0.0/24", Gateway: "10.0.0.1"},
+					{Network: "10.0.0.0/25", Reserved: []string{"10.0.0.2-10.0.0.9"}}}},
+				{Key: "ippool/red", Values: []*models.IPPool{{Network: "10.0.0.0/24"}, {Network: "fd00::/64", Gateway: "fd00::1"}}},
+			},
+			Refused: map[scheduler.Key]*models.IPPool{"ippool/bad": {Network: "10.0.0.1/24"}},
+			Restart: func(t testing.TB) scheduler.Descriptor[*models.IPPool, struct{}] { return ipam.Pools(open(t, ledger)) },
+			Clone:   proto.CloneOf[*models.IPPool], Identical: same[*models.IPPool],
+		})
+	})
+	t.Run("ipclaim", func(t *testing.T) {
+		ledger := &kernel.MemLedger{}
+		b := withPools(t, ledger)
+		schedulertest.Conform(t, ipam.Claims(b), schedulertest.Spec[*models.IPClaim, ipam.Held]{
+			Samples: []schedulertest.Sample[*models.IPClaim]{
+				{Key: "ipclaim/web", Values: []*models.IPClaim{{Pool: "blue", Address: "10.0.0.7"}, {Pool: "blue", Address: "10.0.0.1"}, {Pool: "red", Address: "fd00::7"}}},
+				{Key: "ipclaim/db", Values: []*models.IPClaim{{Pool: "blue"}, {Pool: "red"}}},
+			},
+			Refused: map[scheduler.Key]*models.IPClaim{"ipclaim/bad": {Pool: "ippool/blue"}},
+			Restart: func(t testing.TB) scheduler.Descriptor[*models.IPClaim, ipam.Held] { return ipam.Claims(open(t, ledger)) },
+			Clone:   proto.CloneOf[*models.IPClaim], Identical: same[*models.IPClaim],
+			Normalize: func(_ scheduler.Key, found, asked *models.IPClaim) *models.IPClaim {
+				if asked.GetAddress() == "" { // any will do
+					found = proto.CloneOf(found)
+					found.Address = ""
+				}
+				return found
+			},
+		})
+	})
+	t.Run("iplease", func(t *testing.T) {
+		b := withPools(t, &kernel.MemLedger{})
+		kind := ipam.Leases(b)
+		schedulertest.Conform(t, kind, schedulertest.Spec[*models.IPLease, struct{}]{
+			Samples: []schedulertest.Sample[*models.IPLease]{
+				{Key: "iplease/blue%2Fweb", Values: []*models.IPLease{{}}},
+				{Key: "iplease/red%2Fweb%2Ffd00::9", Values: []*models.IPLease{{}}},
+				{Key: "iplease/red%2Fweb%2F10.0.0.7", Values: []*models.IPLease{{}}},
+			},
+			Make: func(_ testing.TB, k scheduler.Key, _ *models.IPLease) *models.IPLease {
+				kind.Interest(k, true)
+				for f := range kind.Retrieve(t.Context(), scheduler.Scope[*models.IPLease, struct{}]{Keys: []scheduler.Key{k}}) {
+					return f.Value
+				}
+				return nil
+			},
+			Remove: func(_ testing.TB, k scheduler.Key) { kind.Interest(k, false) },
+			Clone:  proto.CloneOf[*models.IPLease], Identical: same[*models.IPLease],
+		})
+	})
+}
+
+func same[V proto.Message](x, y V) bool { return proto.Equal(x, y) }
+
+// withPools is a book with two pools.
+func withPools(t testing.TB, l kernel.Ledger) *ipam.Book {
+	t.Helper()
+	b := open(t, l)
+	pools := ipam.Pools(b)
+	for name, v := range map[string]*models.IPPool{"blue": {Network: "10.0.0.0/24", Gateway: "10.0.0.1"}, "red": {Network: "fd00::/64"}} {
+		if _, err := pools.Create(t.Context(), scheduler.Key("ippool/"+name), v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// TestDamage: a ledger that holds what is not ours to read is refused, not guessed at.
+func TestDamage(t *testing.T) {
+	for id, value := range map[string]string{"something/else": `{}`, "ipaddress/blue/10.0.0.300": `{"claim":"x"}`, "ipaddress/blue/10.0.0.3": `[]`, "ippool/blue": `[]`} {
+		ledger := &kernel.MemLedger{}
+		if err := ledger.Add(kernel.Entry{ID: id, Value: []byte(value)}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ipam.Open(ledger, nil); err == nil || !strings.Contains(err.Error(), id) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package ipam
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/plumb-net/plumb/descriptors/ipam/pool"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Leases is the observed kind of what pools have for claims. A claim asks for as
+// long as a value needs the key.
+func Leases(b *Book) scheduler.Descriptor[*models.IPLease, struct{}] {
+	return scheduler.Descriptor[*models.IPLease, struct{}]{
+		Name:     models.KindIPLease,
+		Prefix:   models.KindIPLease + "/",
+		Encode:   models.EncodeValue[*models.IPLease],
+		Decode:   models.DecodeValue[*models.IPLease],
+		Retrieve: b.retrieveLeases,
+		Watch:    b.leases.watch,
+		Interest: b.interest,
+		Equal: func(_ scheduler.Key, a, c *models.IPLease) bool {
+			return a.GetAddress() == c.GetAddress() && a.GetReason() == c.GetReason()
+		},
+	}
+}
+
+func askOf(k scheduler.Key) (name string, a pool.Ask, ok bool) {
+	name, a.Claim, a.Addr, ok = models.SplitIPLease(string(k))
+	return name, a, ok
+}
+
+func (b *Book) interest(k scheduler.Key, wanted bool) {
+	name, a, ok := askOf(k)
+	if !ok {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if wanted {
+		b.pool(name).Ask(a)
+	} else {
+		b.pool(name).Drop(a)
+	}
+	b.told(name)
+}
+
+func (b *Book) retrieveLeases(_ context.Context, s scheduler.Scope[*models.IPLease, struct{}]) iter.Seq2[scheduler.Found[*models.IPLease, struct{}], error] {
+	keys := s.Keys
+	if s.All {
+		keys = b.asked()
+	}
+	return func(yield func(scheduler.Found[*models.IPLease, struct{}], error) bool) {
+		for _, k := range keys {
+			if v := b.lease(k); v != nil && !yield(scheduler.Found[*models.IPLease, struct{}]{Key: k, Value: v}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// lease is what stands at the key; nil if nobody asks or there is no pool.
+func (b *Book) lease(k scheduler.Key) *models.IPLease {
+	name, a, ok := askOf(k)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !ok || b.pools[name] == nil {
+		return nil
+	}
+	l, asks := b.pools[name].Lease(a)
+	switch {
+	case !asks:
+		return nil
+	case l.Addr.IsValid():
+		return &models.IPLease{Address: l.Addr.String()}
+	}
+	return &models.IPLease{Reason: l.Why}
+}
+
+func (b *Book) asked() (keys []scheduler.Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, p := range b.pools {
+		for _, a := range p.Asks() {
+			keys = append(keys, scheduler.Key(models.IPLeaseKey(name, a.Claim, a.Addr)))
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

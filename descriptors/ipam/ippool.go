@@ -1,0 +1,98 @@
+package ipam
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+const poolPrefix = models.KindIPPool + "/"
+
+// Pools is the kind of the pools. A pool is in place when it is in the book.
+func Pools(b *Book) scheduler.Descriptor[*models.IPPool, struct{}] {
+	return scheduler.Descriptor[*models.IPPool, struct{}]{
+		Name:     models.KindIPPool,
+		Prefix:   poolPrefix,
+		Encode:   models.EncodeValue[*models.IPPool],
+		Decode:   models.DecodeValue[*models.IPPool],
+		Needs:    func(scheduler.Key, *models.IPPool) []scheduler.Need { return nil },
+		Validate: namespace.Validate[*models.IPPool],
+		Compare:  comparePools,
+		Create: func(_ context.Context, k scheduler.Key, v *models.IPPool) (struct{}, error) {
+			return struct{}{}, b.setPool(k, v)
+		},
+		Update: func(_ context.Context, k scheduler.Key, _, v *models.IPPool, _ struct{}) (struct{}, error) {
+			return struct{}{}, b.setPool(k, v)
+		},
+		Delete: func(_ context.Context, k scheduler.Key, _ *models.IPPool, _ struct{}) error {
+			b.dropPool(k)
+			return nil
+		},
+		Retrieve: b.retrievePools,
+	}
+}
+
+func comparePools(_ scheduler.Key, from, to *models.IPPool) scheduler.Verdict {
+	var why []string
+	for _, f := range []struct{ name, was, is string }{
+		{"network", from.GetNetwork(), to.GetNetwork()},
+		{"gateway", from.GetGateway(), to.GetGateway()},
+		{"reserved", strings.Join(from.GetReserved(), " "), strings.Join(to.GetReserved(), " ")},
+	} {
+		if f.was != f.is {
+			why = append(why, fmt.Sprintf("%s %q → %q", f.name, f.was, f.is))
+		}
+	}
+	if len(why) == 0 {
+		return scheduler.Verdict{}
+	}
+	return scheduler.Verdict{Change: scheduler.InPlace, Reason: strings.Join(why, ", ")}
+}
+
+func (b *Book) setPool(k scheduler.Key, v *models.IPPool) error {
+	name := strings.TrimPrefix(string(k), poolPrefix)
+	if err := b.ledger.Add(kernel.Entry{ID: string(k), Value: models.Encode(v)}); err != nil {
+		return err
+	}
+	if err := b.hit("ippool/recorded"); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.values[name] = v
+	b.forget(name, b.pool(name).Set(specOf(v)))
+	b.told(name)
+	return nil
+}
+
+func (b *Book) dropPool(k scheduler.Key) {
+	name := strings.TrimPrefix(string(k), poolPrefix)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.values, name)
+	b.forget(name, b.pool(name).Unset())
+	b.ledger.Remove(string(k))
+	b.told(name)
+}
+
+func (b *Book) retrievePools(_ context.Context, s scheduler.Scope[*models.IPPool, struct{}]) iter.Seq2[scheduler.Found[*models.IPPool, struct{}], error] {
+	b.mu.Lock()
+	values := maps.Clone(b.values)
+	b.mu.Unlock()
+	return func(yield func(scheduler.Found[*models.IPPool, struct{}], error) bool) {
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			k := scheduler.Key(poolPrefix + name)
+			if s.Has(k) && !yield(scheduler.Found[*models.IPPool, struct{}]{Key: k, Value: values[name]}, nil) {
+				return
+			}
+		}
+	}
+}
