@@ -20,6 +20,7 @@ type kindLook struct {
 	all      bool          // a read of the whole kind is due
 	cause    uint64        // the transaction that asked for it
 	running  bool          // one is under way
+	stamp    uint64        // when it began
 	again    bool          // and another was asked for meanwhile
 	kept     []*graph.Node // that would be forgotten but for it
 	knew     int           // how many keys were known at the last one
@@ -138,6 +139,7 @@ func (e *engine) flushLooks() {
 		if k.look.all {
 			k.look.all, k.look.running = false, true
 			e.stamp++
+			k.look.stamp = e.stamp
 			e.reading++
 			e.ready = append(e.ready, &op{kind: k, what: OpLook, cause: k.look.cause, reading: &reading{lookAll: true, stamp: e.stamp,
 				scope: lookScope{all: true, known: e.knownOf(k)}}})
@@ -234,6 +236,10 @@ func (e *engine) looked(o *op) {
 		}
 		f, there := byKey[n.Key]
 		e.under(n.Cause, n, func() { e.seen(n, f, there, err) })
+		if look := &o.kind.look; look.running && o.stamp >= look.stamp {
+			e.stamp++
+			n.Stamp = e.stamp // the read of all may have seen less
+		}
 		e.lookAgain(n)
 	}
 }
@@ -258,8 +264,8 @@ func (e *engine) lookAgain(n *graph.Node) {
 	}
 }
 
-// lookedAll takes in a read of a whole kind. Nodes that were operated on since
-// it began know better.
+// lookedAll takes in a read of a whole kind. Nodes that were operated on or read
+// by themselves since it began know better.
 func (e *engine) lookedAll(o *op) {
 	k := o.kind
 	k.look.running = false

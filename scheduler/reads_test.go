@@ -3,8 +3,10 @@ package scheduler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -98,6 +100,31 @@ func TestReadOfWhatHasGone(t *testing.T) {
 		}
 		if all, err := r.List(ctx, "a/"); err != nil || len(all) > 0 {
 			t.Errorf("a read from before tells %v, %v", all, err)
+		}
+	})
+}
+
+// Nor does it take back what a later read of the key alone has seen: of what moves
+// while all is read, the read of all may have the older view.
+func TestReadOfAllAfterOneOfAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, open := readUnderWay(t)
+		r.world.SetForeign("a/2", schedulertest.Thing{Text: "other"})
+		r.Submit(scheduler.Txn{Look: []scheduler.Key{"a/2"}})
+		synctest.Wait()
+		seen := func() (text string) {
+			all, err := r.List(ctx, "a/")
+			r.check(err)
+			for _, s := range all {
+				text += fmt.Sprintln(s.Key, s.State, s.Actual)
+			}
+			return text
+		}
+		before := seen()
+		open()
+		synctest.Wait()
+		if got := seen(); got != before || !strings.Contains(got, "a/2 observed") {
+			t.Errorf("seen\n%sand then\n%s", before, got)
 		}
 	})
 }
