@@ -290,6 +290,10 @@ func (e *engine) lookedAll(o *op) {
 		if n.Moving || n.Stamp > o.stamp || !s.there && k.OnDemand && n.Presence == graph.Unknown {
 			continue
 		}
+		heard := has(n, flagSuspect)
+		if heard && !first {
+			continue // it is about to be read by itself
+		}
 		if !s.there && o.unread[n.Key] == nil && n.Presence == graph.Absent {
 			e.setFlag(n, flagSuspect, false)
 			continue
@@ -299,6 +303,9 @@ func (e *engine) lookedAll(o *op) {
 			cause = n.Cause
 		}
 		e.under(cause, n, func() { e.seen(n, s.found, s.there, o.unread[n.Key]) })
+		if heard {
+			e.suspect(n)
+		}
 	}
 	if first || wasBlind {
 		e.g.KindChanged(k.Prefix)

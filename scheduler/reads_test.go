@@ -129,6 +129,39 @@ func TestReadOfAllAfterOneOfAKey(t *testing.T) {
 	})
 }
 
+// What is heard while all is read is read anew, also if the two come to the loop at
+// the same time.
+func TestHeardWithTheReadOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, busy := &slowReads{}, make(chan struct{})
+		r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+			if d.Name == "b" { // keeps the loop
+				d.Validate = func(scheduler.Key, schedulertest.Thing) error { <-busy; return nil }
+			}
+			return s.over(d)
+		})
+		r.want("a/1 v1")
+		open := s.shut()
+		r.Submit(lookA)
+		synctest.Wait()
+		r.Submit(scheduler.Txn{Want: changes("b/1 v1")})
+		synctest.Wait()
+		r.world.SetForeign("a/2", schedulertest.Thing{Text: "other"})
+		r.world.Put("a/1", schedulertest.Thing{Text: "other"}, true)
+		r.world.Put("a/2", schedulertest.Thing{Text: "other"}, true)
+		open()
+		synctest.Wait()
+		close(busy)
+		synctest.Wait()
+		if got := r.world.String(); !strings.Contains(got, "a/1=v1") {
+			t.Errorf("the world is %q", got)
+		}
+		if s, err := r.Get(ctx, "a/2"); err != nil || s.Actual == nil {
+			t.Errorf("a/2 is %v, %v", s.State, err)
+		}
+	})
+}
+
 // Who asks for a read while one is under way gets another one: the first may
 // have seen too little.
 func TestReadAskedForDuringARead(t *testing.T) {
