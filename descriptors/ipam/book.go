@@ -74,8 +74,11 @@ func Open(ledger kernel.Ledger, fail kernel.Failpoint) (*Book, error) {
 		b.pool(r.pool).Rest(r.addr)
 		b.freed = max(b.freed, r.freed)
 	}
-	for _, name := range slices.Sorted(maps.Keys(b.values)) {
-		b.forget(name, b.pool(name).Set(specOf(b.values[name])))
+	for name, v := range b.values {
+		b.pool(name).Set(specOf(v))
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.pools)) {
+		b.clear(name)
 	}
 	return b, nil
 }
@@ -124,11 +127,15 @@ func specOf(v *models.IPPool) pool.Spec {
 	return s
 }
 
-// forget takes addresses out of the ledger that rest no longer.
-func (b *Book) forget(name string, dropped []netip.Addr) {
-	ids := make([]string, len(dropped))
-	for i, a := range dropped {
-		ids[i] = addressID(name, a)
+// clear takes out of the ledger what was freed and will not be given again. It is
+// for changes of a pool, which are rare.
+func (b *Book) clear(name string) {
+	var ids []string
+	for _, e := range b.ledger.Entries() {
+		at, addr, ok := splitAddressID(e.ID)
+		if used := b.pools[name].User(addr) != ""; ok && at == name && !used && !b.pools[name].Open(addr) {
+			ids = append(ids, e.ID)
+		}
 	}
 	b.ledger.Remove(ids...)
 }

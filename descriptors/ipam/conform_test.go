@@ -46,8 +46,10 @@ func TestConform(t *testing.T) {
 				{Key: "ipclaim/db", Values: []*models.IPClaim{{Pool: "blue"}, {Pool: "red"}}},
 			},
 			Refused: map[scheduler.Key]*models.IPClaim{"ipclaim/bad": {Pool: "ippool/blue"}},
-			Restart: func(t testing.TB) scheduler.Descriptor[*models.IPClaim, ipam.Held] { return ipam.Claims(open(t, ledger)) },
-			Clone:   proto.CloneOf[*models.IPClaim], Identical: same[*models.IPClaim],
+			Restart: func(t testing.TB) scheduler.Descriptor[*models.IPClaim, ipam.Held] {
+				return ipam.Claims(open(t, ledger))
+			},
+			Clone: proto.CloneOf[*models.IPClaim], Identical: same[*models.IPClaim],
 			Normalize: func(_ scheduler.Key, found, asked *models.IPClaim) *models.IPClaim {
 				if asked.GetAddress() == "" { // any will do
 					found = proto.CloneOf(found)

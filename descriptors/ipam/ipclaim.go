@@ -83,6 +83,8 @@ func claims(_ scheduler.Key, v *models.IPClaim) []scheduler.Claim {
 // compareClaims: who asks for any address is content with the one that it has.
 func compareClaims(_ scheduler.Key, from, to *models.IPClaim) scheduler.Verdict {
 	switch was, is := from.Wanted(), to.Wanted(); {
+	case from.GetPool() == "":
+		return scheduler.Verdict{Change: scheduler.Replace, Reason: "the pool has another address for it"}
 	case from.GetPool() != to.GetPool():
 		return scheduler.Verdict{Change: scheduler.Replace, Reason: fmt.Sprintf("pool %s → %s", from.GetPool(), to.GetPool())}
 	case is.IsValid() && was != is && was.IsValid():
@@ -217,7 +219,7 @@ func (b *Book) deleteBatch(ctx context.Context, ops []*op) {
 }
 
 // freeing is the entry of an address that a claim is about to free; it rests if
-// its pool is still there to give it again.
+// its pool may give it to anybody.
 func (b *Book) freeing(claim string) (e kernel.Entry, rests bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -227,9 +229,7 @@ func (b *Book) freeing(claim string) (e kernel.Entry, rests bool) {
 	}
 	a, _ := b.pools[name].Used(claim)
 	b.freed++
-	v := b.values[name]
-	network, err := netip.ParsePrefix(v.GetNetwork())
-	return entryOf(name, a.Addr(), use{Freed: b.freed}), err == nil && network.Contains(a.Addr())
+	return entryOf(name, a.Addr(), use{Freed: b.freed}), b.pools[name].Open(a.Addr())
 }
 
 func (b *Book) retrieveClaims(_ context.Context, s scheduler.Scope[*models.IPClaim, Held]) iter.Seq2[scheduler.Found[*models.IPClaim, Held], error] {
@@ -246,10 +246,15 @@ func (b *Book) found(s scheduler.Scope[*models.IPClaim, Held]) (list []scheduler
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	see := func(claim, name string) {
-		if a, uses := b.pools[name].Used(claim); uses {
-			list = append(list, scheduler.Found[*models.IPClaim, Held]{Key: scheduler.Key(claimPrefix + claim),
-				Value: &models.IPClaim{Pool: name, Address: a.Addr().String()}, Meta: Held{a}})
+		a, uses := b.pools[name].Used(claim)
+		if !uses {
+			return
 		}
+		v := &models.IPClaim{Pool: name, Address: a.Addr().String()}
+		if b.pools[name].Moves(claim) {
+			v.Pool = "" // the address is no longer what the pool has for it
+		}
+		list = append(list, scheduler.Found[*models.IPClaim, Held]{Key: scheduler.Key(claimPrefix + claim), Value: v, Meta: Held{a}})
 	}
 	if !s.All {
 		for _, k := range s.Keys {

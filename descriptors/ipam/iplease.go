@@ -69,6 +69,10 @@ func (b *Book) lease(k scheduler.Key) *models.IPLease {
 	if !ok || b.pools[name] == nil {
 		return nil
 	}
+	if !a.Addr.IsValid() && b.pools[name].Moves(a.Claim) {
+		// It may have changed before anybody could see it: after a restart.
+		b.claims.add(scheduler.Key(models.IPClaimKey(a.Claim)))
+	}
 	l, asks := b.pools[name].Lease(a)
 	switch {
 	case !asks:

@@ -68,7 +68,8 @@ func (b *Book) setPool(k scheduler.Key, v *models.IPPool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.values[name] = v
-	b.forget(name, b.pool(name).Set(specOf(v)))
+	b.pool(name).Set(specOf(v))
+	b.clear(name)
 	b.told(name)
 	return nil
 }
@@ -78,7 +79,8 @@ func (b *Book) dropPool(k scheduler.Key) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.values, name)
-	b.forget(name, b.pool(name).Unset())
+	b.pool(name).Unset()
+	b.clear(name)
 	b.ledger.Remove(string(k))
 	b.told(name)
 }

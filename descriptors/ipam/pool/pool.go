@@ -47,36 +47,27 @@ func New() *Pool {
 }
 
 // Set says what the pool consists of from now on. What is in use stays so, also
-// outside of it, until it is freed. It returns the addresses that rested and are
-// no longer part of it.
-func (p *Pool) Set(s Spec) (dropped []netip.Addr) {
+// outside of it, until it is freed. What rests and is no longer open is forgotten.
+func (p *Pool) Set(s Spec) {
 	p.shape, p.ready = shapeOf(s), true
 	p.cursor = p.shape.all.First
-	p.rest.keep(func(a netip.Addr) bool {
-		ok := p.shape.open(a)
-		if !ok {
-			dropped = append(dropped, a)
-		}
-		return ok
-	})
+	p.rest.keep(p.Open)
 	for _, a := range p.Asks() {
 		p.settle(a)
 	}
 	p.feed()
-	slices.SortFunc(dropped, netip.Addr.Compare)
-	return dropped
 }
 
-// Unset takes the network away. It returns the addresses that rested.
-func (p *Pool) Unset() (dropped []netip.Addr) {
-	p.shape, p.ready = shape{}, false
-	dropped = slices.SortedFunc(maps.Keys(p.rest.at), netip.Addr.Compare)
-	p.rest = resting{}
+// Unset takes the network away.
+func (p *Pool) Unset() {
+	p.shape, p.ready, p.rest = shape{}, false, resting{}
 	for _, a := range p.Asks() {
 		p.settle(a)
 	}
-	return dropped
 }
+
+// Open tells whether an address may be given to who asks for any.
+func (p *Pool) Open(a netip.Addr) bool { return p.ready && p.shape.open(a) }
 
 // Asks are those who ask, sorted.
 func (p *Pool) Asks() []Ask { return slices.SortedFunc(maps.Keys(p.leases), compareAsks) }
@@ -209,8 +200,16 @@ func (p *Pool) Used(claim string) (netip.Prefix, bool) {
 	return p.prefix(addr), true
 }
 
-// Users are the claims that use addresses, sorted.
-func (p *Pool) Users() []string { return slices.Sorted(maps.Keys(p.uses)) }
+// Moves tells whether a claim that asks for any address is to have another than
+// the one that it uses.
+func (p *Pool) Moves(claim string) bool {
+	used, uses := p.uses[claim]
+	l, asks := p.leases[Ask{Claim: claim}]
+	return p.ready && uses && asks && l.Addr.Addr() != used
+}
+
+// User is the claim that uses an address, "" if none does.
+func (p *Pool) User(a netip.Addr) string { return p.users[a] }
 
 // News are the asks whose lease has changed since the last call, sorted.
 func (p *Pool) News() []Ask {

@@ -84,7 +84,7 @@ func (p *Pool) mayHave(claim string, addr netip.Addr) bool {
 	if p.asked[addr][Ask{claim, addr}] {
 		return p.shape.refuses(addr) == ""
 	}
-	return p.shape.open(addr) && len(p.asked[addr]) == 0
+	return p.Open(addr) && len(p.asked[addr]) == 0
 }
 
 // withdraw takes back what is offered to a claim.
@@ -104,7 +104,7 @@ func (p *Pool) unoffer(claim string, addr netip.Addr) {
 
 // lay lets an address rest that nobody uses, is offered or asks for.
 func (p *Pool) lay(addr netip.Addr) {
-	if p.taken(addr) || !p.ready || !p.shape.open(addr) || p.rest.has(addr) {
+	if p.taken(addr) || !p.Open(addr) || p.rest.has(addr) {
 		return
 	}
 	p.rest.add(addr)
