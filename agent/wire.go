@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/address"
 	"github.com/plumb-net/plumb/descriptors/hostlink"
 	"github.com/plumb-net/plumb/descriptors/iface"
+	"github.com/plumb-net/plumb/descriptors/ipam"
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/microservice"
 	"github.com/plumb-net/plumb/descriptors/namespace"
@@ -37,6 +39,10 @@ type host struct {
 	ledger *ledger.Ledger
 	kernel *netlink.Kernel
 	owner  *kernel.Owner
+	// given is what the pools have given to claims. It is a ledger of its own, since
+	// it holds across boots.
+	given *ledger.Ledger
+	book  *ipam.Book
 }
 
 func openHost(c Config, log *slog.Logger) (_ *host, err error) {
@@ -49,12 +55,14 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 	if h.locks, err = takeLocks(c); err != nil {
 		return nil, err
 	}
-	var warning string
-	if h.ledger, warning, err = ledger.Open(c.StateDir); err != nil {
+	if h.ledger, err = openLedger(c.StateDir, log); err != nil {
 		return nil, err
 	}
-	if warning != "" {
-		log.Warn("the ledger was damaged", "detail", warning)
+	if h.given, err = openLedger(filepath.Join(c.StateDir, "ipam"), log); err != nil {
+		return nil, err
+	}
+	if h.book, err = ipam.Open(h.given, failpoint()); err != nil {
+		return nil, err
 	}
 	if h.kernel, err = netlink.New(netlink.Options{OwnPath: c.Netns, NamedDir: c.NetnsDir}); err != nil {
 		return nil, err
@@ -68,12 +76,26 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 	return h, nil
 }
 
+func openLedger(dir string, log *slog.Logger) (*ledger.Ledger, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	l, warning, err := ledger.Open(dir)
+	if warning != "" {
+		log.Warn("the ledger was damaged", "dir", dir, "detail", warning)
+	}
+	return l, err
+}
+
 func (h *host) close() {
 	if h.kernel != nil {
 		h.kernel.Close()
 	}
 	if h.ledger != nil {
 		_ = h.ledger.Close()
+	}
+	if h.given != nil {
+		_ = h.given.Close()
 	}
 	if h.locks != nil {
 		h.locks.release()
@@ -93,6 +115,9 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 			return err
 		}
 		views.Microservices, views.Containers, views.Source = services, all, containers
+	}
+	if err := registerIPAM(s, h.book); err != nil {
+		return err
 	}
 	named, err := scheduler.Register(s, netns.New(h.kernel, h.owner, c.NetnsDir))
 	if err != nil {
@@ -117,12 +142,24 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	}
 	self.Bind(interfaces)
 	_, err = scheduler.Register(s, address.New(address.Deps{
-		Kernel: h.kernel, Owner: h.owner, Names: names, Interfaces: interfaces}))
+		Kernel: h.kernel, Owner: h.owner, Names: names, Interfaces: interfaces, Claims: h.book}))
 	if err != nil {
 		return err
 	}
 	_, err = scheduler.Register(s, route.New(route.Deps{
 		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: interfaces}))
+	return err
+}
+
+// registerIPAM registers the kinds by which addresses are handed out.
+func registerIPAM(s *scheduler.Scheduler, b *ipam.Book) error {
+	_, err := scheduler.Register(s, ipam.Pools(b))
+	if err == nil {
+		_, err = scheduler.Register(s, ipam.Leases(b))
+	}
+	if err == nil {
+		_, err = scheduler.Register(s, ipam.Claims(b))
+	}
 	return err
 }
 

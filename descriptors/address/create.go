@@ -60,10 +60,12 @@ func (d *address) createBatch(ctx context.Context, ops []*op) {
 	}
 }
 
-// named tells whether an operator wrote the address by itself. On a link of ours
-// nothing but the ledger can say after a restart that it was not derived.
+// named tells whether the key does not say which address it is: an operator wrote
+// it by itself, or a claim holds it. On a link of ours nothing but the ledger can
+// say after a restart whose the address is.
 func named(k scheduler.Key) bool {
-	return !strings.Contains(strings.TrimPrefix(string(k), prefix), "/")
+	_, addr, derived := strings.Cut(strings.TrimPrefix(string(k), prefix), "/")
+	return !derived || strings.HasPrefix(addr, models.ClaimPrefix)
 }
 
 func (d *address) prepare(o *op) (job, error) {

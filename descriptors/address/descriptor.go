@@ -125,6 +125,8 @@ func compare(_ scheduler.Key, from, to *models.Address) scheduler.Verdict {
 	}
 	note(from.GetInterface() != to.GetInterface(), "interface", from.GetInterface(), to.GetInterface())
 	note(from.GetClaim() != to.GetClaim(), "claim", from.GetClaim(), to.GetClaim())
+	// Nobody asks for both; what is found with both is not what the claim holds now.
+	note(from.GetClaim() != "" && from.GetAddress() != "" && to.GetAddress() == "", "address", from.GetAddress(), "that of the claim")
 	note(to.GetAddress() != "" && parse(from.GetAddress()) != parse(to.GetAddress()), "address", from.GetAddress(), to.GetAddress())
 	note(to.GetLabel() != from.GetLabel(), "label", from.GetLabel(), to.GetLabel())
 	// Of an address that a claim holds only a scope that is written can be judged.
@@ -171,6 +173,15 @@ func (d *address) prefixOf(v *models.Address) (netip.Prefix, error) {
 		}
 	}
 	return netip.Prefix{}, fmt.Errorf("ipclaim/%s holds no address", v.GetClaim())
+}
+
+// holds tells whether a claim holds the address, for all that is known.
+func (d *address) holds(claim string, p netip.Prefix) bool {
+	if d.Claims == nil {
+		return true
+	}
+	now, ok := d.Claims.Prefix(claim)
+	return !ok || now == p
 }
 
 // scopeOf is the scope that an address is to have; "" for IPv6, where it follows

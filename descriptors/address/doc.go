@@ -11,8 +11,8 @@
 //
 // So the hot path, an address on a link of ours, needs no ledger: the mark of
 // the link covers it. On the other links one entry is written ahead, and one for
-// every address that an operator wrote by itself, or a restart would not tell it
-// from a derived one.
+// every address that an operator wrote by itself or that a claim holds, or a restart
+// would not tell whose it is.
 //
 // Deleting a primary IPv4 address makes the kernel drop the secondary ones of
 // its network, whoever made them. They are put back.

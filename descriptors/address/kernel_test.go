@@ -61,9 +61,21 @@ func TestOnOurOwnLinkWeSayItAll(t *testing.T) {
 		}
 		found = append(found, string(f.Key))
 	}
-	for _, k := range []string{"address/vip", "address/short"} {
+	for _, k := range []string{"address/vip", "address/short", "address/web/claim:c"} {
 		if !slices.Contains(found, k) {
 			t.Errorf("%s was not recognised; found %v", k, found)
+		}
+	}
+	// A claim that holds another address now is built anew, and stands on its claim
+	// until then.
+	b.claims["c"] = netip.MustParsePrefix("10.9.0.1/24")
+	for f, err := range b.kind.Retrieve(t.Context(), scope{All: true}) {
+		if err != nil || f.Key != "address/web/claim:c" {
+			continue
+		}
+		want := b.in[f.Key].Value
+		if verdict := b.kind.Compare(f.Key, f.Value, want); verdict.Change != scheduler.Replace || f.Value.GetClaim() != "c" {
+			t.Errorf("%v: %v", f.Value, verdict)
 		}
 	}
 	for k := range b.in {

@@ -101,6 +101,9 @@ func (r *search) learn() {
 	for _, e := range r.d.Owner.Entries(prefix) {
 		if k := scheduler.Key(e.ID); named(k) {
 			r.named[kernel.AddressRef{LinkRef: kernel.LinkRef{NS: e.NS, Index: e.Index}, Prefix: parse(e.Mark)}] = k
+			if v, err := models.DecodeValue[*models.Address](e.Value); err == nil && r.claims[k] == "" {
+				r.claims[k] = v.GetClaim()
+			}
 		}
 	}
 	if r.scope.All {
@@ -273,7 +276,10 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 		f.Value.Label = a.Label
 	}
 	if claim := r.claims[f.Key]; claim != "" {
-		f.Value.Claim, f.Value.Address = claim, ""
+		f.Value.Claim = claim
+		if r.d.holds(claim, a.Prefix) {
+			f.Value.Address = ""
+		}
 	}
 	return f, true
 }
