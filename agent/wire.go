@@ -147,7 +147,7 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 		return err
 	}
 	_, err = scheduler.Register(s, route.New(route.Deps{
-		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: interfaces}))
+		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: interfaces, Claims: h.book}))
 	return err
 }
 

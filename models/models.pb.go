@@ -1223,7 +1223,7 @@ type Route struct {
 	Destination string `protobuf:"bytes,4,opt,name=destination,proto3" json:"destination,omitempty"`
 	// Address of the next router.
 	Gateway string `protobuf:"bytes,5,opt,name=gateway,proto3" json:"gateway,omitempty"`
-	// Preferred source address.
+	// Preferred source address, or claim:<ipclaim>.
 	Source string `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
 	// Priority: of equal destinations the smallest metric wins. IPv6 takes 0 as 1024.
 	Metric uint32 `protobuf:"varint,7,opt,name=metric,proto3" json:"metric,omitempty"`

@@ -178,7 +178,7 @@ func (x *Route) checkDestination(f *findings) (netip.Prefix, bool) {
 		return netip.Prefix{}, false
 	case DefaultDestination:
 		p, err := x.Prefix()
-		if err != nil && x.Gateway == "" && x.Source == "" {
+		if err != nil && x.Gateway == "" && (x.Source == "" || strings.HasPrefix(x.Source, ClaimPrefix)) {
 			f.add("destination", "%s", strings.TrimPrefix(err.Error(), "destination: "))
 		}
 		return p, err == nil
@@ -210,7 +210,11 @@ func (x *Route) checkRouters(fam string, f *findings) {
 		}
 	}
 	check(x.Gateway, "gateway")
-	check(x.Source, "source")
+	if claim, claimed := strings.CutPrefix(x.Source, ClaimPrefix); !claimed {
+		check(x.Source, "source")
+	} else if err := CheckName(claim); err != nil {
+		f.add("source", "%s<ipclaim>: %v", ClaimPrefix, err)
+	}
 	for i, h := range x.Nexthops {
 		check(h.GetGateway(), fmt.Sprintf("nexthops[%d].gateway", i))
 	}

@@ -26,7 +26,7 @@ func compare(_ scheduler.Key, from, to *models.Route) scheduler.Verdict {
 	note(&other, "namespace", namespace.Text(from.GetNamespace()), namespace.Text(to.GetNamespace()))
 	note(&inPlace, "type", from.EffectiveType(), to.EffectiveType())
 	note(&inPlace, "way", ways(from), ways(to))
-	note(&inPlace, "source", text(addr(from.GetSource())), text(addr(to.GetSource())))
+	note(&inPlace, "source", source(from), source(to))
 	note(&inPlace, "mtu", from.GetMtu(), to.GetMtu())
 	note(&inPlace, "onlink", from.GetOnlink(), to.GetOnlink())
 	if to.EffectiveType() == "unicast" {
@@ -39,6 +39,14 @@ func compare(_ scheduler.Key, from, to *models.Route) scheduler.Verdict {
 		return scheduler.Verdict{Change: scheduler.InPlace, Reason: strings.Join(inPlace, ", ")}
 	}
 	return scheduler.Verdict{}
+}
+
+// source is a preferred source address in its one spelling, or the claim's name.
+func source(v *models.Route) string {
+	if a := addr(v.GetSource()); a.IsValid() {
+		return a.String()
+	}
+	return v.GetSource()
 }
 
 func shown(v any) string {

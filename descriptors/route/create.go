@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/namespace"
@@ -47,9 +49,13 @@ func (d *route) resolve(ctx context.Context, k scheduler.Key, v *models.Route) (
 	if err != nil {
 		return nil, err
 	}
+	src, err := d.source(v)
+	if err != nil {
+		return nil, err
+	}
 	w := &wish{key: k, value: v, route: kernel.Route{
 		Dst: dst, Table: v.EffectiveTable(), Metric: v.EffectiveMetric(), Protocol: d.Owner.Protocol(),
-		Type: v.EffectiveType(), Scope: v.EffectiveScope(), Src: addr(v.GetSource()), MTU: int(v.GetMtu()),
+		Type: v.EffectiveType(), Scope: v.EffectiveScope(), Src: src, MTU: int(v.GetMtu()),
 		Onlink: v.GetOnlink(),
 	}}
 	if ways := hops(v); len(ways) == 0 {
@@ -61,6 +67,21 @@ func (d *route) resolve(ctx context.Context, k scheduler.Key, v *models.Route) (
 		w.recorded = e.NS == w.place.NS && e.Mark == identityOf(w.route).String()
 	}
 	return w, err
+}
+
+// source is the preferred source address of a value, which a claim may hold; zero
+// if it has none.
+func (d *route) source(v *models.Route) (netip.Addr, error) {
+	claim, claimed := strings.CutPrefix(v.GetSource(), models.ClaimPrefix)
+	if !claimed {
+		return addr(v.GetSource()), nil
+	}
+	if d.Claims != nil {
+		if p, ok := d.Claims.Prefix(claim); ok {
+			return p.Addr(), nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("%s holds no address", models.IPClaimKey(claim))
 }
 
 // addWays finds the links; all must be in one namespace, which is the route's.
@@ -184,7 +205,7 @@ func (d *route) clash(w *wish) error {
 
 // alike tells whether a route in the kernel is as wished.
 func (d *route) alike(w *wish, r kernel.Route) bool {
-	return equal(w.key, d.value(w.place.NS, r, w.value.GetNamespace()), w.value)
+	return equal(w.key, d.value(w.place.NS, r, w.value), w.value)
 }
 
 // holder finds another key of ours with the same route, which claims cannot

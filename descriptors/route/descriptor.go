@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -23,6 +24,16 @@ type Deps struct {
 	Places Places
 	// Interfaces is what the scheduler knows of the interfaces.
 	Interfaces Interfaces
+	// Claims tells what ipclaims hold; nil if there are none.
+	Claims Claims
+}
+
+// Claims tells what ipclaims hold.
+type Claims interface {
+	// Need is the need for the claim, with the address that it holds as projection.
+	Need(claim string) scheduler.Need
+	// Prefix is the address that the claim holds, with the length of its network.
+	Prefix(claim string) (netip.Prefix, bool)
 }
 
 // Places finds the namespace of a route that names no interface.
@@ -48,7 +59,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Route, kernel.LinkRef] {
 		CreateBatch: d.createBatch,
 		Delete:      d.delete,
 		Update:      d.update,
-		Needs:       needs,
+		Needs:       d.needs,
 		Compare:     compare,
 		Equal:       equal,
 		Validate:    namespace.Validate[*models.Route],

@@ -3,6 +3,7 @@ package route
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/namespace"
@@ -12,7 +13,7 @@ import (
 
 // needs: the namespace, or every interface up and every gateway on a network
 // of its interface; the source address.
-func needs(_ scheduler.Key, v *models.Route) []scheduler.Need {
+func (d *route) needs(_ scheduler.Key, v *models.Route) []scheduler.Need {
 	ways := hops(v)
 	var list []scheduler.Need
 	if len(ways) == 0 {
@@ -30,13 +31,29 @@ func needs(_ scheduler.Key, v *models.Route) []scheduler.Need {
 			list = append(list, n)
 		}
 	}
-	if src := addr(v.GetSource()); src.IsValid() {
-		n := scheduler.AnyOf(models.KindAddress+"/", "an interface with the source address "+src.String())
-		list = append(list, scheduler.If(n, func(_ scheduler.Key, a *models.Address, at kernel.AddressRef) bool {
-			return prefixOf(a, at).Addr() == src
-		}))
+	return append(list, d.sourceNeeds(v)...)
+}
+
+// sourceNeeds: some interface has the source address.
+func (d *route) sourceNeeds(v *models.Route) []scheduler.Need {
+	if claim, claimed := strings.CutPrefix(v.GetSource(), models.ClaimPrefix); claimed {
+		held := scheduler.On(scheduler.Key(models.IPClaimKey(claim)), "the claim that holds the source address")
+		if d.Claims != nil {
+			held = d.Claims.Need(claim)
+		}
+		n := scheduler.AnyOf(models.KindAddress+"/", "an interface with the source address, that of "+models.IPClaimKey(claim))
+		return []scheduler.Need{held, scheduler.If(n, func(_ scheduler.Key, a *models.Address, _ kernel.AddressRef) bool {
+			return a.GetClaim() == claim
+		})}
 	}
-	return list
+	src := addr(v.GetSource())
+	if !src.IsValid() {
+		return nil
+	}
+	n := scheduler.AnyOf(models.KindAddress+"/", "an interface with the source address "+src.String())
+	return []scheduler.Need{scheduler.If(n, func(_ scheduler.Key, a *models.Address, at kernel.AddressRef) bool {
+		return prefixOf(a, at).Addr() == src
+	})}
 }
 
 // upLink: the kernel takes no route over a link that is down.

@@ -75,14 +75,14 @@ func (r *search) look(e kernel.Entry) (f found, there bool, err error) {
 	if len(routes) == 0 {
 		return f, false, nil
 	}
-	in := r.namespaceOf(e)
+	like := r.like(e)
 	best := routes[0]
 	for _, route := range routes {
-		if v := r.known[f.Key]; v != nil && equal(f.Key, r.d.value(ns, route, in), v) {
+		if v := r.known[f.Key]; v != nil && equal(f.Key, r.d.value(ns, route, like), v) {
 			best = route
 		}
 	}
-	f.Value, f.Meta = r.d.value(ns, best, in), at(ns, best)
+	f.Value, f.Meta = r.d.value(ns, best, like), at(ns, best)
 	r.d.note(ns, f.Key, best)
 	return f, true, nil
 }
@@ -106,24 +106,26 @@ func (r *search) dump(ns kernel.NS) *dump {
 	return dp
 }
 
-// namespaceOf is what a route without an interface says of its place.
-func (r *search) namespaceOf(e kernel.Entry) *models.Namespace {
+// like is the value that the route was made for; nil if that is not known.
+func (r *search) like(e kernel.Entry) *models.Route {
 	if v := r.known[scheduler.Key(e.ID)]; v != nil {
-		return v.GetNamespace()
+		return v
 	}
-	msg, err := models.DecodeKind(models.KindRoute, e.Value)
+	v, err := models.DecodeValue[*models.Route](e.Value)
 	if err != nil {
 		return nil
 	}
-	v, _ := msg.(*models.Route)
-	return v.GetNamespace()
+	return v
 }
 
-// value is a route as a value, faithful to the kernel. in is where it lives if
-// it names no interface.
-func (d *route) value(ns kernel.NS, r kernel.Route, in *models.Namespace) *models.Route {
+// value is a route as a value, faithful to the kernel. What the kernel does not
+// know, the names of places and claims, is taken from the value that it is like.
+func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route) *models.Route {
 	v := &models.Route{
 		Destination: r.Dst.String(), Source: text(r.Src), Metric: r.Metric, Mtu: uint32(r.MTU), Onlink: r.Onlink,
+	}
+	if src, err := d.source(like); err == nil && src == r.Src {
+		v.Source = like.GetSource()
 	}
 	if r.Table != models.MainTable {
 		v.Table = r.Table
@@ -143,7 +145,7 @@ func (d *route) value(ns kernel.NS, r kernel.Route, in *models.Namespace) *model
 		}
 	case r.Type != "unicast":
 		// IPv6 shows the loopback as the way of routes that lead nowhere.
-		v.Namespace = in
+		v.Namespace = like.GetNamespace()
 	default:
 		v.Interface, v.Gateway = d.linkName(ns, r.Index), text(r.Gateway)
 	}

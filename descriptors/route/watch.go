@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -70,8 +69,7 @@ func (d *route) news(ns kernel.NS, r kernel.Route, deleted bool) []scheduler.Key
 
 // same tells whether two routes mean the same.
 func (d *route) same(ns kernel.NS, a, b kernel.Route) bool {
-	var nowhere *models.Namespace
-	return equal("", d.value(ns, a, nowhere), d.value(ns, b, nowhere))
+	return equal("", d.value(ns, a, nil), d.value(ns, b, nil))
 }
 
 // keysIn are the keys of the routes of a namespace that pass, sorted.
