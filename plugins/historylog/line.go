@@ -1,10 +1,6 @@
 package historylog
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"hash/crc32"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
@@ -110,22 +106,4 @@ func (l line) addTo(r *scheduler.Record) {
 	if l.Deviation != nil {
 		r.Deviation = l.Deviation
 	}
-}
-
-// text is the line as it is written.
-func (l line) text() ([]byte, error) {
-	body, err := json.Marshal(l)
-	if err != nil {
-		return nil, err
-	}
-	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(body), body), nil
-}
-
-// parse reads a line without its end; ok tells whether it is whole.
-func parse(text []byte) (l line, ok bool) {
-	sum, body, found := bytes.Cut(text, []byte(" "))
-	if !found || string(sum) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)) {
-		return l, false
-	}
-	return l, json.Unmarshal(body, &l) == nil && l.Seq > 0
 }

@@ -1,8 +1,10 @@
 package historylog
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -78,7 +80,7 @@ func TestRoundTrip(t *testing.T) {
 	if got := load(t, dir); !reflect.DeepEqual(got, []scheduler.Record{want, full(2), full(3)}) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	info, err := os.Stat(filepath.Join(dir, fileName))
+	info, err := os.Stat(filepath.Join(dir, format.Name))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
@@ -89,16 +91,16 @@ func TestRoundTrip(t *testing.T) {
 func TestCutAtEveryByte(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, 1<<20, []scheduler.Record{full(1)}, []scheduler.Record{full(2)}, []scheduler.Record{full(3)})
-	text, err := os.ReadFile(filepath.Join(dir, fileName))
+	text, err := os.ReadFile(filepath.Join(dir, format.Name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range len(text) + 1 {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, fileName), text[:n], 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, format.Name), text[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		whole := strings.Count(string(text[:n]), "\n")
+		whole := max(0, strings.Count(string(text[:n]), "\n")-1) // without the head
 		if got := load(t, dir); len(got) != whole {
 			t.Fatalf("cut at %d: %d records, want %d", n, len(got), whole)
 		}
@@ -113,9 +115,9 @@ func TestCutAtEveryByte(t *testing.T) {
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, 1<<20, []scheduler.Record{full(1), full(2), full(3)})
-	path := filepath.Join(dir, fileName)
+	path := filepath.Join(dir, format.Name)
 	text, _ := os.ReadFile(path)
-	for n := range text {
+	for n := bytes.IndexByte(text, '\n') + 1; n < len(text); n++ {
 		bad := append([]byte(nil), text...)
 		bad[n] ^= 0x20
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
@@ -133,7 +135,7 @@ func TestRotation(t *testing.T) {
 	for i := range 50 {
 		write(t, dir, 4000, []scheduler.Record{full(uint64(2*i + 1))}, []scheduler.Record{full(uint64(2*i + 2))})
 		size := int64(0)
-		for _, name := range []string{fileName, oldName} {
+		for _, name := range []string{format.Name, format.Name + ".1"} {
 			if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
 				size += info.Size()
 			}
@@ -213,5 +215,19 @@ func checkRecord(t *testing.T, s *scheduler.Scheduler, seq uint64, earlier bool)
 	}
 	if want := fmt.Sprintf("run %d", seq-1); all[0].Note != want || last.Actual != want {
 		t.Errorf("transaction %d: %q, changed %+v", seq, all[0].Note, all[0].Changed)
+	}
+}
+
+// Files of the first version have no head, and the checksum that zip has.
+func TestFirstVersion(t *testing.T) {
+	dir := t.TempDir()
+	body := `{"seq":7,"time":"2026-01-02T12:00:00Z","source":"etcd"}`
+	text := fmt.Sprintf("%08x %s\n", crc32.ChecksumIEEE([]byte(body)), body)
+	if err := os.WriteFile(filepath.Join(dir, "history"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, 1<<20, []scheduler.Record{full(8)})
+	if got := load(t, dir); len(got) != 2 || got[0].Seq != 7 || got[0].Source != "etcd" || got[1].Seq != 8 {
+		t.Errorf("%+v", got)
 	}
 }

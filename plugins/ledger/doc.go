@@ -1,7 +1,8 @@
 // Package ledger keeps kernel.Ledger in a file: the durable list of what we
 // made, which decides after a crash what may be deleted.
 //
-// The file is a log of lines. A line is a checksum and a change:
+// The file is a log of lines. A line is a checksum (see package linefile) and a
+// change:
 //
 //	9a3c51f0 {"ledger":1}
 //	0b77d2e4 {"add":{"id":"interface/web","ns":4026531840,"index":7}}

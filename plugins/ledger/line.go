@@ -3,11 +3,9 @@ package ledger
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"hash/crc32"
-	"strconv"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/linefile"
 )
 
 // version is that of the file's format; a reader refuses newer ones.
@@ -20,9 +18,6 @@ type change struct {
 	Remove  string        `json:"remove,omitempty"`
 }
 
-// castagnoli is the polynomial that processors compute by themselves.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // appendLine adds a change to the text.
 func appendLine(to []byte, c change) ([]byte, error) {
 	var body bytes.Buffer
@@ -31,23 +26,14 @@ func appendLine(to []byte, c change) ([]byte, error) {
 	if err := enc.Encode(c); err != nil {
 		return to, err
 	}
-	text := body.Bytes()
-	to = fmt.Appendf(to, "%08x ", crc32.Checksum(text[:len(text)-1], castagnoli))
-	return append(to, text...), nil
+	return linefile.AppendLine(to, bytes.TrimSuffix(body.Bytes(), []byte("\n"))), nil
 }
 
 // parseLine reads a line without its newline.
 func parseLine(line []byte) (change, error) {
-	sum, text, ok := bytes.Cut(line, []byte(" "))
-	if !ok || len(sum) != 8 {
-		return change{}, fmt.Errorf("no checksum")
-	}
-	want, err := strconv.ParseUint(string(sum), 16, 32)
+	text, err := linefile.ParseLine(line)
 	if err != nil {
-		return change{}, fmt.Errorf("no checksum")
-	}
-	if got := crc32.Checksum(text, castagnoli); got != uint32(want) {
-		return change{}, fmt.Errorf("checksum is %08x, the line says %08x", got, want)
+		return change{}, err
 	}
 	var c change
 	if err := json.Unmarshal(text, &c); err != nil {
