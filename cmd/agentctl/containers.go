@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +17,8 @@ func newContainers(c *cli) *cobra.Command {
 		Use:   "containers [ID]",
 		Short: "Show the containers of all runtimes",
 		Long: `Containers shows every container that the agent knows, whatever runtime runs it,
-and the health of each runtime. ID is a full id, the beginning of one, or a name.`,
+and the health of each runtime. ID is a full id, the beginning of one, or a name;
+of the only one that it names a table shows all that is known.`,
 		Example: `  agentctl containers
   agentctl containers web -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -30,7 +33,13 @@ and the health of each runtime. ID is a full id, the beginning of one, or a name
 				return err
 			}
 			c.runtimes(out.Runtimes, out.Unknown)
-			return c.show(c.containersAnswer(out.Containers))
+			a := c.containersAnswer(out.Containers)
+			if len(args) == 0 {
+				a.table = c.withRuntimes(a.table, out.Runtimes)
+			} else if len(out.Containers) == 1 {
+				a.table = func(w io.Writer, _ bool) { writeContainer(w, out.Containers[0]) }
+			}
+			return c.show(a)
 		},
 	}
 }
@@ -42,23 +51,68 @@ func (c *cli) containersAnswer(all []*apiv1.Container) answer {
 		table: func(w io.Writer, wide bool) {
 			t := newTable("RUNTIME", "CONTAINER", "STATE", "PID", "MICROSERVICE", "ADDRESSES", "IMAGE", "NOTES")
 			for _, x := range all {
-				note := x.Reason
-				if x.Refused != "" {
-					note = "refused: " + x.Refused
-				}
-				if x.ExitCode != nil {
-					note = strings.TrimSuffix(fmt.Sprintf("exit code %d, %s", *x.ExitCode, note), ", ")
-				}
 				pid := "-"
 				if x.Pid != 0 {
 					pid = fmt.Sprint(x.Pid)
 				}
 				t.add(x.Runtime, containerName(x.Name, x.ContainerId, wide), x.State, pid,
-					orDash(x.Microservice), orDash(strings.Join(x.Addresses, ",")), orDash(x.Image), note)
+					orDash(x.Microservice), orDash(strings.Join(x.Addresses, ",")), orDash(x.Image), strings.Join(containerNotes(x), ", "))
 			}
 			if len(all) > 0 {
 				t.write(w, c.color)
 			}
 		},
 	}
+}
+
+// containerNotes are what is worth knowing of a container beside the usual.
+func containerNotes(x *apiv1.Container) (notes []string) {
+	switch {
+	case x.ExitCode == nil:
+	case *x.ExitCode < 0:
+		notes = append(notes, "exit code unknown")
+	default:
+		notes = append(notes, fmt.Sprintf("exit code %d", *x.ExitCode))
+	}
+	if x.Refused != "" {
+		notes = append(notes, "refused: "+x.Refused)
+	} else if x.Reason != "" {
+		notes = append(notes, x.Reason)
+	}
+	if x.Error != "" {
+		notes = append(notes, "cannot be inspected: "+x.Error)
+	}
+	return notes
+}
+
+// writeContainer shows all that is known of a container.
+func writeContainer(w io.Writer, x *apiv1.Container) {
+	t := newTable("container", x.Runtime+":"+x.ContainerId)
+	add := func(name, value string) {
+		if value != "" && value != "0" {
+			t.add(name, value)
+		}
+	}
+	add("name", x.Name)
+	add("image", x.Image)
+	add("state", x.State)
+	add("notes", strings.Join(containerNotes(x), ", "))
+	add("microservice", x.Microservice)
+	add("pid", fmt.Sprint(x.Pid))
+	add("netns", fmt.Sprint(x.Netns))
+	add("created", x.CreatedAt)
+	add("started", x.StartedAt)
+	add("finished", x.FinishedAt)
+	add("addresses", strings.Join(x.Addresses, ", "))
+	add("had", strings.Join(x.LastAddresses, ", "))
+	add("network of", x.NetworkOwner)
+	add("shared by", strings.Join(x.NetworkMembers, ", "))
+	for i, name := range slices.Sorted(maps.Keys(x.Labels)) {
+		head := ""
+		if i == 0 {
+			head = "labels"
+		}
+		t.add(head, name+"="+x.Labels[name])
+	}
+	t.write(w, false)
 }

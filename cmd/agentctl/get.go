@@ -111,18 +111,21 @@ func (c *cli) showChanges(t *table, changes []*apiv1.KeyStatus, head *bool) erro
 		return nil
 	}
 	for _, k := range changes {
-		if c.output == "json" {
-			if _, err := c.stdout.Write(append(apiv1.JSON(k), '\n')); err != nil {
-				return err
-			}
-			continue
-		}
-		if c.output == "yaml" {
-			c.stdout.Write([]byte("---\n"))
-		}
-		if err := c.show(answer{json: apiv1.JSON(k), names: []string{k.Key}}); err != nil {
+		if err := c.showLine(apiv1.JSON(k), k.Key); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// showLine writes one object of many: with -o json on a line of its own.
+func (c *cli) showLine(object []byte, name string) error {
+	if c.output == "json" {
+		_, err := c.stdout.Write(append(object, '\n'))
+		return err
+	}
+	if c.output == "yaml" {
+		c.stdout.Write([]byte("---\n"))
+	}
+	return c.show(answer{json: object, names: []string{name}})
 }

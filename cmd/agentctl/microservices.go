@@ -28,7 +28,7 @@ against them, and the health of each container runtime.`,
 			return c.show(answer{
 				json:  jsonList(out.Microservices),
 				names: namesOf(out.Microservices, (*apiv1.Microservice).GetLabel),
-				table: func(w io.Writer, wide bool) {
+				table: c.withRuntimes(func(w io.Writer, wide bool) {
 					t := newTable("LABEL", "RUNTIME", "CONTAINER", "PID", "STARTED", "IMAGE", "NOTES")
 					for _, m := range out.Microservices {
 						notes := m.Conflicts
@@ -41,7 +41,7 @@ against them, and the health of each container runtime.`,
 					if len(out.Microservices) > 0 {
 						t.write(w, c.color)
 					}
-				},
+				}, out.Runtimes),
 			})
 		},
 	}
@@ -56,6 +56,23 @@ func (c *cli) runtimes(all []*apiv1.Health, unknown string) {
 	}
 	if unknown != "" {
 		c.tell("there may be more: %s", unknown)
+	}
+}
+
+// withRuntimes shows the health of the container runtimes below a table.
+func (c *cli) withRuntimes(above func(io.Writer, bool), all []*apiv1.Health) func(io.Writer, bool) {
+	return func(w io.Writer, wide bool) {
+		above(w, wide)
+		if len(all) == 0 {
+			return
+		}
+		fmt.Fprintln(w)
+		t := newTable("RUNTIME", "STATE", "VERSION", "CONTAINERS", "RUNNING", "IN ERROR", "LIST AGE", "REASON")
+		for _, h := range all {
+			d := func(name string) string { return orDash(h.Details[name]) }
+			t.add(h.Name, h.State, d("version"), d("containers"), d("running"), d("in_error"), d("list_age"), h.Reason)
+		}
+		t.write(w, c.color)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/events"
 )
 
 // Config is what a server works with. Scheduler and Store are needed; without
@@ -23,6 +24,8 @@ type Config struct {
 	Place func(source, key string) string
 	// Containers is nil when no runtime is configured.
 	Containers Containers
+	// Events are what happened to containers and the agent.
+	Events *events.Log
 	// Health tells how the parts of the agent are.
 	Health func() []models.Health
 	// Accept believes a store that was replaced.

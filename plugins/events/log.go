@@ -82,11 +82,8 @@ func age(earlier []*Event, now time.Time) {
 // Add takes in an event. It never waits for anybody who reads.
 func (l *Log) Add(e container.Event) { l.add(&Event{Event: e}) }
 
-// AddDetail takes in an event of the agent's own.
-func (l *Log) AddDetail(t Type, runtime, detail string) {
-	now := time.Now()
-	l.add(&Event{Event: container.Event{Type: t, At: now, Seen: now, Runtime: runtime}, Detail: detail})
-}
+// AddDetail takes in an event with more to say in words.
+func (l *Log) AddDetail(e container.Event, detail string) { l.add(&Event{Event: e, Detail: detail}) }
 
 func (l *Log) add(e *Event) {
 	now := time.Now()

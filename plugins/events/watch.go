@@ -52,6 +52,9 @@ func (w *Watcher) Stop() {
 	delete(w.log.watchers, w)
 }
 
+// At is the last number that was looked at: another watcher can go on after it.
+func (w *Watcher) At() uint64 { return w.at }
+
 // rouse wakes the watcher.
 func (w *Watcher) rouse() {
 	select {

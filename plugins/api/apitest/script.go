@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/container"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -27,6 +28,8 @@ import (
 //	microservice LABEL {…}           a microservice
 //	runtime NAME STATE [reason]      a container runtime
 //	unknown TEXT                     why there may be more containers
+//	event {…}                        an event, as container.Event has it, with a Detail;
+//	                                 three of each type are kept
 func (w *World) Script(text string) error {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -74,6 +77,15 @@ func (w *World) line(line string) error {
 		st, err := Status(rest)
 		w.Engine.Becomes(st)
 		return err
+	case "event":
+		var e struct {
+			container.Event
+			Detail string
+		}
+		err := json.Unmarshal([]byte(rest), &e)
+		e.Seen = e.At
+		w.Events.AddDetail(e.Event, e.Detail)
+		return err
 	case "container", "microservice", "runtime", "unknown":
 		return w.containerLine(word, rest, first, more)
 	default:
@@ -110,7 +122,11 @@ func (w *World) containerLine(word, rest, first, more string) error {
 		c.Serving[first] = msg.(*models.Microservice)
 	case "runtime":
 		state, why, _ := strings.Cut(more, " ")
-		c.Parts = append(c.Parts, models.Health{Name: first, State: state, Reason: why})
+		h := models.Health{Name: first, State: state, Reason: why}
+		if state == "ok" {
+			h.Details = map[string]string{"version": "20.10", "containers": fmt.Sprint(len(c.All)), "list_age": "3s"}
+		}
+		c.Parts = append(c.Parts, h)
 	default:
 		c.Unknown = fmt.Errorf("%s", rest)
 	}

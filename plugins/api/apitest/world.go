@@ -11,6 +11,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api"
+	"github.com/plumb-net/plumb/plugins/events"
 )
 
 // Noon is when everything happens.
@@ -21,6 +22,7 @@ type World struct {
 	Store      *Store
 	Engine     *Engine
 	Containers *Containers
+	Events     *events.Log
 	Parts      []models.Health
 	// Accepted counts calls of resync --accept.
 	Accepted int
@@ -34,7 +36,7 @@ func New() *World {
 			for _, c := range changes {
 				e.heard(c.Key, c.Value)
 			}
-		}), Engine: e, Containers: &Containers{},
+		}), Engine: e, Containers: &Containers{}, Events: events.New(events.Limits{PerType: 3}, nil, 0),
 		Parts: []models.Health{
 			{Name: "etcd", State: "ok", Reason: "embedded", Since: Noon()},
 			{Name: "containerd", State: "off", Since: Noon()},
@@ -46,7 +48,7 @@ func New() *World {
 func (w *World) Config() api.Config {
 	level := new(slog.LevelVar)
 	return api.Config{
-		Scheduler: w.Engine, Store: w.Store, Containers: w.Containers,
+		Scheduler: w.Engine, Store: w.Store, Containers: w.Containers, Events: w.Events,
 		Place: func(source, key string) string {
 			if source == "files" {
 				return "/etc/plumb/" + models.Escape(key) + ".yaml"

@@ -4307,6 +4307,575 @@ func (x *Container) GetLastAddresses() []string {
 	return nil
 }
 
+type EventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only these types: discovered, created, started, died, oom, paused,
+	// unpaused, renamed, image_changed, removed; agent_started,
+	// runtime_connected, runtime_lost, runtime_absent, runtime_version.
+	Types []string `protobuf:"bytes,1,rep,name=types,proto3" json:"types,omitempty"`
+	// Only of this container: a name, an id or its beginning, <runtime>:<id>.
+	Container string `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
+	// Only of containers with all these labels: NAME=VALUE or NAME.
+	Labels []string               `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty"`
+	Since  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// Not with WatchEvents.
+	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	// Only those with higher numbers.
+	After *uint64 `protobuf:"varint,6,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	// The newest so many of those that match. Default 1000.
+	Limit         uint32 `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventsRequest) Reset() {
+	*x = EventsRequest{}
+	mi := &file_agent_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventsRequest) ProtoMessage() {}
+
+func (x *EventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
+func (*EventsRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *EventsRequest) GetTypes() []string {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *EventsRequest) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *EventsRequest) GetLabels() []string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *EventsRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *EventsRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *EventsRequest) GetAfter() uint64 {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return 0
+}
+
+func (x *EventsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type EventsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Set if events before these were dropped before they could be sent.
+	Gap    *EventGap         `protobuf:"bytes,1,opt,name=gap,proto3" json:"gap,omitempty"`
+	Events []*ContainerEvent `protobuf:"bytes,2,rep,name=events,proto3" json:"events,omitempty"`
+	// The last number that was looked at: go on after it.
+	UpTo          uint64 `protobuf:"varint,3,opt,name=up_to,proto3" json:"up_to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventsResponse) Reset() {
+	*x = EventsResponse{}
+	mi := &file_agent_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventsResponse) ProtoMessage() {}
+
+func (x *EventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
+func (*EventsResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *EventsResponse) GetGap() *EventGap {
+	if x != nil {
+		return x.Gap
+	}
+	return nil
+}
+
+func (x *EventsResponse) GetEvents() []*ContainerEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *EventsResponse) GetUpTo() uint64 {
+	if x != nil {
+		return x.UpTo
+	}
+	return 0
+}
+
+// EventGap says which events are missing. Those of rare types may come still.
+type EventGap struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	From  uint64                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
+	To    uint64                 `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`
+	// The number to go on after is none of this agent's; all that it has comes.
+	Foreign       bool `protobuf:"varint,3,opt,name=foreign,proto3" json:"foreign,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventGap) Reset() {
+	*x = EventGap{}
+	mi := &file_agent_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventGap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventGap) ProtoMessage() {}
+
+func (x *EventGap) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventGap.ProtoReflect.Descriptor instead.
+func (*EventGap) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *EventGap) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *EventGap) GetTo() uint64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *EventGap) GetForeign() bool {
+	if x != nil {
+		return x.Foreign
+	}
+	return false
+}
+
+// ContainerEvent is what happened to a container, to a runtime or to the agent.
+type ContainerEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Grows with every event, also across restarts of the agent.
+	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// When it happened. Clocks may be set: the numbers give the order.
+	Time         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Type         string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	Runtime      string                 `protobuf:"bytes,4,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	ContainerId  string                 `protobuf:"bytes,5,opt,name=container_id,proto3" json:"container_id,omitempty"`
+	Name         string                 `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
+	Image        string                 `protobuf:"bytes,7,opt,name=image,proto3" json:"image,omitempty"`
+	Labels       map[string]string      `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Microservice string                 `protobuf:"bytes,9,opt,name=microservice,proto3" json:"microservice,omitempty"`
+	// The runtime's word, when the container was discovered.
+	State string `protobuf:"bytes,10,opt,name=state,proto3" json:"state,omitempty"`
+	// The run: its first process and its network namespace.
+	Pid       uint32                 `protobuf:"varint,11,opt,name=pid,proto3" json:"pid,omitempty"`
+	Netns     uint64                 `protobuf:"varint,12,opt,name=netns,proto3" json:"netns,omitempty"`
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=started_at,proto3" json:"started_at,omitempty"`
+	// How it ended: of died. -1 if nobody knows.
+	ExitCode   *int32                 `protobuf:"varint,14,opt,name=exit_code,proto3,oneof" json:"exit_code,omitempty"`
+	Signal     uint32                 `protobuf:"varint,15,opt,name=signal,proto3" json:"signal,omitempty"`
+	Reason     string                 `protobuf:"bytes,16,opt,name=reason,proto3" json:"reason,omitempty"`
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=finished_at,proto3" json:"finished_at,omitempty"`
+	// Who was killed: of oom. Unset if only the runtime tells of it.
+	Oom      *OOMKill `protobuf:"bytes,18,opt,name=oom,proto3" json:"oom,omitempty"`
+	OldName  string   `protobuf:"bytes,19,opt,name=old_name,proto3" json:"old_name,omitempty"`
+	OldImage string   `protobuf:"bytes,20,opt,name=old_image,proto3" json:"old_image,omitempty"`
+	// It tells more of what an earlier event of the type told of.
+	Amends bool `protobuf:"varint,21,opt,name=amends,proto3" json:"amends,omitempty"`
+	// More in words, of runtimes and the agent.
+	Detail string `protobuf:"bytes,22,opt,name=detail,proto3" json:"detail,omitempty"`
+	// When the agent noticed.
+	Seen *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=seen,proto3" json:"seen,omitempty"`
+	// Of an earlier run of the agent.
+	Earlier       bool `protobuf:"varint,24,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerEvent) Reset() {
+	*x = ContainerEvent{}
+	mi := &file_agent_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerEvent) ProtoMessage() {}
+
+func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerEvent.ProtoReflect.Descriptor instead.
+func (*ContainerEvent) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *ContainerEvent) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ContainerEvent) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *ContainerEvent) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ContainerEvent) GetRuntime() string {
+	if x != nil {
+		return x.Runtime
+	}
+	return ""
+}
+
+func (x *ContainerEvent) GetContainerId() string {
+	if x != nil {
+		return x.ContainerId
+	}
+	return ""
+}
+
+func (x *ContainerEvent) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ContainerEvent) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
+}
+
+func (x *ContainerEvent) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ContainerEvent) GetMicroservice() string {
+	if x != nil {
+		return x.Microservice
+	}
+	return ""
+}
+
+func (x *ContainerEvent) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ContainerEvent) GetPid() uint32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *ContainerEvent) GetNetns() uint64 {
+	if x != nil {
+		return x.Netns
+	}
+	return 0
+}
+
+func (x *ContainerEvent) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *ContainerEvent) GetExitCode() int32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
+func (x *ContainerEvent) GetSignal() uint32 {
+	if x != nil {
+		return x.Signal
+	}
+	return 0
+}
+
+func (x *ContainerEvent) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ContainerEvent) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
+func (x *ContainerEvent) GetOom() *OOMKill {
+	if x != nil {
+		return x.Oom
+	}
+	return nil
+}
+
+func (x *ContainerEvent) GetOldName() string {
+	if x != nil {
+		return x.OldName
+	}
+	return ""
+}
+
+func (x *ContainerEvent) GetOldImage() string {
+	if x != nil {
+		return x.OldImage
+	}
+	return ""
+}
+
+func (x *ContainerEvent) GetAmends() bool {
+	if x != nil {
+		return x.Amends
+	}
+	return false
+}
+
+func (x *ContainerEvent) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *ContainerEvent) GetSeen() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Seen
+	}
+	return nil
+}
+
+func (x *ContainerEvent) GetEarlier() bool {
+	if x != nil {
+		return x.Earlier
+	}
+	return false
+}
+
+// OOMKill is a process that the kernel killed because memory ran out.
+type OOMKill struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The victim, in the host's numbers; unset if only a counter tells of it.
+	Pid     uint32 `protobuf:"varint,1,opt,name=pid,proto3" json:"pid,omitempty"`
+	Process string `protobuf:"bytes,2,opt,name=process,proto3" json:"process,omitempty"`
+	Cgroup  string `protobuf:"bytes,3,opt,name=cgroup,proto3" json:"cgroup,omitempty"`
+	// Whose limit it was: the container's id if it is one's, and the cgroup.
+	Owner       string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	OwnerCgroup string `protobuf:"bytes,5,opt,name=owner_cgroup,proto3" json:"owner_cgroup,omitempty"`
+	// CONSTRAINT_MEMCG, CONSTRAINT_NONE …, as the kernel has it.
+	Constraint string `protobuf:"bytes,6,opt,name=constraint,proto3" json:"constraint,omitempty"`
+	// kmsg or cgroup.
+	Source string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
+	// How many kills this is.
+	Count         uint32 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OOMKill) Reset() {
+	*x = OOMKill{}
+	mi := &file_agent_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OOMKill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OOMKill) ProtoMessage() {}
+
+func (x *OOMKill) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OOMKill.ProtoReflect.Descriptor instead.
+func (*OOMKill) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *OOMKill) GetPid() uint32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *OOMKill) GetProcess() string {
+	if x != nil {
+		return x.Process
+	}
+	return ""
+}
+
+func (x *OOMKill) GetCgroup() string {
+	if x != nil {
+		return x.Cgroup
+	}
+	return ""
+}
+
+func (x *OOMKill) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *OOMKill) GetOwnerCgroup() string {
+	if x != nil {
+		return x.OwnerCgroup
+	}
+	return ""
+}
+
+func (x *OOMKill) GetConstraint() string {
+	if x != nil {
+		return x.Constraint
+	}
+	return ""
+}
+
+func (x *OOMKill) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *OOMKill) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 type AgentStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -4315,7 +4884,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4327,7 +4896,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4340,7 +4909,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{65}
 }
 
 type AgentStatusResponse struct {
@@ -4362,7 +4931,7 @@ type AgentStatusResponse struct {
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4374,7 +4943,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4387,7 +4956,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -4461,7 +5030,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4473,7 +5042,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4486,7 +5055,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Health) GetName() string {
@@ -4537,7 +5106,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4549,7 +5118,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4562,7 +5131,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Source) GetName() string {
@@ -4596,7 +5165,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4608,7 +5177,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4621,7 +5190,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StateCount) GetState() string {
@@ -4646,7 +5215,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4658,7 +5227,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4671,7 +5240,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{70}
 }
 
 type VersionResponse struct {
@@ -4686,7 +5255,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4698,7 +5267,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4711,7 +5280,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -4750,7 +5319,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4762,7 +5331,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4775,7 +5344,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 type LogsResponse struct {
@@ -4787,7 +5356,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4799,7 +5368,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4812,7 +5381,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -4833,7 +5402,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4845,7 +5414,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4858,7 +5427,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Log) GetName() string {
@@ -4885,7 +5454,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4897,7 +5466,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4910,7 +5479,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{70}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -4941,7 +5510,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4953,7 +5522,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4966,7 +5535,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{71}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *KV) GetKey() string {
@@ -5006,7 +5575,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5018,7 +5587,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5031,7 +5600,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{72}
+	return file_agent_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -5050,7 +5619,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5062,7 +5631,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5075,7 +5644,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{73}
+	return file_agent_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -5094,7 +5663,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5106,7 +5675,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5119,7 +5688,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{74}
+	return file_agent_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -5140,7 +5709,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5152,7 +5721,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5165,7 +5734,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{75}
+	return file_agent_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -5198,7 +5767,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5210,7 +5779,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5223,7 +5792,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{76}
+	return file_agent_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -5242,7 +5811,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5254,7 +5823,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5267,7 +5836,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{77}
+	return file_agent_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -5287,7 +5856,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5299,7 +5868,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5312,7 +5881,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{78}
+	return file_agent_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -5660,7 +6229,68 @@ const file_agent_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_exit_code\"\x14\n" +
+	"_exit_code\"\xfa\x01\n" +
+	"\rEventsRequest\x12\x14\n" +
+	"\x05types\x18\x01 \x03(\tR\x05types\x12\x1c\n" +
+	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12\x16\n" +
+	"\x06labels\x18\x03 \x03(\tR\x06labels\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x19\n" +
+	"\x05after\x18\x06 \x01(\x04H\x00R\x05after\x88\x01\x01\x12\x14\n" +
+	"\x05limit\x18\a \x01(\rR\x05limitB\b\n" +
+	"\x06_after\"\x86\x01\n" +
+	"\x0eEventsResponse\x12(\n" +
+	"\x03gap\x18\x01 \x01(\v2\x16.plumb.api.v1.EventGapR\x03gap\x124\n" +
+	"\x06events\x18\x02 \x03(\v2\x1c.plumb.api.v1.ContainerEventR\x06events\x12\x14\n" +
+	"\x05up_to\x18\x03 \x01(\x04R\x05up_to\"H\n" +
+	"\bEventGap\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to\x12\x18\n" +
+	"\aforeign\x18\x03 \x01(\bR\aforeign\"\xe5\x06\n" +
+	"\x0eContainerEvent\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\tR\x04type\x12\x18\n" +
+	"\aruntime\x18\x04 \x01(\tR\aruntime\x12\"\n" +
+	"\fcontainer_id\x18\x05 \x01(\tR\fcontainer_id\x12\x12\n" +
+	"\x04name\x18\x06 \x01(\tR\x04name\x12\x14\n" +
+	"\x05image\x18\a \x01(\tR\x05image\x12@\n" +
+	"\x06labels\x18\b \x03(\v2(.plumb.api.v1.ContainerEvent.LabelsEntryR\x06labels\x12\"\n" +
+	"\fmicroservice\x18\t \x01(\tR\fmicroservice\x12\x14\n" +
+	"\x05state\x18\n" +
+	" \x01(\tR\x05state\x12\x10\n" +
+	"\x03pid\x18\v \x01(\rR\x03pid\x12\x14\n" +
+	"\x05netns\x18\f \x01(\x04R\x05netns\x12:\n" +
+	"\n" +
+	"started_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"started_at\x12!\n" +
+	"\texit_code\x18\x0e \x01(\x05H\x00R\texit_code\x88\x01\x01\x12\x16\n" +
+	"\x06signal\x18\x0f \x01(\rR\x06signal\x12\x16\n" +
+	"\x06reason\x18\x10 \x01(\tR\x06reason\x12<\n" +
+	"\vfinished_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\vfinished_at\x12'\n" +
+	"\x03oom\x18\x12 \x01(\v2\x15.plumb.api.v1.OOMKillR\x03oom\x12\x1a\n" +
+	"\bold_name\x18\x13 \x01(\tR\bold_name\x12\x1c\n" +
+	"\told_image\x18\x14 \x01(\tR\told_image\x12\x16\n" +
+	"\x06amends\x18\x15 \x01(\bR\x06amends\x12\x16\n" +
+	"\x06detail\x18\x16 \x01(\tR\x06detail\x12.\n" +
+	"\x04seen\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\x04seen\x12\x18\n" +
+	"\aearlier\x18\x18 \x01(\bR\aearlier\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
+	"\n" +
+	"_exit_code\"\xd5\x01\n" +
+	"\aOOMKill\x12\x10\n" +
+	"\x03pid\x18\x01 \x01(\rR\x03pid\x12\x18\n" +
+	"\aprocess\x18\x02 \x01(\tR\aprocess\x12\x16\n" +
+	"\x06cgroup\x18\x03 \x01(\tR\x06cgroup\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\"\n" +
+	"\fowner_cgroup\x18\x05 \x01(\tR\fowner_cgroup\x12\x1e\n" +
+	"\n" +
+	"constraint\x18\x06 \x01(\tR\n" +
+	"constraint\x12\x16\n" +
+	"\x06source\x18\a \x01(\tR\x06source\x12\x14\n" +
+	"\x05count\x18\b \x01(\rR\x05count\"\x14\n" +
 	"\x12AgentStatusRequest\"\xb5\x02\n" +
 	"\x13AgentStatusResponse\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x18\n" +
@@ -5723,7 +6353,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fDeleteKVRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\".\n" +
 	"\x10DeleteKVResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevision2\xef\x0e\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision2\x80\x10\n" +
 	"\x05Agent\x128\n" +
 	"\x03Get\x12\x18.plumb.api.v1.GetRequest\x1a\x17.plumb.api.v1.KeyStatus\x12=\n" +
 	"\x04List\x12\x19.plumb.api.v1.ListRequest\x1a\x1a.plumb.api.v1.ListResponse\x12B\n" +
@@ -5745,7 +6375,9 @@ const file_agent_proto_rawDesc = "" +
 	"\x05Kinds\x12\x1a.plumb.api.v1.KindsRequest\x1a\x1b.plumb.api.v1.KindsResponse\x12X\n" +
 	"\rMicroservices\x12\".plumb.api.v1.MicroservicesRequest\x1a#.plumb.api.v1.MicroservicesResponse\x12O\n" +
 	"\n" +
-	"Containers\x12\x1f.plumb.api.v1.ContainersRequest\x1a .plumb.api.v1.ContainersResponse\x12R\n" +
+	"Containers\x12\x1f.plumb.api.v1.ContainersRequest\x1a .plumb.api.v1.ContainersResponse\x12C\n" +
+	"\x06Events\x12\x1b.plumb.api.v1.EventsRequest\x1a\x1c.plumb.api.v1.EventsResponse\x12J\n" +
+	"\vWatchEvents\x12\x1b.plumb.api.v1.EventsRequest\x1a\x1c.plumb.api.v1.EventsResponse0\x01\x12R\n" +
 	"\vAgentStatus\x12 .plumb.api.v1.AgentStatusRequest\x1a!.plumb.api.v1.AgentStatusResponse\x12F\n" +
 	"\aVersion\x12\x1c.plumb.api.v1.VersionRequest\x1a\x1d.plumb.api.v1.VersionResponse\x12=\n" +
 	"\x04Logs\x12\x19.plumb.api.v1.LogsRequest\x1a\x1a.plumb.api.v1.LogsResponse\x12A\n" +
@@ -5767,7 +6399,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -5829,45 +6461,51 @@ var file_agent_proto_goTypes = []any{
 	(*ContainersRequest)(nil),     // 57: plumb.api.v1.ContainersRequest
 	(*ContainersResponse)(nil),    // 58: plumb.api.v1.ContainersResponse
 	(*Container)(nil),             // 59: plumb.api.v1.Container
-	(*AgentStatusRequest)(nil),    // 60: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 61: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 62: plumb.api.v1.Health
-	(*Source)(nil),                // 63: plumb.api.v1.Source
-	(*StateCount)(nil),            // 64: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 65: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 66: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 67: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 68: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 69: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 70: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 71: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 72: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 73: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 74: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 75: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 76: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 77: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 78: plumb.api.v1.DeleteKVResponse
-	nil,                           // 79: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 80: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 81: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 82: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 83: google.protobuf.Duration
+	(*EventsRequest)(nil),         // 60: plumb.api.v1.EventsRequest
+	(*EventsResponse)(nil),        // 61: plumb.api.v1.EventsResponse
+	(*EventGap)(nil),              // 62: plumb.api.v1.EventGap
+	(*ContainerEvent)(nil),        // 63: plumb.api.v1.ContainerEvent
+	(*OOMKill)(nil),               // 64: plumb.api.v1.OOMKill
+	(*AgentStatusRequest)(nil),    // 65: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 66: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 67: plumb.api.v1.Health
+	(*Source)(nil),                // 68: plumb.api.v1.Source
+	(*StateCount)(nil),            // 69: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 70: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 71: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 72: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 73: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 74: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 75: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 76: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 77: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 78: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 79: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 80: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 81: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 82: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 83: plumb.api.v1.DeleteKVResponse
+	nil,                           // 84: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 85: plumb.api.v1.ContainerEvent.LabelsEntry
+	nil,                           // 86: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 87: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 88: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 89: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	81,  // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	81,  // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	81,  // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	87,  // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	87,  // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	87,  // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	82,  // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	82,  // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	88,  // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	88,  // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	82,  // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	88,  // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	83,  // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	89,  // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
@@ -5875,39 +6513,39 @@ var file_agent_proto_depIdxs = []int32{
 	32,  // 17: plumb.api.v1.Cause.chain:type_name -> plumb.api.v1.DoneStep
 	15,  // 18: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
 	16,  // 19: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	81,  // 20: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	81,  // 21: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	87,  // 20: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	87,  // 21: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
 	19,  // 22: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
 	20,  // 23: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	82,  // 24: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	88,  // 24: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	23,  // 25: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	82,  // 26: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	88,  // 26: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
 	31,  // 27: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
 	32,  // 28: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	82,  // 29: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	88,  // 29: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
 	24,  // 30: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
 	25,  // 31: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
 	25,  // 32: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	82,  // 33: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	81,  // 34: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	81,  // 35: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	82,  // 36: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	82,  // 37: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	88,  // 33: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	87,  // 34: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	87,  // 35: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	88,  // 36: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	88,  // 37: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
 	24,  // 38: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
 	30,  // 39: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
 	30,  // 40: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
 	30,  // 41: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	82,  // 42: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
-	82,  // 43: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	82,  // 44: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	83,  // 45: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	81,  // 46: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	88,  // 42: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	88,  // 43: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	88,  // 44: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	89,  // 45: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	87,  // 46: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
 	33,  // 47: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	83,  // 48: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	89,  // 48: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
 	40,  // 49: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	81,  // 50: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	83,  // 51: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	83,  // 52: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	87,  // 50: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	89,  // 51: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	89,  // 52: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
 	38,  // 53: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
 	0,   // 54: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	40,  // 55: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
@@ -5921,83 +6559,97 @@ var file_agent_proto_depIdxs = []int32{
 	1,   // 63: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
 	23,  // 64: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
 	0,   // 65: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	83,  // 66: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	82,  // 67: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	89,  // 66: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	88,  // 67: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
 	53,  // 68: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
 	56,  // 69: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	62,  // 70: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	67,  // 70: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
 	59,  // 71: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	62,  // 72: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	79,  // 73: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	82,  // 74: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	62,  // 75: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	63,  // 76: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	64,  // 77: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	82,  // 78: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	80,  // 79: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	69,  // 80: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	71,  // 81: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 82: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 83: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 84: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 85: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 86: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	13,  // 87: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	17,  // 88: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	21,  // 89: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	26,  // 90: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	28,  // 91: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	34,  // 92: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	35,  // 93: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	36,  // 94: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	39,  // 95: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	45,  // 96: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	47,  // 97: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	49,  // 98: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	51,  // 99: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	54,  // 100: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	57,  // 101: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	60,  // 102: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	65,  // 103: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	67,  // 104: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	70,  // 105: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	72,  // 106: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	73,  // 107: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	75,  // 108: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	77,  // 109: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 110: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 111: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 112: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 113: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 114: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	14,  // 115: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	18,  // 116: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	22,  // 117: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	27,  // 118: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	29,  // 119: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	37,  // 120: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	37,  // 121: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	37,  // 122: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	40,  // 123: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	46,  // 124: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	48,  // 125: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	50,  // 126: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	52,  // 127: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	55,  // 128: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	58,  // 129: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	61,  // 130: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	66,  // 131: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	68,  // 132: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	68,  // 133: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	71,  // 134: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	74,  // 135: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	76,  // 136: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	78,  // 137: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	110, // [110:138] is the sub-list for method output_type
-	82,  // [82:110] is the sub-list for method input_type
-	82,  // [82:82] is the sub-list for extension type_name
-	82,  // [82:82] is the sub-list for extension extendee
-	0,   // [0:82] is the sub-list for field type_name
+	67,  // 72: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	84,  // 73: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	88,  // 74: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	88,  // 75: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	62,  // 76: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	63,  // 77: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	88,  // 78: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	85,  // 79: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	88,  // 80: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	88,  // 81: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	64,  // 82: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	88,  // 83: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	88,  // 84: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	67,  // 85: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	68,  // 86: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	69,  // 87: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	88,  // 88: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	86,  // 89: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	74,  // 90: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	76,  // 91: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 92: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 93: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 94: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 95: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 96: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	13,  // 97: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	17,  // 98: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	21,  // 99: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	26,  // 100: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	28,  // 101: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	34,  // 102: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	35,  // 103: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	36,  // 104: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	39,  // 105: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	45,  // 106: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	47,  // 107: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	49,  // 108: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	51,  // 109: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	54,  // 110: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	57,  // 111: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	60,  // 112: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	60,  // 113: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	65,  // 114: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	70,  // 115: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	72,  // 116: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	75,  // 117: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	77,  // 118: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	78,  // 119: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	80,  // 120: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	82,  // 121: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 122: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 123: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 124: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 125: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 126: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	14,  // 127: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	18,  // 128: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	22,  // 129: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	27,  // 130: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	29,  // 131: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	37,  // 132: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	37,  // 133: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	37,  // 134: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	40,  // 135: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	46,  // 136: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	48,  // 137: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	50,  // 138: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	52,  // 139: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	55,  // 140: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	58,  // 141: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	61,  // 142: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	61,  // 143: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	66,  // 144: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	71,  // 145: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	73,  // 146: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	73,  // 147: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	76,  // 148: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	79,  // 149: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	81,  // 150: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	83,  // 151: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	122, // [122:152] is the sub-list for method output_type
+	92,  // [92:122] is the sub-list for method input_type
+	92,  // [92:92] is the sub-list for extension type_name
+	92,  // [92:92] is the sub-list for extension extendee
+	0,   // [0:92] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -6006,13 +6658,15 @@ func file_agent_proto_init() {
 		return
 	}
 	file_agent_proto_msgTypes[59].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[60].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[63].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   81,
+			NumMessages:   87,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

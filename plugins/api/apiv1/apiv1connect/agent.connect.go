@@ -81,6 +81,10 @@ const (
 	AgentMicroservicesProcedure = "/plumb.api.v1.Agent/Microservices"
 	// AgentContainersProcedure is the fully-qualified name of the Agent's Containers RPC.
 	AgentContainersProcedure = "/plumb.api.v1.Agent/Containers"
+	// AgentEventsProcedure is the fully-qualified name of the Agent's Events RPC.
+	AgentEventsProcedure = "/plumb.api.v1.Agent/Events"
+	// AgentWatchEventsProcedure is the fully-qualified name of the Agent's WatchEvents RPC.
+	AgentWatchEventsProcedure = "/plumb.api.v1.Agent/WatchEvents"
 	// AgentAgentStatusProcedure is the fully-qualified name of the Agent's AgentStatus RPC.
 	AgentAgentStatusProcedure = "/plumb.api.v1.Agent/AgentStatus"
 	// AgentVersionProcedure is the fully-qualified name of the Agent's Version RPC.
@@ -142,6 +146,12 @@ type AgentClient interface {
 	Microservices(context.Context, *apiv1.MicroservicesRequest) (*apiv1.MicroservicesResponse, error)
 	// Containers returns the containers of all runtimes.
 	Containers(context.Context, *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error)
+	// Events returns what happened to containers and to the agent, oldest first.
+	Events(context.Context, *apiv1.EventsRequest) (*apiv1.EventsResponse, error)
+	// WatchEvents sends events as they happen, and before them those that are
+	// kept, if since, after or limit is set. The first message comes at once.
+	// Who reads slowly gets all that is kept, and is told of what is not.
+	WatchEvents(context.Context, *apiv1.EventsRequest) (*connect.ServerStreamForClient[apiv1.EventsResponse], error)
 	// AgentStatus tells how the agent itself is.
 	AgentStatus(context.Context, *apiv1.AgentStatusRequest) (*apiv1.AgentStatusResponse, error)
 	// Version tells what the agent is.
@@ -291,6 +301,18 @@ func NewAgentClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			connect.WithSchema(agentMethods.ByName("Containers")),
 			connect.WithClientOptions(opts...),
 		),
+		events: connect.NewClient[apiv1.EventsRequest, apiv1.EventsResponse](
+			httpClient,
+			baseURL+AgentEventsProcedure,
+			connect.WithSchema(agentMethods.ByName("Events")),
+			connect.WithClientOptions(opts...),
+		),
+		watchEvents: connect.NewClient[apiv1.EventsRequest, apiv1.EventsResponse](
+			httpClient,
+			baseURL+AgentWatchEventsProcedure,
+			connect.WithSchema(agentMethods.ByName("WatchEvents")),
+			connect.WithClientOptions(opts...),
+		),
 		agentStatus: connect.NewClient[apiv1.AgentStatusRequest, apiv1.AgentStatusResponse](
 			httpClient,
 			baseURL+AgentAgentStatusProcedure,
@@ -364,6 +386,8 @@ type agentClient struct {
 	kinds         *connect.Client[apiv1.KindsRequest, apiv1.KindsResponse]
 	microservices *connect.Client[apiv1.MicroservicesRequest, apiv1.MicroservicesResponse]
 	containers    *connect.Client[apiv1.ContainersRequest, apiv1.ContainersResponse]
+	events        *connect.Client[apiv1.EventsRequest, apiv1.EventsResponse]
+	watchEvents   *connect.Client[apiv1.EventsRequest, apiv1.EventsResponse]
 	agentStatus   *connect.Client[apiv1.AgentStatusRequest, apiv1.AgentStatusResponse]
 	version       *connect.Client[apiv1.VersionRequest, apiv1.VersionResponse]
 	logs          *connect.Client[apiv1.LogsRequest, apiv1.LogsResponse]
@@ -550,6 +574,20 @@ func (c *agentClient) Containers(ctx context.Context, req *apiv1.ContainersReque
 	return nil, err
 }
 
+// Events calls plumb.api.v1.Agent.Events.
+func (c *agentClient) Events(ctx context.Context, req *apiv1.EventsRequest) (*apiv1.EventsResponse, error) {
+	response, err := c.events.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// WatchEvents calls plumb.api.v1.Agent.WatchEvents.
+func (c *agentClient) WatchEvents(ctx context.Context, req *apiv1.EventsRequest) (*connect.ServerStreamForClient[apiv1.EventsResponse], error) {
+	return c.watchEvents.CallServerStream(ctx, connect.NewRequest(req))
+}
+
 // AgentStatus calls plumb.api.v1.Agent.AgentStatus.
 func (c *agentClient) AgentStatus(ctx context.Context, req *apiv1.AgentStatusRequest) (*apiv1.AgentStatusResponse, error) {
 	response, err := c.agentStatus.CallUnary(ctx, connect.NewRequest(req))
@@ -665,6 +703,12 @@ type AgentHandler interface {
 	Microservices(context.Context, *apiv1.MicroservicesRequest) (*apiv1.MicroservicesResponse, error)
 	// Containers returns the containers of all runtimes.
 	Containers(context.Context, *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error)
+	// Events returns what happened to containers and to the agent, oldest first.
+	Events(context.Context, *apiv1.EventsRequest) (*apiv1.EventsResponse, error)
+	// WatchEvents sends events as they happen, and before them those that are
+	// kept, if since, after or limit is set. The first message comes at once.
+	// Who reads slowly gets all that is kept, and is told of what is not.
+	WatchEvents(context.Context, *apiv1.EventsRequest, *connect.ServerStream[apiv1.EventsResponse]) error
 	// AgentStatus tells how the agent itself is.
 	AgentStatus(context.Context, *apiv1.AgentStatusRequest) (*apiv1.AgentStatusResponse, error)
 	// Version tells what the agent is.
@@ -810,6 +854,18 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 		connect.WithSchema(agentMethods.ByName("Containers")),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentEventsHandler := connect.NewUnaryHandlerSimple(
+		AgentEventsProcedure,
+		svc.Events,
+		connect.WithSchema(agentMethods.ByName("Events")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentWatchEventsHandler := connect.NewServerStreamHandlerSimple(
+		AgentWatchEventsProcedure,
+		svc.WatchEvents,
+		connect.WithSchema(agentMethods.ByName("WatchEvents")),
+		connect.WithHandlerOptions(opts...),
+	)
 	agentAgentStatusHandler := connect.NewUnaryHandlerSimple(
 		AgentAgentStatusProcedure,
 		svc.AgentStatus,
@@ -900,6 +956,10 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 			agentMicroservicesHandler.ServeHTTP(w, r)
 		case AgentContainersProcedure:
 			agentContainersHandler.ServeHTTP(w, r)
+		case AgentEventsProcedure:
+			agentEventsHandler.ServeHTTP(w, r)
+		case AgentWatchEventsProcedure:
+			agentWatchEventsHandler.ServeHTTP(w, r)
 		case AgentAgentStatusProcedure:
 			agentAgentStatusHandler.ServeHTTP(w, r)
 		case AgentVersionProcedure:
@@ -1003,6 +1063,14 @@ func (UnimplementedAgentHandler) Microservices(context.Context, *apiv1.Microserv
 
 func (UnimplementedAgentHandler) Containers(context.Context, *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Containers is not implemented"))
+}
+
+func (UnimplementedAgentHandler) Events(context.Context, *apiv1.EventsRequest) (*apiv1.EventsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Events is not implemented"))
+}
+
+func (UnimplementedAgentHandler) WatchEvents(context.Context, *apiv1.EventsRequest, *connect.ServerStream[apiv1.EventsResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.WatchEvents is not implemented"))
 }
 
 func (UnimplementedAgentHandler) AgentStatus(context.Context, *apiv1.AgentStatusRequest) (*apiv1.AgentStatusResponse, error) {
