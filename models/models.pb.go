@@ -1701,7 +1701,7 @@ func (x *IPLease) GetReason() string {
 // A running container with a service label. Observed.
 type Microservice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// docker or containerd.
+	// docker, cri, or containerd:<namespace>.
 	Runtime string `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	// Full id of the container.
 	ContainerId string `protobuf:"bytes,2,opt,name=container_id,json=containerId,proto3" json:"container_id,omitempty"`
@@ -1819,7 +1819,7 @@ func (x *Microservice) GetRefused() string {
 // A container known to one of the runtimes. Observed.
 type Container struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// docker or containerd.
+	// docker, cri, or containerd:<namespace>.
 	Runtime string `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	// Full id of the container.
 	ContainerId string `protobuf:"bytes,2,opt,name=container_id,json=containerId,proto3" json:"container_id,omitempty"`

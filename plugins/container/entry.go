@@ -202,7 +202,8 @@ func (s *source) forget(e *entry) {
 func (s *source) tell(e *entry, events []Event) {
 	now := time.Now()
 	for _, ev := range events {
-		ev.Seen, ev.Runtime, ev.ID = now, s.rt.Name(), e.id
+		ev.Seen = now
+		ev.Runtime, ev.ID = scope(s.rt.Name(), e.id)
 		ev.Name, ev.Image = e.life.name, e.life.image
 		ev.Labels, ev.Microservice = e.last.Labels, e.label
 		if ev.At.IsZero() {
@@ -245,7 +246,8 @@ func (s *source) members() (all, ended []*member) {
 		if known := sure || e.hold != nil || e.endedNow; !known || !e.seen {
 			continue
 		}
-		m := &member{runtime: s.rt.Name(), Container: e.last, label: e.label, netns: e.netns(), failure: e.err}
+		m := &member{Container: e.last, label: e.label, netns: e.netns(), failure: e.err}
+		m.runtime, m.ID = scope(s.rt.Name(), e.id)
 		m.Reason = e.reason()
 		if !m.Running {
 			m.lastAddresses = e.addresses

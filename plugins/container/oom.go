@@ -68,8 +68,10 @@ func (t *Tracker) owner(id string) (*source, *entry) {
 		return nil, nil
 	}
 	for _, s := range t.sources {
-		if e := s.entries[id]; e != nil && (e.seen || e.life.told) {
-			return s, e
+		for known, e := range s.entries {
+			if _, bare := scope("", known); bare == id && (e.seen || e.life.told) {
+				return s, e
+			}
 		}
 		if old := s.tombs.find(id); old != nil {
 			return s, old.entry

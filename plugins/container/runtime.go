@@ -20,8 +20,8 @@ var (
 // Runtime is what the tracker asks of a container runtime. All methods return
 // when ctx ends, and may be called from several goroutines at once.
 type Runtime interface {
-	// Name is the prefix of the runtime's containers: "docker". Runtimes that
-	// have namespaces of their own put them into it: "containerd:k8s.io".
+	// Name is the prefix of the runtime's containers: "docker". The ids of
+	// runtimes that have namespaces of their own begin with them: k8s.io:<id>.
 	Name() string
 	// Version says what answers, for operators. It is asked after each
 	// reconnect and now and then.
@@ -119,8 +119,8 @@ type Container struct {
 	// compared with the one before, which costs an inspect more per change.
 	Digest string
 	// Joins is the id or name of the container whose network namespace it was
-	// started in, "" if it got its own. The containers of a pod join its
-	// sandbox.
+	// started in, "" if it got its own; both are in the same namespace of the
+	// runtime, which is not named. The containers of a pod join its sandbox.
 	Joins string
 }
 

@@ -105,13 +105,22 @@ const (
 var fullID = regexp.MustCompile(`[0-9a-f]{64}`)
 
 // belongs tells whether a process in the cgroups is one of the container:
-// runtimes put the id into the path. Cgroups that name only other containers
-// are those of a process that took over the number.
+// runtimes put the id into the path, as a directory (/docker/<id>) or as a unit
+// of systemd (cri-containerd-<id>.scope). A short id could be a part of any
+// word. Cgroups that name only other containers are those of a process that
+// took over the number.
 func belongs(cgroup, id string) answer {
-	switch {
-	case strings.Contains(cgroup, id):
+	_, id = scope("", id)
+	full := fullID.MatchString(id)
+	if full && strings.Contains(cgroup, id) {
 		return yes
-	case fullID.MatchString(cgroup):
+	}
+	for _, dir := range strings.FieldsFunc(cgroup, func(r rune) bool { return r == '/' || r == '\n' }) {
+		if !full && (dir == id || strings.HasSuffix(dir, "-"+id+".scope")) {
+			return yes
+		}
+	}
+	if fullID.MatchString(cgroup) {
 		return no
 	}
 	return perhaps
