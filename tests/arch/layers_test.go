@@ -12,13 +12,13 @@ import (
 // stand for a notation or a habit, not for an outside system. Of every other
 // there is one room that knows it.
 var shared = []string{
-	"connectrpc.com/connect", "github.com/spf13/cobra", "golang.org/x/sys", "google.golang.org/protobuf", "gopkg.in/yaml.v3",
+	"connectrpc.com/connect", "github.com/spf13/cobra", "golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf", "gopkg.in/yaml.v3",
 }
 
 // forTests are foreign modules for tests, wherever they are.
 var forTests = []string{
 	"github.com/cockroachdb/datadriven", "github.com/vishvananda/netlink", "github.com/vishvananda/netns", "go.uber.org/goleak", "golang.org/x/tools",
-	"go.uber.org/zap", "go.etcd.io/etcd", "google.golang.org/grpc",
+	"go.uber.org/zap", "go.etcd.io/etcd",
 }
 
 // rule is a line of layers.txt, and what of it was used.

@@ -1,0 +1,133 @@
+package containerd
+
+import (
+	"sync"
+	"time"
+
+	"github.com/plumb-net/plumb/plugins/container"
+)
+
+// lives remembers the last life of each container. containerd itself knows no
+// start times, and forgets exit codes with the task, which is deleted as soon
+// as whoever ran it has noticed its end.
+type lives struct {
+	mu  sync.Mutex
+	all map[string]life
+}
+
+// life is one run of a container.
+type life struct {
+	pid uint32
+	// born is when the process began, by the kernel's word; told is when
+	// containerd said that it was started, the second best.
+	born, told time.Time
+	over       bool
+	end        end
+	// oom: the kernel has killed a process of it for want of memory.
+	oom bool
+	// noted is when this was last changed.
+	noted time.Time
+}
+
+// end is how a life ended.
+type end struct {
+	code int
+	at   time.Time
+}
+
+func (l life) startedAt() time.Time {
+	if l.born.IsZero() {
+		return l.told
+	}
+	return l.born
+}
+
+func (ls *lives) of(id string) (life, bool) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.all[id]
+	return l, l.pid != 0
+}
+
+// forget that a container lived: it was deleted.
+func (ls *lives) forget(id string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	delete(ls.all, id)
+}
+
+// note changes the life of a container.
+func (ls *lives) note(id string, change func(l *life)) life {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.all == nil {
+		ls.all = map[string]life{}
+	}
+	l := ls.all[id]
+	change(&l)
+	l.noted = time.Now()
+	ls.all[id] = l
+	return l
+}
+
+// started comes from the stream, in order: it begins a new life, unless an
+// inspect was quicker to see it. It returns when that began.
+func (ls *lives) started(id string, pid uint32, at time.Time) time.Time {
+	born := bornAt(int(pid))
+	return ls.note(id, func(l *life) {
+		if l.pid != pid || l.over {
+			*l = life{pid: pid, born: born}
+		}
+		l.told = at
+	}).startedAt()
+}
+
+// seen comes from an inspect that saw the process. It may be late: what it saw
+// counts only if the kernel knows that process, and began it after the life
+// that is remembered.
+func (ls *lives) seen(id string, pid uint32) life {
+	born := bornAt(int(pid))
+	return ls.note(id, func(l *life) {
+		switch {
+		case l.pid == pid && !l.over:
+			if l.born.IsZero() {
+				l.born = born
+			}
+		case born.After(l.startedAt()):
+			*l = life{pid: pid, born: born}
+		}
+	})
+}
+
+// ended comes from the stream or from an inspect of the ended task.
+func (ls *lives) ended(id string, pid uint32, e end) {
+	ls.note(id, func(l *life) {
+		switch {
+		case l.pid != pid:
+			*l = life{pid: pid, over: true, end: e}
+		case !l.over:
+			l.over, l.end = true, e
+		}
+	})
+}
+
+// outOfMemory notes what is of use only if the life ends by it.
+func (ls *lives) outOfMemory(id string) {
+	ls.note(id, func(l *life) { l.oom = true })
+}
+
+// keepOnly forgets the lives of containers that were not listed by a list that
+// began at the time.
+func (ls *lives) keepOnly(all []container.Summary, began time.Time) {
+	listed := make(map[string]bool, len(all))
+	for _, s := range all {
+		listed[s.ID] = true
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for id, l := range ls.all {
+		if !listed[id] && l.noted.Before(began) {
+			delete(ls.all, id)
+		}
+	}
+}
