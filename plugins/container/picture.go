@@ -171,6 +171,7 @@ func serve(candidates map[string][]*member, host map[uint64]bool) map[string]*mo
 	for _, label := range slices.Sorted(maps.Keys(candidates)) {
 		twins := candidates[label]
 		slices.SortStableFunc(twins, func(a, b *member) int { return betterServer(a, b, host) })
+		ownerFirst(twins)
 		v := twins[0].microservice(twins[0].refusal(host))
 		for _, t := range twins[1:] {
 			v.Conflicts = append(v.Conflicts, "container "+t.title()+" has the label too and waits: "+behind(twins[0], t, host))
@@ -198,9 +199,25 @@ func betterServer(a, b *member, host map[uint64]bool) int {
 	return b.StartedAt.Compare(a.StartedAt)
 }
 
+// ownerFirst lets a label go to the container that the namespace of the first
+// one was made for, if it bears the label too: in a pod the sandbox stays while
+// its containers come and go.
+func ownerFirst(twins []*member) {
+	for i, t := range twins {
+		if twins[0].Joins != "" && t.Joins == "" && t.netns == twins[0].netns {
+			copy(twins[1:i+1], twins[:i])
+			twins[0] = t
+			return
+		}
+	}
+}
+
 func behind(winner, loser *member, host map[uint64]bool) string {
 	if why := loser.refusal(host); why != "" && winner.refusal(host) == "" {
 		return why
+	}
+	if loser.netns == winner.netns {
+		return "they share a network namespace"
 	}
 	return "it started earlier"
 }
