@@ -136,7 +136,7 @@ func TestExecExits(t *testing.T) {
 	b := newBench(t)
 	b.Run("default", "web", labelled("web")...)
 	before := b.serves("web", "web")
-	events := b.tracker.Health()[0].Details["events"]
+	hints := b.tracker.Runtimes()[0].Hints
 	for i := range 5 {
 		b.Ctr("default", "tasks", "exec", "--exec-id", fmt.Sprint("x", i), "web", "true")
 	}
@@ -146,14 +146,7 @@ func TestExecExits(t *testing.T) {
 		t.Errorf("before %v, after %v", before, after)
 	}
 	b.agree()
-	var first, last int
-	if _, err := fmt.Sscan(events, &first); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Sscan(b.tracker.Health()[0].Details["events"], &last); err != nil {
-		t.Fatal(err)
-	}
-	if n := last - first; n > 3 {
+	if n := b.tracker.Runtimes()[0].Hints - hints; n != 3 {
 		t.Errorf("%d hints for one new container and what was executed in another, want 3", n)
 	}
 }
@@ -206,12 +199,12 @@ func TestPod(t *testing.T) {
 func TestEventsAndLists(t *testing.T) {
 	b := newBench(t)
 	b.agree()
-	lists := b.tracker.Health()[0].Details["lists"]
+	lists := b.tracker.Runtimes()[0].Lists
 	sandbox := b.pod(critest.Pod{})
 	b.inPod(sandbox, critest.Pod{}, "main", nil, "sh", "-c", "sleep 0.2; exit 3")
 	b.agree()
-	if now := b.tracker.Health()[0].Details["lists"]; now != lists {
-		t.Errorf("%s lists were needed, want %s", now, lists)
+	if now := b.tracker.Runtimes()[0].Lists; now != lists {
+		t.Errorf("%d lists were needed, want %d", now, lists)
 	}
 	deaf := &bench{Engine: b.Engine, t: t}
 	engine, err := containerd.New(containerd.Options{Socket: b.Socket})
