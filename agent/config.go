@@ -35,6 +35,7 @@ type Config struct {
 
 	Docker            string
 	Containerd        string
+	CRI               string
 	MicroserviceEnv   string
 	MicroserviceLabel string
 	Netns             string
@@ -71,7 +72,8 @@ func Settings() []Setting {
 		{Name: "policy", Usage: "how keys are treated, each \"PATTERN drift=repair|alert|ignore hold-down=TIME audit=TIME pause=REASON\", separated by commas",
 			list: func(c *Config) *[]string { return &c.Policy }},
 		text("docker", func(c *Config) *string { return &c.Docker }, "URL of the Docker engine, or off (default: found by itself)"),
-		text("containerd", func(c *Config) *string { return &c.Containerd }, "path of containerd's socket, or off"),
+		text("containerd", func(c *Config) *string { return &c.Containerd }, "path of containerd's socket, or off (default: found by itself)"),
+		text("cri", func(c *Config) *string { return &c.CRI }, "path of the socket of another engine with CRI, or off (default: CRI-O is found by itself)"),
 		text("microservice-env", func(c *Config) *string { return &c.MicroserviceEnv }, "environment variable with a container's service label"),
 		text("microservice-label", func(c *Config) *string { return &c.MicroserviceLabel }, "container label with a container's service label"),
 		text("netns", func(c *Config) *string { return &c.Netns }, "file of the namespace to manage as the agent's own (default: the one it runs in)"),
@@ -83,7 +85,7 @@ func Settings() []Setting {
 func Default() Config {
 	return Config{
 		RunDir: "/run/plumb", StateDir: "/var/lib/plumb", History: "8", LogLevel: "info",
-		Containerd: "off", MicroserviceEnv: "MICROSERVICE_LABEL", MicroserviceLabel: "plumb.microservice",
+		MicroserviceEnv: "MICROSERVICE_LABEL", MicroserviceLabel: "plumb.microservice",
 		NetnsDir: "/run/netns",
 	}
 }
@@ -238,10 +240,8 @@ func (c *Config) validate() error {
 	if _, err := parsePolicies(c.Policy); err != nil {
 		return err
 	}
-	if c.Containerd != "off" && c.Containerd != "" {
-		return fmt.Errorf("containerd %q: this version knows containers from Docker only; set it to off", c.Containerd)
-	}
-	return nil
+	_, err := c.runtimes()
+	return err
 }
 
 // YAML is the configuration as a file that would set it.

@@ -64,7 +64,9 @@ func TestBadConfig(t *testing.T) {
 		{"history: much\n", `history "much": want a number of MiB from 0 to 1024`},
 		{"label: [x]\n", "label: want a text"},
 		{"label: {\n", "config "},
-		{"containerd: /run/containerd.sock\n", "knows containers from Docker only"},
+		{"containerd: c.sock\n", `containerd at "c.sock": want the path of its socket, from /, or "off"`},
+		{"cri: crio\n", `the CRI engine at "crio": want the path of its socket, from /, or "off"`},
+		{"docker: ftp://x\n", `docker at ftp://x`},
 	} {
 		_, err := Load(write(t, tc.text), env(), nil)
 		if err == nil || !strings.Contains(err.Error(), tc.want) {

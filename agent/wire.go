@@ -22,7 +22,6 @@ import (
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api"
 	"github.com/plumb-net/plumb/plugins/container"
-	"github.com/plumb-net/plumb/plugins/docker"
 	"github.com/plumb-net/plumb/plugins/etcd"
 	"github.com/plumb-net/plumb/plugins/file"
 	"github.com/plumb-net/plumb/plugins/historylog"
@@ -227,15 +226,10 @@ func (a *agent) openHistory() (earlier []scheduler.Record, err error) {
 
 func (a *agent) wireSources() error {
 	c := a.config
-	var runtimes []container.Runtime
-	if c.Docker != docker.Off {
-		engine, err := docker.New(c.Docker)
-		if err != nil {
-			return err
-		}
-		runtimes = append(runtimes, engine)
+	runtimes, err := c.runtimes()
+	if err != nil {
+		return err
 	}
-	var err error
 	a.tracker, err = container.New(container.Options{
 		LabelEnv: c.MicroserviceEnv, LabelKey: c.MicroserviceLabel, Log: a.log.With("part", "containers")}, runtimes...)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/plumb-net/plumb/plugins/container"
+	"github.com/plumb-net/plumb/plugins/container/socket"
 )
 
 // List returns the containers of all namespaces. Whether they run it does not
@@ -21,14 +22,14 @@ import (
 // tasks of those that hang. So each container is left to Inspect, where one
 // that hangs delays no other.
 func (e *Engine) List(ctx context.Context) ([]container.Summary, error) {
-	conn, err := e.connected()
+	conn, err := e.socket.Conn()
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
 	found, err := namespaces.NewNamespacesClient(conn).List(ctx, &namespaces.ListNamespacesRequest{})
 	if err != nil {
-		return nil, e.explain(ctx, err)
+		return nil, e.socket.Explain(ctx, err)
 	}
 	var all []container.Summary
 	for _, ns := range found.Namespaces {
@@ -36,7 +37,7 @@ func (e *Engine) List(ctx context.Context) ([]container.Summary, error) {
 			continue
 		}
 		if all, err = appendContainers(within(ctx, ns.Name), conn, ns.Name, all); err != nil {
-			return nil, e.explain(ctx, fmt.Errorf("namespace %s: %w", ns.Name, err))
+			return nil, e.socket.Explain(ctx, fmt.Errorf("namespace %s: %w", ns.Name, err))
 		}
 	}
 	e.lives.keepOnly(all, began)
@@ -64,7 +65,7 @@ func appendContainers(ctx context.Context, conn *grpc.ClientConn, namespace stri
 
 // Inspect returns one container, or container.ErrNotFound.
 func (e *Engine) Inspect(ctx context.Context, id string) (container.Container, error) {
-	conn, err := e.connected()
+	conn, err := e.socket.Conn()
 	if err != nil {
 		return container.Container{}, err
 	}
@@ -72,19 +73,19 @@ func (e *Engine) Inspect(ctx context.Context, id string) (container.Container, e
 	inside := within(ctx, namespace)
 	found, err := containers.NewContainersClient(conn).Get(inside, &containers.GetContainerRequest{ID: bare})
 	switch {
-	case notFound(err):
+	case socket.NotFound(err):
 		return container.Container{}, container.ErrNotFound
 	case err != nil:
-		return container.Container{}, e.explain(ctx, err)
+		return container.Container{}, e.socket.Explain(ctx, err)
 	}
 	c := describe(found.Container)
 	c.ID = id
 	answer, err := tasks.NewTasksClient(conn).Get(inside, &tasks.GetRequest{ContainerID: bare})
 	switch {
-	case notFound(err):
+	case socket.NotFound(err):
 		return e.withoutTask(c), nil
 	case err != nil:
-		return container.Container{}, e.explain(ctx, err)
+		return container.Container{}, e.socket.Explain(ctx, err)
 	}
 	return e.withTask(c, answer.Process)
 }

@@ -18,10 +18,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/plumb-net/plumb/plugins/container"
+	"github.com/plumb-net/plumb/plugins/container/socket"
 )
-
-// subscribeTimeout bounds the wait for a subscription to stand.
-const subscribeTimeout = 10 * time.Second
 
 // Events reads the events of all namespaces in their order until the stream
 // ends or ctx does. Between the reads nothing is done but to remember and to
@@ -33,27 +31,27 @@ const subscribeTimeout = 10 * time.Second
 func (e *Engine) Events(ctx context.Context, ready func(), hint func(container.Hint)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(subscribeTimeout, func() { cancel(context.DeadlineExceeded) })
+	timer := time.AfterFunc(socket.Timeout, func() { cancel(context.DeadlineExceeded) })
 	defer timer.Stop()
-	conn, err := e.connect()
+	conn, err := e.socket.Open()
 	if err != nil {
 		return err
 	}
-	defer e.disconnect()
+	defer e.socket.Close()
 	mark := "/plumb/" + rand.Text()
 	client := events.NewEventsClient(conn)
 	stream, err := client.Subscribe(ctx, &events.SubscribeRequest{
 		Filters: []string{`topic~="^/(tasks|containers)/"`, `topic=="` + mark + `"`},
 	})
 	if err != nil {
-		return e.explain(ctx, err)
+		return e.socket.Explain(ctx, err)
 	}
 	heard := make(chan struct{})
 	marked := make(chan struct{})
 	go func() {
 		defer close(marked)
 		if err := publish(ctx, client, mark, heard); err != nil {
-			cancel(fmt.Errorf("no event can be published: %w", e.explain(ctx, err)))
+			cancel(fmt.Errorf("no event can be published: %w", e.socket.Explain(ctx, err)))
 		}
 	}()
 	defer func() { cancel(nil); <-marked }()
@@ -104,7 +102,7 @@ func (e *Engine) streamError(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) {
 		return errors.New("containerd ended the stream of events")
 	}
-	return e.explain(ctx, err)
+	return e.socket.Explain(ctx, err)
 }
 
 // hear remembers what an event tells and hands it on. Of exec'd processes,

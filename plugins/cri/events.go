@@ -1,0 +1,189 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/plumb-net/plumb/plugins/container"
+	"github.com/plumb-net/plumb/plugins/container/socket"
+)
+
+const (
+	// settle is how long a stream must last without an error to be taken for
+	// one that stands: engines say nothing before the first event.
+	settle = 500 * time.Millisecond
+	// poll is the time between two lists of an engine without events.
+	poll = time.Second
+)
+
+// Events passes on the engine's events until the stream ends or ctx does. An
+// engine that offers none is listed every second instead, and what differs from
+// the list before is passed on.
+func (e *Engine) Events(ctx context.Context, ready func(), hint func(container.Hint)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if _, err := e.socket.Open(); err != nil {
+		return err
+	}
+	defer e.socket.Close()
+	if err := e.greet(ctx); err != nil {
+		return err
+	}
+	c, err := e.client()
+	if err != nil {
+		return err
+	}
+	err = e.listen(ctx, c, ready, hint)
+	if status.Code(err) == codes.Unimplemented {
+		return e.poll(ctx, ready, hint)
+	}
+	if errors.Is(err, io.EOF) {
+		return errors.New("the CRI engine ended the stream of events")
+	}
+	return e.socket.Explain(ctx, err)
+}
+
+// greet finds out whether there is an engine that is wanted.
+func (e *Engine) greet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, socket.Timeout)
+	defer cancel()
+	_, err := e.Version(ctx)
+	return err
+}
+
+// received is what a stream gave.
+type received struct {
+	event *runtime.ContainerEventResponse
+	err   error
+}
+
+// listen reads the stream of events.
+func (e *Engine) listen(ctx context.Context, c runtime.RuntimeServiceClient, ready func(), hint func(container.Hint)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.GetContainerEvents(ctx, &runtime.GetEventsRequest{})
+	if err != nil {
+		return err
+	}
+	got := make(chan received)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for r := (received{}); r.err == nil; {
+			r.event, r.err = stream.Recv()
+			select {
+			case got <- r:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	defer func() { cancel(); <-done }()
+	timer := time.NewTimer(settle)
+	defer timer.Stop()
+	stands := false
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+		case r := <-got:
+			if r.err != nil {
+				return r.err
+			}
+			hint(hintOf(r.event))
+		}
+		if !stands {
+			stands = true
+			ready()
+		}
+	}
+}
+
+// hintOf is what an event tells.
+func hintOf(ev *runtime.ContainerEventResponse) container.Hint {
+	h := container.Hint{ID: ev.ContainerId, At: at(ev.CreatedAt)}
+	switch ev.ContainerEventType {
+	case runtime.ContainerEventType_CONTAINER_CREATED_EVENT:
+		h.Says = container.Created
+	case runtime.ContainerEventType_CONTAINER_STARTED_EVENT:
+		h.Says = container.Started
+	case runtime.ContainerEventType_CONTAINER_STOPPED_EVENT:
+		h.Says, h.Exit = container.Died, container.UnknownExit
+	case runtime.ContainerEventType_CONTAINER_DELETED_EVENT:
+		h.Says = container.Removed
+	}
+	for _, s := range ev.ContainersStatuses {
+		if s.Id != ev.ContainerId {
+			continue
+		}
+		h.Image = s.GetImage().GetImage()
+		if h.Says == container.Died && s.State == runtime.ContainerState_CONTAINER_EXITED {
+			h.Exit = int(s.ExitCode)
+		}
+	}
+	return h
+}
+
+// poll lists again and again.
+func (e *Engine) poll(ctx context.Context, ready func(), hint func(container.Hint)) error {
+	var last map[string]string
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		now, err := e.states(ctx)
+		if err != nil {
+			return err
+		}
+		if last == nil {
+			ready()
+			last = now
+		}
+		for id, state := range now {
+			if last[id] != state {
+				hint(container.Hint{ID: id})
+			}
+		}
+		for id := range last {
+			if _, there := now[id]; !there {
+				hint(container.Hint{ID: id})
+			}
+		}
+		last = now
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// states are the containers and how they are.
+func (e *Engine) states(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, socket.Timeout)
+	defer cancel()
+	all, err := e.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("no events, and no list instead: %w", err)
+	}
+	states := make(map[string]string, len(all))
+	for _, s := range all {
+		states[s.ID] = s.Digest
+	}
+	return states, nil
+}
+
+// at is a time of CRI, in nanoseconds.
+func at(ns int64) time.Time {
+	if ns <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}
