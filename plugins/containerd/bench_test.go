@@ -29,6 +29,8 @@ type bench struct {
 	*containerdtest.Engine
 	t       *testing.T
 	tracker *container.Tracker
+	// observer gets the events of the tracker, if it is set.
+	observer container.Observer
 }
 
 // newBench tracks with lists so rare that only events can bring news.
@@ -52,7 +54,7 @@ func (b *bench) track(socket string, relist time.Duration, more ...container.Run
 func (b *bench) trackWith(relist time.Duration, runtimes ...container.Runtime) {
 	b.t.Helper()
 	var err error
-	b.tracker, err = container.New(container.Options{CallTimeout: 2 * time.Second, Relist: relist}, runtimes...)
+	b.tracker, err = container.New(container.Options{CallTimeout: 2 * time.Second, Relist: relist, Observer: b.observer}, runtimes...)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -162,10 +162,19 @@ func (e *Engine) Run(namespace, id string, options ...string) {
 func (e *Engine) RunCommand(namespace, id string, options []string, command ...string) {
 	e.t.Helper()
 	e.Import(namespace)
+	if err := e.TryRun(namespace, id, options, command...); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// TryRun is RunCommand where that may fail, in a namespace that has the image.
+func (e *Engine) TryRun(namespace, id string, options []string, command ...string) error {
 	args := append([]string{
-		"run", "--detach", "--runc-root", filepath.Join(e.dir, "runc"), "--fifo-dir", filepath.Join(e.dir, "fifo"),
+		"--namespace", namespace, "run", "--detach",
+		"--runc-root", filepath.Join(e.dir, "runc"), "--fifo-dir", filepath.Join(e.dir, "fifo"),
 	}, options...)
-	e.Ctr(namespace, append(append(args, Image, id), command...)...)
+	_, err := e.Try(append(append(args, Image, id), command...)...)
+	return err
 }
 
 // Remove kills a container and removes it.

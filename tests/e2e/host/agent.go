@@ -34,6 +34,7 @@ func (h *Host) AgentArgs() []string {
 	args := []string{
 		"--label", h.Label, "--run-dir", h.RunDir(), "--state-dir", h.StateDir(),
 		"--netns", h.Own.Path, "--netns-dir", h.NetnsDir(), "--microservice-env", h.labelEnv(),
+		"--containerd", "off", "--cri", "off",
 	}
 	if h.Etcd != "" {
 		args = append(args, "--etcd", h.Etcd)
