@@ -12,13 +12,11 @@ import (
 	told "github.com/containerd/containerd/api/events"
 	events "github.com/containerd/containerd/api/services/events/v1"
 	"github.com/containerd/containerd/api/types"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/plumb-net/plumb/plugins/container"
-	"github.com/plumb-net/plumb/plugins/container/socket"
 )
 
 // Events reads the events of all namespaces in their order until the stream
@@ -31,8 +29,6 @@ import (
 func (e *Engine) Events(ctx context.Context, ready func(), hint func(container.Hint)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(socket.Timeout, func() { cancel(context.DeadlineExceeded) })
-	defer timer.Stop()
 	conn, err := e.socket.Open()
 	if err != nil {
 		return err
@@ -63,9 +59,6 @@ func (e *Engine) Events(ctx context.Context, ready func(), hint func(container.H
 		case ev.Topic != mark:
 			e.hear(ev, hint)
 		case !stands:
-			if !timer.Stop() {
-				return e.streamError(ctx, context.DeadlineExceeded)
-			}
 			stands = true
 			close(heard)
 			ready()
@@ -80,7 +73,7 @@ func publish(ctx context.Context, client events.EventsClient, mark string, heard
 		return err
 	}
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		_, err := client.Publish(within(ctx, "plumb"), &events.PublishRequest{Topic: mark, Event: empty}, grpc.WaitForReady(false))
+		_, err := client.Publish(within(ctx, "plumb"), &events.PublishRequest{Topic: mark, Event: empty})
 		if err != nil {
 			return err
 		}

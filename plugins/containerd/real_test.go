@@ -130,6 +130,40 @@ func TestShimKilled(t *testing.T) {
 	b.agree()
 }
 
+// TestShimHangs: of a container whose shim does not answer nothing new is known,
+// and it is not taken for ended; others come and go as ever.
+func TestShimHangs(t *testing.T) {
+	b := &bench{Engine: containerdtest.Start(t), t: t}
+	b.track(b.Socket, relist/4)
+	b.Run("default", "web", labelled("web")...)
+	web := b.serves("web", "web")
+	watch := b.neverEmpty("web", web)
+	shim := parent(t, int(web.Pid))
+	if err := syscall.Kill(shim, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually(func() error {
+		if h := b.tracker.Runtimes()[0]; h.State != "known" || h.InError != 1 {
+			return fmt.Errorf("health %+v", h)
+		}
+		return nil
+	})
+	b.Run("default", "db", labelled("db")...)
+	b.serves("db", "db")
+	b.kill9("default", "db")
+	b.serves("db", "")
+	if err := errors.Join(watch(), syscall.Kill(shim, syscall.SIGCONT)); err != nil {
+		t.Error(err)
+	}
+	b.agree()
+	b.eventually(func() error {
+		if h := b.tracker.Runtimes()[0]; h.InError != 0 {
+			return fmt.Errorf("health %+v", h)
+		}
+		return nil
+	})
+}
+
 // TestExecExits (row 43): what is executed in a container comes and goes
 // without anybody taking it for the container.
 func TestExecExits(t *testing.T) {
@@ -314,6 +348,10 @@ func TestConnectionFails(t *testing.T) {
 	time.Sleep(3 * time.Second)
 	if err := b.isUnknown(); err != nil {
 		t.Error(err)
+	}
+	// It was asked about db all that time: no answer does not mean that it is gone.
+	if all, _ := b.tracker.Containers(); all["containerd:default:db"].GetState() != "exited" {
+		t.Errorf("db, which has ended, is shown as %v", all["containerd:default:db"])
 	}
 	proxy.Flow()
 	b.agree()

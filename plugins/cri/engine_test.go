@@ -135,6 +135,7 @@ func TestQuietStream(t *testing.T) {
 	for range 16 {
 		streams.Go(func() {
 			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			e, err := New(Options{Socket: path})
 			if err == nil {
 				err = e.Events(ctx, cancel, func(container.Hint) {})

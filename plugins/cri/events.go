@@ -12,15 +12,16 @@ import (
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/plumb-net/plumb/plugins/container"
-	"github.com/plumb-net/plumb/plugins/container/socket"
 )
 
 const (
 	// settle is how long a stream must last without an error to be taken for
 	// one that stands: engines say nothing before the first event.
 	settle = 500 * time.Millisecond
-	// poll is the time between two lists of an engine without events.
-	poll = time.Second
+	// poll is the time between two lists of an engine without events, and
+	// pollTimeout how long one may take.
+	poll        = time.Second
+	pollTimeout = 10 * time.Second
 )
 
 // Events passes on the engine's events until the stream ends or ctx does. An
@@ -33,7 +34,7 @@ func (e *Engine) Events(ctx context.Context, ready func(), hint func(container.H
 		return err
 	}
 	defer e.socket.Close()
-	if err := e.greet(ctx); err != nil {
+	if _, err := e.Version(ctx); err != nil {
 		return err
 	}
 	c, err := e.client()
@@ -48,14 +49,6 @@ func (e *Engine) Events(ctx context.Context, ready func(), hint func(container.H
 		return errors.New("the CRI engine ended the stream of events")
 	}
 	return e.socket.Explain(ctx, err)
-}
-
-// greet finds out whether there is an engine that is wanted.
-func (e *Engine) greet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, socket.Timeout)
-	defer cancel()
-	_, err := e.Version(ctx)
-	return err
 }
 
 // received is what a stream gave.
@@ -167,7 +160,7 @@ func (e *Engine) poll(ctx context.Context, ready func(), hint func(container.Hin
 
 // states are the containers and how they are.
 func (e *Engine) states(ctx context.Context) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, socket.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	all, err := e.List(ctx)
 	if err != nil {

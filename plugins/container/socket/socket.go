@@ -22,8 +22,8 @@ import (
 // Off, in place of a path, says that the engine is not to be used.
 const Off = "off"
 
-// Timeout bounds the wait for an engine to accept a subscription.
-const Timeout = 10 * time.Second
+// connectTimeout is how long an attempt to connect may take.
+const connectTimeout = 10 * time.Second
 
 // Socket is that of an engine, which need not run.
 //
@@ -60,7 +60,7 @@ func (s *Socket) Open() (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, MaxDelay: time.Second},
-			MinConnectTimeout: Timeout,
+			MinConnectTimeout: connectTimeout,
 		}))
 	if err != nil {
 		return nil, fmt.Errorf("%s at %s: %w", s.engine, s.path, err)
