@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ var (
 	histories = flag.Int("histories", 100, "how many random histories to play")
 	steps     = flag.Int("steps", 60, "steps of a history")
 	failures  = flag.Int("failures", 1, "how many failing histories to show")
-	replay    = flag.String("replay", "testdata/said_again.txt", "play the history in this file")
+	replay    = flag.String("replay", "testdata/replays/*.txt", "play the histories in these files")
 	window    = flag.Int("window", 0, "of the operations that -replay lets begin at once; 0 is as ever")
 	apart     = flag.Bool("apart", false, "only say of the -replay whether it fails")
 )
@@ -64,25 +65,31 @@ func narrow(n int) {
 	scheduler.SetWindow(n)
 }
 
-// TestReplay plays a history that was printed, or one that once failed.
+// TestReplay plays histories that were printed; by default such as failed once.
 func TestReplay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	text, err := os.ReadFile(*replay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := schedulertest.ParseSteps(string(text))
 	narrow(*window)
 	defer narrow(0)
-	if *apart {
-		var f *schedulertest.Failure
-		if err := playOnce(t, h, schedulertest.NewTally()); errors.As(err, &f) {
-			t.Errorf("failure %s", f.What)
-		}
-		return
+	files, err := filepath.Glob(*replay)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no file is %q: %v", *replay, err)
 	}
-	if err := play(t, h, schedulertest.NewTally()); err != nil {
-		t.Error(shrunk(t, h, err))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := schedulertest.ParseSteps(string(text))
+		if *apart {
+			var f *schedulertest.Failure
+			if err := playOnce(t, h, schedulertest.NewTally()); errors.As(err, &f) {
+				t.Errorf("failure %s", f.What)
+			}
+			return
+		}
+		if err := play(t, h, schedulertest.NewTally()); err != nil {
+			t.Errorf("%s: %s", file, shrunk(t, h, err))
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
 		return nil
 	}
 	check := func(e *Edge) {
-		if e.To != t || e.fn == nil || e.fn.need.Project == nil || e.role&ofActual == 0 || e.From.Presence != Present {
+		if e.To != t || e.fn == nil || e.fn.need.Project == nil || e.role&ofActual == 0 || e.From.Presence == Absent {
 			return
 		}
 		p := e.fn.project(t)
