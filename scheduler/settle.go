@@ -83,6 +83,7 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 		e.rebuild(e.g.SetWorld(n, w, false))
 		return
 	}
+	e.g.Built(n)
 	e.setFlag(n, flagSame, false)
 	e.rebuild(e.g.SetWorld(n, w, false))
 	e.noteSame(n)

@@ -199,7 +199,7 @@ func (g *Graph) SetMoving(n *Node, moving, making bool) {
 // changed in place before Unuse.
 func (g *Graph) use(n *Node) {
 	for _, e := range n.Out {
-		if e.fn == nil || e.fn.need.Pass == nil || e.fn.uses != nil || e.To == nil || e.role&ofDesired == 0 {
+		if e.fn == nil || e.fn.uses != nil || e.To == nil || e.role&ofDesired == 0 || e.fn.need.Pass == nil && e.fn.need.Project == nil {
 			continue
 		}
 		g.touchEdge(e)

@@ -83,6 +83,7 @@ func (g *Graph) AdoptNeeds(n *Node) { g.setActualNeeds(n, nil, true) }
 
 func (g *Graph) setActualNeeds(n *Node, v any, asDesired bool) {
 	if asDesired {
+		g.inheritBuilt(n)
 		g.dropRole(n, func(e *Edge) bool { return e.role == ofActual }, ofActual)
 		g.adoptNeeds(n)
 		g.setHoldClaims(n, n.wantClaims(), false)
@@ -184,6 +185,23 @@ func (e *Edge) remember(edges []*Edge, need Need) {
 		if was.fn != nil && was.fn.projKnown { // the same may be needed twice, and built with once
 			e.fn.projKnown, e.fn.projected = true, was.fn.projected
 			return
+		}
+	}
+}
+
+// inheritBuilt lets the needs of the desired value know with what the world was
+// built by the same needs of the value before.
+func (g *Graph) inheritBuilt(n *Node) {
+	for _, e := range n.Out {
+		if e.fn == nil || e.fn.need.Project == nil || e.fn.projKnown || e.role&ofDesired == 0 {
+			continue
+		}
+		for _, was := range n.Out {
+			if was.fn != nil && was.fn.projKnown && was.role&ofActual != 0 && was.To == e.To && was.Why == e.Why && was.any == e.any {
+				g.touchEdge(e)
+				e.fn.projKnown, e.fn.projected = true, was.fn.projected
+				break
+			}
 		}
 	}
 }

@@ -139,24 +139,27 @@ func (w *World) stirred(need string) bool {
 
 // Outdated names something that the thing was built with and that has changed
 // since, "" if there is nothing like that. What another process built, or an
-// operation that failed, nobody can know.
+// operation that failed, nobody can know; nor that something changed behind the
+// scheduler's back just when it was built, and changed back before it was read.
 func (w *World) Outdated(k scheduler.Key) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o := w.objects[k]
 	for i, with := range o.built {
-		if with != w.part(o.Needs[i]) {
-			key, _, _ := parseNeed(o.Needs[i])
+		key, _, how := parseNeed(o.Needs[i])
+		if now := part(w.objects[scheduler.Key(key)], how); now != with.part && now != with.known {
 			return key
 		}
 	}
 	return ""
 }
 
+// built is what a thing was built with, and what the scheduler knew of that.
+type built struct{ part, known string }
+
 // part is what a need says that the thing is built with.
-func (w *World) part(need string) string {
-	key, _, how := parseNeed(need)
-	switch o := w.objects[scheduler.Key(key)]; how {
+func part(o object, how byte) string {
+	switch how {
 	case '@':
 		return o.Text
 	case '#':
@@ -166,13 +169,19 @@ func (w *World) part(need string) string {
 }
 
 // parts are all that a thing is built with now.
-func (w *World) parts(t Thing) []string {
+func (w *World) parts(t Thing) []built {
 	if !slices.ContainsFunc(t.Needs, func(n string) bool { return strings.HasSuffix(n, "@") || strings.HasSuffix(n, "#") }) {
 		return nil
 	}
-	out := make([]string, len(t.Needs))
+	out := make([]built, len(t.Needs))
 	for i, n := range t.Needs {
-		out[i] = w.part(n)
+		key, _, how := parseNeed(n)
+		k := scheduler.Key(key)
+		is := w.objects[k]
+		out[i] = built{part(is, how), part(is, how)}
+		if read, unseen := w.unseen[k]; unseen && !read {
+			out[i].known = part(w.known[k], how)
+		}
 	}
 	return out
 }

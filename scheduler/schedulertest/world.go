@@ -18,11 +18,12 @@ type World struct {
 	made     int
 	process  *process // that may act on the world now
 	notify   map[string]func(...scheduler.Key)
-	unseen   map[scheduler.Key]bool // changed behind the scheduler's back; true: and read since
-	mute     bool                   // no source has spoken so far
-	deaf     map[string]bool        // kinds without Retrieve
-	echo     map[string]bool        // kinds that report our own acts
-	adopts   map[string]bool        // kinds that take over what is foreign
+	unseen   map[scheduler.Key]bool   // changed behind the scheduler's back; true: and read since
+	known    map[scheduler.Key]object // what was there before that
+	mute     bool                     // no source has spoken so far
+	deaf     map[string]bool          // kinds without Retrieve
+	echo     map[string]bool          // kinds that report our own acts
+	adopts   map[string]bool          // kinds that take over what is foreign
 	orders   orders
 	fault    func(op string, k scheduler.Key) Fault
 	kinds    map[string]*registration
@@ -38,8 +39,8 @@ type object struct {
 	Thing
 	meta    int // counts up with every thing made or changed by us
 	foreign bool
-	found   *Thing   // what was there and was taken over
-	built   []string // with what it was built, per need; nil: nobody can know
+	found   *Thing  // what was there and was taken over
+	built   []built // with what it was built, per need; nil: nobody can know
 }
 
 // registration is a kind of a process. Once it is unregistered, what it still
@@ -58,7 +59,7 @@ type process struct{ dead bool }
 // NewWorld makes an empty world.
 func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
-		unseen: map[scheduler.Key]bool{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
+		unseen: map[scheduler.Key]bool{}, known: map[scheduler.Key]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
 		tally: NewTally()}
 }
 
@@ -120,8 +121,8 @@ func (w *World) Put(k scheduler.Key, t Thing, tell bool) {
 		w.made++
 		o.meta = w.made
 	}
+	w.moved(k)
 	w.objects[k] = object{Thing: t, meta: o.meta, foreign: o.foreign}
-	w.unseen[k] = false
 	w.unlock(tell, k)
 }
 
@@ -129,7 +130,15 @@ func (w *World) Put(k scheduler.Key, t Thing, tell bool) {
 func (w *World) SetForeign(k scheduler.Key, t Thing) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.moved(k)
 	w.objects[k] = object{Thing: t, foreign: true}
+}
+
+// moved is to be called before an object changes behind the scheduler's back.
+func (w *World) moved(k scheduler.Key) {
+	if read, unseen := w.unseen[k]; read || !unseen {
+		w.known[k] = w.objects[k]
+	}
 	w.unseen[k] = false
 }
 
@@ -145,8 +154,8 @@ func (w *World) take(k scheduler.Key, gone *[]scheduler.Key) {
 	if _, ok := w.objects[k]; !ok {
 		return
 	}
+	w.moved(k)
 	delete(w.objects, k)
-	w.unseen[k] = false
 	*gone = append(*gone, k)
 	for _, d := range slices.Sorted(maps.Keys(w.objects)) {
 		o, ok := w.objects[d]
