@@ -11,7 +11,7 @@ import (
 
 // health tells how every part is. The agent is ready when all are ok or off.
 func (a *agent) health() []models.Health {
-	out := []models.Health{a.schedulerHealth(), a.store.Health()}
+	out := []models.Health{machineHealth(a.started), a.schedulerHealth(), a.store.Health()}
 	if a.files != nil {
 		out = append(out, a.files.Health())
 	}

@@ -254,7 +254,7 @@ func (a *agent) wireAPI() (err error) {
 	a.api, err = api.New(api.Config{
 		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source,
 		Place: a.place, Containers: a.tracker, Health: a.health, Accept: a.accept,
-		Metrics: metrics.Handler(a.sched, a.host.kernel.Writes, a.health),
+		Metrics: metrics.Handler(a.sched, a.host.kernel.Writes, a.health, a.tracker.Runtimes),
 		Levels:  map[string]*slog.LevelVar{"agent": a.level},
 		Label:   a.config.Label, Version: Version(), Started: a.started,
 		Log: a.log.With("part", "api"),

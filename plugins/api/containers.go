@@ -37,13 +37,25 @@ func (s *Server) Containers(_ context.Context, r *apiv1.ContainersRequest) (*api
 	}
 	all, err := s.Config.Containers.Containers()
 	out := &apiv1.ContainersResponse{Runtimes: health(s.Config.Containers.Health()), Unknown: text(err)}
+	var begin []*apiv1.Container
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if c := all[name]; c != nil && (r.Id == "" || meant(c, name, r.Id)) {
+		switch c := all[name]; {
+		case c == nil: // surely gone
+		case r.Id == "" || named(c, name, r.Id):
 			out.Containers = append(out.Containers, container(c))
+		case strings.HasPrefix(c.ContainerId, r.Id):
+			begin = append(begin, container(c))
 		}
 	}
-	if r.Id != "" && len(out.Containers) == 0 {
+	if len(out.Containers) == 0 {
+		out.Containers = begin
+	}
+	switch n := len(out.Containers); {
+	case r.Id == "":
+	case n == 0:
 		return nil, notFound("no container has the id or the name %q; see `agentctl containers`", r.Id)
+	case n > 1:
+		return nil, refuse("%q fits %d containers, as %s and %s; name more of the id", r.Id, n, out.Containers[0].ContainerId, out.Containers[1].ContainerId)
 	}
 	return out, nil
 }
@@ -57,11 +69,11 @@ func text(err error) string {
 	return err.Error()
 }
 
-// meant tells whether an operator's word names the container: its name, its id
-// or the beginning of it, its key.
-func meant(c *models.Container, name, word string) bool {
+// named tells whether an operator's word is the container's name, its full id
+// or its key.
+func named(c *models.Container, name, word string) bool {
 	word = strings.TrimPrefix(word, models.KindContainer+"/")
-	return word == c.Name || word == name || strings.HasPrefix(c.ContainerId, word)
+	return word == c.Name || word == name || word == c.ContainerId
 }
 
 func container(c *models.Container) *apiv1.Container {

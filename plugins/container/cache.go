@@ -153,8 +153,11 @@ func (t *Tracker) ask(ctx context.Context, c *models.Container) {
 			switch {
 			case c == nil && !s.nextList.IsZero():
 				s.relistAt(time.Now(), "asked")
-			case c != nil && s.rt.Name() == c.Runtime:
-				s.want(c.ContainerId)
+			case c != nil:
+				id, ours := strings.CutPrefix(c.Runtime+":"+c.ContainerId, s.rt.Name()+":")
+				if ours && s.entries[id] != nil {
+					s.want(id)
+				}
 			}
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/plumb-net/plumb/models"
 )
 
 // entry is what is known of one container.
@@ -22,6 +24,10 @@ type entry struct {
 	endedNow bool // ended while the runtime did not answer
 
 	life life // makes the events
+
+	key string // <runtime>:<id>
+	// shown is its value in the picture, until something is learnt.
+	shown *models.Container
 
 	// listed is how the last list showed it; unlisted, how many since did not.
 	listed   Summary
@@ -117,8 +123,17 @@ func (s *source) settle(e *entry, seen sighting) error {
 	return nil
 }
 
+// key names the container everywhere.
+func (s *source) key(e *entry) string {
+	if e.key == "" {
+		e.key = s.rt.Name() + ":" + e.id
+	}
+	return e.key
+}
+
 // show puts a sighting into the picture.
 func (s *source) show(e *entry, seen sighting) {
+	e.shown = nil
 	e.last = seen.Container
 	e.last.Env = nil
 	e.label = serviceLabel(seen.Container, s.t.opts.LabelEnv, s.t.opts.LabelKey)
@@ -161,14 +176,29 @@ func (s *source) processEnded(id string, h *hold) {
 	h.ended = true
 	if e := s.entries[id]; e != nil && e.hold == h {
 		s.end(e, "its process ended")
+		s.takeHints()
+		s.tellEnd(e)
 		s.want(id)
+	}
+}
+
+// tellEnd tells of an end that the kernel and a hint agree on. An inspect would
+// have to wait until the runtime has cleared up behind the container.
+func (s *source) tellEnd(e *entry) {
+	if !e.life.endKnown() {
+		return
+	}
+	s.tell(e, e.life.giveUp())
+	if x := e.life.exit; x.Code != UnknownExit && !e.last.Running {
+		e.last.ExitCode, e.last.Reason, e.last.FinishedAt = x.Code, x.Reason, x.FinishedAt
+		e.shown, s.t.changed = nil, true
 	}
 }
 
 // end notes that a container's process is over, before its runtime tells more.
 func (s *source) end(e *entry, why string) {
 	s.release(e.hold)
-	e.hold = nil
+	e.hold, e.shown = nil, nil
 	e.endedNow = true
 	now := time.Now()
 	e.life.ended(now, why)
@@ -246,7 +276,7 @@ func (s *source) members() (all, ended []*member) {
 		if known := sure || e.hold != nil || e.endedNow; !known || !e.seen {
 			continue
 		}
-		m := &member{Container: e.last, label: e.label, netns: e.netns(), failure: e.err}
+		m := &member{key: s.key(e), former: e.shown, Container: e.last, label: e.label, netns: e.netns(), failure: e.err}
 		m.runtime, m.ID = scope(s.rt.Name(), e.id)
 		m.Reason = e.reason()
 		if !m.Running {

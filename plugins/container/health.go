@@ -165,7 +165,7 @@ func (h RuntimeHealth) part(now time.Time, limit time.Duration) models.Health {
 	case "unknown":
 		p.State = "down"
 	case "known":
-		p.State = "ok"
+		p.State, p.Reason = "ok", h.Version
 		if why := h.Unready(now, limit); len(why) > 0 {
 			p.State, p.Reason = "degraded", why[0]
 			for _, w := range why[1:] {

@@ -356,6 +356,13 @@ func (l *life) ended(at time.Time, why string) {
 	}
 }
 
+// endKnown tells whether a hint says how the run ended that is known to be over.
+func (l *life) endKnown() bool {
+	return l.over != nil && slices.ContainsFunc(l.evidence, func(h Hint) bool {
+		return h.Says == Died && h.Exit != UnknownExit && !h.At.Before(l.run.StartedAt)
+	})
+}
+
 // giveUp tells of an end of which nothing more was learnt in time.
 func (l *life) giveUp() []Event {
 	if l.over == nil {

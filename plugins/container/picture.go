@@ -24,6 +24,10 @@ type picture struct {
 // member is one container that goes into a picture.
 type member struct {
 	runtime string
+	key     string // <runtime>:<id>
+	// former is its value in the picture before, if nothing that the runtime or
+	// the kernel told of it has changed since.
+	former *models.Container
 	Container
 	label string
 	// netns is the inode of its namespace, 0 if it has no living process.
@@ -41,7 +45,7 @@ type member struct {
 	joined string
 }
 
-func (m *member) id() string { return m.runtime + ":" + m.ID }
+func (m *member) id() string { return m.key }
 
 // title names a container to people: short, but enough to find it.
 func (m *member) title() string {
@@ -258,6 +262,10 @@ func (m *member) container(refused string) *models.Container {
 	failure := ""
 	if m.failure != nil {
 		failure = m.failure.Error()
+	}
+	if f := m.former; f != nil && f.Reason == m.Reason && f.Error == failure && f.Refused == refused &&
+		f.NetworkOwner == m.owner && slices.Equal(f.NetworkMembers, m.members) {
+		return f
 	}
 	return &models.Container{
 		Runtime:      m.runtime,

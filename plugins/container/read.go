@@ -94,6 +94,11 @@ func (t *Tracker) draw() *picture {
 		}
 	}
 	p.containers, p.microservices = resolve(members, t.opts.Processes.OwnNetns())
+	for _, s := range t.sources {
+		for _, e := range s.entries {
+			e.shown = p.containers[s.key(e)]
+		}
+	}
 	for _, m := range ended {
 		if _, served := p.microservices[m.label]; m.label != "" && !served {
 			p.microservices[m.label] = nil
@@ -108,10 +113,13 @@ func (t *Tracker) draw() *picture {
 
 // differing returns the sorted keys of the values that are not equal. Gone and
 // never there are the same.
-func differing[V proto.Message](key func(name string) string, a, b map[string]V) []string {
+func differing[V interface {
+	comparable
+	proto.Message
+}](key func(name string) string, a, b map[string]V) []string {
 	var keys []string
 	for name, v := range a {
-		if !proto.Equal(v, b[name]) {
+		if v != b[name] && !proto.Equal(v, b[name]) {
 			keys = append(keys, key(name))
 		}
 	}

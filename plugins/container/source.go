@@ -178,6 +178,7 @@ func (s *source) takeHints() {
 			s.tell(e, e.life.late(h))
 			e.life.hint(h)
 		}
+		s.tellEnd(e)
 		s.want(id)
 	}
 }

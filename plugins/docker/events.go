@@ -115,7 +115,7 @@ func (e *Engine) base() string {
 var harmless = map[string]bool{
 	"exec_create": true, "exec_start": true, "exec_die": true, "exec_detach": true,
 	"attach": true, "detach": true, "resize": true, "top": true, "copy": true, "export": true,
-	"commit": true, "archive-path": true, "extract-to-dir": true, "health_status": true,
+	"kill": true, "commit": true, "archive-path": true, "extract-to-dir": true, "health_status": true,
 }
 
 // evidence is what actions tell of the life of a container. A stop, a kill and

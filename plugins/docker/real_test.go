@@ -104,10 +104,21 @@ func (b *bench) agree() {
 		}
 		got := table(found)
 		if got != want {
-			return fmt.Errorf("the tracker says\n%sdocker says\n%s", got, want)
+			return fmt.Errorf("the tracker says\n%sdocker says\n%s%+v", without(got, want), without(want, got), b.tracker.Runtimes()[0])
 		}
 		return nil
 	})
+}
+
+// without are the lines of a that b has not.
+func without(a, b string) string {
+	var out strings.Builder
+	for line := range strings.Lines(a) {
+		if !strings.Contains(b, line) {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
 }
 
 // row is one container, in the same words from both sides.

@@ -1,0 +1,200 @@
+package docker_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	client "github.com/fsouza/go-dockerclient"
+
+	"github.com/plumb-net/plumb/plugins/container"
+	"github.com/plumb-net/plumb/plugins/docker"
+	"github.com/plumb-net/plumb/plugins/docker/dockertest"
+)
+
+// engineOf starts an engine with as many containers that were created, and
+// nothing more.
+func engineOf(b *testing.B, n int) (*dockertest.Engine, *client.Client) {
+	b.Helper()
+	e := dockertest.Start(b)
+	c, err := client.NewClient(e.Host)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.SkipServerVersionCheck = true
+	for i := range n {
+		_, err := c.CreateContainer(client.CreateContainerOptions{Name: fmt.Sprint("c", i),
+			Config: &client.Config{Image: dockertest.Image, Cmd: []string{"sleep", "1000"}}, HostConfig: &client.HostConfig{NetworkMode: "none"}})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	return e, c
+}
+
+// startTracker runs a tracker until stop is called.
+func startTracker(b *testing.B, host string, o container.Options) (t *container.Tracker, stop func()) {
+	b.Helper()
+	engine, err := docker.New(host)
+	if err != nil {
+		b.Fatal(err)
+	}
+	t, err = container.New(o, engine)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- t.Run(ctx) }()
+	return t, func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+// BenchmarkNotification measures from the engine's time of an event to the
+// moment at which a reader is told of it, beside the same for the bare event.
+func BenchmarkNotification(b *testing.B) {
+	e, c := engineOf(b, 20)
+	started := make(chan time.Time, 100)
+	t, stop := startTracker(b, e.Host, container.Options{Observer: func(ev container.Event) {
+		if ev.Type == container.Started || ev.Type == container.Died {
+			started <- time.Now()
+		}
+	}})
+	defer stop()
+	if err := t.WaitSynced(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	raw := make(chan container.Hint, 100)
+	bare, err := docker.New(e.Host)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	ready, over := make(chan struct{}), make(chan struct{})
+	var got []time.Duration
+	go func() {
+		defer close(over)
+		_ = bare.Events(ctx, func() { close(ready) }, func(h container.Hint) {
+			if h.Says == container.Started || h.Says == container.Died {
+				got = append(got, time.Since(h.At))
+				raw <- h
+			}
+		})
+	}()
+	<-ready
+	var told []time.Duration
+	one := func() {
+		h := <-raw
+		told = append(told, (<-started).Sub(h.At))
+	}
+	for b.Loop() {
+		if err := c.StartContainer("c7", nil); err != nil {
+			b.Fatal(err)
+		}
+		one()
+		if err := c.KillContainer(client.KillContainerOptions{ID: "c7"}); err != nil {
+			b.Fatal(err)
+		}
+		one()
+	}
+	cancel()
+	<-over
+	slices.Sort(got)
+	slices.Sort(told)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	b.ReportMetric(ms(got[len(got)/2]), "raw-p50-ms")
+	b.ReportMetric(ms(told[len(told)/2]), "told-p50-ms")
+	b.ReportMetric(ms(told[len(told)*9/10]), "told-p90-ms")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkColdStart measures from nothing to the first whole picture of 200
+// containers, and the same list and inspects without a tracker.
+func BenchmarkColdStart(b *testing.B) {
+	e, _ := engineOf(b, 200)
+	var ours, floor time.Duration
+	for b.Loop() {
+		began := time.Now()
+		inspectAll(b, e.Host)
+		floor += time.Since(began)
+		began = time.Now()
+		t, stop := startTracker(b, e.Host, container.Options{})
+		if err := t.WaitSynced(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		ours += time.Since(began)
+		stop()
+	}
+	b.ReportMetric(float64(ours.Milliseconds())/float64(b.N), "ms")
+	b.ReportMetric(float64(floor.Milliseconds())/float64(b.N), "floor-ms")
+	b.ReportMetric(float64(ours)/float64(floor), "x-floor")
+	b.ReportMetric(0, "ns/op")
+}
+
+// inspectAll is the floor: one list, and all inspects with 16 at once.
+func inspectAll(b *testing.B, host string) {
+	engine, err := docker.New(host)
+	if err != nil {
+		b.Fatal(err)
+	}
+	all, err := engine.List(b.Context())
+	if err != nil || len(all) < 200 {
+		b.Fatal(len(all), err)
+	}
+	ids := make(chan string)
+	var workers sync.WaitGroup
+	for range 16 {
+		workers.Go(func() {
+			for id := range ids {
+				if _, err := engine.Inspect(b.Context(), id); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for _, s := range all {
+		ids <- s.ID
+	}
+	close(ids)
+	workers.Wait()
+}
+
+// BenchmarkIdle measures what 500 containers cost at which nothing happens: the
+// processor time of a list, of which there is one in 30 s.
+func BenchmarkIdle(b *testing.B) {
+	e, _ := engineOf(b, 500)
+	t, stop := startTracker(b, e.Host, container.Options{Relist: time.Hour})
+	defer stop()
+	if err := t.WaitSynced(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	before := t.Runtimes()[0].Inspects
+	cpu := -processorTime(b)
+	for b.Loop() {
+		if c, err := t.Since(b.Context(), "nobody", time.Now()); c != nil || err != nil {
+			b.Fatal(c, err)
+		}
+	}
+	cpu += processorTime(b)
+	perList := cpu.Seconds() / float64(b.N)
+	b.ReportMetric(perList*1000, "cpu-ms/list")
+	b.ReportMetric(perList/30*100, "%core")
+	b.ReportMetric(float64(t.Runtimes()[0].Inspects-before), "inspects")
+	b.ReportMetric(0, "ns/op")
+}
+
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
