@@ -416,6 +416,34 @@ func TestRow26_Prefix(t *testing.T) {
 	})
 }
 
+// TestRow27_PartialAnswers: what fails for one is told of that one, and what
+// takes long is measured.
+func TestRow27_PartialAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &countingLists{engine: newEngine(), took: 3 * time.Second}
+		tracker, err := New(Options{Processes: e}, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &story{engine: e.engine, tracker: tracker}
+		for i := range 10 {
+			w.add(fmt.Sprint("c", i))
+		}
+		e.badInspect["c3"] = errors.New("internal error")
+		w.start()
+		time.Sleep(time.Minute)
+		all, err := tracker.Containers()
+		if err != nil || len(all) != 9 {
+			t.Errorf("%d containers, %v", len(all), err)
+		}
+		h := tracker.Runtimes()[0]
+		if h.InError != 1 || h.Errors[0].ID != "c3" || h.SlowLists == 0 || h.ListTook != e.took {
+			t.Errorf("%+v", h)
+		}
+		w.stop()
+	})
+}
+
 // TestRow38_Stop: whatever hangs, the tracker ends at once, and leaves nothing.
 func TestRow38_Stop(t *testing.T) {
 	before := runtime.NumGoroutine()

@@ -136,6 +136,7 @@ func (t *Tracker) Run(ctx context.Context) error {
 func (t *Tracker) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	skipped := 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -150,9 +151,26 @@ func (t *Tracker) loop(ctx context.Context) {
 			s.work()
 		}
 		t.workKills()
-		t.publish()
+		if skipped++; skipped >= readingBatch || !t.reading() {
+			t.publish()
+			skipped = 0
+		}
 		timer.Reset(t.nextDue())
 	}
+}
+
+// readingBatch is how many results of the first inspects go into one picture.
+const readingBatch = 16
+
+// reading tells whether so much is still to be read that a picture of it would
+// be old at once.
+func (t *Tracker) reading() bool {
+	for _, s := range t.sources {
+		if s.phase == reading && len(s.queue) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // drain takes the inputs that wait, so that a burst makes one picture.

@@ -279,6 +279,7 @@ func TestRow24_TwoRuntimes(t *testing.T) {
 		}
 		w := &story{engine: a, tracker: tracker}
 		w.add("web", "env=web")
+		(&story{engine: b}).add("web") // the same id and name
 		w.start()
 		synctest.Wait()
 		all, err := tracker.Microservices()
@@ -292,6 +293,15 @@ func TestRow24_TwoRuntimes(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if _, err := tracker.Microservices(); err != nil {
 			t.Error(err)
+		}
+		if all, _ := tracker.Containers(); len(all) != 2 || all["docker:web"] == nil || all["containerd:x:web"] == nil {
+			t.Errorf("known are %v", all)
+		}
+		if c, err := tracker.Container("containerd:x:web"); c.GetRuntime() != "containerd:x" {
+			t.Error(c, err)
+		}
+		if _, err := tracker.Container("web"); !errors.Is(err, ErrAmbiguous) {
+			t.Errorf("web: %v", err)
 		}
 		w.stop()
 	})

@@ -21,6 +21,9 @@ func TestMutantsFit(t *testing.T) {
 		for _, e := range m.edits {
 			fits(t, m, e)
 		}
+		if m.kill == "" && m.room() != "scheduler" {
+			t.Errorf("%s: outside of the engine a test must be named", m.name)
+		}
 		top, _, _ := strings.Cut(m.kill, "/")
 		if m.kill != "" && !tests[m.kill] && (top == "TestStories" || !tests[top]) {
 			t.Errorf("%s: there is no test %s", m.name, m.kill)
@@ -43,11 +46,14 @@ func fits(t *testing.T, m mutant, e edit) {
 	}
 }
 
-// testNames are the tests of the engine, and its stories.
+// testNames are the tests of the packages that have mutants, and their stories.
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
-	files := matching(t, "scheduler/*_test.go")
+	var files []string
+	for _, room := range []string{"scheduler", "plugins/container", "plugins/docker", "plugins/metrics", "agent"} {
+		files = append(files, matching(t, room+"/*_test.go")...)
+	}
 	for _, path := range files {
 		code, err := os.ReadFile(path)
 		if err != nil {
@@ -60,7 +66,8 @@ func testNames(t *testing.T) map[string]bool {
 			}
 		}
 	}
-	for _, path := range matching(t, "scheduler/testdata/*.txt") {
+	stories := append(matching(t, "scheduler/testdata/*.txt"), matching(t, "plugins/container/testdata/stories/*.txt")...)
+	for _, path := range stories {
 		names["TestStories/"+strings.TrimSuffix(filepath.Base(path), ".txt")] = true
 	}
 	return names

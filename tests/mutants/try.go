@@ -42,7 +42,7 @@ func try(m mutant) verdict {
 	}
 	began := time.Now()
 	for _, args := range chosen(m) {
-		killer, err := killedBy(bin, m.kill, args)
+		killer, err := killedBy(bin, m.room(), m.kill, args)
 		if err != nil {
 			return verdict{err: err}
 		}
@@ -101,11 +101,21 @@ func build(m mutant, dir, bin string) error {
 	if m.race() {
 		args = append(args, "-race")
 	}
-	out, err := exec.Command("go", append(args, "./scheduler")...).CombinedOutput()
+	out, err := exec.Command("go", append(args, "./"+m.room())...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("it does not build: %s", out)
 	}
 	return nil
+}
+
+// room is the package whose tests must find the bug: the engine, or else the
+// one that has it.
+func (m mutant) room() string {
+	dir := filepath.Dir(m.edits[0].file)
+	if strings.HasPrefix(dir, "scheduler") {
+		return "scheduler"
+	}
+	return dir
 }
 
 // race tells whether only the race detector can see the bug.
@@ -115,13 +125,13 @@ var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
 // killedBy runs some tests, of which only is the one, if it is not empty. It
 // returns the innermost one that failed first.
-func killedBy(bin, only string, args []string) (string, error) {
+func killedBy(bin, room, only string, args []string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tierTime)
 	defer cancel()
 	// Without a timer of its own the test ends at once when all of it waits.
 	args = append(args, "-test.failfast", "-test.timeout", "0", "-test.count", "1")
 	cmd := exec.CommandContext(ctx, bin, args...)
-	cmd.Dir = "scheduler"
+	cmd.Dir = room
 	out, err := cmd.CombinedOutput()
 	switch text := string(out); {
 	case err == nil && strings.Contains(text, "no tests to run"):
