@@ -102,6 +102,8 @@ type OOMKill struct {
 	// Count is how many kills this tells of, where only a counter is known; 0
 	// is 1.
 	Count int
+	// Amends: it names a victim of a kill that was told of before.
+	Amends bool
 }
 
 // Observer gets the events of a tracker, in their order, from one goroutine,

@@ -1,6 +1,9 @@
 package container
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A death with the exit code of a kill is laid to one for want of memory that
 // happened shortly before it, or, as clocks of log and runtime differ, after.
@@ -55,7 +58,7 @@ func (t *Tracker) workKills() {
 			s.tell(e, e.life.oomReported(k))
 			t.changed = true
 		case k.Container == "" || now.Sub(k.At) >= sameKill || len(t.early) >= mostPast:
-			t.events = append(t.events, Event{Type: OOM, At: k.At, Seen: now, ID: k.Container, OOM: &k})
+			t.events = append(t.events, Event{Type: OOM, At: k.At, Seen: now, ID: k.Container, OOM: &k, Amends: k.Amends})
 		default:
 			t.early = append(t.early, k)
 		}
@@ -83,10 +86,8 @@ func (t *Tracker) owner(id string) (*source, *entry) {
 // oomReported tells of a kill by the kernel's word.
 func (l *life) oomReported(k OOMKill) []Event {
 	l.noteKill(k)
-	e := Event{Type: OOM, At: k.At, Run: l.run, OOM: &k, Amends: pair(&l.byRuntime, k.At)}
-	if !e.Amends {
-		l.byKernel = noted(l.byKernel, k.At)
-	}
+	e := Event{Type: OOM, At: k.At, Run: l.run, OOM: &k, Amends: k.Amends || pair(&l.byRuntime, k.At)}
+	l.byKernel = noted(l.byKernel, k.At)
 	out := []Event{e}
 	if l.began && !l.alive {
 		out = append(out, l.end(l.exit, l.exit.FinishedAt)...)
@@ -94,10 +95,12 @@ func (l *life) oomReported(k OOMKill) []Event {
 	return out
 }
 
-// oomHeard tells of a kill by the runtime's word, unless the kernel told of it.
+// oomHeard tells of a kill by the runtime's word, unless one was told of shortly
+// before: a runtime may say several times that memory is out until somebody is
+// killed, so its words are no count.
 func (l *life) oomHeard(at time.Time) []Event {
 	l.noteKill(OOMKill{At: at})
-	if pair(&l.byKernel, at) {
+	if slices.ContainsFunc(slices.Concat(l.byKernel, l.byRuntime), func(t time.Time) bool { return at.Sub(t).Abs() <= sameKill }) {
 		return nil
 	}
 	l.byRuntime = noted(l.byRuntime, at)

@@ -57,6 +57,7 @@ type kill struct {
 	Constraint  string    `json:"constraint,omitempty"`
 	Source      string    `json:"source,omitempty"`
 	Count       int       `json:"count,omitempty"`
+	Amends      bool      `json:"amends,omitempty"`
 }
 
 // encode makes the line of an event.
