@@ -45,7 +45,9 @@ func translate(f *client.Container) container.Container {
 		ExitCode: s.ExitCode,
 		Reason:   s.Error,
 	}
-	if s.OOMKilled && !c.Running {
+	// Docker's flag means that some process of the run was killed. The end is
+	// one for lack of memory only if it was a kill.
+	if s.OOMKilled && !c.Running && s.ExitCode == 128+9 {
 		c.Reason = container.OutOfMemory
 	}
 	if c.Running {
