@@ -21,6 +21,7 @@ type Config struct {
 	RunDir   string
 	StateDir string
 	History  string
+	Events   string
 	LogLevel string
 
 	Etcd             []string
@@ -60,6 +61,7 @@ func Settings() []Setting {
 		text("run-dir", func(c *Config) *string { return &c.RunDir }, "directory of agent.sock and etcd.sock"),
 		text("state-dir", func(c *Config) *string { return &c.StateDir }, "directory of the embedded etcd's data, the ledger and the history"),
 		text("history", func(c *Config) *string { return &c.History }, "MiB of history kept in the state directory, 0 for none"),
+		text("events", func(c *Config) *string { return &c.Events }, "MiB of events of containers kept in the state directory, 0 for none"),
 		text("log-level", func(c *Config) *string { return &c.LogLevel }, "debug, info, warn or error"),
 		{Name: "etcd", Usage: "endpoints of an external etcd, separated by commas (default: the embedded one)",
 			list: func(c *Config) *[]string { return &c.Etcd }},
@@ -84,7 +86,7 @@ func Settings() []Setting {
 // Default is the configuration when nothing is set.
 func Default() Config {
 	return Config{
-		RunDir: "/run/plumb", StateDir: "/var/lib/plumb", History: "8", LogLevel: "info",
+		RunDir: "/run/plumb", StateDir: "/var/lib/plumb", History: "8", Events: "8", LogLevel: "info",
 		MicroserviceEnv: "MICROSERVICE_LABEL", MicroserviceLabel: "plumb.microservice",
 		NetnsDir: "/run/netns",
 	}
@@ -212,7 +214,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// maxHistory bounds the history on disk, in MiB: all of it is read at the start.
+// maxHistory bounds the history and the events on disk, in MiB: all of them are
+// read at the start.
 const maxHistory = 1024
 
 func (c *Config) validate() error {
@@ -229,8 +232,10 @@ func (c *Config) validate() error {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		return fmt.Errorf("log-level %q: want debug, info, warn or error", c.LogLevel)
 	}
-	if n, err := strconv.Atoi(c.History); err != nil || n < 0 || n > maxHistory {
-		return fmt.Errorf("history %q: want a number of MiB from 0 to %d", c.History, maxHistory)
+	for name, mib := range map[string]string{"history": c.History, "events": c.Events} {
+		if n, err := strconv.Atoi(mib); err != nil || n < 0 || n > maxHistory {
+			return fmt.Errorf("%s %q: want a number of MiB from 0 to %d", name, mib, maxHistory)
+		}
 	}
 	if c.Intent != "" {
 		if st, err := os.Stat(c.Intent); err != nil || !st.IsDir() {

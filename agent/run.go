@@ -45,7 +45,14 @@ func (a *agent) stages() [][]component {
 		follower := a.sched.Follow()
 		below = append(below, component{"history", func(ctx context.Context) error { return a.history.Run(ctx, follower) }})
 	}
+	record := []component{{"recorder", func(ctx context.Context) error { return a.recorder.run(ctx, a.tracker.Runtimes) }}}
+	if a.eventFile != nil { // to the last event of the others
+		record = append(record, component{"events", func(ctx context.Context) error {
+			return a.eventFile.Run(ctx, a.recorder.log, a.eventsFrom)
+		}})
+	}
 	return [][]component{
+		record,
 		below,
 		{{"scheduler", a.sched.Run}},
 		sources,

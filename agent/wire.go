@@ -23,6 +23,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/api"
 	"github.com/plumb-net/plumb/plugins/container"
 	"github.com/plumb-net/plumb/plugins/etcd"
+	"github.com/plumb-net/plumb/plugins/events"
 	"github.com/plumb-net/plumb/plugins/file"
 	"github.com/plumb-net/plumb/plugins/historylog"
 	"github.com/plumb-net/plumb/plugins/ledger"
@@ -175,6 +176,10 @@ type agent struct {
 	files   *file.Source // nil without --intent
 	api     *api.Server
 	started time.Time
+
+	recorder   *recorder
+	eventFile  *events.File // nil with --events 0
+	eventsFrom uint64       // the last number that is in the file
 }
 
 func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error) {
@@ -205,6 +210,9 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 			return nil, err
 		}
 	}
+	if err := a.openEvents(); err != nil {
+		return nil, err
+	}
 	if err := a.wireSources(); err != nil {
 		return nil, err
 	}
@@ -231,7 +239,8 @@ func (a *agent) wireSources() error {
 		return err
 	}
 	a.tracker, err = container.New(container.Options{
-		LabelEnv: c.MicroserviceEnv, LabelKey: c.MicroserviceLabel, Log: a.log.With("part", "containers")}, runtimes...)
+		LabelEnv: c.MicroserviceEnv, LabelKey: c.MicroserviceLabel,
+		Observer: a.recorder.observe, Log: a.log.With("part", "containers")}, runtimes...)
 	if err != nil {
 		return err
 	}
@@ -253,7 +262,7 @@ func (a *agent) wireSources() error {
 func (a *agent) wireAPI() (err error) {
 	a.api, err = api.New(api.Config{
 		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source,
-		Place: a.place, Containers: a.tracker, Health: a.health, Accept: a.accept,
+		Place: a.place, Containers: a.tracker, Events: a.recorder.log, Health: a.health, Accept: a.accept,
 		Metrics: metrics.Handler(a.sched, a.host.kernel.Writes, a.health, a.tracker.Runtimes),
 		Levels:  map[string]*slog.LevelVar{"agent": a.level},
 		Label:   a.config.Label, Version: Version(), Started: a.started,
