@@ -13,6 +13,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/docker"
 	"github.com/plumb-net/plumb/plugins/docker/dockertest"
 	"github.com/plumb-net/plumb/plugins/events"
+	"github.com/plumb-net/plumb/plugins/oom"
 )
 
 // scene is a real engine with a tracker and a recorder on it.
@@ -22,7 +23,7 @@ type scene struct {
 	rec *recorder
 }
 
-func newScene(t *testing.T) *scene {
+func newScene(t *testing.T, withLog bool) *scene {
 	t.Helper()
 	s := &scene{Engine: dockertest.Start(t), t: t}
 	engine, err := docker.New(s.Host)
@@ -30,10 +31,20 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	var tracker *container.Tracker
-	s.rec, err = newRecorder(events.New(events.Limits{}, nil, 0), func(k container.OOMKill) { tracker.ReportOOM(k) },
-		slog.New(slog.DiscardHandler))
+	report := func(k container.OOMKill) { tracker.ReportOOM(k) }
+	s.rec, err = newRecorder(events.New(events.Limits{}, nil, 0), report, slog.New(slog.DiscardHandler))
 	if err != nil || s.rec.kills == nil {
 		t.Fatal(err, s.rec)
+	}
+	if !withLog {
+		host, err := oom.OpenHost()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.rec.kills, err = oom.New(oom.Options{Host: host, Tell: func(k oom.Kill) { report(reported(k)) }})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	if tracker, err = container.New(container.Options{Observer: s.rec.observe}, engine); err != nil {
 		t.Fatal(err)
@@ -75,32 +86,11 @@ const hungry = `trap go=1 USR1; while [ -z "$go" ]; do sleep 0.1; done; a=x; whi
 // end and once, and the victim is the container's first process.
 func TestRow35_FiftyOOMKills(t *testing.T) {
 	const many = 50
-	s := newScene(t)
-	ids, pids := make([]string, many), make([]int, many)
-	var wait sync.WaitGroup
-	for worker := range 4 {
-		wait.Go(func() {
-			for i := worker; i < many; i += 4 {
-				ids[i], _ = s.Try("run", "--detach", "--network", "none", "--memory", "12m", "--memory-swap", "12m",
-					dockertest.Image, "sh", "-c", hungry)
-			}
-		})
-	}
-	wait.Wait()
+	s := newScene(t, true)
+	ids := s.starve(many)
 	s.eventually(func() error {
 		for i, id := range ids {
-			started := s.of(id, container.Started)
-			if len(id) != 64 || len(started) != 1 || started[0].Run.Pid == 0 {
-				return fmt.Errorf("container %d (%s) is not followed", i, id)
-			}
-			pids[i] = started[0].Run.Pid
-		}
-		return nil
-	})
-	s.Docker(append([]string{"kill", "--signal", "USR1"}, ids...)...)
-	s.eventually(func() error {
-		for i, id := range ids {
-			if err := s.diedOfMemory(id, pids[i]); err != nil {
+			if err := s.diedOfMemory(id, s.of(id, container.Started)[0].Run.Pid); err != nil {
 				return fmt.Errorf("container %d (%s): %w", i, id, err)
 			}
 		}
@@ -115,6 +105,48 @@ func TestRow35_FiftyOOMKills(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills, %d of them with a full report; %+v", many, reported, s.rec.kills.Stats())
+}
+
+// TestRow35_WithoutTheKernelsLog: the runtime and the counters tell of the
+// deaths; the victims have no names.
+func TestRow35_WithoutTheKernelsLog(t *testing.T) {
+	s := newScene(t, false)
+	ids := s.starve(4)
+	s.eventually(func() error {
+		for i, id := range ids {
+			if err := s.diedOfMemory(id, 0); err != nil {
+				return fmt.Errorf("container %d (%s): %w", i, id, err)
+			}
+		}
+		return nil
+	})
+}
+
+// starve starts containers, waits until they are followed, and then has them
+// take memory until they are killed. It returns their ids.
+func (s *scene) starve(many int) []string {
+	s.t.Helper()
+	ids := make([]string, many)
+	var wait sync.WaitGroup
+	for worker := range 4 {
+		wait.Go(func() {
+			for i := worker; i < many; i += 4 {
+				ids[i], _ = s.Try("run", "--detach", "--network", "none", "--memory", "12m", "--memory-swap", "12m",
+					dockertest.Image, "sh", "-c", hungry)
+			}
+		})
+	}
+	wait.Wait()
+	s.eventually(func() error {
+		for i, id := range ids {
+			if started := s.of(id, container.Started); len(id) != 64 || len(started) != 1 || started[0].Run.Pid == 0 {
+				return fmt.Errorf("container %d (%s) is not followed", i, id)
+			}
+		}
+		return nil
+	})
+	s.Docker(append([]string{"kill", "--signal", "USR1"}, ids...)...)
+	return ids
 }
 
 // diedOfMemory checks the events of a container that ended by lack of memory.
@@ -148,7 +180,7 @@ func (s *scene) diedOfMemory(id string, pid int) error {
 // TestRow36_ChildIsNoDeath: a child is killed, the container lives on; then it
 // ends by itself, and that is no death by lack of memory.
 func TestRow36_ChildIsNoDeath(t *testing.T) {
-	s := newScene(t)
+	s := newScene(t, true)
 	id := s.Docker("run", "--detach", "--network", "none", "--memory", "12m", "--memory-swap", "12m", dockertest.Image,
 		"sh", "-c", `sleep 1; sh -c 'a=x; while true; do a=$a$a; done'; trap go=1 USR1; while [ -z "$go" ]; do sleep 0.1; done; exit 5`)
 	s.eventually(func() error {
