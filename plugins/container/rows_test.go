@@ -519,6 +519,25 @@ func TestRow40_Order(t *testing.T) {
 	})
 }
 
+// TestRow40_ChangedMeanwhile: what changes while an inspect is under way is seen
+// after it, without waiting for a list.
+func TestRow40_ChangedMeanwhile(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *story) {
+		w.add("web")
+		synctest.Wait()
+		w.engine.set(func() { w.engine.slowInspect["web"] = true })
+		for _, name := range []string{"a", "b", "c"} {
+			w.engine.change("web", func(c *Container) { c.Name = name })
+			synctest.Wait()
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if c, err := w.tracker.Container("web"); c.GetName() != "c" {
+			t.Errorf("%v, %v", c, err)
+		}
+	})
+}
+
 // TestRow41_Backoff: a container whose inspects fail is tried after 1, 2, 4 …
 // 300 s, whatever lists come; that shows, others do not notice, success ends it.
 func TestRow41_Backoff(t *testing.T) {
