@@ -134,7 +134,7 @@ func (h *history) check(t *testing.T) {
 		count[e.Type]++
 		id := e.Runtime + ":" + e.ID
 		l := lives[id]
-		wrong := false
+		var wrong bool
 		switch e.Type {
 		case container.Created, container.Discovered:
 			wrong = l.there
