@@ -154,8 +154,7 @@ func (t *Tracker) ask(ctx context.Context, c *models.Container) {
 			case c == nil && !s.nextList.IsZero():
 				s.relistAt(time.Now(), "asked")
 			case c != nil:
-				id, ours := strings.CutPrefix(c.Runtime+":"+c.ContainerId, s.rt.Name()+":")
-				if ours && s.entries[id] != nil {
+				if id, ours := unscope(s.rt.Name(), c.Runtime, c.ContainerId); ours && s.entries[id] != nil {
 					s.want(id)
 				}
 			}

@@ -12,3 +12,9 @@ func scope(runtime, id string) (scoped, bare string) {
 	}
 	return runtime + ":" + namespace, bare
 }
+
+// unscope gives the id back that scope took apart, if it was the runtime's.
+func unscope(runtime, scoped, bare string) (id string, ours bool) {
+	namespace, ours := strings.CutPrefix(scoped+":", runtime+":")
+	return namespace + bare, ours
+}

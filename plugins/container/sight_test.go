@@ -29,3 +29,20 @@ func TestBelongs(t *testing.T) {
 		}
 	}
 }
+
+// TestScope: an id is taken apart and put together again, by its runtime alone.
+func TestScope(t *testing.T) {
+	for _, c := range []struct{ runtime, id, scoped, bare string }{
+		{"docker", "abc", "docker", "abc"},
+		{"containerd", "k8s.io:abc", "containerd:k8s.io", "abc"},
+	} {
+		scoped, bare := scope(c.runtime, c.id)
+		id, ours := unscope(c.runtime, scoped, bare)
+		if scoped != c.scoped || bare != c.bare || id != c.id || !ours {
+			t.Errorf("%s of %s is %s of %s, and back %s, %v", c.id, c.runtime, bare, scoped, id, ours)
+		}
+		if id, ours := unscope("cri", scoped, bare); ours {
+			t.Errorf("%s is taken for cri's as %s", c.id, id)
+		}
+	}
+}

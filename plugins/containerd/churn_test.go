@@ -13,14 +13,14 @@ import (
 	"github.com/plumb-net/plumb/plugins/cri/critest"
 )
 
-// churnTime is how long TestChurn lets containers come and go.
+// churnTime is how long TestRow19_Churn lets containers come and go.
 const churnTime = 20 * time.Second
 
-// TestChurn: containers and pods come, go, pause and die from several sides at
+// TestRow19_Churn: containers and pods come, go, pause and die from several sides at
 // once while containerd is killed and started again. Two lists later at most
 // the tracker agrees with containerd, and it has told of each run one start and
 // one end.
-func TestChurn(t *testing.T) {
+func TestRow19_Churn(t *testing.T) {
 	b := &bench{Engine: containerdtest.Start(t), t: t}
 	var told history
 	b.observer = told.add

@@ -1,6 +1,7 @@
 package containerd_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,9 +18,9 @@ import (
 	"github.com/plumb-net/plumb/plugins/docker/dockertest"
 )
 
-// TestLife takes a container through all that may happen to it, by events
+// TestRow17_Life takes a container through all that may happen to it, by events
 // alone; after each the tracker agrees with containerd.
-func TestLife(t *testing.T) {
+func TestRow17_Life(t *testing.T) {
 	b := newBench(t)
 	b.agree()
 	const key = "containerd:default:web"
@@ -42,6 +43,11 @@ func TestLife(t *testing.T) {
 	}{
 		{"run", run, "web", func(b *bench) {
 			v := b.container(key, "there", func(v *models.Container) bool { return v.GetImage() == containerdtest.Image })
+			ctx, cancel := context.WithTimeout(b.t.Context(), 10*time.Second)
+			defer cancel()
+			if now, err := b.tracker.Since(ctx, "containerd:default:web", time.Now()); err != nil || now.GetPid() != v.Pid {
+				b.t.Errorf("asked anew: %v, %v", now, err)
+			}
 			if v.Runtime != "containerd:default" || v.Name != "web" || v.Labels["io.containerd.image.config.stop-signal"] == "" {
 				b.t.Errorf("it is shown as %v", v)
 			}
@@ -117,56 +123,9 @@ func (b *bench) kill9(namespace, id string) {
 	}
 }
 
-// TestShimKilled: the shim, which alone could tell how the container ended, is
-// killed, and containerd makes an end of the container.
-func TestShimKilled(t *testing.T) {
-	b := newBench(t)
-	b.Run("default", "web", labelled("web")...)
-	b.serves("web", "web")
-	if err := syscall.Kill(parent(t, b.Pid("default", "web")), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	b.serves("web", "")
-	b.agree()
-}
-
-// TestShimHangs: of a container whose shim does not answer nothing new is known,
-// and it is not taken for ended; others come and go as ever.
-func TestShimHangs(t *testing.T) {
-	b := &bench{Engine: containerdtest.Start(t), t: t}
-	b.track(b.Socket, relist/4)
-	b.Run("default", "web", labelled("web")...)
-	web := b.serves("web", "web")
-	watch := b.neverEmpty("web", web)
-	shim := parent(t, int(web.Pid))
-	if err := syscall.Kill(shim, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	b.eventually(func() error {
-		if h := b.tracker.Runtimes()[0]; h.State != "known" || h.InError != 1 {
-			return fmt.Errorf("health %+v", h)
-		}
-		return nil
-	})
-	b.Run("default", "db", labelled("db")...)
-	b.serves("db", "db")
-	b.kill9("default", "db")
-	b.serves("db", "")
-	if err := errors.Join(watch(), syscall.Kill(shim, syscall.SIGCONT)); err != nil {
-		t.Error(err)
-	}
-	b.agree()
-	b.eventually(func() error {
-		if h := b.tracker.Runtimes()[0]; h.InError != 0 {
-			return fmt.Errorf("health %+v", h)
-		}
-		return nil
-	})
-}
-
-// TestExecExits (row 43): what is executed in a container comes and goes
+// TestRow43_ExecExits: what is executed in a container comes and goes
 // without anybody taking it for the container.
-func TestExecExits(t *testing.T) {
+func TestRow43_ExecExits(t *testing.T) {
 	b := newBench(t)
 	b.Run("default", "web", labelled("web")...)
 	before := b.serves("web", "web")
@@ -185,9 +144,9 @@ func TestExecExits(t *testing.T) {
 	}
 }
 
-// TestPod (row 37): the containers of a pod live in the namespace of its
+// TestRow37_Pod: the containers of a pod live in the namespace of its
 // sandbox, which owns it; labels are found at either; the pod ends as a whole.
-func TestPod(t *testing.T) {
+func TestRow37_Pod(t *testing.T) {
 	b := newBench(t)
 	web := critest.Pod{Name: "web", Labels: map[string]string{"plumb.microservice": "web"}}
 	sandbox := b.pod(web)
@@ -228,9 +187,9 @@ func TestPod(t *testing.T) {
 	}
 }
 
-// TestEventsAndLists (row 44): containerd 1.6 has no events of CRI; its own
+// TestRow44_EventsAndLists: containerd 1.6 has no events of CRI; its own
 // tell of pods all the same, and without events the lists do.
-func TestEventsAndLists(t *testing.T) {
+func TestRow44_EventsAndLists(t *testing.T) {
 	b := newBench(t)
 	b.agree()
 	lists := b.tracker.Runtimes()[0].Lists
@@ -255,136 +214,9 @@ func TestEventsAndLists(t *testing.T) {
 	b.agree()
 }
 
-// TestAbsentAtStart (row 23): containerd comes after the agent and is picked up.
-func TestAbsentAtStart(t *testing.T) {
-	b := &bench{Engine: containerdtest.New(t), t: t}
-	b.track(b.Socket, time.Hour)
-	b.eventually(b.isUnknown)
-	if b.tracker.Synced() {
-		t.Error("nothing was heard yet, but the tracker is in sync")
-	}
-	b.Up()
-	b.ImportImage()
-	b.Run("default", "web", labelled("web")...)
-	b.serves("web", "web")
-	b.agree()
-}
-
-// TestRestarts (row 45): containerd ends in good order, is killed, or hangs;
-// its containers live on, and one ends while nobody but the kernel can tell.
-func TestRestarts(t *testing.T) {
-	for _, c := range []struct {
-		name      string
-		end, back func(e *containerdtest.Engine)
-	}{
-		{"TERM", (*containerdtest.Engine).Down, (*containerdtest.Engine).Up},
-		{"KILL", (*containerdtest.Engine).Kill, (*containerdtest.Engine).Up},
-		{"STOP", (*containerdtest.Engine).Freeze, (*containerdtest.Engine).Thaw},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			b := &bench{Engine: containerdtest.Start(t), t: t}
-			b.track(b.Socket, relist)
-			b.Run("default", "web", labelled("web")...)
-			b.Run("default", "db", labelled("db")...)
-			p := critest.Pod{Labels: map[string]string{"plumb.microservice": "pod"}}
-			sandbox := b.pod(p)
-			b.inPod(sandbox, p, "main", nil)
-			before, db, pod := b.serves("web", "web"), b.serves("db", "db"), b.serves("pod", sandbox)
-			b.agree()
-
-			c.end(b.Engine)
-			b.eventually(b.isUnknown)
-			if err := syscall.Kill(int(db.Pid), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			b.serves("db", "")
-			if v := b.serves("web", "web"); v.Pid != before.Pid || v.StartedAt != before.StartedAt {
-				t.Errorf("web was %v, is %v while containerd is away", before, v)
-			}
-			c.back(b.Engine)
-			b.agree()
-			if v := b.serves("web", "web"); v.Pid != before.Pid || v.StartedAt != before.StartedAt {
-				t.Errorf("web was %v, is %v", before, v)
-			}
-			if v := b.serves("pod", sandbox); v.Pid != pod.Pid || v.StartedAt != pod.StartedAt {
-				t.Errorf("the pod was %v, is %v", pod, v)
-			}
-			b.serves("db", "")
-			b.eventually(func() error {
-				if h := b.tracker.Health()[0]; h.State != "ok" || h.Details["version"] == "" {
-					return fmt.Errorf("health %+v", h)
-				}
-				return nil
-			})
-			b.Run("default", "new", labelled("new")...)
-			b.serves("new", "new")
-			b.agree()
-		})
-	}
-}
-
-// TestConnectionFails (row 20): what is between containerd and us breaks or
-// hangs. That is never taken for there being no containers.
-func TestConnectionFails(t *testing.T) {
-	b := &bench{Engine: containerdtest.Start(t), t: t}
-	proxy := containerdtest.NewProxy(t, b.Socket)
-	b.track(proxy.Socket, relist)
-	b.Run("default", "web", labelled("web")...)
-	b.Run("default", "db", labelled("db")...)
-	before, db := b.serves("web", "web"), b.serves("db", "db")
-	watch := b.neverEmpty("web", before)
-	for range 5 {
-		proxy.Cut()
-		time.Sleep(50 * time.Millisecond)
-	}
-	b.agree()
-	proxy.Hang()
-	b.eventually(b.isUnknown)
-	if err := syscall.Kill(int(db.Pid), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	b.serves("db", "")
-	proxy.Cut() // and new connections hang as well
-	time.Sleep(3 * time.Second)
-	if err := b.isUnknown(); err != nil {
-		t.Error(err)
-	}
-	// It was asked about db all that time: no answer does not mean that it is gone.
-	if all, _ := b.tracker.Containers(); all["containerd:default:db"].GetState() != "exited" {
-		t.Errorf("db, which has ended, is shown as %v", all["containerd:default:db"])
-	}
-	proxy.Flow()
-	b.agree()
-	if err := watch(); err != nil {
-		t.Error(err)
-	}
-}
-
-// neverEmpty watches until it is asked whether a microservice was ever missing
-// or another.
-func (b *bench) neverEmpty(label string, want *models.Microservice) (end func() error) {
-	stop, result := make(chan struct{}), make(chan error, 1)
-	go func() {
-		for {
-			all, _ := b.tracker.Microservices()
-			if v := all[label]; v.GetPid() != want.Pid || v.GetNetns() != want.Netns {
-				result <- fmt.Errorf("%s was %v, should be %v", label, v, want)
-				return
-			}
-			select {
-			case <-stop:
-				result <- nil
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}()
-	return func() error { close(stop); return <-result }
-}
-
-// TestWithDocker (row 24): Docker runs on this containerd, and both are
+// TestRow24_WithDocker: Docker runs on this containerd, and both are
 // tracked: each container is known once, by the runtime that people use.
-func TestWithDocker(t *testing.T) {
+func TestRow24_WithDocker(t *testing.T) {
 	b := &bench{Engine: containerdtest.Start(t), t: t}
 	d := dockertest.Start(t, "--containerd", b.Socket)
 	moby, err := docker.New(d.Host)

@@ -85,9 +85,9 @@ func engine(t *testing.T, o Options) *Engine {
 	return e
 }
 
-// TestEvents: ready comes before the first hint is acted on, hints carry what
+// TestRow44_Events: ready comes before the first hint is acted on, hints carry what
 // the events tell, and the end of the stream is an error.
-func TestEvents(t *testing.T) {
+func TestRow44_Events(t *testing.T) {
 	sent := []*runtime.ContainerEventResponse{
 		{ContainerId: "a", ContainerEventType: runtime.ContainerEventType_CONTAINER_CREATED_EVENT, CreatedAt: 1e18},
 		{ContainerId: "a", ContainerEventType: runtime.ContainerEventType_CONTAINER_STARTED_EVENT, CreatedAt: 2e18},
@@ -123,9 +123,9 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestQuietStream: streams stand although nothing happens, and end with their
+// TestRow44_QuietStream: streams stand although nothing happens, and end with their
 // context.
-func TestQuietStream(t *testing.T) {
+func TestRow44_QuietStream(t *testing.T) {
 	c := &crio{name: "cri-o", events: func(stream grpc.ServerStreamingServer[runtime.ContainerEventResponse]) error {
 		<-stream.Context().Done()
 		return nil
@@ -148,8 +148,8 @@ func TestQuietStream(t *testing.T) {
 	streams.Wait()
 }
 
-// TestRefused: an engine that is tracked by a runtime of its own is not there.
-func TestRefused(t *testing.T) {
+// TestRow24_Refused: an engine that is tracked by a runtime of its own is not there.
+func TestRow24_Refused(t *testing.T) {
 	path := (&crio{name: "containerd"}).serve(t)
 	e := engine(t, Options{Socket: path, Refuse: []string{"docker", "containerd"}})
 	err := e.Events(t.Context(), func() { t.Error("ready") }, func(container.Hint) {})
@@ -158,9 +158,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestWhichSocket: a socket that is missing means "no engine" only if nobody
+// TestRow23_WhichSocket: a socket that is missing means "no engine" only if nobody
 // said that there is one.
-func TestWhichSocket(t *testing.T) {
+func TestRow23_WhichSocket(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "none.sock")
 	said := engine(t, Options{Socket: "unix://" + nowhere})
 	if err := said.Events(t.Context(), func() {}, func(container.Hint) {}); err == nil || errors.Is(err, container.ErrAbsent) {
