@@ -155,7 +155,7 @@ func TestRow01_Subscription(t *testing.T) {
 	}, func(h container.Hint) { got = append(got, h) })
 	second := func(n int64) time.Time { return time.Unix(n, 0).UTC() }
 	want := []container.Hint{
-		{ID: "k8s.io:a", Says: container.Created, At: second(1), Image: "img"},
+		{ID: "k8s.io:a", Says: container.Created, At: second(1), Name: "a", Image: "img"},
 		{ID: "k8s.io:a", Says: container.Started, At: second(2)},
 		{ID: "red:b", Says: container.OOM, At: second(6)},
 		{ID: "k8s.io:a", Says: container.Died, At: second(8), Exit: 7},

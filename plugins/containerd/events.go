@@ -115,7 +115,7 @@ func (e *Engine) hear(ev *types.Envelope, hint func(container.Hint)) {
 	h := container.Hint{ID: join(ev.Namespace, id), At: timeOf(ev.Timestamp)}
 	switch m := message.(type) {
 	case *told.ContainerCreate:
-		h.Says, h.Image = container.Created, m.Image
+		h.Says, h.Name, h.Image = container.Created, m.ID, m.Image
 	case *told.ContainerDelete:
 		h.Says = container.Removed
 		e.lives.forget(h.ID)

@@ -114,6 +114,9 @@ func TestRow45_Restarts(t *testing.T) {
 				t.Errorf("the pod was %v, is %v", pod, v)
 			}
 			b.serves("db", "")
+			b.container("containerd:default:db", "exited with 137", func(v *models.Container) bool {
+				return v.GetState() == "exited" && v.ExitCode == 137 && v.StartedAt == db.StartedAt
+			})
 			b.eventually(func() error {
 				if h := b.tracker.Health()[0]; h.State != "ok" || h.Details["version"] == "" {
 					return fmt.Errorf("health %+v", h)

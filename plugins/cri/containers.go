@@ -33,18 +33,35 @@ func (e *Engine) List(ctx context.Context) ([]container.Summary, error) {
 	for _, p := range pods.Items {
 		names[p.Id] = podName(p.Metadata)
 		all = append(all, container.Summary{
-			ID: p.Id, Name: names[p.Id], Digest: p.State.String(),
+			ID: p.Id, Name: names[p.Id], State: podState(p.State), Digest: podState(p.State),
 			Running: p.State == runtime.PodSandboxState_SANDBOX_READY,
 		})
 	}
 	for _, f := range found.Containers {
 		all = append(all, container.Summary{
-			ID: f.Id, Name: names[f.PodSandboxId] + "/" + f.GetMetadata().GetName(), Digest: f.State.String(),
+			ID: f.Id, Name: names[f.PodSandboxId] + "/" + f.GetMetadata().GetName(),
+			State: states[f.State], Digest: states[f.State],
 			// What the engine does not know is not said to be over.
 			Running: f.State == runtime.ContainerState_CONTAINER_RUNNING || f.State == runtime.ContainerState_CONTAINER_UNKNOWN,
 		})
 	}
+	e.lists.compare(all)
 	return all, nil
+}
+
+// states are the tracker's words, which tell all that may change. Of the state
+// that the engine does not know there is none, so that it is asked again.
+var states = map[runtime.ContainerState]string{
+	runtime.ContainerState_CONTAINER_CREATED: "created",
+	runtime.ContainerState_CONTAINER_RUNNING: "running",
+	runtime.ContainerState_CONTAINER_EXITED:  "exited",
+}
+
+func podState(s runtime.PodSandboxState) string {
+	if s == runtime.PodSandboxState_SANDBOX_READY {
+		return "running"
+	}
+	return "exited"
 }
 
 func podName(m *runtime.PodSandboxMetadata) string { return m.GetNamespace() + "/" + m.GetName() }
@@ -121,16 +138,15 @@ func ofContainer(r *runtime.ContainerStatusResponse) (container.Container, error
 		return d, err
 	}
 	d.Joins, d.Env = v.SandboxID, v.RuntimeSpec.Process.Env
+	d.State, d.Digest = states[s.State], states[s.State]
 	switch s.State {
 	case runtime.ContainerState_CONTAINER_CREATED:
-		d.State = "created"
 	case runtime.ContainerState_CONTAINER_RUNNING:
-		d.State, d.Running, d.Pid = "running", true, v.Pid
-		if d.Pid == 0 {
+		if d.Running, d.Pid = true, v.Pid; d.Pid == 0 {
 			return d, errNoPid
 		}
 	case runtime.ContainerState_CONTAINER_EXITED:
-		d.State, d.FinishedAt, d.ExitCode, d.Reason = "exited", at(s.FinishedAt), int(s.ExitCode), s.Message
+		d.FinishedAt, d.ExitCode, d.Reason = at(s.FinishedAt), int(s.ExitCode), s.Message
 		if s.Reason == container.OutOfMemory {
 			d.Reason = s.Reason
 		}
@@ -143,7 +159,8 @@ func ofContainer(r *runtime.ContainerStatusResponse) (container.Container, error
 func ofPod(r *runtime.PodSandboxStatusResponse) (container.Container, error) {
 	s := r.Status
 	d := container.Container{
-		ID: s.Id, Name: podName(s.Metadata), Labels: s.Labels, State: "exited",
+		ID: s.Id, Name: podName(s.Metadata), Labels: s.Labels,
+		State: podState(s.State), Digest: podState(s.State),
 		CreatedAt: at(s.CreatedAt), StartedAt: at(s.CreatedAt),
 		HostNetwork: ownsHost(s),
 	}
@@ -155,8 +172,8 @@ func ofPod(r *runtime.PodSandboxStatusResponse) (container.Container, error) {
 	if err != nil {
 		return d, err
 	}
-	d.State, d.Running, d.Pid, d.Addresses = "running", true, v.Pid, addresses(s.Network)
-	if d.Pid == 0 {
+	d.Addresses = addresses(s.Network)
+	if d.Running, d.Pid = true, v.Pid; d.Pid == 0 {
 		return d, errNoPid
 	}
 	return d, nil

@@ -28,6 +28,7 @@ type Options struct {
 type Engine struct {
 	socket *socket.Socket
 	refuse map[string]bool
+	lists  lists
 }
 
 var _ container.Runtime = (*Engine)(nil)

@@ -3,7 +3,6 @@ package cri
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -14,15 +13,9 @@ import (
 	"github.com/plumb-net/plumb/plugins/container"
 )
 
-const (
-	// settle is how long a stream must last without an error to be taken for
-	// one that stands: engines say nothing before the first event.
-	settle = 500 * time.Millisecond
-	// poll is the time between two lists of an engine without events, and
-	// pollTimeout how long one may take.
-	poll        = time.Second
-	pollTimeout = 10 * time.Second
-)
+// settle is how long a stream must last without an error to be taken for one
+// that stands: engines say nothing before the first event.
+const settle = 500 * time.Millisecond
 
 // Events passes on the engine's events until the stream ends or ctx does. An
 // engine that offers none is listed every second instead, and what differs from
@@ -123,54 +116,6 @@ func hintOf(ev *runtime.ContainerEventResponse) container.Hint {
 		}
 	}
 	return h
-}
-
-// poll lists again and again.
-func (e *Engine) poll(ctx context.Context, ready func(), hint func(container.Hint)) error {
-	var last map[string]string
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for {
-		now, err := e.states(ctx)
-		if err != nil {
-			return err
-		}
-		if last == nil {
-			ready()
-			last = now
-		}
-		for id, state := range now {
-			if last[id] != state {
-				hint(container.Hint{ID: id})
-			}
-		}
-		for id := range last {
-			if _, there := now[id]; !there {
-				hint(container.Hint{ID: id})
-			}
-		}
-		last = now
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// states are the containers and how they are.
-func (e *Engine) states(ctx context.Context) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
-	defer cancel()
-	all, err := e.List(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("no events, and no list instead: %w", err)
-	}
-	states := make(map[string]string, len(all))
-	for _, s := range all {
-		states[s.ID] = s.Digest
-	}
-	return states, nil
 }
 
 // at is a time of CRI, in nanoseconds.
