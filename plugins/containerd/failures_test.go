@@ -3,6 +3,7 @@ package containerd_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +19,8 @@ func TestRow17_ShimKilled(t *testing.T) {
 	b := newBench(t)
 	b.Run("default", "web", labelled("web")...)
 	b.serves("web", "web")
+	socket := b.ShimSocket("default", "web")
+	defer func() { _ = os.Remove(socket) }() // nobody else does
 	if err := syscall.Kill(parent(t, b.Pid("default", "web")), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func TestRow17_Life(t *testing.T) {
 			b.eventually(func() error { _, err := b.Try("--namespace", "default", "tasks", "delete", "web"); return err })
 		}, "", exited(7, "")},
 		{"cannot start", func(b *bench) {
-			if _, err := b.Try("--namespace", "default", "run", "--detach", containerdtest.Image, "web", "/no/such/command"); err == nil {
+			if b.TryRun("default", "web", nil, "/no/such/command") == nil {
 				b.t.Error("it started")
 			}
 		}, "", nil},

@@ -200,6 +200,16 @@ func (e *Engine) Pid(namespace, id string) int {
 	return 0
 }
 
+// ShimSocket is the path of the socket of a container's shim.
+func (e *Engine) ShimSocket(namespace, id string) string {
+	e.t.Helper()
+	address, err := os.ReadFile(filepath.Join(e.dir, "state/io.containerd.runtime.v2.task", namespace, id, "address"))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return strings.TrimPrefix(string(address), "unix://")
+}
+
 // NetnsPath leads to the network namespace of the daemon itself.
 func (e *Engine) NetnsPath() string {
 	return "/proc/" + strconv.Itoa(e.keeper.Process.Pid) + "/ns/net"

@@ -41,9 +41,20 @@ func (e *Engine) imageFile() string { return filepath.Join(e.dir, "image.tar") }
 // Import brings the image into a namespace, which need not be there.
 func (e *Engine) Import(namespace string) {
 	e.t.Helper()
+	e.note(namespace)
 	if out := e.Ctr(namespace, "images", "list", "--quiet", "name=="+Image); out == "" {
 		e.Ctr(namespace, "images", "import", e.imageFile())
 	}
+}
+
+// note has the cgroups of a namespace cleared away at the end.
+func (e *Engine) note(namespace string) {
+	f, err := os.OpenFile(filepath.Join(e.dir, "namespaces"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	_, _ = fmt.Fprintln(f, namespace)
+	_ = f.Close()
 }
 
 // imageArchive is the image as docker save would write it.

@@ -29,12 +29,15 @@ for i in 1 2 3 4 5 6 7 8; do
 	[ -z "$(mine)" ] && break
 	sleep 0.25
 done
-for b in "$dir"/root/io.containerd.runtime.v2.task/*/*; do
-	[ -d "$b" ] || continue
-	name=${b##*/}; space=${b%/*}; space=${space##*/}
-	find /sys/fs/cgroup -depth -type d -path "*/$space/$name" -exec rmdir {} + 2>/dev/null
-	find /sys/fs/cgroup -maxdepth 3 -depth -type d -path "*/$space" -exec rmdir {} + 2>/dev/null
-	rm -f /var/lib/cni/results/*-"$name"-*
+for space in $(cat "$dir/namespaces"); do
+	for b in "$dir/root/io.containerd.runtime.v2.task/$space"/*; do
+		[ -d "$b" ] && find /sys/fs/cgroup -depth -type d -path "*/$space/${b##*/}" -exec rmdir {} + 2>/dev/null
+	done
+	rmdir /sys/fs/cgroup/*/"$space" 2>/dev/null
+done
+for f in /var/lib/cni/results/"${dir##*/}"-*-eth0; do
+	id=${f%-eth0}
+	rm -f "$f" /var/lib/cni/results/cni-loopback-"${id##*-}"-lo
 done
 for i in 1 2 3; do
 	awk -v d="$dir/" 'index($2, d) == 1 {print $2}' /proc/mounts | sort -r | while read -r m; do umount -l "$m"; done
