@@ -14,8 +14,8 @@ UNIT     = $(filter-out $(shell $(GO) list $(REAL) $(OUTSIDE) ./tests/bench/... 
 
 .PHONY: build check test sim soak demo bench mutants fmt lint generate clean docs prepare
 
-build: ## bin/plumb-agent and bin/agentctl, static
-	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/plumb-agent ./cmd/agentctl
+build: ## bin/plumb-agent, bin/agentctl and bin/plumb-cni, static
+	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/plumb-agent ./cmd/agentctl ./cmd/plumb-cni
 
 check: build lint ## quick: build, lint and vet, architecture and unit tests
 	$(COUNT) $(UNIT)

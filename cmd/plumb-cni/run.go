@@ -1,0 +1,174 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
+)
+
+// system is everything outside of the program.
+type system struct {
+	getenv         func(string) string
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	dial           func(socket string, limit time.Duration) (net.Conn, error)
+	namespaces     namespaces
+}
+
+// namespaces is what must be known of the kernel.
+type namespaces interface {
+	// inode of the network namespace at the path, 0 if there is none; host tells
+	// that it is the one that the program itself runs in.
+	inode(path string) (inode uint64, host bool)
+	// unlink removes an interface of ours from a namespace, if it is there.
+	unlink(path, ifname string) error
+}
+
+// run serves one call and returns the exit code.
+func run(s system) int {
+	version, out, err := s.call()
+	if err != nil {
+		out = failure{version, err}
+	}
+	if out != nil {
+		text, broken := json.MarshalIndent(out, "", "  ")
+		if broken == nil {
+			_, broken = s.stdout.Write(append(text, '\n'))
+		}
+		if broken != nil {
+			fmt.Fprintln(s.stderr, "plumb-cni:", broken)
+			return 1
+		}
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// failure is an error as it is printed.
+type failure struct {
+	CNIVersion string `json:"cniVersion"`
+	*spec.Error
+}
+
+// call does what is asked and returns what is to be printed, if anything, in the
+// version that was asked for.
+func (s system) call() (version string, out any, _ *spec.Error) {
+	args, wrong := spec.ReadArgs(s.getenv)
+	if wrong != nil {
+		return spec.Latest, nil, wrong
+	}
+	text, err := io.ReadAll(io.LimitReader(s.stdin, spec.MaxConfig+1))
+	if err != nil {
+		return spec.Latest, nil, &spec.Error{Code: spec.IOFailure, Msg: "the configuration cannot be read", Details: err.Error()}
+	}
+	if args.Command == "VERSION" {
+		return s.version(text)
+	}
+	config, wrong := spec.ParseConfig(args.Command, text)
+	version = spec.Latest
+	if spec.Supported(config.CNIVersion) {
+		version = config.CNIVersion
+	}
+	if wrong != nil {
+		return version, nil, wrong
+	}
+	r, wrong := s.request(args, text)
+	if wrong != nil {
+		return version, nil, wrong
+	}
+	result, wrong := s.serve(r, config.Socket)
+	if wrong != nil || result == nil {
+		return version, nil, wrong
+	}
+	return version, result.As(version), nil
+}
+
+// version answers VERSION, for which no agent is needed.
+func (s system) version(text []byte) (string, any, *spec.Error) {
+	var asked struct {
+		CNIVersion string `json:"cniVersion"`
+	}
+	if len(text) > 0 {
+		if err := json.Unmarshal(text, &asked); err != nil {
+			return spec.Latest, nil, &spec.Error{Code: spec.BadJSON, Msg: "the configuration cannot be decoded", Details: err.Error()}
+		}
+	}
+	if asked.CNIVersion == "" {
+		asked.CNIVersion = spec.Latest
+	}
+	return spec.Latest, struct {
+		CNIVersion string   `json:"cniVersion"`
+		Supported  []string `json:"supportedVersions"`
+	}{asked.CNIVersion, spec.Versions}, nil
+}
+
+// traces are the variables that follow a call through a system.
+var traces = []string{"TRACEPARENT", "TRACESTATE", "BAGGAGE"}
+
+// request is what the agent is told. A namespace that is the host's is refused
+// before anything is done; for DEL it means that the container's is gone and
+// somebody else has its path.
+func (s system) request(args spec.Args, config []byte) (wire.Request, *spec.Error) {
+	r := wire.Request{Args: args, Config: config, Trace: map[string]string{}}
+	for _, name := range traces {
+		if v := s.getenv(name); v != "" {
+			r.Trace[name] = v
+		}
+	}
+	if args.Netns == "" {
+		return r, nil
+	}
+	inode, host := s.namespaces.inode(args.Netns)
+	r.Inode = inode
+	switch {
+	case inode != 0 && !host:
+	case args.Command == "DEL":
+		r.Netns, r.Inode = "", 0
+	case host:
+		return r, &spec.Error{Code: spec.BadNamespace, Msg: "CNI_NETNS is the network namespace of the host", Details: args.Netns}
+	default:
+		return r, &spec.Error{Code: spec.BadNamespace, Msg: "CNI_NETNS is no network namespace", Details: args.Netns}
+	}
+	return r, nil
+}
+
+// serve has the agent do it, or does without the agent what can be done.
+func (s system) serve(r wire.Request, socket string) (*spec.Result, *spec.Error) {
+	answer, err := s.ask(r, socket)
+	for _, w := range answer.Warnings {
+		fmt.Fprintln(s.stderr, "plumb-cni:", w)
+	}
+	switch {
+	case err != nil && r.Command == "DEL":
+		return nil, s.leave(r, socket, err)
+	case err != nil:
+		return nil, unreachable(r.Command, err)
+	case answer.Error != nil:
+		return nil, answer.Error
+	case r.Command != "ADD":
+		return nil, nil
+	case answer.Result == nil:
+		return nil, &spec.Error{Code: spec.Internal, Msg: "the agent gave no result"}
+	}
+	return answer.Result, nil
+}
+
+// unreachable says that the agent did not answer.
+func unreachable(command string, err error) *spec.Error {
+	e := &spec.Error{Code: spec.TryLater, Msg: "plumb-agent does not answer", Details: err.Error()}
+	if command == "STATUS" || command == "CHECK" {
+		e.Code = spec.Unavailable
+	}
+	if errors.Is(err, wire.ErrNoCommon) {
+		e.Msg = "plumb-agent and plumb-cni do not fit together"
+	}
+	return e
+}

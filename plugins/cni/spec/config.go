@@ -1,0 +1,97 @@
+package spec
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Config is the configuration of a network as it comes on standard input. Keys of
+// others are ignored.
+type Config struct {
+	CNIVersion    string          `json:"cniVersion"`
+	Name          string          `json:"name"`
+	Type          string          `json:"type"`
+	PrevResult    json.RawMessage `json:"prevResult"`
+	RuntimeConfig json.RawMessage `json:"runtimeConfig"`
+	IPAM          json.RawMessage `json:"ipam"`
+	DNS           *DNS            `json:"dns"`
+
+	// Socket is where the agent listens. Default [DefaultSocket].
+	Socket string `json:"socket"`
+	// Mode is bridge (default), routed, or intent: wait for what an operator
+	// has written for this container.
+	Mode string `json:"mode"`
+	// Bridge is the name of the bridge in mode bridge. Default from the network.
+	Bridge string `json:"bridge"`
+	// Pool is a network in CIDR notation, or the name of an ippool.
+	Pool       string `json:"pool"`
+	Masquerade bool   `json:"masquerade"`
+	MTU        uint32 `json:"mtu"`
+
+	// Valid are the attachments that GC keeps; nil if the runtime does not say.
+	Valid *[]Attachment `json:"cni.dev/valid-attachments"`
+	// ValidToo is how an older draft spelled it.
+	ValidToo *[]Attachment `json:"cni.dev/attachments"`
+}
+
+// Attachment is one that GC shall keep.
+type Attachment struct {
+	ContainerID string `json:"containerID"`
+	IfName      string `json:"ifname"`
+}
+
+// DefaultSocket is where the agent listens unless the configuration says otherwise.
+const DefaultSocket = "/run/plumb/cni.sock"
+
+// MaxConfig bounds a configuration in bytes.
+const MaxConfig = 1 << 20
+
+// ParseConfig reads and checks the configuration of a call.
+func ParseConfig(command string, data []byte) (Config, *Error) {
+	var c Config
+	if len(data) > MaxConfig {
+		return c, &Error{Code: BadJSON, Msg: "the configuration is too large", Details: fmt.Sprintf("more than %d bytes", MaxConfig)}
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, &Error{Code: BadJSON, Msg: "the configuration cannot be decoded", Details: err.Error()}
+	}
+	if err := checkVersion(command, c.CNIVersion); err != nil {
+		return c, err
+	}
+	if c.Valid == nil {
+		c.Valid = c.ValidToo
+	}
+	if c.Socket == "" {
+		c.Socket = DefaultSocket
+	}
+	return c, c.check(command)
+}
+
+func (c *Config) check(command string) *Error {
+	bad := func(format string, args ...any) *Error {
+		return &Error{Code: BadConfig, Msg: "invalid network configuration", Details: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case c.Name == "":
+		return bad("name is missing")
+	case !isName(c.Name):
+		return bad("name %q does not match [A-Za-z0-9][A-Za-z0-9_.-]*", c.Name)
+	case command == "CHECK" && !given(c.PrevResult):
+		return bad("prevResult is missing")
+	case command == "GC" && c.Valid == nil:
+		return bad("cni.dev/valid-attachments is missing; nothing is removed")
+	case c.Mode != "" && c.Mode != "bridge" && c.Mode != "routed" && c.Mode != "intent":
+		return &Error{Code: Unsupported, Msg: "unsupported field", Details: fmt.Sprintf("mode: %q is none of bridge, routed, intent", c.Mode)}
+	case linkNameError(c.Bridge) != "":
+		return bad("bridge: %q %s", c.Bridge, linkNameError(c.Bridge))
+	}
+	if given(c.PrevResult) && command != "DEL" { // which must work with whatever is left
+		if _, err := ParseResult(c.PrevResult); err != nil {
+			return bad("prevResult: %v", err)
+		}
+	}
+	return nil
+}
+
+// given tells whether a value is there and not null.
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }

@@ -1,0 +1,96 @@
+package wire
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// queueDir is where calls wait for the agent, in the directory of its socket.
+const queueDir = "cni-queue"
+
+// Left is a call that was left for the agent.
+type Left struct {
+	Request
+	// File holds it until it is done.
+	File string
+}
+
+// Leave writes a DEL that the agent must complete later. run is the directory of
+// its socket. The same DEL again takes the place of the first, if it knows no less;
+// a crash leaves all of it or nothing.
+func Leave(run string, r Request) error {
+	dir := filepath.Join(run, queueDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	var config struct {
+		Name string `json:"name"`
+	}
+	if err := json.Unmarshal(r.Config, &config); err != nil {
+		return err
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(config.Name + "/" + r.ContainerID + "/" + r.IfName))
+	name := filepath.Join(dir, hex.EncodeToString(sum[:12])+".json")
+	if before, err := readLeft(name); err == nil && before.Netns != "" && r.Netns == "" {
+		return nil
+	}
+	return replaceFile(name, append(text, '\n'))
+}
+
+func replaceFile(name string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // it has its name by then
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	return err
+}
+
+// Queue lists what was left, the oldest first, and what cannot be read.
+func Queue(run string) (left []Left, bad []error) {
+	dir := filepath.Join(run, queueDir)
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, []error{err}
+	}
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".json") {
+			continue
+		}
+		l, err := readLeft(filepath.Join(dir, f.Name()))
+		if err != nil {
+			bad = append(bad, fmt.Errorf("%s: %w", l.File, err))
+			continue
+		}
+		left = append(left, l)
+	}
+	slices.SortStableFunc(left, func(a, b Left) int { return cmp.Compare(a.Queued, b.Queued) })
+	return left, bad
+}
+
+func readLeft(name string) (Left, error) {
+	l := Left{File: name}
+	text, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(text, &l.Request)
+	}
+	return l, err
+}
