@@ -186,14 +186,14 @@ func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("the pipe i
 var stamp = regexp.MustCompile(`"queued":\d+`)
 
 func (p *peer) queue() string {
-	left, bad := wire.Queue(p.run)
+	left, bad, _ := wire.Queue(p.run)
 	var lines []string
 	for _, l := range left {
 		text, _ := json.Marshal(l.Request)
 		lines = append(lines, strings.ReplaceAll(stamp.ReplaceAllString(string(text), `"queued":TIME`), p.run, "$RUN"))
 	}
-	for _, err := range bad {
-		lines = append(lines, "bad: "+err.Error())
+	for _, b := range bad {
+		lines = append(lines, "bad: "+b.Err.Error())
 	}
 	slices.Sort(lines)
 	return strings.Join(append(lines, ""), "\n")

@@ -22,7 +22,25 @@ type Left struct {
 	Request
 	// File holds it until it is done.
 	File string
+	// Err is why it cannot be read.
+	Err error
 }
+
+// Done takes it out of the queue.
+func (l Left) Done() { _ = os.Remove(l.File) } // or it is done again, which does no harm
+
+// Again leaves it in the queue as one that was tried once more.
+func (l Left) Again() error {
+	l.Tries++
+	text, err := json.Marshal(l.Request)
+	if err != nil {
+		return err
+	}
+	return replaceFile(l.File, append(text, '\n'))
+}
+
+// Aside takes it out of the queue and keeps it for people to look at.
+func (l Left) Aside() { _ = os.Rename(l.File, l.File+".bad") }
 
 // Leave writes a DEL that the agent must complete later. run is the directory of
 // its socket. The same DEL again takes the place of the first, if it knows no less;
@@ -44,7 +62,7 @@ func Leave(run string, r Request) error {
 	}
 	sum := sha256.Sum256([]byte(config.Name + "/" + r.ContainerID + "/" + r.IfName))
 	name := filepath.Join(dir, hex.EncodeToString(sum[:12])+".json")
-	if before, err := readLeft(name); err == nil && before.Netns != "" && r.Netns == "" {
+	if before := readLeft(name); before.Err == nil && before.Netns != "" && r.Netns == "" {
 		return nil
 	}
 	return replaceFile(name, append(text, '\n'))
@@ -65,32 +83,35 @@ func replaceFile(name string, text []byte) error {
 }
 
 // Queue lists what was left, the oldest first, and what cannot be read.
-func Queue(run string) (left []Left, bad []error) {
+func Queue(run string) (left, bad []Left, err error) {
 	dir := filepath.Join(run, queueDir)
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, []error{err}
+		return nil, nil, err
 	}
 	for _, f := range files {
 		if !strings.HasSuffix(f.Name(), ".json") {
 			continue
 		}
-		l, err := readLeft(filepath.Join(dir, f.Name()))
-		if err != nil {
-			bad = append(bad, fmt.Errorf("%s: %w", l.File, err))
-			continue
+		if l := readLeft(filepath.Join(dir, f.Name())); l.Err != nil {
+			bad = append(bad, l)
+		} else {
+			left = append(left, l)
 		}
-		left = append(left, l)
 	}
 	slices.SortStableFunc(left, func(a, b Left) int { return cmp.Compare(a.Queued, b.Queued) })
-	return left, bad
+	return left, bad, nil
 }
 
-func readLeft(name string) (Left, error) {
+func readLeft(name string) Left {
 	l := Left{File: name}
 	text, err := os.ReadFile(name)
 	if err == nil {
 		err = json.Unmarshal(text, &l.Request)
 	}
-	return l, err
+	if err == nil && l.Command != "DEL" {
+		err = fmt.Errorf("%q is nothing to be left", l.Command)
+	}
+	l.Err = err
+	return l
 }

@@ -44,6 +44,8 @@ type Request struct {
 	// Queued is when a call was left for the agent while it was down, in unix
 	// seconds; 0 for one that is made.
 	Queued int64 `json:"queued,omitempty"`
+	// Tries is how often the agent has tried it since.
+	Tries int `json:"tries,omitempty"`
 }
 
 // Answer is what came of it. Without an error it was done; Result is that of an ADD.

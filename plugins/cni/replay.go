@@ -1,0 +1,56 @@
+package cni
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/plumb-net/plumb/plugins/cni/wire"
+)
+
+// maxTries is how often a call that was left is tried, once at each start of the
+// agent, before it is put aside.
+const maxTries = 5
+
+// Replay does what was left while the agent was down, the oldest first, before
+// anybody can ask. run is the directory of the socket. What fails is tried again at
+// the next start; what fails too often, and what cannot be read, is put aside under
+// another name, so that it holds up nobody. When ctx ends the rest is left for the
+// next start. It returns how many were done.
+func Replay(ctx context.Context, run string, h Handler, log *slog.Logger) (done int) {
+	left, bad, err := wire.Queue(run)
+	if err != nil {
+		log.Warn("what was left for the agent cannot be read", "error", err)
+	}
+	for _, b := range bad {
+		log.Warn("a DEL that was left cannot be read", "file", b.File, "error", b.Err)
+		b.Aside()
+	}
+	for _, l := range left {
+		if ctx.Err() != nil {
+			return done
+		}
+		a := replayed(ctx, l, h)
+		if a.Error == nil {
+			done++
+			l.Done()
+			continue
+		}
+		log.Warn("a DEL that was left failed", "container", l.ContainerID, "interface", l.IfName, "tries", l.Tries+1, "error", a.Error)
+		if l.Tries+1 >= maxTries {
+			l.Aside()
+		} else if err := l.Again(); err != nil {
+			log.Warn("a DEL that was left cannot be counted", "file", l.File, "error", err)
+		}
+	}
+	return done
+}
+
+func replayed(ctx context.Context, l wire.Left, h Handler) wire.Answer {
+	c, wrong := Parse(l.Request)
+	if wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	return h.Serve(ctx, c)
+}

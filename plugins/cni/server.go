@@ -1,0 +1,202 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
+)
+
+// Call is a request that was read and checked.
+type Call struct {
+	wire.Request
+	Network spec.Config
+}
+
+// Key names the attachment that the call is about.
+func (c Call) Key() Key { return Key{c.Network.Name, c.ContainerID, c.IfName} }
+
+// Handler does what is asked. The context ends when the time is up, when who asked
+// has gone, and when the agent stops.
+type Handler interface {
+	Serve(ctx context.Context, c Call) wire.Answer
+}
+
+// Options of a server. The zero value works.
+type Options struct {
+	// Log is where what goes wrong on the agent's side is told.
+	Log *slog.Logger
+	// User is who may ask besides root.
+	User uint32
+	// Stop is for how long calls under way may go on when the agent stops.
+	// Default 3 s.
+	Stop time.Duration
+}
+
+// Server answers plumb-cni at a socket.
+type Server struct {
+	handler Handler
+	opts    Options
+	calls   sync.WaitGroup
+	busy    chan struct{}
+}
+
+const (
+	// talk is for how long either side may take to say something.
+	talk = 5 * time.Second
+	// spare is by how much the agent gives up before the plugin does, so that its
+	// own error is the one that is seen.
+	spare = time.Second
+	// longest is what a call may take that does not say how long it waits.
+	longest = 30 * time.Second
+	// most is how many calls are served at a time; the others wait.
+	most = 512
+)
+
+// NewServer makes a server.
+func NewServer(h Handler, o Options) *Server {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Stop == 0 {
+		o.Stop = 3 * time.Second
+	}
+	return &Server{handler: h, opts: o, busy: make(chan struct{}, most)}
+}
+
+// Run serves the socket at the path until ctx ends. Then nobody can ask any more,
+// calls under way have a little time, and it returns when all have ended.
+func (s *Server) Run(ctx context.Context, path string) error {
+	l, err := listen(path)
+	if err != nil {
+		return err
+	}
+	work, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		_ = l.close()
+		time.AfterFunc(s.opts.Stop, cancel)
+	})
+	defer stop()
+	for {
+		conn, err := l.AcceptUnix()
+		switch {
+		case ctx.Err() != nil:
+			s.calls.Wait()
+			return nil
+		case err != nil: // too many files: it passes
+			s.opts.Log.Warn("cannot take a call", "error", err)
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		s.calls.Go(func() {
+			defer conn.Close()
+			uid, err := peerUser(conn)
+			if err != nil || uid != 0 && uid != s.opts.User {
+				s.opts.Log.Warn("a call was refused", "user", uid, "error", err)
+				return
+			}
+			s.converse(work, conn)
+		})
+	}
+}
+
+// converse is one connection: hello, request, answer.
+func (s *Server) converse(ctx context.Context, conn net.Conn) {
+	select {
+	case s.busy <- struct{}{}:
+		defer func() { <-s.busy }()
+	case <-ctx.Done():
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lines := wire.NewReader(conn)
+	var r wire.Request
+	err := conn.SetDeadline(time.Now().Add(talk))
+	if err == nil {
+		err = wire.Write(conn, wire.Hello{Plumb: "cni", Oldest: wire.Oldest, Newest: wire.Version})
+	}
+	if err == nil {
+		err = lines.Read(&r)
+	}
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		s.opts.Log.Warn("a call was not understood", "error", err)
+		return
+	}
+	left := make(chan struct{})
+	go func() { // nothing more is said; what comes is the end
+		defer close(left)
+		_ = lines.Read(&struct{}{})
+		cancel()
+	}()
+	answer := s.answer(ctx, r)
+	err = conn.SetWriteDeadline(time.Now().Add(talk))
+	if err == nil {
+		err = wire.Write(conn, answer)
+	}
+	if err != nil {
+		s.opts.Log.Warn("an answer was not taken", "command", r.Command, "container", r.ContainerID, "error", err)
+	}
+	conn.Close()
+	<-left
+}
+
+// answer checks a request and has it served, within its time.
+func (s *Server) answer(ctx context.Context, r wire.Request) (a wire.Answer) {
+	c, wrong := Parse(r)
+	if wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
+	limit := longest
+	if r.Timeout > 0 {
+		limit = min(limit, max(time.Duration(r.Timeout)*time.Millisecond-spare, spare))
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			s.opts.Log.Error("a call panicked", "command", r.Command, "panic", p, "stack", string(debug.Stack()))
+			a = wire.Answer{Error: &spec.Error{Code: spec.Internal, Msg: "plumb-agent has a bug", Details: fmt.Sprint(p)}}
+		}
+	}()
+	return s.handler.Serve(ctx, c)
+}
+
+// Parse checks a request as the plugin has done, since it may be of another release.
+func Parse(r wire.Request) (Call, *spec.Error) {
+	if r.Protocol < wire.Oldest && r.Queued == 0 || r.Protocol > wire.Version {
+		return Call{}, &spec.Error{Code: spec.TryLater, Msg: "the protocol is not known", Details: fmt.Sprint(r.Protocol)}
+	}
+	args, wrong := spec.ReadArgs(func(name string) string {
+		return map[string]string{"CNI_COMMAND": r.Command, "CNI_CONTAINERID": r.ContainerID, "CNI_NETNS": r.Netns,
+			"CNI_IFNAME": r.IfName, "CNI_ARGS": r.Args.Args, "CNI_PATH": r.Path}[name]
+	})
+	if wrong != nil {
+		return Call{}, wrong
+	}
+	config, wrong := spec.ParseConfig(args.Command, r.Config)
+	if wrong != nil {
+		return Call{}, wrong
+	}
+	return Call{Request: r, Network: config}, nil
+}
+
+// failed makes an answer of an error.
+func failed(err error) wire.Answer {
+	var e *spec.Error
+	if !errors.As(err, &e) {
+		e = &spec.Error{Code: spec.TryLater, Msg: "it could not be done", Details: err.Error()}
+	}
+	return wire.Answer{Error: e}
+}

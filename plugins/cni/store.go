@@ -1,0 +1,169 @@
+package cni
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+)
+
+// Key names an attachment. A pod of the same name has another container id, so a
+// late DEL of the one before never means the one that runs.
+type Key struct{ Network, ContainerID, IfName string }
+
+func (k Key) String() string { return k.Network + "/" + k.ContainerID + "/" + k.IfName }
+
+// Phase is how far an attachment is.
+type Phase string
+
+// The phases. What a crash leaves in Adding or Removing is to be removed.
+const (
+	Adding   Phase = "adding"
+	Added    Phase = "added"
+	Removing Phase = "removing"
+)
+
+// Attachment is one interface of one container on one network.
+type Attachment struct {
+	Key   Key   `json:"key"`
+	Phase Phase `json:"phase"`
+	// Netns is where the container was, Inode which namespace that was.
+	Netns string `json:"netns,omitempty"`
+	Inode uint64 `json:"inode,omitempty"`
+	// Wants are the keys of what the attachment wants.
+	Wants []string `json:"wants,omitempty"`
+	// Config is what ADD was called with, for a CHECK or a DEL without.
+	Config json.RawMessage `json:"config,omitempty"`
+	Result *spec.Result    `json:"result,omitempty"`
+	// Since is when the ADD began, in unix seconds.
+	Since int64 `json:"since,omitempty"`
+}
+
+// Errors of the store.
+var (
+	// ErrAttached: there is such an attachment already.
+	ErrAttached = errors.New("it is attached already")
+	// ErrNotAttached: there is none.
+	ErrNotAttached = errors.New("it is not attached")
+)
+
+// Store is the attachments of an agent. Every change is in the ledger before it
+// counts. Its methods may be called from any goroutine; calls about one attachment
+// have to be one after another, see [Turns].
+type Store struct {
+	ledger kernel.Ledger
+
+	mu  sync.Mutex
+	all map[Key]Attachment
+}
+
+const attachments = "attachment/"
+
+// record is an attachment in the ledger. An unknown version is of a later release.
+type record struct {
+	Version int `json:"version"`
+	Attachment
+}
+
+const recordVersion = 1
+
+// OpenStore reads a ledger that nobody else writes. What cannot be read is told and
+// left where it is: it is somebody's attachment, but nobody knows whose.
+func OpenStore(ledger kernel.Ledger) (s *Store, unread []error) {
+	s = &Store{ledger: ledger, all: map[Key]Attachment{}}
+	for _, e := range ledger.Entries() {
+		var r record
+		err := json.Unmarshal(e.Value, &r)
+		switch {
+		case err == nil && r.Version != recordVersion:
+			err = fmt.Errorf("it is of version %d; this release knows %d", r.Version, recordVersion)
+		case err == nil && e.ID != attachments+r.Key.String():
+			err = errors.New("it is not what its name says")
+		}
+		if err != nil {
+			unread = append(unread, fmt.Errorf("attachment %s: %w", e.ID, err))
+			continue
+		}
+		s.all[r.Key] = r.Attachment
+	}
+	return s, unread
+}
+
+// Begin notes that an attachment is about to be made; on disk when it returns. With
+// ErrAttached the one that is there is as it was, also if it is half made: that has
+// to be removed first.
+func (s *Store) Begin(a Attachment) error {
+	if had, ok := s.Get(a.Key); ok {
+		return fmt.Errorf("%s: %w, %s since %d", a.Key, ErrAttached, had.Phase, had.Since)
+	}
+	a.Phase, a.Result = Adding, nil
+	return s.put(a)
+}
+
+// Commit notes that an attachment is made.
+func (s *Store) Commit(k Key, r spec.Result) error {
+	return s.change(k, func(a *Attachment) { a.Phase, a.Result = Added, &r })
+}
+
+// Remove notes that an attachment is about to be removed.
+func (s *Store) Remove(k Key) error {
+	return s.change(k, func(a *Attachment) { a.Phase = Removing })
+}
+
+// Forget notes that nothing of an attachment is left.
+func (s *Store) Forget(k Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, k)
+	s.ledger.Remove(attachments + k.String())
+}
+
+func (s *Store) change(k Key, f func(*Attachment)) error {
+	a, ok := s.Get(k)
+	if !ok {
+		return fmt.Errorf("%s: %w", k, ErrNotAttached)
+	}
+	f(&a)
+	return s.put(a)
+}
+
+func (s *Store) put(a Attachment) error {
+	text, err := json.Marshal(record{recordVersion, a})
+	if err == nil {
+		err = s.ledger.Add(kernel.Entry{ID: attachments + a.Key.String(), Value: text})
+	}
+	if err != nil {
+		return fmt.Errorf("record the attachment %s: %w", a.Key, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[a.Key] = a
+	return nil
+}
+
+// Get returns one attachment.
+func (s *Store) Get(k Key) (Attachment, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, ok := s.all[k]
+	return a, ok
+}
+
+// Of returns the attachments of a network, or all of them for "", sorted.
+func (s *Store) Of(network string) []Attachment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []Attachment
+	for k, a := range s.all {
+		if network == "" || k.Network == network {
+			list = append(list, a)
+		}
+	}
+	slices.SortFunc(list, func(a, b Attachment) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	return list
+}
