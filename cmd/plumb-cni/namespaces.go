@@ -17,7 +17,7 @@ const nsfs = 0x6e736673
 func (kernelNamespaces) inode(path string) (inode uint64, host bool) {
 	var st, own syscall.Stat_t
 	var fs syscall.Statfs_t
-	if syscall.Statfs(path, &fs) != nil || int64(fs.Type) != nsfs || syscall.Stat(path, &st) != nil {
+	if syscall.Statfs(path, &fs) != nil || fs.Type != nsfs || syscall.Stat(path, &st) != nil {
 		return 0, false
 	}
 	if err := syscall.Stat(ownNamespace, &own); err != nil {

@@ -2,7 +2,6 @@ package cni
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -190,13 +189,4 @@ func Parse(r wire.Request) (Call, *spec.Error) {
 		return Call{}, wrong
 	}
 	return Call{Request: r, Network: config}, nil
-}
-
-// failed makes an answer of an error.
-func failed(err error) wire.Answer {
-	var e *spec.Error
-	if !errors.As(err, &e) {
-		e = &spec.Error{Code: spec.TryLater, Msg: "it could not be done", Details: err.Error()}
-	}
-	return wire.Answer{Error: e}
 }

@@ -73,7 +73,7 @@ func replaceFile(name string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it has its name by then
+	defer os.Remove(f.Name()) // but it has its name by then
 	_, err = f.Write(text)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
