@@ -56,7 +56,11 @@ func listen(path string) (_ *socket, err error) {
 
 // close stops listening; nobody can connect any more.
 func (s *socket) close() error {
-	err := errors.Join(os.Remove(s.path), s.Close())
+	err := os.Remove(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	err = errors.Join(err, s.Close())
 	s.lock.Close() // last: until then nobody else may take the path
 	return err
 }

@@ -79,17 +79,20 @@ func (s *Server) Run(ctx context.Context, path string) error {
 	}
 	work, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
-		_ = l.close()
+	closed := make(chan error, 1)
+	context.AfterFunc(ctx, func() {
+		closed <- l.close()
 		time.AfterFunc(s.opts.Stop, cancel)
 	})
-	defer stop()
 	for {
 		conn, err := l.AcceptUnix()
 		switch {
 		case ctx.Err() != nil:
+			if err == nil {
+				conn.Close()
+			}
 			s.calls.Wait()
-			return nil
+			return <-closed
 		case err != nil: // too many files: it passes
 			s.opts.Log.Warn("cannot take a call", "error", err)
 			time.Sleep(100 * time.Millisecond)

@@ -210,7 +210,7 @@ func TestRow57_StopDrains(t *testing.T) {
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
-	for {
+	for range 10000 {
 		if _, err := os.Stat(socket); errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -256,12 +256,17 @@ func TestS01_Socket(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- second.Run(ctx, socket) }()
-	for conn, err := net.Dial("unix", socket); ; conn, err = net.Dial("unix", socket) {
+	for {
+		conn, err := net.Dial("unix", socket)
 		if err == nil {
 			conn.Close()
 			break
 		}
-		time.Sleep(time.Millisecond)
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		case <-time.After(time.Millisecond):
+		}
 	}
 	cancel()
 	must(t, <-ended)
