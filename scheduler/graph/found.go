@@ -102,6 +102,7 @@ func (n *Node) StandsOn(t *Node) bool { return path(n, t, (*Edge).stands) != nil
 // otherwise. It never closes a circle: where worlds found by a read do, or what
 // is not known might, the edge that came last does not count.
 func (g *Graph) bear(e *Edge) {
+	g.lean(e)
 	n := e.From
 	switch should := e.role&ofActual != 0 && n.Grounded && !e.Together && e.To != nil; {
 	case should == e.bears:

@@ -402,11 +402,32 @@ func (g *Graph) judgeAny(e *Edge, m *Node) {
 		if circle {
 			g.setCircular(e, true)
 		}
+		g.lean(e)
 		if e.any.unsure > 0 || g.prefixBlind(e.any.prefix) {
 			g.setState(e, Unsure)
 		} else {
 			g.setState(e, Missing)
 		}
+	}
+}
+
+// lean finds something for a world to stand on that needs any key below a prefix
+// and was found, not made: it stands on one, be the need met or not.
+func (g *Graph) lean(e *Edge) {
+	if e.any == nil || e.To != nil || e.role&ofActual == 0 || !e.From.Grounded {
+		return
+	}
+	var best *Node
+	g.Below(e.any.prefix, func(n *Node) bool {
+		if n.Presence == Present && n != e.From && e.passes(n) && (best == nil || n.Key < best.Key) {
+			best = n
+		}
+		return true
+	})
+	if best != nil {
+		g.touchEdge(e)
+		e.To = best
+		g.bear(e)
 	}
 }
 
