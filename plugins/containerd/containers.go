@@ -128,11 +128,5 @@ func (e *Engine) withoutTask(c container.Container) container.Container {
 	if !l.over {
 		c.ExitCode = container.UnknownExit
 	}
-	if l.oom && l.end.code == killed {
-		c.Reason = container.OutOfMemory
-	}
 	return c
 }
-
-// killed is the exit code of a process that ended by SIGKILL.
-const killed = 128 + 9

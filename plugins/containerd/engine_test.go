@@ -213,10 +213,6 @@ func TestRow46_Lives(t *testing.T) {
 	if _, lived := ls.of("c"); lived {
 		t.Error("it lived before it did")
 	}
-	ls.outOfMemory("c")
-	if _, lived := ls.of("c"); lived {
-		t.Error("it lived although only memory ran out")
-	}
 	ls.started("c", gone, at(1))
 	ls.ended("c", gone, end{code: 3, at: at(2)})
 	ls.ended("c", gone, end{code: 9, at: at(3)}) // once more, from an inspect

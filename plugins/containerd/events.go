@@ -133,7 +133,6 @@ func (e *Engine) hear(ev *types.Envelope, hint func(container.Hint)) {
 		e.lives.ended(h.ID, m.Pid, end{code: int(m.ExitStatus), at: h.At})
 	case *told.TaskOOM:
 		h.Says = container.OOM
-		e.lives.outOfMemory(h.ID)
 	}
 	hint(h)
 }

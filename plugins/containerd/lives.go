@@ -23,8 +23,6 @@ type life struct {
 	born, told time.Time
 	over       bool
 	end        end
-	// oom: the kernel has killed a process of it for want of memory.
-	oom bool
 	// noted is when this was last changed.
 	noted time.Time
 }
@@ -109,11 +107,6 @@ func (ls *lives) ended(id string, pid uint32, e end) {
 			l.over, l.end = true, e
 		}
 	})
-}
-
-// outOfMemory notes what is of use only if the life ends by it.
-func (ls *lives) outOfMemory(id string) {
-	ls.note(id, func(l *life) { l.oom = true })
 }
 
 // keepOnly forgets the lives of containers that were not listed by a list that
