@@ -228,6 +228,10 @@ func TestRow46_Lives(t *testing.T) {
 	if l, _ := ls.of("c"); l.pid != other || l.over {
 		t.Errorf("a late inspect brought the former life back: %+v", l)
 	}
+	ls.ended("c", gone, end{code: 3, at: at(2)})
+	if l, _ := ls.of("c"); l.pid != other || l.over {
+		t.Errorf("the end of the former life, told late, ended this one: %+v", l)
+	}
 	ls.keepOnly([]container.Summary{{ID: "c"}}, time.Now())
 	if _, lived := ls.of("c"); !lived {
 		t.Error("a life was forgotten whose container is there")

@@ -101,6 +101,7 @@ func (ls *lives) seen(id string, pid uint32) life {
 func (ls *lives) ended(id string, pid uint32, e end) {
 	ls.note(id, func(l *life) {
 		switch {
+		case l.pid != pid && !e.at.After(l.startedAt()): // an inspect that comes late
 		case l.pid != pid:
 			*l = life{pid: pid, over: true, end: e}
 		case !l.over:
