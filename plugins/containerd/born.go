@@ -13,8 +13,9 @@ import (
 // that Go runs on.
 const clockTick = time.Second / 100
 
-// bornAt is when a process began, zero if there is none. Two answers for one
-// process may differ a little: the clock is set while it runs.
+// bornAt is when a process began, at most a tick too early, zero if there is
+// none. Two answers for one process may differ a little, by more if the clock
+// was set between them.
 func bornAt(pid int) time.Time {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -30,5 +31,5 @@ func bornAt(pid int) time.Time {
 	if err != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
 		return time.Time{}
 	}
-	return time.Now().Add(time.Duration(ticks)*clockTick - time.Duration(up.Nano())).Round(clockTick)
+	return time.Now().Add(time.Duration(ticks)*clockTick - time.Duration(up.Nano())).Round(0)
 }

@@ -210,9 +210,17 @@ func TestRow46_Lives(t *testing.T) {
 	at := func(n int64) time.Time { return time.Unix(n, 0) }
 	const gone, other = 1 << 30, 1<<30 + 1 // no processes
 	var ls lives
+	ls.created("c", gone, at(1))
 	if _, lived := ls.of("c"); lived {
-		t.Error("it lived before it did")
+		t.Error("it lived before it was started")
 	}
+	if began := ls.started("c", gone, at(5)); !began.Equal(at(1)) {
+		t.Errorf("it began at %v, which is not when it was made", began)
+	}
+	if ended := ls.ended("c", gone, end{at: at(0)}); !ended.Equal(at(1)) {
+		t.Errorf("it ended at %v, before it began", ended)
+	}
+	ls.forget("c")
 	ls.started("c", gone, at(1))
 	ls.ended("c", gone, end{code: 3, at: at(2)})
 	ls.ended("c", gone, end{code: 9, at: at(3)}) // once more, from an inspect

@@ -119,6 +119,8 @@ func (e *Engine) hear(ev *types.Envelope, hint func(container.Hint)) {
 	case *told.ContainerDelete:
 		h.Says = container.Removed
 		e.lives.forget(h.ID)
+	case *told.TaskCreate:
+		e.lives.created(h.ID, m.Pid, h.At)
 	case *told.TaskStart:
 		h.Says = container.Started
 		h.At = e.lives.started(h.ID, m.Pid, h.At)
@@ -130,7 +132,7 @@ func (e *Engine) hear(ev *types.Envelope, hint func(container.Hint)) {
 		if m.ExitedAt.IsValid() {
 			h.At = timeOf(m.ExitedAt)
 		}
-		e.lives.ended(h.ID, m.Pid, end{code: int(m.ExitStatus), at: h.At})
+		h.At = e.lives.ended(h.ID, m.Pid, end{code: int(m.ExitStatus), at: h.At})
 	case *told.TaskOOM:
 		h.Says = container.OOM
 	}

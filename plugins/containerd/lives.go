@@ -19,10 +19,12 @@ type lives struct {
 type life struct {
 	pid uint32
 	// born is when the process began, by the kernel's word; told is when
-	// containerd said that it was started, the second best.
+	// containerd told of it first, the second best.
 	born, told time.Time
-	over       bool
-	end        end
+	// begun: it was started, and not only made ready.
+	begun bool
+	over  bool
+	end   end
 	// noted is when this was last changed.
 	noted time.Time
 }
@@ -44,7 +46,7 @@ func (ls *lives) of(id string) (life, bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.all[id]
-	return l, l.pid != 0
+	return l, l.begun
 }
 
 // forget that a container lived: it was deleted.
@@ -68,16 +70,22 @@ func (ls *lives) note(id string, change func(l *life)) life {
 	return l
 }
 
-// started comes from the stream, in order: it begins a new life, unless an
-// inspect was quicker to see it. It returns when that began.
-func (ls *lives) started(id string, pid uint32, at time.Time) time.Time {
+// created comes from the stream, in order, when the process is there and waits
+// to be started, so that the kernel still knows when it began, however short
+// it will live.
+func (ls *lives) created(id string, pid uint32, at time.Time) {
 	born := bornAt(int(pid))
-	return ls.note(id, func(l *life) {
+	ls.note(id, func(l *life) {
 		if l.pid != pid || l.over {
-			*l = life{pid: pid, born: born}
+			*l = life{pid: pid, born: born, told: at}
 		}
-		l.told = at
-	}).startedAt()
+	})
+}
+
+// started comes from the stream as well. It returns when the life began.
+func (ls *lives) started(id string, pid uint32, at time.Time) time.Time {
+	ls.created(id, pid, at)
+	return ls.note(id, func(l *life) { l.begun = true }).startedAt()
 }
 
 // seen comes from an inspect that saw the process. It may be late: what it saw
@@ -88,26 +96,31 @@ func (ls *lives) seen(id string, pid uint32) life {
 	return ls.note(id, func(l *life) {
 		switch {
 		case l.pid == pid && !l.over:
+			l.begun = true
 			if l.born.IsZero() {
 				l.born = born
 			}
 		case born.After(l.startedAt()):
-			*l = life{pid: pid, born: born}
+			*l = life{pid: pid, born: born, begun: true}
 		}
 	})
 }
 
-// ended comes from the stream or from an inspect of the ended task.
-func (ls *lives) ended(id string, pid uint32, e end) {
-	ls.note(id, func(l *life) {
+// ended comes from the stream or from an inspect of the ended task. It returns
+// when the life ended: not before it began, whatever the clocks say.
+func (ls *lives) ended(id string, pid uint32, e end) time.Time {
+	return ls.note(id, func(l *life) {
 		switch {
 		case l.pid != pid && !e.at.After(l.startedAt()): // an inspect that comes late
 		case l.pid != pid:
-			*l = life{pid: pid, over: true, end: e}
+			*l = life{pid: pid, begun: true, over: true, end: e}
 		case !l.over:
+			if e.at.Before(l.startedAt()) {
+				e.at = l.startedAt()
+			}
 			l.over, l.end = true, e
 		}
-	})
+	}).end.at
 }
 
 // keepOnly forgets the lives of containers that were not listed by a list that
