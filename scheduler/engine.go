@@ -138,6 +138,9 @@ func (e *engine) consider(n *graph.Node) {
 	if n.Presence == graph.Absent && n.Needs() == graph.Missing {
 		e.clearHold(n) // when its needs come back it is tried at once
 		e.unleave(n)
+		if n.X != nil && n.X.Refused {
+			e.accept(n) // it was refused with what it needed then
+		}
 	}
 	e.freeze(n)
 	e.calmDown(n)
