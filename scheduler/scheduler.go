@@ -252,13 +252,12 @@ func (e *engine) begin(t *Txn, h *Handle) {
 	if h.txn.Revert && h.before == nil && !h.reverted {
 		h.before = e.wantsBefore(*t)
 	}
-	nodes := e.edit(*t)
+	touched := e.edit(*t)
 	e.unleaveAsked(t)
-	looked := e.lookAt(t.Look)
+	touched = append(touched, e.lookAt(t.Look)...)
 	if t.LookAll {
 		e.lookAtAll()
 	}
-	touched := append(nodes, looked...)
 	r := e.note(*t, touched)
 	r.Deviation = h.result.Deviation
 	before := len(e.ready)

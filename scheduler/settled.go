@@ -67,10 +67,11 @@ func (e *engine) nextOf(top int) (next *graph.Node, ok bool) {
 		var m *graph.Node
 		switch on {
 		case onPins:
-			more := false
-			if m, more = n.Stander(i); !more {
+			stander, more := n.Stander(i)
+			if !more {
 				return nil, true
 			}
+			m = stander
 		case onMissing:
 			if i == len(n.Out) {
 				return nil, true

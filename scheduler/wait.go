@@ -113,13 +113,14 @@ func (p *places) add(n *graph.Node, at place) {
 
 func (p *places) remove(n *graph.Node, h *Handle) {
 	rest := p.more[n]
-	if p.one[n].h != h {
+	switch last := len(rest) - 1; {
+	case p.one[n].h != h:
 		rest = slices.DeleteFunc(rest, func(at place) bool { return at.h == h })
-	} else if len(rest) == 0 {
+	case last < 0:
 		delete(p.one, n)
 		return
-	} else {
-		p.one[n], rest = rest[len(rest)-1], rest[:len(rest)-1]
+	default:
+		p.one[n], rest = rest[last], rest[:last]
 	}
 	if p.more[n] = rest; len(rest) == 0 {
 		delete(p.more, n)
