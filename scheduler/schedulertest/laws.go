@@ -78,23 +78,33 @@ func (w *World) checkFree(k scheduler.Key) {
 	}
 }
 
-// standsOn tells whether k needs d, directly or through others. Where the
-// ground of d went and left it with nothing below its prefix but what stands on
-// d itself, one of the two must go first.
+// standsOn tells whether k needs d, or is derived from it, directly or through
+// others. Where the ground of d went and left it with nothing below its prefix
+// but what stands on d itself, one of the two must go first.
 func (w *World) standsOn(k, d scheduler.Key, seen map[scheduler.Key]bool) bool {
 	seen[k] = true
-	for _, n := range w.objects[k].Needs {
-		key, _, _ := parseNeed(n)
-		for t := range w.objects {
-			if string(t) != key && !(strings.HasSuffix(key, "/") && strings.HasPrefix(string(t), key)) {
-				continue
-			}
-			if t == d || !seen[t] && w.standsOn(t, d, seen) {
-				return true
-			}
+	for t := range w.objects {
+		if w.standsAt(k, t) && (t == d || !seen[t] && w.standsOn(t, d, seen)) {
+			return true
 		}
 	}
 	return false
+}
+
+// standsAt tells whether k itself stands on t, or may.
+func (w *World) standsAt(k, t scheduler.Key) bool {
+	if partOf(k, t) {
+		return true
+	}
+	return slices.ContainsFunc(w.objects[k].Needs, func(n string) bool {
+		key, _, _ := parseNeed(n)
+		return string(t) == key || strings.HasSuffix(key, "/") && strings.HasPrefix(string(t), key)
+	})
+}
+
+// partOf tells whether k is derived from base, by their keys.
+func partOf(k, base scheduler.Key) bool {
+	return len(rest(k)) > len(rest(base)) && strings.HasPrefix(rest(k), rest(base)+"/")
 }
 
 // met tells whether a need of k is there.

@@ -159,7 +159,7 @@ func (w *World) take(k scheduler.Key, gone *[]scheduler.Key) {
 	*gone = append(*gone, k)
 	for _, d := range slices.Sorted(maps.Keys(w.objects)) {
 		o, ok := w.objects[d]
-		if ok && (names(o.Thing, k) || strings.HasPrefix(rest(d), rest(k)+"/") && len(rest(d)) > len(rest(k))) {
+		if ok && (names(o.Thing, k) || partOf(d, k)) {
 			w.take(d, gone)
 		}
 	}
