@@ -87,6 +87,8 @@ func (l *life) late(h Hint) []Event {
 	switch {
 	case l.began && !l.alive && fits(l.run, l.exit):
 		l.startHeard, l.deathHeard = true, true
+		l.use(h)
+		l.evidence = slices.DeleteFunc(l.evidence, func(o Hint) bool { return o.Says != OOM && !o.At.After(h.At) })
 		return l.end(Exit{Code: h.Exit, FinishedAt: h.At}, h.At)
 	case l.began && h.At.Before(l.run.StartedAt) && fits(l.before.run, l.before.exit):
 		l.before.exit.Code = h.Exit
