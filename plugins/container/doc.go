@@ -5,20 +5,29 @@
 // late or out of order. What counts is what list and inspect say, and what the
 // kernel says of the container's process.
 //
-//	Events ──hint(id)──┐
-//	                   ▼
-//	List ───────────► loop ──► inspect jobs ──► open the process, verify it
-//	(after each        ▲             │
-//	subscription,      └── result ───┘
-//	then now and       ▲
-//	again)             └── the process ended (pidfd)
-//	                   │
-//	                   ▼
-//	                picture ──► readers, watchers
+//	Events ──hint──┐
+//	               ▼
+//	List ───────► loop ──► inspect jobs ──► open the process, verify it
+//	(after each    ▲             │
+//	subscription,  └── result ───┘
+//	then now and   ▲
+//	again)         ├── the process ended (pidfd)
+//	               ├── a kill for want of memory (ReportOOM)
+//	               ▼
+//	            picture ──► readers, watchers, who waits
+//	               │
+//	            events ──► observer
 //
 // One goroutine, the loop, owns all that is known. It never waits for a
 // runtime: lists and inspects are jobs with a deadline. After each round it
-// publishes a picture that never changes; readers get copies of it.
+// publishes a picture that never changes; readers get copies of it. Then it
+// tells what happened, so who is told of something finds it in the picture.
+//
+// Each container has a life (life.go): what was told of it, and what it takes
+// to tell on. A run is known by its start, its process and its namespace, so a
+// restart under the same id is a death and a start. What no inspect saw is
+// told by what the hints said of it; that goes into the events alone, never
+// into the picture.
 //
 // Not knowing is not the same as there being none. A runtime that does not
 // answer leaves the containers whose process lives as they are; of the rest

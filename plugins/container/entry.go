@@ -68,7 +68,8 @@ func (s *source) entry(id string) *entry {
 // inspected takes in the outcome of an inspect.
 func (s *source) inspected(e *entry, seen sighting, err error) {
 	s.inspectDone(e)
-	s.takeHints()             // what led to what the inspect shows is told before it
+	s.takeHints() // what led to what the inspect shows is told before it
+
 	if s.entries[e.id] != e { // dropped meanwhile
 		s.release(seen.hold)
 		return
@@ -93,7 +94,7 @@ func (s *source) inspected(e *entry, seen sighting, err error) {
 // settle takes in a sighting. Its error means that the truth is not yet told.
 func (s *source) settle(e *entry, seen sighting) error {
 	// An answer from before the removal; but what is listed since is there.
-	if e.listed.ID == "" && s.tombs.holds(seen.Container) {
+	if e.listed.ID == "" && s.tombs.holds(e.id, seen.Container) {
 		s.release(seen.hold)
 		return errBehind
 	}
@@ -212,9 +213,7 @@ func (s *source) end(e *entry, why string) {
 // drop forgets a container that is gone.
 func (s *source) drop(e *entry) {
 	s.tell(e, e.life.gone(time.Now()))
-	if e.life.told {
-		s.tombs.add(e)
-	}
+	s.tombs.add(e)
 	s.forget(e)
 }
 
@@ -325,7 +324,7 @@ func (ts *tombs) find(id string) *tomb { return ts.byID[id] }
 
 // holds tells whether the container is one that was removed: an answer from
 // before.
-func (ts *tombs) holds(c Container) bool {
-	t := ts.byID[c.ID]
+func (ts *tombs) holds(id string, c Container) bool {
+	t := ts.byID[id]
 	return t != nil && !c.CreatedAt.IsZero() && t.entry.life.created.Equal(c.CreatedAt)
 }

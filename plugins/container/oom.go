@@ -76,7 +76,7 @@ func (t *Tracker) owner(id string) (*source, *entry) {
 				return s, e
 			}
 		}
-		if old := s.tombs.find(id); old != nil {
+		if old := s.tombs.find(id); old != nil && old.entry.life.told {
 			return s, old.entry
 		}
 	}
