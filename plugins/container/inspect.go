@@ -130,14 +130,18 @@ func (s *source) setBack(e *entry, err error) {
 
 // believeList lets the list tell of an end that inspects fail to confirm.
 func (s *source) believeList(e *entry) {
-	switch {
-	case e.fails < mostTries || s.phase != known:
-	case e.err == nil || errors.Is(e.err, errVanished): // the runtime does answer
-	case e.unlisted > 1:
-		s.drop(e)
-	case e.seen && e.life.alive && e.hold == nil && e.listed.ID != "" && !e.listed.Running:
+	dead := e.listed.ID != "" && !e.listed.Running && e.life.alive && e.hold == nil
+	if dead && e.seen && s.phase == known && e.fails >= mostTries && !errors.Is(e.err, errVanished) {
 		s.end(e, "the runtime no longer lists it as running")
 	}
+}
+
+// isGone tells whether a container that lists leave out, again and again, and
+// that cannot be inspected, is taken for removed. The runtime must be one that
+// answers: this is asked when a list has come in, and not the first one after
+// an outage.
+func (e *entry) isGone() bool {
+	return e.unlisted > 1 && e.fails >= mostTries && e.err != nil && !errors.Is(e.err, errVanished)
 }
 
 func (s *source) dueRetries(now time.Time) []string {

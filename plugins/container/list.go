@@ -111,7 +111,9 @@ func (s *source) compare(all []Summary, after bool) {
 			if e.unlisted == 1 || e.retryAt.IsZero() || after {
 				s.want(id)
 			}
-			s.believeList(e)
+			if e.isGone() && !after {
+				s.drop(e)
+			}
 		}
 	}
 	if !after {
