@@ -212,3 +212,29 @@ func TestRow36_ChildIsNoDeath(t *testing.T) {
 		t.Errorf("%d times connected", n)
 	}
 }
+
+// TestRow34_ToldByAnEarlierRun: kills that an earlier run of the agent told of
+// are those of the same life of the container, each once.
+func TestRow34_ToldByAnEarlierRun(t *testing.T) {
+	start := time.Now()
+	kill := func(seq uint64, id string, started time.Time, amends bool, k *container.OOMKill) *events.Event {
+		return &events.Event{Seq: seq, Event: container.Event{Type: container.OOM, ID: id, Seen: start,
+			Run: container.Run{StartedAt: started}, Amends: amends, OOM: k}}
+	}
+	log := events.New(events.Limits{}, []*events.Event{
+		kill(1, "a", start.Add(-time.Hour), false, nil), // of the life before
+		kill(2, "a", start, false, nil),
+		kill(3, "a", start, true, &container.OOMKill{Pid: 7}), // says who it was
+		kill(4, "a", start, false, &container.OOMKill{Count: 3}),
+		kill(5, "ab", start, false, nil), // of another container
+	}, 0)
+	r := &recorder{log: log}
+	e := container.Event{Type: container.Discovered, ID: "a", Run: container.Run{StartedAt: start}}
+	if n := r.told(e); n != 4 {
+		t.Errorf("%d kills are told", n)
+	}
+	e.Type = container.Started
+	if n := r.told(e); n != 0 {
+		t.Errorf("%d kills of a new life are told", n)
+	}
+}

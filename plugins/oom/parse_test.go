@@ -1,6 +1,9 @@
 package oom
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -99,4 +102,41 @@ func FuzzParser(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Version 1 counts a kill where it was, version 2 all the way up.
+func TestCounters(t *testing.T) {
+	v1, v2 := t.TempDir(), t.TempDir()
+	for file, text := range map[string]string{
+		v1 + "/docker/a/memory.oom_control":          "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+		v1 + "/docker/a/deep/memory.oom_control":     "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+		v1 + "/docker/a/deep/est/memory.oom_control": "oom_kill 4\n",
+		v1 + "/docker/old/memory.oom_control":        "oom_kill_disable 0\nunder_oom 0\n",
+		v2 + "/docker/a/memory.events":               "low 0\nhigh 0\nmax 9\noom 8\noom_kill 7\noom_group_kill 1\n",
+		v2 + "/docker/a/deep/memory.events":          "oom_kill 6\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		host   cgroupHost
+		cgroup string
+		want   uint64
+		err    error
+	}{
+		{cgroupHost{v1: v1}, "4:memory:/docker/a\n", 7, nil},
+		{cgroupHost{v1: v1, v2: v2}, "4:memory:/docker/a/deep\n0::/docker/a\n", 6, nil},
+		{cgroupHost{v1: v1}, "4:memory:/docker/old\n", 0, ErrNoCounter}, // a kernel before 4.13
+		{cgroupHost{v1: v1}, "4:memory:/docker/gone\n", 0, os.ErrNotExist},
+		{cgroupHost{v2: v2}, "0::/docker/a\n", 7, nil},
+		{cgroupHost{v2: v2}, "0::/\n", 0, ErrNoCounter},
+	} {
+		if n, err := c.host.Kills(c.cgroup); n != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%q: %d, %v", c.cgroup, n, err)
+		}
+	}
 }

