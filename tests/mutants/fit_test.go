@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -51,7 +52,7 @@ func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	var files []string
-	for _, room := range []string{"scheduler", "plugins/container", "plugins/docker", "plugins/metrics", "agent"} {
+	for _, room := range []string{"scheduler", "plugins/container", "plugins/docker", "plugins/metrics", "plugins/events", "plugins/oom", "agent"} {
 		files = append(files, matching(t, room+"/*_test.go")...)
 	}
 	for _, path := range files {
@@ -66,7 +67,8 @@ func testNames(t *testing.T) map[string]bool {
 			}
 		}
 	}
-	stories := append(matching(t, "scheduler/testdata/*.txt"), matching(t, "plugins/container/testdata/stories/*.txt")...)
+	stories := slices.Concat(matching(t, "scheduler/testdata/*.txt"),
+		matching(t, "plugins/container/testdata/stories/*.txt"), matching(t, "plugins/oom/testdata/stories/*.txt"))
 	for _, path := range stories {
 		names["TestStories/"+strings.TrimSuffix(filepath.Base(path), ".txt")] = true
 	}
