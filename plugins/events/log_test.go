@@ -117,30 +117,32 @@ func TestRenamed(t *testing.T) {
 // TestRow14_SleeperGetsAll: who was not there when events came gets each of
 // them once, in order, when it comes.
 func TestRow14_SleeperGetsAll(t *testing.T) {
-	l := New(Limits{}, nil, 0)
-	w := watch(t, l, Query{}, 0)
-	const many = 5*stretch + 3
-	for n := range many {
-		l.Add(some(n))
-	}
-	var got []uint64
-	for len(got) < many {
-		found, gap, err := w.Next(t.Context())
-		if err != nil || gap != nil || len(found) == 0 || len(found) > stretch {
-			t.Fatalf("%d events, %v, %v", len(found), gap, err)
+	synctest.Test(t, func(t *testing.T) {
+		l := New(Limits{}, nil, 0)
+		w := watch(t, l, Query{}, 0)
+		const many = 5*stretch + 3
+		for n := range many {
+			l.Add(some(n))
 		}
-		got = append(got, seqs(found)...)
-	}
-	for i, seq := range got {
-		if seq != uint64(i+1) {
-			t.Fatalf("event %d has number %d", i, seq)
+		var got []uint64
+		for len(got) < many {
+			found, gap, err := w.Next(t.Context())
+			if err != nil || gap != nil || len(found) == 0 || len(found) > stretch {
+				t.Fatalf("%d events, %v, %v", len(found), gap, err)
+			}
+			got = append(got, seqs(found)...)
 		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if found, gap, err := w.Next(ctx); len(found) > 0 || gap != nil || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v, %v, %v", found, gap, err)
-	}
+		for i, seq := range got {
+			if seq != uint64(i+1) {
+				t.Fatalf("event %d has number %d", i, seq)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if found, gap, err := w.Next(ctx); len(found) > 0 || gap != nil || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, %v, %v", found, gap, err)
+		}
+	})
 }
 
 func watch(t testing.TB, l *Log, q Query, after uint64) *Watcher {
