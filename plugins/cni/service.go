@@ -1,0 +1,339 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Source is the name under which attachments are wanted of the scheduler.
+const Source = "cni"
+
+// Engine is what the service asks of the scheduler.
+type Engine interface {
+	Submit(t scheduler.Txn) *scheduler.Handle
+	Apply(ctx context.Context, t scheduler.Txn) (scheduler.Result, error)
+	Get(ctx context.Context, k scheduler.Key) (scheduler.Status, error)
+	Watch(prefixes ...scheduler.Key) *scheduler.Watcher
+}
+
+// Service does what runtimes ask: an ADD is a wish of its own source, and is
+// answered when all of it is configured.
+type Service struct {
+	engine Engine
+	store  *Store
+	turns  Turns
+	events follower
+
+	mu   sync.Mutex
+	nets map[string]*shared // networks with attachments, by name
+}
+
+// shared is what the attachments of a network want together.
+type shared struct {
+	network
+	users map[Key]bool
+}
+
+// goes is for how long a DEL waits until what it withdrew is gone. What takes
+// longer goes on by itself.
+const goes = 10 * time.Second
+
+// NewService makes a service. Its first word is complete: what the store says is
+// attached is wanted, and nothing else. What a crash left half made or half
+// removed is thereby removed.
+func NewService(engine Engine, store *Store) *Service {
+	s := &Service{engine: engine, store: store, nets: map[string]*shared{}}
+	txn := scheduler.Txn{Source: Source, Note: "attachments of before", Complete: true}
+	for _, a := range store.Of("") {
+		c := Call{Request: wire.Request{Protocol: wire.Version, Config: a.Config,
+			Args: spec.Args{Command: "ADD", ContainerID: a.Key.ContainerID, IfName: a.Key.IfName, Netns: a.Netns}}}
+		c, wrong := Parse(c.Request)
+		if a.Phase != Added || wrong != nil {
+			store.Forget(a.Key)
+			continue
+		}
+		wants, wrong := s.join(c)
+		if wrong == nil {
+			txn.Want = append(txn.Want, changes(wants)...)
+		}
+	}
+	engine.Submit(txn)
+	return s
+}
+
+// Run follows the states of what is waited for, until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	return s.events.run(ctx, s.engine.Watch(models.KindInterface+"/", models.KindIPClaim+"/", models.KindRoute+"/"))
+}
+
+// Serve does what is asked.
+func (s *Service) Serve(ctx context.Context, c Call) wire.Answer {
+	switch c.Command {
+	case "STATUS":
+		return wire.Answer{}
+	case "GC":
+		return wire.Answer{Error: unsupported("CNI_COMMAND", "GC is not there yet")}
+	}
+	ctx, leave, err := s.turns.Enter(ctx, c.Key(), c.Command == "DEL")
+	if err != nil {
+		return wire.Answer{Error: gaveUp(err)}
+	}
+	defer leave()
+	switch c.Command {
+	case "ADD":
+		return s.add(ctx, c)
+	case "DEL":
+		return s.del(ctx, c.Key())
+	}
+	return s.check(ctx, c.Key())
+}
+
+func (s *Service) add(ctx context.Context, c Call) wire.Answer {
+	if a, there := s.store.Get(c.Key()); there && a.Phase == Added {
+		return wire.Answer{Error: &spec.Error{Code: spec.Exists, Msg: "the container is attached already", Details: c.Key().String()}}
+	} else if there { // of an ADD or a DEL that did not end well
+		s.detach(ctx, c.Key())
+	}
+	wants, wrong := s.join(c)
+	if wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
+	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Config: c.Config, Wants: keysOf(wants), Since: time.Now().Unix()})
+	var result spec.Result
+	if err == nil {
+		s.engine.Submit(scheduler.Txn{Source: Source, Note: "ADD " + c.Key().String(), Want: changes(wants)})
+		if err = s.await(ctx, wants); err == nil {
+			result, err = s.result(ctx, c)
+		}
+	}
+	if err == nil {
+		err = s.store.Commit(c.Key(), result)
+	}
+	if err != nil {
+		s.detach(context.WithoutCancel(ctx), c.Key())
+		return wire.Answer{Error: gaveUp(err)}
+	}
+	return wire.Answer{Result: &result}
+}
+
+// join makes a call one of the users of its network, and returns all that it wants.
+func (s *Service) join(c Call) ([]Want, *spec.Error) {
+	n, wrong := networkOf(c.Network, s.gateway)
+	if wrong != nil {
+		return nil, wrong
+	}
+	wants, wrong := n.attach(c)
+	if wrong != nil {
+		return nil, wrong
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sh := s.nets[c.Network.Name]
+	if sh == nil {
+		sh = &shared{network: n, users: map[Key]bool{}}
+		s.nets[c.Network.Name] = sh
+	}
+	if !sh.same(n) {
+		return nil, &spec.Error{Code: spec.BadConfig, Msg: "invalid network configuration",
+			Details: fmt.Sprintf("%d attachments use %s with another pool, bridge or mtu", len(sh.users), c.Network.Name)}
+	}
+	sh.users[c.Key()] = true
+	return append(n.shared[:len(n.shared):len(n.shared)], wants...), nil
+}
+
+func (n network) same(o network) bool {
+	return n.pool == o.pool && n.gateway == o.gateway && n.bridge == o.bridge && n.mtu == o.mtu && len(n.shared) == len(o.shared)
+}
+
+// gateway is that of a pool which an operator wrote.
+func (s *Service) gateway(pool string) netip.Addr {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	st, err := s.engine.Get(ctx, scheduler.Key(models.IPPoolKey(pool)))
+	if v, ok := st.Desired.(*models.IPPool); ok && err == nil {
+		gw, _ := netip.ParseAddr(v.GetGateway())
+		return gw
+	}
+	return netip.Addr{}
+}
+
+// await waits until all that is wanted is configured, or one of it cannot be.
+func (s *Service) await(ctx context.Context, wants []Want) error {
+	keys := make([]scheduler.Key, len(wants))
+	for i, w := range wants {
+		keys[i] = scheduler.Key(w.Key)
+	}
+	news, stop := s.events.follow(keys)
+	defer stop()
+	for {
+		waits, err := s.waits(ctx, keys)
+		if err != nil || waits == "" {
+			return err
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return fmt.Errorf("%w, waiting for %s", context.Cause(ctx), waits)
+		}
+	}
+}
+
+// waits says what is not configured yet, "" if all is.
+func (s *Service) waits(ctx context.Context, keys []scheduler.Key) (string, error) {
+	waits := ""
+	for _, k := range keys {
+		st, err := s.engine.Get(ctx, k)
+		switch {
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case err != nil:
+			return "", err
+		case st.State == scheduler.InvalidState, st.State == scheduler.Failed, st.State == scheduler.Retrying:
+			return "", fmt.Errorf("%s is %s: %s", k, st.State, st.Reason)
+		case st.State != scheduler.Configured && waits == "":
+			waits = fmt.Sprintf("%s, which is %s: %s", k, st.State, st.Reason)
+		}
+	}
+	return waits, nil
+}
+
+// result is what a runtime is told of what was made.
+func (s *Service) result(ctx context.Context, c Call) (spec.Result, error) {
+	s.mu.Lock()
+	n := s.nets[c.Network.Name].network
+	s.mu.Unlock()
+	inside := n.name + ":" + digest(c.Key().String())
+	var r spec.Result
+	var lease string
+	for _, k := range []string{models.InterfaceKey(n.name), models.InterfaceKey(inside + "-host"), models.InterfaceKey(inside), models.IPClaimKey(inside)} {
+		st, err := s.engine.Get(ctx, scheduler.Key(k))
+		if err != nil {
+			return r, err
+		}
+		switch v := st.Desired.(type) {
+		case *models.Interface:
+			r.Interfaces = append(r.Interfaces, spec.Interface{Name: v.EffectiveHostName(k), Mac: v.GetMacAddress(), MTU: int(v.GetMtu()), Sandbox: v.GetNamespace().GetPath()})
+		case *models.IPClaim:
+			lease = models.IPLeaseKey(v.GetPool(), inside, v.Wanted())
+		}
+	}
+	st, err := s.engine.Get(ctx, scheduler.Key(lease))
+	v, ok := st.Actual.(*models.IPLease)
+	if err != nil || !ok {
+		return r, fmt.Errorf("%s is not there any more: %w", lease, errors.Join(err, ErrNotAttached))
+	}
+	at := len(r.Interfaces) - 1
+	ip := spec.IP{Interface: &at, Address: v.GetAddress()}
+	if n.gateway.IsValid() {
+		ip.Gateway = n.gateway.String()
+		r.Routes = []spec.Route{{Dst: everywhere(n.gateway), GW: ip.Gateway}}
+	}
+	r.IPs, r.DNS, r.CNIVersion = []spec.IP{ip}, c.Network.DNS, spec.Latest
+	return r, nil
+}
+
+// del removes an attachment. It is done when nobody wants it any more; what takes
+// long to go is told.
+func (s *Service) del(ctx context.Context, k Key) wire.Answer {
+	if _, there := s.store.Get(k); !there {
+		return wire.Answer{}
+	}
+	if err := s.store.Remove(k); err != nil {
+		return wire.Answer{Error: gaveUp(err)}
+	}
+	if left := s.detach(ctx, k); left != "" {
+		return wire.Answer{Warnings: []string{"it is still being removed: " + left}}
+	}
+	return wire.Answer{}
+}
+
+// detach withdraws what an attachment wants, and what its network wants if it was
+// the last. It returns what is not gone yet.
+func (s *Service) detach(ctx context.Context, k Key) (left string) {
+	a, _ := s.store.Get(k)
+	s.mu.Lock()
+	keep := map[string]bool{}
+	if sh := s.nets[k.Network]; sh != nil {
+		delete(sh.users, k)
+		for _, w := range sh.network.shared {
+			keep[w.Key] = len(sh.users) > 0
+		}
+		if len(sh.users) == 0 {
+			delete(s.nets, k.Network)
+		}
+	}
+	txn := scheduler.Txn{Source: Source, Note: "DEL " + k.String()}
+	for _, key := range a.Wants {
+		if !keep[key] {
+			txn.Want = append(txn.Want, scheduler.Withdraw(scheduler.Key(key)))
+		}
+	}
+	h := s.engine.Submit(txn)
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, goes)
+	defer cancel()
+	r, err := h.Wait(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	for _, o := range r.Keys {
+		if o.State != scheduler.Removed && o.State != scheduler.Absent {
+			left = o.String()
+		}
+	}
+	s.store.Forget(k)
+	return left
+}
+
+// check reads what an attachment has made, and says what is not so any more.
+func (s *Service) check(ctx context.Context, k Key) wire.Answer {
+	a, there := s.store.Get(k)
+	if !there || a.Phase != Added {
+		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: "the container is not attached", Details: k.String()}}
+	}
+	var look scheduler.Txn
+	for _, key := range a.Wants {
+		look.Look = append(look.Look, scheduler.Key(key))
+	}
+	_, err := s.engine.Apply(ctx, look)
+	waits := ""
+	if err == nil {
+		waits, err = s.waits(ctx, look.Look)
+	}
+	switch {
+	case err != nil:
+		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: "the attachment is not as it was made", Details: err.Error()}}
+	case waits != "":
+		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: "the attachment is not as it was made", Details: waits}}
+	}
+	return wire.Answer{}
+}
+
+func changes(wants []Want) []scheduler.Change {
+	list := make([]scheduler.Change, len(wants))
+	for i, w := range wants {
+		list[i] = scheduler.Set(scheduler.Key(w.Key), w.Value)
+	}
+	return list
+}
+
+// gaveUp makes an error of a call that could not be served now.
+func gaveUp(err error) *spec.Error {
+	msg := "it could not be done"
+	switch {
+	case errors.Is(err, ErrDeleted):
+		msg = ErrDeleted.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		msg = "the time is up"
+	}
+	return &spec.Error{Code: spec.TryLater, Msg: msg, Details: err.Error()}
+}

@@ -1,0 +1,372 @@
+package cni_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/plumb-net/plumb/descriptors/ipam"
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// hostWorld is a host of interfaces and routes in memory; it outlives agents.
+type hostWorld struct {
+	mu      sync.Mutex
+	objects map[scheduler.Key]any
+	broken  scheduler.Key // cannot be made
+}
+
+// kindOf makes a kind that puts its values into the world.
+func kindOf[V any](w *hostWorld, name string, needs func(v V) []scheduler.Need) scheduler.Descriptor[V, struct{}] {
+	type found = scheduler.Found[V, struct{}]
+	return scheduler.Descriptor[V, struct{}]{
+		Name: name, Prefix: scheduler.Key(name + "/"),
+		Needs: func(_ scheduler.Key, v V) []scheduler.Need { return needs(v) },
+		Create: func(_ context.Context, k scheduler.Key, v V) (struct{}, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if k == w.broken {
+				return struct{}{}, scheduler.Conflict("somebody else", errors.New("there is one already"))
+			}
+			w.objects[k] = v
+			return struct{}{}, nil
+		},
+		Delete: func(_ context.Context, k scheduler.Key, _ V, _ struct{}) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			delete(w.objects, k)
+			return nil
+		},
+		Equal: func(scheduler.Key, V, V) bool { return true },
+		Retrieve: func(_ context.Context, s scheduler.Scope[V, struct{}]) iter.Seq2[found, error] {
+			return func(yield func(found, error) bool) {
+				w.mu.Lock()
+				objects := maps.Clone(w.objects)
+				w.mu.Unlock()
+				for _, k := range slices.Sorted(maps.Keys(objects)) {
+					if v, ok := objects[k].(V); ok && s.Has(k) && !yield(found{Key: k, Value: v}, nil) {
+						return
+					}
+				}
+			}
+		},
+	}
+}
+
+// node is an agent with the service, over a ledger and a world that outlive it.
+type node struct {
+	t      *testing.T
+	world  *hostWorld
+	disk   *kernel.MemLedger
+	given  *kernel.MemLedger
+	sched  *scheduler.Scheduler
+	places *scheduler.Kind[string, struct{}]
+	*cni.Service
+	stop func()
+}
+
+func newNode(t *testing.T) *node {
+	n := &node{t: t, world: &hostWorld{objects: map[scheduler.Key]any{}}, disk: &kernel.MemLedger{}, given: &kernel.MemLedger{}}
+	n.start()
+	return n
+}
+
+func register[V, M any](n *node, d scheduler.Descriptor[V, M]) {
+	n.t.Helper()
+	_, err := scheduler.Register(n.sched, d)
+	must(n.t, err)
+}
+
+func (n *node) start() {
+	n.t.Helper()
+	book, err := ipam.Open(n.given, nil)
+	must(n.t, err)
+	n.sched = scheduler.New(scheduler.Options{Sources: []string{"operator", cni.Source}})
+	register(n, ipam.Pools(book))
+	register(n, ipam.Leases(book))
+	register(n, ipam.Claims(book))
+	register(n, kindOf(n.world, "interface", func(v *models.Interface) (needs []scheduler.Need) {
+		if path := v.GetNamespace().GetPath(); path != "" {
+			needs = append(needs, scheduler.On(scheduler.Key("place/"+strings.ReplaceAll(path, "/", "_")), "the namespace"))
+		}
+		for _, a := range v.GetAddresses() {
+			needs = append(needs, book.Need(strings.TrimPrefix(a, models.ClaimPrefix)))
+		}
+		if v.GetMaster() != "" {
+			needs = append(needs, scheduler.On(scheduler.Key(models.InterfaceKey(v.GetMaster())), "the bridge"))
+		}
+		return needs
+	}))
+	register(n, kindOf(n.world, "route", func(v *models.Route) []scheduler.Need {
+		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface")}
+	}))
+	n.places, err = scheduler.Register(n.sched, kindOf(n.world, "place", func(string) []scheduler.Need { return nil }))
+	must(n.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	s := n.sched
+	running.Go(func() { _ = s.Run(ctx) })
+	s.Submit(scheduler.Txn{Source: "operator", Complete: true, Want: []scheduler.Change{n.places.Set("place/_run_netns_7", "x")}})
+	store, unread := cni.OpenStore(n.disk)
+	if len(unread) > 0 {
+		n.t.Fatal(unread)
+	}
+	n.Service = cni.NewService(s, store)
+	service := n.Service
+	running.Go(func() { _ = service.Run(ctx) })
+	n.stop = func() { cancel(); running.Wait() }
+	synctest.Wait()
+}
+
+func (n *node) restart() {
+	n.stop()
+	n.start()
+}
+
+func (n *node) call(ctx context.Context, command, container, netns, config string) wire.Answer {
+	n.t.Helper()
+	c, wrong := cni.Parse(wire.Request{Protocol: 1, Config: json.RawMessage(config),
+		Args: spec.Args{Command: command, ContainerID: container, IfName: "eth0", Netns: netns}})
+	if wrong != nil {
+		n.t.Fatal(wrong)
+	}
+	return n.Serve(ctx, c)
+}
+
+// show lists what is in the world and in the ledgers.
+func (n *node) show() string {
+	n.world.mu.Lock()
+	defer n.world.mu.Unlock()
+	var lines []string
+	for k := range n.world.objects {
+		if !strings.HasPrefix(string(k), "place/") {
+			lines = append(lines, string(k))
+		}
+	}
+	for _, e := range append(n.disk.Entries(), n.given.Entries()...) {
+		if !strings.Contains(string(e.Value), "freed") {
+			lines = append(lines, e.ID)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+const blue = `{"cniVersion":"1.1.0","name":"blue","pool":"10.62.0.0/29","bridge":"br-blue"}`
+
+// in plays a test in a bubble, with an agent that is stopped at its end.
+func in(t *testing.T, f func(t *testing.T, n *node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		f(t, n)
+		n.stop()
+	})
+}
+
+// TestRow53_ADDAndDEL: a network from one configuration; the last DEL leaves nothing,
+// a repeated one succeeds.
+func TestRow53_ADDAndDEL(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue)
+		if a.Error != nil {
+			t.Fatal(a.Error)
+		}
+		text, _ := json.Marshal(a.Result)
+		want := `{"cniVersion":"1.1.0","interfaces":[{"name":"br-blue"},{"name":"pv7a9ae503637b"},{"name":"eth0","mac":"02:7a:9a:e5:03:63","sandbox":"/run/netns/7"}],` +
+			`"ips":[{"interface":2,"address":"10.62.0.2/29","gateway":"10.62.0.1"}],"routes":[{"dst":"0.0.0.0/0","gw":"10.62.0.1"}]}`
+		if string(text) != want {
+			t.Errorf("got  %s\nwant %s", text, want)
+		}
+		one := n.show()
+		if again := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue); again.Error == nil || again.Error.Code != spec.Exists || n.show() != one {
+			t.Errorf("a second ADD: %v\n%s", again.Error, n.show())
+		}
+		if a := n.call(t.Context(), "ADD", "c2", "/run/netns/7", blue); a.Error != nil || a.Result.IPs[0].Address != "10.62.0.3/29" {
+			t.Errorf("another container: %v", a)
+		}
+		for range 2 {
+			if a := n.call(t.Context(), "DEL", "c2", "", blue); a.Error != nil || len(a.Warnings) > 0 {
+				t.Errorf("%v", a)
+			}
+			if n.show() != one {
+				t.Errorf("left\n%s\nwant\n%s", n.show(), one)
+			}
+		}
+		if a := n.call(t.Context(), "DEL", "c1", "", blue); a.Error != nil || len(a.Warnings) > 0 {
+			t.Errorf("%v", a)
+		}
+		if n.show() != "" {
+			t.Errorf("left\n%s", n.show())
+		}
+	})
+}
+
+// TestRow49_WaitsForWhatIsMissing: an ADD waits without asking again and again, and is
+// answered as soon as it can be; at its limit it says what it waited for, and leaves
+// nothing.
+func TestRow49_WaitsForWhatIsMissing(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		answer := make(chan wire.Answer, 1)
+		go func() { answer <- n.call(t.Context(), "ADD", "c1", "/run/netns/8", blue) }()
+		time.Sleep(20 * time.Second)
+		began := time.Now()
+		n.sched.Submit(scheduler.Txn{Source: "operator", Want: []scheduler.Change{n.places.Set("place/_run_netns_8", "x")}})
+		if a := <-answer; a.Error != nil || time.Since(began) > 0 {
+			t.Errorf("%v after %s", a.Error, time.Since(began))
+		}
+		n.call(t.Context(), "DEL", "c1", "", blue)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		a := n.call(ctx, "ADD", "c2", "/run/netns/9", blue)
+		if a.Error == nil || a.Error.Code != spec.TryLater || !strings.Contains(a.Error.Details, "needs place/_run_netns_9") {
+			t.Errorf("at the limit: %v", a.Error)
+		}
+		if n.show() != "" {
+			t.Errorf("left\n%s", n.show())
+		}
+	})
+}
+
+// TestRow51_DeletedWhileWaiting: a DEL ends an ADD that waits, at once.
+func TestRow51_DeletedWhileWaiting(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		answer := make(chan wire.Answer, 1)
+		go func() { answer <- n.call(t.Context(), "ADD", "c1", "/run/netns/8", blue) }()
+		synctest.Wait()
+		began := time.Now()
+		if a := n.call(t.Context(), "DEL", "c1", "", blue); a.Error != nil {
+			t.Error(a.Error)
+		}
+		if a := <-answer; a.Error == nil || a.Error.Msg != cni.ErrDeleted.Error() || time.Since(began) > 0 {
+			t.Errorf("%v after %s", a.Error, time.Since(began))
+		}
+		if n.show() != "" {
+			t.Errorf("left\n%s", n.show())
+		}
+	})
+}
+
+// TestRow55_CrashAnywhere: an agent that ends in the middle of an ADD or a DEL leaves
+// nothing of it once the next one has begun; what was attached stays.
+func TestRow55_CrashAnywhere(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue); a.Error != nil {
+			t.Fatal(a.Error)
+		}
+		one := n.show()
+		ctx, cancel := context.WithCancel(t.Context())
+		go n.call(ctx, "ADD", "c2", "/run/netns/8", blue)
+		synctest.Wait()
+		if n.show() == one {
+			t.Error("nothing was begun")
+		}
+		n.stop() // with the ADD half made
+		n.start()
+		cancel()
+		synctest.Wait()
+		if n.show() != one {
+			t.Errorf("left\n%s\nwant\n%s", n.show(), one)
+		}
+		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", `{"cniVersion":"1.1.0","name":"blue","pool":"10.62.0.0/29","prevResult":{"cniVersion":"1.1.0"}}`); a.Error != nil {
+			t.Error(a.Error)
+		}
+	})
+}
+
+// TestN10_CHECK: what somebody has removed is told. The scheduler mends it.
+func TestN10_CHECK(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		config := `{"cniVersion":"1.1.0","name":"blue","pool":"10.62.0.0/29","prevResult":{"cniVersion":"1.1.0"}}`
+		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", config); a.Error == nil || a.Error.Code != spec.Broken {
+			t.Errorf("nothing attached: %v", a.Error)
+		}
+		if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue); a.Error != nil {
+			t.Fatal(a.Error)
+		}
+		key := scheduler.Key("interface/cni:blue:7a9ae503637bb214")
+		n.world.mu.Lock()
+		n.world.broken = key
+		delete(n.world.objects, key)
+		n.world.mu.Unlock()
+		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", config); a.Error == nil || !strings.Contains(a.Error.Details, string(key)) {
+			t.Errorf("removed: %v", a.Error)
+		}
+	})
+}
+
+// TestN05_NameIsTaken: an ADD that cannot be is answered at once, and undone; the pool
+// of a network is not changed beneath its attachments.
+func TestN05_NameIsTaken(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		n.world.broken = "interface/cni:blue:7a9ae503637bb214"
+		began := time.Now()
+		a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue)
+		if a.Error == nil || !strings.Contains(a.Error.Details, "there is one already") || time.Since(began) > 0 {
+			t.Errorf("%v after %s", a.Error, time.Since(began))
+		}
+		if n.show() != "" {
+			t.Errorf("left\n%s", n.show())
+		}
+		n.world.broken = ""
+		if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue); a.Error != nil {
+			t.Fatal(a.Error)
+		}
+		other := strings.Replace(blue, "10.62", "10.63", 1)
+		if a := n.call(t.Context(), "ADD", "c2", "/run/netns/7", other); a.Error == nil || a.Error.Code != spec.BadConfig {
+			t.Errorf("another pool: %v", a.Error)
+		}
+	})
+}
+
+// TestRow64_ManyAtOnce: each gets an address of its own, and all are given back.
+func TestRow64_ManyAtOnce(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		large := strings.Replace(blue, "/29", "/24", 1)
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		seen := map[string]bool{}
+		for i := range 100 {
+			all.Go(func() {
+				a := n.call(t.Context(), "ADD", fmt.Sprint("c", i), "/run/netns/7", large)
+				if a.Error != nil {
+					t.Error(a.Error)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if seen[a.Result.IPs[0].Address] {
+					t.Errorf("%s twice", a.Result.IPs[0].Address)
+				}
+				seen[a.Result.IPs[0].Address] = true
+			})
+		}
+		all.Wait()
+		before := n.show()
+		n.restart()
+		if n.show() != before {
+			t.Error("a restart changed something")
+		}
+		for i := range 100 {
+			all.Go(func() { n.call(t.Context(), "DEL", fmt.Sprint("c", i), "", large) })
+		}
+		all.Wait()
+		if n.show() != "" {
+			t.Errorf("left\n%s", n.show())
+		}
+	})
+}

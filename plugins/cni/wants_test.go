@@ -1,0 +1,39 @@
+package cni
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
+)
+
+// TestS09_Wants reads testdata/wants: a configuration, and what an ADD of the
+// container c1 wants by it.
+func TestS09_Wants(t *testing.T) {
+	datadriven.RunTest(t, "testdata/wants", func(t *testing.T, d *datadriven.TestData) string {
+		c, wrong := Parse(wire.Request{Protocol: 1, Config: []byte(d.Input),
+			Args: spec.Args{Command: "ADD", ContainerID: "c1", IfName: "eth0", Netns: "/run/netns/7"}})
+		if wrong != nil {
+			return wrong.Error() + "\n"
+		}
+		n, wrong := networkOf(c.Network, func(string) netip.Addr { return netip.MustParseAddr("10.9.0.1") })
+		if wrong != nil {
+			return wrong.Error() + "\n"
+		}
+		wants, wrong := n.attach(c)
+		if wrong != nil {
+			return wrong.Error() + "\n"
+		}
+		var b strings.Builder
+		for _, w := range append(n.shared, wants...) {
+			fmt.Fprintf(&b, "%s %s\n", w.Key, models.Encode(w.Value))
+		}
+		return b.String()
+	})
+}
