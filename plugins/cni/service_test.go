@@ -142,7 +142,7 @@ func (n *node) call(ctx context.Context, command, container, netns, config strin
 	c, wrong := cni.Parse(wire.Request{Protocol: 1, Config: json.RawMessage(config),
 		Args: spec.Args{Command: command, ContainerID: container, IfName: "eth0", Netns: netns}})
 	if wrong != nil {
-		n.t.Fatal(wrong)
+		return wire.Answer{Error: wrong}
 	}
 	return n.Serve(ctx, c)
 }
