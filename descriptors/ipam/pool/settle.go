@@ -64,7 +64,7 @@ func (p *Pool) settleAny(claims ...string) {
 		default:
 			p.withdraw(claim)
 			p.wait.add(claim)
-			p.tell(a, Lease{Why: p.shape.taken()})
+			p.tell(a, Lease{Why: p.shape.full})
 		}
 	}
 }

@@ -28,6 +28,7 @@ type shape struct {
 	all     Range   // of the network
 	nobody  []Range // addresses that no host can have
 	closed  []Range // sorted, apart from each other; holds nobody too
+	full    string  // says that nothing is left for who asks for any address
 }
 
 func shapeOf(s Spec) shape {
@@ -40,6 +41,7 @@ func shapeOf(s Spec) shape {
 		}
 	}
 	sh.closed = merged(slices.Concat(s.Closed, sh.nobody))
+	sh.full = sh.taken()
 	return sh
 }
 
@@ -100,7 +102,7 @@ func (s *shape) refuses(a netip.Addr) string {
 	return ""
 }
 
-// taken says that nothing is left for who asks for any address.
+// taken counts, so it is asked once.
 func (s *shape) taken() string {
 	n := new(big.Int).Lsh(big.NewInt(1), uint(s.network.Addr().BitLen()-s.network.Bits()))
 	for _, r := range s.closed {
