@@ -411,24 +411,38 @@ func (g *Graph) judgeAny(e *Edge, m *Node) {
 	}
 }
 
-// lean finds something for a world to stand on that needs any key below a prefix
-// and was found, not made: it stands on one, be the need met or not.
+// lean finds something for a world to stand on that needs any key below a prefix,
+// and that was found and not made, or lost its ground: it stands on one of what is
+// there, be the need met or not, at best on one that would meet it.
 func (g *Graph) lean(e *Edge) {
-	if e.any == nil || e.To != nil || e.role&ofActual == 0 || !e.From.Grounded {
+	if e.any == nil || e.role&ofActual == 0 || !e.From.Grounded || e.To != nil && e.To.Presence != Absent {
 		return
 	}
 	var best *Node
+	passes := false
 	g.Below(e.any.prefix, func(n *Node) bool {
-		if n.Presence == Present && n != e.From && e.passes(n) && (best == nil || n.Key < best.Key) {
-			best = n
+		if n.Presence != Present || n == e.From {
+			return true
+		}
+		if p := e.passes(n); best == nil || p && !passes || p == passes && n.Key < best.Key {
+			best, passes = n, p
 		}
 		return true
 	})
 	if best != nil {
-		g.touchEdge(e)
-		e.To = best
-		g.bear(e)
+		g.moveTo(e, best)
 	}
+}
+
+// moveTo makes m the node that an any-of edge stands on.
+func (g *Graph) moveTo(e *Edge, m *Node) {
+	g.touchEdge(e)
+	if e.bears {
+		e.bears = false
+		g.stand(e.To, -1)
+	}
+	e.To = m
+	g.bear(e)
 }
 
 // prefixBlind tells that the world below a prefix cannot be told.
@@ -440,13 +454,7 @@ func (g *Graph) prefixBlind(p Key) bool {
 // provide makes m the node that an any-of edge stands on.
 func (g *Graph) provide(e *Edge, m *Node) {
 	if e.To != m {
-		g.touchEdge(e)
-		if e.bears {
-			e.bears = false
-			g.stand(e.To, -1)
-		}
-		e.To = m
-		g.bear(e)
+		g.moveTo(e, m)
 	}
 	g.setState(e, Satisfied)
 }
