@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -20,11 +19,6 @@ import (
 
 	"github.com/plumb-net/plumb/plugins/container"
 	"github.com/plumb-net/plumb/plugins/docker/dockertest"
-)
-
-var (
-	soak    = flag.Duration("soak", 0, "how long TestRow66_Soak churns; 0: not at all")
-	workers = flag.Int("workers", 30, "how many workers TestRow66_Soak has")
 )
 
 // churn moves the containers of an engine at random, with several workers.
@@ -365,34 +359,4 @@ func TestRow19_EventsLost(t *testing.T) {
 	b.proxy.Set(dockertest.Faults{})
 	b.agree()
 	t.Logf("%+v", b.tracker.Runtimes()[0].Missed)
-}
-
-// TestRow66_Soak is the long form of TestRow19_Faults, with restarts of the engine.
-func TestRow66_Soak(t *testing.T) {
-	if *soak == 0 {
-		t.Skip("see make soak")
-	}
-	b := newProxied(t)
-	c := newChurn(b)
-	r := rand.New(rand.NewPCG(5, 6))
-	b.play(c, *soak, *workers, func(ctx context.Context) {
-		for ctx.Err() == nil {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(40 * time.Second):
-			}
-			switch r.IntN(3) {
-			case 0:
-				b.Restart()
-			case 1:
-				b.Kill()
-				b.Up()
-			case 2:
-				b.Freeze()
-				time.Sleep(5 * time.Second)
-				b.Thaw()
-			}
-		}
-	})
 }

@@ -45,11 +45,20 @@ type group struct {
 	v1  bool
 }
 
+// lacks ends a test that needs what this machine has not. In CI that fails.
+func lacks(t *testing.T, what string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("it needs "+what, args...)
+	}
+	t.Skipf("it needs "+what, args...)
+}
+
 // newGroup makes a cgroup with a limit, and one below it for the victims.
 func newGroup(t *testing.T, name string) *group {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("it needs root to limit memory")
+		lacks(t, "root, to limit memory")
 	}
 	base, file, v1 := "/sys/fs/cgroup/memory", "memory.limit_in_bytes", true
 	if _, err := os.Stat(filepath.Join(base, file)); err != nil {
@@ -58,11 +67,11 @@ func newGroup(t *testing.T, name string) *group {
 	}
 	g := &group{t: t, dir: filepath.Join(base, fmt.Sprintf("plumb-test-%d-%s", os.Getpid(), name)), v1: v1}
 	if err := os.Mkdir(g.dir, 0o755); err != nil {
-		t.Skipf("cgroups cannot be made here: %v", err)
+		lacks(t, "a cgroup: %v", err)
 	}
 	t.Cleanup(func() { g.remove(g.dir) })
 	if err := os.WriteFile(filepath.Join(g.dir, file), []byte("16M"), 0); err != nil {
-		t.Skipf("memory cannot be limited here: %v", err)
+		lacks(t, "a limit of memory: %v", err)
 	}
 	_ = os.WriteFile(filepath.Join(g.dir, "memory.swap.max"), []byte("0"), 0)
 	if err := os.Mkdir(filepath.Join(g.dir, "kid"), 0o755); err != nil {
@@ -146,13 +155,13 @@ func watch(t *testing.T, withLog bool) (*oom.Watcher, *told) {
 	t.Helper()
 	host, err := oom.OpenHost()
 	if err != nil {
-		t.Skip(err)
+		lacks(t, "the counters of cgroups: %v", err)
 	}
 	l := &told{}
 	o := oom.Options{Host: host, Tell: l.tell}
 	if withLog {
 		if o.Messages, err = oom.OpenKmsg(); err != nil {
-			t.Skip(err)
+			lacks(t, "the kernel's log: %v", err)
 		}
 	}
 	w, err := oom.New(o)
