@@ -58,7 +58,8 @@ func (s *source) entry(id string) *entry {
 	if e == nil {
 		e = &entry{id: id, life: life{existed: !s.wasKnown}}
 		if old := s.tombs.find(id); old != nil {
-			e.life.heard = old.at.Add(lateness) // what is said of that one comes too late
+			// What is said of that one comes too late.
+			e.life.buried, e.life.heard = old.at, old.at.Add(lateness)
 		}
 		s.entries[id] = e
 	}

@@ -44,7 +44,9 @@ type life struct {
 	// evidence not yet used, by time; all up to heard is used up.
 	evidence []Hint
 	heard    time.Time
-	kills    []OOMKill
+	// buried is when another container of the same id had been removed.
+	buried time.Time
+	kills  []OOMKill
 	// Kills that only one side told of so far: the runtime or the kernel.
 	byRuntime, byKernel []time.Time
 }
@@ -57,6 +59,9 @@ type ending struct {
 
 // hint takes in what an event of the runtime told.
 func (l *life) hint(h Hint) {
+	if h.Says == Created && !l.buried.IsZero() && h.At.After(l.buried) {
+		l.heard, l.buried = l.buried, time.Time{} // from here on it is about this one
+	}
 	if h.Says == "" || h.At.IsZero() || !h.At.After(l.heard) {
 		return
 	}
