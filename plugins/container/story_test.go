@@ -64,6 +64,7 @@ type story struct {
 
 func newStory(t testing.TB) *story {
 	w := &story{engine: newEngine()}
+	w.engine.prompt = true // the order of events is part of the story; TestRandomHistory mixes it
 	var err error
 	w.tracker, err = New(Options{Processes: w.engine, Observer: w.observe, Spread: func() float64 { return 0.5 }}, w.engine)
 	if err != nil {
