@@ -58,12 +58,13 @@ fmt:
 docs: build ## docs/cli.md
 	bin/agentctl gen-docs > docs/cli.md
 
-generate: docs ## protobuf and API code; needs protobuf-compiler
+generate: ## protobuf and API code, then the docs made by it; needs protobuf-compiler
 	mkdir -p .cache/bin
 	GOBIN=$(CURDIR)/.cache/bin $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go
 	GOBIN=$(CURDIR)/.cache/bin $(GO) install connectrpc.com/connect/cmd/protoc-gen-connect-go
 	PATH=$(CURDIR)/.cache/bin:$$PATH protoc --go_out=. --go_opt=paths=source_relative models/models.proto
 	PATH=$(CURDIR)/.cache/bin:$$PATH $(GO) generate ./...
+	$(MAKE) docs
 
 prepare:
 	.ci/prepare
