@@ -87,15 +87,15 @@ const network = `{
 }`
 
 func (e *Engine) configure() {
-	e.t.Helper()
-	fill := strings.NewReplacer("DIR", e.dir, "NAME", filepath.Base(e.dir), "IMAGE", Image, "PLUGINS", pluginDir)
+	e.T.Helper()
+	fill := strings.NewReplacer("DIR", e.Dir, "NAME", filepath.Base(e.Dir), "IMAGE", Image, "PLUGINS", pluginDir)
 	for name, text := range map[string]string{"config.toml": config, "cni/10-pods.conflist": network} {
-		path := filepath.Join(e.dir, name)
+		path := filepath.Join(e.Dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			e.t.Fatal(err)
+			e.T.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte(fill.Replace(text)), 0o600); err != nil {
-			e.t.Fatal(err)
+			e.T.Fatal(err)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestEngine(t *testing.T) {
 	var dir string
 	t.Run("work", func(t *testing.T) {
 		e := Start(t)
-		dir = e.dir
+		dir = e.Dir
 		e.Run("default", "web")
 		pid := e.Pid("default", "web")
 		sandbox, err := e.RunPod(t.Context(), critest.Pod{})

@@ -25,22 +25,22 @@ var commands = []string{"sh", "sleep", "ip", "ping", "cat", "ls", "nc", "true", 
 
 // ImportImage makes the image out of the host's busybox. Start does it.
 func (e *Engine) ImportImage() {
-	e.t.Helper()
+	e.T.Helper()
 	data, err := imageArchive()
 	if err == nil {
 		err = os.WriteFile(e.imageFile(), data, 0o600)
 	}
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	e.Import(CRINamespace)
 }
 
-func (e *Engine) imageFile() string { return filepath.Join(e.dir, "image.tar") }
+func (e *Engine) imageFile() string { return filepath.Join(e.Dir, "image.tar") }
 
 // Import brings the image into a namespace, which need not be there.
 func (e *Engine) Import(namespace string) {
-	e.t.Helper()
+	e.T.Helper()
 	e.note(namespace)
 	if out := e.Ctr(namespace, "images", "list", "--quiet", "name=="+Image); out == "" {
 		e.Ctr(namespace, "images", "import", e.imageFile())
@@ -49,9 +49,9 @@ func (e *Engine) Import(namespace string) {
 
 // note has the cgroups of a namespace cleared away at the end.
 func (e *Engine) note(namespace string) {
-	f, err := os.OpenFile(filepath.Join(e.dir, "namespaces"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(e.Dir, "namespaces"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	_, _ = fmt.Fprintln(f, namespace)
 	_ = f.Close()

@@ -10,29 +10,21 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/plumb-net/plumb/plugins/container/daemontest"
 )
 
 // Image is in every engine: busybox, as /bin/sh and the usual commands.
 const Image = "plumb-test:1"
 
-// readyTimeout bounds the start of an engine and its stop.
-const readyTimeout = 60 * time.Second
-
 // Engine is a private Docker Engine.
 type Engine struct {
+	*daemontest.Daemon
 	// Socket is the path of its API socket, Host the same as a URL.
 	Socket string
 	Host   string
 
-	t    testing.TB
-	dir  string
 	args []string
-	// keeper is the process that holds the network namespace and, when it or
-	// the test ends, clears away the engine and all its containers.
-	keeper *exec.Cmd
-	daemon *exec.Cmd
-	exited chan struct{}
 }
 
 // Start starts an engine, with further arguments for dockerd, and stops it
@@ -41,15 +33,9 @@ type Engine struct {
 func Start(t testing.TB, args ...string) *Engine {
 	t.Helper()
 	require(t)
-	dir, err := os.MkdirTemp("", "dockertest-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &Engine{
-		Socket: filepath.Join(dir, "docker.sock"), Host: "unix://" + filepath.Join(dir, "docker.sock"),
-		t: t, dir: dir, args: args,
-	}
-	e.startKeeper()
+	d := daemontest.New(t, "dockertest", clearScript)
+	socket := filepath.Join(d.Dir, "docker.sock")
+	e := &Engine{Daemon: d, Socket: socket, Host: "unix://" + socket, args: args}
 	e.Up()
 	e.importImage()
 	return e
@@ -57,63 +43,35 @@ func Start(t testing.TB, args ...string) *Engine {
 
 // Up starts the daemon and waits until it answers.
 func (e *Engine) Up() {
-	e.t.Helper()
-	log, err := os.OpenFile(e.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	defer func() { _ = log.Close() }()
-	args := append([]string{
-		"--net=/proc/" + strconv.Itoa(e.keeper.Process.Pid) + "/ns/net", "dockerd",
-		"--data-root", filepath.Join(e.dir, "root"), "--exec-root", filepath.Join(e.dir, "exec"),
-		"--host", e.Host, "--pidfile", filepath.Join(e.dir, "dockerd.pid"),
-		"--shutdown-timeout", "1",
-	}, e.args...)
-	e.daemon = exec.Command("nsenter", args...)
-	e.daemon.Stdout, e.daemon.Stderr = log, log
-	// A signal to the group of the test is not meant for the daemon.
-	e.daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := e.daemon.Start(); err != nil {
-		e.t.Fatal(err)
-	}
-	exited := make(chan struct{})
-	e.exited = exited
-	go func(cmd *exec.Cmd) {
-		_ = cmd.Wait()
-		close(exited)
-	}(e.daemon)
-	e.awaitAnswer()
-}
-
-func (e *Engine) awaitAnswer() {
-	e.t.Helper()
-	e.eventually("the engine to answer", func() bool {
-		select {
-		case <-e.exited:
-			e.t.Fatalf("dockerd ended while starting:\n%s", e.Log())
-		default:
-		}
+	e.T.Helper()
+	answers := func() bool {
 		_, err := e.Try("version", "--format", "{{.Server.Version}}")
 		return err == nil
-	})
+	}
+	e.Launch(answers, append([]string{
+		"dockerd",
+		"--data-root", filepath.Join(e.Dir, "root"), "--exec-root", filepath.Join(e.Dir, "exec"),
+		"--host", e.Host, "--pidfile", filepath.Join(e.Dir, "dockerd.pid"),
+		"--shutdown-timeout", "1",
+	}, e.args...)...)
 }
 
 // Down stops the daemon in good order: unless it was started with
 // --live-restore, its containers stop as well.
-func (e *Engine) Down() { e.t.Helper(); e.signalAndWait(syscall.SIGTERM) }
+func (e *Engine) Down() { e.T.Helper(); e.End(syscall.SIGTERM) }
 
 // Kill kills the daemon; its containers live on.
 func (e *Engine) Kill() {
-	e.t.Helper()
-	file := filepath.Join(e.dir, "exec/containerd/containerd.pid")
+	e.T.Helper()
+	file := filepath.Join(e.Dir, "exec/containerd/containerd.pid")
 	pid, _ := os.ReadFile(file)
-	e.signalAndWait(syscall.SIGKILL)
+	e.End(syscall.SIGKILL)
 	// The daemon's containerd dies with it, but a moment later, and where the
 	// first process of the machine does not reap it stays as a zombie. A new
 	// daemon would take it for alive and wait for it in vain.
-	e.eventually("containerd to end", func() bool { return !lives(strings.TrimSpace(string(pid))) })
+	e.Eventually("containerd to end", func() bool { return !lives(strings.TrimSpace(string(pid))) })
 	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 }
 
@@ -125,46 +83,21 @@ func lives(pid string) bool {
 }
 
 // Restart is Down and Up.
-func (e *Engine) Restart() { e.t.Helper(); e.Down(); e.Up() }
-
-// Freeze halts the daemon, which then accepts connections and says nothing;
-// Thaw lets it go on.
-func (e *Engine) Freeze() { e.t.Helper(); e.signal(syscall.SIGSTOP) }
-
-// Thaw ends a Freeze.
-func (e *Engine) Thaw() { e.t.Helper(); e.signal(syscall.SIGCONT) }
-
-func (e *Engine) signal(s syscall.Signal) {
-	e.t.Helper()
-	if err := e.daemon.Process.Signal(s); err != nil {
-		e.t.Fatalf("dockerd: %v: %v", s, err)
-	}
-}
-
-func (e *Engine) signalAndWait(s syscall.Signal) {
-	e.t.Helper()
-	e.signal(s)
-	select {
-	case <-e.exited:
-	case <-time.After(readyTimeout):
-		e.t.Fatalf("dockerd did not end after %v:\n%s", s, e.Log())
-	}
-	e.daemon = nil
-}
+func (e *Engine) Restart() { e.T.Helper(); e.Down(); e.Up() }
 
 // Docker runs the docker command on this engine and returns what it prints.
 func (e *Engine) Docker(args ...string) string {
-	e.t.Helper()
+	e.T.Helper()
 	out, err := e.Try(args...)
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	return out
 }
 
 // Try is Docker for commands that may fail.
 func (e *Engine) Try(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), daemontest.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.Env = append(os.Environ(), "DOCKER_HOST="+e.Host)
@@ -181,40 +114,17 @@ func (e *Engine) Try(args ...string) (string, error) {
 // its id. It stops at once: the first process of a container is deaf to the
 // usual signal, and the engine would wait ten seconds.
 func (e *Engine) Run(options ...string) string {
-	e.t.Helper()
+	e.T.Helper()
 	args := append([]string{"run", "--detach", "--stop-signal", "KILL"}, options...)
 	return e.Docker(append(args, Image, "sleep", "100000")...)
 }
 
 // Pid is that of a running container's first process.
 func (e *Engine) Pid(container string) int {
-	e.t.Helper()
+	e.T.Helper()
 	pid, err := strconv.Atoi(e.Docker("inspect", "--format", "{{.State.Pid}}", container))
 	if err != nil || pid == 0 {
-		e.t.Fatalf("container %s has no process: %v", container, err)
+		e.T.Fatalf("container %s has no process: %v", container, err)
 	}
 	return pid
-}
-
-// NetnsPath leads to the network namespace of the engine itself.
-func (e *Engine) NetnsPath() string {
-	return "/proc/" + strconv.Itoa(e.keeper.Process.Pid) + "/ns/net"
-}
-
-// Log is what the daemon has logged.
-func (e *Engine) Log() string {
-	data, _ := os.ReadFile(e.logFile())
-	return string(data)
-}
-
-func (e *Engine) logFile() string { return filepath.Join(e.dir, "log") }
-
-// eventually waits until done is true.
-func (e *Engine) eventually(what string, done func() bool) {
-	e.t.Helper()
-	for end := time.Now().Add(readyTimeout); !done(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			e.t.Fatalf("waited in vain for %s:\n%s", what, e.Log())
-		}
-	}
 }

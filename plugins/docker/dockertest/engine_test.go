@@ -10,7 +10,7 @@ func TestEngine(t *testing.T) {
 	var dir string
 	t.Run("work", func(t *testing.T) {
 		e := Start(t)
-		dir = e.dir
+		dir = e.Dir
 		id := e.Run("--name", "web")
 		if pid := e.Pid("web"); pid <= 1 {
 			t.Errorf("pid %d", pid)

@@ -53,8 +53,8 @@ var commands = []string{"sh", "sleep", "ip", "ping", "cat", "ls", "nc", "true", 
 
 // importImage makes the image out of the host's busybox.
 func (e *Engine) importImage() {
-	e.t.Helper()
-	bin := filepath.Join(e.t.TempDir(), "bin")
+	e.T.Helper()
+	bin := filepath.Join(e.T.TempDir(), "bin")
 	busybox, err := exec.LookPath("busybox")
 	if err == nil {
 		err = os.Mkdir(bin, 0o755)
@@ -72,14 +72,14 @@ func (e *Engine) importImage() {
 		}
 	}
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
-	tarball := filepath.Join(e.t.TempDir(), "image.tar")
+	tarball := filepath.Join(e.T.TempDir(), "image.tar")
 	if out, err := exec.Command("tar", "-C", filepath.Dir(bin), "-cf", tarball, "bin").CombinedOutput(); err != nil {
-		e.t.Fatalf("tar: %v: %s", err, out)
+		e.T.Fatalf("tar: %v: %s", err, out)
 	}
 	e.Docker("import", tarball, Image)
 	if out, err := e.Try("run", "--rm", Image, "true"); err != nil {
-		e.t.Fatalf("the image does not run: %v %s%s", err, strings.TrimSpace(out), "; busybox must be static: on Debian: apt-get install busybox-static")
+		e.T.Fatalf("the image does not run: %v %s%s", err, strings.TrimSpace(out), "; busybox must be static: on Debian: apt-get install busybox-static")
 	}
 }
