@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -29,7 +30,7 @@ func (c *clock) Submit(t scheduler.Txn) *scheduler.Handle {
 // Run it with -benchtime=5000x.
 func BenchmarkPutToSubmit(b *testing.B) {
 	b.Run("embedded", func(b *testing.B) { putToSubmit(b, config(b)) })
-	b.Run("external", func(b *testing.B) { putToSubmit(b, config(b, startBinary(b).url)) })
+	b.Run("external", func(b *testing.B) { putToSubmit(b, config(b, etcdtest.Start(b).URL())) })
 }
 
 func putToSubmit(b *testing.B, c Config) {
@@ -141,7 +142,7 @@ func BenchmarkList100k(b *testing.B) {
 		list100k(b, c, l)
 	})
 	b.Run("external", func(b *testing.B) {
-		c, err := config(b, startBinary(b).url).withDefaults()
+		c, err := config(b, etcdtest.Start(b).URL()).withDefaults()
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -50,16 +51,16 @@ func (a *agent) same(kv clientv3.KV) {
 }
 
 func TestACutWatchIsHealedByAListAndOnlyIfNeeded(t *testing.T) {
-	b := startBinary(t)
-	p := startProxy(t, b.addr())
-	kv := client(t, b.url)
-	a := runAgent(t, config(t, p.url()))
+	b := etcdtest.Start(t)
+	p := etcdtest.StartProxy(t, b.Addr())
+	kv := client(t, b.URL())
+	a := runAgent(t, config(t, p.URL()))
 	a.ready()
 	a.upTo(put(t, kv, "route/a", "1"))
 
 	// Nothing changed meanwhile: a new session, not a word.
 	said, sessions := a.rec.count(), a.sessions()
-	p.cut()
+	p.Break()
 	a.nextSession(sessions)
 	a.upTo(put(t, kv, "route/b", "1"))
 	if got := story(a.rec.since(said)); got != "put route/b: route/b=1\n" {
@@ -68,10 +69,10 @@ func TestACutWatchIsHealedByAListAndOnlyIfNeeded(t *testing.T) {
 
 	// A delete was missed: the list says it.
 	sessions = a.sessions()
-	p.freeze()
+	p.Freeze()
 	rev := del(t, kv, "config/route/a")
-	p.cut()
-	p.thaw()
+	p.Break()
+	p.Thaw()
 	a.nextSession(sessions)
 	a.upTo(rev)
 	a.same(kv)
@@ -96,21 +97,21 @@ func (a *agent) nextSession(after int) {
 
 // A watch that is open but gives nothing is noticed.
 func TestASilentWatchIsNoticed(t *testing.T) {
-	b := startBinary(t)
-	p := startProxy(t, b.addr())
-	kv := client(t, b.url)
-	c := config(t, p.url())
+	b := etcdtest.Start(t)
+	p := etcdtest.StartProxy(t, b.Addr())
+	kv := client(t, b.URL())
+	c := config(t, p.URL())
 	log := new(lockedBuffer)
 	c.Log = slog.New(slog.NewTextHandler(log, nil))
 	a := runAgent(t, c)
 	a.ready()
-	p.freeze()
+	p.Freeze()
 	rev := put(t, kv, "route/a", "1")
 	a.state(healthDown, "")
 	if !strings.Contains(log.String(), errStalled.Error()) {
 		t.Errorf("not the silence was noticed, but:\n%s", log)
 	}
-	p.thaw()
+	p.Thaw()
 	a.upTo(rev)
 	a.same(kv)
 	a.state(healthOK, "")
@@ -136,9 +137,9 @@ func (l *lockedBuffer) String() string {
 // A server that gives signs of life but no events is found by comparing. The
 // fault is played by moving what the source believes to have seen.
 func TestEventsLostOnALiveWatchAreNoticed(t *testing.T) {
-	b := startBinary(t)
-	kv := client(t, b.url)
-	c := config(t, b.url)
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	c := config(t, b.URL())
 	c.tune.auditEvery, c.tune.stallAfter = 50*time.Millisecond, 200*time.Millisecond
 	a := runAgent(t, c)
 	a.ready()
@@ -162,21 +163,21 @@ func TestEventsLostOnALiveWatchAreNoticed(t *testing.T) {
 
 // The server restarts under a watch, and history is compacted beyond it.
 func TestCompactionWhileAwayLosesNothing(t *testing.T) {
-	b := startBinary(t)
-	p := startProxy(t, b.addr())
-	kv := client(t, b.url)
-	a := runAgent(t, config(t, p.url()))
+	b := etcdtest.Start(t)
+	p := etcdtest.StartProxy(t, b.Addr())
+	kv := client(t, b.URL())
+	a := runAgent(t, config(t, p.URL()))
 	a.ready()
 	put(t, kv, "route/gone", "1")
 	a.upTo(put(t, kv, "route/stays", "1"))
-	p.freeze()
+	p.Freeze()
 	del(t, kv, "config/route/gone")
 	rev := put(t, kv, "route/new", "1")
 	if _, err := kv.Compact(t.Context(), rev); err != nil {
 		t.Fatal(err)
 	}
-	p.cut()
-	p.thaw()
+	p.Break()
+	p.Thaw()
 	a.upTo(rev)
 	a.same(kv)
 }
@@ -197,22 +198,22 @@ func TestRandomHistories(t *testing.T) {
 }
 
 func history(t *testing.T, rnd *rand.Rand) {
-	b := startBinary(t)
-	p := startProxy(t, b.addr())
-	kv := client(t, b.url)
-	a := runAgent(t, config(t, p.url()))
+	b := etcdtest.Start(t)
+	p := etcdtest.StartProxy(t, b.Addr())
+	kv := client(t, b.URL())
+	a := runAgent(t, config(t, p.URL()))
 	for phase := range 5 {
 		for range 25 {
 			randomWrite(t, rnd, kv)
 			switch rnd.IntN(25) {
 			case 0:
-				p.cut()
+				p.Break()
 			case 1:
-				p.freeze()
+				p.Freeze()
 				for range rnd.IntN(10) {
 					randomWrite(t, rnd, kv)
 				}
-				p.thaw()
+				p.Thaw()
 			case 2:
 				resp, err := kv.Get(t.Context(), "x")
 				if err != nil {
@@ -222,21 +223,21 @@ func history(t *testing.T, rnd *rand.Rand) {
 					t.Fatal(err)
 				}
 			case 3:
-				b.stop()
-				b.start()
+				b.Stop()
+				b.Start()
 			}
 		}
 		switch {
 		case phase == 2:
-			b.stop()
+			b.Stop()
 			time.Sleep(2 * time.Second) // down for longer than any patience
-			b.start()
+			b.Start()
 		case phase == 3:
 			// Frozen for longer than a silent watch is believed.
-			p.freeze()
+			p.Freeze()
 			randomWrite(t, rnd, kv)
 			time.Sleep(1500 * time.Millisecond)
-			p.thaw()
+			p.Thaw()
 		}
 		a.upTo(put(t, kv, "route/last", strconv.Itoa(phase)))
 		a.same(kv)

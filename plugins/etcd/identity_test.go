@@ -9,6 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -39,15 +40,15 @@ func TestJudge(t *testing.T) {
 
 // The story of a replaced store, from decision 2.
 func TestAnotherStoreDeletesNothingUntilAccepted(t *testing.T) {
-	b := startBinary(t)
-	c := config(t, b.url)
-	kv := client(t, b.url)
+	b := etcdtest.Start(t)
+	c := config(t, b.URL())
+	kv := client(t, b.URL())
 	a := runAgent(t, c)
 	a.ready()
 	put(t, kv, "route/old", "1")
 	a.upTo(put(t, kv, "route/both", "1"))
 
-	b.wipe()
+	b.Wipe()
 	a.state(healthDegraded, "another store or an emptied one")
 	put(t, kv, "route/both", "2")
 	put(t, kv, "route/new", "1")
@@ -117,12 +118,12 @@ func (a *agent) wants(list string) {
 }
 
 func TestAnAgentThatSawTheOldStoreWithdrawsOnAcceptance(t *testing.T) {
-	b := startBinary(t)
-	kv := client(t, b.url)
-	a := runAgent(t, config(t, b.url))
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	a := runAgent(t, config(t, b.URL()))
 	a.ready()
 	a.upTo(put(t, kv, "route/old", "1"))
-	b.wipe()
+	b.Wipe()
 	a.state(healthDegraded, "")
 	put(t, kv, "route/new", "1")
 	a.wants("route/old=1 route/new=1")
@@ -133,21 +134,16 @@ func TestAnAgentThatSawTheOldStoreWithdrawsOnAcceptance(t *testing.T) {
 }
 
 func TestARestoredSnapshotIsNotBelieved(t *testing.T) {
-	b := startBinary(t)
-	c := config(t, b.url)
-	kv := client(t, b.url)
+	b := etcdtest.Start(t)
+	c := config(t, b.URL())
+	kv := client(t, b.URL())
 	a := runAgent(t, c)
 	a.ready()
 	a.upTo(put(t, kv, "route/early", "1"))
-	b.stop()
-	snapshot := filepath.Join(t.TempDir(), "snapshot")
-	copyData(t, b.dir, snapshot)
-	b.start()
+	back := b.Keep()
 	a.upTo(put(t, kv, "route/late", "1"))
 
-	b.stop()
-	copyData(t, snapshot, b.dir)
-	b.start()
+	back()
 	a.state(healthDegraded, "older state")
 	a.wants("route/early=1 route/late=1")
 
@@ -171,29 +167,25 @@ func TestARestoredSnapshotIsNotBelieved(t *testing.T) {
 // The known store comes back after another one was there: it is believed, and
 // what the other one wished for is gone.
 func TestTheKnownStoreComesBack(t *testing.T) {
-	b := startBinary(t)
-	kv := client(t, b.url)
-	a := runAgent(t, config(t, b.url))
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	a := runAgent(t, config(t, b.URL()))
 	a.ready()
 	a.upTo(put(t, kv, "route/true", "1"))
-	b.stop()
-	aside := filepath.Join(t.TempDir(), "aside")
-	copyData(t, b.dir, aside)
-	b.wipe()
+	back := b.Keep()
+	b.Wipe()
 	a.state(healthDegraded, "")
 	put(t, kv, "route/false", "1")
 	a.wants("route/true=1 route/false=1")
-	b.stop()
-	copyData(t, aside, b.dir)
-	b.start()
+	back()
 	a.wants("route/true=1")
 	a.state(healthOK, "")
 }
 
 func TestALostStateDirectoryTrustsTheStore(t *testing.T) {
-	b := startBinary(t)
-	c := config(t, b.url)
-	kv := client(t, b.url)
+	b := etcdtest.Start(t)
+	c := config(t, b.URL())
+	kv := client(t, b.URL())
 	a := runAgent(t, c)
 	a.ready()
 	a.upTo(put(t, kv, "route/a", "1"))
@@ -304,10 +296,10 @@ func TestAcceptOfAKnownStoreSaysItsWordAgain(t *testing.T) {
 }
 
 func TestAcceptWithoutAStoreFails(t *testing.T) {
-	b := startBinary(t)
-	a := runAgent(t, config(t, b.url))
+	b := etcdtest.Start(t)
+	a := runAgent(t, config(t, b.URL()))
 	a.ready()
-	b.stop()
+	b.Stop()
 	a.state(healthDown, "")
 	if _, err := a.Accept(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be reached") {
 		t.Errorf("got %v", err)

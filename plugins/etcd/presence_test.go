@@ -10,6 +10,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 )
 
 func holder(t *testing.T, kv clientv3.KV) (Presence, clientv3.LeaseID) {
@@ -29,9 +31,9 @@ func holder(t *testing.T, kv clientv3.KV) (Presence, clientv3.LeaseID) {
 }
 
 func TestPresenceTellsWhoIsThereAndLeavesAtOnce(t *testing.T) {
-	b := startBinary(t)
-	kv := client(t, b.url)
-	c := config(t, b.url)
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	c := config(t, b.URL())
 	c.Version, c.Incarnation = "1.2.3", "inc-1"
 	a := runAgent(t, c)
 	a.ready()
@@ -49,10 +51,10 @@ func TestPresenceTellsWhoIsThereAndLeavesAtOnce(t *testing.T) {
 }
 
 func TestASecondAgentIsRefused(t *testing.T) {
-	b := startBinary(t)
-	first := runAgent(t, config(t, b.url))
+	b := etcdtest.Start(t)
+	first := runAgent(t, config(t, b.URL()))
 	first.ready()
-	second := newAgent(t, config(t, b.url))
+	second := newAgent(t, config(t, b.URL()))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	err := second.Run(ctx)
@@ -67,17 +69,17 @@ func TestASecondAgentIsRefused(t *testing.T) {
 		t.Error("the second agent took intent")
 	}
 	// Another label is another agent.
-	c := config(t, b.url)
+	c := config(t, b.URL())
 	c.Label = "other"
 	runAgent(t, c).ready()
 }
 
 // After a crash the lease lives on; the same state directory does not wait.
 func TestTheSameStateDirectoryTakesOverAtOnce(t *testing.T) {
-	b := startBinary(t)
-	c := config(t, b.url)
+	b := etcdtest.Start(t)
+	c := config(t, b.URL())
 	c.tune.leaseTTL = time.Hour
-	kv := client(t, b.url)
+	kv := client(t, b.URL())
 	dead := newAgent(t, c)
 	uuid, err := loadUUID(c.StateDir)
 	if err != nil {
@@ -100,7 +102,7 @@ func TestTheSameStateDirectoryTakesOverAtOnce(t *testing.T) {
 	if p.Incarnation == "old" || lease == old {
 		t.Errorf("presence is still %+v", p)
 	}
-	if ttl, err := client(t, b.url).TimeToLive(t.Context(), old); err != nil || ttl.TTL > 0 {
+	if ttl, err := client(t, b.URL()).TimeToLive(t.Context(), old); err != nil || ttl.TTL > 0 {
 		t.Errorf("the old lease lives on: %v, %v", ttl, err)
 	}
 }
@@ -127,9 +129,9 @@ func TestALostLeaseIsMadeAnew(t *testing.T) {
 // An agent that was away for longer than its lease finds another one there:
 // it says so, does not fight, and takes the label back when it is free.
 func TestADisplacedAgentDoesNotFight(t *testing.T) {
-	b := startBinary(t)
-	kv := client(t, b.url)
-	a := runAgent(t, config(t, b.url))
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	a := runAgent(t, config(t, b.URL()))
 	a.ready()
 	lease, err := kv.Grant(t.Context(), 60)
 	if err != nil {
@@ -149,20 +151,20 @@ func TestADisplacedAgentDoesNotFight(t *testing.T) {
 }
 
 func TestPresenceWithoutALeaseIsNobody(t *testing.T) {
-	b := startBinary(t)
-	if _, err := client(t, b.url).Put(t.Context(), base+"agent", `{"uuid":"written by hand"}`); err != nil {
+	b := etcdtest.Start(t)
+	if _, err := client(t, b.URL()).Put(t.Context(), base+"agent", `{"uuid":"written by hand"}`); err != nil {
 		t.Fatal(err)
 	}
-	runAgent(t, config(t, b.url)).ready()
+	runAgent(t, config(t, b.URL())).ready()
 }
 
 func TestTwoWhoStartAtOnceAreNotBothTaken(t *testing.T) {
-	b := startBinary(t)
+	b := etcdtest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	errs := make(chan error)
 	for range 5 {
-		a := newAgent(t, config(t, b.url))
+		a := newAgent(t, config(t, b.URL()))
 		go func() { errs <- a.Run(ctx) }()
 	}
 	taken := 0

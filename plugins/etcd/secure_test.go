@@ -17,6 +17,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 )
 
 // authorityCA makes certificates.
@@ -82,9 +84,9 @@ func TestTLSWithClientCertificates(t *testing.T) {
 	ca := newAuthority(t)
 	ca.issue("server", false)
 	ca.issue("agent", false)
-	b := startBinary(t, "--cert-file="+ca.path("server.pem"), "--key-file="+ca.path("server-key.pem"),
+	b := etcdtest.Start(t, "--cert-file="+ca.path("server.pem"), "--key-file="+ca.path("server-key.pem"),
 		"--client-cert-auth", "--trusted-ca-file="+ca.path("ca.pem"))
-	c := config(t, b.url)
+	c := config(t, b.URL())
 	c.CAFile, c.CertFile, c.KeyFile = ca.path("ca.pem"), ca.path("agent.pem"), ca.path("agent-key.pem")
 	a := runAgent(t, c)
 	a.ready()
@@ -94,7 +96,7 @@ func TestTLSWithClientCertificates(t *testing.T) {
 	}
 
 	// Without a certificate, or with the wrong authority, there is no way in.
-	bare := config(t, b.url)
+	bare := config(t, b.URL())
 	bare.CAFile = c.CAFile
 	runAgent(t, bare).state(healthDown, "certificate")
 	other := newAuthority(t)
@@ -104,8 +106,8 @@ func TestTLSWithClientCertificates(t *testing.T) {
 }
 
 func TestUserAndPasswordAlsoWhenChanged(t *testing.T) {
-	b := startBinary(t)
-	root := client(t, b.url)
+	b := etcdtest.Start(t)
+	root := client(t, b.URL())
 	ctx := t.Context()
 	for _, err := range []error{
 		second(root.RoleAdd(ctx, "plumb")),
@@ -119,7 +121,7 @@ func TestUserAndPasswordAlsoWhenChanged(t *testing.T) {
 		}
 	}
 	login := func() *clientv3.Client {
-		c, err := clientv3.New(clientv3.Config{Endpoints: []string{b.url}, Username: "root", Password: "top", DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+		c, err := clientv3.New(clientv3.Config{Endpoints: []string{b.URL()}, Username: "root", Password: "top", DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +130,7 @@ func TestUserAndPasswordAlsoWhenChanged(t *testing.T) {
 	}
 	root = login()
 
-	c := config(t, b.url)
+	c := config(t, b.URL())
 	c.User, c.PasswordFile = "agent", filepath.Join(t.TempDir(), "password")
 	password := func(p string) {
 		if err := os.WriteFile(c.PasswordFile, []byte(p+"\n"), 0o600); err != nil {
@@ -148,8 +150,8 @@ func TestUserAndPasswordAlsoWhenChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	password("second")
-	b.stop()
-	b.start()
+	b.Stop()
+	b.Start()
 	rev := put(t, login(), "route/b", "1") // the official client hangs on its old token
 	a.upTo(rev)
 	a.wants("route/a=1 route/b=1")

@@ -2,15 +2,9 @@ package etcd
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,122 +12,11 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// binary is Debian's etcd on loopback TCP.
-type binary struct {
-	t    testing.TB
-	path string
-	dir  string
-	port int
-	peer int
-	// metrics is the port that says whether it is healthy, without TLS.
-	metrics int
-	args    []string
-	url     string
-	cmd     *exec.Cmd
-}
-
-// startBinary starts an etcd of its own and waits until it answers.
-func startBinary(t testing.TB, args ...string) *binary {
-	t.Helper()
-	path, err := exec.LookPath("etcd")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("etcd is missing: apt-get install etcd-server")
-		}
-		t.Skip("etcd is missing: apt-get install etcd-server")
-	}
-	b := &binary{t: t, path: path, dir: filepath.Join(t.TempDir(), "data"), port: freePort(t), peer: freePort(t), metrics: freePort(t), args: args}
-	b.url = fmt.Sprintf("http://127.0.0.1:%d", b.port)
-	if strings.Contains(strings.Join(args, " "), "--cert-file") {
-		b.url = fmt.Sprintf("https://127.0.0.1:%d", b.port)
-	}
-	b.start()
-	t.Cleanup(b.stop)
-	return b
-}
-
-func (b *binary) start() {
-	b.t.Helper()
-	peer := fmt.Sprintf("http://127.0.0.1:%d", b.peer)
-	args := append([]string{"--name=t", "--data-dir=" + b.dir, "--listen-client-urls=" + b.url, "--advertise-client-urls=" + b.url,
-		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=t=" + peer,
-		fmt.Sprintf("--listen-metrics-urls=http://127.0.0.1:%d", b.metrics), "--heartbeat-interval=10", "--election-timeout=100", "--logger=zap", "--log-outputs=" + filepath.Join(filepath.Dir(b.dir), "log")}, b.args...)
-	b.cmd = exec.Command(b.path, args...)
-	b.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that panics stops nothing
-	if err := b.cmd.Start(); err != nil {
-		b.t.Fatal(err)
-	}
-	// Killed before it is ready, a new etcd of 3.4 never becomes so again.
-	deadline := time.Now().Add(10 * time.Second)
-	for !b.healthy() {
-		if time.Now().After(deadline) {
-			log, _ := os.ReadFile(filepath.Join(filepath.Dir(b.dir), "log"))
-			b.t.Fatalf("etcd did not start:\n%s", log)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-func (b *binary) healthy() bool {
-	c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := c.Get(fmt.Sprintf("http://127.0.0.1:%d/health", b.metrics))
-	if err != nil {
-		return false
-	}
-	defer resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
-}
-
-func (b *binary) addr() string { return fmt.Sprintf("127.0.0.1:%d", b.port) }
-
-// stop kills the server, which is also what it must survive.
-func (b *binary) stop() {
-	if b.cmd == nil {
-		return
-	}
-	b.cmd.Process.Kill()
-	b.cmd.Wait()
-	b.cmd = nil
-}
-
-// wipe empties the store as a careless operator does.
-func (b *binary) wipe() {
-	b.stop()
-	os.RemoveAll(b.dir)
-	b.start()
-}
-
-// copyData copies the data of a stopped server.
-func copyData(t testing.TB, from, to string) {
-	t.Helper()
-	os.RemoveAll(to)
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
-	if err := filepath.Walk(to, func(p string, i os.FileInfo, err error) error {
-		if err == nil && i.IsDir() {
-			err = os.Chmod(p, 0o700)
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
 
 // client is the operator's: the official client, by another way than ours.
 func client(t testing.TB, endpoint string) *clientv3.Client {
@@ -248,9 +131,9 @@ func stores(t *testing.T, test func(t *testing.T, c Config, kv func() clientv3.K
 		test(t, c, func() clientv3.KV { return client(t, "unix://"+c.socket()) })
 	})
 	t.Run("external", func(t *testing.T) {
-		b := startBinary(t)
-		c := config(t, b.url)
-		test(t, c, func() clientv3.KV { return client(t, b.url) })
+		b := etcdtest.Start(t)
+		c := config(t, b.URL())
+		test(t, c, func() clientv3.KV { return client(t, b.URL()) })
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -57,10 +58,10 @@ func TestOneRevisionIsOneTransaction(t *testing.T) {
 		oneRevision(t, a, client(t, "unix://"+c.socket()))
 	})
 	t.Run("external", func(t *testing.T) {
-		b := startBinary(t, "--max-txn-ops=2000")
-		a := runAgent(t, config(t, b.url))
+		b := etcdtest.Start(t, "--max-txn-ops=2000")
+		a := runAgent(t, config(t, b.URL()))
 		a.ready()
-		oneRevision(t, a, client(t, b.url))
+		oneRevision(t, a, client(t, b.URL()))
 	})
 }
 
@@ -116,11 +117,11 @@ func TestAdjacentRevisionsAreTwoTransactions(t *testing.T) {
 // A scheduler that is slow makes the server send many revisions in one
 // response, in fragments. They stay apart and whole.
 func TestASlowSubmitterStillGetsEveryRevisionWhole(t *testing.T) {
-	b := startBinary(t)
-	c := config(t, b.url)
+	b := etcdtest.Start(t)
+	c := config(t, b.URL())
 	a := runAgent(t, c)
 	a.ready()
-	kv := client(t, b.url)
+	kv := client(t, b.URL())
 	gate := make(chan struct{})
 	a.rec.mu.Lock()
 	a.rec.gate = gate
@@ -152,8 +153,8 @@ func TestASlowSubmitterStillGetsEveryRevisionWhole(t *testing.T) {
 }
 
 func TestAListLongerThanAPageIsOneWord(t *testing.T) {
-	b := startBinary(t, "--max-txn-ops=2000")
-	kv := client(t, b.url)
+	b := etcdtest.Start(t, "--max-txn-ops=2000")
+	kv := client(t, b.URL())
 	for p := range 3 {
 		ops := make([]clientv3.Op, 1000)
 		for i := range ops {
@@ -163,7 +164,7 @@ func TestAListLongerThanAPageIsOneWord(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := config(t, b.url)
+	c := config(t, b.URL())
 	c.tune.pageBytes = 4 << 10
 	a := runAgent(t, c)
 	a.ready()
@@ -250,9 +251,9 @@ func TestReachedWaitsForForeignRevisionsToo(t *testing.T) {
 }
 
 func TestHealthSpeaksOfAbsentEtcdAndHeals(t *testing.T) {
-	b := startBinary(t)
-	b.stop()
-	a := runAgent(t, config(t, b.url))
+	b := etcdtest.Start(t)
+	b.Stop()
+	a := runAgent(t, config(t, b.URL()))
 	a.state(healthDown, "connection refused")
 	if a.rec.count() != 0 {
 		t.Errorf("it said something:\n%s", story(a.rec.since(0)))
@@ -260,8 +261,7 @@ func TestHealthSpeaksOfAbsentEtcdAndHeals(t *testing.T) {
 	if _, _, err := a.Get(t.Context(), "config/route/r"); !errors.Is(err, models.ErrStoreDown) {
 		t.Errorf("Get: %v", err)
 	}
-	b.cmd = nil
-	b.start()
+	b.Start()
 	a.ready()
 	a.state(healthOK, "")
 	h := a.Health()

@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -109,9 +110,9 @@ func TestStatusValue(t *testing.T) {
 
 // A burst of changes collapses: between two writes of a key lie 100 ms.
 func TestABurstCollapses(t *testing.T) {
-	b := startBinary(t)
-	kv := client(t, b.url)
-	a := runAgent(t, config(t, b.url))
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	a := runAgent(t, config(t, b.URL()))
 	a.ready()
 	a.brd.set(stat("route/r", "etcd", scheduler.Pending))
 	a.told(kv, "route/r=pending")
@@ -135,9 +136,9 @@ func TestABurstCollapses(t *testing.T) {
 }
 
 func TestManyStatusesGoInBatches(t *testing.T) {
-	b := startBinary(t)
-	kv := client(t, b.url)
-	a := runAgent(t, config(t, b.url))
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	a := runAgent(t, config(t, b.URL()))
 	a.ready()
 	before, err := kv.Get(t.Context(), "x")
 	if err != nil {
@@ -164,9 +165,9 @@ func TestManyStatusesGoInBatches(t *testing.T) {
 // What a former life left is deleted, what differs is written, and what is
 // right is not touched.
 func TestAfterARestartOnlyTheDifferenceIsWritten(t *testing.T) {
-	b := startBinary(t)
-	kv := client(t, b.url)
-	c := config(t, b.url)
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	c := config(t, b.URL())
 	c.Incarnation = "same"
 	right := stat("route/right", "etcd", scheduler.Configured)
 	for k, v := range map[string]string{"route/stale": "{}", "route/differs": "{}", "route/right": string(encodeStatus(right, "same"))} {
@@ -187,28 +188,28 @@ func TestAfterARestartOnlyTheDifferenceIsWritten(t *testing.T) {
 // While the store is away nothing is lost and nothing waits; after it, the
 // latest is told.
 func TestStatusesGoOnAfterTheStoreWasAway(t *testing.T) {
-	b := startBinary(t)
-	kv := client(t, b.url)
-	a := runAgent(t, config(t, b.url))
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	a := runAgent(t, config(t, b.URL()))
 	a.ready()
 	a.brd.set(stat("route/a", "etcd", scheduler.Pending), stat("route/b", "etcd", scheduler.Pending))
 	a.told(kv, "route/a=pending route/b=pending")
-	b.stop()
+	b.Stop()
 	a.state(healthDown, "")
 	a.brd.set(stat("route/a", "etcd", scheduler.Retrying))
 	a.brd.set(stat("route/a", "etcd", scheduler.Configured), stat("route/b", "", scheduler.Removed))
-	b.start()
+	b.Start()
 	a.told(kv, "route/a=configured")
 
 	// Another store gets all of them.
-	b.wipe()
+	b.Wipe()
 	a.told(kv, "route/a=configured")
 }
 
 func TestTheLastStatusesAreWrittenAtTheEnd(t *testing.T) {
-	b := startBinary(t)
-	kv := client(t, b.url)
-	a := runAgent(t, config(t, b.url))
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	a := runAgent(t, config(t, b.URL()))
 	a.ready()
 	a.brd.set(stat("route/r", "etcd", scheduler.Pending))
 	a.told(kv, "route/r=pending")
@@ -224,9 +225,9 @@ func TestTheLastStatusesAreWrittenAtTheEnd(t *testing.T) {
 // An agent that lost its label does not write over the statuses of the one
 // that has it.
 func TestWithoutTheLabelNoStatusIsWritten(t *testing.T) {
-	b := startBinary(t)
-	kv := client(t, b.url)
-	a := runAgent(t, config(t, b.url))
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	a := runAgent(t, config(t, b.URL()))
 	a.ready()
 	a.brd.set(stat("route/r", "etcd", scheduler.Pending))
 	a.told(kv, "route/r=pending")

@@ -11,6 +11,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/plumb-net/plumb/models"
+
+	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 )
 
 func write(key, value string) models.Write { return models.Write{Key: key, Value: []byte(value)} }
@@ -61,6 +63,7 @@ func TestStorePort(t *testing.T) {
 
 func TestWriteRefusesWithAHint(t *testing.T) {
 	stores(t, func(t *testing.T, c Config, _ func() clientv3.KV) {
+		c.tune.opTimeout = 20 * time.Second // ten thousand writes, on a machine that may be busy
 		a := runAgent(t, c)
 		a.ready()
 		var many []models.Write
@@ -100,8 +103,8 @@ func TestWriteRefusesWithAHint(t *testing.T) {
 
 // A cluster whose limit is lower than we were told says it, and so do we.
 func TestTheClustersOwnLimitIsExplained(t *testing.T) {
-	b := startBinary(t, "--max-txn-ops=2")
-	a := runAgent(t, config(t, b.url))
+	b := etcdtest.Start(t, "--max-txn-ops=2")
+	a := runAgent(t, config(t, b.URL()))
 	a.ready()
 	_, err := a.Write(t.Context(), []models.Write{write("a", "1"), write("b", "1"), write("c", "1")})
 	if err == nil || !strings.Contains(err.Error(), "--chunked") {
@@ -110,10 +113,10 @@ func TestTheClustersOwnLimitIsExplained(t *testing.T) {
 }
 
 func TestAStoreThatIsDownFailsSoon(t *testing.T) {
-	b := startBinary(t)
-	a := runAgent(t, config(t, b.url))
+	b := etcdtest.Start(t)
+	a := runAgent(t, config(t, b.URL()))
 	a.ready()
-	b.stop()
+	b.Stop()
 	a.state(healthDown, "")
 	begin := time.Now()
 	if _, err := a.Write(t.Context(), []models.Write{write("a", "1")}); !errors.Is(err, models.ErrStoreDown) {

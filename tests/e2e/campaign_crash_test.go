@@ -15,6 +15,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
@@ -28,7 +29,7 @@ func TestCrashes(t *testing.T) {
 	random := draw(t)
 	for name, etcd := range map[string]func(t *testing.T) string{
 		"embedded": func(*testing.T) string { return "" },
-		"external": func(t *testing.T) string { return startEtcd(t).url() },
+		"external": func(t *testing.T) string { return etcdtest.Start(t).URL() },
 	} {
 		own := rand.New(rand.NewPCG(random.Uint64(), 0))
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
 
@@ -20,7 +21,7 @@ func TestAnyOrder(t *testing.T) {
 	const rounds = 50
 	random := draw(t)
 	inside := newOrders(t, host.Options{Parallel: true, Fast: true})
-	outside := newOrders(t, host.Options{Parallel: true, Fast: true, Etcd: startEtcd(t).url()})
+	outside := newOrders(t, host.Options{Parallel: true, Fast: true, Etcd: etcdtest.Start(t).URL()})
 
 	want := inside.straight()
 	if err := same(want, outside.straight()); err != nil {

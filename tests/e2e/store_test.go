@@ -11,6 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
 
@@ -78,19 +79,19 @@ func (s *shop) gone(links ...string) {
 // etcd comes, and the agent does what was written since.
 func TestEtcdDownAtStart(t *testing.T) {
 	t.Parallel()
-	e := startEtcd(t)
-	s := openShop(t, e.url())
+	e := etcdtest.Start(t)
+	s := openShop(t, e.URL())
 	before := quiet(s.Host, s.Exact)
 	s.Stop()
 	s.store.delete("interface/tap0")
-	e.stop()
+	e.Stop()
 	s.Launch()
 	s.says("connection refused")
 	s.stays(before, time.Second)
 	if n := s.KernelWrites(); n != 0 {
 		t.Errorf("without etcd the agent wrote %d times to the kernel", n)
 	}
-	e.start()
+	e.Start()
 	s.gone("tap0")
 	s.store.put("interface/tap1", `{"tap":{}}`)
 	s.AwaitConfigured("interface/tap1", "interface/a", "route/lan")
@@ -100,15 +101,15 @@ func TestEtcdDownAtStart(t *testing.T) {
 // repaired, and afterwards everything goes on.
 func TestEtcdDownForAWhile(t *testing.T) {
 	t.Parallel()
-	e := startEtcd(t)
-	s := openShop(t, e.url())
+	e := etcdtest.Start(t)
+	s := openShop(t, e.URL())
 	before := quiet(s.Host, s.Exact)
-	e.stop()
+	e.Stop()
 	s.stays(before, 9*time.Second)
 	s.says("cannot be read")
 	s.Own.IP(t, "route delete 10.41.0.0/16")
 	s.Eventually("the route is repaired", func() error { return same(before, s.Exact()) })
-	e.start()
+	e.Start()
 	s.store.commit(s.store.op("interface/tap1", `{"tap":{}}`), clientv3.OpDelete(s.store.prefix+"interface/tap0"))
 	s.AwaitConfigured("interface/tap1", "interface/a", "route/lan")
 	s.gone("tap0")
@@ -118,12 +119,12 @@ func TestEtcdDownForAWhile(t *testing.T) {
 // What was changed and deleted in between arrives all the same.
 func TestCompactedWhileCut(t *testing.T) {
 	t.Parallel()
-	e := startEtcd(t)
-	p := startProxy(t, e.addr())
-	s := openShop(t, p.url())
-	s.Etcd = e.url() // the operator has another way
+	e := etcdtest.Start(t)
+	p := etcdtest.StartProxy(t, e.Addr())
+	s := openShop(t, p.URL())
+	s.Etcd = e.URL() // the operator has another way
 	s.store = operator(t, s.Host)
-	p.cut()
+	p.Cut()
 	s.says("cannot be read")
 	s.store.delete("route/lan")
 	s.store.put("interface/b", `{"veth":{"peer":"a"},"mtu":1400}`)
@@ -132,7 +133,7 @@ func TestCompactedWhileCut(t *testing.T) {
 	if _, err := s.store.Compact(context.Background(), last); err != nil {
 		t.Fatal(err)
 	}
-	p.mend()
+	p.Mend()
 	s.AwaitConfigured("interface/tap1", "interface/a", "interface/b")
 	s.gone("tap0")
 	s.Eventually("b is changed and the route is gone", func() error {
@@ -151,7 +152,7 @@ func TestDeletedOnPurpose(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]func(*testing.T) string{
 		"embedded": func(*testing.T) string { return "" },
-		"external": func(t *testing.T) string { return startEtcd(t).url() },
+		"external": func(t *testing.T) string { return etcdtest.Start(t).URL() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,12 +172,12 @@ func TestDeletedOnPurpose(t *testing.T) {
 func TestStoreReplaced(t *testing.T) {
 	t.Parallel()
 	replaced := map[string]struct {
-		replace func(e *etcd, s *shop) (back func())
+		replace func(e *etcdtest.Server, s *shop) (back func())
 		says    string
 	}{
-		"empty": {func(e *etcd, _ *shop) func() { return e.wipe }, "another store or an emptied one"},
-		"older": {func(e *etcd, s *shop) func() {
-			back := e.keep()
+		"empty": {func(e *etcdtest.Server, _ *shop) func() { return e.Wipe }, "another store or an emptied one"},
+		"older": {func(e *etcdtest.Server, s *shop) func() {
+			back := e.Keep()
 			s.store.put("interface/late", `{"tap":{}}`)
 			s.AwaitConfigured("interface/late")
 			s.store.put("interface/late", `{"tap":{},"mtu":1400}`)
@@ -188,8 +189,8 @@ func TestStoreReplaced(t *testing.T) {
 		for _, running := range []bool{true, false} {
 			t.Run(name+map[bool]string{true: "/running", false: "/stopped"}[running], func(t *testing.T) {
 				t.Parallel()
-				e := startEtcd(t)
-				s := openShop(t, e.url())
+				e := etcdtest.Start(t)
+				s := openShop(t, e.URL())
 				replace := r.replace(e, s)
 				before := quiet(s.Host, s.Exact)
 				if !running {
