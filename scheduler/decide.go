@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -169,7 +170,7 @@ func (e *engine) leave(n *graph.Node, d decision) decision {
 	if n.Frozen {
 		return decision{} // what stands on it stays as well
 	}
-	if has(n, flagAdopted) && e.unread() != "" {
+	if has(n, flagAdopted) && e.unread() {
 		return decision{} // what was not read yet may stand on it
 	}
 	if taken(n) {
@@ -186,18 +187,34 @@ func (e *engine) leave(n *graph.Node, d decision) decision {
 // them: every source must have spoken, or had its time.
 func (e *engine) mayDelete() bool { return e.spoken == len(e.sources) || e.graceless }
 
-// unread names a kind whose world was never read so far, "" if there is none.
-func (e *engine) unread() string {
+// unread tells whether something was never read so far, so that nobody knows what it
+// stands on: all of a kind, or a key that could not be read when its kind was.
+func (e *engine) unread() bool { return len(e.unseen) > 0 || e.unreadKind() != nil }
+
+func (e *engine) unreadKind() *kind {
 	for _, k := range e.kinds.all() {
 		if k.Reads && !k.Observed && !k.Read {
-			return k.Name
+			return k
 		}
 	}
-	return ""
+	return nil
 }
 
-// cannotRead tells that a kind was never read, and not for want of trying.
+// nameUnread names what was never read, a kind or else the first key.
+func (e *engine) nameUnread() string {
+	if k := e.unreadKind(); k != nil {
+		return "all of " + k.Name
+	}
+	return string(slices.MinFunc(slices.Collect(maps.Keys(e.unseen)), byKey).Key)
+}
+
+// cannotRead tells that something was never read, and not for want of trying.
 func (e *engine) cannotRead() bool {
+	for n := range e.unseen {
+		if n.X != nil && n.X.Attempts > 0 {
+			return true
+		}
+	}
 	return slices.ContainsFunc(e.kinds.all(), func(k *kind) bool {
 		return k.Reads && !k.Observed && !k.Read && k.look.attempts > 0
 	})

@@ -45,10 +45,11 @@ type engine struct {
 	blocked  map[Key]map[*graph.Node]bool  // whose operations wait for a key
 	refused  map[*graph.Node][]*graph.Node // who would derive a key that another has
 	pauses   map[Key]pause
-	sim      *simulation // not nil while a preview is computed
-	walks    []*walk     // plans that are being executed
-	reading  int         // looks under way
-	expected []*Handle   // of transactions that sources will submit
+	unseen   map[*graph.Node]bool // that no read has told of yet, though their kind was read
+	sim      *simulation          // not nil while a preview is computed
+	walks    []*walk              // plans that are being executed
+	reading  int                  // looks under way
+	expected []*Handle            // of transactions that sources will submit
 	now      time.Time
 
 	// What the engine asks of the loop around it.

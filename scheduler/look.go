@@ -288,6 +288,9 @@ func (e *engine) lookedAll(o *op) {
 	for _, s := range e.sightings(o) {
 		n := s.n
 		if n.Moving || n.Stamp > o.stamp || !s.there && k.OnDemand && n.Presence == graph.Unknown {
+			if first && (n.Presence == graph.Unknown || n.Moving && n.Presence == graph.Absent) {
+				e.unseen[n] = true // until a read of its own tells
+			}
 			continue
 		}
 		heard := has(n, flagSuspect)
@@ -303,6 +306,9 @@ func (e *engine) lookedAll(o *op) {
 			cause = n.Cause
 		}
 		e.under(cause, n, func() { e.seen(n, s.found, s.there, o.unread[n.Key]) })
+		if first && o.unread[n.Key] != nil {
+			e.unseen[n] = true
+		}
 		if heard {
 			e.suspect(n)
 		}
@@ -365,7 +371,7 @@ func asBelieved(n *graph.Node, k *kind, f found) bool {
 
 // wakeAdopted: what was found may go once all that may stand on it was read.
 func (e *engine) wakeAdopted() {
-	if e.unread() != "" {
+	if e.unread() {
 		return
 	}
 	var found []*graph.Node
@@ -415,6 +421,10 @@ func (e *engine) seen(n *graph.Node, f found, there bool, err error) {
 		e.seenThere(n, f)
 	default:
 		e.seenGone(n)
+	}
+	if err == nil && e.unseen[n] {
+		delete(e.unseen, n)
+		defer e.wakeAdopted() // when this one's ground is known
 	}
 	e.saw(n, was, same)
 	if n.Cause != e.g.Cause && (n.Presence != presence || has(n, flagSame) != same) {

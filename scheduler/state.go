@@ -409,7 +409,7 @@ func (e *engine) explainLeftover(n *graph.Node, s *Status) {
 	switch p := pinner(n); {
 	case n.X != nil && n.X.Err != nil:
 		s.Reason = "it could not be removed: " + firstLine(n.X.Err)
-	case n.Frozen:
+	case e.pausedBy(n) != nil:
 		s.Reason = "nobody wants it, but it is paused: " + e.pausedBy(n).reason
 	case taken(n):
 		s.Reason = "nobody wants it; it is given back"
@@ -417,8 +417,8 @@ func (e *engine) explainLeftover(n *graph.Node, s *Status) {
 		s.Reason = "nobody wants it, but " + string(p.Key) + " stands on it"
 	case !e.mayDelete() && !has(n, flagWithdrawn):
 		s.Reason = "nobody wants it so far; it is kept until " + e.unspoken() + " has spoken"
-	case has(n, flagAdopted) && e.unread() != "":
-		s.Reason = "nobody wants it; it is kept until all of " + e.unread() + " has been read"
+	case has(n, flagAdopted) && e.unread():
+		s.Reason = "nobody wants it; it is kept until " + e.nameUnread() + " has been read"
 	default:
 		s.Reason = "nobody wants it; it is being removed"
 	}

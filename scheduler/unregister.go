@@ -41,6 +41,7 @@ func (e *engine) unregister(k *kind) {
 		e.setFlag(n, flagSame|flagSuspect|flagStale, false)
 		e.clearHold(n)
 		n.Kind = nil
+		delete(e.unseen, n)
 		n.Gen++
 		was := actualOf(n)
 		e.g.SetWorld(n, graph.World{}, true)
