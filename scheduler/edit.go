@@ -421,9 +421,14 @@ func (e *engine) disown(n *graph.Node) {
 	}
 	children := n.X.Children
 	for _, child := range children {
-		if !child.Dropped() && child.Base == n && child.Source == graph.Derived {
+		if child.Dropped() || child.Base != n {
+			continue
+		}
+		if child.Source == graph.Derived {
 			e.underive(child)
 		}
+		e.g.SetBase(child, nil) // n may be forgotten before the child is
+		e.g.Wake(child)
 	}
 	if len(children) > 0 {
 		e.g.Extra(n).Children = nil
