@@ -58,8 +58,8 @@ func Settings() []Setting {
 	}
 	return []Setting{
 		text("label", func(c *Config) *string { return &c.Label }, "identity of this agent (default: MICROSERVICE_LABEL, else the host name)"),
-		text("run-dir", func(c *Config) *string { return &c.RunDir }, "directory of agent.sock and etcd.sock"),
-		text("state-dir", func(c *Config) *string { return &c.StateDir }, "directory of the embedded etcd's data, the ledger and the history"),
+		text("run-dir", func(c *Config) *string { return &c.RunDir }, "directory of agent.sock, etcd.sock and cni.sock"),
+		text("state-dir", func(c *Config) *string { return &c.StateDir }, "directory of the embedded etcd's data, the ledgers and the history"),
 		text("history", func(c *Config) *string { return &c.History }, "MiB of history kept in the state directory, 0 for none"),
 		text("events", func(c *Config) *string { return &c.Events }, "MiB of events of containers kept in the state directory, 0 for none"),
 		text("log-level", func(c *Config) *string { return &c.LogLevel }, "debug, info, warn or error"),

@@ -15,7 +15,7 @@ func (a *agent) health() []models.Health {
 	if a.files != nil {
 		out = append(out, a.files.Health())
 	}
-	out = append(out, a.recorder.health(a.started))
+	out = append(out, a.cni.health(a.started), a.recorder.health(a.started))
 	return append(out, a.tracker.Health()...)
 }
 

@@ -91,4 +91,6 @@ func privateDir(dir string) error {
 }
 
 // ourFiles are by what a run or state directory of ours is known.
-func ourFiles() []string { return []string{"lock", "ledger", "uuid", "agent.sock", "etcd.sock"} }
+func ourFiles() []string {
+	return []string{"lock", "ledger", "uuid", "agent.sock", "etcd.sock", "cni.sock"}
+}

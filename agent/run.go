@@ -56,7 +56,8 @@ func (a *agent) stages() [][]component {
 		below,
 		{{"scheduler", a.sched.Run}},
 		sources,
-		{{"api", a.serve}},
+		{{"attachments", a.cni.Run}},
+		{{"cni", a.serveCNI}, {"api", a.serve}},
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/route"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api"
+	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/container"
 	"github.com/plumb-net/plumb/plugins/etcd"
 	"github.com/plumb-net/plumb/plugins/events"
@@ -43,6 +44,8 @@ type host struct {
 	// it holds across boots.
 	given *ledger.Ledger
 	book  *ipam.Book
+	// attached is which containers are attached to networks.
+	attached *ledger.Ledger
 }
 
 func openHost(c Config, log *slog.Logger) (_ *host, err error) {
@@ -62,6 +65,9 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 		return nil, err
 	}
 	if h.book, err = ipam.Open(h.given, failpoint()); err != nil {
+		return nil, err
+	}
+	if h.attached, err = openLedger(filepath.Join(c.StateDir, "cni"), log); err != nil {
 		return nil, err
 	}
 	if h.kernel, err = netlink.New(netlink.Options{OwnPath: c.Netns, NamedDir: c.NetnsDir}); err != nil {
@@ -96,6 +102,9 @@ func (h *host) close() {
 	}
 	if h.given != nil {
 		_ = h.given.Close()
+	}
+	if h.attached != nil {
+		_ = h.attached.Close()
 	}
 	if h.locks != nil {
 		h.locks.release()
@@ -174,6 +183,7 @@ type agent struct {
 	tracker *container.Tracker
 	store   *etcd.Plugin
 	files   *file.Source // nil without --intent
+	cni     *attacher
 	api     *api.Server
 	started time.Time
 
@@ -192,7 +202,7 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 			a.host.close()
 		}
 	}()
-	sources := []string{etcd.Source}
+	sources := []string{etcd.Source, cni.Source}
 	if c.Intent != "" {
 		sources = append(sources, file.Name)
 	}
@@ -219,6 +229,7 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 	if err := registerLinux(a.sched, a.host, c, a.tracker); err != nil {
 		return nil, err
 	}
+	a.wireCNI()
 	return a, a.wireAPI()
 }
 

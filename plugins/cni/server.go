@@ -70,12 +70,16 @@ func NewServer(h Handler, o Options) *Server {
 	return &Server{handler: h, opts: o, busy: make(chan struct{}, most)}
 }
 
-// Run serves the socket at the path until ctx ends. Then nobody can ask any more,
-// calls under way have a little time, and it returns when all have ended.
-func (s *Server) Run(ctx context.Context, path string) error {
+// Run serves the socket at the path until ctx ends, and calls ready, if it is not
+// nil, once it does. At the end nobody can ask any more, calls under way have a
+// little time, and it returns when all have ended.
+func (s *Server) Run(ctx context.Context, path string, ready func()) error {
 	l, err := listen(path)
 	if err != nil {
 		return err
+	}
+	if ready != nil {
+		ready()
 	}
 	work, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -58,7 +58,7 @@ func serve(t *testing.T, h handler) (socket string, stop func() error) {
 	s := cni.NewServer(h, cni.Options{Log: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)), Stop: 200 * time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx, socket) }()
+	go func() { ended <- s.Run(ctx, socket, nil) }()
 	for i := 0; ; i++ {
 		if _, err := os.Stat(socket); err == nil {
 			break
@@ -239,7 +239,7 @@ func TestS01_Socket(t *testing.T) {
 		t.Errorf("mode %v", st.Mode())
 	}
 	second := cni.NewServer(handler(nil), cni.Options{})
-	if err := second.Run(t.Context(), socket); err == nil || !strings.Contains(err.Error(), "another agent") {
+	if err := second.Run(t.Context(), socket, nil); err == nil || !strings.Contains(err.Error(), "another agent") {
 		t.Errorf("a second server: %v", err)
 	}
 	if os.Getuid() == 0 {
@@ -255,7 +255,7 @@ func TestS01_Socket(t *testing.T) {
 	must(t, os.WriteFile(socket, nil, 0o600)) // as a crash leaves it
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- second.Run(ctx, socket) }()
+	go func() { ended <- second.Run(ctx, socket, nil) }()
 	for {
 		conn, err := net.Dial("unix", socket)
 		if err == nil {

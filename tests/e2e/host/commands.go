@@ -27,12 +27,17 @@ func (h *Host) exec(path, stdin string, args ...string) Result {
 	defer cancel()
 	cmd := h.AgentCommand(ctx, args...)
 	cmd.Path, cmd.Args[0] = path, path
+	return h.run(cmd, stdin)
+}
+
+func (h *Host) run(cmd *exec.Cmd, stdin string) Result {
+	h.t.Helper()
 	var out, story bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &story
 	err := cmd.Run()
 	var exit *exec.ExitError
-	if err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) {
-		h.t.Fatalf("%s %s: %v\n%s", filepath.Base(path), strings.Join(args, " "), err, story.String())
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() < 0) {
+		h.t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, story.String())
 	}
 	return Result{Out: out.String(), Err: story.String(), Code: cmd.ProcessState.ExitCode()}
 }

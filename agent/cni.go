@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni"
+)
+
+// attacher serves plumb-cni.
+type attacher struct {
+	*cni.Service
+	server *cni.Server
+	// why the socket is not served, "" if it is.
+	why atomic.Pointer[string]
+}
+
+const (
+	// replayTime bounds what is done of the calls that were left while the agent
+	// was down, before new ones are taken.
+	replayTime = 20 * time.Second
+	// callsTime is for how long calls under way go on when the agent stops.
+	callsTime = 2 * time.Second
+	// listenAgain is how often a socket is tried that cannot be served.
+	listenAgain = 2 * time.Second
+)
+
+// wireCNI reads what is attached, and wants it.
+func (a *agent) wireCNI() {
+	log := a.log.With("part", "cni")
+	store, unread := cni.OpenStore(a.host.attached)
+	for _, err := range unread {
+		log.Warn("an attachment cannot be read, and is left alone", "error", err)
+	}
+	a.cni = &attacher{Service: cni.NewService(a.sched, store)}
+	a.cni.server = cni.NewServer(a.cni.Service, cni.Options{Log: log, Stop: callsTime})
+	a.cni.say("not served yet")
+}
+
+// serveCNI takes calls until ctx ends, once those that were left are done. A socket
+// that cannot be served ends nothing: the network of others does not depend on it.
+func (a *agent) serveCNI(ctx context.Context) error {
+	log := a.log.With("part", "cni")
+	bounded, cancel := context.WithTimeout(ctx, replayTime)
+	if n := cni.Replay(bounded, a.config.RunDir, a.cni.Service, log); n > 0 {
+		log.Info("calls that were left while the agent was down are done", "calls", n)
+	}
+	cancel()
+	for ctx.Err() == nil {
+		err := a.cni.server.Run(ctx, filepath.Join(a.config.RunDir, "cni.sock"), func() { a.cni.say("") })
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		log.Error("the socket cannot be served", "error", err)
+		a.cni.say(err.Error())
+		select {
+		case <-ctx.Done():
+		case <-time.After(listenAgain):
+		}
+	}
+	return nil
+}
+
+func (c *attacher) say(why string) { c.why.Store(&why) }
+
+// health tells whether runtimes can call.
+func (c *attacher) health(since time.Time) models.Health {
+	h := models.Health{Name: "cni", State: "ok", Since: since}
+	if why := *c.why.Load(); why != "" {
+		h.State, h.Reason = "down", "cni.sock: "+why
+	}
+	return h
+}
