@@ -45,19 +45,21 @@ type interfaces map[scheduler.Key]*inPlace
 
 type inPlace struct {
 	v   *models.Interface
-	ref kernel.LinkRef
+	ref kernel.LinkRef // zero: it is wanted, but has not been read yet
 }
 
 func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
-	if p := l[k]; p != nil {
+	if p := l[k]; p != nil && p.ref.Index != 0 {
 		return p.v, p.ref, true
 	}
 	return nil, kernel.LinkRef{}, false
 }
 
 func (l interfaces) Wanted(k scheduler.Key) (*models.Interface, bool) {
-	v, _, ok := l.Get(k)
-	return v, ok
+	if p := l[k]; p != nil {
+		return p.v, true
+	}
+	return nil, false
 }
 
 func newBench(t *testing.T) *bench {

@@ -202,3 +202,18 @@ func TestHintWhenIPv6IsOff(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// After a restart an address may be read again before its interface has been: the
+// link is known by its mark, as when all are read.
+func TestReadBeforeTheInterface(t *testing.T) {
+	b := newBench(t)
+	ref := b.link("web", `{"bridge":{}}`)
+	b.derived("web", "10.0.0.1/24")
+	if err := b.owner().Record(kernel.Entry{ID: "interface/web", NS: ref.NS, Mark: kernel.Mark("host7", "interface/web")}); err != nil {
+		t.Fatal(err)
+	}
+	b.links["interface/web"].ref = kernel.LinkRef{}
+	if got := b.look("address/web/10.0.0.1/24"); got != "address/web/10.0.0.1/24" {
+		t.Errorf("found %s", got)
+	}
+}

@@ -167,14 +167,29 @@ func (r *search) linkOf(name string, l kernel.Link) link {
 func (r *search) link(name string) (link, bool) {
 	key := models.InterfaceKey(name)
 	_, ref, ok := r.d.Interfaces.Get(scheduler.Key(key))
-	if e, recorded := r.d.Owner.Entry(key); !ok && recorded && e.Index != 0 {
-		ref = kernel.LinkRef{NS: e.NS, Index: e.Index}
+	if e, recorded := r.d.Owner.Entry(key); !ok && recorded {
+		ref = r.recorded(e)
 	}
 	if ref.Index == 0 {
 		return link{}, false
 	}
 	l, err := r.d.Kernel.LinkByIndex(ref.NS, ref.Index)
 	return r.linkOf(name, l), err == nil
+}
+
+// recorded is the link of an entry. A link that we made is known by its mark: an
+// index is noted of others only.
+func (r *search) recorded(e kernel.Entry) kernel.LinkRef {
+	if e.Index != 0 {
+		return kernel.LinkRef{NS: e.NS, Index: e.Index}
+	}
+	links, _ := r.d.Kernel.Links(e.NS) // if it cannot be read, the address cannot either
+	for _, l := range links {
+		if l.Alias == e.Mark {
+			return l.Ref()
+		}
+	}
+	return kernel.LinkRef{}
 }
 
 // on yields the addresses of one link.
