@@ -73,7 +73,10 @@ type Namespace struct {
 	//	*Namespace_Netns
 	//	*Namespace_Pid
 	//	*Namespace_Path
-	In            isNamespace_In `protobuf_oneof:"in"`
+	In isNamespace_In `protobuf_oneof:"in"`
+	// Inode of the namespace that is meant by path: while another one is there,
+	// nothing is made in it. Unset: whichever is there.
+	Inode         uint64 `protobuf:"varint,6,opt,name=inode,proto3" json:"inode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -158,6 +161,13 @@ func (x *Namespace) GetPath() string {
 		}
 	}
 	return ""
+}
+
+func (x *Namespace) GetInode() uint64 {
+	if x != nil {
+		return x.Inode
+	}
+	return 0
 }
 
 type isNamespace_In interface {
@@ -2184,13 +2194,14 @@ var File_models_models_proto protoreflect.FileDescriptor
 const file_models_models_proto_rawDesc = "" +
 	"\n" +
 	"\x13models/models.proto\x12\bplumb.v1\"\a\n" +
-	"\x05NetNS\"\x99\x01\n" +
+	"\x05NetNS\"\xaf\x01\n" +
 	"\tNamespace\x12$\n" +
 	"\fmicroservice\x18\x01 \x01(\tH\x00R\fmicroservice\x12\x1e\n" +
 	"\tcontainer\x18\x02 \x01(\tH\x00R\tcontainer\x12\x16\n" +
 	"\x05netns\x18\x03 \x01(\tH\x00R\x05netns\x12\x12\n" +
 	"\x03pid\x18\x04 \x01(\rH\x00R\x03pid\x12\x14\n" +
-	"\x04path\x18\x05 \x01(\tH\x00R\x04pathB\x04\n" +
+	"\x04path\x18\x05 \x01(\tH\x00R\x04path\x12\x14\n" +
+	"\x05inode\x18\x06 \x01(\x04R\x05inodeB\x04\n" +
 	"\x02in\"\x86\x06\n" +
 	"\tInterface\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1b\n" +

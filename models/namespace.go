@@ -10,6 +10,9 @@ const maxPath = 4095
 
 // check is called for a namespace that is named in a value.
 func (x *Namespace) check(at string, f *findings) {
+	if _, file := x.GetIn().(*Namespace_Path); x.GetInode() != 0 && !file {
+		f.add(join(at, "inode"), "goes with path only")
+	}
 	switch in := x.GetIn().(type) {
 	case nil:
 		f.add(at, "names none of microservice, container, netns, pid, path; leave it out for the agent's own namespace")

@@ -1,6 +1,7 @@
 package namespace
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 // Needs says what must be in place before anything can live in the namespace.
 // The agent's own is always there.
 func Needs(in *models.Namespace) []scheduler.Need {
-	key := scheduler.Key(in.Key())
+	key, meant := scheduler.Key(in.Key()), in.GetInode()
 	switch in := in.GetIn().(type) {
 	case *models.Namespace_Microservice:
 		n := scheduler.On(key, "a running container with the service label "+in.Microservice)
@@ -32,6 +33,12 @@ func Needs(in *models.Namespace) []scheduler.Need {
 		return one(scheduler.Project(n, refInode))
 	case *models.Namespace_Path:
 		n := scheduler.On(key, "a network namespace at "+in.Path)
+		if meant != 0 {
+			n = scheduler.If(n, func(_ scheduler.Key, v *models.NamespaceRef, _ struct{}) bool { return v.GetInode() == meant })
+			n = scheduler.Tell(n, func(v *models.NamespaceRef, _ struct{}) string {
+				return fmt.Sprintf("%s is another now, not %s", inode(v.GetInode()), inode(meant))
+			})
+		}
 		return one(scheduler.Project(n, refInode))
 	}
 	return nil

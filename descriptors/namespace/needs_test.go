@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,8 +63,15 @@ func TestNeeds(t *testing.T) {
 		{"netns:blue", "netns/blue", "the network namespace blue", &models.NetNS{}, kernel.NS(7), true, "net:[7]"},
 		{"pid:17", "namespace/pid:17", "the process 17", &models.NamespaceRef{Inode: 7}, nil, true, "net:[7]"},
 		{"path:/run/x", "namespace/path:%2Frun%2Fx", "a network namespace at /run/x", &models.NamespaceRef{Inode: 7}, nil, true, "net:[7]"},
+		{"path:/run/x#7", "namespace/path:%2Frun%2Fx", "a network namespace at /run/x", &models.NamespaceRef{Inode: 7}, nil, true, "net:[7]"},
+		{"path:/run/x#8", "namespace/path:%2Frun%2Fx", "a network namespace at /run/x", &models.NamespaceRef{Inode: 7}, nil, false, "net:[7]"},
 	} {
-		list := namespace.Needs(in(c.selector))
+		text, meant, _ := strings.Cut(c.selector, "#")
+		selector := in(text)
+		if meant != "" {
+			selector.Inode, _ = strconv.ParseUint(meant, 10, 64)
+		}
+		list := namespace.Needs(selector)
 		if len(list) != 1 {
 			t.Fatalf("%s: %d needs", c.selector, len(list))
 		}
@@ -198,6 +207,28 @@ func TestResolve(t *testing.T) {
 		if _, err := r.Resolve(t.Context(), in(s)); !errors.Is(err, kernel.ErrNoNamespace) {
 			t.Errorf("%s after its end: %v", s, err)
 		}
+	}
+}
+
+// Who means one namespace is not given another that has its path.
+func TestRow62_ResolveAnother(t *testing.T) {
+	k := newKernel(t)
+	p := netlinktest.Start(t)
+	refs := view[*models.NamespaceRef, struct{}]{}
+	r := namespace.NewResolver(k, namespace.Views{Refs: refs})
+	meant := func(inode uint64) *models.Namespace {
+		return &models.Namespace{In: &models.Namespace_Path{Path: p.Path}, Inode: inode}
+	}
+	e := refs[scheduler.Key(meant(0).Key())]
+	e.v = &models.NamespaceRef{Inode: p.Inode}
+	refs[scheduler.Key(meant(0).Key())] = e
+	for _, inode := range []uint64{0, p.Inode} {
+		if place, err := r.Resolve(t.Context(), meant(inode)); err != nil || uint64(place.NS) != p.Inode {
+			t.Errorf("%d: %v, %v", inode, place, err)
+		}
+	}
+	if place, err := r.Resolve(t.Context(), meant(p.Inode+1)); !errors.Is(err, kernel.ErrNoNamespace) {
+		t.Errorf("another: %v, %v", place, err)
 	}
 }
 

@@ -109,7 +109,7 @@ func gone(in *models.Namespace, err error) error {
 // doubt tells why a namespace that is not in place in the scheduler may be
 // there all the same; nil: it is surely gone.
 func (r *Resolver) doubt(in *models.Namespace) error {
-	key := scheduler.Key(in.Key())
+	key, meant := scheduler.Key(in.Key()), in.GetInode()
 	switch in := in.GetIn().(type) {
 	case *models.Namespace_Microservice:
 		if r.views.Source == nil {
@@ -132,18 +132,20 @@ func (r *Resolver) doubt(in *models.Namespace) error {
 		}
 		return err
 	case *models.Namespace_Netns:
-		return r.doubtFile(r.views.NamedDir + "/" + in.Netns)
+		return r.doubtFile(r.views.NamedDir+"/"+in.Netns, 0)
 	case *models.Namespace_Pid:
-		return r.doubtFile(processPath(in.Pid))
+		return r.doubtFile(processPath(in.Pid), 0)
 	case *models.Namespace_Path:
-		return r.doubtFile(in.Path)
+		return r.doubtFile(in.Path, meant)
 	}
 	return nil
 }
 
-func (r *Resolver) doubtFile(path string) error {
-	_, err := r.kernel.Open(path)
-	if errors.Is(err, kernel.ErrNoNamespace) || errors.Is(err, kernel.ErrNotExist) {
+// doubtFile: meant is the inode of the namespace that is meant, 0 for any.
+func (r *Resolver) doubtFile(path string, meant uint64) error {
+	ns, err := r.kernel.Open(path)
+	another := err == nil && meant != 0 && uint64(ns) != meant
+	if another || errors.Is(err, kernel.ErrNoNamespace) || errors.Is(err, kernel.ErrNotExist) {
 		return nil
 	}
 	return cmp.Or(err, errUnread)
@@ -160,7 +162,7 @@ var errUnread = errors.New("it is there, but was not read yet")
 
 // find returns the inode that was observed and the path that leads to it.
 func (r *Resolver) find(in *models.Namespace) (inode uint64, path string, ok bool) {
-	key := scheduler.Key(in.Key())
+	key, meant := scheduler.Key(in.Key()), in.GetInode()
 	switch in := in.GetIn().(type) {
 	case *models.Namespace_Microservice:
 		v, _, found := get(r.views.Microservices, key)
@@ -176,7 +178,7 @@ func (r *Resolver) find(in *models.Namespace) (inode uint64, path string, ok boo
 		return v.GetInode(), processPath(in.Pid), found
 	case *models.Namespace_Path:
 		v, _, found := get(r.views.Refs, key)
-		return v.GetInode(), in.Path, found
+		return v.GetInode(), in.Path, found && (meant == 0 || v.GetInode() == meant)
 	}
 	return 0, "", false
 }
