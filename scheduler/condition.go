@@ -40,12 +40,12 @@ func (c *condition) interest(k Key, needed bool) {
 }
 
 func (c *condition) retrieve(ctx context.Context, s Scope[struct{}, struct{}]) iter.Seq2[Found[struct{}, struct{}], error] {
-	keys := s.Keys
+	c.mu.Lock()
+	keys := slices.DeleteFunc(slices.Clone(s.Keys), func(k Key) bool { return !c.needed[k] })
 	if s.All {
-		c.mu.Lock()
 		keys = slices.Sorted(maps.Keys(c.needed))
-		c.mu.Unlock()
 	}
+	c.mu.Unlock()
 	return func(yield func(Found[struct{}, struct{}], error) bool) {
 		for _, k := range keys {
 			yes, err := c.holds(ctx, k)

@@ -112,3 +112,23 @@ func TestCondition(t *testing.T) {
 		}
 	})
 }
+
+// What nobody needs any more is not kept: nobody would tell when it goes.
+func TestConditionIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		p := &paths{there: map[scheduler.Key]bool{"path/x": true}}
+		_, err := scheduler.Register(r.Scheduler, scheduler.Condition("path", "path/", p.holds, p.watch))
+		r.check(err)
+		for _, want := range []struct {
+			edit  string
+			state scheduler.State
+		}{{"a/1 v1 needs=path/x", scheduler.Observed}, {"a/1 -", scheduler.Absent}, {"a/1 v1 needs=path/x", scheduler.Observed}} {
+			r.want(want.edit)
+			synctest.Wait()
+			if s, err := r.Get(ctx, "path/x"); s.State != want.state {
+				t.Errorf("after %s path/x is %s, want %s: %v", want.edit, s.State, want.state, err)
+			}
+		}
+	})
+}

@@ -220,10 +220,14 @@ func (e *engine) tellInterest(n *graph.Node, k *kind) {
 	}
 	e.setFlag(n, flagInterested, needed)
 	k.interest(n.Key, needed)
-	if needed {
+	switch {
+	case needed:
 		e.setFlag(n, flagSuspect, true)
-	} else if !n.Moving && n.Presence == graph.Unknown {
+	case n.Moving:
+	case n.Presence == graph.Unknown:
 		e.g.SetWorld(n, graph.World{}, true)
+	case n.Presence == graph.Present:
+		e.setFlag(n, flagSuspect, true) // nobody would tell when it goes: the kind says if it still looks
 	}
 }
 

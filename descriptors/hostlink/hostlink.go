@@ -120,6 +120,12 @@ func (d *hostlink) targets() []scheduler.Key {
 	return slices.Sorted(maps.Keys(d.wanted))
 }
 
+func (d *hostlink) asked(k scheduler.Key) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.wanted[k] != nil
+}
+
 // all yields the links of the agent's namespace; false when no more is asked for.
 func (d *hostlink) all(yield func(found, error) bool) bool {
 	links, err := d.Kernel.Links(d.Kernel.Own())
@@ -135,11 +141,11 @@ func (d *hostlink) all(yield func(found, error) bool) bool {
 	return true
 }
 
-// look reads one link by its key.
+// look reads one link by its key. In other namespaces it looks only for what is needed.
 func (d *hostlink) look(ctx context.Context, k scheduler.Key) (f found, there bool, err error) {
 	f.Key = k
 	in, host, ok := namespace.ParseLinkKey(k)
-	if !ok {
+	if !ok || in != nil && !d.asked(k) {
 		return f, false, nil
 	}
 	place, err := d.Places.Resolve(ctx, in)

@@ -109,10 +109,10 @@ func (d *observer) keys() []scheduler.Key {
 	return slices.Sorted(maps.Keys(d.wanted))
 }
 
-// look reads one namespace; nil means that it is not there.
+// look reads one namespace; nil means that it is not there, or that nobody asks.
 func (d *observer) look(k scheduler.Key) (*models.NamespaceRef, error) {
 	in, ok := Parse(nameOf(k))
-	if !ok {
+	if !ok || !d.asked(k) {
 		return nil, nil
 	}
 	var path string
@@ -138,6 +138,12 @@ func (d *observer) look(k scheduler.Key) (*models.NamespaceRef, error) {
 		return nil, fmt.Errorf("%s: %w", in.Text(), err)
 	}
 	return &models.NamespaceRef{Inode: uint64(ns), Pid: in.GetPid()}, nil
+}
+
+func (d *observer) asked(k scheduler.Key) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.wanted[k] != nil
 }
 
 // nameOf takes the selector's text out of a key, "" if it is none.
