@@ -220,15 +220,11 @@ func (e *engine) tellInterest(n *graph.Node, k *kind) {
 	}
 	e.setFlag(n, flagInterested, needed)
 	k.interest(n.Key, needed)
-	switch {
-	case needed:
-		e.setFlag(n, flagSuspect, true)
-	case n.Moving:
-	case n.Presence == graph.Unknown:
+	if !needed && n.Presence == graph.Unknown && !n.Moving {
 		e.g.SetWorld(n, graph.World{}, true)
-	case n.Presence == graph.Present:
-		e.setFlag(n, flagSuspect, true) // nobody would tell when it goes: the kind says if it still looks
+		return
 	}
+	e.suspect(n) // when nobody needs it nobody tells when it goes: the kind says if it still looks
 }
 
 // start makes an operation of a decision.
