@@ -16,7 +16,7 @@ func (e *engine) edit(t Txn) []*graph.Node {
 	e.g.Grow(len(t.Want))
 	e.touched = slices.Grow(e.touched, len(t.Want))
 	e.making.grow(len(t.Want))
-	e.mark++
+	e.newPass()
 	for _, c := range t.Want {
 		n := e.g.Node(c.Key)
 		e.g.Touch(n)

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -32,7 +33,7 @@ type engine struct {
 	stamp   uint64              // counts operations and looks, to tell stale reads
 	seq     uint64              // numbers transactions
 	began   uint64              // the number of the last one of an earlier run
-	mark    uint64
+	mark    uint32              // of the pass over the graph, see newPass
 
 	waiters  []*Handle
 	stirred  []*Handle // to check at the end of the turn
@@ -113,6 +114,18 @@ func (e *engine) under(cause uint64, via *graph.Node, f func()) {
 	e.g.Cause, e.g.Via = cause, via
 	f()
 	e.g.Cause, e.g.Via = c, v
+}
+
+// firstMark is close to the end, so that no test misses what happens there.
+const firstMark = math.MaxUint32 - 1000
+
+// newPass begins a pass that marks nodes with the engine's mark. Marks are small, for
+// there are many, and begin anew after four billion passes.
+func (e *engine) newPass() {
+	if e.mark++; e.mark == 0 {
+		e.g.All(func(n *graph.Node) bool { n.Mark = 0; return true })
+		e.mark = 1
+	}
 }
 
 // consider decides about one node.

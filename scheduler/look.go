@@ -332,7 +332,7 @@ type sighting struct {
 // what is found is as it was believed to be.
 func (e *engine) sightings(o *op) []sighting {
 	var news []sighting
-	e.mark++
+	e.newPass()
 	for _, f := range o.found {
 		if !strings.HasPrefix(string(f.key), string(o.kind.Prefix)) {
 			continue

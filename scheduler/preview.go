@@ -79,7 +79,7 @@ type simulation struct {
 	used map[*graph.Node][]use // the steps of what stands, or stood, on each node
 	done []*op
 	head int
-	mark uint64 // nodes with a higher one were asked for
+	mark uint32 // nodes with a higher one were asked for
 	end  []ending
 
 	// What the newest step adds to last and used, once there is another.

@@ -151,7 +151,7 @@ func (e *engine) checkWaiters() {
 	if len(e.stirred) == 0 {
 		return
 	}
-	e.mark++
+	e.newPass()
 	stirred := e.stirred
 	e.stirred = nil
 	for _, h := range stirred {

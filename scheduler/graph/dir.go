@@ -72,6 +72,7 @@ func (g *Graph) leaveDir(n *Node) {
 	d.nodes[n.dirIdx], moved.dirIdx = moved, n.dirIdx
 	d.nodes[last] = nil
 	d.nodes = d.nodes[:last]
+	n.dirIdx = -1
 }
 
 // Below yields every node whose key begins with the prefix, in no useful order.

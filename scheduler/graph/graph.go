@@ -63,7 +63,7 @@ func (g *Graph) newNode(k Key, part *part, hash uint64) *Node {
 	g.nodes.put(part, hash, n)
 	g.enterDir(n)
 	if g.trying {
-		g.undo(func() { g.nodes.remove(k); g.leaveDir(n); g.pruneDir(n.dir); n.dropped = true })
+		g.undo(func() { g.nodes.remove(k); g.leaveDir(n); g.pruneDir(n.dir) })
 	}
 	g.Start(n)
 	return n
@@ -82,7 +82,7 @@ func (g *Graph) Start(n *Node) {
 
 // Drop forgets a node that nobody wants, needs or sees. It tells whether it did.
 func (g *Graph) Drop(n *Node) bool {
-	if n.Wanted() || n.Presence != Absent || len(n.In) > 0 || n.Moving || n.Standing > 0 || n.dropped || g.trying {
+	if n.Wanted() || n.Presence != Absent || len(n.In) > 0 || n.Moving || n.Standing > 0 || n.Dropped() || g.trying {
 		return false
 	}
 	if n.Desired != nil || n.hasClaims() {
@@ -98,7 +98,6 @@ func (g *Graph) Drop(n *Node) bool {
 	g.nodes.remove(n.Key)
 	g.leaveDir(n)
 	g.pruneDir(n.dir)
-	n.dropped = true
 	return true
 }
 
@@ -108,7 +107,7 @@ func (g *Graph) All(f func(*Node) bool) { g.nodes.all(f) }
 // Wake puts a node on the list of those to think about again. What has no cause
 // of its own leaves the node the one it had.
 func (g *Graph) Wake(n *Node) {
-	if n.queued || n.dropped {
+	if n.queued || n.Dropped() {
 		return
 	}
 	n.queued = true
@@ -125,7 +124,7 @@ func (g *Graph) Dirty() *Node {
 		n := g.dirty[g.head]
 		g.dirty[g.head] = nil
 		g.head++
-		if !n.dropped {
+		if !n.Dropped() {
 			n.queued = false
 			return n
 		}

@@ -39,7 +39,8 @@ type Kind struct {
 	Claims func(k Key, v any) []ClaimID
 }
 
-// Node is one key. Fields are changed through the methods of [Graph] only,
+// Node is one key. There may be a million: its size is that of a class of the
+// allocator, 240 bytes. Fields are changed through the methods of [Graph] only,
 // except those in the last group, which belong to the engine; it calls
 // [Graph.Touch] before it changes them.
 type Node struct {
@@ -57,7 +58,7 @@ type Node struct {
 	In  []*Edge
 
 	dir    *Dir
-	dirIdx int32
+	dirIdx int32 // place in dir, -1 once the node was dropped
 
 	ties            int32 // together needs from and to it
 	level           int32 // above all that it stands on
@@ -75,12 +76,12 @@ type Node struct {
 	// Foreign: in the world, not made by us.
 	Foreign bool
 	// Frozen: an operator holds it; nothing new builds on it.
-	Frozen  bool
-	queued  bool
-	dropped bool
-	avail   Sat
+	Frozen bool
+	queued bool
+	avail  Sat
 
 	// The engine's own.
+	Mark     uint32 // scratch of one pass over the graph
 	X        *Extra
 	Via      *Node
 	Cause    uint64
@@ -92,7 +93,6 @@ type Node struct {
 	State    uint8
 	Flags    uint16
 	Gen      uint32 // counts changes of Desired
-	Mark     uint64 // scratch of one pass over the graph
 }
 
 // Special values of Node.Source.
@@ -116,7 +116,7 @@ func (n *Node) Needs() Sat {
 }
 
 // Dropped tells that the node is no longer in the graph.
-func (n *Node) Dropped() bool { return n.dropped }
+func (n *Node) Dropped() bool { return n.dirIdx < 0 }
 
 // availability is how the node satisfies a plain need.
 func (n *Node) availability() Sat {
