@@ -81,6 +81,7 @@ func (x *IPPool) check(f *findings) {
 		return
 	}
 	x.checkGateway(network, f)
+	x.checkClaimLength(network, f)
 	all := RangeOf(network)
 	for i, s := range x.Reserved {
 		at := fmt.Sprintf("reserved[%d]", i)
@@ -92,6 +93,13 @@ func (x *IPPool) check(f *findings) {
 		case !all.Contains(r.First) || !all.Contains(r.Last):
 			f.add(at, "%s is not within %s", s, network)
 		}
+	}
+}
+
+func (x *IPPool) checkClaimLength(network netip.Prefix, f *findings) {
+	least, most := uint32(network.Bits()), uint32(network.Addr().BitLen())
+	if n := x.ClaimLength; n != 0 && n <= 128 && (n < least || n > most) {
+		f.add("claim_length", "must be from %d, the length of network, to %d, not %d", least, most, n)
 	}
 }
 

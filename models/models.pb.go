@@ -1229,7 +1229,8 @@ type Route struct {
 	// Where the route lives if no interface is named (type blackhole and the like).
 	Namespace *Namespace `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Destination in CIDR notation without host bits, or default, which has the
-	// family of gateway or source. Required.
+	// family of gateway or source, or claim:<ipclaim>, the address that it holds, by
+	// itself. Required.
 	Destination string `protobuf:"bytes,4,opt,name=destination,proto3" json:"destination,omitempty"`
 	// Address of the next router.
 	Gateway string `protobuf:"bytes,5,opt,name=gateway,proto3" json:"gateway,omitempty"`
@@ -1540,7 +1541,10 @@ type IPPool struct {
 	Gateway string `protobuf:"bytes,2,opt,name=gateway,proto3" json:"gateway,omitempty"`
 	// Addresses that are given only to claims that ask for them: an address, a
 	// network in CIDR notation, or a range such as 10.0.0.1-10.0.0.9.
-	Reserved      []string `protobuf:"bytes,3,rep,name=reserved,proto3" json:"reserved,omitempty"`
+	Reserved []string `protobuf:"bytes,3,rep,name=reserved,proto3" json:"reserved,omitempty"`
+	// Length of the addresses that claims get. Default: that of network. With 32, or
+	// 128 in IPv6, nothing is taken to be on the link, and a route leads to each.
+	ClaimLength   uint32 `protobuf:"varint,4,opt,name=claim_length,json=claimLength,proto3" json:"claim_length,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1594,6 +1598,13 @@ func (x *IPPool) GetReserved() []string {
 		return x.Reserved
 	}
 	return nil
+}
+
+func (x *IPPool) GetClaimLength() uint32 {
+	if x != nil {
+		return x.ClaimLength
+	}
+	return 0
 }
 
 // An address of an ippool, for whoever names the claim: the addresses of an
@@ -1656,7 +1667,7 @@ func (x *IPClaim) GetAddress() string {
 // What an ippool has for an ipclaim that asks for an address. Observed.
 type IPLease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The address, with the length of the network. Empty: there is none.
+	// The address, with the length that the pool gives. Empty: there is none.
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	// Why there is none.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -2302,11 +2313,12 @@ const file_models_models_proto_rawDesc = "" +
 	"\x05label\x18\x04 \x01(\tR\x05label\x12\x14\n" +
 	"\x05scope\x18\x05 \x01(\tR\x05scope\x12%\n" +
 	"\x0evalid_lifetime\x18\x06 \x01(\rR\rvalidLifetime\x12-\n" +
-	"\x12preferred_lifetime\x18\a \x01(\rR\x11preferredLifetime\"X\n" +
+	"\x12preferred_lifetime\x18\a \x01(\rR\x11preferredLifetime\"{\n" +
 	"\x06IPPool\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\x12\x1a\n" +
-	"\breserved\x18\x03 \x03(\tR\breserved\"7\n" +
+	"\breserved\x18\x03 \x03(\tR\breserved\x12!\n" +
+	"\fclaim_length\x18\x04 \x01(\rR\vclaimLength\"7\n" +
 	"\aIPClaim\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\";\n" +

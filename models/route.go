@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // DefaultDestination is how the destination of a default route may be written.
@@ -45,7 +47,24 @@ func (x *Route) EffectiveScope() string {
 // EffectiveWeight is the share of the load: weight, default 1.
 func (x *NextHop) EffectiveWeight() uint32 { return orDefault(x.GetWeight(), 1) }
 
-// Prefix is the destination, with default resolved to the family of gateway or source.
+// DestinationClaim is the ipclaim whose address is the destination, "" if none is.
+func (x *Route) DestinationClaim() string {
+	claim, claimed := strings.CutPrefix(x.GetDestination(), ClaimPrefix)
+	if !claimed {
+		return ""
+	}
+	return claim
+}
+
+// To is the same route to another destination.
+func (x *Route) To(dst netip.Prefix) *Route {
+	x = proto.CloneOf(x)
+	x.Destination = dst.String()
+	return x
+}
+
+// Prefix is the destination, with default resolved to the family of gateway or
+// source. What a claim holds is not known here.
 func (x *Route) Prefix() (netip.Prefix, error) {
 	if x.GetDestination() != DefaultDestination {
 		p, err := netip.ParsePrefix(x.GetDestination())
@@ -182,6 +201,12 @@ func (x *Route) checkDestination(f *findings) (netip.Prefix, bool) {
 			f.add("destination", "%s", strings.TrimPrefix(err.Error(), "destination: "))
 		}
 		return p, err == nil
+	}
+	if claim, claimed := strings.CutPrefix(x.Destination, ClaimPrefix); claimed {
+		if err := CheckName(claim); err != nil {
+			f.add("destination", "%s<ipclaim>: %v", ClaimPrefix, err)
+		}
+		return netip.Prefix{}, false
 	}
 	if a, err := netip.ParseAddr(x.Destination); err == nil && checkAddr(a, "destination", f) {
 		f.add("destination", "%s has no length; did you mean %s/%d?", x.Destination, a, a.BitLen())

@@ -31,6 +31,7 @@ func Validate(key string, msg proto.Message) error {
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(&f)
 	case *IPPool:
+		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(&f)
 	case *IPClaim:
 		v.check(&f)

@@ -117,7 +117,7 @@ func (b *Book) pool(name string) *pool.Pool {
 
 func specOf(v *models.IPPool) pool.Spec {
 	network, _ := netip.ParsePrefix(v.GetNetwork())
-	s := pool.Spec{Network: network}
+	s := pool.Spec{Network: network, Length: int(v.GetClaimLength())}
 	for _, r := range v.ReservedRanges() {
 		s.Closed = append(s.Closed, pool.Range(r))
 	}
@@ -165,7 +165,7 @@ func (b *Book) Need(claim string) scheduler.Need {
 	return scheduler.Project(n, func(_ *models.IPClaim, h Held) string { return h.Address.String() })
 }
 
-// Prefix is the address that a claim holds, with the length of its network.
+// Prefix is the address that a claim holds, with the length that its pool gives.
 func (b *Book) Prefix(claim string) (netip.Prefix, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

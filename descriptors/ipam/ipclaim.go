@@ -21,7 +21,7 @@ const claimPrefix = models.KindIPClaim + "/"
 
 // Held is what a claim in place has.
 type Held struct {
-	// Address with the length of its network.
+	// Address with the length that its pool gives.
 	Address netip.Prefix `json:"address"`
 }
 

@@ -45,6 +45,7 @@ func comparePools(_ scheduler.Key, from, to *models.IPPool) scheduler.Verdict {
 	for _, f := range []struct{ name, was, is string }{
 		{"network", from.GetNetwork(), to.GetNetwork()},
 		{"gateway", from.GetGateway(), to.GetGateway()},
+		{"claim_length", fmt.Sprint(from.GetClaimLength()), fmt.Sprint(to.GetClaimLength())},
 		{"reserved", strings.Join(from.GetReserved(), " "), strings.Join(to.GetReserved(), " ")},
 	} {
 		if f.was != f.is {

@@ -18,9 +18,7 @@ func compare(_ scheduler.Key, from, to *models.Route) scheduler.Verdict {
 			*list = append(*list, fmt.Sprintf("%s %s → %s", field, shown(was), shown(is)))
 		}
 	}
-	was, _ := from.Prefix()
-	is, _ := to.Prefix()
-	note(&other, "destination", was.String(), is.String())
+	note(&other, "destination", destination(from), destination(to))
 	note(&other, "table", from.EffectiveTable(), to.EffectiveTable())
 	note(&other, "metric", from.EffectiveMetric(), to.EffectiveMetric())
 	note(&other, "namespace", namespace.Text(from.GetNamespace()), namespace.Text(to.GetNamespace()))
@@ -39,6 +37,14 @@ func compare(_ scheduler.Key, from, to *models.Route) scheduler.Verdict {
 		return scheduler.Verdict{Change: scheduler.InPlace, Reason: strings.Join(inPlace, ", ")}
 	}
 	return scheduler.Verdict{}
+}
+
+// destination is the destination in its one spelling, or the claim's name.
+func destination(v *models.Route) string {
+	if p, err := v.Prefix(); err == nil {
+		return p.String()
+	}
+	return v.GetDestination()
 }
 
 // source is a preferred source address in its one spelling, or the claim's name.

@@ -27,9 +27,12 @@ func TestConform(t *testing.T) {
 			`{"namespace":{"netns":"blue"},"destination":"10.1.0.0/16","type":"blackhole"}`, `{"interface":"a","destination":"10.1.0.0/16","scope":"link"}`),
 		sample("ways", `{"destination":"10.2.0.0/16","nexthops":[{"interface":"a","gateway":"10.0.0.9"},{"interface":"b","gateway":"10.0.1.9"}]}`,
 			`{"interface":"a","destination":"10.2.0.0/16","table":500}`),
+		sample("held", `{"interface":"a","destination":"claim:web"}`, `{"interface":"b","destination":"claim:web6"}`,
+			`{"interface":"b","destination":"claim:web6","metric":7}`, `{"interface":"a","destination":"claim:web","gateway":"10.0.0.9"}`),
 	}
 	shape := map[scheduler.Key][2]string{ // how ip names the first route of a sample
 		"route/default": {"-4", "default"}, "route/six": {"-6", "fd01::/64"}, "route/hole": {"-4", "10.1.0.0/16"}, "route/ways": {"-4", "10.2.0.0/16"},
+		"route/held": {"-4", "10.3.0.7"},
 	}
 	schedulertest.Conform(t, b.kind, schedulertest.Spec[*models.Route, kernel.LinkRef]{
 		Samples: samples,

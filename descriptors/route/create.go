@@ -45,7 +45,11 @@ func (w *wish) entry() kernel.Entry {
 
 // resolve finds everything that the value names.
 func (d *route) resolve(ctx context.Context, k scheduler.Key, v *models.Route) (*wish, error) {
-	dst, err := v.Prefix()
+	plain, err := d.plain(v)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := plain.Prefix()
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +58,8 @@ func (d *route) resolve(ctx context.Context, k scheduler.Key, v *models.Route) (
 		return nil, err
 	}
 	w := &wish{key: k, value: v, route: kernel.Route{
-		Dst: dst, Table: v.EffectiveTable(), Metric: v.EffectiveMetric(), Protocol: d.Owner.Protocol(),
-		Type: v.EffectiveType(), Scope: v.EffectiveScope(), Src: src, MTU: int(v.GetMtu()),
+		Dst: dst, Table: v.EffectiveTable(), Metric: plain.EffectiveMetric(), Protocol: d.Owner.Protocol(),
+		Type: v.EffectiveType(), Scope: plain.EffectiveScope(), Src: src, MTU: int(v.GetMtu()),
 		Onlink: v.GetOnlink(),
 	}}
 	if ways := hops(v); len(ways) == 0 {
@@ -76,12 +80,30 @@ func (d *route) source(v *models.Route) (netip.Addr, error) {
 	if !claimed {
 		return addr(v.GetSource()), nil
 	}
+	return d.held(claim)
+}
+
+// held is the address that a claim holds.
+func (d *route) held(claim string) (netip.Addr, error) {
 	if d.Claims != nil {
 		if p, ok := d.Claims.Prefix(claim); ok {
 			return p.Addr(), nil
 		}
 	}
 	return netip.Addr{}, fmt.Errorf("%s holds no address", models.IPClaimKey(claim))
+}
+
+// plain is a value whose destination is no claim: the address that it holds.
+func (d *route) plain(v *models.Route) (*models.Route, error) {
+	claim := v.DestinationClaim()
+	if claim == "" {
+		return v, nil
+	}
+	a, err := d.held(claim)
+	if err != nil {
+		return nil, err
+	}
+	return v.To(netip.PrefixFrom(a, a.BitLen())), nil
 }
 
 // addWays finds the links; all must be in one namespace, which is the route's.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
@@ -13,16 +15,9 @@ import (
 // delete removes the route if the ledger says that it is ours.
 func (d *route) delete(_ context.Context, k scheduler.Key, v *models.Route, at kernel.LinkRef) error {
 	defer d.Owner.Begin(string(k))()
-	r, err := d.doomed(v)
-	if err != nil {
-		return err
-	}
-	e, recorded := d.Owner.Entry(string(k))
-	if recorded && e.NS == at.NS && e.Mark == identityOf(r).String() && d.Kernel.Alive(at.NS) {
-		d.forget(at.NS, r) // first, or we take the event for news
-		if err := d.Kernel.DeleteRoute(at.NS, r); err != nil && !isGone(err) {
-			d.note(at.NS, k, unseen(r))
-			return fmt.Errorf("delete the route to %s: %w", identityOf(r), err)
+	if e, recorded := d.Owner.Entry(string(k)); recorded && e.NS == at.NS && d.Kernel.Alive(at.NS) {
+		if err := d.remove(k, v, e); err != nil {
+			return err
 		}
 	}
 	if err := d.Owner.Hit("route/deleted"); err != nil {
@@ -32,9 +27,30 @@ func (d *route) delete(_ context.Context, k scheduler.Key, v *models.Route, at k
 	return nil
 }
 
+// remove takes the route from the kernel, if it is the recorded one.
+func (d *route) remove(k scheduler.Key, v *models.Route, e kernel.Entry) error {
+	r, err := d.doomed(v, e.Mark)
+	if err != nil || e.Mark != identityOf(r).String() {
+		return err
+	}
+	d.forget(e.NS, r) // first, or we take the event for news
+	if err := d.Kernel.DeleteRoute(e.NS, r); err != nil && !isGone(err) {
+		d.note(e.NS, k, unseen(r))
+		return fmt.Errorf("delete the route to %s: %w", identityOf(r), err)
+	}
+	return nil
+}
+
 // doomed is the route as the kernel is asked to remove it. With its ways, so
 // that of several equal ones only ours goes; but for ways whose link is gone.
-func (d *route) doomed(v *models.Route) (kernel.Route, error) {
+// What a claim held when the route was made is known by its mark.
+func (d *route) doomed(v *models.Route, mark string) (kernel.Route, error) {
+	if v.DestinationClaim() != "" {
+		made, _, _ := strings.Cut(mark, " ")
+		if dst, err := netip.ParsePrefix(made); err == nil {
+			v = v.To(dst)
+		}
+	}
 	dst, err := v.Prefix()
 	if err != nil {
 		return kernel.Route{}, err

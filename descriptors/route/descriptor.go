@@ -32,7 +32,7 @@ type Deps struct {
 type Claims interface {
 	// Need is the need for the claim, with the address that it holds as projection.
 	Need(claim string) scheduler.Need
-	// Prefix is the address that the claim holds, with the length of its network.
+	// Prefix is the address that the claim holds, with the length that its pool gives.
 	Prefix(claim string) (netip.Prefix, bool)
 }
 

@@ -1,9 +1,11 @@
 package route_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -76,7 +78,19 @@ func (b *bench) restart() {
 		}
 		return nil
 	})
-	b.kind = route.New(route.Deps{Kernel: b.Kernel, Owner: owner, Names: b.names, Places: b, Interfaces: b.links})
+	b.kind = route.New(route.Deps{Kernel: b.Kernel, Owner: owner, Names: b.names, Places: b, Interfaces: b.links, Claims: held{}})
+}
+
+// held are the claims that there are.
+type held struct{}
+
+func (held) Prefix(claim string) (netip.Prefix, bool) {
+	p, ok := map[string]string{"web": "10.3.0.7/24", "web6": "fd03::7/64"}[claim]
+	return netip.MustParsePrefix(cmp.Or(p, "0.0.0.0/0")), ok
+}
+
+func (held) Need(claim string) scheduler.Need {
+	return scheduler.On(scheduler.Key(models.IPClaimKey(claim)), "the claim")
 }
 
 func (b *bench) link(ns kernel.NS, net *netlinktest.Namespace, name string, addresses ...string) {

@@ -31,16 +31,24 @@ func (d *route) needs(_ scheduler.Key, v *models.Route) []scheduler.Need {
 			list = append(list, n)
 		}
 	}
+	if claim := v.DestinationClaim(); claim != "" {
+		list = append(list, d.claimNeed(claim))
+	}
 	return append(list, d.sourceNeeds(v)...)
+}
+
+// claimNeed needs a claim; the route is built with the address that it holds.
+func (d *route) claimNeed(claim string) scheduler.Need {
+	if d.Claims != nil {
+		return d.Claims.Need(claim)
+	}
+	return scheduler.On(scheduler.Key(models.IPClaimKey(claim)), "the claim that holds the address")
 }
 
 // sourceNeeds: some interface has the source address.
 func (d *route) sourceNeeds(v *models.Route) []scheduler.Need {
 	if claim, claimed := strings.CutPrefix(v.GetSource(), models.ClaimPrefix); claimed {
-		held := scheduler.On(scheduler.Key(models.IPClaimKey(claim)), "the claim that holds the source address")
-		if d.Claims != nil {
-			held = d.Claims.Need(claim)
-		}
+		held := d.claimNeed(claim)
 		n := scheduler.AnyOf(models.KindAddress+"/", "an interface with the source address, that of "+models.IPClaimKey(claim))
 		return []scheduler.Need{held, scheduler.If(n, func(_ scheduler.Key, a *models.Address, _ kernel.AddressRef) bool {
 			return a.GetClaim() == claim
@@ -88,14 +96,10 @@ func prefixOf(a *models.Address, at kernel.AddressRef) netip.Prefix {
 // known here, so two interfaces of one namespace are told apart; between
 // their routes the kernel decides.
 func claims(_ scheduler.Key, v *models.Route) []scheduler.Claim {
-	dst, err := v.Prefix()
-	if err != nil {
-		return nil
-	}
-	id := identity{dst: dst, table: v.EffectiveTable(), metric: v.EffectiveMetric()}
+	id := fmt.Sprintf("%s table %d metric %d", destination(v), v.EffectiveTable(), v.EffectiveMetric())
 	at, where := "in "+namespace.Text(v.GetNamespace()), "in "+v.GetNamespace().Text()
 	if names := v.Interfaces(); len(names) > 0 {
 		at, where = "by "+names[0], "by "+names[0]
 	}
-	return []scheduler.Claim{{ID: at + "|" + id.String(), What: fmt.Sprintf("route to %s %s", id, where)}}
+	return []scheduler.Claim{{ID: at + "|" + id, What: fmt.Sprintf("route to %s %s", id, where)}}
 }

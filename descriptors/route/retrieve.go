@@ -124,6 +124,12 @@ func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route) *models.
 	v := &models.Route{
 		Destination: r.Dst.String(), Source: text(r.Src), Metric: r.Metric, Mtu: uint32(r.MTU), Onlink: r.Onlink,
 	}
+	if d.claimed(like, r) {
+		v.Destination = like.GetDestination()
+		if like.GetMetric() == 0 {
+			v.Metric = 0 // of which family it is, nobody who compares can know
+		}
+	}
 	if src, err := d.source(like); err == nil && src == r.Src {
 		v.Source = like.GetSource()
 	}
@@ -150,6 +156,15 @@ func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route) *models.
 		v.Interface, v.Gateway = d.linkName(ns, r.Index), text(r.Gateway)
 	}
 	return v
+}
+
+// claimed tells whether a route leads to what the claim of a value holds now.
+func (d *route) claimed(like *models.Route, r kernel.Route) bool {
+	if like.DestinationClaim() == "" {
+		return false
+	}
+	plain, err := d.plain(like)
+	return err == nil && plain.GetDestination() == r.Dst.String() && plain.EffectiveMetric() == r.Metric
 }
 
 // linkName is the logical name of a link, or one that no interface can have.

@@ -191,7 +191,7 @@ func (p *Pool) Restore(claim string, addr netip.Addr) { p.use(claim, addr) }
 // Rest says that an address was freed; see Restore.
 func (p *Pool) Rest(addr netip.Addr) { p.rest.add(addr) }
 
-// Used is the address that a claim uses, with the length of the network.
+// Used is the address that a claim uses, with the length that the pool gives.
 func (p *Pool) Used(claim string) (netip.Prefix, bool) {
 	addr, uses := p.uses[claim]
 	if !uses {
@@ -218,11 +218,11 @@ func (p *Pool) News() []Ask {
 	return list
 }
 
-// prefix is an address with the length of the network, or alone where the
+// prefix is an address with the length that the pool gives, or alone where the
 // network has moved from under it.
 func (p *Pool) prefix(a netip.Addr) netip.Prefix {
 	if p.ready && p.shape.network.Contains(a) {
-		return netip.PrefixFrom(a, p.shape.network.Bits())
+		return netip.PrefixFrom(a, p.shape.length)
 	}
 	return netip.PrefixFrom(a, a.BitLen())
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 // TestStories plays testdata: what claims ask and do, line by line, and what
 // they are told then.
 //
-//	set NETWORK [closed=FIRST-LAST]…   unset
+//	set NETWORK [length=BITS] [closed=FIRST-LAST]…   unset
 //	ask CLAIM[=ADDR]   drop CLAIM[=ADDR]   take CLAIM[=ADDR]   free CLAIM
 //
 // After each line stand the leases that have changed.
@@ -83,6 +84,10 @@ func ask(s string) pool.Ask {
 func spec(words ...string) pool.Spec {
 	s := pool.Spec{Network: netip.MustParsePrefix(words[0])}
 	for _, w := range words[1:] {
+		if length, ok := strings.CutPrefix(w, "length="); ok {
+			s.Length, _ = strconv.Atoi(length)
+			continue
+		}
 		first, last, _ := strings.Cut(strings.TrimPrefix(w, "closed="), "-")
 		s.Closed = append(s.Closed, pool.Range{First: netip.MustParseAddr(first), Last: netip.MustParseAddr(last)})
 	}

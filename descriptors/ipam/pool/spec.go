@@ -15,6 +15,8 @@ type Spec struct {
 	// Closed are ranges within the network that are given only to who asks for
 	// an address of them: the gateway, what is reserved.
 	Closed []Range
+	// Length of the addresses as they are given. 0: that of the network.
+	Length int
 }
 
 // Range is addresses from the first to the last.
@@ -25,6 +27,7 @@ func (r Range) contains(a netip.Addr) bool { return r.First.Compare(a) <= 0 && a
 // shape is a Spec with its ranges in order.
 type shape struct {
 	network netip.Prefix
+	length  int     // of the addresses as they are given
 	all     Range   // of the network
 	nobody  []Range // addresses that no host can have
 	closed  []Range // sorted, apart from each other; holds nobody too
@@ -32,7 +35,7 @@ type shape struct {
 }
 
 func shapeOf(s Spec) shape {
-	sh := shape{network: s.Network, all: rangeOf(s.Network)}
+	sh := shape{network: s.Network, length: cmp.Or(s.Length, s.Network.Bits()), all: rangeOf(s.Network)}
 	first, last, bits := sh.all.First, sh.all.Last, s.Network.Addr().BitLen()
 	if bits-s.Network.Bits() > 1 {
 		sh.nobody = append(sh.nobody, Range{first, first})
@@ -142,8 +145,8 @@ func compareAsks(a, b Ask) int {
 	return cmp.Or(cmp.Compare(a.Claim, b.Claim), a.Addr.Compare(b.Addr))
 }
 
-// Lease is what the pool has for an ask: an address with the length of the
-// network, or why there is none.
+// Lease is what the pool has for an ask: an address with the length that the pool
+// gives, or why there is none.
 type Lease struct {
 	Addr netip.Prefix
 	Why  string
