@@ -33,6 +33,11 @@ func (kernelNamespaces) inode(path string) (inode uint64, host bool) {
 	return st.Ino, false
 }
 
+func (kernelNamespaces) forwards(family int) bool {
+	text, err := os.ReadFile(map[int]string{4: "/proc/sys/net/ipv4/ip_forward", 6: "/proc/sys/net/ipv6/conf/all/forwarding"}[family])
+	return err != nil || len(text) > 0 && text[0] != '0' // what cannot be read is not told
+}
+
 func (kernelNamespaces) unlink(path, ifname string) error {
 	file, err := os.Open(path)
 	if err != nil {

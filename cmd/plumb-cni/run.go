@@ -28,6 +28,8 @@ type namespaces interface {
 	inode(path string) (inode uint64, host bool)
 	// unlink removes an interface of ours from a namespace, if it is there.
 	unlink(path, ifname string) error
+	// forwards tells whether the host passes on packets of a family, 4 or 6.
+	forwards(family int) bool
 }
 
 // run serves one call and returns the exit code.
@@ -88,7 +90,20 @@ func (s system) call() (version string, out any, _ *spec.Error) {
 	if wrong != nil || result == nil {
 		return version, nil, wrong
 	}
+	if config.Mode == "routed" {
+		s.warn(*result)
+	}
 	return version, result.As(version), nil
+}
+
+// warn tells of a host that does not pass on the packets of a routed network. It is
+// not ours to change.
+func (s system) warn(r spec.Result) {
+	for family, name := range map[int]string{4: "net.ipv4.ip_forward", 6: "net.ipv6.conf.all.forwarding"} {
+		if r.Has(family) && !s.namespaces.forwards(family) {
+			fmt.Fprintf(s.stderr, "plumb-cni: %s is 0: the containers of a routed network reach the host and nobody else\n", name)
+		}
+	}
 }
 
 // version answers VERSION, for which no agent is needed.

@@ -39,6 +39,7 @@ func TestN01_StreamsAndExitCode(t *testing.T)      { play(t, "N01-streams") }
 func TestN02_Environment(t *testing.T)             { play(t, "N02-environment") }
 func TestN03_Configuration(t *testing.T)           { play(t, "N03-configuration") }
 func TestN04_Version(t *testing.T)                 { play(t, "N04-version") }
+func TestN06_Forwarding(t *testing.T)              { play(t, "N06-forwarding") }
 func TestN11_CommandsOfLaterVersions(t *testing.T) { play(t, "N11-versions") }
 func TestN22_ForeignFields(t *testing.T)           { play(t, "N22-foreign-fields") }
 func TestN24_Traces(t *testing.T)                  { play(t, "N24-traces") }
@@ -131,6 +132,8 @@ func (p *peer) inode(path string) (uint64, bool) {
 	}
 	return n, n == 1
 }
+
+func (p *peer) forwards(family int) bool { return family == 4 }
 
 func (p *peer) unlink(path, ifname string) error {
 	p.gone = append(p.gone, ifname+" in "+path)

@@ -8,8 +8,10 @@
 //	Replay   what was left by plumb-cni while the agent was down
 //	Service  an ADD as a wish of the source cni, answered when it is configured
 //
-// An ADD wants a pool, a bridge with the gateway's address, a cable from the container
-// to the bridge, an address by a claim and a default route (wants.go, which is pure).
-// That is all there is so far: no masquerading, no mode but bridge, no plugins of
-// others, no GC.
+// What an ADD wants is made by pure functions: what the attachments of a network
+// share (network.go), the addresses of one (addresses.go), its cable and its routes
+// (wants.go, and bridge.go or routed.go by the mode of the network). What was made
+// is told by result.go.
+//
+// There is no masquerading so far, no plugins of others, no GC.
 package cni

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 )
@@ -17,6 +18,8 @@ import (
 type Call struct {
 	wire.Request
 	Network spec.Config
+	// pools are the ippools of operators that the network names.
+	pools map[string]*models.IPPool
 }
 
 // Key names the attachment that the call is about.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -57,6 +56,7 @@ func NewService(engine Engine, store *Store) *Service {
 		c := Call{Request: wire.Request{Protocol: wire.Version, Config: a.Config,
 			Args: spec.Args{Command: "ADD", ContainerID: a.Key.ContainerID, IfName: a.Key.IfName, Netns: a.Netns}}}
 		c, wrong := Parse(c.Request)
+		c.pools = decodePools(a.Pools)
 		if a.Phase != Added || wrong != nil {
 			store.Forget(a.Key)
 			continue
@@ -103,16 +103,17 @@ func (s *Service) add(ctx context.Context, c Call) wire.Answer {
 	} else if there { // of an ADD or a DEL that did not end well
 		s.detach(ctx, c.Key())
 	}
+	c.pools = s.pools(ctx, c.Network)
 	wants, wrong := s.join(c)
 	if wrong != nil {
 		return wire.Answer{Error: wrong}
 	}
-	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Config: c.Config, Wants: keysOf(wants), Since: time.Now().Unix()})
+	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Config: c.Config, Pools: encodePools(c.pools), Wants: keysOf(wants), Since: time.Now().Unix()})
 	var result spec.Result
 	if err == nil {
 		s.engine.Submit(scheduler.Txn{Source: Source, Note: "ADD " + c.Key().String(), Want: changes(wants)})
 		if err = s.await(ctx, wants); err == nil {
-			result, err = s.result(ctx, c)
+			result, err = s.result(ctx, c, wants)
 		}
 	}
 	if err == nil {
@@ -127,7 +128,7 @@ func (s *Service) add(ctx context.Context, c Call) wire.Answer {
 
 // join makes a call one of the users of its network, and returns all that it wants.
 func (s *Service) join(c Call) ([]Want, *spec.Error) {
-	n, wrong := networkOf(c.Network, s.gateway)
+	n, wrong := networkOf(c.Network, c.pools)
 	if wrong != nil {
 		return nil, wrong
 	}
@@ -144,26 +145,10 @@ func (s *Service) join(c Call) ([]Want, *spec.Error) {
 	}
 	if !sh.same(n) {
 		return nil, &spec.Error{Code: spec.BadConfig, Msg: "invalid network configuration",
-			Details: fmt.Sprintf("%d attachments use %s with another pool, bridge or mtu", len(sh.users), c.Network.Name)}
+			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge or mtu", len(sh.users), c.Network.Name)}
 	}
 	sh.users[c.Key()] = true
 	return append(n.shared[:len(n.shared):len(n.shared)], wants...), nil
-}
-
-func (n network) same(o network) bool {
-	return n.pool == o.pool && n.gateway == o.gateway && n.bridge == o.bridge && n.mtu == o.mtu && len(n.shared) == len(o.shared)
-}
-
-// gateway is that of a pool which an operator wrote.
-func (s *Service) gateway(pool string) netip.Addr {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	st, err := s.engine.Get(ctx, scheduler.Key(models.IPPoolKey(pool)))
-	if v, ok := st.Desired.(*models.IPPool); ok && err == nil {
-		gw, _ := netip.ParseAddr(v.GetGateway())
-		return gw
-	}
-	return netip.Addr{}
 }
 
 // await waits until all that is wanted is configured, or one of it cannot be.
@@ -204,41 +189,6 @@ func (s *Service) waits(ctx context.Context, keys []scheduler.Key) (string, erro
 		}
 	}
 	return waits, nil
-}
-
-// result is what a runtime is told of what was made.
-func (s *Service) result(ctx context.Context, c Call) (spec.Result, error) {
-	s.mu.Lock()
-	n := s.nets[c.Network.Name].network
-	s.mu.Unlock()
-	inside := n.name + ":" + digest(c.Key().String())
-	var r spec.Result
-	var lease string
-	for _, k := range []string{models.InterfaceKey(n.name), models.InterfaceKey(inside + "-host"), models.InterfaceKey(inside), models.IPClaimKey(inside)} {
-		st, err := s.engine.Get(ctx, scheduler.Key(k))
-		if err != nil {
-			return r, err
-		}
-		switch v := st.Desired.(type) {
-		case *models.Interface:
-			r.Interfaces = append(r.Interfaces, spec.Interface{Name: v.EffectiveHostName(k), Mac: v.GetMacAddress(), MTU: int(v.GetMtu()), Sandbox: v.GetNamespace().GetPath()})
-		case *models.IPClaim:
-			lease = models.IPLeaseKey(v.GetPool(), inside, v.Wanted())
-		}
-	}
-	st, err := s.engine.Get(ctx, scheduler.Key(lease))
-	v, ok := st.Actual.(*models.IPLease)
-	if err != nil || !ok {
-		return r, fmt.Errorf("%s is not there any more: %w", lease, errors.Join(err, ErrNotAttached))
-	}
-	at := len(r.Interfaces) - 1
-	ip := spec.IP{Interface: &at, Address: v.GetAddress()}
-	if n.gateway.IsValid() {
-		ip.Gateway = n.gateway.String()
-		r.Routes = []spec.Route{{Dst: everywhere(n.gateway), GW: ip.Gateway}}
-	}
-	r.IPs, r.DNS, r.CNIVersion = []spec.IP{ip}, c.Network.DNS, spec.Latest
-	return r, nil
 }
 
 // del removes an attachment. It is done when nobody wants it any more; what takes

@@ -35,6 +35,9 @@ type Attachment struct {
 	// Netns is where the container was, Inode which namespace that was.
 	Netns string `json:"netns,omitempty"`
 	Inode uint64 `json:"inode,omitempty"`
+	// Pools are the ippools of operators that the network names, as they were: at the
+	// next start it may be long until they are known again.
+	Pools map[string]json.RawMessage `json:"pools,omitempty"`
 	// Wants are the keys of what the attachment wants.
 	Wants []string `json:"wants,omitempty"`
 	// Config is what ADD was called with, for a CHECK or a DEL without.

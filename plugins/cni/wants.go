@@ -3,7 +3,6 @@ package cni
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -20,21 +19,65 @@ type Want struct {
 	Value proto.Message
 }
 
-// network is what the attachments of one network share, in mode bridge.
-type network struct {
-	name    string // of its values: "cni:blue"
-	pool    string // name of the ippool
-	shared  []Want
-	gateway netip.Addr
-	bridge  string // host name
-	mtu     uint32
+// attach is what one attachment wants besides what its network does: addresses, a
+// cable out of the container, and routes.
+func (n network) attach(c Call) ([]Want, *spec.Error) {
+	rt, wrong := runtimeOf(c.Network)
+	if wrong != nil {
+		return nil, wrong
+	}
+	id := digest(c.Key().String())
+	inside, outside := n.name+":"+id, n.name+":"+id+"-host"
+	list, wants, wrong := n.addresses(inside, rt.IPs)
+	if wrong != nil {
+		return nil, wrong
+	}
+	in := &models.Interface{
+		Namespace: &models.Namespace{In: &models.Namespace_Path{Path: c.Netns}}, HostName: c.IfName, Mtu: n.mtu, MacAddress: macOf(rt.Mac, id),
+		Link: &models.Interface_Veth{Veth: &models.Veth{Peer: outside}}}
+	for _, a := range list {
+		in.Addresses = append(in.Addresses, a.name)
+	}
+	out := &models.Interface{HostName: "pv" + id[:12], Mtu: n.mtu, Link: &models.Interface_Veth{Veth: &models.Veth{Peer: inside}}}
+	var routes []Want
+	if n.mode == modeRouted {
+		routes = n.routed(inside, outside, list, out)
+	} else {
+		routes = n.bridged(inside, list, out)
+	}
+	wants = append(wants, Want{models.InterfaceKey(inside), in}, Want{models.InterfaceKey(outside), out})
+	wants = append(wants, routes...)
+	return wants, check(wants)
 }
 
-// runtimeConfig is what a runtime adds for one container.
-type runtimeConfig struct {
-	IPs          []string          `json:"ips"`
-	Mac          string            `json:"mac"`
-	PortMappings []json.RawMessage `json:"portMappings"`
+// defaults are the default routes of a container, one for each family.
+func defaults(inside string, list []address, change func(address, *models.Route)) (wants []Want) {
+	seen := map[int]bool{}
+	for _, a := range list {
+		if !a.gateway.IsValid() || seen[a.gateway.BitLen()] {
+			continue
+		}
+		seen[a.gateway.BitLen()] = true
+		r := &models.Route{Interface: inside, Destination: everywhere(a.gateway), Gateway: a.gateway.String()}
+		change(a, r)
+		wants = append(wants, Want{models.RouteKey(numbered(inside, len(wants))), r})
+	}
+	return wants
+}
+
+// check refuses what no value of ours can be.
+func check(wants []Want) *spec.Error {
+	for _, w := range wants {
+		if err := models.Validate(w.Key, w.Value); err != nil {
+			return invalid("%s: %v", w.Key, err)
+		}
+	}
+	return nil
+}
+
+// invalid refuses a configuration that says what cannot be.
+func invalid(format string, args ...any) *spec.Error {
+	return &spec.Error{Code: spec.BadConfig, Msg: "invalid network configuration", Details: fmt.Sprintf(format, args...)}
 }
 
 // unsupported refuses what is not there yet, before anything is touched.
@@ -42,88 +85,12 @@ func unsupported(field, format string, args ...any) *spec.Error {
 	return &spec.Error{Code: spec.Unsupported, Msg: "unsupported field", Details: field + ": " + fmt.Sprintf(format, args...)}
 }
 
-// networkOf is the network of a call. gateway tells the gateway of a pool that an
-// operator wrote.
-func networkOf(c spec.Config, gateway func(pool string) netip.Addr) (network, *spec.Error) {
-	n := network{name: "cni:" + c.Name, mtu: c.MTU, bridge: c.Bridge}
-	switch {
-	case c.Mode != "" && c.Mode != "bridge":
-		return n, unsupported("mode", "%q is not there yet", c.Mode)
-	case c.Masquerade:
-		return n, unsupported("masquerade", "true is not there yet")
-	case len(c.IPAM) > 2:
-		return n, unsupported("ipam", "%s: plugins of others are not called yet", c.IPAM)
-	case c.Pool == "":
-		return n, &spec.Error{Code: spec.BadConfig, Msg: "invalid network configuration", Details: "pool is missing: a network such as 10.62.0.0/24, or the name of an ippool"}
+// numbered names the first, second and so on of several.
+func numbered(name string, i int) string {
+	if i == 0 {
+		return name
 	}
-	if n.bridge == "" {
-		n.bridge = "pb" + digest(c.Name)[:12]
-	}
-	br := &models.Interface{HostName: n.bridge, Mtu: n.mtu, Link: &models.Interface_Bridge{Bridge: &models.Bridge{}}}
-	if p, err := netip.ParsePrefix(c.Pool); err != nil {
-		n.pool, n.gateway = c.Pool, gateway(c.Pool)
-	} else {
-		n.pool, n.gateway = n.name, p.Masked().Addr()
-		if p.Bits() < p.Addr().BitLen()-1 {
-			n.gateway = n.gateway.Next()
-		}
-		n.shared = append(n.shared, Want{models.IPPoolKey(n.pool), &models.IPPool{Network: p.Masked().String(), Gateway: n.gateway.String()}})
-	}
-	if n.gateway.IsValid() {
-		claim := n.name + ":gateway"
-		n.shared = append(n.shared, Want{models.IPClaimKey(claim), &models.IPClaim{Pool: n.pool, Address: n.gateway.String()}})
-		br.Addresses = []string{models.ClaimPrefix + claim}
-	}
-	n.shared = append(n.shared, Want{models.InterfaceKey(n.name), br})
-	return n, n.check(n.shared)
-}
-
-// attach is what one attachment wants besides: an address, a cable from the
-// container to the bridge, and a default route by the bridge.
-func (n network) attach(c Call) ([]Want, *spec.Error) {
-	var rt runtimeConfig
-	if len(c.Network.RuntimeConfig) > 0 {
-		if err := json.Unmarshal(c.Network.RuntimeConfig, &rt); err != nil {
-			return nil, &spec.Error{Code: spec.BadJSON, Msg: "runtimeConfig cannot be decoded", Details: err.Error()}
-		}
-	}
-	switch {
-	case len(rt.PortMappings) > 0:
-		return nil, unsupported("runtimeConfig.portMappings", "they are not there yet")
-	case len(rt.IPs) > 1:
-		return nil, unsupported("runtimeConfig.ips", "%v: one address for each interface", rt.IPs)
-	}
-	id := digest(c.Key().String())
-	inside, outside := n.name+":"+id, n.name+":"+id+"-host"
-	claim := &models.IPClaim{Pool: n.pool}
-	if len(rt.IPs) == 1 {
-		claim.Address = rt.IPs[0]
-		if p, err := netip.ParsePrefix(rt.IPs[0]); err == nil {
-			claim.Address = p.Addr().String()
-		}
-	}
-	wants := []Want{
-		{models.IPClaimKey(inside), claim},
-		{models.InterfaceKey(inside), &models.Interface{
-			Namespace: &models.Namespace{In: &models.Namespace_Path{Path: c.Netns}}, HostName: c.IfName, Mtu: n.mtu, MacAddress: macOf(rt.Mac, id),
-			Addresses: []string{models.ClaimPrefix + inside}, Link: &models.Interface_Veth{Veth: &models.Veth{Peer: outside}}}},
-		{models.InterfaceKey(outside), &models.Interface{HostName: "pv" + id[:12], Mtu: n.mtu, Master: n.name,
-			Link: &models.Interface_Veth{Veth: &models.Veth{Peer: inside}}}},
-	}
-	if n.gateway.IsValid() {
-		wants = append(wants, Want{models.RouteKey(inside), &models.Route{Interface: inside, Destination: everywhere(n.gateway), Gateway: n.gateway.String()}})
-	}
-	return wants, n.check(wants)
-}
-
-// check refuses what no value of ours can be.
-func (n network) check(wants []Want) *spec.Error {
-	for _, w := range wants {
-		if err := models.Validate(w.Key, w.Value); err != nil {
-			return &spec.Error{Code: spec.BadConfig, Msg: "invalid network configuration", Details: fmt.Sprintf("%s: %v", w.Key, err)}
-		}
-	}
-	return nil
+	return fmt.Sprintf("%s-%d", name, i+1)
 }
 
 func everywhere(a netip.Addr) string {

@@ -2,7 +2,6 @@ package cni
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -13,6 +12,12 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 )
 
+// offices are the ippools that an operator wrote.
+var offices = map[string]*models.IPPool{
+	"office": {Network: "10.9.0.0/24", Gateway: "10.9.0.1"},
+	"single": {Network: "10.9.0.0/24", ClaimLength: 32},
+}
+
 // TestS09_Wants reads testdata/wants: a configuration, and what an ADD of the
 // container c1 wants by it.
 func TestS09_Wants(t *testing.T) {
@@ -22,7 +27,7 @@ func TestS09_Wants(t *testing.T) {
 		if wrong != nil {
 			return wrong.Error() + "\n"
 		}
-		n, wrong := networkOf(c.Network, func(string) netip.Addr { return netip.MustParseAddr("10.9.0.1") })
+		n, wrong := networkOf(c.Network, offices)
 		if wrong != nil {
 			return wrong.Error() + "\n"
 		}

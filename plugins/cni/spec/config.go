@@ -23,8 +23,9 @@ type Config struct {
 	Mode string `json:"mode"`
 	// Bridge is the name of the bridge in mode bridge. Default from the network.
 	Bridge string `json:"bridge"`
-	// Pool is a network in CIDR notation, or the name of an ippool.
-	Pool       string `json:"pool"`
+	// Pool is a network in CIDR notation, or the name of an ippool; or one for
+	// each family.
+	Pool       Pools  `json:"pool"`
 	Masquerade bool   `json:"masquerade"`
 	MTU        uint32 `json:"mtu"`
 
@@ -32,6 +33,22 @@ type Config struct {
 	Valid *[]Attachment `json:"cni.dev/valid-attachments"`
 	// ValidToo is how an older draft spelled it.
 	ValidToo *[]Attachment `json:"cni.dev/attachments"`
+}
+
+// Pools are written as one string, or as a list.
+type Pools []string
+
+// UnmarshalJSON reads either.
+func (p *Pools) UnmarshalJSON(text []byte) error {
+	var one string
+	if json.Unmarshal(text, &one) == nil {
+		*p = nil
+		if one != "" {
+			*p = Pools{one}
+		}
+		return nil
+	}
+	return json.Unmarshal(text, (*[]string)(p))
 }
 
 // Attachment is one that GC shall keep.

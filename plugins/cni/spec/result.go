@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"strconv"
 )
 
 // Result is what an ADD has made, as the latest version says it.
@@ -75,6 +76,16 @@ func ParseResult(data []byte) (Result, error) {
 	}
 	r.CNIVersion = Latest
 	return r, nil
+}
+
+// Has tells whether there is an address of a family, 4 or 6.
+func (r Result) Has(ipVersion int) bool {
+	for _, ip := range r.IPs {
+		if family(ip.Address) == strconv.Itoa(ipVersion) {
+			return true
+		}
+	}
+	return false
 }
 
 // As is the result as a version says it; what that cannot say is left out.

@@ -1,0 +1,26 @@
+package cni
+
+import (
+	"cmp"
+
+	"github.com/plumb-net/plumb/models"
+)
+
+// addBridge: all containers of the network are on one bridge, which has the
+// gateway's addresses.
+func (n *network) addBridge(name string) {
+	n.bridge = cmp.Or(n.bridge, "pb"+digest(name)[:12])
+	br := &models.Interface{HostName: n.bridge, Mtu: n.mtu, Link: &models.Interface_Bridge{Bridge: &models.Bridge{}}}
+	for _, s := range n.subnets {
+		if s.router != "" {
+			br.Addresses = append(br.Addresses, s.router)
+		}
+	}
+	n.shared = append(n.shared, Want{models.InterfaceKey(n.name), br})
+}
+
+// bridged lays the cable of a container to the bridge, by which it reaches the rest.
+func (n network) bridged(inside string, list []address, out *models.Interface) []Want {
+	out.Master = n.name
+	return defaults(inside, list, func(address, *models.Route) {})
+}

@@ -1,0 +1,136 @@
+package cni_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/plumb-net/plumb/descriptors/address"
+	"github.com/plumb-net/plumb/descriptors/iface"
+	"github.com/plumb-net/plumb/descriptors/ipam"
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/netns"
+	"github.com/plumb-net/plumb/descriptors/route"
+	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
+	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// machine is a host of its own, with the kinds that an agent has and the service.
+type machine struct {
+	t       *testing.T
+	own     *netlinktest.Namespace
+	sched   *scheduler.Scheduler
+	service *cni.Service
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	m := &machine{t: t, own: netlinktest.New(t)}
+	k, err := netlink.New(netlink.Options{OwnPath: m.own.Path, NamedDir: netlinktest.Dir(t)})
+	must(t, err)
+	book, err := ipam.Open(&kernel.MemLedger{}, nil)
+	must(t, err)
+	store, _ := cni.OpenStore(&kernel.MemLedger{})
+	owner := kernel.NewOwner("cni-test", "boot", &kernel.MemLedger{}, nil)
+	m.sched = scheduler.New(scheduler.Options{Sources: []string{"operator", cni.Source}})
+	registerTo(t, m.sched, ipam.Pools(book))
+	registerTo(t, m.sched, ipam.Leases(book))
+	registerTo(t, m.sched, ipam.Claims(book))
+	views := namespace.Views{
+		NetNS: registerTo(t, m.sched, netns.New(k, owner, netlinktest.Dir(t))),
+		Refs:  registerTo(t, m.sched, namespace.New(k, namespace.Options{})),
+	}
+	names, places, self := &kernel.Names{}, namespace.NewResolver(k, views), &iface.Self{}
+	interfaces := registerTo(t, m.sched, iface.New(iface.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: self}))
+	self.Bind(interfaces)
+	registerTo(t, m.sched, address.New(address.Deps{Kernel: k, Owner: owner, Names: names, Interfaces: interfaces, Claims: book}))
+	registerTo(t, m.sched, route.New(route.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: interfaces, Claims: book}))
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = m.sched.Run(ctx) })
+	m.want()
+	m.service = cni.NewService(m.sched, store)
+	running.Go(func() { _ = m.service.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait(); k.Close() })
+	return m
+}
+
+func registerTo[V, M any](t *testing.T, s *scheduler.Scheduler, d scheduler.Descriptor[V, M]) *scheduler.Kind[V, M] {
+	t.Helper()
+	k, err := scheduler.Register(s, d)
+	must(t, err)
+	return k
+}
+
+// want is the first and complete word of an operator.
+func (m *machine) want(changes ...scheduler.Change) {
+	m.sched.Submit(scheduler.Txn{Source: "operator", Complete: true, Want: changes})
+}
+
+func (m *machine) call(command, container string, at *netlinktest.Namespace, config string) wire.Answer {
+	m.t.Helper()
+	r := wire.Request{Protocol: 1, Config: json.RawMessage(config), Args: spec.Args{Command: command, ContainerID: container, IfName: "eth0"}}
+	if at != nil {
+		r.Netns, r.Inode = at.Path, at.Inode
+	}
+	c, wrong := cni.Parse(r)
+	if wrong != nil {
+		m.t.Fatal(wrong)
+	}
+	ctx, cancel := context.WithTimeout(m.t.Context(), 20*time.Second)
+	defer cancel()
+	return m.service.Serve(ctx, c)
+}
+
+func (m *machine) add(container string, at *netlinktest.Namespace, config string) spec.Result {
+	m.t.Helper()
+	a := m.call("ADD", container, at, config)
+	if a.Error != nil {
+		m.t.Fatal(a.Error)
+	}
+	return *a.Result
+}
+
+// TestKernel_Routed: each container is on a link of its own; they reach the host at
+// its gateway, and each other by it, in both families, at the instant of the answer.
+func TestKernel_Routed(t *testing.T) {
+	m := newMachine(t)
+	m.own.Sysctl(t, "ipv4/ip_forward", "1")
+	m.own.Sysctl(t, "ipv6/conf/all/forwarding", "1")
+	config := `{"cniVersion":"1.1.0","name":"blue","mode":"routed","mtu":1400,"pool":["10.62.0.0/24","fd62::/64"]}`
+	var spaces []*netlinktest.Namespace
+	for i := range 2 {
+		at := netlinktest.New(t)
+		spaces = append(spaces, at)
+		r := m.add(fmt.Sprint("c", i), at, config)
+		if len(r.Interfaces) != 2 || len(r.IPs) != 2 || r.IPs[0].Gateway != "10.62.0.1" || r.IPs[1].Gateway != "fd62::1" {
+			t.Errorf("%+v", r)
+		}
+		at.Run(t, "busybox", "ping", "-c1", "-W2", "10.62.0.1")
+		at.Run(t, "busybox", "ping", "-c1", "-W2", "fd62::1")
+	}
+	spaces[1].Run(t, "busybox", "ping", "-c1", "-W2", "10.62.0.2")
+	spaces[1].Run(t, "busybox", "ping", "-c1", "-W2", "fd62::2")
+	m.own.Run(t, "busybox", "ping", "-c1", "-W2", "10.62.0.3")
+	if links := m.own.IP(t, "-br link show type bridge"); links != "" {
+		t.Errorf("there is a bridge: %s", links)
+	}
+	for i := range 2 {
+		if a := m.call("DEL", fmt.Sprint("c", i), nil, config); a.Error != nil || len(a.Warnings) > 0 {
+			t.Errorf("%+v", a)
+		}
+	}
+	left := m.own.IP(t, "-br link show") + m.own.IP(t, "-4 route show") + m.own.IP(t, "-6 route show") + spaces[0].IP(t, "-br link show")
+	if strings.Contains(left, "10.62") || strings.Contains(left, "fd62") || strings.Contains(left, "pv") || strings.Contains(left, "eth0") {
+		t.Errorf("left:\n%s", left)
+	}
+}

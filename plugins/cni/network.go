@@ -1,0 +1,101 @@
+package cni
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+)
+
+// The modes of a network.
+const (
+	modeBridge = "bridge"
+	modeRouted = "routed"
+)
+
+// network is what the attachments of one network share.
+type network struct {
+	name    string // of its values: "cni:blue"
+	mode    string
+	bridge  string // host name, in mode bridge
+	mtu     uint32
+	subnets []subnet
+	shared  []Want
+}
+
+// subnet is where the addresses of one family come from.
+type subnet struct {
+	pool    string // name of the ippool
+	network netip.Prefix
+	gateway netip.Addr // zero: there is none
+	router  string     // the gateway's address as an interface of the host names it
+}
+
+// networkOf is the network of a call, with the ippools of operators that it names.
+func networkOf(conf spec.Config, pools map[string]*models.IPPool) (network, *spec.Error) {
+	n := network{name: "cni:" + conf.Name, mode: cmp.Or(conf.Mode, modeBridge), mtu: conf.MTU, bridge: conf.Bridge}
+	switch {
+	case n.mode != modeBridge && n.mode != modeRouted:
+		return n, unsupported("mode", "%q is not there yet", conf.Mode)
+	case conf.Masquerade:
+		return n, unsupported("masquerade", "true is not there yet")
+	case len(conf.IPAM) > 2:
+		return n, unsupported("ipam", "%s: plugins of others are not called yet", conf.IPAM)
+	case len(conf.Pool) == 0:
+		return n, invalid("pool is missing: a network such as 10.62.0.0/24, or the name of an ippool")
+	}
+	for i, text := range conf.Pool {
+		if wrong := n.addPool(i, text, pools[text]); wrong != nil {
+			return n, wrong
+		}
+	}
+	if n.mode == modeBridge {
+		n.addBridge(conf.Name)
+	}
+	return n, check(n.shared)
+}
+
+// addPool adds what an ippool gives: one of the network's own, or an operator's.
+func (n *network) addPool(i int, text string, v *models.IPPool) *spec.Error {
+	s := subnet{pool: text}
+	if p, err := netip.ParsePrefix(text); err == nil {
+		s.pool, s.network, s.gateway = numbered(n.name, i), p.Masked(), p.Masked().Addr()
+		if p.Bits() < p.Addr().BitLen()-1 {
+			s.gateway = s.gateway.Next()
+		}
+		v = &models.IPPool{Network: s.network.String(), Gateway: s.gateway.String()}
+		if n.mode == modeRouted {
+			v.ClaimLength = uint32(p.Addr().BitLen())
+		}
+		n.shared = append(n.shared, Want{models.IPPoolKey(s.pool), v})
+	} else if v != nil {
+		s.network, _ = netip.ParsePrefix(v.GetNetwork())
+		s.gateway, _ = netip.ParseAddr(v.GetGateway())
+		if alone := uint32(s.network.Addr().BitLen()); n.mode == modeRouted && v.GetClaimLength() != alone {
+			return invalid("ippool/%s: in mode routed it needs claim_length: %d, since there is no network on the link", text, alone)
+		}
+	} else if err := models.CheckName(text); err != nil {
+		return invalid("pool: %q is neither a network such as 10.62.0.0/24 nor the name of an ippool: %v", text, err)
+	} else {
+		return &spec.Error{Code: spec.TryLater, Msg: "the ippool is not there", Details: models.IPPoolKey(text)}
+	}
+	for _, o := range n.subnets {
+		if o.network.Addr().BitLen() == s.network.Addr().BitLen() {
+			return invalid("pool: %s and %s are of one family", o.network, s.network)
+		}
+	}
+	if s.gateway.IsValid() {
+		claim := numbered(n.name+":gateway", i)
+		n.shared = append(n.shared, Want{models.IPClaimKey(claim), &models.IPClaim{Pool: s.pool, Address: s.gateway.String()}})
+		s.router = models.ClaimPrefix + claim
+	}
+	n.subnets = append(n.subnets, s)
+	return nil
+}
+
+// same tells whether attachments of the one can be attachments of the other.
+func (n network) same(o network) bool {
+	return n.mode == o.mode && n.bridge == o.bridge && n.mtu == o.mtu && slices.Equal(n.subnets, o.subnets)
+}

@@ -1,0 +1,105 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// result is what a runtime is told of what was made.
+func (s *Service) result(ctx context.Context, c Call, wants []Want) (spec.Result, error) {
+	b := resultBuilder{Service: s, r: spec.Result{CNIVersion: spec.Latest, DNS: c.Network.DNS}, at: map[string]int{}}
+	inside := models.InterfaceKey("cni:" + c.Network.Name + ":" + digest(c.Key().String()))
+	var own []Want
+	for _, w := range wants { // the container's own end comes last, as everybody has it
+		v, ok := w.Value.(*models.Interface)
+		switch {
+		case ok && w.Key == inside:
+			own = append(own, w)
+		case ok:
+			b.addInterface(w.Key, v)
+		}
+	}
+	for _, w := range own {
+		v, _ := w.Value.(*models.Interface)
+		b.addInterface(w.Key, v)
+		if err := b.addAddresses(ctx, w.Key, v); err != nil {
+			return b.r, err
+		}
+	}
+	for _, w := range wants {
+		if v, ok := w.Value.(*models.Route); ok {
+			b.addRoute(v)
+		}
+	}
+	return b.r, nil
+}
+
+// resultBuilder makes a result of values that are configured.
+type resultBuilder struct {
+	*Service
+	r  spec.Result
+	at map[string]int // index of an interface by its logical name
+}
+
+func (b *resultBuilder) addInterface(key string, v *models.Interface) {
+	b.at[strings.TrimPrefix(key, models.KindInterface+"/")] = len(b.r.Interfaces)
+	b.r.Interfaces = append(b.r.Interfaces, spec.Interface{
+		Name: v.EffectiveHostName(key), Mac: v.GetMacAddress(), MTU: int(v.GetMtu()), Sandbox: v.GetNamespace().GetPath()})
+}
+
+func (b *resultBuilder) addAddresses(ctx context.Context, key string, v *models.Interface) error {
+	at := b.at[strings.TrimPrefix(key, models.KindInterface+"/")]
+	for _, text := range v.GetAddresses() {
+		if claim, claimed := strings.CutPrefix(text, models.ClaimPrefix); claimed {
+			var err error
+			if text, err = b.lease(ctx, claim); err != nil {
+				return err
+			}
+		}
+		b.r.IPs = append(b.r.IPs, spec.IP{Interface: &at, Address: text})
+	}
+	return nil
+}
+
+// lease is the address that a claim holds.
+func (s *Service) lease(ctx context.Context, claim string) (string, error) {
+	st, err := s.engine.Get(ctx, scheduler.Key(models.IPClaimKey(claim)))
+	if v, ok := st.Desired.(*models.IPClaim); err == nil && ok {
+		st, err = s.engine.Get(ctx, scheduler.Key(models.IPLeaseKey(v.GetPool(), claim, v.Wanted())))
+	}
+	v, ok := st.Actual.(*models.IPLease)
+	if err != nil || !ok {
+		return "", fmt.Errorf("%s is not there any more: %w", models.IPClaimKey(claim), errors.Join(err, ErrNotAttached))
+	}
+	return v.GetAddress(), nil
+}
+
+// addRoute tells of a route in the container. The gateway of a default route is that
+// of the addresses of its family.
+func (b *resultBuilder) addRoute(v *models.Route) {
+	at, known := b.at[v.GetInterface()]
+	if !known || b.r.Interfaces[at].Sandbox == "" {
+		return
+	}
+	dst, err := v.Prefix()
+	if err != nil {
+		return
+	}
+	b.r.Routes = append(b.r.Routes, spec.Route{Dst: dst.String(), GW: v.GetGateway(), MTU: int(v.GetMtu()), Priority: int(v.GetMetric())})
+	if dst.Bits() > 0 {
+		return
+	}
+	for i := range b.r.IPs {
+		ip := &b.r.IPs[i]
+		if p, err := netip.ParsePrefix(ip.Address); err == nil && *ip.Interface == at && p.Addr().Is4() == dst.Addr().Is4() && ip.Gateway == "" {
+			ip.Gateway = v.GetGateway()
+		}
+	}
+}
