@@ -90,6 +90,11 @@ func NamespacePathKey(path string) string {
 	return KindNamespace + "/" + Escape("path:"+path)
 }
 
+// NamespacePodKey is the key of the network namespace of a pod.
+func NamespacePodKey(pod string) string {
+	return KindNamespace + "/" + Escape("pod:"+pod)
+}
+
 // SplitKey takes a key apart and checks it: the kind is known and the name
 // follows the rule. Errors are of type InvalidError.
 func SplitKey(key string) (kind, name string, err error) {

@@ -73,6 +73,7 @@ type Namespace struct {
 	//	*Namespace_Netns
 	//	*Namespace_Pid
 	//	*Namespace_Path
+	//	*Namespace_Pod
 	In isNamespace_In `protobuf_oneof:"in"`
 	// Inode of the namespace that is meant by path: while another one is there,
 	// nothing is made in it. Unset: whichever is there.
@@ -163,6 +164,15 @@ func (x *Namespace) GetPath() string {
 	return ""
 }
 
+func (x *Namespace) GetPod() string {
+	if x != nil {
+		if x, ok := x.In.(*Namespace_Pod); ok {
+			return x.Pod
+		}
+	}
+	return ""
+}
+
 func (x *Namespace) GetInode() uint64 {
 	if x != nil {
 		return x.Inode
@@ -199,6 +209,12 @@ type Namespace_Path struct {
 	Path string `protobuf:"bytes,5,opt,name=path,proto3,oneof"`
 }
 
+type Namespace_Pod struct {
+	// Pod that a container runtime attaches by CNI to a network of mode intent:
+	// <namespace>/<name>, or the container's id where there are no pods.
+	Pod string `protobuf:"bytes,7,opt,name=pod,proto3,oneof"`
+}
+
 func (*Namespace_Microservice) isNamespace_In() {}
 
 func (*Namespace_Container) isNamespace_In() {}
@@ -208,6 +224,8 @@ func (*Namespace_Netns) isNamespace_In() {}
 func (*Namespace_Pid) isNamespace_In() {}
 
 func (*Namespace_Path) isNamespace_In() {}
+
+func (*Namespace_Pod) isNamespace_In() {}
 
 // A network interface.
 type Interface struct {
@@ -2145,13 +2163,15 @@ func (x *HostLink) GetEnabled() bool {
 	return false
 }
 
-// A namespace that is named by pid or path. Observed.
+// A namespace that is named by pid, path or pod. Observed.
 type NamespaceRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Inode of the namespace.
 	Inode uint64 `protobuf:"varint,1,opt,name=inode,proto3" json:"inode,omitempty"`
 	// Id of the process, for namespaces named by pid.
-	Pid           uint32 `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
+	Pid uint32 `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
+	// Path of the namespace file, for namespaces named by pod.
+	Path          string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2200,18 +2220,26 @@ func (x *NamespaceRef) GetPid() uint32 {
 	return 0
 }
 
+func (x *NamespaceRef) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
 var File_models_models_proto protoreflect.FileDescriptor
 
 const file_models_models_proto_rawDesc = "" +
 	"\n" +
 	"\x13models/models.proto\x12\bplumb.v1\"\a\n" +
-	"\x05NetNS\"\xaf\x01\n" +
+	"\x05NetNS\"\xc3\x01\n" +
 	"\tNamespace\x12$\n" +
 	"\fmicroservice\x18\x01 \x01(\tH\x00R\fmicroservice\x12\x1e\n" +
 	"\tcontainer\x18\x02 \x01(\tH\x00R\tcontainer\x12\x16\n" +
 	"\x05netns\x18\x03 \x01(\tH\x00R\x05netns\x12\x12\n" +
 	"\x03pid\x18\x04 \x01(\rH\x00R\x03pid\x12\x14\n" +
-	"\x04path\x18\x05 \x01(\tH\x00R\x04path\x12\x14\n" +
+	"\x04path\x18\x05 \x01(\tH\x00R\x04path\x12\x12\n" +
+	"\x03pod\x18\a \x01(\tH\x00R\x03pod\x12\x14\n" +
 	"\x05inode\x18\x06 \x01(\x04R\x05inodeB\x04\n" +
 	"\x02in\"\x86\x06\n" +
 	"\tInterface\x121\n" +
@@ -2371,10 +2399,11 @@ const file_models_models_proto_rawDesc = "" +
 	"\vmac_address\x18\x04 \x01(\tR\n" +
 	"macAddress\x12\x10\n" +
 	"\x03mtu\x18\x05 \x01(\rR\x03mtu\x12\x18\n" +
-	"\aenabled\x18\x06 \x01(\bR\aenabled\"6\n" +
+	"\aenabled\x18\x06 \x01(\bR\aenabled\"J\n" +
 	"\fNamespaceRef\x12\x14\n" +
 	"\x05inode\x18\x01 \x01(\x04R\x05inode\x12\x10\n" +
-	"\x03pid\x18\x02 \x01(\rR\x03pidB#Z!github.com/plumb-net/plumb/modelsb\x06proto3"
+	"\x03pid\x18\x02 \x01(\rR\x03pid\x12\x12\n" +
+	"\x04path\x18\x03 \x01(\tR\x04pathB#Z!github.com/plumb-net/plumb/modelsb\x06proto3"
 
 var (
 	file_models_models_proto_rawDescOnce sync.Once
@@ -2452,6 +2481,7 @@ func file_models_models_proto_init() {
 		(*Namespace_Netns)(nil),
 		(*Namespace_Pid)(nil),
 		(*Namespace_Path)(nil),
+		(*Namespace_Pod)(nil),
 	}
 	file_models_models_proto_msgTypes[2].OneofWrappers = []any{
 		(*Interface_Veth)(nil),

@@ -15,11 +15,13 @@ func (x *Namespace) check(at string, f *findings) {
 	}
 	switch in := x.GetIn().(type) {
 	case nil:
-		f.add(at, "names none of microservice, container, netns, pid, path; leave it out for the agent's own namespace")
+		f.add(at, "names none of microservice, container, netns, pid, path, pod; leave it out for the agent's own namespace")
 	case *Namespace_Microservice:
 		checkText(in.Microservice, join(at, "microservice"), "the service label", f)
 	case *Namespace_Container:
 		checkText(in.Container, join(at, "container"), "the full id or exact name", f)
+	case *Namespace_Pod:
+		checkText(in.Pod, join(at, "pod"), "<namespace>/<name>", f)
 	case *Namespace_Netns:
 		if in.Netns == "" {
 			f.add(join(at, "netns"), "must not be empty: the name in /run/netns")
@@ -68,6 +70,8 @@ func (x *Namespace) Text() string {
 		return strings.Replace(NamespacePIDKey(in.Pid), "namespace/pid:", "pid ", 1)
 	case *Namespace_Path:
 		return "path " + in.Path
+	case *Namespace_Pod:
+		return "pod " + in.Pod
 	}
 	return "the agent's own namespace"
 }
@@ -85,6 +89,8 @@ func (x *Namespace) Key() string {
 		return NamespacePIDKey(in.Pid)
 	case *Namespace_Path:
 		return NamespacePathKey(in.Path)
+	case *Namespace_Pod:
+		return NamespacePodKey(in.Pod)
 	}
 	return ""
 }

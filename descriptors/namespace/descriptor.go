@@ -24,9 +24,26 @@ type Options struct {
 	// StartTime tells when a process started, in any unit that only grows
 	// within a boot. Default: from /proc.
 	StartTime func(pid uint32) (uint64, error)
+	// Pods tells of pods. Default: there are none.
+	Pods Pods
 }
 
-// New makes the observed kind of the namespaces named by pid and path. They
+// Pods tells which namespace a pod has.
+type Pods interface {
+	// Pod is the file of a pod's namespace and its inode, 0 if that is not known;
+	// "" if there is no such pod.
+	Pod(name string) (path string, inode uint64)
+}
+
+// podOf is what is known of a pod; pods may be nil.
+func podOf(pods Pods, name string) (path string, inode uint64) {
+	if pods == nil {
+		return "", 0
+	}
+	return pods.Pod(name)
+}
+
+// New makes the observed kind of the namespaces named by pid, path and pod. They
 // are only looked at while some value needs them.
 //
 // A process is known by its start time as well: when its number is given to
@@ -46,7 +63,7 @@ func New(k kernel.Kernel, o Options) scheduler.Descriptor[*models.NamespaceRef, 
 		Watch:    d.watch,
 		Interest: d.interest,
 		Equal: func(_ scheduler.Key, a, b *models.NamespaceRef) bool {
-			return a.GetInode() == b.GetInode() && a.GetPid() == b.GetPid()
+			return a.GetInode() == b.GetInode() && a.GetPid() == b.GetPid() && a.GetPath() == b.GetPath()
 		},
 	}
 }
@@ -115,7 +132,8 @@ func (d *observer) look(k scheduler.Key) (*models.NamespaceRef, error) {
 	if !ok || !d.asked(k) {
 		return nil, nil
 	}
-	var path string
+	var path, pod string
+	var inode uint64 // as it must be
 	switch in := in.GetIn().(type) {
 	case *models.Namespace_Pid:
 		if !d.sameProcess(k, in.Pid) {
@@ -125,6 +143,9 @@ func (d *observer) look(k scheduler.Key) (*models.NamespaceRef, error) {
 		path = processPath(in.Pid)
 	case *models.Namespace_Path:
 		path = in.Path
+	case *models.Namespace_Pod:
+		path, inode = podOf(d.opts.Pods, in.Pod)
+		pod = path
 	default:
 		return nil, nil
 	}
@@ -136,8 +157,10 @@ func (d *observer) look(k scheduler.Key) (*models.NamespaceRef, error) {
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", in.Text(), err)
+	case inode != 0 && inode != uint64(ns):
+		return nil, nil // the path is another's by now
 	}
-	return &models.NamespaceRef{Inode: uint64(ns), Pid: in.GetPid()}, nil
+	return &models.NamespaceRef{Inode: uint64(ns), Pid: in.GetPid(), Path: pod}, nil
 }
 
 func (d *observer) asked(k scheduler.Key) bool {

@@ -1,5 +1,5 @@
 // Package namespace knows where things live. Values say it by a selector
-// (microservice, container, netns, pid, path); the kernel by the inode of a
+// (microservice, container, netns, pid, path, pod); the kernel by the inode of a
 // namespace. From one to the other it goes in two steps:
 //
 //	selector ──Needs──► what must be in place    (pure; the scheduler waits for it)
@@ -9,7 +9,7 @@
 // operation works in; when it is replaced in between, the operation fails and
 // is tried again with the new one.
 //
-// Namespaces named by pid or path are an observed kind of their own, made
+// Namespaces named by pid, path or pod are an observed kind of their own, made
 // by [New].
 //
 // The package is the one room that the other kinds share.

@@ -40,6 +40,9 @@ func Needs(in *models.Namespace) []scheduler.Need {
 			})
 		}
 		return one(scheduler.Project(n, refInode))
+	case *models.Namespace_Pod:
+		n := scheduler.On(key, "the pod "+in.Pod+", attached by a container runtime")
+		return one(scheduler.Project(n, refInode))
 	}
 	return nil
 }
@@ -88,6 +91,8 @@ func Parse(text string) (*models.Namespace, bool) {
 		return &models.Namespace{In: &models.Namespace_Netns{Netns: name}}, name != ""
 	case "path":
 		return &models.Namespace{In: &models.Namespace_Path{Path: name}}, name != ""
+	case "pod":
+		return &models.Namespace{In: &models.Namespace_Pod{Pod: name}}, name != ""
 	case "pid":
 		pid, err := strconv.ParseUint(name, 10, 32)
 		return &models.Namespace{In: &models.Namespace_Pid{Pid: uint32(pid)}}, err == nil

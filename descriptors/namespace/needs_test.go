@@ -26,7 +26,7 @@ func in(text string) *models.Namespace {
 }
 
 func TestTextIsReadBack(t *testing.T) {
-	for _, text := range []string{"", "microservice:web", "microservice:a b:c", "container:x", "netns:blue", "pid:17", "path:/run/x:y"} {
+	for _, text := range []string{"", "microservice:web", "microservice:a b:c", "container:x", "netns:blue", "pid:17", "path:/run/x:y", "pod:default/web"} {
 		ns := in(text)
 		if got := namespace.Text(ns); got != text {
 			t.Errorf("%q became %q", text, got)
@@ -65,6 +65,7 @@ func TestNeeds(t *testing.T) {
 		{"path:/run/x", "namespace/path:%2Frun%2Fx", "a network namespace at /run/x", &models.NamespaceRef{Inode: 7}, nil, true, "net:[7]"},
 		{"path:/run/x#7", "namespace/path:%2Frun%2Fx", "a network namespace at /run/x", &models.NamespaceRef{Inode: 7}, nil, true, "net:[7]"},
 		{"path:/run/x#8", "namespace/path:%2Frun%2Fx", "a network namespace at /run/x", &models.NamespaceRef{Inode: 7}, nil, false, "net:[7]"},
+		{"pod:default/web", "namespace/pod:default%2Fweb", "the pod default/web, attached by a container runtime", &models.NamespaceRef{Inode: 7}, nil, true, "net:[7]"},
 	} {
 		text, meant, _ := strings.Cut(c.selector, "#")
 		selector := in(text)

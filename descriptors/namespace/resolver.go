@@ -25,8 +25,10 @@ type Views struct {
 	Microservices View[*models.Microservice, struct{}]
 	Containers    View[*models.Container, struct{}]
 	NetNS         View[*models.NetNS, kernel.NS]
-	// Refs are the namespaces named by pid and path; see [New].
+	// Refs are the namespaces named by pid, path and pod; see [New].
 	Refs View[*models.NamespaceRef, struct{}]
+	// Pods is what New was given.
+	Pods Pods
 	// NamedDir is where named namespaces are. Default: [NamedDir].
 	NamedDir string
 	// Source knows containers at first hand. Without it what is not in place
@@ -137,6 +139,9 @@ func (r *Resolver) doubt(in *models.Namespace) error {
 		return r.doubtFile(processPath(in.Pid), 0)
 	case *models.Namespace_Path:
 		return r.doubtFile(in.Path, meant)
+	case *models.Namespace_Pod:
+		path, _ := podOf(r.views.Pods, in.Pod)
+		return unread(path != "")
 	}
 	return nil
 }
@@ -179,6 +184,9 @@ func (r *Resolver) find(in *models.Namespace) (inode uint64, path string, ok boo
 	case *models.Namespace_Path:
 		v, _, found := get(r.views.Refs, key)
 		return v.GetInode(), in.Path, found && (meant == 0 || v.GetInode() == meant)
+	case *models.Namespace_Pod:
+		v, _, found := get(r.views.Refs, key)
+		return v.GetInode(), v.GetPath(), found
 	}
 	return 0, "", false
 }

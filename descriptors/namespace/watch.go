@@ -62,6 +62,9 @@ func (d *observer) peek(k scheduler.Key) uint64 {
 		return statInode(processPath(in.Pid))
 	case *models.Namespace_Path:
 		return statInode(in.Path)
+	case *models.Namespace_Pod:
+		path, _ := podOf(d.opts.Pods, in.Pod)
+		return statInode(path)
 	}
 	return 0
 }

@@ -1,0 +1,71 @@
+package namespace_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// pods are those that a runtime has attached.
+type pods map[string]pod
+
+type pod struct {
+	path  string
+	inode uint64
+}
+
+func (p pods) Pod(name string) (string, uint64) { return p[name].path, p[name].inode }
+
+// TestPods: a pod is there as long as it is attached, and only in the very namespace
+// that it was attached in.
+func TestPods(t *testing.T) {
+	k, ns, all := newKernel(t), netlinktest.New(t), pods{}
+	d := namespace.New(k, namespace.Options{Pods: all})
+	key := scheduler.Key(models.NamespacePodKey("default/web"))
+	refs := view[*models.NamespaceRef, struct{}]{}
+	look := func() (ref *models.NamespaceRef) {
+		clear(refs)
+		for f, err := range d.Retrieve(t.Context(), scheduler.Scope[*models.NamespaceRef, struct{}]{Keys: []scheduler.Key{key}}) {
+			if err != nil {
+				t.Error(err)
+			}
+			ref = f.Value
+			refs[key] = struct {
+				v *models.NamespaceRef
+				m struct{}
+			}{v: ref}
+		}
+		return ref
+	}
+	r := namespace.NewResolver(k, namespace.Views{Refs: refs, Pods: all})
+	d.Interest(key, true)
+	if look() != nil {
+		t.Error("it is there before it is attached")
+	}
+	if _, err := r.Resolve(t.Context(), in("pod:default/web")); !errors.Is(err, kernel.ErrNoNamespace) {
+		t.Error(err)
+	}
+	all["default/web"] = pod{ns.Path, ns.Inode}
+	if _, err := r.Resolve(t.Context(), in("pod:default/web")); err == nil || errors.Is(err, kernel.ErrNoNamespace) {
+		t.Errorf("what was not read yet is gone: %v", err)
+	}
+	if ref := look(); ref.GetInode() != ns.Inode || ref.GetPath() != ns.Path {
+		t.Errorf("found %v", ref)
+	}
+	if place, err := r.Resolve(t.Context(), in("pod:default/web")); err != nil || uint64(place.NS) != ns.Inode || place.Path != ns.Path {
+		t.Errorf("%v %v", place, err)
+	}
+	all["default/web"] = pod{ns.Path, 4711}
+	if ref := look(); ref != nil {
+		t.Errorf("a stranger's namespace: %v", ref)
+	}
+	all["default/web"] = pod{ns.Path, 0}
+	if ref := look(); ref.GetInode() != ns.Inode {
+		t.Errorf("with an inode that is not known: %v", ref)
+	}
+}
