@@ -211,7 +211,7 @@ func (e *engine) nameUnread() string {
 // cannotRead tells that something was never read, and not for want of trying.
 func (e *engine) cannotRead() bool {
 	for n := range e.unseen {
-		if n.X != nil && n.X.Attempts > 0 {
+		if e.held(n) || n.X != nil && n.X.Attempts > 0 {
 			return true
 		}
 	}

@@ -344,6 +344,11 @@ func (e *engine) sightings(o *op) []sighting {
 			news = append(news, sighting{n, f, true})
 		}
 	}
+	for key := range o.unread { // also of what nobody wants: something stands there
+		if strings.HasPrefix(string(key), string(o.kind.Prefix)) {
+			e.g.Node(key)
+		}
+	}
 	e.g.Below(o.kind.Prefix, func(n *graph.Node) bool {
 		if n.Mark != e.mark {
 			news = append(news, sighting{n: n})

@@ -86,7 +86,7 @@ func (e *engine) wantedState(n *graph.Node) State {
 		switch {
 		case has(n, flagSame) && n.Needs() != graph.Missing && !has(n, flagStale) && !n.Leaving:
 			return Configured
-		case has(n, flagDrifted):
+		case has(n, flagDrifted) && n.Needs() == graph.Satisfied:
 			return Drifted
 		}
 	}
