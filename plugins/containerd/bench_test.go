@@ -44,11 +44,17 @@ func newBench(t *testing.T) *bench {
 // track runs a tracker until the test ends.
 func (b *bench) track(socket string, relist time.Duration, more ...container.Runtime) {
 	b.t.Helper()
-	engine, err := containerd.New(containerd.Options{Socket: socket})
+	b.trackWith(relist, append(more, b.engine(socket))...)
+}
+
+// engine is containerd as the tracker sees it.
+func (b *bench) engine(socket string) *containerd.Engine {
+	b.t.Helper()
+	e, err := containerd.New(containerd.Options{Socket: socket})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.trackWith(relist, append(more, engine)...)
+	return e
 }
 
 func (b *bench) trackWith(relist time.Duration, runtimes ...container.Runtime) {
