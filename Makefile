@@ -30,7 +30,7 @@ sim: ## ten million random steps of the scheduler, on all processors: 15 minutes
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSim$$' ./scheduler -sim 10000000
 
 soak: ## containers come and go for five minutes, with faults and restarts of the engine
-	$(GO) test -count=1 -timeout 20m -v -tags soak -run '^TestRow66_Soak$$' ./plugins/docker -soak 5m
+	$(GO) test -count=1 -timeout 20m -v -tags soak -run '^TestRow66_Soak$$' ./tests/e2e -soak 5m
 	$(GO) test -count=1 -timeout 20m -run '^TestRandomHistory$$' ./plugins/container -histories 10000
 
 demo: build ## the whole story on this machine, as root; leaves nothing behind

@@ -144,20 +144,30 @@ const mostDeaf = 2
 func (e *entry) differs(sum Summary) bool {
 	last := e.listed
 	changed := sum.Digest != last.Digest || sum.Name != last.Name || sum.State != last.State || sum.Running != last.Running
-	wrong := e.seen && (sum.Name != e.last.Name || sum.State != "" && sum.State != e.last.State ||
-		e.last.Digest != "" && sum.Digest != e.last.Digest)
 	switch {
-	case wrong:
+	case e.isWrong(sum):
 		return true
 	case !e.retryAt.IsZero():
 		return changed && last.ID != ""
-	case sum.Digest == "" || !e.seen || changed && e.last.Digest == "":
+	case sum.Digest == "" || changed && e.last.Digest == "":
 		return true
 	}
-	begun := e.last.FinishedAt
-	if e.last.Running {
-		begun = e.last.StartedAt
+	return sum.Running != (e.hold != nil)
+}
+
+// isWrong tells whether what is known cannot be so, by what the list shows: it
+// was never read, looks otherwise, or began later.
+func (e *entry) isWrong(sum Summary) bool {
+	known := e.last
+	switch {
+	case !e.seen, sum.Name != known.Name, sum.State != "" && sum.State != known.State:
+		return true
+	case known.Digest != "" && sum.Digest != known.Digest:
+		return true
 	}
-	newer := !sum.Since.IsZero() && !begun.IsZero() && sum.Since.After(begun)
-	return newer || sum.Running != (e.hold != nil)
+	begun := known.FinishedAt
+	if known.Running {
+		begun = known.StartedAt
+	}
+	return !sum.Since.IsZero() && !begun.IsZero() && sum.Since.After(begun)
 }

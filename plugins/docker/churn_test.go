@@ -6,149 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	client "github.com/fsouza/go-dockerclient"
-
 	"github.com/plumb-net/plumb/plugins/container"
 	"github.com/plumb-net/plumb/plugins/docker/dockertest"
 )
-
-// churn moves the containers of an engine at random, with several workers.
-type churn struct {
-	b      *bench
-	client *client.Client
-	mu     sync.Mutex
-	ids    []string
-	names  int
-	ops    int
-}
-
-func newChurn(b *bench) *churn {
-	c, err := client.NewClient(b.Host)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	c.SkipServerVersionCheck = true
-	return &churn{b: b, client: c}
-}
-
-// run churns with some workers until ctx ends.
-func (c *churn) run(ctx context.Context, workers int) {
-	var all sync.WaitGroup
-	for w := range workers {
-		all.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(w), 7))
-			for ctx.Err() == nil {
-				c.act(ctx, r)
-				select {
-				case <-ctx.Done():
-				case <-time.After(time.Duration(r.IntN(200)) * time.Millisecond):
-				}
-			}
-		})
-	}
-	all.Wait()
-}
-
-var commands = [][]string{{"sleep", "100000"}, {"sleep", "100000"}, {"sleep", "0.3"}, {"true"}, {"sh", "-c", "exit 7"}}
-
-func (c *churn) create(ctx context.Context, r *rand.Rand, most int) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.ids) >= most || len(c.ids) > 3 && r.IntN(3) > 0 {
-		return ""
-	}
-	c.names++
-	config := client.CreateContainerOptions{
-		Name: fmt.Sprintf("churn%d", c.names), Context: ctx,
-		Config:     &client.Config{Image: dockertest.Image, Cmd: commands[r.IntN(len(commands))], StopSignal: "KILL", Env: []string{fmt.Sprintf("MICROSERVICE_LABEL=s%d", r.IntN(4))}},
-		HostConfig: &client.HostConfig{NetworkMode: "none", AutoRemove: r.IntN(5) == 0},
-	}
-	if !config.HostConfig.AutoRemove && r.IntN(4) == 0 {
-		config.HostConfig.RestartPolicy = client.RestartPolicy{Name: "on-failure", MaximumRetryCount: 2}
-	}
-	made, err := c.client.CreateContainer(config)
-	if err != nil {
-		return ""
-	}
-	c.ids = append(c.ids, made.ID)
-	return made.ID
-}
-
-// act does one thing to one container. That it may be of no use, since another
-// worker was quicker, is part of it.
-func (c *churn) act(ctx context.Context, r *rand.Rand) {
-	id := c.create(ctx, r, 25)
-	if id != "" {
-		_ = c.client.StartContainerWithContext(id, nil, ctx)
-		return
-	}
-	c.mu.Lock()
-	if len(c.ids) == 0 {
-		c.mu.Unlock()
-		return
-	}
-	id = c.ids[r.IntN(len(c.ids))]
-	c.ops++
-	c.mu.Unlock()
-	switch r.IntN(9) {
-	case 0:
-		_ = c.client.KillContainer(client.KillContainerOptions{ID: id, Signal: client.SIGKILL, Context: ctx})
-	case 1:
-		_ = c.client.StopContainerWithContext(id, 0, ctx)
-	case 2, 3:
-		_ = c.client.StartContainerWithContext(id, nil, ctx)
-	case 4:
-		_ = c.client.RestartContainer(id, 0)
-	case 5:
-		_ = c.client.RenameContainer(client.RenameContainerOptions{ID: id, Name: fmt.Sprintf("name%d", r.IntN(10)), Context: ctx})
-	case 6:
-		if c.client.PauseContainer(id) == nil {
-			time.Sleep(50 * time.Millisecond)
-			_ = c.client.UnpauseContainer(id)
-		}
-	case 7:
-		c.remove(id)
-	case 8:
-		if x, err := c.client.CreateExec(client.CreateExecOptions{Container: id, Cmd: []string{"true"}, Context: ctx}); err == nil {
-			_ = c.client.StartExec(x.ID, client.StartExecOptions{Detach: true, Context: ctx})
-		}
-	}
-}
-
-func (c *churn) remove(id string) {
-	c.mu.Lock()
-	c.ids = slices.DeleteFunc(c.ids, func(o string) bool { return o == id })
-	c.mu.Unlock()
-	_ = c.client.RemoveContainer(client.RemoveContainerOptions{ID: id, Force: true})
-}
-
-// settle waits until nothing moves by itself any more.
-func (c *churn) settle() {
-	c.b.t.Helper()
-	last := ""
-	c.b.eventually(func() error {
-		now, err := c.b.Try("ps", "--all", "--no-trunc", "--format", "{{.ID}} {{.State}} {{.Names}}")
-		if err != nil {
-			return err
-		}
-		time.Sleep(time.Second)
-		if now != last || strings.Contains(now, "restarting") {
-			last = now
-			return fmt.Errorf("containers still move:\n%s", now)
-		}
-		return nil
-	})
-}
 
 // witness reads the engine's own events, past the proxy.
 type witness struct {
@@ -258,15 +126,15 @@ func (b *bench) byContainer() map[string][]container.Event {
 // that the engine had one start and one death were told, with its exit code.
 func TestRow05_Churn(t *testing.T) {
 	b := newBench(t)
-	c, w := newChurn(b), watchEngine(b)
+	c, w := b.Churn(t, 25), watchEngine(b)
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
-	c.run(ctx, 5)
-	c.settle()
+	c.Run(ctx, 5)
+	c.Settle(t)
 	b.agree()
 	b.eventually(func() error { return b.tellsAs(w) }) // hints may be late, to either
 	w.done()
-	t.Logf("%d containers, %d operations, %d events", len(w.told), c.ops, len(b.events))
+	t.Logf("%d containers, %d operations, %d events", len(w.told), c.Ops(), len(b.events))
 	if len(w.told) < 5 {
 		t.Error("too little happened")
 	}
@@ -291,43 +159,18 @@ func (b *bench) tellsAs(w *witness) error {
 }
 
 // TestRow19_Faults: the same with an engine that answers late, wrong and not at
-// all, whose events are dropped, doubled, held and cut.
+// all, whose events are dropped, doubled, held and cut. The long form, with the
+// agent itself and restarts of the engine, is TestRow66_Soak of tests/e2e.
 func TestRow19_Faults(t *testing.T) {
 	b := newProxied(t)
-	c := newChurn(b)
-	b.play(c, 15*time.Second, 5, nil)
-}
-
-// play churns with faults that change every half second, ends them, and then
-// holds the tracker against the engine.
-func (b *bench) play(c *churn, d time.Duration, workers int, also func(ctx context.Context)) {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), d)
+	c := b.Churn(t, 25)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
 	var faults sync.WaitGroup
-	faults.Go(func() {
-		r := rand.New(rand.NewPCG(3, 4))
-		for ctx.Err() == nil {
-			b.proxy.Set(dockertest.Faults{
-				Delay: time.Duration(r.IntN(2)*r.IntN(300)) * time.Millisecond, ListDelay: time.Duration(r.IntN(2)*r.IntN(3)) * time.Second,
-				FailInspect: r.IntN(4), FailList: r.IntN(3), DropEvent: r.IntN(4), DoubleEvent: r.IntN(4), HoldEvents: r.IntN(4) == 0,
-			})
-			if r.IntN(4) == 0 {
-				b.proxy.Cut()
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(500 * time.Millisecond):
-			}
-		}
-	})
-	if also != nil {
-		faults.Go(func() { also(ctx) })
-	}
-	c.run(ctx, workers)
+	faults.Go(func() { b.proxy.Misbehave(ctx) })
+	c.Run(ctx, 5)
 	faults.Wait()
-	b.proxy.Set(dockertest.Faults{})
-	c.settle()
+	c.Settle(t)
 	b.agree()
 	b.eventually(func() error { // what is told late
 		for id, events := range b.byContainer() {
@@ -338,15 +181,15 @@ func (b *bench) play(c *churn, d time.Duration, workers int, also func(ctx conte
 		return nil
 	})
 	h := b.tracker.Runtimes()[0]
-	b.t.Logf("%d operations, %d events; %d hints, %d missed, %d lists, %d streams, %d inspects, %d of them failed",
-		c.ops, len(b.events), h.Hints, h.Missed, h.Lists, h.Connects, h.Inspects, h.InspectFails)
+	t.Logf("%d operations, %d events; %d hints, %d missed, %d lists, %d streams, %d inspects, %d of them failed",
+		c.Ops(), len(b.events), h.Hints, h.Missed, h.Lists, h.Connects, h.Inspects, h.InspectFails)
 }
 
 // TestRow19_EventsLost: while nobody reads the events, the engine has more of
 // them than it keeps. Afterwards everything is known all the same.
 func TestRow19_EventsLost(t *testing.T) {
 	b := newProxied(t)
-	c := newChurn(b)
+	c := b.Churn(t, 25)
 	victim := b.Run(labelled("web", "--network", "none")...)
 	b.serves("web", victim)
 	b.proxy.Set(dockertest.Faults{HoldEvents: true})
@@ -354,8 +197,7 @@ func TestRow19_EventsLost(t *testing.T) {
 	began := time.Now()
 	// Once its buffers are full the engine waits a tenth of a second with each.
 	for i := 0; i < 2500 && time.Since(began) < 20*time.Second; i++ {
-		err := c.client.RenameContainer(client.RenameContainerOptions{ID: victim, Name: fmt.Sprintf("n%d", i)})
-		if err != nil {
+		if err := c.Call(t.Context(), "POST", fmt.Sprintf("containers/%s/rename?name=n%d", victim, i), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -105,6 +106,22 @@ func (p *Proxy) Set(f Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = f
+}
+
+// Misbehave has the proxy do wrong in ways that change every half second, until
+// ctx ends; then it does nothing wrong any more.
+func (p *Proxy) Misbehave(ctx context.Context) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for ; ctx.Err() == nil; pause(ctx, 500*time.Millisecond) {
+		p.Set(Faults{
+			Delay: time.Duration(r.IntN(2)*r.IntN(300)) * time.Millisecond, ListDelay: time.Duration(r.IntN(2)*r.IntN(3)) * time.Second,
+			FailInspect: r.IntN(4), FailList: r.IntN(3), DropEvent: r.IntN(4), DoubleEvent: r.IntN(4), HoldEvents: r.IntN(4) == 0,
+		})
+		if r.IntN(4) == 0 {
+			p.Cut()
+		}
+	}
+	p.Set(Faults{})
 }
 
 // Cut ends all streams of events.
