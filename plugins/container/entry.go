@@ -160,6 +160,9 @@ func (s *source) replaced(e *entry, c Container) {
 // newsFrom is the time before which what happened to the container is no news.
 // Where its own time is not known, it is new if it was not in the first lists.
 func (s *source) newsFrom(e *entry) time.Time {
+	if s.tombs.holds(e.id, e.last) { // it was taken for removed
+		return s.tombs.find(e.id).at
+	}
 	if e.last.CreatedAt.IsZero() && !e.life.existed {
 		return time.Time{}
 	}
@@ -311,8 +314,10 @@ func (ts *tombs) add(e *entry) {
 	if ts.byID == nil {
 		ts.byID = map[string]*tomb{}
 	}
-	if ts.byID[e.id] == nil {
+	if old := ts.byID[e.id]; old == nil {
 		ts.order = append(ts.order, e.id)
+	} else if !e.seen { // nothing more is known of it
+		e.life.created = old.entry.life.created
 	}
 	ts.byID[e.id] = &tomb{entry: e, at: time.Now()}
 	if len(ts.order) > mostTombs {

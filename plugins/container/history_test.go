@@ -51,13 +51,18 @@ type biography struct {
 	before  bool // it was there before the tracker
 	runs    []realRun
 	gone    bool
+	// doubted: lists left it out while it could not be inspected, so that it
+	// looked as if it were gone.
+	doubted bool
 }
 
 type realRun struct {
-	started time.Time
-	pid     int
-	exit    int // noExit while it runs
-	before  bool
+	started, ended time.Time // ended as the engine has it
+	dead           time.Time // when its process ended
+	pid            int
+	exit           int  // noExit while it runs
+	before         bool // it began before the tracker could know of it
+	over           bool // and ended before that
 }
 
 const noExit = -2
@@ -92,7 +97,10 @@ func playHistory(t *testing.T, seed uint64, lossy bool) {
 			h.fault()
 		}
 		h.act()
-		if h.rand.IntN(4) > 0 {
+		switch n := h.rand.IntN(16); {
+		case n == 0: // a few lists
+			time.Sleep(time.Duration(h.rand.IntN(100)) * time.Second)
+		case n > 3:
 			time.Sleep(time.Duration(h.rand.IntN(1500)) * time.Millisecond)
 		}
 		if h.rand.IntN(2) == 0 {
@@ -101,9 +109,11 @@ func playHistory(t *testing.T, seed uint64, lossy bool) {
 	}
 	h.calm()
 	time.Sleep(2 * 45 * time.Second)
+	h.comparePicture()
 	h.awaitRetries()
 	synctest.Wait()
 	h.comparePicture()
+	h.compareErrors()
 	h.stop()
 	h.splitBefore(h.tracker.sources[0].firstConnect)
 	h.compareEvents()
@@ -117,7 +127,9 @@ func (h *history) splitBefore(connected time.Time) {
 	for _, b := range h.truth {
 		b.before = b.created.Before(connected)
 		for i := range b.runs {
-			b.runs[i].before = b.runs[i].started.Before(connected)
+			r := &b.runs[i]
+			r.before = r.started.Before(connected)
+			r.over = r.exit != noExit && r.ended.Before(connected)
 		}
 	}
 }
@@ -179,6 +191,7 @@ func (h *history) act() {
 	case n < 11 && c.Running:
 		h.note("process of %s ends", id)
 		h.unnoticed[id] = true
+		h.truth[id].runs[len(h.truth[id].runs)-1].dead = time.Now()
 		h.engine.mu.Lock()
 		for _, f := range h.engine.end(c.Pid) {
 			go f()
@@ -211,7 +224,11 @@ func (h *history) exit(id string, code int) {
 		h.engine.down, h.engine.hung = down, hung
 	})
 	runs := h.truth[id].runs
-	runs[len(runs)-1].exit = code
+	r := &runs[len(runs)-1]
+	r.exit, r.ended = code, time.Now()
+	if r.dead.IsZero() {
+		r.dead = r.ended
+	}
 	delete(h.unnoticed, id)
 }
 
@@ -234,10 +251,6 @@ func (h *history) fault() {
 		kinds = append(kinds, "cut", "lost", "held", "back", "down", "hung", "up", "up")
 	}
 	kind := kinds[h.rand.IntN(len(kinds))]
-	if kind == "unlisted" && (len(h.engine.badInspect) > 0 || len(h.engine.hungInspect) > 0) ||
-		(kind == "fails" || kind == "hangs") && len(h.engine.unlisted) > 0 {
-		return // of both together nobody could make sense
-	}
 	h.note("fault %s %s", kind, id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -277,6 +290,9 @@ func (h *history) fault() {
 		h.cutLocked()
 	case "up":
 		e.down, e.hung = false, false
+	}
+	if b := h.truth[id]; b != nil && e.unlisted[id] && (e.badInspect[id] != nil || e.hungInspect[id]) {
+		b.doubted = true
 	}
 }
 
@@ -336,9 +352,6 @@ func (h *history) comparePicture() {
 	got, want := map[string]string{}, map[string]string{}
 	for id, c := range found {
 		got[id] = line(c.Name, c.State, int(c.Pid), c.StartedAt, int(c.ExitCode))
-		if c.Error != "" {
-			h.t.Errorf("%s: %s", id, c.Error)
-		}
 	}
 	for id, c := range h.engine.containers {
 		want["docker:"+id] = line(c.Name, c.State, c.Pid, timeText(c.StartedAt), c.ExitCode)
@@ -351,6 +364,16 @@ func (h *history) comparePicture() {
 	for id := range got {
 		if want[id] == "" {
 			h.t.Errorf("%s is gone, known is %q", id, got[id])
+		}
+	}
+}
+
+// compareErrors: nothing fails any more.
+func (h *history) compareErrors() {
+	found, _ := h.tracker.Containers()
+	for id, c := range found {
+		if c.Error != "" {
+			h.t.Errorf("%s: %s", id, c.Error)
 		}
 	}
 }
@@ -384,8 +407,10 @@ func eventText(all []Event) string {
 // epoch is when the time in a bubble begins.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// check tells what is wrong with the events of a container.
+// check tells what is wrong with the events of a container. Of one that looked as
+// if it were gone it may have been told that it is, if it was found again.
 func (b *biography) check(events []Event, lossy bool) error {
+	lossy = lossy || b.doubted
 	s := storyOf{alive: -1}
 	for i, e := range events {
 		if err := b.step(&s, e, i == 0, lossy); err != nil {
@@ -422,11 +447,15 @@ type storyOf struct {
 	last    int
 	paused  bool
 	removed bool
+	again   bool // it was told to be removed, and is there
 }
 
 func (b *biography) step(s *storyOf, e Event, first, lossy bool) error {
 	if s.exits == nil {
 		s.exits, s.last = map[int]*int{}, -1
+	}
+	if s.removed && b.doubted && !e.Amends && (e.Type == Created || e.Type == Discovered) {
+		first, s.removed, s.last, s.again = true, false, -1, true
 	}
 	if first != (e.Type == Created || e.Type == Discovered) {
 		return errors.New("Created or Discovered comes first, and once")
@@ -436,7 +465,8 @@ func (b *biography) step(s *storyOf, e Event, first, lossy bool) error {
 	}
 	switch e.Type {
 	case Discovered:
-		if !b.before && !lossy {
+		unseen := lossy && e.State == "" // by a hint alone
+		if !b.before && !s.again && !unseen {
 			return errors.New("it is new")
 		}
 		if e.Run != (Run{}) {
@@ -479,6 +509,10 @@ func (b *biography) begin(s *storyOf, e Event) error {
 		return errors.New("there was no such run")
 	case i <= s.last:
 		return fmt.Errorf("run %d comes after run %d", i, s.last)
+	case e.Type == Started && b.runs[i].over:
+		return fmt.Errorf("run %d was over before", i)
+	case e.Type == Discovered && !b.runs[i].before && !s.again:
+		return fmt.Errorf("run %d is new", i)
 	}
 	code := noExit
 	s.exits[i] = &code
@@ -495,8 +529,11 @@ func (b *biography) end(s *storyOf, e Event, lossy bool) error {
 		return errors.New("no run lives")
 	case s.last < 0:
 		return errors.New("of which run?")
-	case e.Exit.Code != UnknownExit && e.Exit.Code != b.runs[s.last].exit && !lossy:
+	case !b.mayEnd(s.last, e.Exit.Code, lossy):
 		return fmt.Errorf("run %d ended with %d", s.last, b.runs[s.last].exit)
+	case b.doubted && e.Run.Pid == 0: // nobody could know
+	case b.runs[s.last].dead.IsZero() || b.runs[s.last].dead.After(e.Seen):
+		return fmt.Errorf("run %d lives", s.last)
 	}
 	*s.exits[s.last] = e.Exit.Code
 	s.alive = -1
@@ -509,7 +546,7 @@ func (b *biography) amend(s *storyOf, e Event, lossy bool) error {
 	for i, r := range b.runs {
 		d := e.Run.StartedAt.Sub(r.started)
 		if x := s.exits[i]; x != nil && (d == 0 || d == time.Nanosecond) {
-			if *x != UnknownExit || e.Exit.Code != r.exit && !lossy {
+			if *x != UnknownExit || !b.mayEnd(i, e.Exit.Code, lossy) {
 				return fmt.Errorf("run %d ended with %d, told was %d", i, r.exit, *x)
 			}
 			*x = e.Exit.Code
@@ -517,6 +554,14 @@ func (b *biography) amend(s *storyOf, e Event, lossy bool) error {
 		}
 	}
 	return errors.New("no such run was told")
+}
+
+// mayEnd tells whether a run may be told to have ended with a code. Where hints
+// are lost, that of a later run may be taken for its, never that of one before.
+func (b *biography) mayEnd(i, code int, lossy bool) bool {
+	own := b.runs[i].exit
+	return code == UnknownExit || code == own ||
+		lossy && slices.ContainsFunc(b.runs[i+1:], func(r realRun) bool { return r.exit == code })
 }
 
 // lastRun holds the end of the story against the truth: whatever was lost, a
@@ -528,10 +573,11 @@ func (b *biography) lastRun(s *storyOf) error {
 	i := len(b.runs) - 1
 	r := b.runs[i]
 	switch x := s.exits[i]; {
-	case r.before && x == nil:
+	case x == nil && (r.before || s.again && r.exit != noExit): // no news when it was found
 	case x == nil:
 		return errors.New("its last run was not told")
-	case (r.exit == noExit) != (*x == noExit):
+	case b.doubted && *x == UnknownExit: // told when it was taken for removed
+	case r.exit != *x:
 		return fmt.Errorf("its last run ended with %d, told was %d", r.exit, *x)
 	}
 	return nil

@@ -137,11 +137,11 @@ func (s *source) believeList(e *entry) {
 }
 
 // isGone tells whether a container that lists leave out, again and again, and
-// that cannot be inspected, is taken for removed. The runtime must be one that
-// answers: this is asked when a list has come in, and not the first one after
-// an outage.
+// that cannot be inspected, is taken for removed. Its process must have ended. The
+// runtime must be one that answers: this is asked when a list has come in, and not
+// the first one after an outage.
 func (e *entry) isGone() bool {
-	return e.unlisted > 1 && e.fails >= mostTries && e.err != nil && !errors.Is(e.err, errVanished)
+	return e.hold == nil && e.unlisted > 1 && e.fails >= mostTries && e.err != nil && !errors.Is(e.err, errVanished)
 }
 
 func (s *source) dueRetries(now time.Time) []string {

@@ -141,6 +141,10 @@ func (l *life) see(c Container, netns uint64, existed time.Time) []Event {
 	case c.ran() && !l.same(c):
 		out = append(out, l.replay(func(h Hint) bool { return h.At.Before(c.StartedAt) })...)
 		out = append(out, l.lost(c.StartedAt)...)
+		if c.overBefore(existed) { // and the first answer was older still
+			l.takeOver(c)
+			break
+		}
 		out = append(out, l.begin(Run{StartedAt: c.StartedAt, Pid: c.Pid, Netns: netns}, c.StartedAt)...)
 		// No hint tells what was before anybody listened.
 		l.startHeard = c.StartedAt.Before(existed)
@@ -170,22 +174,29 @@ func (l *life) meet(c Container, netns uint64, existed time.Time) []Event {
 	}
 	l.told = true
 	e := Event{Type: Discovered, State: c.State}
-	old := c.ran() && c.StartedAt.Before(existed)
 	switch {
-	case old && c.Running:
-	case old && !c.FinishedAt.Before(existed): // it died since; that is told
-	case old:
-		l.take(Run{StartedAt: c.StartedAt})
-		l.bury(c.exit())
-		l.startHeard, l.deathHeard = true, true
+	case c.overBefore(existed):
+		l.takeOver(c)
 		return []Event{e}
-	default:
+	case !c.ran() || !c.StartedAt.Before(existed):
 		return []Event{e}
 	}
 	l.take(Run{StartedAt: c.StartedAt, Pid: c.Pid, Netns: netns})
 	l.startHeard = true // before anybody listened
 	e.Run = l.run
 	return []Event{e}
+}
+
+// overBefore tells whether the container's last run was over before a time.
+func (c Container) overBefore(t time.Time) bool {
+	return !c.Running && c.ran() && c.StartedAt.Before(t) && c.FinishedAt.Before(t)
+}
+
+// takeOver makes a run the present one of which nothing is told, as it is no news.
+func (l *life) takeOver(c Container) {
+	l.take(Run{StartedAt: c.StartedAt})
+	l.bury(c.exit())
+	l.startHeard, l.deathHeard = true, true
 }
 
 // take makes r the present run.
@@ -305,7 +316,7 @@ func (l *life) introduce(h Hint) []Event {
 		return nil
 	}
 	l.told, l.name, l.image = true, h.Name, h.Image
-	if h.Says == Started && l.existed {
+	if h.Says == Started && (l.existed || !l.buried.IsZero()) {
 		return []Event{{Type: Discovered, At: h.At}}
 	}
 	return []Event{{Type: Created, At: h.At}}

@@ -538,42 +538,6 @@ func TestRow40_ChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestRow08_KnownToBeWrong: of what a list shows to be wrong, because it was never
-// read or began anew, the error may be as old as it will: once inspects work, two
-// lists later it is known.
-func TestRow08_KnownToBeWrong(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		before func(w *story) // while inspects work
-		behind func(w *story) // while they fail, and no hint comes
-	}{
-		{"never read", func(w *story) {}, func(w *story) { w.add("web") }},
-		{"ran again", func(w *story) { w.add("web"); w.engine.exit("web", 3) }, func(w *story) {
-			w.engine.start("web")
-			w.engine.exit("web", 3)
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *story) {
-				c.before(w)
-				time.Sleep(time.Minute)
-				w.engine.set(func() {
-					w.engine.badInspect["web"] = errors.New("internal error")
-					w.engine.mute = true
-				})
-				c.behind(w)
-				time.Sleep(10 * time.Minute)
-				w.engine.set(func() { clear(w.engine.badInspect) })
-				time.Sleep(2 * 45 * time.Second)
-				is, _ := w.engine.Inspect(t.Context(), "web")
-				if known, err := w.tracker.Container("web"); known.GetStartedAt() != timeText(is.StartedAt) || known.GetError() != "" {
-					t.Errorf("known is %v (%v), it is %+v", known, err, is)
-				}
-			})
-		})
-	}
-}
-
 // TestRow41_Backoff: a container whose inspects fail is tried after 1, 2, 4 …
 // 300 s, whatever lists come that show it as it is known; that shows, others do
 // not notice, success ends it.

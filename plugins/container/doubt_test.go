@@ -1,0 +1,124 @@
+package container
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Of what a runtime in trouble leaves in doubt.
+
+// TestRow08_KnownToBeWrong: of what a list shows to be wrong, because it was never
+// read or began anew, the error may be as old as it will: once inspects work, two
+// lists later it is known.
+func TestRow08_KnownToBeWrong(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before func(w *story) // while inspects work
+		behind func(w *story) // while they fail, and no hint comes
+	}{
+		{"never read", func(w *story) {}, func(w *story) { w.add("web") }},
+		{"ran again", func(w *story) { w.add("web"); w.engine.exit("web", 3) }, func(w *story) {
+			w.engine.start("web")
+			w.engine.exit("web", 3)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, w *story) {
+				c.before(w)
+				time.Sleep(time.Minute)
+				w.engine.set(func() {
+					w.engine.badInspect["web"] = errors.New("internal error")
+					w.engine.mute = true
+				})
+				c.behind(w)
+				time.Sleep(11 * time.Minute)
+				w.engine.set(func() { clear(w.engine.badInspect) })
+				time.Sleep(2 * 45 * time.Second)
+				is, _ := w.engine.Inspect(t.Context(), "web")
+				if known, err := w.tracker.Container("web"); known.GetStartedAt() != timeText(is.StartedAt) || known.GetError() != "" {
+					t.Errorf("known is %v (%v), it is %+v", known, err, is)
+				}
+			})
+		})
+	}
+}
+
+// leftOut has lists leave out a container and its inspects fail for two minutes.
+func (w *story) leftOut(id string) {
+	w.engine.set(func() {
+		w.engine.badInspect[id] = errors.New("internal error")
+		w.engine.unlisted[id] = true
+	})
+	time.Sleep(2 * time.Minute)
+}
+
+// TestRow27_LeftOutAlive: a container whose process lives is there, also when lists
+// leave it out and no inspect of it succeeds.
+func TestRow27_LeftOutAlive(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *story) {
+		w.add("web", "env=web")
+		synctest.Wait()
+		w.takeEvents()
+		w.leftOut("web")
+		if all, err := w.tracker.Microservices(); all["web"].GetPid() != 101 || err != nil {
+			t.Errorf("the service is %v (%v)", all["web"], err)
+		}
+		if told := w.takeEvents(); told != "" {
+			t.Errorf("told was %s", told)
+		}
+		w.engine.set(func() { w.engine.end(101)[0]() })
+		w.leftOut("web")
+		if all, _ := w.tracker.Containers(); len(all) > 0 {
+			t.Errorf("its process has ended; known is %v", all)
+		}
+	})
+}
+
+// TestRow31_FoundAgain: one that does not run is taken for removed then. If it was
+// not, it is discovered: it is no new container, and its past is no news.
+func TestRow31_FoundAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *story) {
+		w.add("web")
+		w.engine.exit("web", 3)
+		time.Sleep(time.Second)
+		w.takeEvents()
+		w.leftOut("web")
+		w.engine.set(func() {
+			clear(w.engine.badInspect)
+			clear(w.engine.unlisted)
+		})
+		time.Sleep(time.Minute)
+		w.engine.start("web")
+		synctest.Wait()
+		var types []string
+		for line := range strings.Lines(w.takeEvents()) {
+			types = append(types, strings.Fields(line)[0])
+		}
+		if got := strings.Join(types, " "); got != "removed discovered started" {
+			t.Errorf("told was %s", got)
+		}
+	})
+}
+
+// TestRow31_OldAnswer: the first inspect tells of a time before the container's run,
+// which was over before the tracker came. That run is no news.
+func TestRow31_OldAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newStory(t)
+		w.engine.create(newContainer([]string{"web"}))
+		old := *w.engine.containers["web"]
+		w.engine.start("web")
+		w.engine.exit("web", 3)
+		time.Sleep(time.Second)
+		w.engine.stale["web"] = []Container{old}
+		w.start()
+		time.Sleep(2 * time.Minute)
+		w.stop()
+		if told := w.takeEvents(); told != "discovered docker:web created\n" {
+			t.Errorf("told was %s", told)
+		}
+	})
+}
