@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/plumb-net/plumb/plugins/container"
+	"github.com/plumb-net/plumb/plugins/container/socket"
 )
 
 // bus is a containerd of which there are only the events. It is slow to take
@@ -197,8 +199,19 @@ func TestRow23_WhichSocket(t *testing.T) {
 	if _, err := said.List(t.Context()); err == nil || errors.Is(err, container.ErrAbsent) {
 		t.Errorf("said: %v", err)
 	}
-	if auto := newEngine(t, Options{}); auto.socket.Path() != DefaultSocket {
-		t.Errorf("by default: %s", auto.socket.Path())
+	auto := newEngine(t, Options{})
+	_, err := auto.List(t.Context())
+	if _, there := os.Stat(DefaultSocket); auto.socket.Path() != DefaultSocket || errors.Is(err, container.ErrAbsent) != (there != nil) {
+		t.Errorf("by default: %s, %v", auto.socket.Path(), err)
+	}
+	if auto.socket, err = socket.New("containerd", "", filepath.Join(t.TempDir(), "none.sock")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auto.Inspect(t.Context(), "k8s.io:a"); !errors.Is(err, container.ErrAbsent) {
+		t.Errorf("by default: %v", err)
+	}
+	if err := auto.Events(t.Context(), func() {}, func(container.Hint) {}); !errors.Is(err, container.ErrAbsent) {
+		t.Errorf("by default: %v", err)
 	}
 	if _, err := New(Options{Socket: "c.sock"}); err == nil {
 		t.Error("a path that does not begin with / was taken")
