@@ -122,3 +122,26 @@ func TestRow31_OldAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestRow32_ToldAndShown: where a list tells that a container ended and a hint how,
+// while no inspect of it succeeds, the picture shows what the events tell.
+func TestRow32_ToldAndShown(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *story) {
+		w.engine.create(newContainer([]string{"web"}))
+		synctest.Wait()
+		w.engine.set(func() {
+			w.engine.startLocked("web")
+			w.engine.end(101) // and nobody noticed
+		})
+		time.Sleep(10 * time.Second)
+		w.engine.set(func() { w.engine.badInspect["web"] = errors.New("internal error") })
+		w.engine.exit("web", 137)
+		time.Sleep(2 * time.Minute)
+		if told := w.takeEvents(); !strings.Contains(told, "exit=137") {
+			t.Errorf("told was %s", told)
+		}
+		if c, err := w.tracker.Container("web"); c.GetState() != "exited" || c.GetExitCode() != 137 {
+			t.Errorf("known is %v (%v)", c, err)
+		}
+	})
+}

@@ -190,14 +190,20 @@ func (s *source) processEnded(id string, h *hold) {
 // tellEnd tells of an end that the kernel and a hint agree on. An inspect would
 // have to wait until the runtime has cleared up behind the container.
 func (s *source) tellEnd(e *entry) {
-	if !e.life.endKnown() {
+	if e.life.endKnown() {
+		s.tell(e, e.life.giveUp())
+	}
+	s.showEnd(e)
+}
+
+// showEnd has the picture show what was told of an end while no inspect tells it.
+func (s *source) showEnd(e *entry) {
+	x := e.life.exit
+	if !e.endedNow || e.life.alive || !e.life.same(e.last) || x.Code == UnknownExit || x.Code == e.last.ExitCode {
 		return
 	}
-	s.tell(e, e.life.giveUp())
-	if x := e.life.exit; x.Code != UnknownExit && !e.last.Running {
-		e.last.ExitCode, e.last.Reason, e.last.FinishedAt = x.Code, x.Reason, x.FinishedAt
-		e.shown, s.t.changed = nil, true
-	}
+	e.last.ExitCode, e.last.Reason, e.last.FinishedAt = x.Code, x.Reason, x.FinishedAt
+	e.shown, s.t.changed = nil, true
 }
 
 // end notes that a container's process is over, before its runtime tells more.
@@ -251,6 +257,7 @@ func (s *source) tellLate(now time.Time) {
 	for _, e := range s.entries {
 		if at := e.lateAt(); !at.IsZero() && !now.Before(at) {
 			s.tell(e, e.life.giveUp())
+			s.showEnd(e)
 		}
 	}
 }
