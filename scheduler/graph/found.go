@@ -21,10 +21,11 @@ import (
 // Missing if what p needs leads back to n, Unsure if that will change by itself
 // because only p's value in the world, not the desired one, leads there.
 func (g *Graph) founded(n, p *Node) Sat {
+	grounded := n.Grounded || n == g.coming
 	switch {
-	case !n.Grounded && n.Standing == 0, p.level < n.level:
+	case !grounded && n.Standing == 0, p.level < n.level:
 		return Satisfied
-	case n.Grounded && n.untrodden():
+	case grounded && n.untrodden():
 		g.setLevel(n, p.level+1)
 		return Satisfied
 	case path(p, n, (*Edge).isPromise) != nil:
@@ -32,7 +33,7 @@ func (g *Graph) founded(n, p *Node) Sat {
 	case path(p, n, (*Edge).isOrdered) != nil:
 		return Unsure
 	}
-	if n.Grounded {
+	if grounded {
 		g.raise(n, p.level+1)
 	}
 	return Satisfied

@@ -15,6 +15,10 @@ type Graph struct {
 	// circles are edges that do not count because they would close a circle.
 	circles []*Edge
 	kindOf  func(Key) *Kind
+	// coming is about to be grounded: what it needs is judged as if it were, but
+	// its own needs do not order it yet. Else one of them that closes a circle
+	// would have it lifted above itself, without end, while another is judged.
+	coming *Node
 
 	// Cause and Via are stamped on every node that is woken: the transaction
 	// being worked on, and the node through which it reaches others.
@@ -273,11 +277,15 @@ func (g *Graph) setGroundedAs(n *Node, grounded bool) {
 	if n.Grounded == grounded {
 		return
 	}
-	n.Grounded = grounded
-	for _, e := range n.Out {
-		if grounded {
+	if grounded {
+		g.coming = n
+		for _, e := range n.Out {
 			g.recheck(e)
 		}
+		g.coming = nil
+	}
+	n.Grounded = grounded
+	for _, e := range n.Out {
 		g.bear(e)
 	}
 }

@@ -17,7 +17,7 @@ func TestMutantsFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := testNames(t)
+	tests := testNames(t, all)
 	for _, m := range all {
 		for _, e := range m.edits {
 			fits(t, m, e)
@@ -48,12 +48,16 @@ func fits(t *testing.T, m mutant, e edit) {
 }
 
 // testNames are the tests of the packages that have mutants, and their stories.
-func testNames(t *testing.T) map[string]bool {
+func testNames(t *testing.T, all []mutant) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	var files []string
-	for _, room := range []string{"scheduler", "plugins/container", "plugins/docker", "plugins/metrics", "plugins/events", "plugins/oom", "agent"} {
-		files = append(files, matching(t, room+"/*_test.go")...)
+	rooms := map[string]bool{}
+	for _, m := range all {
+		if !rooms[m.room()] {
+			rooms[m.room()] = true
+			files = append(files, matching(t, m.room()+"/*_test.go")...)
+		}
 	}
 	for _, path := range files {
 		code, err := os.ReadFile(path)

@@ -140,7 +140,7 @@ func killedBy(bin, room, only string, args []string) (string, error) {
 		return "", nil
 	case failed.MatchString(text):
 		return firstFailed(text), nil
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, strings.Contains(text, "it does not end"): // as the watchdog of histories says
 		return named(only, "hangs"), nil
 	case strings.Contains(text, "DATA RACE"):
 		return named(only, "race"), nil
