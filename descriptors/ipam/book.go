@@ -165,6 +165,13 @@ func (b *Book) Need(claim string) scheduler.Need {
 	return scheduler.Project(n, func(_ *models.IPClaim, h Held) string { return h.Address.String() })
 }
 
+// Full tells that a pool has no address for one more claim.
+func (b *Book) Full(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.pools[name] != nil && b.pools[name].Full()
+}
+
 // Prefix is the address that a claim holds, with the length that its pool gives.
 func (b *Book) Prefix(claim string) (netip.Prefix, bool) {
 	b.mu.Lock()

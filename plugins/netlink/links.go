@@ -93,6 +93,21 @@ func (k *Kernel) getLink(n *namespace, m *message) (kernel.Link, error) {
 	return k.complete(n, l), nil
 }
 
+// Running tells whether packets pass a link: it and its other end are up, and the
+// kernel has come to it. It is not in [kernel.Link], which is what was made.
+func (k *Kernel) Running(at kernel.LinkRef) (running bool, err error) {
+	err = k.in(at.NS, fmt.Sprintf("find link %d", at.Index), func(n *namespace) error {
+		m := newMessage(unix.RTM_GETLINK, 0)
+		m.link(unix.AF_UNSPEC, at.Index, 0, 0)
+		m.u32(unix.IFLA_EXT_MASK, skipStats)
+		return n.do(m, func(_ uint16, body []byte) {
+			l, _ := parseLink(n.id, body)
+			running = l.running
+		})
+	})
+	return running, err
+}
+
 // SetLink changes what the patch names, in as few requests as keep its order.
 func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 	return k.in(ns, fmt.Sprintf("change link %d", index), func(n *namespace) error {

@@ -69,6 +69,18 @@ func (p *Pool) Unset() {
 // Open tells whether an address may be given to who asks for any.
 func (p *Pool) Open(a netip.Addr) bool { return p.ready && p.shape.open(a) }
 
+// Full tells that there is no address for one more who asks for any.
+func (p *Pool) Full() bool {
+	if !p.ready || len(p.rest.at) > 0 {
+		return false
+	}
+	addr, free := p.next()
+	if free {
+		p.cursor = addr // it was not taken
+	}
+	return !free
+}
+
 // Asks are those who ask, sorted.
 func (p *Pool) Asks() []Ask { return slices.SortedFunc(maps.Keys(p.leases), compareAsks) }
 
