@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -44,7 +45,14 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer) err
 	s.Submit(scheduler.Txn{Source: "cleanup", Note: "want nothing", Complete: true})
 	w := s.Watch()
 	defer w.Stop()
-	return awaitNothing(ctx, s, w, out)
+	if err := awaitNothing(ctx, s, w, out); err != nil {
+		return err
+	}
+	attached, _ := cni.OpenStore(h.attached)
+	for _, at := range attached.Of("") {
+		attached.Forget(at.Key)
+	}
+	return nil
 }
 
 // awaitNothing follows statuses until nothing of ours is left.

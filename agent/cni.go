@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 // attacher serves plumb-cni.
 type attacher struct {
 	*cni.Service
+	cni.Queue
 	server *cni.Server
 	// why the socket is not served, "" if it is.
 	why atomic.Pointer[string]
@@ -35,7 +37,7 @@ func (a *agent) wireCNI() {
 	for _, err := range unread {
 		log.Warn("an attachment cannot be read, and is left alone", "error", err)
 	}
-	a.cni = &attacher{Service: cni.NewService(a.sched, store)}
+	a.cni = &attacher{Queue: cni.Queue{Dir: a.config.RunDir}, Service: cni.NewService(a.sched, store, cniHost{a}, log)}
 	a.cni.server = cni.NewServer(a.cni.Service, cni.Options{Log: log, Stop: callsTime})
 	a.cni.say("not served yet")
 }
@@ -44,11 +46,7 @@ func (a *agent) wireCNI() {
 // that cannot be served ends nothing: the network of others does not depend on it.
 func (a *agent) serveCNI(ctx context.Context) error {
 	log := a.log.With("part", "cni")
-	bounded, cancel := context.WithTimeout(ctx, replayTime)
-	if n := cni.Replay(bounded, a.config.RunDir, a.cni.Service, log); n > 0 {
-		log.Info("calls that were left while the agent was down are done", "calls", n)
-	}
-	cancel()
+	a.replayCNI(ctx)
 	for ctx.Err() == nil {
 		err := a.cni.server.Run(ctx, filepath.Join(a.config.RunDir, "cni.sock"), func() { a.cni.say("") })
 		if err == nil || ctx.Err() != nil {
@@ -62,6 +60,36 @@ func (a *agent) serveCNI(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// replayCNI does what was left while the agent was down, or just about to listen.
+func (a *agent) replayCNI(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, replayTime)
+	defer cancel()
+	log := a.log.With("part", "cni")
+	if n := cni.Replay(ctx, a.config.RunDir, a.cni.Service, log); n > 0 {
+		log.Info("calls that were left while the agent was down are done", "calls", n)
+	}
+}
+
+// keepAttached follows attachments, and removes those that nobody needs.
+func (a *agent) keepAttached(ctx context.Context) error {
+	var sweeps sync.WaitGroup
+	defer sweeps.Wait()
+	sweeps.Go(func() {
+		every := time.NewTicker(cni.SweepEvery)
+		defer every.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-every.C:
+				a.replayCNI(ctx)
+				a.cni.Sweep(ctx)
+			}
+		}
+	})
+	return a.cni.Run(ctx)
 }
 
 func (c *attacher) say(why string) { c.why.Store(&why) }

@@ -56,7 +56,7 @@ func (a *agent) stages() [][]component {
 		below,
 		{{"scheduler", a.sched.Run}},
 		sources,
-		{{"attachments", a.cni.Run}},
+		{{"attachments", a.keepAttached}},
 		{{"cni", a.serveCNI}, {"api", a.serve}},
 	}
 }

@@ -46,6 +46,7 @@ type host struct {
 	book  *ipam.Book
 	// attached is which containers are attached to networks.
 	attached *ledger.Ledger
+	boot     string
 }
 
 func openHost(c Config, log *slog.Logger) (_ *host, err error) {
@@ -77,7 +78,8 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("boot id: %w", err)
 	}
-	h.owner = kernel.NewOwner(c.Label, strings.TrimSpace(string(boot)), h.ledger, failpoint())
+	h.boot = strings.TrimSpace(string(boot))
+	h.owner = kernel.NewOwner(c.Label, h.boot, h.ledger, failpoint())
 	h.owner.ForgetOldBoots()
 	return h, nil
 }

@@ -7,11 +7,13 @@
 //	Store    attachments, written ahead: (network, container, interface)
 //	Replay   what was left by plumb-cni while the agent was down
 //	Service  an ADD as a wish of the source cni, answered when it is configured
+//	Host     what the service must know of the machine: namespaces, who runs
+//	Sweep    attachments that serve nobody go by themselves
 //
 // What an ADD wants is made by pure functions: what the attachments of a network
 // share (network.go), the addresses of one (addresses.go), its cable and its routes
 // (wants.go, and bridge.go or routed.go by the mode of the network). What was made
 // is told by result.go.
 //
-// There is no masquerading so far, no plugins of others, no GC.
+// There is no masquerading so far, no plugins of others.
 package cni

@@ -2,6 +2,8 @@ package cni
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/plumb-net/plumb/scheduler"
@@ -25,16 +27,30 @@ func (f *follower) run(ctx context.Context, w *scheduler.Watcher) error {
 			}
 			return err
 		}
-		f.mu.Lock()
-		for _, c := range changes {
-			for ch := range f.waits[c.Key] {
-				select {
-				case ch <- struct{}{}:
-				default: // it is awake
-				}
+		keys := make([]scheduler.Key, len(changes))
+		for i, c := range changes {
+			keys[i] = c.Key
+		}
+		if len(keys) > 0 {
+			f.tell(keys...)
+		}
+	}
+}
+
+// tell wakes those who wait for one of the keys, or everybody.
+func (f *follower) tell(keys ...scheduler.Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(keys) == 0 {
+		keys = slices.Collect(maps.Keys(f.waits))
+	}
+	for _, k := range keys {
+		for ch := range f.waits[k] {
+			select {
+			case ch <- struct{}{}:
+			default: // it is awake
 			}
 		}
-		f.mu.Unlock()
 	}
 }
 

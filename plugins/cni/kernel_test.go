@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -58,7 +59,7 @@ func newMachine(t *testing.T) *machine {
 	var running sync.WaitGroup
 	running.Go(func() { _ = m.sched.Run(ctx) })
 	m.want()
-	m.service = cni.NewService(m.sched, store)
+	m.service = cni.NewService(m.sched, store, kernelHost{newFakeHost(), k}, slog.New(slog.DiscardHandler))
 	running.Go(func() { _ = m.service.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait(); k.Close() })
 	return m

@@ -7,9 +7,16 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 )
 
-// maxTries is how often a call that was left is tried, once at each start of the
-// agent, before it is put aside.
+// maxTries is how often a call that was left is tried, at the start of the agent and
+// with each sweep, before it is put aside.
 const maxTries = 5
+
+// Queue is what was left for the agent while it was down; Dir is the directory of
+// its socket.
+type Queue struct{ Dir string }
+
+// Left are the calls, the oldest first, and those that cannot be read.
+func (q Queue) Left() (left, bad []wire.Left, err error) { return wire.Queue(q.Dir) }
 
 // Replay does what was left while the agent was down, the oldest first, before
 // anybody can ask. run is the directory of the socket. What fails is tried again at

@@ -74,3 +74,17 @@ func TestS07_NothingAndTooMuch(t *testing.T) {
 		t.Error(left, err)
 	}
 }
+
+// TestS07_Bounded: the queue does not fill the disk; a call that is in it may still
+// take its own place.
+func TestS07_Bounded(t *testing.T) {
+	run := filepath.Join(t.TempDir(), "run")
+	must(t, wire.Leave(run, request("DEL", "first")))
+	for i := range 9999 {
+		must(t, os.WriteFile(filepath.Join(run, "cni-queue", fmt.Sprint(i, ".json")), nil, 0o600))
+	}
+	if err := wire.Leave(run, request("DEL", "one")); err == nil || !strings.Contains(err.Error(), "10000 calls are left") {
+		t.Errorf("one more: %v", err)
+	}
+	must(t, wire.Leave(run, request("DEL", "first")))
+}

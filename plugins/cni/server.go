@@ -47,6 +47,7 @@ type Server struct {
 	handler Handler
 	opts    Options
 	calls   sync.WaitGroup
+	figures figures
 	busy    chan struct{}
 }
 
@@ -117,6 +118,9 @@ func (s *Server) Run(ctx context.Context, path string, ready func()) error {
 	}
 }
 
+// Figures are how often each command had which outcome, and how long that took.
+func (s *Server) Figures() []Figure { return s.figures.list() }
+
 // converse is one connection: hello, request, answer.
 func (s *Server) converse(ctx context.Context, conn net.Conn) {
 	select {
@@ -163,6 +167,8 @@ func (s *Server) converse(ctx context.Context, conn net.Conn) {
 
 // answer checks a request and has it served, within its time.
 func (s *Server) answer(ctx context.Context, r wire.Request) (a wire.Answer) {
+	began := time.Now()
+	defer func() { s.figures.count(r.Command, a.Error, time.Since(began)) }()
 	c, wrong := Parse(r)
 	if wrong != nil {
 		return wire.Answer{Error: wrong}

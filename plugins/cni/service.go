@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,11 +31,16 @@ type Engine interface {
 type Service struct {
 	engine Engine
 	store  *Store
+	host   Host
+	log    *slog.Logger
 	turns  Turns
 	events follower
 
 	mu   sync.Mutex
 	nets map[string]*shared // networks with attachments, by name
+	lost map[Key]bool       // whose namespace had gone at the last sweep
+	// pending are the ADDs that wait.
+	pending map[Key]Pending
 }
 
 // shared is what the attachments of a network want together.
@@ -48,22 +55,25 @@ const goes = 10 * time.Second
 
 // NewService makes a service. Its first word is complete: what the store says is
 // attached is wanted, and nothing else. What a crash left half made or half
-// removed is thereby removed.
-func NewService(engine Engine, store *Store) *Service {
-	s := &Service{engine: engine, store: store, nets: map[string]*shared{}}
+// removed is thereby removed, and what is attached to a namespace that is another
+// by now.
+func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Service {
+	s := &Service{engine: engine, store: store, host: host, log: log, nets: map[string]*shared{}, pending: map[Key]Pending{}}
 	txn := scheduler.Txn{Source: Source, Note: "attachments of before", Complete: true}
 	for _, a := range store.Of("") {
 		c := Call{Request: wire.Request{Protocol: wire.Version, Config: a.Config,
 			Args: spec.Args{Command: "ADD", ContainerID: a.Key.ContainerID, IfName: a.Key.IfName, Netns: a.Netns}}}
+		c.Inode = a.Inode
 		c, wrong := Parse(c.Request)
 		c.pools = decodePools(a.Pools)
-		if a.Phase != Added || wrong != nil {
+		if _, stranger := s.there(a); a.Phase != Added || stranger || wrong != nil {
+			log.Info("an attachment of before is removed", "attachment", a.Key.String(), "phase", a.Phase, "stranger", stranger, "error", wrong)
 			store.Forget(a.Key)
 			continue
 		}
 		wants, wrong := s.join(c)
 		if wrong == nil {
-			txn.Want = append(txn.Want, changes(wants)...)
+			txn.Want = append(txn.Want, changes(meant(wants, c))...)
 		}
 	}
 	engine.Submit(txn)
@@ -72,16 +82,28 @@ func NewService(engine Engine, store *Store) *Service {
 
 // Run follows the states of what is waited for, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	return s.events.run(ctx, s.engine.Watch(models.KindInterface+"/", models.KindIPClaim+"/", models.KindRoute+"/"))
+	var containers sync.WaitGroup
+	defer containers.Wait()
+	containers.Go(func() {
+		_ = s.host.Watch(ctx, func(ids ...string) { // it ends with ctx
+			for _, id := range ids {
+				s.events.tell(containerKey(id))
+			}
+			if len(ids) == 0 {
+				s.events.tell()
+			}
+		})
+	})
+	return s.events.run(ctx, s.engine.Watch(models.KindInterface+"/", models.KindIPClaim+"/", models.KindRoute+"/", models.KindNamespace+"/"))
 }
 
 // Serve does what is asked.
 func (s *Service) Serve(ctx context.Context, c Call) wire.Answer {
 	switch c.Command {
 	case "STATUS":
-		return wire.Answer{}
+		return s.status(ctx, c)
 	case "GC":
-		return wire.Answer{Error: unsupported("CNI_COMMAND", "GC is not there yet")}
+		return s.gc(ctx, c)
 	}
 	ctx, leave, err := s.turns.Enter(ctx, c.Key(), c.Command == "DEL")
 	if err != nil {
@@ -92,27 +114,38 @@ func (s *Service) Serve(ctx context.Context, c Call) wire.Answer {
 	case "ADD":
 		return s.add(ctx, c)
 	case "DEL":
+		if a, there := s.store.Get(c.Key()); there && c.Queued != 0 && a.Since > c.Queued {
+			return wire.Answer{} // it was attached again since
+		}
 		return s.del(ctx, c.Key())
 	}
 	return s.check(ctx, c.Key())
 }
 
 func (s *Service) add(ctx context.Context, c Call) wire.Answer {
-	if a, there := s.store.Get(c.Key()); there && a.Phase == Added {
-		return wire.Answer{Error: &spec.Error{Code: spec.Exists, Msg: "the container is attached already", Details: c.Key().String()}}
-	} else if there { // of an ADD or a DEL that did not end well
-		s.detach(ctx, c.Key())
+	if wrong := s.refused(c); wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
+	if a, there := s.store.Get(c.Key()); there {
+		if here, _ := s.there(a); here && a.Phase == Added {
+			return wire.Answer{Error: &spec.Error{Code: spec.Exists, Msg: "the container is attached already", Details: c.Key().String()}}
+		}
+		s.detach(ctx, c.Key()) // of a call that did not end well, or a DEL that never came
 	}
 	c.pools = s.pools(ctx, c.Network)
 	wants, wrong := s.join(c)
 	if wrong != nil {
 		return wire.Answer{Error: wrong}
 	}
-	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Config: c.Config, Pools: encodePools(c.pools), Wants: keysOf(wants), Since: time.Now().Unix()})
+	wants = meant(wants, c)
+	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config, Pools: encodePools(c.pools), Wants: keysOf(wants), Since: time.Now().Unix()})
 	var result spec.Result
 	if err == nil {
 		s.engine.Submit(scheduler.Txn{Source: Source, Note: "ADD " + c.Key().String(), Want: changes(wants)})
-		if err = s.await(ctx, wants); err == nil {
+		if err = s.await(ctx, c, wants); err == nil {
+			err = s.carried(ctx, wants)
+		}
+		if err == nil {
 			result, err = s.result(ctx, c, wants)
 		}
 	}
@@ -120,7 +153,7 @@ func (s *Service) add(ctx context.Context, c Call) wire.Answer {
 		err = s.store.Commit(c.Key(), result)
 	}
 	if err != nil {
-		s.detach(context.WithoutCancel(ctx), c.Key())
+		s.undo(ctx, c.Key())
 		return wire.Answer{Error: gaveUp(err)}
 	}
 	return wire.Answer{Result: &result}
@@ -151,19 +184,28 @@ func (s *Service) join(c Call) ([]Want, *spec.Error) {
 	return append(n.shared[:len(n.shared):len(n.shared)], wants...), nil
 }
 
-// await waits until all that is wanted is configured, or one of it cannot be.
-func (s *Service) await(ctx context.Context, wants []Want) error {
+// await waits until all that is wanted is configured, one of it cannot be, or nobody
+// needs it any more.
+func (s *Service) await(ctx context.Context, c Call, wants []Want) error {
 	keys := make([]scheduler.Key, len(wants))
 	for i, w := range wants {
 		keys[i] = scheduler.Key(w.Key)
 	}
-	news, stop := s.events.follow(keys)
+	defer s.waitsFor(c.Key(), "")
+	news, stop := s.events.follow(slices.Concat(keys, watched(c)))
 	defer stop()
-	for {
+	for seen := false; ; {
 		waits, err := s.waits(ctx, keys)
-		if err != nil || waits == "" {
+		if err == nil && waits == "" {
+			return nil
+		}
+		if gone := s.gone(c, &seen); gone != nil {
+			return gone // whatever else is not as it should be
+		}
+		if err != nil {
 			return err
 		}
+		s.waitsFor(c.Key(), waits)
 		select {
 		case <-news:
 		case <-ctx.Done():
@@ -204,6 +246,18 @@ func (s *Service) del(ctx context.Context, k Key) wire.Answer {
 		return wire.Answer{Warnings: []string{"it is still being removed: " + left}}
 	}
 	return wire.Answer{}
+}
+
+// undo removes what an ADD began. If nobody waits for the answer any more, as when
+// the agent stops, it does not see to the end: the next sweep or start does.
+func (s *Service) undo(ctx context.Context, k Key) {
+	rest := goes
+	if errors.Is(ctx.Err(), context.Canceled) {
+		rest = time.Second
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rest)
+	defer cancel()
+	s.detach(ctx, k)
 }
 
 // detach withdraws what an attachment wants, and what its network wants if it was
@@ -250,6 +304,9 @@ func (s *Service) check(ctx context.Context, k Key) wire.Answer {
 	if !there || a.Phase != Added {
 		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: "the container is not attached", Details: k.String()}}
 	}
+	if here, _ := s.there(a); !here {
+		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: "the network namespace of the container is gone, or another", Details: a.Netns}}
+	}
 	var look scheduler.Txn
 	for _, key := range a.Wants {
 		look.Look = append(look.Look, scheduler.Key(key))
@@ -280,6 +337,8 @@ func changes(wants []Want) []scheduler.Change {
 func gaveUp(err error) *spec.Error {
 	msg := "it could not be done"
 	switch {
+	case errors.Is(err, ErrGone):
+		return &spec.Error{Code: spec.BadNamespace, Msg: ErrGone.Error(), Details: err.Error()}
 	case errors.Is(err, ErrDeleted):
 		msg = ErrDeleted.Error()
 	case errors.Is(err, context.DeadlineExceeded):

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +30,8 @@ type hostWorld struct {
 	mu      sync.Mutex
 	objects map[scheduler.Key]any
 	broken  scheduler.Key // cannot be made
+	stuck   atomic.Bool   // nothing can be removed
+	hangs   atomic.Bool   // and one waits for a minute to hear it
 }
 
 // kindOf makes a kind that puts its values into the world.
@@ -46,8 +50,14 @@ func kindOf[V any](w *hostWorld, name string, needs func(v V) []scheduler.Need) 
 			return struct{}{}, nil
 		},
 		Delete: func(_ context.Context, k scheduler.Key, _ V, _ struct{}) error {
+			if w.hangs.Load() {
+				time.Sleep(time.Minute)
+			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
+			if w.stuck.Load() {
+				return errors.New("the kernel is busy")
+			}
 			delete(w.objects, k)
 			return nil
 		},
@@ -71,6 +81,7 @@ func kindOf[V any](w *hostWorld, name string, needs func(v V) []scheduler.Need) 
 type node struct {
 	t      *testing.T
 	world  *hostWorld
+	host   *fakeHost
 	disk   *kernel.MemLedger
 	given  *kernel.MemLedger
 	sched  *scheduler.Scheduler
@@ -80,7 +91,7 @@ type node struct {
 }
 
 func newNode(t *testing.T) *node {
-	n := &node{t: t, world: &hostWorld{objects: map[scheduler.Key]any{}}, disk: &kernel.MemLedger{}, given: &kernel.MemLedger{}}
+	n := &node{t: t, world: &hostWorld{objects: map[scheduler.Key]any{}}, host: newFakeHost(), disk: &kernel.MemLedger{}, given: &kernel.MemLedger{}}
 	n.start()
 	return n
 }
@@ -121,11 +132,12 @@ func (n *node) start() {
 	s := n.sched
 	running.Go(func() { _ = s.Run(ctx) })
 	s.Submit(scheduler.Txn{Source: "operator", Complete: true, Want: []scheduler.Change{n.places.Set("place/_run_netns_7", "x")}})
+	n.host.book = book
 	store, unread := cni.OpenStore(n.disk)
 	if len(unread) > 0 {
 		n.t.Fatal(unread)
 	}
-	n.Service = cni.NewService(s, store)
+	n.Service = cni.NewService(s, store, n.host, slog.New(slog.DiscardHandler))
 	service := n.Service
 	running.Go(func() { _ = service.Run(ctx) })
 	n.stop = func() { cancel(); running.Wait() }
@@ -139,7 +151,8 @@ func (n *node) restart() {
 
 func (n *node) call(ctx context.Context, command, container, netns, config string) wire.Answer {
 	n.t.Helper()
-	c, wrong := cni.Parse(wire.Request{Protocol: 1, Config: json.RawMessage(config),
+	inode, _ := n.host.Namespace(netns)
+	c, wrong := cni.Parse(wire.Request{Protocol: 1, Config: json.RawMessage(config), Inode: inode,
 		Args: spec.Args{Command: command, ContainerID: container, IfName: "eth0", Netns: netns}})
 	if wrong != nil {
 		return wire.Answer{Error: wrong}

@@ -35,6 +35,8 @@ type Attachment struct {
 	// Netns is where the container was, Inode which namespace that was.
 	Netns string `json:"netns,omitempty"`
 	Inode uint64 `json:"inode,omitempty"`
+	// Boot is the boot in which that was.
+	Boot string `json:"boot,omitempty"`
 	// Pools are the ippools of operators that the network names, as they were: at the
 	// next start it may be long until they are known again.
 	Pools map[string]json.RawMessage `json:"pools,omitempty"`
@@ -61,8 +63,9 @@ var (
 type Store struct {
 	ledger kernel.Ledger
 
-	mu  sync.Mutex
-	all map[Key]Attachment
+	mu     sync.Mutex
+	all    map[Key]Attachment
+	broken error // why the last change could not be written
 }
 
 const attachments = "attachment/"
@@ -140,13 +143,21 @@ func (s *Store) put(a Attachment) error {
 	if err == nil {
 		err = s.ledger.Add(kernel.Entry{ID: attachments + a.Key.String(), Value: text})
 	}
-	if err != nil {
-		return fmt.Errorf("record the attachment %s: %w", a.Key, err)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.broken = err; err != nil {
+		s.broken = fmt.Errorf("record the attachment %s: %w", a.Key, err)
+		return s.broken
+	}
 	s.all[a.Key] = a
 	return nil
+}
+
+// Broken says why the last change could not be written, nil if it could.
+func (s *Store) Broken() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken
 }
 
 // Get returns one attachment.

@@ -45,9 +45,27 @@ func (t *Turns) Enter(ctx context.Context, k Key, del bool) (_ context.Context, 
 	}
 }
 
+// TryEnter is Enter for who goes away if somebody is there.
+func (t *Turns) TryEnter(ctx context.Context, k Key) (_ context.Context, leave func(), free bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lanes[k] != nil {
+		return nil, nil, false
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	me := &turn{cancel: cancel, begin: make(chan struct{})}
+	t.enqueue(k, me)
+	return ctx, func() { t.leave(k, me) }, true
+}
+
 func (t *Turns) join(k Key, me *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.enqueue(k, me)
+}
+
+// enqueue takes the lock for granted.
+func (t *Turns) enqueue(k Key, me *turn) {
 	if t.lanes == nil {
 		t.lanes = map[Key]*lane{}
 	}

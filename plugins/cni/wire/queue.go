@@ -17,6 +17,9 @@ import (
 // queueDir is where calls wait for the agent, in the directory of its socket.
 const queueDir = "cni-queue"
 
+// maxLeft bounds the queue. A runtime tries a DEL again that cannot be left.
+const maxLeft = 10000
+
 // Left is a call that was left for the agent.
 type Left struct {
 	Request
@@ -62,8 +65,18 @@ func Leave(run string, r Request) error {
 	}
 	sum := sha256.Sum256([]byte(config.Name + "/" + r.ContainerID + "/" + r.IfName))
 	name := filepath.Join(dir, hex.EncodeToString(sum[:12])+".json")
-	if before := readLeft(name); before.Err == nil && before.Netns != "" && r.Netns == "" {
+	before := readLeft(name)
+	if before.Err == nil && before.Netns != "" && r.Netns == "" {
 		return nil
+	}
+	if errors.Is(before.Err, fs.ErrNotExist) {
+		files, err := os.ReadDir(dir)
+		if err == nil && len(files) >= maxLeft {
+			err = fmt.Errorf("%d calls are left in %s already", len(files), dir)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return replaceFile(name, append(text, '\n'))
 }

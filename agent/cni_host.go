@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/container"
+)
+
+// cniHost is what the service of CNI knows of this machine.
+type cniHost struct{ *agent }
+
+var _ cni.Host = cniHost{}
+
+func (h cniHost) Boot() string { return h.host.boot }
+
+// Namespace looks at the file itself: what the scheduler knows of it may be older.
+func (h cniHost) Namespace(path string) (inode uint64, own bool) {
+	var fs unix.Statfs_t
+	var st, first unix.Stat_t
+	if unix.Statfs(path, &fs) != nil || fs.Type != unix.NSFS_MAGIC || unix.Stat(path, &st) != nil {
+		return 0, false
+	}
+	if unix.Stat("/proc/1/ns/net", &first) == nil && st.Ino == first.Ino && st.Dev == first.Dev {
+		return st.Ino, true
+	}
+	return st.Ino, st.Ino == uint64(h.host.kernel.Own())
+}
+
+func (h cniHost) Running(id string) (running, sure bool) {
+	c, err := h.tracker.Container(id)
+	switch {
+	case errors.Is(err, container.ErrAmbiguous):
+		return true, true
+	case err == nil && c.GetContainerId() == id:
+		return c.GetPid() != 0, true
+	case err == nil: // another, whose id begins so
+		_, err = h.tracker.Containers()
+		return false, err == nil
+	}
+	return false, !errors.Is(err, container.ErrUnknown)
+}
+
+func (h cniHost) Watch(ctx context.Context, f func(ids ...string)) error {
+	return h.tracker.Watch(ctx, func(keys ...string) {
+		var ids []string
+		for _, k := range keys {
+			if strings.HasPrefix(k, models.KindContainer+"/") {
+				ids = append(ids, k[strings.LastIndexByte(k, ':')+1:])
+			}
+		}
+		if len(ids) > 0 || len(keys) == 0 {
+			f(ids...)
+		}
+	})
+}
+
+func (h cniHost) Carries(at kernel.LinkRef) bool {
+	running, err := h.host.kernel.Running(at)
+	return err == nil && running
+}
+
+func (h cniHost) Full(pool string) bool { return h.host.book.Full(pool) }
+
+// kindsOfCNI are those without which nothing can be attached.
+var kindsOfCNI = []string{models.KindInterface, models.KindAddress, models.KindRoute, models.KindIPPool, models.KindIPClaim, models.KindNamespace}
+
+func (h cniHost) Trouble() (unready, lost string) {
+	for _, k := range h.sched.Kinds() {
+		if k.Unread != "" && slices.Contains(kindsOfCNI, k.Name) {
+			return "", "the " + k.Name + "s of this host cannot be read: " + k.Unread
+		}
+	}
+	if s := h.schedulerHealth(); s.State == "starting" || s.State == "down" {
+		return s.Reason, ""
+	}
+	return "", ""
+}

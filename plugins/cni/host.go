@@ -1,0 +1,131 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Host is what the service must know of where it runs. Its methods may be called
+// from any goroutine and are quick, but for Watch.
+type Host interface {
+	// Boot names this boot: no network namespace outlives it.
+	Boot() string
+	// Namespace is the inode of the network namespace at a path, 0 if there is none;
+	// own tells that it is the host's.
+	Namespace(path string) (inode uint64, own bool)
+	// Running tells whether some runtime runs a container with this id. It is not
+	// sure while a runtime does not answer.
+	Running(id string) (running, sure bool)
+	// Watch calls f with the ids of containers that may have changed, without any
+	// if all may have, until ctx ends.
+	Watch(ctx context.Context, f func(ids ...string)) error
+	// Carries tells whether packets pass a link.
+	Carries(at kernel.LinkRef) bool
+	// Full tells that an ippool has no free address.
+	Full(pool string) bool
+	// Trouble says why nothing new can be served, and why what is attached suffers
+	// as well; "" if it does not.
+	Trouble() (unready, lost string)
+}
+
+// ErrGone: the container, or its network namespace, ended while an ADD waited.
+var ErrGone = errors.New("the container has gone")
+
+// refused tells why nothing may be put into the namespace of a call. The plugin has
+// looked as well, but may be of another release, or have been told lies.
+func (s *Service) refused(c Call) *spec.Error {
+	wrong := func(format string, args ...any) *spec.Error {
+		return &spec.Error{Code: spec.BadNamespace, Msg: fmt.Sprintf(format, args...), Details: c.Netns}
+	}
+	switch inode, own := s.host.Namespace(c.Netns); {
+	case own:
+		return wrong("CNI_NETNS is the network namespace of the host")
+	case inode == 0:
+		return wrong("the agent finds no network namespace at CNI_NETNS")
+	case inode != c.Inode:
+		return wrong("the agent finds another network namespace at CNI_NETNS: %d, not %d", inode, c.Inode)
+	}
+	return nil
+}
+
+// there tells whether the namespace of an attachment is still at its path, or at
+// least none: another one is a stranger's.
+func (s *Service) there(a Attachment) (here, stranger bool) {
+	inode, _ := s.host.Namespace(a.Netns)
+	here = inode == a.Inode && a.Boot == s.host.Boot()
+	return here, !here && (inode != 0 || a.Boot != s.host.Boot())
+}
+
+// meant has wants name the namespace of a call by its inode too, so that nothing is
+// ever made in a stranger's that has the path.
+func meant(wants []Want, c Call) []Want {
+	for i, w := range wants {
+		if v, ok := w.Value.(*models.Interface); ok && v.GetNamespace().GetPath() == c.Netns && c.Netns != "" {
+			v = proto.CloneOf(v)
+			v.Namespace.Inode = c.Inode
+			wants[i].Value = v
+		}
+	}
+	return wants
+}
+
+// watched are keys whose news may mean that a container has gone.
+func watched(c Call) []scheduler.Key {
+	return []scheduler.Key{scheduler.Key(models.NamespacePathKey(c.Netns)), containerKey(c.ContainerID)}
+}
+
+// containerKey stands for a container of whatever runtime.
+func containerKey(id string) scheduler.Key { return scheduler.Key(models.KindContainer + "/" + id) }
+
+// gone tells whether the container of a call has ended, or its namespace. It must
+// have been seen running: networks are made before containers run.
+func (s *Service) gone(c Call, seen *bool) error {
+	if inode, _ := s.host.Namespace(c.Netns); inode != c.Inode {
+		return fmt.Errorf("%w: its network namespace is no more at %s", ErrGone, c.Netns)
+	}
+	running, sure := s.host.Running(c.ContainerID)
+	if *seen && sure && !running {
+		return fmt.Errorf("%w: it has ended", ErrGone)
+	}
+	*seen = *seen || running
+	return nil
+}
+
+// carrier is how long the kernel may take until packets pass the links of an
+// attachment: both ends of a cable are up before either carries.
+const carrier = 5 * time.Second
+
+// carried waits until packets pass: who is answered sends some at once, and what is
+// lost then is sent again a second later.
+func (s *Service) carried(ctx context.Context, wants []Want) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, carrier, errors.New("it is up, but no packets pass"))
+	defer cancel()
+	for _, w := range wants {
+		v, isInterface := w.Value.(*models.Interface)
+		if !isInterface || v.GetVeth() == nil && v.GetBridge() == nil {
+			continue
+		}
+		st, err := s.engine.Get(ctx, scheduler.Key(w.Key))
+		if err != nil {
+			return err
+		}
+		at, known := st.Meta.(kernel.LinkRef)
+		for wait := time.Millisecond; known && !s.host.Carries(at); wait = min(2*wait, 20*time.Millisecond) {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%s: %w", w.Key, context.Cause(ctx))
+			case <-time.After(wait):
+			}
+		}
+	}
+	return nil
+}

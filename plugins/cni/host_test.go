@@ -1,0 +1,98 @@
+package cni_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/plumb-net/plumb/descriptors/ipam"
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/netlink"
+)
+
+// fakeHost is a host on which the namespace at /run/netns/N has the inode N, unless
+// something else is said.
+type fakeHost struct {
+	mu            sync.Mutex
+	boot          string
+	at            map[string]uint64 // what is said of paths, 0: nothing there
+	own           uint64
+	running       map[string]bool
+	unsure        bool
+	unready, lost string
+	book          *ipam.Book
+	tell          []func(ids ...string)
+}
+
+var _ cni.Host = (*fakeHost)(nil)
+
+func newFakeHost() *fakeHost {
+	return &fakeHost{boot: "one", at: map[string]uint64{}, running: map[string]bool{}, own: 1}
+}
+
+func (h *fakeHost) Boot() string { return h.boot }
+
+func (h *fakeHost) Namespace(path string) (inode uint64, own bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	inode, said := h.at[path]
+	if n, ok := strings.CutPrefix(path, "/run/netns/"); ok && !said {
+		inode, _ = strconv.ParseUint(n, 10, 64)
+	}
+	return inode, inode == h.own
+}
+
+func (h *fakeHost) Running(id string) (running, sure bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.running[id], !h.unsure
+}
+
+func (h *fakeHost) Watch(ctx context.Context, f func(ids ...string)) error {
+	h.mu.Lock()
+	h.tell = append(h.tell, f)
+	h.mu.Unlock()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (h *fakeHost) Carries(kernel.LinkRef) bool { return true }
+
+func (h *fakeHost) Full(pool string) bool { return h.book.Full(pool) }
+
+func (h *fakeHost) Trouble() (unready, lost string) { return h.unready, h.lost }
+
+// kernelHost is a host whose namespaces and links are real.
+type kernelHost struct {
+	*fakeHost
+	k *netlink.Kernel
+}
+
+func (h kernelHost) Namespace(path string) (inode uint64, own bool) {
+	var st syscall.Stat_t
+	if syscall.Stat(path, &st) != nil {
+		return 0, false
+	}
+	return st.Ino, st.Ino == uint64(h.k.Own())
+}
+
+func (h kernelHost) Carries(at kernel.LinkRef) bool {
+	running, err := h.k.Running(at)
+	return err == nil && running
+}
+
+func (h kernelHost) Full(string) bool { return false }
+
+// set changes the host and tells who watches.
+func (h *fakeHost) set(change func(), ids ...string) {
+	h.mu.Lock()
+	change()
+	tell := h.tell
+	h.mu.Unlock()
+	for _, f := range tell {
+		f(ids...)
+	}
+}

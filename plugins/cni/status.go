@@ -1,0 +1,41 @@
+package cni
+
+import (
+	"context"
+
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
+)
+
+// status tells whether an ADD could be served. Whatever it says, calls are served
+// as well as may be.
+func (s *Service) status(ctx context.Context, c Call) wire.Answer {
+	no := func(code int, msg, details string) wire.Answer {
+		return wire.Answer{Error: &spec.Error{Code: code, Msg: msg, Details: details}}
+	}
+	unready, lost := s.host.Trouble()
+	if err := s.store.Broken(); err != nil {
+		lost = err.Error()
+	}
+	switch {
+	case lost != "":
+		return no(spec.Degraded, "what is attached may suffer as well", lost)
+	case unready != "":
+		return no(spec.Unavailable, nothing, unready)
+	}
+	n, wrong := networkOf(c.Network, s.pools(ctx, c.Network))
+	switch {
+	case wrong != nil && wrong.Code == spec.TryLater:
+		return no(spec.Unavailable, nothing, wrong.Error())
+	case wrong != nil:
+		return wire.Answer{Error: wrong}
+	}
+	for _, sub := range n.subnets {
+		if s.host.Full(sub.pool) {
+			return no(spec.Unavailable, nothing, "ippool/"+sub.pool+" has no free address")
+		}
+	}
+	return wire.Answer{}
+}
+
+const nothing = "nothing can be attached now"
