@@ -106,7 +106,7 @@ is up; 2 if there is an error.`,
 		newGet(c), newWhy(c), newBlame(c), newDiff(c), newDump(c), newEvents(c), newHistory(c), newGraph(c),
 		newPut(c), newDelete(c), newApply(c), newPlan(c), newWait(c),
 		newResync(c), newPause(c), newResume(c),
-		newMicroservices(c), newContainers(c),
+		newMicroservices(c), newContainers(c), newCNI(c),
 		newKinds(c), newExplain(c), newExample(c), newSchema(c), newValidate(c),
 		newKV(c), newStatus(c), newMetrics(c), newLog(c), newVersion(c), newGenDocs(c),
 	)

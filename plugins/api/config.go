@@ -24,6 +24,8 @@ type Config struct {
 	Place func(source, key string) string
 	// Containers is nil when no runtime is configured.
 	Containers Containers
+	// CNI is what runtimes have attached.
+	CNI CNI
 	// Events are what happened to containers and the agent.
 	Events *events.Log
 	// Health tells how the parts of the agent are.

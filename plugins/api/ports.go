@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -70,4 +72,12 @@ type Containers interface {
 	Containers() (map[string]*models.Container, error)
 	Microservices() (map[string]*models.Microservice, error)
 	Health() []models.Health
+}
+
+// CNI is what the service of CNI knows.
+type CNI interface {
+	Attachments() []cni.Attachment
+	Pending() []cni.Pending
+	// Left are the calls that wait for the agent, and those that cannot be read.
+	Left() (left, bad []wire.Left, err error)
 }

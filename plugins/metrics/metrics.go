@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/container"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -22,10 +23,10 @@ type Scheduler interface {
 
 // Handler serves the figures. They are gathered when asked for, so they cost
 // nothing otherwise.
-func Handler(s Scheduler, kernelWrites func() uint64, health func() []models.Health, containers func() []container.RuntimeHealth) http.Handler {
+func Handler(s Scheduler, kernelWrites func() uint64, health func() []models.Health, containers func() []container.RuntimeHealth, asked func() []cni.Figure) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&collector{sched: s, writes: kernelWrites, health: health}, runtimes{containers})
+		&collector{sched: s, writes: kernelWrites, health: health}, runtimes{containers}, calls{asked})
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
 

@@ -2,11 +2,15 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/tests/e2e/host"
@@ -157,5 +161,194 @@ func TestRow56_AgentDownDuringDELs(t *testing.T) {
 	h.Start()
 	if diff := host.Diff(before, h.Exact()); diff != "" {
 		t.Errorf("left:\n%s", diff)
+	}
+}
+
+// TestRow62_AnotherNamespaceAtThePath: while the agent is down a path is given to
+// another namespace. Nothing is put into it, and the attachment is removed.
+func TestRow62_AnotherNamespaceAtThePath(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
+	h.Mount("c1")
+	before := h.Own.Names(t)
+	h.Start()
+	add(t, h, "c1", blue)
+	h.Kill9()
+	h.Unmount("c1")
+	stranger := h.Mount("c1")
+	h.Start()
+	h.Eventually("nothing is left on the host", func() error {
+		if names := h.Own.Names(t); !slices.Equal(names, before) {
+			return fmt.Errorf("%v", names)
+		}
+		return nil
+	})
+	if names := stranger.Names(t); len(names) > 0 {
+		t.Errorf("in the stranger's namespace there are %v", names)
+	}
+	if out := h.MustCtl("cni", "-o", "json"); strings.Contains(out, "c1") {
+		t.Errorf("it is still attached:\n%s", out)
+	}
+	// The same while the agent runs: the cable is not made again in another's.
+	add(t, h, "c1", blue)
+	h.Unmount("c1")
+	stranger = h.Mount("c1")
+	h.Eventually("the interface waits for its own namespace", func() error {
+		for _, k := range h.Keys("interface") {
+			if k.State == "pending" && strings.Contains(k.Text(), "is another now") {
+				return nil
+			}
+		}
+		return errors.New(h.MustCtl("get"))
+	})
+	if names := stranger.Names(t); len(names) > 0 {
+		t.Errorf("in the stranger's namespace there are %v", names)
+	}
+	if r := call(h, "DEL", "c1", blue); r.Code != 0 {
+		t.Errorf("DEL: %s%s", r.Out, r.Err)
+	}
+	if names := h.Own.Names(t); !slices.Equal(names, before) {
+		t.Errorf("left on the host: %v", names)
+	}
+}
+
+// TestRow62_HostNamespace: neither the plugin nor the agent touches the host's own.
+func TestRow62_HostNamespace(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
+	h.Start()
+	before := h.Exact()
+	for _, path := range []string{h.Own.Path, "/proc/1/ns/net", "/etc/passwd", filepath.Join(h.Dir, "nothing")} {
+		r := h.CNI(host.CNICall{Command: "ADD", Container: "c1", IfName: "eth0", Netns: path, Config: blue})
+		if r.Code != 1 || !strings.Contains(r.Out, `"code": 100`) {
+			t.Errorf("%s: exit %d\n%s%s", path, r.Code, r.Out, r.Err)
+		}
+	}
+	if diff := host.Diff(before, h.Exact()); diff != "" {
+		t.Errorf("changed:\n%s", diff)
+	}
+}
+
+// TestRow51_NamespaceGoneWhileWaiting: an ADD that waits for an address ends as soon
+// as its namespace does; agentctl tells what it waits for.
+func TestRow51_NamespaceGoneWhileWaiting(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
+	h.Mount("c1")
+	h.Mount("c2")
+	h.Start()
+	small := strings.Replace(blue, "10.62.0.0/24", "10.62.0.0/30", 1)
+	add(t, h, "c1", small)
+	if r := call(h, "STATUS", "", strings.Replace(small, "1.0.0", "1.1.0", 1)); r.Code != 1 || !strings.Contains(r.Out, `"code": 50`) {
+		t.Errorf("STATUS of a full pool: exit %d\n%s%s", r.Code, r.Out, r.Err)
+	}
+	answer := make(chan host.Result, 1)
+	go func() { answer <- call(h, "ADD", "c2", small) }()
+	h.Eventually("the ADD waits", func() error {
+		if out := h.MustCtl("cni"); !strings.Contains(out, "iplease/") && !strings.Contains(out, "ipclaim/") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	h.Unmount("c2")
+	select {
+	case r := <-answer:
+		if r.Code != 1 || !strings.Contains(r.Out, "the container has gone") {
+			t.Errorf("exit %d\n%s%s", r.Code, r.Out, r.Err)
+		}
+	case <-time.After(host.StopLimit):
+		t.Error("it still waits")
+		<-answer
+	}
+	if page, err := h.HTTP("/metrics"); err != nil || !strings.Contains(page, `plumb_cni_seconds_count{code="100",command="ADD"} 1`) {
+		t.Errorf("the metrics do not tell: %v", err)
+	}
+	call(h, "DEL", "c1", small)
+}
+
+// TestRow65_SocketCannotBeServed: the agent runs, is not ready and says why; when it
+// can, it serves.
+func TestRow65_SocketCannotBeServed(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
+	blocked := filepath.Join(h.RunDir(), "cni.sock.lock")
+	for _, dir := range []string{h.RunDir(), blocked} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Launch()
+	h.Eventually("the agent says why it is not ready", func() error {
+		if _, err := h.HTTP("/readyz"); err == nil || !strings.Contains(err.Error(), "cni.sock") {
+			return fmt.Errorf("it says %w", err)
+		}
+		return nil
+	})
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
+	}
+	h.AwaitReady()
+}
+
+// TestN14_GC: with the real plugin: what the runtime does not know is removed.
+func TestN14_GC(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
+	c1, c2 := h.Mount("c1"), h.Mount("c2")
+	h.Start()
+	latest := strings.Replace(blue, "1.0.0", "1.1.0", 1)
+	add(t, h, "c1", latest)
+	b := add(t, h, "c2", latest)
+	time.Sleep(time.Second) // what is younger than the call is kept; its clock is that of the record
+	if r := call(h, "GC", "", latest); r.Code != 1 || !strings.Contains(r.Out, `"code": 7`) {
+		t.Errorf("without the key: exit %d\n%s%s", r.Code, r.Out, r.Err)
+	}
+	valid := strings.Replace(latest, "{", `{"cni.dev/valid-attachments":[{"containerID":"c2","ifname":"eth0"}],`, 1)
+	if r := call(h, "GC", "", valid); r.Code != 0 || r.Out != "" {
+		t.Errorf("exit %d\n%s%s", r.Code, r.Out, r.Err)
+	}
+	if names := c1.Names(t); len(names) > 0 {
+		t.Errorf("left in c1: %v", names)
+	}
+	if err := ping(c2, b.IPs[0].Gateway); err != nil {
+		t.Error(err)
+	}
+	if r := call(h, "DEL", "c2", latest); r.Code != 0 {
+		t.Errorf("DEL: %s%s", r.Out, r.Err)
+	}
+}
+
+// TestRow57_StopWhileAddWaits: the agent stops within its limit although an ADD waits;
+// who called is told to try again, and nothing of it is left.
+func TestRow57_StopWhileAddWaits(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
+	h.Mount("c1")
+	c2 := h.Mount("c2")
+	h.Start()
+	small := strings.Replace(blue, "10.62.0.0/24", "10.62.0.0/30", 1)
+	add(t, h, "c1", small)
+	before := h.Exact()
+	answer := make(chan host.Result, 1)
+	go func() { answer <- call(h, "ADD", "c2", small) }()
+	h.Eventually("the ADD waits", func() error {
+		if out := h.MustCtl("cni"); !strings.Contains(out, "adding") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	t.Logf("it stops in %v", h.Stop())
+	if r := <-answer; r.Code != 1 || !strings.Contains(r.Out, `"code": 11`) {
+		t.Errorf("exit %d\n%s%s", r.Code, r.Out, r.Err)
+	}
+	if diff := host.Diff(before, h.Exact()); diff != "" || len(c2.Names(t)) > 0 {
+		t.Errorf("left:\n%s", diff)
+	}
+	h.Start()
+	if out := h.MustCtl("cni", "-o", "name"); out != "blue/c1/eth0\n" {
+		t.Errorf("attached: %s", out)
+	}
+	if r := call(h, "DEL", "c1", small); r.Code != 0 {
+		t.Errorf("DEL: %s%s", r.Out, r.Err)
 	}
 }

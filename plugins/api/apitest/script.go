@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/plugins/container"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -27,6 +29,9 @@ import (
 //	container {…}                    a container, as models has it
 //	microservice LABEL {…}           a microservice
 //	runtime NAME STATE [reason]      a container runtime
+//	attachment {…}                   what is attached by CNI
+//	waits TEXT                       what the attachment before waits for
+//	left {…}                         a DEL that waits for the agent
 //	unknown TEXT                     why there may be more containers
 //	event {…}                        an event, as container.Event has it, with a Detail;
 //	                                 three of each type are kept
@@ -88,6 +93,22 @@ func (w *World) line(line string) error {
 		return err
 	case "container", "microservice", "runtime", "unknown":
 		return w.containerLine(word, rest, first, more)
+	case "attachment":
+		var a cni.Attachment
+		if err := json.Unmarshal([]byte(rest), &a); err != nil {
+			return err
+		}
+		w.CNI.All = append(w.CNI.All, a)
+	case "waits":
+		at := w.CNI.All[len(w.CNI.All)-1]
+		w.CNI.Waiting = append(w.CNI.Waiting, cni.Pending{Key: at.Key, Waits: rest})
+	case "left":
+		var l wire.Left
+		if err := json.Unmarshal([]byte(rest), &l.Request); err != nil {
+			w.CNI.Unread = append(w.CNI.Unread, wire.Left{Err: err, File: "/run/plumb/cni-queue/torn.json"})
+			return nil
+		}
+		w.CNI.Queue = append(w.CNI.Queue, l)
 	default:
 		st, err := Status(line)
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api"
+	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/plugins/events"
 )
 
@@ -22,6 +24,7 @@ type World struct {
 	Store      *Store
 	Engine     *Engine
 	Containers *Containers
+	CNI        *CNI
 	Events     *events.Log
 	Parts      []models.Health
 	// Accepted counts calls of resync --accept.
@@ -36,7 +39,7 @@ func New() *World {
 			for _, c := range changes {
 				e.heard(c.Key, c.Value)
 			}
-		}), Engine: e, Containers: &Containers{}, Events: events.New(events.Limits{PerType: 3}, nil, 0),
+		}), Engine: e, Containers: &Containers{}, CNI: &CNI{}, Events: events.New(events.Limits{PerType: 3}, nil, 0),
 		Parts: []models.Health{
 			{Name: "etcd", State: "ok", Reason: "embedded", Since: Noon()},
 			{Name: "containerd", State: "off", Since: Noon()},
@@ -48,7 +51,7 @@ func New() *World {
 func (w *World) Config() api.Config {
 	level := new(slog.LevelVar)
 	return api.Config{
-		Scheduler: w.Engine, Store: w.Store, Containers: w.Containers, Events: w.Events,
+		Scheduler: w.Engine, Store: w.Store, Containers: w.Containers, CNI: w.CNI, Events: w.Events,
 		Place: func(source, key string) string {
 			if source == "files" {
 				return "/etc/plumb/" + models.Escape(key) + ".yaml"
@@ -87,6 +90,22 @@ func Serve(t testing.TB, c api.Config) (socket string) {
 	})
 	return socket
 }
+
+// CNI is what the service of CNI would know.
+type CNI struct {
+	All           []cni.Attachment
+	Waiting       []cni.Pending
+	Queue, Unread []wire.Left
+}
+
+// Attachments implements the port.
+func (c *CNI) Attachments() []cni.Attachment { return c.All }
+
+// Pending implements the port.
+func (c *CNI) Pending() []cni.Pending { return c.Waiting }
+
+// Left implements the port.
+func (c *CNI) Left() (left, bad []wire.Left, err error) { return c.Queue, c.Unread, nil }
 
 // Containers is what a tracker would know.
 type Containers struct {

@@ -3784,6 +3784,311 @@ func (x *Kind) GetCapabilities() []string {
 	return nil
 }
 
+type CNIRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CNIRequest) Reset() {
+	*x = CNIRequest{}
+	mi := &file_agent_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CNIRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CNIRequest) ProtoMessage() {}
+
+func (x *CNIRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CNIRequest.ProtoReflect.Descriptor instead.
+func (*CNIRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{54}
+}
+
+type CNIResponse struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Attachments []*Attachment          `protobuf:"bytes,1,rep,name=attachments,proto3" json:"attachments,omitempty"`
+	// Calls that were made while the agent was down and are not done yet.
+	Queue         []*LeftCall `protobuf:"bytes,2,rep,name=queue,proto3" json:"queue,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CNIResponse) Reset() {
+	*x = CNIResponse{}
+	mi := &file_agent_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CNIResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CNIResponse) ProtoMessage() {}
+
+func (x *CNIResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CNIResponse.ProtoReflect.Descriptor instead.
+func (*CNIResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *CNIResponse) GetAttachments() []*Attachment {
+	if x != nil {
+		return x.Attachments
+	}
+	return nil
+}
+
+func (x *CNIResponse) GetQueue() []*LeftCall {
+	if x != nil {
+		return x.Queue
+	}
+	return nil
+}
+
+// Attachment is one interface of a container on a network.
+type Attachment struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Network     string                 `protobuf:"bytes,1,opt,name=network,proto3" json:"network,omitempty"`
+	ContainerId string                 `protobuf:"bytes,2,opt,name=container_id,proto3" json:"container_id,omitempty"`
+	Ifname      string                 `protobuf:"bytes,3,opt,name=ifname,proto3" json:"ifname,omitempty"`
+	// adding, added or removing.
+	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// What an ADD waits for.
+	Reason    string   `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Addresses []string `protobuf:"bytes,6,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// Path of the network namespace, and its inode.
+	Netns string                 `protobuf:"bytes,7,opt,name=netns,proto3" json:"netns,omitempty"`
+	Inode uint64                 `protobuf:"varint,8,opt,name=inode,proto3" json:"inode,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
+	// The keys of what it wants.
+	Keys          []string `protobuf:"bytes,10,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attachment) Reset() {
+	*x = Attachment{}
+	mi := &file_agent_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attachment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attachment) ProtoMessage() {}
+
+func (x *Attachment) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
+func (*Attachment) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *Attachment) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *Attachment) GetContainerId() string {
+	if x != nil {
+		return x.ContainerId
+	}
+	return ""
+}
+
+func (x *Attachment) GetIfname() string {
+	if x != nil {
+		return x.Ifname
+	}
+	return ""
+}
+
+func (x *Attachment) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Attachment) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Attachment) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *Attachment) GetNetns() string {
+	if x != nil {
+		return x.Netns
+	}
+	return ""
+}
+
+func (x *Attachment) GetInode() uint64 {
+	if x != nil {
+		return x.Inode
+	}
+	return 0
+}
+
+func (x *Attachment) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Attachment) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// LeftCall is a DEL that the agent has to complete.
+type LeftCall struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Network     string                 `protobuf:"bytes,1,opt,name=network,proto3" json:"network,omitempty"`
+	ContainerId string                 `protobuf:"bytes,2,opt,name=container_id,proto3" json:"container_id,omitempty"`
+	Ifname      string                 `protobuf:"bytes,3,opt,name=ifname,proto3" json:"ifname,omitempty"`
+	Since       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// How often it was tried.
+	Tries uint32 `protobuf:"varint,5,opt,name=tries,proto3" json:"tries,omitempty"`
+	// Why it cannot be read.
+	Error         string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	File          string `protobuf:"bytes,7,opt,name=file,proto3" json:"file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeftCall) Reset() {
+	*x = LeftCall{}
+	mi := &file_agent_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeftCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeftCall) ProtoMessage() {}
+
+func (x *LeftCall) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeftCall.ProtoReflect.Descriptor instead.
+func (*LeftCall) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *LeftCall) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *LeftCall) GetContainerId() string {
+	if x != nil {
+		return x.ContainerId
+	}
+	return ""
+}
+
+func (x *LeftCall) GetIfname() string {
+	if x != nil {
+		return x.Ifname
+	}
+	return ""
+}
+
+func (x *LeftCall) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *LeftCall) GetTries() uint32 {
+	if x != nil {
+		return x.Tries
+	}
+	return 0
+}
+
+func (x *LeftCall) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *LeftCall) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
 type MicroservicesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -3792,7 +4097,7 @@ type MicroservicesRequest struct {
 
 func (x *MicroservicesRequest) Reset() {
 	*x = MicroservicesRequest{}
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3804,7 +4109,7 @@ func (x *MicroservicesRequest) String() string {
 func (*MicroservicesRequest) ProtoMessage() {}
 
 func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3817,7 +4122,7 @@ func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesRequest.ProtoReflect.Descriptor instead.
 func (*MicroservicesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{54}
+	return file_agent_proto_rawDescGZIP(), []int{58}
 }
 
 type MicroservicesResponse struct {
@@ -3832,7 +4137,7 @@ type MicroservicesResponse struct {
 
 func (x *MicroservicesResponse) Reset() {
 	*x = MicroservicesResponse{}
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3844,7 +4149,7 @@ func (x *MicroservicesResponse) String() string {
 func (*MicroservicesResponse) ProtoMessage() {}
 
 func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3857,7 +4162,7 @@ func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesResponse.ProtoReflect.Descriptor instead.
 func (*MicroservicesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{55}
+	return file_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *MicroservicesResponse) GetMicroservices() []*Microservice {
@@ -3902,7 +4207,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3914,7 +4219,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3927,7 +4232,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{56}
+	return file_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Microservice) GetLabel() string {
@@ -4010,7 +4315,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4022,7 +4327,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4035,7 +4340,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{57}
+	return file_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ContainersRequest) GetId() string {
@@ -4057,7 +4362,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4069,7 +4374,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4082,7 +4387,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{58}
+	return file_agent_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ContainersResponse) GetContainers() []*Container {
@@ -4139,7 +4444,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4151,7 +4456,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4164,7 +4469,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{59}
+	return file_agent_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Container) GetRuntime() string {
@@ -4330,7 +4635,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4342,7 +4647,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4355,7 +4660,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *EventsRequest) GetTypes() []string {
@@ -4420,7 +4725,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4432,7 +4737,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4445,7 +4750,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *EventsResponse) GetGap() *EventGap {
@@ -4482,7 +4787,7 @@ type EventGap struct {
 
 func (x *EventGap) Reset() {
 	*x = EventGap{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4494,7 +4799,7 @@ func (x *EventGap) String() string {
 func (*EventGap) ProtoMessage() {}
 
 func (x *EventGap) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4507,7 +4812,7 @@ func (x *EventGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventGap.ProtoReflect.Descriptor instead.
 func (*EventGap) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *EventGap) GetFrom() uint64 {
@@ -4574,7 +4879,7 @@ type ContainerEvent struct {
 
 func (x *ContainerEvent) Reset() {
 	*x = ContainerEvent{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4586,7 +4891,7 @@ func (x *ContainerEvent) String() string {
 func (*ContainerEvent) ProtoMessage() {}
 
 func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4599,7 +4904,7 @@ func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEvent.ProtoReflect.Descriptor instead.
 func (*ContainerEvent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ContainerEvent) GetSeq() uint64 {
@@ -4792,7 +5097,7 @@ type OOMKill struct {
 
 func (x *OOMKill) Reset() {
 	*x = OOMKill{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4804,7 +5109,7 @@ func (x *OOMKill) String() string {
 func (*OOMKill) ProtoMessage() {}
 
 func (x *OOMKill) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4817,7 +5122,7 @@ func (x *OOMKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OOMKill.ProtoReflect.Descriptor instead.
 func (*OOMKill) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *OOMKill) GetPid() uint32 {
@@ -4884,7 +5189,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4896,7 +5201,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4909,7 +5214,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 type AgentStatusResponse struct {
@@ -4931,7 +5236,7 @@ type AgentStatusResponse struct {
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4943,7 +5248,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4956,7 +5261,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -5030,7 +5335,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5042,7 +5347,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5055,7 +5360,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Health) GetName() string {
@@ -5106,7 +5411,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5118,7 +5423,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5131,7 +5436,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Source) GetName() string {
@@ -5165,7 +5470,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5177,7 +5482,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5190,7 +5495,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *StateCount) GetState() string {
@@ -5215,7 +5520,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5227,7 +5532,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5240,7 +5545,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{70}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 type VersionResponse struct {
@@ -5255,7 +5560,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5267,7 +5572,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5280,7 +5585,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{71}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -5319,7 +5624,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5331,7 +5636,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5344,7 +5649,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{72}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 type LogsResponse struct {
@@ -5356,7 +5661,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5368,7 +5673,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5381,7 +5686,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{73}
+	return file_agent_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -5402,7 +5707,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5414,7 +5719,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5427,7 +5732,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{74}
+	return file_agent_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Log) GetName() string {
@@ -5454,7 +5759,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5466,7 +5771,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5479,7 +5784,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{75}
+	return file_agent_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -5510,7 +5815,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5522,7 +5827,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5535,7 +5840,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{76}
+	return file_agent_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *KV) GetKey() string {
@@ -5575,7 +5880,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5587,7 +5892,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5600,7 +5905,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{77}
+	return file_agent_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -5619,7 +5924,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5631,7 +5936,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5644,7 +5949,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{78}
+	return file_agent_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -5663,7 +5968,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5675,7 +5980,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5688,7 +5993,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{79}
+	return file_agent_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -5709,7 +6014,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5721,7 +6026,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5734,7 +6039,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{80}
+	return file_agent_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -5767,7 +6072,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5779,7 +6084,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5792,7 +6097,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{81}
+	return file_agent_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -5811,7 +6116,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5823,7 +6128,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5836,7 +6141,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{82}
+	return file_agent_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -5856,7 +6161,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5868,7 +6173,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5881,7 +6186,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{83}
+	return file_agent_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -6171,7 +6476,33 @@ const file_agent_proto_rawDesc = "" +
 	"\bobserved\x18\x04 \x01(\bR\bobserved\x12\x16\n" +
 	"\x06unread\x18\x05 \x01(\tR\x06unread\x12$\n" +
 	"\runimplemented\x18\x06 \x01(\bR\runimplemented\x12\"\n" +
-	"\fcapabilities\x18\a \x03(\tR\fcapabilities\"\x16\n" +
+	"\fcapabilities\x18\a \x03(\tR\fcapabilities\"\f\n" +
+	"\n" +
+	"CNIRequest\"w\n" +
+	"\vCNIResponse\x12:\n" +
+	"\vattachments\x18\x01 \x03(\v2\x18.plumb.api.v1.AttachmentR\vattachments\x12,\n" +
+	"\x05queue\x18\x02 \x03(\v2\x16.plumb.api.v1.LeftCallR\x05queue\"\xa0\x02\n" +
+	"\n" +
+	"Attachment\x12\x18\n" +
+	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\"\n" +
+	"\fcontainer_id\x18\x02 \x01(\tR\fcontainer_id\x12\x16\n" +
+	"\x06ifname\x18\x03 \x01(\tR\x06ifname\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1c\n" +
+	"\taddresses\x18\x06 \x03(\tR\taddresses\x12\x14\n" +
+	"\x05netns\x18\a \x01(\tR\x05netns\x12\x14\n" +
+	"\x05inode\x18\b \x01(\x04R\x05inode\x120\n" +
+	"\x05since\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x12\n" +
+	"\x04keys\x18\n" +
+	" \x03(\tR\x04keys\"\xd2\x01\n" +
+	"\bLeftCall\x12\x18\n" +
+	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\"\n" +
+	"\fcontainer_id\x18\x02 \x01(\tR\fcontainer_id\x12\x16\n" +
+	"\x06ifname\x18\x03 \x01(\tR\x06ifname\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
+	"\x05tries\x18\x05 \x01(\rR\x05tries\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\x12\x12\n" +
+	"\x04file\x18\a \x01(\tR\x04file\"\x16\n" +
 	"\x14MicroservicesRequest\"\xa5\x01\n" +
 	"\x15MicroservicesResponse\x12@\n" +
 	"\rmicroservices\x18\x01 \x03(\v2\x1a.plumb.api.v1.MicroserviceR\rmicroservices\x120\n" +
@@ -6353,7 +6684,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fDeleteKVRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\".\n" +
 	"\x10DeleteKVResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevision2\x80\x10\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision2\xbc\x10\n" +
 	"\x05Agent\x128\n" +
 	"\x03Get\x12\x18.plumb.api.v1.GetRequest\x1a\x17.plumb.api.v1.KeyStatus\x12=\n" +
 	"\x04List\x12\x19.plumb.api.v1.ListRequest\x1a\x1a.plumb.api.v1.ListResponse\x12B\n" +
@@ -6375,7 +6706,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x05Kinds\x12\x1a.plumb.api.v1.KindsRequest\x1a\x1b.plumb.api.v1.KindsResponse\x12X\n" +
 	"\rMicroservices\x12\".plumb.api.v1.MicroservicesRequest\x1a#.plumb.api.v1.MicroservicesResponse\x12O\n" +
 	"\n" +
-	"Containers\x12\x1f.plumb.api.v1.ContainersRequest\x1a .plumb.api.v1.ContainersResponse\x12C\n" +
+	"Containers\x12\x1f.plumb.api.v1.ContainersRequest\x1a .plumb.api.v1.ContainersResponse\x12:\n" +
+	"\x03CNI\x12\x18.plumb.api.v1.CNIRequest\x1a\x19.plumb.api.v1.CNIResponse\x12C\n" +
 	"\x06Events\x12\x1b.plumb.api.v1.EventsRequest\x1a\x1c.plumb.api.v1.EventsResponse\x12J\n" +
 	"\vWatchEvents\x12\x1b.plumb.api.v1.EventsRequest\x1a\x1c.plumb.api.v1.EventsResponse0\x01\x12R\n" +
 	"\vAgentStatus\x12 .plumb.api.v1.AgentStatusRequest\x1a!.plumb.api.v1.AgentStatusResponse\x12F\n" +
@@ -6399,7 +6731,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 91)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -6455,57 +6787,61 @@ var file_agent_proto_goTypes = []any{
 	(*KindsRequest)(nil),          // 51: plumb.api.v1.KindsRequest
 	(*KindsResponse)(nil),         // 52: plumb.api.v1.KindsResponse
 	(*Kind)(nil),                  // 53: plumb.api.v1.Kind
-	(*MicroservicesRequest)(nil),  // 54: plumb.api.v1.MicroservicesRequest
-	(*MicroservicesResponse)(nil), // 55: plumb.api.v1.MicroservicesResponse
-	(*Microservice)(nil),          // 56: plumb.api.v1.Microservice
-	(*ContainersRequest)(nil),     // 57: plumb.api.v1.ContainersRequest
-	(*ContainersResponse)(nil),    // 58: plumb.api.v1.ContainersResponse
-	(*Container)(nil),             // 59: plumb.api.v1.Container
-	(*EventsRequest)(nil),         // 60: plumb.api.v1.EventsRequest
-	(*EventsResponse)(nil),        // 61: plumb.api.v1.EventsResponse
-	(*EventGap)(nil),              // 62: plumb.api.v1.EventGap
-	(*ContainerEvent)(nil),        // 63: plumb.api.v1.ContainerEvent
-	(*OOMKill)(nil),               // 64: plumb.api.v1.OOMKill
-	(*AgentStatusRequest)(nil),    // 65: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 66: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 67: plumb.api.v1.Health
-	(*Source)(nil),                // 68: plumb.api.v1.Source
-	(*StateCount)(nil),            // 69: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 70: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 71: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 72: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 73: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 74: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 75: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 76: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 77: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 78: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 79: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 80: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 81: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 82: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 83: plumb.api.v1.DeleteKVResponse
-	nil,                           // 84: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 85: plumb.api.v1.ContainerEvent.LabelsEntry
-	nil,                           // 86: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 87: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 88: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 89: google.protobuf.Duration
+	(*CNIRequest)(nil),            // 54: plumb.api.v1.CNIRequest
+	(*CNIResponse)(nil),           // 55: plumb.api.v1.CNIResponse
+	(*Attachment)(nil),            // 56: plumb.api.v1.Attachment
+	(*LeftCall)(nil),              // 57: plumb.api.v1.LeftCall
+	(*MicroservicesRequest)(nil),  // 58: plumb.api.v1.MicroservicesRequest
+	(*MicroservicesResponse)(nil), // 59: plumb.api.v1.MicroservicesResponse
+	(*Microservice)(nil),          // 60: plumb.api.v1.Microservice
+	(*ContainersRequest)(nil),     // 61: plumb.api.v1.ContainersRequest
+	(*ContainersResponse)(nil),    // 62: plumb.api.v1.ContainersResponse
+	(*Container)(nil),             // 63: plumb.api.v1.Container
+	(*EventsRequest)(nil),         // 64: plumb.api.v1.EventsRequest
+	(*EventsResponse)(nil),        // 65: plumb.api.v1.EventsResponse
+	(*EventGap)(nil),              // 66: plumb.api.v1.EventGap
+	(*ContainerEvent)(nil),        // 67: plumb.api.v1.ContainerEvent
+	(*OOMKill)(nil),               // 68: plumb.api.v1.OOMKill
+	(*AgentStatusRequest)(nil),    // 69: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 70: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 71: plumb.api.v1.Health
+	(*Source)(nil),                // 72: plumb.api.v1.Source
+	(*StateCount)(nil),            // 73: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 74: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 75: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 76: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 77: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 78: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 79: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 80: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 81: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 82: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 83: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 84: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 85: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 86: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 87: plumb.api.v1.DeleteKVResponse
+	nil,                           // 88: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 89: plumb.api.v1.ContainerEvent.LabelsEntry
+	nil,                           // 90: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 91: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 92: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 93: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	87,  // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	87,  // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	87,  // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	91,  // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	91,  // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	91,  // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	88,  // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	88,  // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	92,  // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	92,  // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	88,  // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	92,  // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	89,  // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	93,  // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
@@ -6513,39 +6849,39 @@ var file_agent_proto_depIdxs = []int32{
 	32,  // 17: plumb.api.v1.Cause.chain:type_name -> plumb.api.v1.DoneStep
 	15,  // 18: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
 	16,  // 19: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	87,  // 20: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	87,  // 21: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	91,  // 20: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	91,  // 21: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
 	19,  // 22: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
 	20,  // 23: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	88,  // 24: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	92,  // 24: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	23,  // 25: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	88,  // 26: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	92,  // 26: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
 	31,  // 27: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
 	32,  // 28: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	88,  // 29: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	92,  // 29: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
 	24,  // 30: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
 	25,  // 31: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
 	25,  // 32: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	88,  // 33: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	87,  // 34: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	87,  // 35: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	88,  // 36: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	88,  // 37: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	92,  // 33: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	91,  // 34: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	91,  // 35: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	92,  // 36: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	92,  // 37: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
 	24,  // 38: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
 	30,  // 39: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
 	30,  // 40: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
 	30,  // 41: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	88,  // 42: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
-	88,  // 43: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	88,  // 44: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	89,  // 45: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	87,  // 46: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	92,  // 42: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	92,  // 43: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	92,  // 44: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	93,  // 45: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	91,  // 46: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
 	33,  // 47: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	89,  // 48: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	93,  // 48: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
 	40,  // 49: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	87,  // 50: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	89,  // 51: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	89,  // 52: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	91,  // 50: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	93,  // 51: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	93,  // 52: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
 	38,  // 53: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
 	0,   // 54: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	40,  // 55: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
@@ -6559,97 +6895,103 @@ var file_agent_proto_depIdxs = []int32{
 	1,   // 63: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
 	23,  // 64: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
 	0,   // 65: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	89,  // 66: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	88,  // 67: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	93,  // 66: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	92,  // 67: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
 	53,  // 68: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
-	56,  // 69: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	67,  // 70: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
-	59,  // 71: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	67,  // 72: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	84,  // 73: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	88,  // 74: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	88,  // 75: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	62,  // 76: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	63,  // 77: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	88,  // 78: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	85,  // 79: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	88,  // 80: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	88,  // 81: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	64,  // 82: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	88,  // 83: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	88,  // 84: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	67,  // 85: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	68,  // 86: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	69,  // 87: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	88,  // 88: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	86,  // 89: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	74,  // 90: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	76,  // 91: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 92: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 93: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 94: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 95: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 96: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	13,  // 97: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	17,  // 98: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	21,  // 99: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	26,  // 100: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	28,  // 101: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	34,  // 102: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	35,  // 103: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	36,  // 104: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	39,  // 105: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	45,  // 106: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	47,  // 107: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	49,  // 108: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	51,  // 109: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	54,  // 110: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	57,  // 111: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	60,  // 112: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	60,  // 113: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	65,  // 114: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	70,  // 115: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	72,  // 116: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	75,  // 117: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	77,  // 118: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	78,  // 119: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	80,  // 120: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	82,  // 121: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 122: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 123: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 124: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 125: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 126: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	14,  // 127: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	18,  // 128: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	22,  // 129: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	27,  // 130: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	29,  // 131: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	37,  // 132: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	37,  // 133: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	37,  // 134: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	40,  // 135: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	46,  // 136: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	48,  // 137: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	50,  // 138: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	52,  // 139: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	55,  // 140: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	58,  // 141: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	61,  // 142: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	61,  // 143: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	66,  // 144: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	71,  // 145: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	73,  // 146: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	73,  // 147: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	76,  // 148: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	79,  // 149: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	81,  // 150: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	83,  // 151: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	122, // [122:152] is the sub-list for method output_type
-	92,  // [92:122] is the sub-list for method input_type
-	92,  // [92:92] is the sub-list for extension type_name
-	92,  // [92:92] is the sub-list for extension extendee
-	0,   // [0:92] is the sub-list for field type_name
+	56,  // 69: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
+	57,  // 70: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
+	92,  // 71: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
+	92,  // 72: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
+	60,  // 73: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
+	71,  // 74: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	63,  // 75: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
+	71,  // 76: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	88,  // 77: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	92,  // 78: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	92,  // 79: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	66,  // 80: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	67,  // 81: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	92,  // 82: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	89,  // 83: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	92,  // 84: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	92,  // 85: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	68,  // 86: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	92,  // 87: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	92,  // 88: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	71,  // 89: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	72,  // 90: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	73,  // 91: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	92,  // 92: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	90,  // 93: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	78,  // 94: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	80,  // 95: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 96: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 97: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 98: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 99: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 100: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	13,  // 101: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	17,  // 102: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	21,  // 103: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	26,  // 104: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	28,  // 105: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	34,  // 106: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	35,  // 107: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	36,  // 108: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	39,  // 109: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	45,  // 110: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	47,  // 111: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	49,  // 112: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	51,  // 113: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	58,  // 114: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	61,  // 115: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	54,  // 116: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	64,  // 117: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	64,  // 118: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	69,  // 119: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	74,  // 120: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	76,  // 121: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	79,  // 122: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	81,  // 123: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	82,  // 124: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	84,  // 125: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	86,  // 126: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 127: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 128: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 129: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 130: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 131: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	14,  // 132: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	18,  // 133: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	22,  // 134: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	27,  // 135: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	29,  // 136: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	37,  // 137: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	37,  // 138: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	37,  // 139: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	40,  // 140: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	46,  // 141: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	48,  // 142: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	50,  // 143: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	52,  // 144: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	59,  // 145: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	62,  // 146: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	55,  // 147: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	65,  // 148: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	65,  // 149: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	70,  // 150: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	75,  // 151: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	77,  // 152: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	77,  // 153: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	80,  // 154: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	83,  // 155: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	85,  // 156: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	87,  // 157: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	127, // [127:158] is the sub-list for method output_type
+	96,  // [96:127] is the sub-list for method input_type
+	96,  // [96:96] is the sub-list for extension type_name
+	96,  // [96:96] is the sub-list for extension extendee
+	0,   // [0:96] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -6657,16 +6999,16 @@ func file_agent_proto_init() {
 	if File_agent_proto != nil {
 		return
 	}
-	file_agent_proto_msgTypes[59].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[60].OneofWrappers = []any{}
 	file_agent_proto_msgTypes[63].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[64].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[67].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   87,
+			NumMessages:   91,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -81,6 +81,8 @@ const (
 	AgentMicroservicesProcedure = "/plumb.api.v1.Agent/Microservices"
 	// AgentContainersProcedure is the fully-qualified name of the Agent's Containers RPC.
 	AgentContainersProcedure = "/plumb.api.v1.Agent/Containers"
+	// AgentCNIProcedure is the fully-qualified name of the Agent's CNI RPC.
+	AgentCNIProcedure = "/plumb.api.v1.Agent/CNI"
 	// AgentEventsProcedure is the fully-qualified name of the Agent's Events RPC.
 	AgentEventsProcedure = "/plumb.api.v1.Agent/Events"
 	// AgentWatchEventsProcedure is the fully-qualified name of the Agent's WatchEvents RPC.
@@ -146,6 +148,8 @@ type AgentClient interface {
 	Microservices(context.Context, *apiv1.MicroservicesRequest) (*apiv1.MicroservicesResponse, error)
 	// Containers returns the containers of all runtimes.
 	Containers(context.Context, *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error)
+	// CNI returns what runtimes have attached by plumb-cni.
+	CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, error)
 	// Events returns what happened to containers and to the agent, oldest first.
 	Events(context.Context, *apiv1.EventsRequest) (*apiv1.EventsResponse, error)
 	// WatchEvents sends events as they happen, and before them those that are
@@ -301,6 +305,12 @@ func NewAgentClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			connect.WithSchema(agentMethods.ByName("Containers")),
 			connect.WithClientOptions(opts...),
 		),
+		cNI: connect.NewClient[apiv1.CNIRequest, apiv1.CNIResponse](
+			httpClient,
+			baseURL+AgentCNIProcedure,
+			connect.WithSchema(agentMethods.ByName("CNI")),
+			connect.WithClientOptions(opts...),
+		),
 		events: connect.NewClient[apiv1.EventsRequest, apiv1.EventsResponse](
 			httpClient,
 			baseURL+AgentEventsProcedure,
@@ -386,6 +396,7 @@ type agentClient struct {
 	kinds         *connect.Client[apiv1.KindsRequest, apiv1.KindsResponse]
 	microservices *connect.Client[apiv1.MicroservicesRequest, apiv1.MicroservicesResponse]
 	containers    *connect.Client[apiv1.ContainersRequest, apiv1.ContainersResponse]
+	cNI           *connect.Client[apiv1.CNIRequest, apiv1.CNIResponse]
 	events        *connect.Client[apiv1.EventsRequest, apiv1.EventsResponse]
 	watchEvents   *connect.Client[apiv1.EventsRequest, apiv1.EventsResponse]
 	agentStatus   *connect.Client[apiv1.AgentStatusRequest, apiv1.AgentStatusResponse]
@@ -574,6 +585,15 @@ func (c *agentClient) Containers(ctx context.Context, req *apiv1.ContainersReque
 	return nil, err
 }
 
+// CNI calls plumb.api.v1.Agent.CNI.
+func (c *agentClient) CNI(ctx context.Context, req *apiv1.CNIRequest) (*apiv1.CNIResponse, error) {
+	response, err := c.cNI.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Events calls plumb.api.v1.Agent.Events.
 func (c *agentClient) Events(ctx context.Context, req *apiv1.EventsRequest) (*apiv1.EventsResponse, error) {
 	response, err := c.events.CallUnary(ctx, connect.NewRequest(req))
@@ -703,6 +723,8 @@ type AgentHandler interface {
 	Microservices(context.Context, *apiv1.MicroservicesRequest) (*apiv1.MicroservicesResponse, error)
 	// Containers returns the containers of all runtimes.
 	Containers(context.Context, *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error)
+	// CNI returns what runtimes have attached by plumb-cni.
+	CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, error)
 	// Events returns what happened to containers and to the agent, oldest first.
 	Events(context.Context, *apiv1.EventsRequest) (*apiv1.EventsResponse, error)
 	// WatchEvents sends events as they happen, and before them those that are
@@ -854,6 +876,12 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 		connect.WithSchema(agentMethods.ByName("Containers")),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentCNIHandler := connect.NewUnaryHandlerSimple(
+		AgentCNIProcedure,
+		svc.CNI,
+		connect.WithSchema(agentMethods.ByName("CNI")),
+		connect.WithHandlerOptions(opts...),
+	)
 	agentEventsHandler := connect.NewUnaryHandlerSimple(
 		AgentEventsProcedure,
 		svc.Events,
@@ -956,6 +984,8 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 			agentMicroservicesHandler.ServeHTTP(w, r)
 		case AgentContainersProcedure:
 			agentContainersHandler.ServeHTTP(w, r)
+		case AgentCNIProcedure:
+			agentCNIHandler.ServeHTTP(w, r)
 		case AgentEventsProcedure:
 			agentEventsHandler.ServeHTTP(w, r)
 		case AgentWatchEventsProcedure:
@@ -1063,6 +1093,10 @@ func (UnimplementedAgentHandler) Microservices(context.Context, *apiv1.Microserv
 
 func (UnimplementedAgentHandler) Containers(context.Context, *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Containers is not implemented"))
+}
+
+func (UnimplementedAgentHandler) CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.CNI is not implemented"))
 }
 
 func (UnimplementedAgentHandler) Events(context.Context, *apiv1.EventsRequest) (*apiv1.EventsResponse, error) {

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
+)
+
+// CNI implements the service.
+func (s *Server) CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, error) {
+	if s.Config.CNI == nil {
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New("this agent does not serve CNI"))
+	}
+	pending := map[cni.Key]cni.Pending{}
+	for _, p := range s.Config.CNI.Pending() {
+		pending[p.Key] = p
+	}
+	out := &apiv1.CNIResponse{}
+	for _, a := range s.Config.CNI.Attachments() {
+		out.Attachments = append(out.Attachments, attachment(a, pending[a.Key]))
+	}
+	left, bad, err := s.Config.CNI.Left()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range append(left, bad...) {
+		out.Queue = append(out.Queue, leftCall(l))
+	}
+	return out, nil
+}
+
+func attachment(a cni.Attachment, p cni.Pending) *apiv1.Attachment {
+	out := &apiv1.Attachment{
+		Network: a.Key.Network, ContainerId: a.Key.ContainerID, Ifname: a.Key.IfName, State: string(a.Phase), Reason: p.Waits,
+		Netns: a.Netns, Inode: a.Inode, Since: seconds(a.Since), Keys: a.Wants,
+	}
+	if a.Result != nil {
+		for _, ip := range a.Result.IPs {
+			out.Addresses = append(out.Addresses, ip.Address)
+		}
+	}
+	return out
+}
+
+func leftCall(l wire.Left) *apiv1.LeftCall {
+	var config struct {
+		Name string `json:"name"`
+	}
+	_ = json.Unmarshal(l.Config, &config) // it may be what cannot be read
+	return &apiv1.LeftCall{
+		Network: config.Name, ContainerId: l.ContainerID, Ifname: l.IfName,
+		Since: seconds(l.Queued), Tries: uint32(l.Tries), Error: text(l.Err), File: l.File,
+	}
+}
+
+// seconds is a unix time; 0 is none.
+func seconds(at int64) *timestamppb.Timestamp {
+	if at == 0 {
+		return nil
+	}
+	return timestamppb.New(time.Unix(at, 0))
+}
