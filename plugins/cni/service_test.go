@@ -200,7 +200,7 @@ func TestRow53_ADDAndDEL(t *testing.T) {
 			t.Fatal(a.Error)
 		}
 		text, _ := json.Marshal(a.Result)
-		want := `{"cniVersion":"1.1.0","interfaces":[{"name":"br-blue"},{"name":"pv7a9ae503637b"},{"name":"eth0","mac":"02:7a:9a:e5:03:63","sandbox":"/run/netns/7"}],` +
+		want := `{"cniVersion":"1.1.0","interfaces":[{"name":"br-blue","mac":"02:16:af:9c:a5:54"},{"name":"pv7a9ae503637b"},{"name":"eth0","mac":"02:7a:9a:e5:03:63","sandbox":"/run/netns/7"}],` +
 			`"ips":[{"interface":2,"address":"10.62.0.2/29","gateway":"10.62.0.1"}],"routes":[{"dst":"0.0.0.0/0","gw":"10.62.0.1"}]}`
 		if string(text) != want {
 			t.Errorf("got  %s\nwant %s", text, want)
