@@ -33,7 +33,7 @@ const (
 // wireCNI reads what is attached, and wants it.
 func (a *agent) wireCNI() {
 	log := a.log.With("part", "cni")
-	store, unread := cni.OpenStore(a.host.attached)
+	store, unread := cni.OpenStore(withFailpoint(a.host.attached, "attachment"))
 	for _, err := range unread {
 		log.Warn("an attachment cannot be read, and is left alone", "error", err)
 	}

@@ -34,3 +34,30 @@ func failpoint() kernel.Failpoint {
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 }
+
+// failing passes a failpoint after each change of a ledger: <what>/recorded when
+// entries are on disk, <what>/erased when they are forgotten.
+type failing struct {
+	kernel.Ledger
+	what string
+	hit  kernel.Failpoint
+}
+
+func withFailpoint(l kernel.Ledger, what string) kernel.Ledger {
+	if hit := failpoint(); hit != nil {
+		return failing{l, what, hit}
+	}
+	return l
+}
+
+func (f failing) Add(entries ...kernel.Entry) error {
+	if err := f.Ledger.Add(entries...); err != nil {
+		return err
+	}
+	return f.hit(f.what + "/recorded")
+}
+
+func (f failing) Remove(ids ...string) {
+	f.Ledger.Remove(ids...)
+	_ = f.hit(f.what + "/erased")
+}
