@@ -29,9 +29,10 @@ test: prepare build lint ## everything that CI checks; installs what is missing
 sim: ## ten million random steps of the scheduler, on all processors: 15 minutes
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSim$$' ./scheduler -sim 10000000
 
-soak: ## containers come and go for five minutes, with faults and restarts of the engine
+soak: ## containers and pods come and go for long, with faults, kills and restarts of all
 	$(GO) test -count=1 -timeout 20m -v -tags soak -run '^TestRow66_Soak$$' ./tests/e2e -soak 5m
 	$(GO) test -count=1 -timeout 20m -run '^TestRandomHistory$$' ./plugins/container -histories 10000
+	$(GO) test -count=1 -timeout 60m -v ./tests/e2e/cni -sandboxes 200 -kills 200 -down 1m
 
 demo: build ## the whole story on this machine, as root; leaves nothing behind
 	tests/demo/demo.sh

@@ -68,7 +68,7 @@ state = "DIR/state"
   disable_tcp_service = true
   netns_mounts_under_state_dir = true
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "PLUGINS"
+    bin_dir = "DIR/bin"
     conf_dir = "DIR/cni"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
@@ -88,14 +88,48 @@ const network = `{
 
 func (e *Engine) configure() {
 	e.T.Helper()
-	fill := strings.NewReplacer("DIR", e.Dir, "NAME", filepath.Base(e.Dir), "IMAGE", Image, "PLUGINS", pluginDir)
-	for name, text := range map[string]string{"config.toml": config, "cni/10-pods.conflist": network} {
-		path := filepath.Join(e.Dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			e.T.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(fill.Replace(text)), 0o600); err != nil {
+	for _, dir := range []string{e.Plugins(), filepath.Join(e.Dir, "cni")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			e.T.Fatal(err)
 		}
 	}
+	all, err := filepath.Glob(filepath.Join(pluginDir, "*"))
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	for _, plugin := range all {
+		e.AddPlugin(plugin)
+	}
+	e.write("config.toml", strings.NewReplacer("DIR", e.Dir, "IMAGE", Image).Replace(config))
+	e.SetNetwork(strings.NewReplacer("DIR", e.Dir, "NAME", e.Network()).Replace(network))
 }
+
+func (e *Engine) write(name, text string) {
+	e.T.Helper()
+	path := filepath.Join(e.Dir, name)
+	err := os.WriteFile(path+".new", []byte(text), 0o600)
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		e.T.Fatal(err)
+	}
+}
+
+// Plugins is the directory of the CNI plugins: Debian's, and what was added.
+func (e *Engine) Plugins() string { return filepath.Join(e.Dir, "bin") }
+
+// AddPlugin adds a program to the CNI plugins.
+func (e *Engine) AddPlugin(path string) {
+	e.T.Helper()
+	if err := os.Symlink(path, filepath.Join(e.Plugins(), filepath.Base(path))); err != nil {
+		e.T.Fatal(err)
+	}
+}
+
+// Network is the name of the network of the pods.
+func (e *Engine) Network() string { return filepath.Base(e.Dir) }
+
+// SetNetwork takes another list of plugins for the network of the pods; a daemon
+// that runs notices it by itself.
+func (e *Engine) SetNetwork(conflist string) { e.T.Helper(); e.write("cni/10-pods.conflist", conflist) }

@@ -2,6 +2,7 @@ package critest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -105,6 +106,39 @@ func (c *Client) RemovePod(ctx context.Context, sandbox string) error {
 	}
 	_, err := c.runtime.RemovePodSandbox(ctx, &runtime.RemovePodSandboxRequest{PodSandboxId: sandbox})
 	return err
+}
+
+// Pods returns the ids of all sandboxes, of those that do not run as well.
+func (c *Client) Pods(ctx context.Context) (ids []string, err error) {
+	r, err := c.runtime.ListPodSandbox(ctx, &runtime.ListPodSandboxRequest{})
+	for _, found := range r.GetItems() {
+		ids = append(ids, found.Id)
+	}
+	return ids, err
+}
+
+// Netns is the path of the network namespace of a sandbox, as containerd tells it.
+func (c *Client) Netns(ctx context.Context, sandbox string) (string, error) {
+	r, err := c.runtime.PodSandboxStatus(ctx, &runtime.PodSandboxStatusRequest{PodSandboxId: sandbox, Verbose: true})
+	if err != nil {
+		return "", err
+	}
+	var info struct {
+		RuntimeSpec struct {
+			Linux struct {
+				Namespaces []struct{ Type, Path string }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(r.Info["info"]), &info); err != nil {
+		return "", err
+	}
+	for _, ns := range info.RuntimeSpec.Linux.Namespaces {
+		if ns.Type == "network" {
+			return ns.Path, nil
+		}
+	}
+	return "", errors.New("the sandbox has no network namespace of its own")
 }
 
 // Running returns the ids of the containers that run, sandboxes not among them.

@@ -25,6 +25,9 @@ func tool(t testing.TB, name string) string {
 	return filepath.Join(builds.dir, name)
 }
 
+// Program is the path of one of our programs, built without the race detector.
+func Program(t testing.TB, name string) string { t.Helper(); return tool(t, name) }
+
 // raceAgent is the path of an agent built with the race detector.
 func raceAgent(t testing.TB) string {
 	t.Helper()

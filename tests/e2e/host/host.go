@@ -23,6 +23,8 @@ type Options struct {
 	// EngineNamespace: the agent manages the namespace that the engine lives
 	// in. Such tests must not run in parallel.
 	EngineNamespace bool
+	// Namespace is the path of the namespace that plays the host; default a fresh one.
+	Namespace string
 	// Parallel: other hosts use the engine at the same time, so the service
 	// labels of this one have an environment variable of their own, and its
 	// containers names of their own.
@@ -79,7 +81,10 @@ func New(t testing.TB, o Options) *Host {
 		h.Engine = &e
 	}
 	if o.EngineNamespace {
-		h.Own = namespaceAt(t, h.Engine.NetnsPath())
+		h.Namespace = h.Engine.NetnsPath()
+	}
+	if h.Namespace != "" {
+		h.Own = namespaceAt(t, h.Namespace)
 	} else {
 		h.Own = netlinktest.New(t)
 		h.Own.IP(t, "link set lo up")

@@ -1,0 +1,19 @@
+package cni
+
+import (
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/plumb-net/plumb/tests/e2e/host"
+)
+
+// The long forms are what `make soak` runs.
+var (
+	sandboxes = flag.Int("sandboxes", 20, "how many sandboxes TestRow64_Parallel runs at once")
+	kills     = flag.Int("kills", 12, "how many rounds TestRow55_Kills plays")
+	down      = flag.Duration("down", 2*time.Second, "how long TestRow56_AgentDown leaves the agent down")
+)
+
+func TestMain(m *testing.M) { os.Exit(host.Main(m)) }
