@@ -63,7 +63,7 @@ func (r *recorder) observe(e container.Event) {
 				r.kills.Follow(oom.Container{ID: e.ID, Pid: e.Run.Pid, Told: r.told(e)})
 			}
 		case container.Died: // while its cgroup is still there
-			r.kills.Look(e.ID)
+			r.kills.Ended(e.ID)
 		case container.Removed:
 			r.kills.Forget(e.ID)
 		}

@@ -5,37 +5,23 @@ import (
 	"time"
 )
 
-const (
-	// keptKills bounds what is remembered of one life of a container.
-	keptKills = 16
-	// fresh is how long after an unnamed kill a death may be its doing.
-	fresh = 5 * time.Second
-)
-
 // account is what is known of one life of a container.
 type account struct {
 	Container
 	paths []string
 	// told is the counter up to which kills were told, unnamed how many of
-	// them without a name, the last at unnamedAt.
-	told      uint64
-	seen      uint64 // the counter when it was last read
-	unnamed   int
-	unnamedAt time.Time
-	// ahead is since when the counter has been ahead of what was told, began
-	// since when the account is kept.
+	// them without a name.
+	told    uint64
+	seen    uint64 // the counter when it was last read
+	unnamed int
+	// ahead is since when the counter has been ahead of what was told.
 	ahead time.Time
-	began time.Time
-	kills []Kill // the last ones
-	// ended: its first process is dead, and its pid may be anybody's.
-	ended bool
-	// since is the watcher's count of losses when this began: with more of
-	// them, messages about this life may be missing.
-	since uint64
+	// endedAt is when its first process was said to have ended.
+	endedAt time.Time
 }
 
-func newAccount(c Container, losses uint64, now time.Time) *account {
-	a := &account{Container: c, told: c.Told, since: losses, began: now}
+func newAccount(c Container) *account {
+	a := &account{Container: c, told: c.Told}
 	for _, p := range memoryPaths(c.Cgroups) {
 		// The process may be gone, and its pid be that of one elsewhere.
 		if ids := idsIn(p); len(ids) == 0 || slices.Contains(ids, c.ID) || !fullID.MatchString(c.ID) {
@@ -69,7 +55,6 @@ func (a *account) named(k Kill, count uint64, counted bool) Kill {
 		k.Amends, k.Times = true, 0
 	}
 	k.Count = a.told
-	a.remember(k)
 	return k
 }
 
@@ -88,37 +73,17 @@ func (a *account) lacks(count uint64, now time.Time) uint64 {
 	return count - a.told
 }
 
-// unnamedKills books what only the counter tells, and returns how many those
-// are. What was so when the account began is not fresh.
-func (a *account) unnamedKills(now time.Time) int {
+// unnamedKills books what only the counter tells, and returns how many those are.
+func (a *account) unnamedKills() int {
 	n := int(a.seen - a.told)
 	a.told = a.seen
 	a.unnamed += n
-	if a.ahead != a.began {
-		a.unnamedAt = now
-	}
 	a.ahead = time.Time{}
 	return n
 }
 
-// lately tells whether a kill without a name may be what just ended it.
-func (a *account) lately(now time.Time) bool {
-	return a.unnamed > 0 && !a.unnamedAt.IsZero() && now.Sub(a.unnamedAt) < fresh
-}
-
-func (a *account) remember(k Kill) {
-	if len(a.kills) == keptKills {
-		a.kills = append(a.kills[:0], a.kills[1:]...)
-	}
-	a.kills = append(a.kills, k)
-}
-
-// first is the kill of the container's first process, if it is known.
-func (a *account) first() *Kill {
-	for i := range a.kills {
-		if a.kills[i].First {
-			return &a.kills[i]
-		}
-	}
-	return nil
+// owns tells whether a victim's pid is the container's. That of a process which
+// ended a while ago may be anybody's; the log may name it a little later.
+func (a *account) owns(k *Kill, patience time.Duration) bool {
+	return a.Pid == k.Pid && (a.endedAt.IsZero() || k.Time.Sub(a.endedAt) <= patience)
 }

@@ -9,13 +9,13 @@
 //	/dev/kmsg ──► parser ──► victims ──┐
 //	                                   ├─► account of each container ──► Tell
 //	cgroup counters ───────────────────┘              ▲
-//	                                                  └── Ask, at a death
+//	                                                  └── Ended, at a death
 //
 // A victim's container is known from its cgroup, else from its pid. What the
 // counter of a container has seen and the log does not name within a short
 // time is told as a kill without a name. Messages that are older than the
 // start, and gaps, are counted, and then the counters decide.
 //
-// A kill is not a death: the victim may be any process of a container. Whether
-// a death was one is what [Watcher.Ask] answers: yes, no, or nobody knows.
+// A kill is not a death: the victim may be any process of a container. Who keeps
+// the deaths lays them to the kills.
 package oom

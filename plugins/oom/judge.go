@@ -55,8 +55,6 @@ func (w *Watcher) adopt(a *account, now time.Time) {
 			w.book(a, k)
 		case its && w.look(a, now) > 0: // told under its bare id
 			a.told++
-			k.Container, k.First = a.ID, k.Pid == a.Pid
-			a.remember(k)
 		case its:
 		default:
 			kept = append(kept, s)
@@ -73,7 +71,7 @@ func (w *Watcher) containerOf(k *Kill) *account {
 		return w.inCgroup(k.Cgroup)
 	}
 	for _, a := range w.accounts {
-		if a.Pid == k.Pid && !a.ended {
+		if a.owns(k, w.opts.Patience) {
 			return a
 		}
 	}
@@ -215,5 +213,5 @@ func (w *Watcher) tellUnnamed(a *account, now time.Time) {
 		a.ahead = time.Time{}
 		return
 	}
-	w.tell(Kill{Time: now, Container: a.ID, Cgroup: a.paths[0], Count: a.seen, Times: a.unnamedKills(now)})
+	w.tell(Kill{Time: now, Container: a.ID, Cgroup: a.paths[0], Count: a.seen, Times: a.unnamedKills()})
 }

@@ -44,25 +44,3 @@ type Container struct {
 	// from an earlier run of the agent.
 	Told uint64
 }
-
-// Answer of a question.
-type Answer int
-
-// The answers.
-const (
-	Unknown Answer = iota
-	No
-	Yes
-)
-
-func (a Answer) String() string { return [...]string{"unknown", "no", "yes"}[a] }
-
-// Verdict says whether a container's first process was killed because memory
-// ran out.
-type Verdict struct {
-	Answer Answer
-	// Kill is the one that ended it, if it is known.
-	Kill *Kill
-	// Why says in words why nobody knows.
-	Why string
-}

@@ -21,13 +21,12 @@ func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 //
 //	do       moves the world, a line at a time:
 //	           run                            the watcher begins
-//	           follow ID pid=N cgroup=P told=N, forget ID, look ID
+//	           follow ID pid=N cgroup=P told=N, forget ID, ended ID
 //	           count P N                      a cgroup's counter
 //	           gone P                         the cgroup is removed
 //	           proc N P                       a process can be seen in a cgroup
 //	           lost, skip N, dead             messages are, with and without a word; the log is
 //	           wait D
-//	           ask ID pid=N
 //	log      the kernel writes lines; "user: " a process did, "more: " it goes on
 //	stats    what was counted
 func TestStories(t *testing.T) {
@@ -147,8 +146,8 @@ func (s *story) step(t *testing.T, words []string) {
 			Told: uint64(number(args["told"]))})
 	case "forget":
 		s.w.Forget(plain[0])
-	case "look":
-		s.w.Look(plain[0])
+	case "ended":
+		s.w.Ended(plain[0])
 	case "count":
 		s.set(func(h *fakeHost) { h.counts[plain[0]] = uint64(number(plain[1])) })
 	case "gone":
@@ -175,23 +174,9 @@ func (s *story) step(t *testing.T, words []string) {
 			t.Fatal(err)
 		}
 		time.Sleep(d)
-	case "ask":
-		go s.ask(Death{ID: plain[0], Pid: number(args["pid"])})
 	default:
 		t.Fatalf("unknown line %v", words)
 	}
-}
-
-func (s *story) ask(d Death) {
-	v := s.w.Ask(context.Background(), d)
-	text := fmt.Sprintf("%s: %v", d.ID, v.Answer)
-	if v.Kill != nil {
-		text += " " + show(*v.Kill)
-	}
-	if v.Why != "" {
-		text += " (" + v.Why + ")"
-	}
-	s.say(text)
 }
 
 func (s *story) set(f func(*fakeHost)) {

@@ -49,13 +49,12 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // Watcher follows containers. All methods may be called from any goroutine,
-// also before Run; none but Ask blocks.
+// also before Run; none blocks.
 type Watcher struct {
 	opts Options
 
 	mu    sync.Mutex // guards what follows
 	inbox []func()
-	over  bool // Run has ended
 	stats Stats
 
 	wake     chan struct{}
@@ -66,12 +65,10 @@ type Watcher struct {
 	accounts map[string]*account
 	// strays are victims of no container that is followed: waiting for a
 	// counter to claim them, and remembered for a while.
-	strays    []stray
-	questions []*question
-	lastSeq   uint64
-	losses    uint64 // how often messages were lost
-	dead      error  // why there are no messages
-	audit     time.Time
+	strays  []stray
+	lastSeq uint64
+	dead    error // why there are no messages
+	audit   time.Time
 }
 
 // Stats count what a watcher came across.
@@ -116,7 +113,6 @@ func (w *Watcher) Run(ctx context.Context) error {
 		defer func() { _ = m.Close() }()
 	}
 	defer waiting.Wait()
-	defer w.close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -177,7 +173,6 @@ func (w *Watcher) read(take func(victim)) {
 // lost notes a gap in the messages: the counters are asked at once.
 func (w *Watcher) lost() {
 	w.parser.lost()
-	w.losses++
 	w.lastSeq = 0
 	w.audit = time.Time{}
 	w.count(func(s *Stats) { s.Lost++ })
@@ -186,13 +181,12 @@ func (w *Watcher) lost() {
 // silence notes that there are no messages.
 func (w *Watcher) silence(err error) {
 	w.dead = err
-	w.losses++
 	w.opts.Log.Warn("the kernel's log cannot be read; kills for lack of memory are told from counters, without names", "error", err)
 	w.count(func(s *Stats) { s.Messages = err.Error() })
 }
 
 // turn takes in everything that has come, in the order: whom to follow, what
-// the log says, what the counters say, who asks.
+// the log says, what the counters say.
 func (w *Watcher) turn(now time.Time) {
 	w.mu.Lock()
 	todo := w.inbox
@@ -207,7 +201,6 @@ func (w *Watcher) turn(now time.Time) {
 		w.lookAtAll(now)
 	}
 	w.settle(now)
-	w.answer(now)
 }
 
 // due is when the loop has something to do though nothing happens.
@@ -228,41 +221,18 @@ func (w *Watcher) due() time.Time {
 			earlier(s.kill.Time.Add(w.opts.Patience))
 		}
 	}
-	for _, q := range w.questions {
-		earlier(q.until)
-	}
 	return due
 }
 
-// post hands something to the loop; it is false once Run has ended.
-func (w *Watcher) post(f func()) bool {
+// post hands something to the loop.
+func (w *Watcher) post(f func()) {
 	w.mu.Lock()
-	if !w.over {
-		w.inbox = append(w.inbox, f)
-	}
-	over := w.over
+	w.inbox = append(w.inbox, f)
 	w.mu.Unlock()
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
-	return !over
-}
-
-// close lets those who still ask go.
-func (w *Watcher) close() {
-	w.mu.Lock()
-	w.over = true
-	todo := w.inbox
-	w.inbox = nil
-	w.mu.Unlock()
-	for _, f := range todo {
-		f()
-	}
-	for _, q := range w.questions {
-		q.reply(Verdict{Why: "the agent stops"})
-	}
-	w.questions = nil
 }
 
 // Follow begins a life of a container, in place of an earlier one of the same
@@ -273,7 +243,7 @@ func (w *Watcher) Follow(c Container) {
 		if c.Cgroups == "" {
 			c.Cgroups, _ = w.opts.Host.Cgroups(c.Pid)
 		}
-		a := newAccount(c, w.losses, now)
+		a := newAccount(c)
 		w.accounts[c.ID] = a
 		w.followed()
 		w.look(a, now)
@@ -289,12 +259,13 @@ func (w *Watcher) Forget(id string) {
 	})
 }
 
-// Look reads the counter of a container, because somebody says that a process
-// of it was killed.
-func (w *Watcher) Look(id string) {
+// Ended says that a container's first process has ended. Its counter is read, best
+// while the cgroup is still there, and its pid is soon not its own any more.
+func (w *Watcher) Ended(id string) {
 	w.post(func() {
 		if a := w.accounts[id]; a != nil {
-			w.look(a, time.Now())
+			a.endedAt = time.Now()
+			w.look(a, a.endedAt)
 		}
 	})
 }
