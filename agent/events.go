@@ -10,6 +10,7 @@ import (
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/container"
 	"github.com/plumb-net/plumb/plugins/events"
+	"github.com/plumb-net/plumb/plugins/metrics"
 	"github.com/plumb-net/plumb/plugins/oom"
 )
 
@@ -126,6 +127,16 @@ func (r *recorder) health(since time.Time) models.Health {
 		h.Reason = "kills for lack of memory are told without names: " + k.Messages
 	}
 	return h
+}
+
+// figures are what there is to count.
+func (r *recorder) figures() metrics.Events {
+	return metrics.Events{Log: r.log.Stats, Kills: func() (oom.Stats, bool) {
+		if r.kills == nil {
+			return oom.Stats{}, false
+		}
+		return r.kills.Stats(), true
+	}}
 }
 
 // openEvents reads what earlier runs told of, and begins with the start of

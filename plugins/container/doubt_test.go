@@ -11,7 +11,7 @@ import (
 // Of what a runtime in trouble leaves in doubt.
 
 // TestRow08_KnownToBeWrong: of what a list shows to be wrong, because it was never
-// read or began anew, the error may be as old as it will: once inspects work, two
+// read, began anew or ended, the error may be as old as it will: once inspects work, two
 // lists later it is known.
 func TestRow08_KnownToBeWrong(t *testing.T) {
 	for _, c := range []struct {
@@ -23,6 +23,13 @@ func TestRow08_KnownToBeWrong(t *testing.T) {
 		{"ran again", func(w *story) { w.add("web"); w.engine.exit("web", 3) }, func(w *story) {
 			w.engine.start("web")
 			w.engine.exit("web", 3)
+		}},
+		{"ended, nobody knows how", func(w *story) { w.add("web") }, func(w *story) {
+			process := w.engine.processes[101]
+			delete(w.engine.processes, 101)
+			w.engine.exit("web", 3)
+			time.Sleep(time.Second)
+			process.ended[0]() // the kernel is the last to tell
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -38,7 +45,8 @@ func TestRow08_KnownToBeWrong(t *testing.T) {
 				w.engine.set(func() { clear(w.engine.badInspect) })
 				time.Sleep(2 * 45 * time.Second)
 				is, _ := w.engine.Inspect(t.Context(), "web")
-				if known, err := w.tracker.Container("web"); known.GetStartedAt() != timeText(is.StartedAt) || known.GetError() != "" {
+				known, err := w.tracker.Container("web")
+				if known.GetStartedAt() != timeText(is.StartedAt) || int(known.GetExitCode()) != is.ExitCode || known.GetError() != "" {
 					t.Errorf("known is %v (%v), it is %+v", known, err, is)
 				}
 			})

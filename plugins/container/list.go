@@ -155,12 +155,12 @@ func (e *entry) differs(sum Summary) bool {
 	return sum.Running != (e.hold != nil)
 }
 
-// isWrong tells whether what is known cannot be so, by what the list shows: it
-// was never read, looks otherwise, or began later.
+// isWrong tells whether what is known cannot be so, by what the list shows, or is
+// not all: it was never read, nor since it ended, looks otherwise, or began later.
 func (e *entry) isWrong(sum Summary) bool {
 	known := e.last
 	switch {
-	case !e.seen, sum.Name != known.Name, sum.State != "" && sum.State != known.State:
+	case !e.seen, e.endedNow, sum.Name != known.Name, sum.State != "" && sum.State != known.State:
 		return true
 	case known.Digest != "" && sum.Digest != known.Digest:
 		return true

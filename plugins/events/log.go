@@ -99,6 +99,9 @@ func (l *Log) add(e *Event) {
 	e.Seq = l.next
 	l.next++
 	l.put(e, now)
+	if !e.Amends {
+		l.ring(e.Type).told++
+	}
 	for w := range l.watchers {
 		if w.query.wants(e.Type) {
 			w.rouse()
@@ -190,11 +193,18 @@ type Stats struct {
 	Bytes    int64
 	Next     uint64
 	Watchers int
+	// Told is how many of each type were told in this run of the agent; what
+	// amends is not counted.
+	Told map[Type]uint64
 }
 
 // Stats tell what is kept.
 func (l *Log) Stats() Stats {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return Stats{Count: l.count, Bytes: l.bytes, Next: l.next, Watchers: len(l.watchers)}
+	s := Stats{Count: l.count, Bytes: l.bytes, Next: l.next, Watchers: len(l.watchers), Told: map[Type]uint64{}}
+	for _, r := range l.rings {
+		s.Told[r.of] = r.told
+	}
+	return s
 }

@@ -468,3 +468,15 @@ func trim(all []*Event, limits Limits) []*Event {
 	}
 	return all
 }
+
+// TestRow65_Told: the figures count what was told in this run, each thing once.
+func TestRow65_Told(t *testing.T) {
+	earlier := &Event{Seq: 1, Event: container.Event{Type: container.Died}}
+	l := New(Limits{}, []*Event{earlier}, 2)
+	for _, e := range []container.Event{{Type: container.Died}, {Type: container.Died, Amends: true}, {Type: container.OOM}} {
+		l.Add(e)
+	}
+	if s := l.Stats(); s.Told[container.Died] != 1 || s.Told[container.OOM] != 1 || s.Count != 4 {
+		t.Errorf("%+v", s)
+	}
+}

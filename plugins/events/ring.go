@@ -12,6 +12,7 @@ type ring struct {
 	of      Type
 	all     []item
 	dropped uint64
+	told    uint64 // in this run of the agent, without what amends
 }
 
 // pop drops the oldest. The slice walks through its array, which append

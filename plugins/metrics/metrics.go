@@ -23,10 +23,10 @@ type Scheduler interface {
 
 // Handler serves the figures. They are gathered when asked for, so they cost
 // nothing otherwise.
-func Handler(s Scheduler, kernelWrites func() uint64, health func() []models.Health, containers func() []container.RuntimeHealth, asked func() []cni.Figure) http.Handler {
+func Handler(s Scheduler, kernelWrites func() uint64, health func() []models.Health, containers func() []container.RuntimeHealth, asked func() []cni.Figure, what Events) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&collector{sched: s, writes: kernelWrites, health: health}, runtimes{containers}, calls{asked})
+		&collector{sched: s, writes: kernelWrites, health: health}, runtimes{containers}, calls{asked}, what)
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
 

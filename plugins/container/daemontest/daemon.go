@@ -13,7 +13,7 @@ import (
 )
 
 // Patience bounds the start of a daemon, its stop, and each command to it.
-const Patience = 60 * time.Second
+const Patience = 3 * time.Minute
 
 // Daemon is a daemon that lasts no longer than its test.
 type Daemon struct {
