@@ -471,7 +471,7 @@ func trim(all []*Event, limits Limits) []*Event {
 
 // TestRow65_Told: the figures count what was told in this run, each thing once.
 func TestRow65_Told(t *testing.T) {
-	earlier := &Event{Seq: 1, Event: container.Event{Type: container.Died}}
+	earlier := &Event{Seq: 1, Event: container.Event{Type: container.Died, Seen: time.Now()}}
 	l := New(Limits{}, []*Event{earlier}, 2)
 	for _, e := range []container.Event{{Type: container.Died}, {Type: container.Died, Amends: true}, {Type: container.OOM}} {
 		l.Add(e)
