@@ -3,7 +3,6 @@ package docker_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -56,64 +55,6 @@ func startTracker(b *testing.B, host string, o container.Options) (t *container.
 			b.Error(err)
 		}
 	}
-}
-
-// BenchmarkNotification measures from the engine's time of an event to the
-// moment at which a reader is told of it, beside the same for the bare event.
-func BenchmarkNotification(b *testing.B) {
-	e, c := engineOf(b, 20)
-	started := make(chan time.Time, 100)
-	t, stop := startTracker(b, e.Host, container.Options{Observer: func(ev container.Event) {
-		if ev.Type == container.Started || ev.Type == container.Died {
-			started <- time.Now()
-		}
-	}})
-	defer stop()
-	if err := t.WaitSynced(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	raw := make(chan container.Hint, 100)
-	bare, err := docker.New(e.Host)
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	ready, over := make(chan struct{}), make(chan struct{})
-	var got []time.Duration
-	go func() {
-		defer close(over)
-		_ = bare.Events(ctx, func() { close(ready) }, func(h container.Hint) {
-			if h.Says == container.Started || h.Says == container.Died {
-				got = append(got, time.Since(h.At))
-				raw <- h
-			}
-		})
-	}()
-	<-ready
-	var told []time.Duration
-	one := func() {
-		h := <-raw
-		told = append(told, (<-started).Sub(h.At))
-	}
-	for b.Loop() {
-		if err := c.StartContainer("c7", nil); err != nil {
-			b.Fatal(err)
-		}
-		one()
-		if err := c.KillContainer(client.KillContainerOptions{ID: "c7"}); err != nil {
-			b.Fatal(err)
-		}
-		one()
-	}
-	cancel()
-	<-over
-	slices.Sort(got)
-	slices.Sort(told)
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	b.ReportMetric(ms(got[len(got)/2]), "raw-p50-ms")
-	b.ReportMetric(ms(told[len(told)/2]), "told-p50-ms")
-	b.ReportMetric(ms(told[len(told)*9/10]), "told-p90-ms")
-	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkColdStart measures from nothing to the first whole picture of 200
