@@ -160,7 +160,7 @@ func (t *Tracker) loop(ctx context.Context) {
 }
 
 // readingBatch is how many results of the first inspects go into one picture.
-const readingBatch = 16
+const readingBatch = 64
 
 // reading tells whether so much is still to be read that a picture of it would
 // be old at once.
