@@ -33,11 +33,7 @@ const (
 // wireCNI reads what is attached, and wants it.
 func (a *agent) wireCNI() {
 	log := a.log.With("part", "cni")
-	store, unread := cni.OpenStore(withFailpoint(a.host.attached, "attachment"))
-	for _, err := range unread {
-		log.Warn("an attachment cannot be read, and is left alone", "error", err)
-	}
-	a.cni = &attacher{Queue: cni.Queue{Dir: a.config.RunDir}, Service: cni.NewService(a.sched, store, cniHost{a}, log)}
+	a.cni = &attacher{Queue: cni.Queue{Dir: a.config.RunDir}, Service: cni.NewService(a.sched, a.host.store, cniHost{a}, log)}
 	a.cni.server = cni.NewServer(a.cni.Service, cni.Options{Log: log, Stop: callsTime})
 	a.cni.say("not served yet")
 }

@@ -46,7 +46,9 @@ type host struct {
 	book  *ipam.Book
 	// attached is which containers are attached to networks.
 	attached *ledger.Ledger
-	boot     string
+	// store is the same, read. The kinds know by it where pods are.
+	store *cni.Store
+	boot  string
 }
 
 func openHost(c Config, log *slog.Logger) (_ *host, err error) {
@@ -70,6 +72,11 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 	}
 	if h.attached, err = openLedger(filepath.Join(c.StateDir, "cni"), log); err != nil {
 		return nil, err
+	}
+	var unread []error
+	h.store, unread = cni.OpenStore(h.attached)
+	for _, err := range unread {
+		log.Warn("an attachment cannot be read, and is left alone", "error", err)
 	}
 	if h.kernel, err = netlink.New(netlink.Options{OwnPath: c.Netns, NamedDir: c.NetnsDir}); err != nil {
 		return nil, err
@@ -115,7 +122,7 @@ func (h *host) close() {
 
 // registerLinux registers the kinds that live in the kernel. containers may be nil.
 func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microservice.Source) error {
-	views := namespace.Views{NamedDir: c.NetnsDir}
+	views := namespace.Views{NamedDir: c.NetnsDir, Pods: h.store}
 	if containers != nil {
 		services, err := scheduler.Register(s, microservice.Microservices(containers))
 		if err != nil {
@@ -134,7 +141,7 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	if err != nil {
 		return err
 	}
-	refs, err := scheduler.Register(s, namespace.New(h.kernel, namespace.Options{}))
+	refs, err := scheduler.Register(s, namespace.New(h.kernel, namespace.Options{Pods: h.store}))
 	if err != nil {
 		return err
 	}

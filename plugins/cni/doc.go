@@ -15,5 +15,8 @@
 // (wants.go, and bridge.go or routed.go by the mode of the network). What was made
 // is told by result.go.
 //
+// In mode intent an ADD wants nothing of its own: the namespace of the pod is shown
+// to the kinds (pods.go), and what operators want in it is waited for (intent.go).
+//
 // There is no masquerading so far, no plugins of others.
 package cni

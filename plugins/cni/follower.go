@@ -16,8 +16,8 @@ type follower struct {
 	waits map[scheduler.Key]map[chan struct{}]bool
 }
 
-// run passes on what the watcher tells, until ctx ends.
-func (f *follower) run(ctx context.Context, w *scheduler.Watcher) error {
+// run passes on what the watcher tells, until ctx ends. see is told all of it first.
+func (f *follower) run(ctx context.Context, see func([]scheduler.Status), w *scheduler.Watcher) error {
 	defer w.Stop()
 	for {
 		changes, _, err := w.Next(ctx)
@@ -27,6 +27,7 @@ func (f *follower) run(ctx context.Context, w *scheduler.Watcher) error {
 			}
 			return err
 		}
+		see(changes)
 		keys := make([]scheduler.Key, len(changes))
 		for i, c := range changes {
 			keys[i] = c.Key

@@ -17,6 +17,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/namespace"
 	"github.com/plumb-net/plumb/descriptors/netns"
 	"github.com/plumb-net/plumb/descriptors/route"
+	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
@@ -47,8 +48,9 @@ func newMachine(t *testing.T) *machine {
 	registerTo(t, m.sched, ipam.Leases(book))
 	registerTo(t, m.sched, ipam.Claims(book))
 	views := namespace.Views{
+		Pods:  store,
 		NetNS: registerTo(t, m.sched, netns.New(k, owner, netlinktest.Dir(t))),
-		Refs:  registerTo(t, m.sched, namespace.New(k, namespace.Options{})),
+		Refs:  registerTo(t, m.sched, namespace.New(k, namespace.Options{Pods: store})),
 	}
 	names, places, self := &kernel.Names{}, namespace.NewResolver(k, views), &iface.Self{}
 	interfaces := registerTo(t, m.sched, iface.New(iface.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: self}))
@@ -116,12 +118,12 @@ func TestKernel_Routed(t *testing.T) {
 		if len(r.Interfaces) != 2 || len(r.IPs) != 2 || r.IPs[0].Gateway != "10.62.0.1" || r.IPs[1].Gateway != "fd62::1" {
 			t.Errorf("%+v", r)
 		}
-		at.Run(t, "busybox", "ping", "-c1", "-W2", "10.62.0.1")
-		at.Run(t, "busybox", "ping", "-c1", "-W2", "fd62::1")
+		at.Run(t, "busybox", "ping", "-c1", "-W5", "10.62.0.1")
+		at.Run(t, "busybox", "ping", "-c1", "-W5", "fd62::1")
 	}
-	spaces[1].Run(t, "busybox", "ping", "-c1", "-W2", "10.62.0.2")
-	spaces[1].Run(t, "busybox", "ping", "-c1", "-W2", "fd62::2")
-	m.own.Run(t, "busybox", "ping", "-c1", "-W2", "10.62.0.3")
+	spaces[1].Run(t, "busybox", "ping", "-c1", "-W5", "10.62.0.2")
+	spaces[1].Run(t, "busybox", "ping", "-c1", "-W5", "fd62::2")
+	m.own.Run(t, "busybox", "ping", "-c1", "-W5", "10.62.0.3")
 	if links := m.own.IP(t, "-br link show type bridge"); links != "" {
 		t.Errorf("there is a bridge: %s", links)
 	}
@@ -133,5 +135,36 @@ func TestKernel_Routed(t *testing.T) {
 	left := m.own.IP(t, "-br link show") + m.own.IP(t, "-4 route show") + m.own.IP(t, "-6 route show") + spaces[0].IP(t, "-br link show")
 	if strings.Contains(left, "10.62") || strings.Contains(left, "fd62") || strings.Contains(left, "pv") || strings.Contains(left, "eth0") {
 		t.Errorf("left:\n%s", left)
+	}
+}
+
+// TestKernel_Intent: what an operator wants in a pod is made in the namespace of the
+// call, before anybody else knows the container; a DEL takes it out again.
+func TestKernel_Intent(t *testing.T) {
+	m := newMachine(t)
+	at := netlinktest.New(t)
+	config := `{"cniVersion":"1.1.0","name":"green","mode":"intent"}`
+	in := &models.Namespace{In: &models.Namespace_Pod{Pod: "c1"}}
+	m.want(
+		scheduler.Set("interface/web", &models.Interface{Namespace: in, HostName: "eth0", Addresses: []string{"10.9.0.7/24"},
+			Link: &models.Interface_Veth{Veth: &models.Veth{Peer: "web-host"}}}),
+		scheduler.Set("interface/web-host", &models.Interface{HostName: "web0", Addresses: []string{"10.9.0.1/24"},
+			Link: &models.Interface_Veth{Veth: &models.Veth{Peer: "web"}}}),
+		scheduler.Set("route/web", &models.Route{Interface: "web", Destination: "default", Gateway: "10.9.0.1"}),
+	)
+	r := m.add("c1", at, config)
+	if len(r.IPs) != 1 || r.IPs[0].Gateway != "10.9.0.1" || r.Interfaces[1].Sandbox != at.Path {
+		t.Errorf("%+v", r)
+	}
+	at.Run(t, "busybox", "ping", "-c1", "-W5", "10.9.0.1")
+	if a := m.call("DEL", "c1", nil, config); a.Error != nil || len(a.Warnings) > 0 {
+		t.Errorf("%+v", a)
+	}
+	if left := at.IP(t, "-br link show"); strings.Contains(left, "eth0") {
+		t.Errorf("left:\n%s", left)
+	}
+	r = m.add("c1", at, config)
+	if len(r.IPs) != 1 {
+		t.Errorf("again: %+v", r)
 	}
 }

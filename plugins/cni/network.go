@@ -13,6 +13,7 @@ import (
 const (
 	modeBridge = "bridge"
 	modeRouted = "routed"
+	modeIntent = "intent"
 )
 
 // network is what the attachments of one network share.
@@ -36,9 +37,10 @@ type subnet struct {
 // networkOf is the network of a call, with the ippools of operators that it names.
 func networkOf(conf spec.Config, pools map[string]*models.IPPool) (network, *spec.Error) {
 	n := network{name: "cni:" + conf.Name, mode: cmp.Or(conf.Mode, modeBridge), mtu: conf.MTU, bridge: conf.Bridge}
+	if n.mode == modeIntent { // and nobody has wanted anything
+		n.mode = modeBridge
+	}
 	switch {
-	case n.mode != modeBridge && n.mode != modeRouted:
-		return n, unsupported("mode", "%q is not there yet", conf.Mode)
 	case conf.Masquerade:
 		return n, unsupported("masquerade", "true is not there yet")
 	case len(conf.IPAM) > 2:

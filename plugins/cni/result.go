@@ -12,21 +12,24 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// result is what a runtime is told of what was made.
+// result is what a runtime is told of what was made: the ends of the host first, then
+// those of the container, the one that it asked for at their head.
 func (s *Service) result(ctx context.Context, c Call, wants []Want) (spec.Result, error) {
-	b := resultBuilder{Service: s, r: spec.Result{CNIVersion: spec.Latest, DNS: c.Network.DNS}, at: map[string]int{}}
-	inside := models.InterfaceKey("cni:" + c.Network.Name + ":" + digest(c.Key().String()))
-	var own []Want
-	for _, w := range wants { // the container's own end comes last, as everybody has it
+	b := resultBuilder{Service: s, c: c, r: spec.Result{CNIVersion: spec.Latest, DNS: c.Network.DNS}, at: map[string]int{}}
+	var asked, own []Want
+	for _, w := range wants {
 		v, ok := w.Value.(*models.Interface)
 		switch {
-		case ok && w.Key == inside:
-			own = append(own, w)
-		case ok:
+		case !ok || v.GetLoopback() != nil:
+		case v.GetNamespace() == nil:
 			b.addInterface(w.Key, v)
+		case b.sandbox(v) != "" && v.EffectiveHostName(w.Key) == c.IfName:
+			asked = append(asked, w)
+		case b.sandbox(v) != "":
+			own = append(own, w)
 		}
 	}
-	for _, w := range own {
+	for _, w := range append(asked, own...) {
 		v, _ := w.Value.(*models.Interface)
 		b.addInterface(w.Key, v)
 		if err := b.addAddresses(ctx, w.Key, v); err != nil {
@@ -44,14 +47,23 @@ func (s *Service) result(ctx context.Context, c Call, wants []Want) (spec.Result
 // resultBuilder makes a result of values that are configured.
 type resultBuilder struct {
 	*Service
+	c  Call
 	r  spec.Result
 	at map[string]int // index of an interface by its logical name
+}
+
+// sandbox is the namespace of the container, if that is where an interface lives.
+func (b *resultBuilder) sandbox(v *models.Interface) string {
+	if in := v.GetNamespace(); in.GetPath() == b.c.Netns || in.GetPod() != "" && in.GetPod() == podOf(b.c) {
+		return b.c.Netns
+	}
+	return ""
 }
 
 func (b *resultBuilder) addInterface(key string, v *models.Interface) {
 	b.at[strings.TrimPrefix(key, models.KindInterface+"/")] = len(b.r.Interfaces)
 	b.r.Interfaces = append(b.r.Interfaces, spec.Interface{
-		Name: v.EffectiveHostName(key), Mac: v.GetMacAddress(), MTU: int(v.GetMtu()), Sandbox: v.GetNamespace().GetPath()})
+		Name: v.EffectiveHostName(key), Mac: v.GetMacAddress(), MTU: int(v.GetMtu()), Sandbox: b.sandbox(v)})
 }
 
 func (b *resultBuilder) addAddresses(ctx context.Context, key string, v *models.Interface) error {

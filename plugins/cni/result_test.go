@@ -9,16 +9,31 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/scheduler"
 )
 
 // TestN06_Results reads testdata/results: a configuration, and the result of an ADD
-// by it as each version says it.
+// by it as each version says it. Before it may stand what an operator wants.
 func TestN06_Results(t *testing.T) {
+	var wanted []scheduler.Change
 	datadriven.RunTest(t, "testdata/results", func(t *testing.T, d *datadriven.TestData) (out string) {
+		if d.Cmd == "operator" {
+			wanted = nil
+			for line := range strings.Lines(d.Input) {
+				key, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+				kind, _, _ := strings.Cut(key, "/")
+				v, err := models.DecodeKind(kind, []byte(text))
+				must(t, err)
+				wanted = append(wanted, scheduler.Set(scheduler.Key(key), v))
+			}
+			return ""
+		}
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode(t)
 			defer n.stop()
+			n.operator(wanted...)
 			a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", d.Input)
 			if a.Error != nil {
 				out = a.Error.Error() + "\n"

@@ -23,6 +23,7 @@ type Engine interface {
 	Submit(t scheduler.Txn) *scheduler.Handle
 	Apply(ctx context.Context, t scheduler.Txn) (scheduler.Result, error)
 	Get(ctx context.Context, k scheduler.Key) (scheduler.Status, error)
+	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
 	Watch(prefixes ...scheduler.Key) *scheduler.Watcher
 }
 
@@ -35,6 +36,7 @@ type Service struct {
 	log    *slog.Logger
 	turns  Turns
 	events follower
+	pods   podNews
 
 	mu   sync.Mutex
 	nets map[string]*shared // networks with attachments, by name
@@ -71,6 +73,9 @@ func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Servi
 			store.Forget(a.Key)
 			continue
 		}
+		if a.Pod != "" {
+			continue // the operator's values want it
+		}
 		wants, wrong := s.join(c)
 		if wrong == nil {
 			txn.Want = append(txn.Want, changes(meant(wants, c))...)
@@ -94,7 +99,7 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 		})
 	})
-	return s.events.run(ctx, s.engine.Watch(models.KindInterface+"/", models.KindIPClaim+"/", models.KindRoute+"/", models.KindNamespace+"/"))
+	return s.events.run(ctx, s.pods.see, s.engine.Watch(models.KindInterface+"/", models.KindIPClaim+"/", models.KindRoute+"/", models.KindNamespace+"/"))
 }
 
 // Serve does what is asked.
@@ -132,6 +137,15 @@ func (s *Service) add(ctx context.Context, c Call) wire.Answer {
 		}
 		s.detach(ctx, c.Key()) // of a call that did not end well, or a DEL that never came
 	}
+	if c.Network.Mode == modeIntent {
+		return s.addIntent(ctx, c)
+	}
+	return s.addByPool(ctx, c)
+}
+
+// addByPool answers an ADD when all is configured that the network's pool and mode
+// make of it.
+func (s *Service) addByPool(ctx context.Context, c Call) wire.Answer {
 	c.pools = s.pools(ctx, c.Network)
 	wants, wrong := s.join(c)
 	if wrong != nil {
@@ -264,6 +278,9 @@ func (s *Service) undo(ctx context.Context, k Key) {
 // the last. It returns what is not gone yet.
 func (s *Service) detach(ctx context.Context, k Key) (left string) {
 	a, _ := s.store.Get(k)
+	if a.Pod != "" {
+		return s.leavePod(ctx, a)
+	}
 	s.mu.Lock()
 	keep := map[string]bool{}
 	if sh := s.nets[k.Network]; sh != nil {
@@ -310,6 +327,10 @@ func (s *Service) check(ctx context.Context, k Key) wire.Answer {
 	var look scheduler.Txn
 	for _, key := range a.Wants {
 		look.Look = append(look.Look, scheduler.Key(key))
+	}
+	if a.Pod != "" {
+		wants, _ := s.wished(ctx, a.Pod)
+		look.Look = scheduled(wants)
 	}
 	_, err := s.engine.Apply(ctx, look)
 	waits := ""

@@ -106,7 +106,12 @@ func (n *node) start() {
 	n.t.Helper()
 	book, err := ipam.Open(n.given, nil)
 	must(n.t, err)
+	store, unread := cni.OpenStore(n.disk)
+	if len(unread) > 0 {
+		n.t.Fatal(unread)
+	}
 	n.sched = scheduler.New(scheduler.Options{Sources: []string{"operator", cni.Source}})
+	register(n, podsOf(store))
 	register(n, ipam.Pools(book))
 	register(n, ipam.Leases(book))
 	register(n, ipam.Claims(book))
@@ -114,8 +119,14 @@ func (n *node) start() {
 		if path := v.GetNamespace().GetPath(); path != "" {
 			needs = append(needs, scheduler.On(scheduler.Key("place/"+strings.ReplaceAll(path, "/", "_")), "the namespace"))
 		}
+		if pod := v.GetNamespace().GetPod(); pod != "" {
+			at := scheduler.On(scheduler.Key(models.NamespacePodKey(pod)), "the pod")
+			needs = append(needs, scheduler.Project(at, func(v *models.NamespaceRef, _ struct{}) string { return v.GetPath() }))
+		}
 		for _, a := range v.GetAddresses() {
-			needs = append(needs, book.Need(strings.TrimPrefix(a, models.ClaimPrefix)))
+			if claim, claimed := strings.CutPrefix(a, models.ClaimPrefix); claimed {
+				needs = append(needs, book.Need(claim))
+			}
 		}
 		if v.GetMaster() != "" {
 			needs = append(needs, scheduler.On(scheduler.Key(models.InterfaceKey(v.GetMaster())), "the bridge"))
@@ -133,10 +144,6 @@ func (n *node) start() {
 	running.Go(func() { _ = s.Run(ctx) })
 	s.Submit(scheduler.Txn{Source: "operator", Complete: true, Want: []scheduler.Change{n.places.Set("place/_run_netns_7", "x")}})
 	n.host.book = book
-	store, unread := cni.OpenStore(n.disk)
-	if len(unread) > 0 {
-		n.t.Fatal(unread)
-	}
 	n.Service = cni.NewService(s, store, n.host, slog.New(slog.DiscardHandler))
 	service := n.Service
 	running.Go(func() { _ = service.Run(ctx) })

@@ -1,9 +1,11 @@
 package cni
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -40,6 +42,8 @@ type Attachment struct {
 	// Pools are the ippools of operators that the network names, as they were: at the
 	// next start it may be long until they are known again.
 	Pools map[string]json.RawMessage `json:"pools,omitempty"`
+	// Pod is the pod whose interfaces operators want, of an attachment that they make.
+	Pod string `json:"pod,omitempty"`
 	// Wants are the keys of what the attachment wants.
 	Wants []string `json:"wants,omitempty"`
 	// Config is what ADD was called with, for a CHECK or a DEL without.
@@ -63,8 +67,10 @@ var (
 type Store struct {
 	ledger kernel.Ledger
 
-	mu     sync.Mutex
-	all    map[Key]Attachment
+	mu  sync.Mutex
+	all map[Key]Attachment
+	// pods are the attachments of each pod, the last at the end.
+	pods   map[string][]Key
 	broken error // why the last change could not be written
 }
 
@@ -81,7 +87,7 @@ const recordVersion = 1
 // OpenStore reads a ledger that nobody else writes. What cannot be read is told and
 // left where it is: it is somebody's attachment, but nobody knows whose.
 func OpenStore(ledger kernel.Ledger) (s *Store, unread []error) {
-	s = &Store{ledger: ledger, all: map[Key]Attachment{}}
+	s = &Store{ledger: ledger, all: map[Key]Attachment{}, pods: map[string][]Key{}}
 	for _, e := range ledger.Entries() {
 		var r record
 		err := json.Unmarshal(e.Value, &r)
@@ -96,6 +102,9 @@ func OpenStore(ledger kernel.Ledger) (s *Store, unread []error) {
 			continue
 		}
 		s.all[r.Key] = r.Attachment
+	}
+	for _, a := range slices.SortedFunc(maps.Values(s.all), func(a, b Attachment) int { return cmp.Compare(a.Since, b.Since) }) {
+		s.index(a, true)
 	}
 	return s, unread
 }
@@ -125,6 +134,7 @@ func (s *Store) Remove(k Key) error {
 func (s *Store) Forget(k Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.index(s.all[k], false)
 	delete(s.all, k)
 	s.ledger.Remove(attachments + k.String())
 }
@@ -150,6 +160,7 @@ func (s *Store) put(a Attachment) error {
 		return s.broken
 	}
 	s.all[a.Key] = a
+	s.index(a, true)
 	return nil
 }
 

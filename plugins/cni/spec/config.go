@@ -25,9 +25,13 @@ type Config struct {
 	Bridge string `json:"bridge"`
 	// Pool is a network in CIDR notation, or the name of an ippool; or one for
 	// each family.
-	Pool       Pools  `json:"pool"`
-	Masquerade bool   `json:"masquerade"`
-	MTU        uint32 `json:"mtu"`
+	Pool Pools `json:"pool"`
+	// Wait is for how many seconds what an operator wants is waited for in mode
+	// intent. Default: for as long as the call may take, with a pool ten; after other
+	// plugins not at all.
+	Wait       *uint32 `json:"wait"`
+	Masquerade bool    `json:"masquerade"`
+	MTU        uint32  `json:"mtu"`
 
 	// Valid are the attachments that GC keeps; nil if the runtime does not say.
 	Valid *[]Attachment `json:"cni.dev/valid-attachments"`
