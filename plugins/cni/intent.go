@@ -181,11 +181,6 @@ func (s *Service) awaitGone(ctx context.Context, pod string) (left string) {
 	}
 }
 
-// chained tells whether plugins before this one have made something.
-func (c Call) chained() bool {
-	return len(c.Network.PrevResult) > 0 && string(c.Network.PrevResult) != "null"
-}
-
 func nameOf(k scheduler.Key) string {
 	_, name, _ := strings.Cut(string(k), "/")
 	return name

@@ -41,7 +41,7 @@ func (s *Service) result(ctx context.Context, c Call, wants []Want) (spec.Result
 			b.addRoute(v)
 		}
 	}
-	return b.r, nil
+	return merge(c.previous(), b.r), nil
 }
 
 // resultBuilder makes a result of values that are configured.

@@ -16,9 +16,15 @@ import (
 
 // TestN06_Results reads testdata/results: a configuration, and the result of an ADD
 // by it as each version says it. Before it may stand what an operator wants.
-func TestN06_Results(t *testing.T) {
+func TestN06_Results(t *testing.T) { playResults(t, "testdata/results") }
+
+// TestN07_Chained is the same after other plugins.
+func TestN07_Chained(t *testing.T) { playResults(t, "testdata/chained") }
+
+func playResults(t *testing.T, file string) {
+	t.Helper()
 	var wanted []scheduler.Change
-	datadriven.RunTest(t, "testdata/results", func(t *testing.T, d *datadriven.TestData) (out string) {
+	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) (out string) {
 		if d.Cmd == "operator" {
 			wanted = nil
 			for line := range strings.Lines(d.Input) {

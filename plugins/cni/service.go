@@ -146,6 +146,9 @@ func (s *Service) add(ctx context.Context, c Call) wire.Answer {
 // addByPool answers an ADD when all is configured that the network's pool and mode
 // make of it.
 func (s *Service) addByPool(ctx context.Context, c Call) wire.Answer {
+	if wrong := unmade(c); wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
 	c.pools = s.pools(ctx, c.Network)
 	wants, wrong := s.join(c)
 	if wrong != nil {
