@@ -24,6 +24,9 @@ const patience = 10 * time.Second
 // there is no such wish, the container is attached by the pool of the network, or the
 // ADD fails.
 func (s *Service) addIntent(ctx context.Context, c Call) wire.Answer {
+	if wrong := refusedIntent(c.Network); wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
 	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config,
 		Pod: podOf(c), Since: time.Now().Unix()})
 	var result spec.Result
@@ -48,6 +51,20 @@ func (s *Service) addIntent(ctx context.Context, c Call) wire.Answer {
 		return s.addByPool(ctx, c)
 	}
 	return wire.Answer{Error: gaveUp(err)}
+}
+
+// refusedIntent refuses what only a pool could give: what is in the pod operators say.
+func refusedIntent(c spec.Config) *spec.Error {
+	rt, wrong := runtimeOf(c)
+	switch {
+	case wrong != nil:
+		return wrong
+	case c.Masquerade:
+		return masqueraded()
+	case len(c.Pool) == 0 && len(rt.IPs)+len(rt.Mac) > 0:
+		return unsupported("runtimeConfig", "ips and mac are the operator's in mode intent")
+	}
+	return nil
 }
 
 // lookAt has the scheduler look where a pod is.

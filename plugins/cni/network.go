@@ -42,7 +42,7 @@ func networkOf(conf spec.Config, pools map[string]*models.IPPool) (network, *spe
 	}
 	switch {
 	case conf.Masquerade:
-		return n, unsupported("masquerade", "true is not there yet")
+		return n, masqueraded()
 	case len(conf.IPAM) > 2:
 		return n, unsupported("ipam", "%s: plugins of others are not called yet", conf.IPAM)
 	case len(conf.Pool) == 0:

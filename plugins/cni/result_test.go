@@ -18,6 +18,9 @@ import (
 // by it as each version says it. Before it may stand what an operator wants.
 func TestN06_Results(t *testing.T) { playResults(t, "testdata/results") }
 
+// TestN19_RuntimeConfig is what runtimes add.
+func TestN19_RuntimeConfig(t *testing.T) { playResults(t, "testdata/runtime") }
+
 // TestN07_Chained is the same after other plugins.
 func TestN07_Chained(t *testing.T) { playResults(t, "testdata/chained") }
 

@@ -2,26 +2,59 @@ package cni
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
 // runtimeConfig is what a runtime adds for one container.
 type runtimeConfig struct {
-	IPs          []string          `json:"ips"`
-	Mac          string            `json:"mac"`
-	PortMappings []json.RawMessage `json:"portMappings"`
+	IPs []string    `json:"ips"`
+	Mac string      `json:"mac"`
+	DNS *runtimeDNS `json:"dns"`
 }
 
+// runtimeDNS is DNS as runtimes spell it.
+type runtimeDNS struct {
+	Servers  []string `json:"servers"`
+	Searches []string `json:"searches"`
+	Options  []string `json:"options"`
+}
+
+// others serve what is not ours, after us in a chain.
+var others = map[string]string{"portMappings": "portmap", "bandwidth": "bandwidth"}
+
+// runtimeOf reads what a runtime adds, and refuses what cannot be served: somebody
+// has declared that it can.
 func runtimeOf(c spec.Config) (rt runtimeConfig, wrong *spec.Error) {
 	if len(c.RuntimeConfig) == 0 {
 		return rt, nil
 	}
-	if err := json.Unmarshal(c.RuntimeConfig, &rt); err != nil {
+	var all map[string]json.RawMessage
+	err := json.Unmarshal(c.RuntimeConfig, &all)
+	if err == nil {
+		err = json.Unmarshal(c.RuntimeConfig, &rt)
+	}
+	if err != nil {
 		return rt, &spec.Error{Code: spec.BadJSON, Msg: "runtimeConfig cannot be decoded", Details: err.Error()}
 	}
-	if len(rt.PortMappings) > 0 {
-		return rt, unsupported("runtimeConfig.portMappings", "they are not there yet")
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		switch {
+		case name == "ips", name == "mac", name == "dns", slices.Contains([]string{"null", "{}", "[]", `""`}, string(all[name])):
+		case others[name] != "":
+			return rt, unsupported("runtimeConfig."+name, "put the plugin %s after plumb-cni and declare the capability there", others[name])
+		default:
+			return rt, unsupported("runtimeConfig."+name, "plumb-cni has no such capability; do not declare it")
+		}
 	}
 	return rt, nil
+}
+
+// dnsOf is what a resolver is told: the runtime's word, or else the network's.
+func dnsOf(c spec.Config, rt runtimeConfig) *spec.DNS {
+	if d := rt.DNS; d != nil && len(d.Servers)+len(d.Searches)+len(d.Options) > 0 {
+		return &spec.DNS{Nameservers: d.Servers, Search: d.Searches, Options: d.Options}
+	}
+	return c.DNS
 }
