@@ -16,6 +16,6 @@ func main() {
 		dial: func(socket string, limit time.Duration) (net.Conn, error) {
 			return net.DialTimeout("unix", socket, limit)
 		},
-		namespaces: kernelNamespaces{},
+		namespaces: kernelNamespaces{}, programs: realPrograms{},
 	}))
 }

@@ -33,6 +33,15 @@ func (kernelNamespaces) inode(path string) (inode uint64, host bool) {
 	return st.Ino, false
 }
 
+func (kernelNamespaces) has(path, ifname string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return inNamespace(file.Fd(), func() error { return isThere(ifname) }) == nil
+}
+
 func (kernelNamespaces) forwards(family int) bool {
 	text, err := os.ReadFile(map[int]string{4: "/proc/sys/net/ipv4/ip_forward", 6: "/proc/sys/net/ipv6/conf/all/forwarding"}[family])
 	return err != nil || len(text) > 0 && text[0] != '0' // what cannot be read is not told

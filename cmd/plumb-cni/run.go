@@ -19,6 +19,7 @@ type system struct {
 	stdout, stderr io.Writer
 	dial           func(socket string, limit time.Duration) (net.Conn, error)
 	namespaces     namespaces
+	programs       programs
 }
 
 // namespaces is what must be known of the kernel.
@@ -28,6 +29,8 @@ type namespaces interface {
 	inode(path string) (inode uint64, host bool)
 	// unlink removes an interface of ours from a namespace, if it is there.
 	unlink(path, ifname string) error
+	// has tells whether an interface is in a namespace.
+	has(path, ifname string) bool
 	// forwards tells whether the host passes on packets of a family, 4 or 6.
 	forwards(family int) bool
 }
@@ -86,7 +89,16 @@ func (s system) call() (version string, out any, _ *spec.Error) {
 	if wrong != nil {
 		return version, nil, wrong
 	}
-	result, wrong := s.serve(r, config.Socket)
+	serve := func(given *spec.Result) (*spec.Result, *spec.Error) {
+		r.IPAM = given
+		return s.serve(r, config.Socket)
+	}
+	var result *spec.Result
+	if plugin := config.Delegate(); plugin != "" {
+		result, wrong = s.withIPAM(r.Args, plugin, text, serve)
+	} else {
+		result, wrong = serve(nil)
+	}
 	if wrong != nil || result == nil {
 		return version, nil, wrong
 	}

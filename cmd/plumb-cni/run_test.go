@@ -79,6 +79,9 @@ type peer struct {
 	dials int
 	heard bytes.Buffer
 	gone  []string // interfaces that were removed
+	taken bool     // the interface is there already
+	ipam  *fakeIPAM
+	real  bool // plugins of others are run
 }
 
 func (p *peer) dial(socket string, limit time.Duration) (net.Conn, error) {
@@ -133,6 +136,8 @@ func (p *peer) inode(path string) (uint64, bool) {
 	return n, n == 1
 }
 
+func (p *peer) has(string, string) bool { return p.taken }
+
 func (p *peer) forwards(family int) bool { return family == 4 }
 
 func (p *peer) unlink(path, ifname string) error {
@@ -164,16 +169,27 @@ func (p *peer) call(input string) string {
 	p.heard.Reset()
 	p.gone, p.dials = nil, 0
 	began := time.Now()
-	code := run(system{getenv: getenv, stdin: stdin, stdout: &out, stderr: &errs, dial: p.dial, namespaces: p})
-	synctest.Wait()
+	s := system{getenv: getenv, stdin: stdin, stdout: &out, stderr: &errs, dial: p.dial, namespaces: p}
+	if p.ipam != nil {
+		p.ipam.heard = nil
+		s.programs = p.ipam
+	}
+	if p.real {
+		s.programs = realPrograms{}
+	}
+	code := run(s)
+	if !p.real {
+		synctest.Wait()
+	}
 	var b strings.Builder
 	b.WriteString(out.String())
-	for _, part := range []struct{ name, text string }{{"stderr", errs.String()}, {"agent", p.heard.String()}, {"removed", strings.Join(p.gone, "\n")}} {
+	for _, part := range []struct{ name, text string }{{"stderr", errs.String()}, {"agent", p.heard.String()}, {"removed", strings.Join(p.gone, "\n")},
+		{"ipam", p.ipam.said()}} {
 		if part.text != "" {
 			fmt.Fprintf(&b, "-- %s\n%s\n", part.name, strings.TrimSpace(part.text))
 		}
 	}
-	if took := time.Since(began); took > 0 {
+	if took := time.Since(began); took > 0 && !p.real {
 		fmt.Fprintf(&b, "-- after %s, %d tries\n", took, p.dials)
 	}
 	if code != 0 {

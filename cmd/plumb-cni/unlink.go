@@ -58,6 +58,20 @@ func removeOurs(ifname string) error {
 	return err
 }
 
+// isThere fails if there is no such interface, or it cannot be told.
+func isThere(ifname string) error {
+	fd, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC, syscall.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &syscall.Timeval{Sec: 5}); err != nil {
+		return err
+	}
+	_, _, err = findLink(fd, ifname)
+	return err
+}
+
 func findLink(fd int, ifname string) (index int32, alias string, err error) {
 	attr := make([]byte, syscall.SizeofRtAttr, 64)
 	attr = append(append(attr, ifname...), 0)

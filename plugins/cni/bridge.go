@@ -24,5 +24,5 @@ func (n *network) addBridge(name string) {
 // bridged lays the cable of a container to the bridge, by which it reaches the rest.
 func (n network) bridged(inside string, list []address, out *models.Interface) []Want {
 	out.Master = n.name
-	return defaults(inside, list, func(address, *models.Route) {})
+	return n.waysOut(inside, list, func(address, *models.Route) {})
 }

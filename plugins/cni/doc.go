@@ -18,5 +18,9 @@
 // In mode intent an ADD wants nothing of its own: the namespace of the pod is shown
 // to the kinds (pods.go), and what operators want in it is waited for (intent.go).
 //
-// There is no masquerading so far, no plugins of others.
+// Where another plugin gives the addresses, plumb-cni has called it, and the request
+// says what it gave (delegated.go). Where plugins before have made something, that is
+// passed on (chain.go).
+//
+// There is no masquerading, and no ports: for those there is no kind yet.
 package cni

@@ -24,6 +24,9 @@ type network struct {
 	mtu     uint32
 	subnets []subnet
 	shared  []Want
+	// Of a network whose addresses another plugin gives:
+	given  []netip.Prefix // the address of each subnet
+	routes []spec.Route
 }
 
 // subnet is where the addresses of one family come from.
@@ -34,8 +37,9 @@ type subnet struct {
 	router  string     // the gateway's address as an interface of the host names it
 }
 
-// networkOf is the network of a call, with the ippools of operators that it names.
-func networkOf(conf spec.Config, pools map[string]*models.IPPool) (network, *spec.Error) {
+// networkOf is the network of a call, with the ippools of operators that it names, or
+// with what the plugin has given that it names for addresses.
+func networkOf(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Result) (network, *spec.Error) {
 	n := network{name: "cni:" + conf.Name, mode: cmp.Or(conf.Mode, modeBridge), mtu: conf.MTU, bridge: conf.Bridge}
 	if n.mode == modeIntent { // and nobody has wanted anything
 		n.mode = modeBridge
@@ -43,8 +47,10 @@ func networkOf(conf spec.Config, pools map[string]*models.IPPool) (network, *spe
 	switch {
 	case conf.Masquerade:
 		return n, masqueraded()
-	case len(conf.IPAM) > 2:
-		return n, unsupported("ipam", "%s: plugins of others are not called yet", conf.IPAM)
+	case conf.Delegate() != "":
+		if wrong := n.delegated(conf.Delegate(), ipam); wrong != nil {
+			return n, wrong
+		}
 	case len(conf.Pool) == 0:
 		return n, invalid("pool is missing: a network such as 10.62.0.0/24, or the name of an ippool")
 	}

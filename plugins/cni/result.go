@@ -16,7 +16,7 @@ import (
 // those of the container, the one that it asked for at their head.
 func (s *Service) result(ctx context.Context, c Call, wants []Want) (spec.Result, error) {
 	rt, _ := runtimeOf(c.Network) // it was checked
-	b := resultBuilder{Service: s, c: c, r: spec.Result{CNIVersion: spec.Latest, DNS: dnsOf(c.Network, rt)}, at: map[string]int{}}
+	b := resultBuilder{Service: s, c: c, r: spec.Result{CNIVersion: spec.Latest, DNS: dnsOf(c, rt)}, at: map[string]int{}}
 	var asked, own []Want
 	for _, w := range wants {
 		v, ok := w.Value.(*models.Interface)
@@ -42,7 +42,22 @@ func (s *Service) result(ctx context.Context, c Call, wants []Want) (spec.Result
 			b.addRoute(v)
 		}
 	}
+	b.addGateways()
 	return merge(c.previous(), b.r), nil
+}
+
+// addGateways tells of the gateways that another plugin has given without a route.
+func (b *resultBuilder) addGateways() {
+	if b.c.IPAM == nil {
+		return
+	}
+	for i, ip := range b.r.IPs {
+		for _, given := range b.c.IPAM.IPs {
+			if host, _, _ := strings.Cut(given.Address, "/"); strings.HasPrefix(ip.Address, host+"/") && ip.Gateway == "" {
+				b.r.IPs[i].Gateway = given.Gateway
+			}
+		}
+	}
 }
 
 // resultBuilder makes a result of values that are configured.

@@ -1,6 +1,7 @@
 package cni_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,7 +11,9 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -43,7 +46,7 @@ func playResults(t *testing.T, file string) {
 			n := newNode(t)
 			defer n.stop()
 			n.operator(wanted...)
-			a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", d.Input)
+			a := n.callWith(t.Context(), d.Input)
 			if a.Error != nil {
 				out = a.Error.Error() + "\n"
 				return
@@ -64,3 +67,24 @@ func playResults(t *testing.T, file string) {
 		return out
 	})
 }
+
+// callWith is an ADD; the second line of the input, if there is one, is what another
+// plugin has given.
+func (n *node) callWith(ctx context.Context, input string) wire.Answer {
+	n.t.Helper()
+	config, given, _ := strings.Cut(input, "\n")
+	r := wire.Request{Protocol: 1, Config: json.RawMessage(config), Inode: 7,
+		Args: spec.Args{Command: "ADD", ContainerID: "c1", IfName: "eth0", Netns: "/run/netns/7"}}
+	if given != "" {
+		r.IPAM = &spec.Result{}
+		must(n.t, json.Unmarshal([]byte(given), r.IPAM))
+	}
+	c, wrong := cni.Parse(r)
+	if wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
+	return n.Serve(ctx, c)
+}
+
+// TestN18_Results is of addresses that another plugin has given.
+func TestN18_Results(t *testing.T) { playResults(t, "testdata/delegated") }

@@ -32,9 +32,9 @@ func (n network) routed(inside, outside string, list []address, out *models.Inte
 		}
 		seen[a.router] = true
 	}
-	wants := defaults(inside, list, func(a address, r *models.Route) {
+	wants := n.waysOut(inside, list, func(a address, r *models.Route) {
 		// A namespace without an address has no gateways at all: the source says to wait for it.
-		r.Onlink, r.Source = true, a.source
+		r.Onlink, r.Source = r.Gateway != "", a.source
 	})
 	for i, a := range list {
 		wants = append(wants, Want{models.RouteKey(numbered(outside, i)), &models.Route{Interface: outside, Destination: a.to}})

@@ -51,10 +51,14 @@ func runtimeOf(c spec.Config) (rt runtimeConfig, wrong *spec.Error) {
 	return rt, nil
 }
 
-// dnsOf is what a resolver is told: the runtime's word, or else the network's.
-func dnsOf(c spec.Config, rt runtimeConfig) *spec.DNS {
+// dnsOf is what a resolver is told: the runtime's word, or else the network's, or that
+// of the plugin that gave the addresses.
+func dnsOf(c Call, rt runtimeConfig) *spec.DNS {
 	if d := rt.DNS; d != nil && len(d.Servers)+len(d.Searches)+len(d.Options) > 0 {
 		return &spec.DNS{Nameservers: d.Servers, Search: d.Searches, Options: d.Options}
 	}
-	return c.DNS
+	if c.Network.DNS == nil && c.IPAM != nil {
+		return c.IPAM.DNS
+	}
+	return c.Network.DNS
 }

@@ -67,7 +67,7 @@ func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Servi
 			Args: spec.Args{Command: "ADD", ContainerID: a.Key.ContainerID, IfName: a.Key.IfName, Netns: a.Netns}}}
 		c.Inode = a.Inode
 		c, wrong := Parse(c.Request)
-		c.pools = decodePools(a.Pools)
+		c.pools, c.IPAM = decodePools(a.Pools), a.IPAM
 		if _, stranger := s.there(a); a.Phase != Added || stranger || wrong != nil {
 			log.Info("an attachment of before is removed", "attachment", a.Key.String(), "phase", a.Phase, "stranger", stranger, "error", wrong)
 			store.Forget(a.Key)
@@ -155,7 +155,8 @@ func (s *Service) addByPool(ctx context.Context, c Call) wire.Answer {
 		return wire.Answer{Error: wrong}
 	}
 	wants = meant(wants, c)
-	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config, Pools: encodePools(c.pools), Wants: keysOf(wants), Since: time.Now().Unix()})
+	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config,
+		Pools: encodePools(c.pools), IPAM: c.IPAM, Wants: keysOf(wants), Since: time.Now().Unix()})
 	var result spec.Result
 	if err == nil {
 		s.engine.Submit(scheduler.Txn{Source: Source, Note: "ADD " + c.Key().String(), Want: changes(wants)})
@@ -178,7 +179,7 @@ func (s *Service) addByPool(ctx context.Context, c Call) wire.Answer {
 
 // join makes a call one of the users of its network, and returns all that it wants.
 func (s *Service) join(c Call) ([]Want, *spec.Error) {
-	n, wrong := networkOf(c.Network, c.pools)
+	n, wrong := networkOf(c.Network, c.pools, c.IPAM)
 	if wrong != nil {
 		return nil, wrong
 	}

@@ -44,6 +44,8 @@ type Attachment struct {
 	Pools map[string]json.RawMessage `json:"pools,omitempty"`
 	// Pod is the pod whose interfaces operators want, of an attachment that they make.
 	Pod string `json:"pod,omitempty"`
+	// IPAM is what another plugin has given.
+	IPAM *spec.Result `json:"ipam,omitempty"`
 	// Wants are the keys of what the attachment wants.
 	Wants []string `json:"wants,omitempty"`
 	// Config is what ADD was called with, for a CHECK or a DEL without.

@@ -50,8 +50,12 @@ func (n network) attach(c Call) ([]Want, *spec.Error) {
 	return wants, check(wants)
 }
 
-// defaults are the default routes of a container, one for each family.
-func defaults(inside string, list []address, change func(address, *models.Route)) (wants []Want) {
+// waysOut are the routes of a container: those that were given with its addresses, or a
+// default route for each family.
+func (n network) waysOut(inside string, list []address, change func(address, *models.Route)) (wants []Want) {
+	if n.given != nil {
+		return n.givenRoutes(inside, list, change)
+	}
 	seen := map[int]bool{}
 	for _, a := range list {
 		if !a.gateway.IsValid() || seen[a.gateway.BitLen()] {

@@ -27,7 +27,7 @@ func TestS09_Wants(t *testing.T) {
 		if wrong != nil {
 			return wrong.Error() + "\n"
 		}
-		n, wrong := networkOf(c.Network, offices)
+		n, wrong := networkOf(c.Network, offices, c.IPAM)
 		if wrong != nil {
 			return wrong.Error() + "\n"
 		}

@@ -88,6 +88,18 @@ func ParseConfig(command string, data []byte) (Config, *Error) {
 	return c, c.check(command)
 }
 
+// Delegate is the plugin that gives the addresses, "" if there is none.
+func (c *Config) Delegate() string {
+	var ipam struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(c.IPAM, &ipam) // what is no object names none
+	return ipam.Type
+}
+
+// delegates tells whether there is an ipam section that says something.
+func (c *Config) delegates() bool { return given(c.IPAM) && string(c.IPAM) != "{}" }
+
 func (c *Config) check(command string) *Error {
 	bad := func(format string, args ...any) *Error {
 		return &Error{Code: BadConfig, Msg: "invalid network configuration", Details: fmt.Sprintf(format, args...)}
@@ -103,6 +115,12 @@ func (c *Config) check(command string) *Error {
 		return bad("cni.dev/valid-attachments is missing; nothing is removed")
 	case c.Mode != "" && c.Mode != "bridge" && c.Mode != "routed" && c.Mode != "intent":
 		return &Error{Code: Unsupported, Msg: "unsupported field", Details: fmt.Sprintf("mode: %q is none of bridge, routed, intent", c.Mode)}
+	case c.delegates() && (c.Delegate() == "" || !isName(c.Delegate())):
+		return bad("ipam: type must name a plugin, such as host-local")
+	case c.delegates() && len(c.Pool) > 0:
+		return bad("ipam: not together with pool; keep one")
+	case c.delegates() && c.Mode == "intent":
+		return bad("ipam: in mode intent the addresses are the operator's")
 	case linkNameError(c.Bridge) != "":
 		return bad("bridge: %q %s", c.Bridge, linkNameError(c.Bridge))
 	}

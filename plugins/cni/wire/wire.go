@@ -37,6 +37,8 @@ type Request struct {
 	Inode uint64 `json:"inode,omitempty"`
 	// Config is the configuration as it came.
 	Config json.RawMessage `json:"config"`
+	// IPAM is what the plugin has given that the configuration names for addresses.
+	IPAM *spec.Result `json:"ipam,omitempty"`
 	// Timeout is for how many milliseconds the plugin waits for the answer.
 	Timeout int64 `json:"timeout_ms,omitempty"`
 	// Trace are variables of the environment that follow a call through a system.
