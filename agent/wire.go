@@ -74,7 +74,7 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 		return nil, err
 	}
 	var unread []error
-	h.store, unread = cni.OpenStore(h.attached)
+	h.store, unread = cni.OpenStore(withFailpoint(h.attached, "attachment"))
 	for _, err := range unread {
 		log.Warn("an attachment cannot be read, and is left alone", "error", err)
 	}

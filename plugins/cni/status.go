@@ -23,7 +23,10 @@ func (s *Service) status(ctx context.Context, c Call) wire.Answer {
 	case unready != "":
 		return no(spec.Unavailable, nothing, unready)
 	}
-	n, wrong := networkOf(c.Network, s.pools(ctx, c.Network))
+	if c.Network.Delegate() != "" || c.Network.Mode == modeIntent && len(c.Network.Pool) == 0 {
+		return wire.Answer{} // the addresses are not ours to give
+	}
+	n, wrong := networkOf(c.Network, s.pools(ctx, c.Network), nil)
 	switch {
 	case wrong != nil && wrong.Code == spec.TryLater:
 		return no(spec.Unavailable, nothing, wrong.Error())
