@@ -281,6 +281,21 @@ func TestRow51_DeletedWhileWaiting(t *testing.T) {
 	})
 }
 
+// TestRow51_LeftWhileWaiting: a runtime that leaves its ADD leaves nothing behind, on
+// disk neither.
+func TestRow51_LeftWhileWaiting(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		ctx, leave := context.WithCancel(t.Context())
+		go n.call(ctx, "ADD", "c1", "/run/netns/8", blue)
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		if left := n.attached() + n.show(); left != "" {
+			t.Errorf("left\n%s", left)
+		}
+	})
+}
+
 // TestRow55_CrashAnywhere: an agent that ends in the middle of an ADD or a DEL leaves
 // nothing of it once the next one has begun; what was attached stays.
 func TestRow55_CrashAnywhere(t *testing.T) {
