@@ -196,6 +196,28 @@ func TestVethPeerIsBornElsewhere(t *testing.T) {
 	}
 }
 
+// TestRow50_Running: packets pass a cable when both ends are up, and the kernel has
+// noticed.
+func TestRow50_Running(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	ns, n := b.open(t)
+	spec := basics("web", 0)
+	spec.Up, spec.Veth = true, &kernel.VethSpec{PeerNS: ns, PeerName: "eth0", PeerGroup: 4712}
+	l := b.add(t, b.Own(), spec)
+	if running, err := b.Running(l.Ref()); running || err != nil {
+		t.Errorf("the other end is down: %v, %v", running, err)
+	}
+	n.IP(t, "link set eth0 up")
+	netlinktest.Eventually(t, "it runs", func() bool {
+		running, err := b.Running(l.Ref())
+		return running && err == nil
+	})
+	n.IP(t, "link del eth0")
+	if running, err := b.Running(l.Ref()); running || err == nil {
+		t.Errorf("it is gone: %v, %v", running, err)
+	}
+}
+
 // A name that is taken, at either end, leaves everything as it was.
 func TestNameTaken(t *testing.T) {
 	b := newKernel(t, netlink.Options{})

@@ -142,6 +142,30 @@ func TestLargeNetworkCostsNothing(t *testing.T) {
 	}
 }
 
+// TestFull: to ask takes nothing.
+func TestFull(t *testing.T) {
+	p := pool.New()
+	full := func(want bool) {
+		t.Helper()
+		for range 3 {
+			if p.Full() != want {
+				t.Fatalf("full: %v", !want)
+			}
+		}
+	}
+	full(false) // it has no network: nobody can tell
+	p.Set(spec("10.0.0.0/30"))
+	for _, c := range []string{"a", "b"} {
+		full(false)
+		if _, err := p.Take(pool.Ask{Claim: c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full(true)
+	p.Free("a")
+	full(false)
+}
+
 func TestRestore(t *testing.T) {
 	p := pool.New()
 	p.Restore("web", netip.MustParseAddr("10.0.0.3"))
