@@ -34,9 +34,6 @@ func TestRow56_AgentDown(t *testing.T) {
 	n.host.Kill9()
 	began := time.Now()
 	n.each(len(ids), func(i int) error { return n.RemovePod(ctx, ids[i]) })
-	if _, err := n.RunPod(ctx, critest.Pod{Name: "late"}); err == nil {
-		t.Error("a pod is up without the agent")
-	}
 	queue := filepath.Join(n.host.RunDir(), "cni-queue", "*.json")
 	if left, _ := filepath.Glob(queue); len(left) < len(ids) {
 		t.Errorf("%d calls were left for the agent, want %d: %v", len(left), len(ids), left)

@@ -12,7 +12,7 @@ import (
 // The long forms are what `make soak` runs.
 var (
 	sandboxes = flag.Int("sandboxes", 20, "how many sandboxes TestRow64_Parallel runs at once")
-	kills     = flag.Int("kills", 12, "how many rounds TestRow55_Kills plays")
+	kills     = flag.Int("kills", 8, "how many rounds TestRow55_Kills plays")
 	down      = flag.Duration("down", 2*time.Second, "how long TestRow56_AgentDown leaves the agent down")
 )
 
