@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func TestRow65_CNI(t *testing.T) {
 		return []cni.Figure{{Command: "ADD", Code: 11, Count: 4, Sum: 1500 * time.Millisecond, Within: within}}
 	}})
 	page := httptest.NewRecorder()
-	promhttp.HandlerFor(r, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	promhttp.HandlerFor(r, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, want := range []string{
 		`plumb_cni_seconds_bucket{code="11",command="ADD",le="0.01"} 0`, `plumb_cni_seconds_bucket{code="11",command="ADD",le="0.02"} 3`,
 		`plumb_cni_seconds_bucket{code="11",command="ADD",le="+Inf"} 4`, `plumb_cni_seconds_sum{code="11",command="ADD"} 1.5`,
