@@ -156,6 +156,10 @@ func (e *engine) consider(n *graph.Node) {
 			e.accept(n) // it was refused with what it needed then
 		}
 	}
+	if n.Presence == graph.Present && e.g.BuiltElsewhere(n) {
+		e.setFlag(n, flagStale, true)
+		e.setFlag(n, flagSame, false)
+	}
 	e.freeze(n)
 	e.calmDown(n)
 	d := decide(e, n, k)

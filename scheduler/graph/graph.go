@@ -393,6 +393,10 @@ func (g *Graph) judgeAny(e *Edge, m *Node) {
 	case m != nil && good(m):
 		g.provide(e, m)
 	case m == nil || m == e.To:
+		if e.builtWithPart() && e.To.avail != Missing && e.passes(e.To) {
+			g.setState(e, e.To.avail) // a read that is under way is no reason to move
+			break
+		}
 		var best *Node
 		g.Below(e.any.prefix, func(n *Node) bool {
 			if good(n) && (best == nil || n.Key < best.Key) {
@@ -450,6 +454,9 @@ func (g *Graph) moveTo(e *Edge, m *Node) {
 	}
 	e.To = m
 	g.bear(e)
+	if e.fn != nil && e.fn.need.Project != nil {
+		g.Wake(e.From) // it may have been built with something else
+	}
 }
 
 // prefixBlind tells that the world below a prefix cannot be told.

@@ -35,6 +35,23 @@ func (g *Graph) Built(n *Node) {
 	}
 }
 
+// BuiltElsewhere tells that the world of n was built with a part of one of many that
+// would do, and that it stands on another one now, of which that part is not the same.
+func (g *Graph) BuiltElsewhere(n *Node) bool {
+	for _, e := range n.Out {
+		if e.any != nil && e.role&ofActual != 0 && e.builtWithPart() && e.To.Presence == Present && e.fn.project(e.To) != e.fn.projected {
+			return true
+		}
+	}
+	return false
+}
+
+// builtWithPart tells that the world was built with a part that is known, of the
+// target if it has not moved.
+func (e *Edge) builtWithPart() bool {
+	return e.To != nil && e.fn != nil && e.fn.need.Project != nil && e.fn.projKnown
+}
+
 // Stale is a node that was built with a part of another that is no longer so;
 // not Sure if that part was not known when the node was found.
 type Stale struct {
