@@ -30,6 +30,9 @@ func (g *Graph) Built(n *Node) {
 		if e.To == nil || e.To.Presence != Present {
 			continue // what it was made with before still counts
 		}
+		if e.leansOn(e.To) {
+			continue
+		}
 		g.touchEdge(e)
 		e.fn.projKnown, e.fn.projected = true, e.fn.project(e.To)
 	}
@@ -45,6 +48,10 @@ func (g *Graph) BuiltElsewhere(n *Node) bool {
 	}
 	return false
 }
+
+// leansOn tells that a world that was found stands on t only because what it was
+// built with is not there yet: of t it has no part.
+func (e *Edge) leansOn(t *Node) bool { return e.any != nil && !e.passes(t) }
 
 // builtWithPart tells that the world was built with a part that is known, of the
 // target if it has not moved.
@@ -66,7 +73,7 @@ func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
 		return nil
 	}
 	check := func(e *Edge) {
-		if e.To != t || e.fn == nil || e.fn.need.Project == nil || e.role&ofActual == 0 || e.From.Presence == Absent {
+		if e.To != t || e.fn == nil || e.fn.need.Project == nil || e.role&ofActual == 0 || e.From.Presence == Absent || e.leansOn(t) {
 			return
 		}
 		p := e.fn.project(t)
