@@ -107,8 +107,10 @@ func (d *Daemon) Launch(answers func() bool, command ...string) {
 	defer func() { _ = log.Close() }()
 	cmd := exec.Command("nsenter", append([]string{"--net=" + d.NetnsPath()}, command...)...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// A signal to the group of the test is not meant for the daemon.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A daemon has a session of its own, as under a service manager: a signal to the
+	// group of the test is not meant for it, and Linux shares processor time between
+	// sessions first (sched(7), autogroup).
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		d.T.Fatal(err)
 	}

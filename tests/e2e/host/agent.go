@@ -52,8 +52,10 @@ func (h *Host) AgentCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, h.bin, args...)
 	// The race detector would wait for a second at the end.
 	cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), h.Env...)
-	// A test that is killed stops nothing itself.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	// A test that is killed stops nothing itself. The agent has a session of its own,
+	// as under a service manager: Linux shares processor time between sessions first
+	// (sched(7), autogroup), and many containers that start would leave it none.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
