@@ -1,16 +1,21 @@
 // Command count runs go test and says at the end how many tests there were.
 //
-//	count ARGS [+ ARGS]...
+//	count [again] ARGS [+ [again] ARGS]...
 //
-// Each group of ARGS is one run of go test. The exit code is 1 if one of the
-// runs fails; the others run nevertheless.
+// Each group of ARGS is one run of go test; flags are written as -name=value. The
+// exit code is 1 if one of the runs fails; the others run nevertheless.
+//
+// What fails in a group that begins with again is tried once more, by itself, and
+// named at the end if it passes then: see docs/decisions/0055-tried-twice.md.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -24,17 +29,78 @@ func main() {
 func run(args []string, out io.Writer) int {
 	t, code := newTally(out), 0
 	for _, group := range groups(args) {
-		if err := goTest(group, t); err != nil {
+		again := len(group) > 0 && group[0] == "again"
+		if again {
+			group = group[1:]
+		}
+		before := t.failed()
+		err := goTest(group, t)
+		if failed := without(t.failed(), before); err != nil && again && 0 < len(failed) && len(failed) <= chance {
+			fmt.Fprintf(out, "once more: %s\n", strings.Join(failed, " "))
+			err = tryAgain(flags(group), failed, t, goTest)
+		}
+		if err != nil {
 			fmt.Fprintf(out, "go test %s: %v\n", strings.Join(group, " "), err)
 			code = 1
 		}
 	}
 	passed, failed, skipped := t.totals()
+	for _, name := range t.second {
+		fmt.Fprintf(out, "passed at the second try only: %s\n", name)
+	}
 	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", passed, failed, skipped)
 	if failed > 0 {
 		code = 1
 	}
 	return code
+}
+
+// chance is how many tests of a group may fail by what the machine does. More are
+// no chance.
+const chance = 5
+
+// flags are those of the arguments of go test.
+func flags(args []string) (flags []string) {
+	for _, a := range args {
+		if strings.HasPrefix(a, "-") {
+			flags = append(flags, a)
+		}
+	}
+	return flags
+}
+
+// without is what of a list is not in another.
+func without(list, other []string) []string {
+	return slices.DeleteFunc(list, func(s string) bool { return slices.Contains(other, s) })
+}
+
+// tryAgain runs tests once more, each package by itself, and notes which pass now.
+func tryAgain(flags, failed []string, t *tally, goTest func([]string, *tally) error) (err error) {
+	for pkg, tests := range byPackage(failed) {
+		args := slices.Clone(flags)
+		if !slices.Contains(tests, whole) {
+			args = append(args, "-run=^("+strings.Join(tests, "|")+")$")
+		}
+		t.forget(pkg, tests)
+		err = errors.Join(err, goTest(append(args, pkg), t))
+	}
+	for _, name := range without(failed, t.failed()) {
+		t.second = append(t.second, name)
+	}
+	return err
+}
+
+// whole stands for a package that failed without a failing test of its own.
+const whole = "(package)"
+
+// byPackage splits names as failed gives them.
+func byPackage(names []string) map[string][]string {
+	all := map[string][]string{}
+	for _, name := range names {
+		pkg, test, _ := strings.Cut(name, ":")
+		all[pkg] = append(all[pkg], test)
+	}
+	return all
 }
 
 // groups splits the arguments at each +.
@@ -93,6 +159,8 @@ type tally struct {
 	parents map[[2]string]bool
 	// said holds the output of what has not ended yet.
 	said map[[2]string][]string
+	// second are those that passed when they were tried again.
+	second []string
 }
 
 func newTally(out io.Writer) *tally {
@@ -150,9 +218,28 @@ func (t *tally) packageEnds(e event) {
 				delete(t.said, id)
 			}
 		}
-		t.results[[2]string{e.Package, "(package)"}] = "fail"
+		t.results[[2]string{e.Package, whole}] = "fail"
 	}
 	fmt.Fprintf(t.out, "%-5s %s: %d tests, %.1fs\n", e.Action, e.Package, n, e.Elapsed)
+}
+
+// failed are the tests that failed, as package:test, without subtests.
+func (t *tally) failed() (names []string) {
+	for id, result := range t.results {
+		if result == "fail" && !strings.Contains(id[1], "/") {
+			names = append(names, id[0]+":"+id[1])
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// forget drops the results of tests, and of all that are below them.
+func (t *tally) forget(pkg string, tests []string) {
+	maps.DeleteFunc(t.results, func(id [2]string, _ string) bool {
+		top, _, _ := strings.Cut(id[1], "/")
+		return id[0] == pkg && (slices.Contains(tests, top) || slices.Contains(tests, whole))
+	})
 }
 
 // totals counts tests without subtests, and those that fail by themselves.

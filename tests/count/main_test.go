@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,5 +48,53 @@ func TestGroups(t *testing.T) {
 	got := groups(strings.Fields("-race ./a + -p 1 ./b"))
 	if len(got) != 2 || strings.Join(got[0], " ") != "-race ./a" || strings.Join(got[1], " ") != "-p 1 ./b" {
 		t.Errorf("groups are %q", got)
+	}
+}
+
+// TestAgain: what passes at a second try counts as passed and is named, what fails
+// twice fails, and what passed at first is not run again.
+func TestAgain(t *testing.T) {
+	counted := newTally(&strings.Builder{})
+	say := func(lines string) {
+		for line := range strings.Lines(lines) {
+			counted.line([]byte(line))
+		}
+	}
+	say(`{"Action":"pass","Package":"a","Test":"TestGood"}
+{"Action":"run","Package":"a","Test":"TestLate/x"}
+{"Action":"fail","Package":"a","Test":"TestLate/x"}
+{"Action":"fail","Package":"a","Test":"TestLate"}
+{"Action":"fail","Package":"a","Test":"TestBad"}
+{"Action":"fail","Package":"a"}
+{"Action":"fail","Package":"b"}
+`)
+	failed := counted.failed()
+	if want := []string{"a:TestBad", "a:TestLate", "b:(package)"}; !slices.Equal(failed, want) {
+		t.Fatalf("failed: %v, want %v", failed, want)
+	}
+	var runs []string
+	err := tryAgain(flags([]string{"-race", "./..."}), failed, counted, func(args []string, _ *tally) error {
+		runs = append(runs, strings.Join(args, " "))
+		if args[len(args)-1] == "b" {
+			say(`{"Action":"pass","Package":"b","Test":"TestOnly"}` + "\n")
+			return nil
+		}
+		say(`{"Action":"run","Package":"a","Test":"TestLate/x"}
+{"Action":"pass","Package":"a","Test":"TestLate/x"}
+{"Action":"pass","Package":"a","Test":"TestLate"}
+{"Action":"fail","Package":"a","Test":"TestBad"}
+`)
+		return errors.New("exit status 1")
+	})
+	slices.Sort(runs)
+	if want := []string{"-race -run=^(TestBad|TestLate)$ a", "-race b"}; !slices.Equal(runs, want) {
+		t.Errorf("runs %q, want %q", runs, want)
+	}
+	slices.Sort(counted.second)
+	if want := []string{"a:TestLate", "b:(package)"}; err == nil || !slices.Equal(counted.second, want) {
+		t.Errorf("%v; second: %v, want %v", err, counted.second, want)
+	}
+	if passed, failed, _ := counted.totals(); passed != 3 || failed != 1 {
+		t.Errorf("%d passed, %d failed", passed, failed)
 	}
 }
