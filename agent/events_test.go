@@ -61,7 +61,7 @@ func newScene(t *testing.T, withLog bool) *scene {
 func (s *scene) eventually(check func() error) {
 	s.t.Helper()
 	err := check()
-	for end := time.Now().Add(30 * time.Second); err != nil; err = check() {
+	for end := time.Now().Add(2 * time.Minute); err != nil; err = check() {
 		if time.Now().After(end) {
 			for _, e := range s.of("") {
 				s.t.Logf("%d %s %s %s %.6s %+v %+v %v", e.Seq, e.Seen.Format("05.000000"), e.At.Format("05.000000"), e.Type, e.ID, e.Exit, e.OOM, e.Amends)

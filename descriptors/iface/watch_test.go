@@ -56,7 +56,7 @@ func (b *bench) follow() *news {
 // wait waits until the condition, called under the lock, holds.
 func (n *news) wait(t *testing.T, ok func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		n.mu.Lock()
 		held := ok()

@@ -220,7 +220,7 @@ func TestInScheduler(t *testing.T) {
 
 func awaitState(t *testing.T, sched *scheduler.Scheduler, key scheduler.Key, want scheduler.State) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		status, err := sched.Get(t.Context(), key)
 		state := status.State
 		if errors.Is(err, scheduler.ErrUnknownKey) {

@@ -48,7 +48,7 @@ func TestRow29_WatchEvents(t *testing.T) {
 	}
 	cancel()
 	stream.Close()
-	for end := time.Now().Add(10 * time.Second); w.Events.Stats().Watchers > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); w.Events.Stats().Watchers > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the agent still watches")
 		}

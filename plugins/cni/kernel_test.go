@@ -89,7 +89,7 @@ func (m *machine) call(command, container string, at *netlinktest.Namespace, con
 	if wrong != nil {
 		m.t.Fatal(wrong)
 	}
-	ctx, cancel := context.WithTimeout(m.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(m.t.Context(), 2*time.Minute)
 	defer cancel()
 	return m.service.Serve(ctx, c)
 }

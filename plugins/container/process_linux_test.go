@@ -49,7 +49,7 @@ func testOpen(t *testing.T, k *Kernel, open func(int, func()) (*Process, error))
 	// Not waited for: a process counts as ended also before it is reaped.
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("its end was not noticed")
 	}
 	if _, err := open(cmd.Process.Pid, func() {}); !errors.Is(err, ErrNoProcess) {

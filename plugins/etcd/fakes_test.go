@@ -96,7 +96,7 @@ func (r *recorder) count() int { return len(r.since(0)) }
 // wait blocks until ok holds, which is asked again after every transaction.
 func (r *recorder) wait(t testing.TB, what string, ok func(txns []scheduler.Txn) bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		r.mu.Lock()
 		txns, moved := slices.Clone(r.txns), r.moved

@@ -86,7 +86,7 @@ func (a *agent) sessions() int { return a.source.standingFacts().sessions }
 
 func (a *agent) nextSession(after int) {
 	a.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for a.sessions() == after {
 		if time.Now().After(deadline) {
 			a.t.Fatalf("no new session; health %v", a.Health())

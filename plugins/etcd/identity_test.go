@@ -269,7 +269,7 @@ func TestDeletingEverythingOnPurpose(t *testing.T) {
 // key waits until a key of the store holds the words.
 func (a *agent) key(key, words string) {
 	a.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		kv, ok, err := a.Get(a.t.Context(), key)
 		if err == nil && ok && strings.Contains(string(kv.Value), words) {

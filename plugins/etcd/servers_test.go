@@ -101,7 +101,7 @@ func (a *agent) ready() {
 // upTo waits until a revision was submitted.
 func (a *agent) upTo(rev int64) {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := a.Reached(ctx, rev); err != nil {
 		a.t.Fatalf("%v\n%s", err, story(a.rec.since(0)))
@@ -111,7 +111,7 @@ func (a *agent) upTo(rev int64) {
 // state waits until health has a state and a reason with the words.
 func (a *agent) state(state, words string) {
 	a.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		h := a.Health()
 		if h.State == state && strings.Contains(h.Reason, words) {

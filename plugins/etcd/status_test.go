@@ -40,7 +40,7 @@ func statuses(t testing.TB, kv clientv3.KV) map[string]string {
 func (a *agent) told(kv clientv3.KV, list string) {
 	a.t.Helper()
 	want := fmt.Sprint(parse(list))
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		got := fmt.Sprint(statuses(a.t, kv)) // maps print sorted
 		if got == want {

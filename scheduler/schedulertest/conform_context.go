@@ -234,7 +234,7 @@ func (x *trial[V, M]) watchEnds() {
 	select {
 	case err := <-ended:
 		x.fail(x.d.Prefix, "Watch ended by itself: %v", err)
-	case <-time.After(x.spec.Patience / 20): // long enough to begin
+	case <-time.After(min(x.spec.Patience, 500*time.Millisecond)): // long enough to begin
 	}
 	if !stop() {
 		x.fail(x.d.Prefix, "Watch does not return when its context has ended")

@@ -56,7 +56,7 @@ type Spec[V, M any] struct {
 	Normalize func(k scheduler.Key, found, asked V) V
 
 	// Patience is how long the suite waits for what ought to happen before it
-	// calls it missing. Default 10 s.
+	// calls it missing. Default 1 min: a test machine may be busy.
 	Patience time.Duration
 }
 
@@ -163,7 +163,7 @@ func (s Spec[V, M]) withDefaults() Spec[V, M] {
 		s.Normalize = func(_ scheduler.Key, found, _ V) V { return found }
 	}
 	if s.Patience == 0 {
-		s.Patience = 10 * time.Second
+		s.Patience = time.Minute
 	}
 	return s
 }

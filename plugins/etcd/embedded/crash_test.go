@@ -47,7 +47,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		for range 2 {
 			confirmed := killedChild(t, dir, time.Duration(i)*10*time.Millisecond)
 			begin := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			s, err := Start(ctx, Config{Dir: filepath.Join(dir, "state", "etcd"), Socket: filepath.Join(dir, "run", "etcd.sock")})
 			cancel()
 			if err != nil {

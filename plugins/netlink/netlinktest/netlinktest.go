@@ -18,7 +18,7 @@ import (
 )
 
 // Patience is how long Eventually waits.
-const Patience = 10 * time.Second
+const Patience = 2 * time.Minute
 
 // Namespace is a network namespace that ends with its test.
 type Namespace struct {

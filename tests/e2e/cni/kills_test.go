@@ -114,7 +114,7 @@ func (n *node) dies(k kill, tap *wiretap) {
 	if id, err := n.RunPod(ctx, critest.Pod{Name: "victim"}); err == nil {
 		_ = n.RemovePod(ctx, id)
 	}
-	if k.command == "" && !n.host.AwaitEnd(time.Second) || k.command != "" && !tap.disarm() {
+	if k.command == "" && !n.host.AwaitEnd(host.Patience) || k.command != "" && !tap.disarm() {
 		n.t.Errorf("%s: it was not killed", k)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 const (
 	// Patience is how long everything may take that has no bound of its own.
-	Patience = 30 * time.Second
+	Patience = 2 * time.Minute
 	// StopLimit is how long an agent may take to stop.
 	StopLimit = 5 * time.Second
 )
