@@ -45,7 +45,8 @@ func find(plugin, path string) (string, error) {
 }
 
 // ipam calls the plugin that gives the addresses of a network, in the environment and
-// with the configuration of the call, but for the command. Its result is that of ADD.
+// with the configuration of the call, but for the command. Its result is that of ADD. That
+// it does not know the container is not passed on: a runtime would clean up nothing.
 func (s system) ipam(command string, args spec.Args, plugin string, config []byte) (*spec.Result, *spec.Error) {
 	failed := func(err error) *spec.Error {
 		return &spec.Error{Code: spec.TryLater, Msg: fmt.Sprintf("the ipam plugin %s did not do %s", plugin, command), Details: err.Error()}
@@ -59,10 +60,15 @@ func (s system) ipam(command string, args spec.Args, plugin string, config []byt
 	out, err := s.programs.run(file, env, config, s.stderr)
 	if err != nil {
 		var told spec.Error
-		if json.Unmarshal(out, &told) == nil && told.Code != 0 {
+		switch {
+		case json.Unmarshal(out, &told) != nil || told.Code == 0:
+			return nil, failed(fmt.Errorf("%w: %s", err, bytes.TrimSpace(out)))
+		case told.Code != spec.NoContainer:
 			return nil, &told
+		case command == "DEL":
+			return nil, nil // it has nothing of that container
 		}
-		return nil, failed(fmt.Errorf("%w: %s", err, bytes.TrimSpace(out)))
+		return nil, failed(&told)
 	}
 	if command != "ADD" {
 		return nil, nil

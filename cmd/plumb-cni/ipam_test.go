@@ -20,14 +20,19 @@ import (
 //	ipam COMMAND  what the plugin for addresses answers to it: "-" for success without
 //	              a word, "fails" and an error, or a result
 //	taken         the interface is there already
-func TestN18_Delegated(t *testing.T) {
+func TestN18_Delegated(t *testing.T) { delegated(t, "testdata/N18-delegated") }
+
+// TestN20_ContainerUnknown: code 3 of a plugin of others is not passed on.
+func TestN20_ContainerUnknown(t *testing.T) { delegated(t, "testdata/N20-container-unknown") }
+
+func delegated(t *testing.T, file string) {
 	run, dir := filepath.Join(t.TempDir(), "run"), t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "host-local"), nil, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		p := &peer{t: t, run: run, ipam: &fakeIPAM{answers: map[string]string{}}}
-		datadriven.RunTest(t, "testdata/N18-delegated", func(t *testing.T, d *datadriven.TestData) string {
+		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "agent":
 				p.how, p.says = d.CmdArgs[0].Key, strings.Split(d.Input, "\n")

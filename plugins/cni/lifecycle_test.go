@@ -177,6 +177,22 @@ func TestRow52_LostDEL(t *testing.T) {
 	})
 }
 
+// TestN09_DEL: it fails only if it cannot be recorded, with the code for which the
+// runtime tries again, and then succeeds.
+func TestN09_DEL(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		added(t, n, "c1")
+		n.disk.full = true
+		if a := n.call(t.Context(), "DEL", "c1", "/run/netns/7", blue); codeOf(a) != spec.TryLater || n.show() == "" {
+			t.Errorf("%v; left\n%s", a.Error, n.show())
+		}
+		n.disk.full = false
+		if a := n.call(t.Context(), "DEL", "c1", "/run/netns/7", blue); a.Error != nil || n.show() != "" {
+			t.Errorf("%v; left\n%s", a.Error, n.show())
+		}
+	})
+}
+
 // TestRow53_N8 plays N8a to N8h: whatever is missing, DEL succeeds at once and leaves
 // nothing.
 func TestRow53_N8(t *testing.T) {

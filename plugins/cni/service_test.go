@@ -82,7 +82,7 @@ type node struct {
 	t      *testing.T
 	world  *hostWorld
 	host   *fakeHost
-	disk   *kernel.MemLedger
+	disk   *fullDisk
 	given  *kernel.MemLedger
 	sched  *scheduler.Scheduler
 	places *scheduler.Kind[string, struct{}]
@@ -91,7 +91,7 @@ type node struct {
 }
 
 func newNode(t *testing.T) *node {
-	n := &node{t: t, world: &hostWorld{objects: map[scheduler.Key]any{}}, host: newFakeHost(), disk: &kernel.MemLedger{}, given: &kernel.MemLedger{}}
+	n := &node{t: t, world: &hostWorld{objects: map[scheduler.Key]any{}}, host: newFakeHost(), disk: &fullDisk{}, given: &kernel.MemLedger{}}
 	n.start()
 	return n
 }

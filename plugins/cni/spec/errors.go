@@ -6,7 +6,7 @@ import "fmt"
 const (
 	BadVersion   = 1   // incompatible version
 	Unsupported  = 2   // a field of the configuration is not supported
-	NoContainer  = 3   // the container is unknown; the runtime need not clean up
+	NoContainer  = 3   // the container is unknown, the runtime need not clean up: only others say that
 	BadEnv       = 4   // the environment of the call
 	IOFailure    = 5   // the configuration could not be read
 	BadJSON      = 6   // it could not be decoded
