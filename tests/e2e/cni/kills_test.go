@@ -2,6 +2,7 @@ package cni
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -131,6 +132,7 @@ func (n *node) recover(but string) {
 	if !n.host.Running() {
 		n.host.Start()
 	}
+	n.clearTorn()
 	n.host.Eventually("the pods go", func() error {
 		ids, err := n.Pods(ctx)
 		for _, id := range ids {
@@ -142,7 +144,7 @@ func (n *node) recover(but string) {
 	})
 	config := fmt.Sprintf(`{"cniVersion": "1.1.0", "name": %q, "type": "plumb-cni", "pool": %q, "cni.dev/valid-attachments": [{"containerID": %q, "ifname": "eth0"}]}`,
 		n.Network(), pool, but)
-	if r := n.host.CNI(host.CNICall{Command: "GC", Config: config}); r.Code != 0 && os.Getenv("NOGC") == "" {
+	if r := n.host.CNI(host.CNICall{Command: "GC", Config: config}); r.Code != 0 {
 		n.t.Errorf("GC: exit %d: %s%s", r.Code, r.Out, r.Err)
 	}
 	n.clear(but)
@@ -162,12 +164,30 @@ func (n *node) clear(but string) {
 			_ = os.Remove(path)
 		}
 	}
-	results, _ := filepath.Glob("/var/lib/cni/results/" + n.Network() + "-*")
-	for _, f := range results {
+	for _, f := range n.results() {
 		if !strings.Contains(f, but) {
 			_ = os.Remove(f)
 		}
 	}
+}
+
+// clearTorn removes what containerd's library was writing of a network when containerd
+// was killed. It could never read that again, and so never delete the pod: an operator
+// has to do the same.
+func (n *node) clearTorn() {
+	n.t.Helper()
+	for _, f := range n.results() {
+		if text, err := os.ReadFile(f); err == nil && !json.Valid(text) {
+			n.t.Logf("%s is torn: %d bytes", filepath.Base(f), len(text))
+			_ = os.Remove(f)
+		}
+	}
+}
+
+// results are the files in which containerd's library remembers who is on the network.
+func (n *node) results() []string {
+	files, _ := filepath.Glob("/var/lib/cni/results/" + n.Network() + "-*")
+	return files
 }
 
 // talk has the gateway pinged from a namespace five times a second, until what it returns
