@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/plumb-net/plumb/plugins/containerd/containerdtest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
@@ -129,7 +128,7 @@ var counters = regexp.MustCompile(`(?m)^#.*\n|\[\d+:\d+\]`)
 // may take a moment.
 func (n *node) sameAs(before, when string) {
 	n.t.Helper()
-	n.host.Within(5*time.Second, when+" nothing is left", func() error {
+	n.host.Within(host.Patience, when+" nothing is left", func() error {
 		if diff := host.Diff(before, n.left()); diff != "" {
 			return errors.New(diff)
 		}
