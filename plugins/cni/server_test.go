@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -187,8 +188,10 @@ func TestF43_OwnLimitIsShorter(t *testing.T) {
 func TestRow57_StopDrains(t *testing.T) {
 	begun := make(chan struct{}, 2)
 	finish := make(chan struct{})
+	var served atomic.Int32
 	socket, stop := serve(t, func(ctx context.Context, c cni.Call) wire.Answer {
 		begun <- struct{}{}
+		defer served.Add(1)
 		if c.ContainerID == "hangs" {
 			<-ctx.Done()
 			return wire.Answer{Warnings: []string{"ended"}}
@@ -209,7 +212,13 @@ func TestRow57_StopDrains(t *testing.T) {
 		<-begun
 	}
 	stopped := make(chan error, 1)
-	go func() { stopped <- stop() }()
+	go func() {
+		err := stop()
+		if n := served.Load(); n != 2 {
+			t.Errorf("it stopped when %d of 2 calls had ended", n)
+		}
+		stopped <- err
+	}()
 	for range 10000 {
 		if _, err := os.Stat(socket); errors.Is(err, fs.ErrNotExist) {
 			break
