@@ -1,7 +1,9 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -26,6 +28,8 @@ import (
 //	        lines=N interrupts it once it has written N lines; > FILE at the
 //	        end keeps what it writes
 //	store   prints the store
+//	unpack  lists what a tar.gz holds, and prints what of it is named: unpack
+//	        name=r.tar.gz why.txt
 //
 // $DIR stands for the directory of the files.
 func TestCLI(t *testing.T) {
@@ -54,6 +58,10 @@ func TestCLI(t *testing.T) {
 				lines := 0
 				d.MaybeScanArgs(t, "lines", &lines)
 				return s.run(d.Input, lines)
+			case "unpack":
+				var name string
+				d.ScanArgs(t, "name", &name)
+				return unpack(t, filepath.Join(s.dir, name), func(file string) bool { return d.HasArg(filepath.Base(file)) })
 			case "store":
 				return s.clean(s.world.Store.String())
 			}
@@ -61,6 +69,33 @@ func TestCLI(t *testing.T) {
 			return ""
 		})
 	})
+}
+
+// unpack shows what a report holds.
+func unpack(t *testing.T, file string, whole func(name string) bool) string {
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	zip, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for r := tar.NewReader(zip); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return b.String()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&b, h.FileInfo().Mode(), h.Name)
+		if whole(h.Name) {
+			_, _ = io.Copy(&b, r)
+		}
+	}
 }
 
 type script struct {

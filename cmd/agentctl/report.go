@@ -1,0 +1,163 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+)
+
+func newReport(c *cli) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "Pack what the agent knows for somebody who is to help",
+		Long: `Report writes a tar.gz with what the agent knows: version, status, keys and why
+they are not configured, the graph, history, events, containers, attachments and
+metrics. What looks like a secret is masked: fields and labels whose names say so,
+and passwords in addresses. What cannot be read is named in errors.txt, and the
+exit code is 1.`,
+		Example: `  agentctl report
+  agentctl report -o - | ssh helper 'cat > report.tar.gz'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, failed, err := c.report(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if file == "-" {
+				_, err = c.stdout.Write(text)
+			} else if err = os.WriteFile(file, text, 0o600); err == nil {
+				fmt.Fprintln(c.stdout, file)
+			}
+			if err == nil && failed {
+				err = differs
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&file, "output", "o", "plumb-report.tar.gz", "file to write, - for stdout")
+	return cmd
+}
+
+// page is one file of a report.
+type page struct {
+	name string
+	read func(ctx context.Context) ([]byte, error)
+}
+
+// jsonOf reads an answer of the agent as JSON.
+func jsonOf[Q any, A proto.Message](call func(context.Context, *Q) (A, error)) func(context.Context) ([]byte, error) {
+	return func(ctx context.Context) ([]byte, error) {
+		a, err := call(ctx, new(Q))
+		if err != nil {
+			return nil, err
+		}
+		return append(indent(apiv1.JSON(a)), '\n'), nil
+	}
+}
+
+// pages are all that a report has but why keys are not configured.
+func (c *cli) pages() []page {
+	a := c.agent()
+	http := func(path string) func(context.Context) ([]byte, error) {
+		return func(ctx context.Context) ([]byte, error) {
+			_, body, err := a.Page(ctx, path)
+			return body, err
+		}
+	}
+	return []page{
+		{"version.json", jsonOf(a.Version)},
+		{"status.json", jsonOf(a.AgentStatus)},
+		{"keys.json", jsonOf(a.List)},
+		{"graph.json", jsonOf(a.Graph)},
+		{"history.json", jsonOf(a.History)},
+		{"events.json", jsonOf(a.Events)},
+		{"kinds.json", jsonOf(a.Kinds)},
+		{"containers.json", jsonOf(a.Containers)},
+		{"microservices.json", jsonOf(a.Microservices)},
+		{"cni.json", jsonOf(a.CNI)},
+		{"log.json", jsonOf(a.Logs)},
+		{"readyz.txt", http("/readyz")},
+		{"metrics.txt", http("/metrics")},
+		{"why.txt", c.whyAll},
+	}
+}
+
+// most is of how many keys a report says why.
+const most = 100
+
+// whyAll says of the keys that are not as they should be why.
+func (c *cli) whyAll(ctx context.Context) ([]byte, error) {
+	list, err := c.agent().List(ctx, &apiv1.ListRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	left := most
+	for _, k := range list.Keys {
+		if k.State == "configured" || k.State == "observed" {
+			continue
+		}
+		if left--; left < 0 {
+			fmt.Fprintln(&out, "and more")
+			break
+		}
+		cause, err := c.agent().Why(ctx, &apiv1.WhyRequest{Key: k.Key})
+		if err != nil {
+			return out.Bytes(), fmt.Errorf("%s: %w", k.Key, err)
+		}
+		writeCause(&out, cause, "", "")
+		writeChain(&out, cause)
+		fmt.Fprintln(&out)
+	}
+	return out.Bytes(), nil
+}
+
+// report packs all pages. It fails only if the agent cannot be reached at all.
+func (c *cli) report(ctx context.Context) (text []byte, failed bool, err error) {
+	var out, errs bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	pack := tar.NewWriter(zip)
+	add := func(name string, text []byte) {
+		// Writes to memory do not fail.
+		_ = pack.WriteHeader(&tar.Header{Name: "plumb-report/" + name, Mode: 0o600, Size: int64(len(text)), ModTime: c.now()})
+		_, _ = pack.Write(text)
+	}
+	for i, p := range c.pages() {
+		text, err := p.read(ctx)
+		if err != nil && i == 0 {
+			return nil, false, err
+		}
+		if err != nil {
+			fmt.Fprintf(&errs, "%s: %v\n", p.name, c.explain(err))
+		}
+		add(p.name, mask(text))
+	}
+	if errs.Len() > 0 {
+		add("errors.txt", errs.Bytes())
+		fmt.Fprint(c.stderr, errs.String())
+	}
+	_ = pack.Close()
+	_ = zip.Close()
+	return out.Bytes(), errs.Len() > 0, nil
+}
+
+// What looks like a secret: a field or label by its name, and a password in a URL.
+var (
+	secretField = regexp.MustCompile(`(?i)("[^"]*(?:passw|secret|token|credential|private_?key|api_?key)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*"`)
+	secretURL   = regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^/\s:@"]*:)[^/\s@"]+@`)
+)
+
+func mask(text []byte) []byte {
+	text = secretField.ReplaceAll(text, []byte(`$1"***"`))
+	return secretURL.ReplaceAll(text, []byte("${1}***@"))
+}
