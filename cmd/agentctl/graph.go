@@ -16,23 +16,26 @@ func newGraph(c *cli) *cobra.Command {
 		Use:   "graph",
 		Short: "Draw the dependency graph with states",
 		Long: `Graph prints the keys with their states and what each needs: as dot for
-Graphviz (default), as mermaid for Markdown, or as json. --around shows only a
-key and what is near.
+Graphviz (default), as mermaid for Markdown, as svg for a browser, or as json.
+--around shows only a key and what is near.
 
 A solid edge is a need, a dashed one a need that is not satisfied, a dotted one
 leads from a derived key to its base.`,
-		Example: `  agentctl graph | dot -Tsvg > graph.svg
+		Example: `  agentctl graph -o svg > graph.svg
   agentctl graph --around interface/web --depth 1 -o mermaid`,
 		Args:        noArgs,
-		Annotations: map[string]string{formatsKey: "dot mermaid json yaml table"},
+		Annotations: map[string]string{formatsKey: "dot mermaid svg json yaml table"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, err := c.agent().Graph(cmd.Context(), &req)
 			if err != nil {
 				return err
 			}
 			draw := writeDot
-			if c.output == "mermaid" {
+			switch c.output {
+			case "mermaid":
 				draw = writeMermaid
+			case "svg":
+				draw = writeSVG
 			}
 			return c.show(answer{json: apiv1.JSON(g), table: func(w io.Writer, _ bool) { draw(w, g) }})
 		},
