@@ -84,9 +84,7 @@ func tryAgain(flags, failed []string, t *tally, goTest func([]string, *tally) er
 		t.forget(pkg, tests)
 		err = errors.Join(err, goTest(append(args, pkg), t))
 	}
-	for _, name := range without(failed, t.failed()) {
-		t.second = append(t.second, name)
-	}
+	t.second = append(t.second, without(failed, t.failed())...)
 	return err
 }
 
