@@ -1,5 +1,5 @@
 // Package kernel is the port through which descriptors speak to the network
-// stack: namespaces, links, addresses, routes and their events. It is
+// stack: namespaces, links, addresses, routes, settings and their events. It is
 // implemented on netlink by plugins/netlink.
 //
 // All methods may be called from any goroutine. Errors that descriptors branch
@@ -78,12 +78,23 @@ type Kernel interface {
 	ReplaceRoute(ns NS, r Route) error
 	DeleteRoute(ns NS, r Route) error
 
+	Sysctls
+
 	// Watch calls f for every change in the namespaces that are open, now or
 	// later, until ctx ends, which is no error. It never blocks the kernel:
 	// when events were lost, f gets an event with Lost set and nothing else
 	// but NS. Its first event is Ready: what is read after it cannot be missed.
 	// A namespace that is opened later is watched before Open returns.
 	Watch(ctx context.Context, f func(Event)) error
+}
+
+// Sysctls are the settings of a namespace, by their place below /proc/sys, such
+// as net/ipv4/ip_forward. There are no events about them.
+type Sysctls interface {
+	// Sysctl reads a setting, without the end of the line. ErrNotExist when the
+	// namespace has none at this place.
+	Sysctl(ns NS, place string) (string, error)
+	SetSysctl(ns NS, place, value string) error
 }
 
 // Link is a network device as the kernel shows it.

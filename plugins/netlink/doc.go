@@ -7,11 +7,11 @@
 //	namespace  one open network namespace: its file, its idle conns, its counter
 //	keeper     one goroutine that notices when processes and paths end
 //	watcher    one loop over the event sockets of all namespaces
-//	Kernel     the port: links, addresses, routes, namespaces, events
+//	Kernel     the port: links, addresses, routes, settings, namespaces, events
 //
 // Sockets belong to the namespace in which they were opened, so a call needs no
-// change of thread; only opening a socket, a tap device or a named namespace
-// does, and that happens on a thread which is put back or thrown away.
+// change of thread; only opening a socket, a tap device, a setting or a named
+// namespace does, and that happens on a thread which is put back or thrown away.
 //
 // The package speaks netlink itself. A client library costs 7 µs per request
 // here where the kernel needs 5 for an address; the benchmarks print both.
