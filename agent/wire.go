@@ -19,6 +19,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/namespace"
 	"github.com/plumb-net/plumb/descriptors/netns"
 	"github.com/plumb-net/plumb/descriptors/route"
+	"github.com/plumb-net/plumb/descriptors/sysctl"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api"
 	"github.com/plumb-net/plumb/plugins/cni"
@@ -166,6 +167,11 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	}
 	_, err = scheduler.Register(s, route.New(route.Deps{
 		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: interfaces, Claims: h.book}))
+	if err != nil {
+		return err
+	}
+	_, err = scheduler.Register(s, sysctl.New(sysctl.Deps{
+		Kernel: h.kernel, Owner: h.owner, Places: places, Interfaces: interfaces}))
 	return err
 }
 

@@ -37,6 +37,9 @@ func AddressKey(iface, addr string) string {
 // AddressPrefix holds the addresses that an interface derives.
 func AddressPrefix(iface string) string { return KindAddress + "/" + iface + "/" }
 
+// SysctlKey is the key of a setting of the kernel.
+func SysctlKey(name string) string { return KindSysctl + "/" + name }
+
 // IPPoolKey is the key of a pool of addresses.
 func IPPoolKey(name string) string { return KindIPPool + "/" + name }
 

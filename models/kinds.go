@@ -13,6 +13,7 @@ const (
 	KindInterface    = "interface"
 	KindRoute        = "route"
 	KindAddress      = "address"
+	KindSysctl       = "sysctl"
 	KindIPPool       = "ippool"
 	KindIPClaim      = "ipclaim"
 	KindIPLease      = "iplease"
@@ -40,6 +41,7 @@ var kinds = []Kind{
 	{KindInterface, "interface/", func() proto.Message { return new(Interface) }, true},
 	{KindRoute, "route/", func() proto.Message { return new(Route) }, true},
 	{KindAddress, "address/", func() proto.Message { return new(Address) }, true},
+	{KindSysctl, "sysctl/", func() proto.Message { return new(Sysctl) }, true},
 	{KindIPPool, "ippool/", func() proto.Message { return new(IPPool) }, true},
 	{KindIPClaim, "ipclaim/", func() proto.Message { return new(IPClaim) }, true},
 	{KindMicroservice, "microservice/", func() proto.Message { return new(Microservice) }, false},

@@ -51,6 +51,8 @@ var limits = map[string]limit{
 	"Route.destination":   {required: true},
 	"NextHop.interface":   {required: true},
 	"Address.interface":   {required: true},
+	"Sysctl.key":          {required: true},
+	"Sysctl.value":        {required: true},
 	"IPPool.network":      {required: true},
 	"IPPool.claim_length": {min: 1, max: 128, zero: true},
 	"IPClaim.pool":        {required: true},

@@ -1549,6 +1549,83 @@ func (x *Address) GetPreferredLifetime() uint32 {
 	return 0
 }
 
+// A setting of the kernel's network in a namespace. It gets its earlier value back
+// when this one is withdrawn.
+type Sysctl struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the setting is, if no interface is named. Unset: the agent's own namespace.
+	Namespace *Namespace `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the setting, which begins with net, such as net.ipv4.ip_forward, or with
+	// slashes where a part has dots. In settings of an interface IFNAME stands for its
+	// name in the kernel: net.ipv4.conf.IFNAME.rp_filter. Required.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// The value as it is written; how many blanks there are between numbers does not
+	// matter. Required.
+	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	// Logical name of the interface for which IFNAME stands.
+	Interface     string `protobuf:"bytes,4,opt,name=interface,proto3" json:"interface,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sysctl) Reset() {
+	*x = Sysctl{}
+	mi := &file_models_models_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sysctl) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sysctl) ProtoMessage() {}
+
+func (x *Sysctl) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sysctl.ProtoReflect.Descriptor instead.
+func (*Sysctl) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Sysctl) GetNamespace() *Namespace {
+	if x != nil {
+		return x.Namespace
+	}
+	return nil
+}
+
+func (x *Sysctl) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Sysctl) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Sysctl) GetInterface() string {
+	if x != nil {
+		return x.Interface
+	}
+	return ""
+}
+
 // A network from which ipclaims are given addresses.
 type IPPool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1569,7 +1646,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[18]
+	mi := &file_models_models_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1658,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[18]
+	mi := &file_models_models_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1671,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{18}
+	return file_models_models_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -1640,7 +1717,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[19]
+	mi := &file_models_models_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +1729,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[19]
+	mi := &file_models_models_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +1742,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{19}
+	return file_models_models_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -1695,7 +1772,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1707,7 +1784,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1720,7 +1797,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{20}
+	return file_models_models_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -1764,7 +1841,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1853,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1866,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{21}
+	return file_models_models_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -1904,7 +1981,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +1993,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +2006,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{22}
+	return file_models_models_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Container) GetRuntime() string {
@@ -2093,7 +2170,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2182,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2195,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{23}
+	return file_models_models_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -2178,7 +2255,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2190,7 +2267,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2203,7 +2280,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{24}
+	return file_models_models_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -2341,7 +2418,12 @@ const file_models_models_proto_rawDesc = "" +
 	"\x05label\x18\x04 \x01(\tR\x05label\x12\x14\n" +
 	"\x05scope\x18\x05 \x01(\tR\x05scope\x12%\n" +
 	"\x0evalid_lifetime\x18\x06 \x01(\rR\rvalidLifetime\x12-\n" +
-	"\x12preferred_lifetime\x18\a \x01(\rR\x11preferredLifetime\"{\n" +
+	"\x12preferred_lifetime\x18\a \x01(\rR\x11preferredLifetime\"\x81\x01\n" +
+	"\x06Sysctl\x121\n" +
+	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\x12\x1c\n" +
+	"\tinterface\x18\x04 \x01(\tR\tinterface\"{\n" +
 	"\x06IPPool\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\x12\x1a\n" +
@@ -2417,7 +2499,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),        // 0: plumb.v1.NetNS
 	(*Namespace)(nil),    // 1: plumb.v1.Namespace
@@ -2437,14 +2519,15 @@ var file_models_models_proto_goTypes = []any{
 	(*Route)(nil),        // 15: plumb.v1.Route
 	(*NextHop)(nil),      // 16: plumb.v1.NextHop
 	(*Address)(nil),      // 17: plumb.v1.Address
-	(*IPPool)(nil),       // 18: plumb.v1.IPPool
-	(*IPClaim)(nil),      // 19: plumb.v1.IPClaim
-	(*IPLease)(nil),      // 20: plumb.v1.IPLease
-	(*Microservice)(nil), // 21: plumb.v1.Microservice
-	(*Container)(nil),    // 22: plumb.v1.Container
-	(*HostLink)(nil),     // 23: plumb.v1.HostLink
-	(*NamespaceRef)(nil), // 24: plumb.v1.NamespaceRef
-	nil,                  // 25: plumb.v1.Container.LabelsEntry
+	(*Sysctl)(nil),       // 18: plumb.v1.Sysctl
+	(*IPPool)(nil),       // 19: plumb.v1.IPPool
+	(*IPClaim)(nil),      // 20: plumb.v1.IPClaim
+	(*IPLease)(nil),      // 21: plumb.v1.IPLease
+	(*Microservice)(nil), // 22: plumb.v1.Microservice
+	(*Container)(nil),    // 23: plumb.v1.Container
+	(*HostLink)(nil),     // 24: plumb.v1.HostLink
+	(*NamespaceRef)(nil), // 25: plumb.v1.NamespaceRef
+	nil,                  // 26: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
@@ -2462,12 +2545,13 @@ var file_models_models_proto_depIdxs = []int32{
 	14, // 12: plumb.v1.Interface.existing:type_name -> plumb.v1.Existing
 	16, // 13: plumb.v1.Route.nexthops:type_name -> plumb.v1.NextHop
 	1,  // 14: plumb.v1.Route.namespace:type_name -> plumb.v1.Namespace
-	25, // 15: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	1,  // 15: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
+	26, // 16: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_models_models_proto_init() }
@@ -2506,7 +2590,7 @@ func file_models_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -30,6 +30,9 @@ func Validate(key string, msg proto.Message) error {
 	case *Address:
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(&f)
+	case *Sysctl:
+		checkLimits(v.ProtoReflect(), "", &f)
+		v.check(&f)
 	case *IPPool:
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(&f)

@@ -37,6 +37,7 @@ import (
 //	ip PLACE         runs ip(8) in own, a named namespace or a container, as
 //	                 watch; with get=(FIELD,…) it prints these of every object
 //	in PLACE         runs commands there, line by line
+//	print PLACE      the same, and prints what they print, as watch
 //	mount NAME       somebody else makes a named namespace; unmount ends it
 //	restart          restarts the agent, which must write nothing to the kernel
 //
@@ -103,6 +104,13 @@ func (s *script) step() string {
 		for _, l := range lines {
 			s.at().Run(s.t, words(s.expand(l))...)
 		}
+	case "print":
+		return s.until(func() (text string) {
+			for _, l := range lines {
+				text += s.at().Run(s.t, words(s.expand(l))...)
+			}
+			return text
+		})
 	case "mount":
 		s.Mount(s.first())
 	case "unmount":
@@ -227,7 +235,7 @@ func (s *script) ctl() string {
 func (s *script) until(ask func() string) string {
 	rewrite := flag.Lookup("rewrite").Value.String() == "true"
 	answer, since := s.clean(ask()), time.Now()
-	for end := time.Now().Add(host.Patience / 2); time.Now().Before(end); {
+	for end := time.Now().Add(4 * host.Patience); time.Now().Before(end); {
 		if rewrite && time.Since(since) > time.Second || !rewrite && answer == s.d.Expected {
 			break
 		}

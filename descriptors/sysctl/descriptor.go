@@ -1,0 +1,128 @@
+package sysctl
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+const prefix = models.KindSysctl + "/"
+
+// Deps are what the kind works with.
+type Deps struct {
+	Kernel kernel.Kernel
+	Owner  *kernel.Owner
+	// Places finds namespaces; see [namespace.Resolver].
+	Places Places
+	// Interfaces is what the scheduler knows of the interfaces.
+	Interfaces Interfaces
+	// Poll gives the moments at which the settings are read. Default: every ten
+	// seconds while Watch runs.
+	Poll <-chan time.Time
+}
+
+// Places finds the namespace of a setting that names no interface.
+type Places interface {
+	Resolve(ctx context.Context, in *models.Namespace) (namespace.Place, error)
+}
+
+// Interfaces is what the scheduler knows of the interfaces.
+type Interfaces interface {
+	Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool)
+}
+
+// New makes the kind. What an operation remembers is the namespace, and the link
+// of a setting of an interface.
+func New(deps Deps) scheduler.Descriptor[*models.Sysctl, kernel.LinkRef] {
+	d := &sysctl{Deps: deps, have: map[scheduler.Key]held{}}
+	return scheduler.Descriptor[*models.Sysctl, kernel.LinkRef]{
+		Name:     models.KindSysctl,
+		Prefix:   prefix,
+		Encode:   models.EncodeValue[*models.Sysctl],
+		Decode:   models.DecodeValue[*models.Sysctl],
+		Create:   d.create,
+		Update:   d.update,
+		Delete:   d.delete,
+		Needs:    needs,
+		Compare:  compare,
+		Equal:    equal,
+		Validate: namespace.Validate[*models.Sysctl],
+		Claims:   claims,
+		Retrieve: d.retrieve,
+		Watch:    d.watch,
+	}
+}
+
+type sysctl struct {
+	Deps
+
+	mu   sync.Mutex
+	have map[scheduler.Key]held // what is believed, to find out what others do
+}
+
+// held is a setting as it was made or read.
+type held struct {
+	at    kernel.LinkRef
+	value *models.Sysctl
+}
+
+type (
+	found = scheduler.Found[*models.Sysctl, kernel.LinkRef]
+	scope = scheduler.Scope[*models.Sysctl, kernel.LinkRef]
+)
+
+func (d *sysctl) note(k scheduler.Key, at kernel.LinkRef, v *models.Sysctl) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.have[k] = held{at, v}
+}
+
+func (d *sysctl) forget(k scheduler.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.have, k)
+}
+
+// needs: the interface, or the namespace.
+func needs(_ scheduler.Key, v *models.Sysctl) []scheduler.Need {
+	if v.GetInterface() == "" {
+		return namespace.Needs(v.GetNamespace())
+	}
+	n := scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface that it is a setting of")
+	return []scheduler.Need{scheduler.Project(n, func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })}
+}
+
+// claims: one value per setting. That two selectors mean one namespace is not
+// known here; see [sysctl.holder].
+func claims(_ scheduler.Key, v *models.Sysctl) []scheduler.Claim {
+	at, where := "in "+namespace.Text(v.GetNamespace()), "in "+v.GetNamespace().Text()
+	if v.GetInterface() != "" {
+		at, where = "of "+v.GetInterface(), "of "+v.GetInterface()
+	}
+	return []scheduler.Claim{{ID: at + "|" + v.Path(), What: fmt.Sprintf("setting %s %s", v.GetKey(), where)}}
+}
+
+// compare: another place is another setting.
+func compare(_ scheduler.Key, from, to *models.Sysctl) scheduler.Verdict {
+	switch {
+	case from.Path() != to.Path():
+		return scheduler.Verdict{Change: scheduler.Replace, Reason: fmt.Sprintf("key %s → %s", from.GetKey(), to.GetKey())}
+	case from.GetInterface() != to.GetInterface():
+		return scheduler.Verdict{Change: scheduler.Replace, Reason: fmt.Sprintf("interface %s → %s", from.GetInterface(), to.GetInterface())}
+	case namespace.Text(from.GetNamespace()) != namespace.Text(to.GetNamespace()):
+		return scheduler.Verdict{Change: scheduler.Replace, Reason: fmt.Sprintf("namespace %s → %s", from.GetNamespace().Text(), to.GetNamespace().Text())}
+	case from.EffectiveValue() != to.EffectiveValue():
+		return scheduler.Verdict{Change: scheduler.InPlace, Reason: fmt.Sprintf("value %s → %s", from.EffectiveValue(), to.EffectiveValue())}
+	}
+	return scheduler.Verdict{}
+}
+
+func equal(k scheduler.Key, actual, desired *models.Sysctl) bool {
+	return compare(k, actual, desired).Change == scheduler.Same
+}

@@ -1,0 +1,199 @@
+package sysctl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// resolve finds where a setting is.
+func (d *sysctl) resolve(ctx context.Context, v *models.Sysctl) (at kernel.LinkRef, path string, err error) {
+	if v.GetInterface() == "" {
+		var p namespace.Place
+		p, err = d.Places.Resolve(ctx, v.GetNamespace())
+		return kernel.LinkRef{NS: p.NS}, p.Path, err
+	}
+	key := models.InterfaceKey(v.GetInterface())
+	_, at, ok := d.Interfaces.Get(scheduler.Key(key))
+	if !ok {
+		return at, "", fmt.Errorf("%s is not there any more", key)
+	}
+	if e, ok := d.Owner.Entry(key); ok {
+		path = e.NSPath
+	}
+	return at, path, nil
+}
+
+// place is where a setting is below /proc/sys now: links are renamed.
+func (d *sysctl) place(at kernel.LinkRef, v *models.Sysctl) (string, error) {
+	if at.Index == 0 {
+		return v.Path(), nil
+	}
+	l, err := d.Kernel.LinkByIndex(at.NS, at.Index)
+	return v.PathOf(l.Name), err
+}
+
+// get reads a setting.
+func (d *sysctl) get(at kernel.LinkRef, v *models.Sysctl) (value string, err error) {
+	place, err := d.place(at, v)
+	if err == nil {
+		value, err = d.Kernel.Sysctl(at.NS, place)
+		if errors.Is(err, kernel.ErrNotExist) {
+			err = fmt.Errorf("%w: %s is no setting of this namespace; some are of the whole host, some come with a module", kernel.ErrNotExist, v.GetKey())
+		}
+	}
+	return value, err
+}
+
+func (d *sysctl) set(at kernel.LinkRef, v *models.Sysctl, value string) error {
+	place, err := d.place(at, v)
+	if err == nil {
+		err = d.Kernel.SetSysctl(at.NS, place, value)
+	}
+	return err
+}
+
+// mark names a setting in the ledger.
+func mark(at kernel.LinkRef, v *models.Sysctl) string { return at.String() + " " + v.Path() }
+
+func (d *sysctl) create(ctx context.Context, k scheduler.Key, v *models.Sysctl) (kernel.LinkRef, error) {
+	at, path, err := d.resolve(ctx, v)
+	if err != nil {
+		return at, err
+	}
+	defer d.Owner.Begin(string(k))()
+	if other := d.holder(k, mark(at, v)); other != "" {
+		return at, scheduler.Conflict(other, fmt.Errorf("%s has another value by another key; it can have one", v.GetKey()))
+	}
+	before, err := d.get(at, v)
+	if err != nil {
+		return at, err
+	}
+	e := kernel.Entry{ID: string(k), NS: at.NS, NSPath: path, Index: at.Index, Value: models.Encode(v), Mark: mark(at, v)}
+	had, recorded := d.Owner.Entry(string(k))
+	recorded = recorded && had.Mark == e.Mark
+	if e.Prior = had.Prior; !recorded {
+		e.Prior, _ = json.Marshal(before) // a string never fails
+	}
+	if err := d.Owner.Record(e); err != nil {
+		return at, err
+	}
+	if err := d.Owner.Hit("sysctl/recorded"); err != nil {
+		return at, err
+	}
+	d.note(k, at, v)
+	if err := d.change(at, v, before); err != nil {
+		if !recorded {
+			d.forget(k)
+			d.Owner.Remove(string(k))
+		}
+		return at, err
+	}
+	return at, d.Owner.Hit("sysctl/made")
+}
+
+// change brings a setting to the value, or leaves it as it was before.
+func (d *sysctl) change(at kernel.LinkRef, v *models.Sysctl, before string) error {
+	if same(before, v) {
+		return nil
+	}
+	if err := d.set(at, v, v.GetValue()); err != nil {
+		return err
+	}
+	now, err := d.get(at, v)
+	if err == nil && !same(now, v) {
+		err = fmt.Errorf("set to %q it is %q; write it so", v.GetValue(), now)
+	}
+	if err != nil {
+		return errors.Join(err, d.set(at, v, before))
+	}
+	return nil
+}
+
+// same tells whether the kernel's value of a setting is that of v.
+func same(value string, v *models.Sysctl) bool {
+	return (&models.Sysctl{Value: value}).EffectiveValue() == v.EffectiveValue()
+}
+
+// holder finds another key of ours with the same setting, which claims cannot see:
+// two selectors that mean one namespace.
+func (d *sysctl) holder(k scheduler.Key, mark string) string {
+	for _, e := range d.Owner.Entries(prefix) {
+		if e.ID != string(k) && e.Mark == mark {
+			return e.ID
+		}
+	}
+	return ""
+}
+
+// update changes the value. What was there before us stays in the ledger.
+func (d *sysctl) update(ctx context.Context, k scheduler.Key, _, to *models.Sysctl, _ kernel.LinkRef) (kernel.LinkRef, error) {
+	return d.create(ctx, k, to)
+}
+
+// delete gives a setting back the value that it had before us.
+func (d *sysctl) delete(_ context.Context, k scheduler.Key, _ *models.Sysctl, _ kernel.LinkRef) error {
+	defer d.Owner.Begin(string(k))()
+	if e, ours := d.Owner.Entry(string(k)); ours {
+		if err := d.restore(e); err != nil {
+			return err
+		}
+	}
+	if err := d.Owner.Hit("sysctl/deleted"); err != nil {
+		return err
+	}
+	d.forget(k)
+	d.Owner.Remove(string(k))
+	return nil
+}
+
+func (d *sysctl) restore(e kernel.Entry) error {
+	at, v, err := d.entry(e)
+	var prior, now string
+	if err == nil {
+		err = json.Unmarshal(e.Prior, &prior)
+	}
+	if err == nil {
+		now, err = d.get(at, v)
+	}
+	if err == nil && now != prior {
+		err = d.set(at, v, prior)
+	}
+	if err != nil && !isGone(err) {
+		return fmt.Errorf("give %s back its earlier value %q: %w", v.GetKey(), prior, err)
+	}
+	return nil
+}
+
+// entry is what the ledger says of a setting.
+func (d *sysctl) entry(e kernel.Entry) (at kernel.LinkRef, v *models.Sysctl, err error) {
+	at = kernel.LinkRef{NS: e.NS, Index: e.Index}
+	if v, err = models.DecodeValue[*models.Sysctl](e.Value); err != nil {
+		return at, v, err
+	}
+	_, err = e.Find(d.Kernel)
+	return at, v, err
+}
+
+// as is a value with another setting.
+func as(v *models.Sysctl, value string) *models.Sysctl {
+	if same(value, v) {
+		return v
+	}
+	v = proto.CloneOf(v)
+	v.Value = value
+	return v
+}
+
+// isGone: with its link or namespace the setting is gone.
+func isGone(err error) bool {
+	return errors.Is(err, kernel.ErrNotExist) || errors.Is(err, kernel.ErrNoNamespace)
+}

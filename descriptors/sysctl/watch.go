@@ -1,0 +1,46 @@
+package sysctl
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// every is how often the settings are read.
+const every = 10 * time.Second
+
+func (d *sysctl) watch(ctx context.Context, notify func(...scheduler.Key)) error {
+	tick := d.Poll
+	if tick == nil {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		tick = t.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick:
+			if moved := d.moved(); len(moved) > 0 {
+				notify(moved...)
+			}
+		}
+	}
+}
+
+// moved are the keys whose setting is not as it is believed to be, sorted.
+func (d *sysctl) moved() (moved []scheduler.Key) {
+	d.mu.Lock()
+	have := maps.Clone(d.have)
+	d.mu.Unlock()
+	for _, k := range slices.Sorted(maps.Keys(have)) {
+		h := have[k]
+		if value, err := d.get(h.at, h.value); err != nil || !same(value, h.value) {
+			moved = append(moved, k)
+		}
+	}
+	return moved
+}
