@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,16 +20,17 @@ import (
 // podsOf is where pods are, by the store alone.
 func podsOf(store *cni.Store) scheduler.Descriptor[*models.NamespaceRef, struct{}] {
 	type found = scheduler.Found[*models.NamespaceRef, struct{}]
-	needed := map[scheduler.Key]bool{}
+	var needed sync.Map // which keys are wanted
 	return scheduler.Descriptor[*models.NamespaceRef, struct{}]{
 		Name: models.KindNamespace, Prefix: models.KindNamespace + "/",
-		Interest: func(k scheduler.Key, wanted bool) { needed[k] = wanted },
+		Interest: func(k scheduler.Key, wanted bool) { needed.Store(k, wanted) },
 		Retrieve: func(_ context.Context, s scheduler.Scope[*models.NamespaceRef, struct{}]) iter.Seq2[found, error] {
 			return func(yield func(found, error) bool) {
-				for k, wanted := range needed {
+				for key, wanted := range needed.Range {
+					k := key.(scheduler.Key)
 					name, _ := models.Unescape(strings.TrimPrefix(string(k), "namespace/pod:"))
 					path, inode := store.Pod(name)
-					if wanted && path != "" && s.Has(k) && !yield(found{Key: k, Value: &models.NamespaceRef{Path: path, Inode: inode}}, nil) {
+					if wanted.(bool) && path != "" && s.Has(k) && !yield(found{Key: k, Value: &models.NamespaceRef{Path: path, Inode: inode}}, nil) {
 						return
 					}
 				}
