@@ -11,7 +11,7 @@
 //	Sweep    attachments that serve nobody go by themselves
 //
 // What an ADD wants is made by pure functions: what the attachments of a network
-// share (network.go), the addresses of one (addresses.go), its cable and its routes
+// share (network.go), the addresses of one (addresses.go), its cable, routes and settings
 // (wants.go, and bridge.go or routed.go by the mode of the network). What was made
 // is told by result.go.
 //

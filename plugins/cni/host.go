@@ -69,10 +69,11 @@ func (s *Service) there(a Attachment) (here, stranger bool) {
 // ever made in a stranger's that has the path.
 func meant(wants []Want, c Call) []Want {
 	for i, w := range wants {
-		if v, ok := w.Value.(*models.Interface); ok && v.GetNamespace().GetPath() == c.Netns && c.Netns != "" {
-			v = proto.CloneOf(v)
-			v.Namespace.Inode = c.Inode
-			wants[i].Value = v
+		value := proto.Clone(w.Value)
+		v, ok := value.(interface{ GetNamespace() *models.Namespace })
+		if ok && v.GetNamespace().GetPath() == c.Netns && c.Netns != "" {
+			v.GetNamespace().Inode = c.Inode
+			wants[i].Value = value
 		}
 	}
 	return wants

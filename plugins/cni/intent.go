@@ -61,6 +61,8 @@ func refusedIntent(c spec.Config) *spec.Error {
 		return wrong
 	case c.Masquerade:
 		return masqueraded()
+	case len(c.Sysctl) > 0:
+		return unsupported("sysctl", "in mode intent operators say it, by values of the kind sysctl in the pod")
 	case len(c.Pool) == 0 && len(rt.IPs)+len(rt.Mac) > 0:
 		return unsupported("runtimeConfig", "ips and mac are the operator's in mode intent")
 	}

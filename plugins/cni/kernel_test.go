@@ -17,6 +17,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/namespace"
 	"github.com/plumb-net/plumb/descriptors/netns"
 	"github.com/plumb-net/plumb/descriptors/route"
+	"github.com/plumb-net/plumb/descriptors/sysctl"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
@@ -57,6 +58,7 @@ func newMachine(t *testing.T) *machine {
 	self.Bind(interfaces)
 	registerTo(t, m.sched, address.New(address.Deps{Kernel: k, Owner: owner, Names: names, Interfaces: interfaces, Claims: book}))
 	registerTo(t, m.sched, route.New(route.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: interfaces, Claims: book}))
+	registerTo(t, m.sched, sysctl.New(sysctl.Deps{Kernel: k, Owner: owner, Places: places, Interfaces: interfaces}))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = m.sched.Run(ctx) })
@@ -166,5 +168,44 @@ func TestKernel_Intent(t *testing.T) {
 	r = m.add("c1", at, config)
 	if len(r.IPs) != 1 {
 		t.Errorf("again: %+v", r)
+	}
+}
+
+// TestKernel_Sysctl: settings are in place when ADD returns, in the container only;
+// a CHECK mends what somebody has changed; a DEL leaves them as they were.
+func TestKernel_Sysctl(t *testing.T) {
+	m := newMachine(t)
+	at := netlinktest.New(t)
+	config := `{"cniVersion":"1.1.0","name":"blue","pool":"10.62.0.0/24","sysctl":{
+		"net.ipv4.ip_unprivileged_port_start":"80","net.ipv4.conf.IFNAME.arp_notify":"1"}}`
+	m.add("c1", at, config)
+	for place, want := range map[string]string{"ip_unprivileged_port_start": "80", "conf/eth0/arp_notify": "1"} {
+		if got := strings.TrimSpace(at.Run(t, "cat", "/proc/sys/net/ipv4/"+place)); got != want {
+			t.Errorf("%s is %q, want %q", place, got, want)
+		}
+	}
+	if got := strings.TrimSpace(m.own.Run(t, "cat", "/proc/sys/net/ipv4/ip_unprivileged_port_start")); got != "1024" {
+		t.Errorf("the host's is %q", got)
+	}
+	at.Sysctl(t, "ipv4/conf/eth0/arp_notify", "0")
+	config = strings.Replace(config, "{", `{"prevResult":{},`, 1)
+	if a := m.call("CHECK", "c1", at, config); a.Error != nil {
+		t.Error(a.Error)
+	}
+	if got := strings.TrimSpace(at.Run(t, "cat", "/proc/sys/net/ipv4/conf/eth0/arp_notify")); got != "1" {
+		t.Errorf("after a CHECK it is %q", got)
+	}
+	if a := m.call("DEL", "c1", at, config); a.Error != nil || len(a.Warnings) > 0 {
+		t.Errorf("%+v", a)
+	}
+	if got := strings.TrimSpace(at.Run(t, "cat", "/proc/sys/net/ipv4/ip_unprivileged_port_start")); got != "1024" {
+		t.Errorf("after the DEL it is %q", got)
+	}
+	a := m.call("ADD", "c1", at, strings.Replace(config, "ip_unprivileged_port_start", "ip_unprivileged_ports", 1))
+	if a.Error == nil || !strings.Contains(a.Error.Details, "net.ipv4.ip_unprivileged_ports is no setting of this namespace") {
+		t.Errorf("%+v", a)
+	}
+	if left := at.IP(t, "-br link show"); strings.Contains(left, "eth0") {
+		t.Errorf("left:\n%s", left)
 	}
 }

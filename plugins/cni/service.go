@@ -99,7 +99,8 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 		})
 	})
-	return s.events.run(ctx, s.pods.see, s.engine.Watch(models.KindInterface+"/", models.KindIPClaim+"/", models.KindRoute+"/", models.KindNamespace+"/"))
+	return s.events.run(ctx, s.pods.see, s.engine.Watch(models.KindInterface+"/", models.KindIPClaim+"/", models.KindRoute+"/",
+		models.KindSysctl+"/", models.KindNamespace+"/"))
 }
 
 // Serve does what is asked.

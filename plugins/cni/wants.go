@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -20,7 +22,7 @@ type Want struct {
 }
 
 // attach is what one attachment wants besides what its network does: addresses, a
-// cable out of the container, and routes.
+// cable out of the container, routes, and settings.
 func (n network) attach(c Call) ([]Want, *spec.Error) {
 	rt, wrong := runtimeOf(c.Network)
 	if wrong != nil {
@@ -47,7 +49,22 @@ func (n network) attach(c Call) ([]Want, *spec.Error) {
 	}
 	wants = append(wants, Want{models.InterfaceKey(inside), in}, Want{models.InterfaceKey(outside), out})
 	wants = append(wants, routes...)
+	wants = append(wants, settings(c, inside)...)
 	return wants, check(wants)
+}
+
+// settings are those of the container's network that the configuration names.
+func settings(c Call, inside string) (wants []Want) {
+	for i, key := range slices.Sorted(maps.Keys(c.Network.Sysctl)) {
+		v := &models.Sysctl{Key: key, Value: c.Network.Sysctl[key]}
+		if strings.Contains(key, models.IfName) {
+			v.Interface = inside
+		} else {
+			v.Namespace = &models.Namespace{In: &models.Namespace_Path{Path: c.Netns}}
+		}
+		wants = append(wants, Want{models.SysctlKey(numbered(inside, i)), v})
+	}
+	return wants
 }
 
 // waysOut are the routes of a container: those that were given with its addresses, or a

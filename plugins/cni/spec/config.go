@@ -32,6 +32,8 @@ type Config struct {
 	Wait       *uint32 `json:"wait"`
 	Masquerade bool    `json:"masquerade"`
 	MTU        uint32  `json:"mtu"`
+	// Sysctl are settings of the container's network; IFNAME stands for its interface.
+	Sysctl map[string]string `json:"sysctl"`
 
 	// Valid are the attachments that GC keeps; nil if the runtime does not say.
 	Valid *[]Attachment `json:"cni.dev/valid-attachments"`
