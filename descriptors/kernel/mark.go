@@ -16,13 +16,18 @@ const hashedTail = 1 + 32
 // Mark is the full mark of an object, which names the agent and the key:
 // "plumb:host7:interface/web". One that is too long for an alias ends in a
 // digest instead; no name holds the ~ before it.
-func Mark(label, key string) string {
+func Mark(label, key string) string { return markWithin(maxMark, label, key) }
+
+// Comment is the mark of a table of nftables, which has less room.
+func Comment(label, key string) string { return markWithin(MaxComment, label, key) }
+
+func markWithin(size int, label, key string) string {
 	whole := markPrefix(label) + key
-	if len(whole) <= maxMark {
+	if len(whole) <= size {
 		return whole
 	}
 	sum := sha256.Sum256([]byte(whole))
-	return whole[:maxMark-hashedTail] + "~" + hex.EncodeToString(sum[:16])
+	return whole[:size-hashedTail] + "~" + hex.EncodeToString(sum[:16])
 }
 
 // MarkedKey tells whether a mark is of this agent, and the key that it names.

@@ -17,6 +17,9 @@ func TestMarkIsFullCutAndReadBack(t *testing.T) {
 		if len(mark) > 255 {
 			t.Errorf("Mark(%q) has %d bytes", c.key, len(mark))
 		}
+		if comment := Comment(c.label, c.key); len(comment) > MaxComment || c.back != "" && comment != mark {
+			t.Errorf("Comment(%q) is %q", c.key, comment)
+		}
 		if key, ours := MarkedKey(c.label, mark); key != c.back || !ours {
 			t.Errorf("MarkedKey(%q) = %q, %v", mark, key, ours)
 		}

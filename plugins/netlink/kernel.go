@@ -198,6 +198,18 @@ func (k *Kernel) in(ns kernel.NS, act string, f func(n *namespace) error) error 
 	return nil
 }
 
+// Within runs work on a thread that is in the namespace, as are the processes that
+// it starts; writes is how many requests it is counted as.
+func (k *Kernel) Within(ns kernel.NS, writes int, work func() error) error {
+	n, err := k.enter(ns)
+	if err != nil {
+		return err
+	}
+	defer n.leave()
+	n.writes.add(writes)
+	return inNamespace(n.home, n.fd, work)
+}
+
 // drop closes a namespace and tells the watchers. k.mu is held.
 func (k *Kernel) drop(id kernel.NS, e *entry) {
 	delete(k.namespaces, id)
