@@ -18,6 +18,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/microservice"
 	"github.com/plumb-net/plumb/descriptors/namespace"
 	"github.com/plumb-net/plumb/descriptors/netns"
+	"github.com/plumb-net/plumb/descriptors/nftables"
 	"github.com/plumb-net/plumb/descriptors/route"
 	"github.com/plumb-net/plumb/descriptors/sysctl"
 	"github.com/plumb-net/plumb/models"
@@ -31,6 +32,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/ledger"
 	"github.com/plumb-net/plumb/plugins/metrics"
 	"github.com/plumb-net/plumb/plugins/netlink"
+	nft "github.com/plumb-net/plumb/plugins/nftables"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -172,6 +174,11 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	}
 	_, err = scheduler.Register(s, sysctl.New(sysctl.Deps{
 		Kernel: h.kernel, Owner: h.owner, Places: places, Interfaces: interfaces}))
+	if err != nil {
+		return err
+	}
+	_, err = scheduler.Register(s, nftables.New(nftables.Deps{
+		Kernel: h.kernel, Tables: nft.New(h.kernel, ""), Owner: h.owner, Places: places, Claims: h.book}))
 	return err
 }
 

@@ -37,6 +37,9 @@ func AddressKey(iface, addr string) string {
 // AddressPrefix holds the addresses that an interface derives.
 func AddressPrefix(iface string) string { return KindAddress + "/" + iface + "/" }
 
+// NftablesKey is the key of a table of nftables.
+func NftablesKey(name string) string { return KindNftables + "/" + name }
+
 // SysctlKey is the key of a setting of the kernel.
 func SysctlKey(name string) string { return KindSysctl + "/" + name }
 

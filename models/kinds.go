@@ -13,6 +13,7 @@ const (
 	KindInterface    = "interface"
 	KindRoute        = "route"
 	KindAddress      = "address"
+	KindNftables     = "nftables"
 	KindSysctl       = "sysctl"
 	KindIPPool       = "ippool"
 	KindIPClaim      = "ipclaim"
@@ -41,6 +42,7 @@ var kinds = []Kind{
 	{KindInterface, "interface/", func() proto.Message { return new(Interface) }, true},
 	{KindRoute, "route/", func() proto.Message { return new(Route) }, true},
 	{KindAddress, "address/", func() proto.Message { return new(Address) }, true},
+	{KindNftables, "nftables/", func() proto.Message { return new(Nftables) }, true},
 	{KindSysctl, "sysctl/", func() proto.Message { return new(Sysctl) }, true},
 	{KindIPPool, "ippool/", func() proto.Message { return new(IPPool) }, true},
 	{KindIPClaim, "ipclaim/", func() proto.Message { return new(IPClaim) }, true},

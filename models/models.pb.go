@@ -1549,6 +1549,172 @@ func (x *Address) GetPreferredLifetime() uint32 {
 	return 0
 }
 
+// A table of nftables. It is made and replaced as one; nobody sees half of it.
+type Nftables struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the table is. Unset: the agent's own namespace.
+	Namespace *Namespace `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// ip, ip6, inet (default), bridge or arp.
+	Family string `protobuf:"bytes,2,opt,name=family,proto3" json:"family,omitempty"`
+	// Name of the table. Default: the key's name.
+	Table string `protobuf:"bytes,3,opt,name=table,proto3" json:"table,omitempty"`
+	// The chains. Rules may jump from any to any.
+	Chains        []*Chain `protobuf:"bytes,4,rep,name=chains,proto3" json:"chains,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Nftables) Reset() {
+	*x = Nftables{}
+	mi := &file_models_models_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Nftables) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Nftables) ProtoMessage() {}
+
+func (x *Nftables) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Nftables.ProtoReflect.Descriptor instead.
+func (*Nftables) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Nftables) GetNamespace() *Namespace {
+	if x != nil {
+		return x.Namespace
+	}
+	return nil
+}
+
+func (x *Nftables) GetFamily() string {
+	if x != nil {
+		return x.Family
+	}
+	return ""
+}
+
+func (x *Nftables) GetTable() string {
+	if x != nil {
+		return x.Table
+	}
+	return ""
+}
+
+func (x *Nftables) GetChains() []*Chain {
+	if x != nil {
+		return x.Chains
+	}
+	return nil
+}
+
+// A chain of rules.
+type Chain struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the chain. Required.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// filter, nat or route. A chain that packets come to by itself needs it, and hook.
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// prerouting, input, forward, output or postrouting.
+	Hook string `protobuf:"bytes,3,opt,name=hook,proto3" json:"hook,omitempty"`
+	// Place among the chains of the hook: a number, or a name such as srcnat or
+	// filter + 10. Default 0.
+	Priority string `protobuf:"bytes,4,opt,name=priority,proto3" json:"priority,omitempty"`
+	// What becomes of packets that pass all rules: accept (default) or drop. With hook.
+	Policy string `protobuf:"bytes,5,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The rules in order, as nft(8) reads them: tcp dport 22 accept. For <claim:NAME>
+	// stands the address that the ipclaim holds.
+	Rules         []string `protobuf:"bytes,6,rep,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Chain) Reset() {
+	*x = Chain{}
+	mi := &file_models_models_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Chain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Chain) ProtoMessage() {}
+
+func (x *Chain) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Chain.ProtoReflect.Descriptor instead.
+func (*Chain) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Chain) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Chain) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Chain) GetHook() string {
+	if x != nil {
+		return x.Hook
+	}
+	return ""
+}
+
+func (x *Chain) GetPriority() string {
+	if x != nil {
+		return x.Priority
+	}
+	return ""
+}
+
+func (x *Chain) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *Chain) GetRules() []string {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
 // A setting of the kernel's network in a namespace. It gets its earlier value back
 // when this one is withdrawn.
 type Sysctl struct {
@@ -1570,7 +1736,7 @@ type Sysctl struct {
 
 func (x *Sysctl) Reset() {
 	*x = Sysctl{}
-	mi := &file_models_models_proto_msgTypes[18]
+	mi := &file_models_models_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1748,7 @@ func (x *Sysctl) String() string {
 func (*Sysctl) ProtoMessage() {}
 
 func (x *Sysctl) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[18]
+	mi := &file_models_models_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1761,7 @@ func (x *Sysctl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sysctl.ProtoReflect.Descriptor instead.
 func (*Sysctl) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{18}
+	return file_models_models_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Sysctl) GetNamespace() *Namespace {
@@ -1646,7 +1812,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[19]
+	mi := &file_models_models_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1824,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[19]
+	mi := &file_models_models_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1837,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{19}
+	return file_models_models_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -1717,7 +1883,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1895,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +1908,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{20}
+	return file_models_models_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -1772,7 +1938,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1950,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1963,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{21}
+	return file_models_models_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -1841,7 +2007,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +2019,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +2032,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{22}
+	return file_models_models_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -1981,7 +2147,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1993,7 +2159,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2006,7 +2172,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{23}
+	return file_models_models_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Container) GetRuntime() string {
@@ -2170,7 +2336,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2182,7 +2348,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2195,7 +2361,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{24}
+	return file_models_models_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -2255,7 +2421,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2433,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2446,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{25}
+	return file_models_models_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -2418,7 +2584,19 @@ const file_models_models_proto_rawDesc = "" +
 	"\x05label\x18\x04 \x01(\tR\x05label\x12\x14\n" +
 	"\x05scope\x18\x05 \x01(\tR\x05scope\x12%\n" +
 	"\x0evalid_lifetime\x18\x06 \x01(\rR\rvalidLifetime\x12-\n" +
-	"\x12preferred_lifetime\x18\a \x01(\rR\x11preferredLifetime\"\x81\x01\n" +
+	"\x12preferred_lifetime\x18\a \x01(\rR\x11preferredLifetime\"\x94\x01\n" +
+	"\bNftables\x121\n" +
+	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x16\n" +
+	"\x06family\x18\x02 \x01(\tR\x06family\x12\x14\n" +
+	"\x05table\x18\x03 \x01(\tR\x05table\x12'\n" +
+	"\x06chains\x18\x04 \x03(\v2\x0f.plumb.v1.ChainR\x06chains\"\x8d\x01\n" +
+	"\x05Chain\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x12\n" +
+	"\x04hook\x18\x03 \x01(\tR\x04hook\x12\x1a\n" +
+	"\bpriority\x18\x04 \x01(\tR\bpriority\x12\x16\n" +
+	"\x06policy\x18\x05 \x01(\tR\x06policy\x12\x14\n" +
+	"\x05rules\x18\x06 \x03(\tR\x05rules\"\x81\x01\n" +
 	"\x06Sysctl\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
@@ -2499,7 +2677,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),        // 0: plumb.v1.NetNS
 	(*Namespace)(nil),    // 1: plumb.v1.Namespace
@@ -2519,15 +2697,17 @@ var file_models_models_proto_goTypes = []any{
 	(*Route)(nil),        // 15: plumb.v1.Route
 	(*NextHop)(nil),      // 16: plumb.v1.NextHop
 	(*Address)(nil),      // 17: plumb.v1.Address
-	(*Sysctl)(nil),       // 18: plumb.v1.Sysctl
-	(*IPPool)(nil),       // 19: plumb.v1.IPPool
-	(*IPClaim)(nil),      // 20: plumb.v1.IPClaim
-	(*IPLease)(nil),      // 21: plumb.v1.IPLease
-	(*Microservice)(nil), // 22: plumb.v1.Microservice
-	(*Container)(nil),    // 23: plumb.v1.Container
-	(*HostLink)(nil),     // 24: plumb.v1.HostLink
-	(*NamespaceRef)(nil), // 25: plumb.v1.NamespaceRef
-	nil,                  // 26: plumb.v1.Container.LabelsEntry
+	(*Nftables)(nil),     // 18: plumb.v1.Nftables
+	(*Chain)(nil),        // 19: plumb.v1.Chain
+	(*Sysctl)(nil),       // 20: plumb.v1.Sysctl
+	(*IPPool)(nil),       // 21: plumb.v1.IPPool
+	(*IPClaim)(nil),      // 22: plumb.v1.IPClaim
+	(*IPLease)(nil),      // 23: plumb.v1.IPLease
+	(*Microservice)(nil), // 24: plumb.v1.Microservice
+	(*Container)(nil),    // 25: plumb.v1.Container
+	(*HostLink)(nil),     // 26: plumb.v1.HostLink
+	(*NamespaceRef)(nil), // 27: plumb.v1.NamespaceRef
+	nil,                  // 28: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
@@ -2545,13 +2725,15 @@ var file_models_models_proto_depIdxs = []int32{
 	14, // 12: plumb.v1.Interface.existing:type_name -> plumb.v1.Existing
 	16, // 13: plumb.v1.Route.nexthops:type_name -> plumb.v1.NextHop
 	1,  // 14: plumb.v1.Route.namespace:type_name -> plumb.v1.Namespace
-	1,  // 15: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
-	26, // 16: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	1,  // 15: plumb.v1.Nftables.namespace:type_name -> plumb.v1.Namespace
+	19, // 16: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
+	1,  // 17: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
+	28, // 18: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_models_models_proto_init() }
@@ -2590,7 +2772,7 @@ func file_models_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

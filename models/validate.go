@@ -30,6 +30,9 @@ func Validate(key string, msg proto.Message) error {
 	case *Address:
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(&f)
+	case *Nftables:
+		checkLimits(v.ProtoReflect(), "", &f)
+		v.check(name, &f)
 	case *Sysctl:
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(&f)

@@ -107,7 +107,8 @@ func (s *script) step() string {
 	case "print":
 		return s.until(func() (text string) {
 			for _, l := range lines {
-				text += s.at().Run(s.t, words(s.expand(l))...)
+				out, _ := s.at().Try(words(s.expand(l))...) // it may fail until it is as expected
+				text += out
 			}
 			return text
 		})

@@ -1,0 +1,184 @@
+package nftables
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+const prefix = models.KindNftables + "/"
+
+// Deps are what the kind works with.
+type Deps struct {
+	Kernel kernel.Kernel
+	Tables kernel.Tables
+	Owner  *kernel.Owner
+	// Places finds namespaces; see [namespace.Resolver].
+	Places Places
+	// Claims tells what ipclaims hold; nil if there are none.
+	Claims Claims
+	// Poll gives the moments at which the kernel is asked for changes. Default:
+	// every ten seconds while Watch runs.
+	Poll <-chan time.Time
+}
+
+// Places finds the namespace of a table.
+type Places interface {
+	Resolve(ctx context.Context, in *models.Namespace) (namespace.Place, error)
+}
+
+// Claims tells what ipclaims hold.
+type Claims interface {
+	// Need is the need for the claim, with the address that it holds as projection.
+	Need(claim string) scheduler.Need
+	// Prefix is the address that the claim holds, with the length that its pool gives.
+	Prefix(claim string) (netip.Prefix, bool)
+}
+
+// New makes the kind. What an operation remembers is the namespace.
+func New(deps Deps) scheduler.Descriptor[*models.Nftables, kernel.NS] {
+	d := &nftables{Deps: deps, seen: map[kernel.NS]*sight{}}
+	return scheduler.Descriptor[*models.Nftables, kernel.NS]{
+		Name:       models.KindNftables,
+		Prefix:     prefix,
+		Encode:     models.EncodeValue[*models.Nftables],
+		Decode:     models.DecodeValue[*models.Nftables],
+		Create:     d.create,
+		Update:     d.update,
+		Delete:     d.delete,
+		Needs:      d.needs,
+		Compare:    compare,
+		Equal:      equal,
+		Validate:   namespace.Validate[*models.Nftables],
+		Claims:     claims,
+		Retrieve:   d.retrieve,
+		Watch:      d.watch,
+		Disruption: disruption,
+	}
+}
+
+type nftables struct {
+	Deps
+
+	mu   sync.Mutex
+	seen map[kernel.NS]*sight // namespaces with tables of ours
+}
+
+type (
+	found = scheduler.Found[*models.Nftables, kernel.NS]
+	scope = scheduler.Scope[*models.Nftables, kernel.NS]
+)
+
+// needs: the namespace, and the claims that the rules name.
+func (d *nftables) needs(_ scheduler.Key, v *models.Nftables) []scheduler.Need {
+	list := namespace.Needs(v.GetNamespace())
+	for _, claim := range v.Claims() {
+		if d.Claims != nil {
+			list = append(list, d.Claims.Need(claim))
+		} else {
+			list = append(list, scheduler.On(scheduler.Key(models.IPClaimKey(claim)), "the claim that holds the address"))
+		}
+	}
+	return list
+}
+
+// claims: one table per name. That two selectors mean one namespace is not known
+// here; the mark of the table tells.
+func claims(k scheduler.Key, v *models.Nftables) []scheduler.Claim {
+	id := v.EffectiveFamily() + " " + v.EffectiveTable(string(k))
+	return []scheduler.Claim{{ID: namespace.Text(v.GetNamespace()) + "|" + id, What: fmt.Sprintf("table %s in %s", id, v.GetNamespace().Text())}}
+}
+
+// compare: another name or place is another table.
+func compare(k scheduler.Key, from, to *models.Nftables) scheduler.Verdict {
+	var other, inPlace []string
+	note := func(list *[]string, what, was, is string) {
+		if was != is {
+			*list = append(*list, fmt.Sprintf("%s %s → %s", what, was, is))
+		}
+	}
+	note(&other, "family", from.EffectiveFamily(), to.EffectiveFamily())
+	note(&other, "table", from.EffectiveTable(string(k)), to.EffectiveTable(string(k)))
+	note(&other, "namespace", from.GetNamespace().Text(), to.GetNamespace().Text())
+	inPlace = chainsDiffer(from.GetChains(), to.GetChains())
+	switch {
+	case len(other) > 0:
+		return scheduler.Verdict{Change: scheduler.Replace, Reason: strings.Join(append(other, inPlace...), ", ")}
+	case len(inPlace) > 0:
+		return scheduler.Verdict{Change: scheduler.InPlace, Reason: strings.Join(inPlace, ", ")}
+	}
+	return scheduler.Verdict{}
+}
+
+// chainsDiffer names the chains that are not the same. Their order means nothing.
+func chainsDiffer(from, to []*models.Chain) (reasons []string) {
+	for _, c := range to {
+		i := slices.IndexFunc(from, func(f *models.Chain) bool { return f.GetName() == c.GetName() })
+		switch {
+		case i < 0:
+			reasons = append(reasons, "chain "+c.GetName()+" is missing")
+		case !sameChain(from[i], c):
+			reasons = append(reasons, "chain "+c.GetName()+" is another")
+		}
+	}
+	for _, c := range from {
+		if !slices.ContainsFunc(to, func(f *models.Chain) bool { return f.GetName() == c.GetName() }) {
+			reasons = append(reasons, "chain "+c.GetName()+" is too many")
+		}
+	}
+	return reasons
+}
+
+func sameChain(a, b *models.Chain) bool {
+	if a.GetHook() != "" && (a.EffectivePriority() != b.EffectivePriority() || a.EffectivePolicy() != b.EffectivePolicy()) {
+		return false
+	}
+	return a.GetType() == b.GetType() && a.GetHook() == b.GetHook() && slices.Equal(a.GetRules(), b.GetRules())
+}
+
+func equal(k scheduler.Key, actual, desired *models.Nftables) bool {
+	return compare(k, actual, desired).Change == scheduler.Same
+}
+
+// disruption: a table is replaced at once, but what its going lets pass or stops
+// nobody knows.
+func disruption(k scheduler.Key, from, to *models.Nftables) scheduler.Disruption {
+	if from == nil || to != nil && compare(k, from, to).Change != scheduler.Replace {
+		return scheduler.NoDisruption
+	}
+	return scheduler.Disruptive
+}
+
+// tableOf is a value as the kernel is told.
+func (d *nftables) tableOf(k scheduler.Key, v *models.Nftables) kernel.Table {
+	t := kernel.Table{Family: v.EffectiveFamily(), Name: v.EffectiveTable(string(k)), Comment: d.Owner.Comment(string(k))}
+	for _, c := range v.GetChains() {
+		chain := kernel.TableChain{Name: c.GetName(), Type: c.GetType(), Hook: c.GetHook(), Rules: c.GetRules()}
+		if c.GetHook() != "" {
+			chain.Priority, chain.Policy = c.EffectivePriority(), c.EffectivePolicy()
+		}
+		t.Chains = append(t.Chains, chain)
+	}
+	return t
+}
+
+// valueOf is what was read as a value, at the place of another.
+func valueOf(t kernel.Table, like *models.Nftables) *models.Nftables {
+	v := proto.CloneOf(like)
+	v.Chains = nil
+	for _, c := range t.Chains {
+		v.Chains = append(v.Chains, &models.Chain{Name: c.Name, Type: c.Type, Hook: c.Hook, Priority: c.Priority, Policy: c.Policy, Rules: c.Rules})
+	}
+	return v
+}

@@ -1,0 +1,363 @@
+package nftables_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/namespace"
+	kind "github.com/plumb-net/plumb/descriptors/nftables"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+	"github.com/plumb-net/plumb/plugins/nftables"
+	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bench is the kind on a live kernel, with stand-ins for namespaces and claims: the
+// agent's own and blue.
+type bench struct {
+	*netlink.Kernel
+	t         *testing.T
+	net, blue *netlinktest.Namespace
+	blueNS    kernel.NS
+	ledger    *kernel.MemLedger
+	held      held
+	poll      chan time.Time
+	fail      string
+	kind      scheduler.Descriptor[*models.Nftables, kernel.NS]
+}
+
+type scope = scheduler.Scope[*models.Nftables, kernel.NS]
+
+// held are the claims that there are.
+type held map[string]string
+
+func (h held) Prefix(claim string) (netip.Prefix, bool) {
+	p, err := netip.ParsePrefix(h[claim])
+	return p, err == nil
+}
+
+func (h held) Need(claim string) scheduler.Need {
+	return scheduler.On(scheduler.Key(models.IPClaimKey(claim)), "the claim")
+}
+
+var errCrash = errors.New("crash")
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{t: t, net: netlinktest.New(t), blue: netlinktest.New(t), ledger: &kernel.MemLedger{},
+		held: held{"web": "10.0.0.7/24"}, poll: make(chan time.Time)}
+	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close() })
+	b.Kernel = k
+	if b.blueNS, err = k.Open(b.blue.Path); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	return b
+}
+
+func (b *bench) restart() {
+	owner := kernel.NewOwner("host7", "boot", b.ledger, func(name string) error {
+		if name == b.fail {
+			return errCrash
+		}
+		return nil
+	})
+	b.kind = kind.New(kind.Deps{Kernel: b.Kernel, Tables: nftables.New(b.Kernel, ""), Owner: owner, Places: b, Claims: b.held, Poll: b.poll})
+}
+
+func (b *bench) Resolve(_ context.Context, in *models.Namespace) (namespace.Place, error) {
+	if in.GetIn() == nil {
+		return namespace.Place{NS: b.Own()}, nil
+	}
+	return namespace.Place{NS: b.blueNS, Path: b.blue.Path}, nil
+}
+
+func key(name string) scheduler.Key { return scheduler.Key(models.NftablesKey(name)) }
+
+func (b *bench) create(name, value string) error {
+	b.t.Helper()
+	v := decode(b.t, value)[0]
+	if err := b.kind.Validate(key(name), v); err != nil {
+		b.t.Fatal(err)
+	}
+	_, err := b.kind.Create(context.Background(), key(name), v)
+	return err
+}
+
+func (b *bench) must(name, value string) {
+	b.t.Helper()
+	if err := b.create(name, value); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) delete(name string) {
+	b.t.Helper()
+	if err := b.kind.Delete(context.Background(), key(name), &models.Nftables{}, 0); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// look lists what is found, with its rules.
+func (b *bench) look() string {
+	b.t.Helper()
+	var list []string
+	for f, err := range b.kind.Retrieve(context.Background(), scope{All: true}) {
+		if err != nil {
+			b.t.Errorf("%s: %v", f.Key, err)
+			continue
+		}
+		list = append(list, string(f.Key)+": "+rules(f.Value))
+	}
+	return strings.Join(list, "\n")
+}
+
+func rules(v *models.Nftables) string {
+	var all []string
+	for _, c := range v.GetChains() {
+		all = append(all, c.GetRules()...)
+	}
+	return strings.Join(all, "; ")
+}
+
+// TestConform holds the kind to the contract of descriptors, on a live kernel.
+func TestConform(t *testing.T) {
+	b := newBench(t)
+	b.poll = make(chan time.Time, 1)
+	b.restart()
+	sample := func(name string, values ...string) schedulertest.Sample[*models.Nftables] {
+		return schedulertest.Sample[*models.Nftables]{Key: key(name), Values: decode(t, strings.Join(values, "\n"))}
+	}
+	schedulertest.Conform(t, b.kind, schedulertest.Spec[*models.Nftables, kernel.NS]{
+		Samples: []schedulertest.Sample[*models.Nftables]{
+			sample("filter", `{"chains":[{"name":"in","type":"filter","hook":"input","policy":"drop","rules":["ct state established,related accept","tcp dport {22,80} counter  accept"]}]}`,
+				`{"chains":[{"name":"in","type":"filter","hook":"input","priority":"filter + 5"}]}`,
+				`{"chains":[{"name":"more","rules":["ip saddr <claim:web> accept"]},{"name":"in","type":"filter","hook":"input","priority":"5","rules":["jump more"]}]}`,
+				`{"namespace":{"netns":"blue"},"chains":[{"name":"more"}]}`),
+			sample("six", `{"family":"ip6","table":"a.b"}`, `{"family":"bridge","table":"a.b","chains":[{"name":"c","rules":["accept"]}]}`),
+		},
+		Refused: map[scheduler.Key]*models.Nftables{"nftables/a:b": {}},
+		Restart: func(testing.TB) scheduler.Descriptor[*models.Nftables, kernel.NS] {
+			b.restart()
+			return b.kind
+		},
+		Foreign: func(t testing.TB, k scheduler.Key, v *models.Nftables) func() bool {
+			id := v.EffectiveFamily() + " " + v.EffectiveTable(string(k))
+			b.net.Run(t, "nft", "add table "+id+"; add chain "+id+" theirs")
+			t.Cleanup(func() { b.net.Run(t, "nft", "delete table "+id) })
+			return func() bool { return strings.Contains(b.net.Run(t, "nft", "list table "+id), "chain theirs") }
+		},
+		Remove: func(t testing.TB, k scheduler.Key) {
+			id := map[scheduler.Key]string{"nftables/filter": "inet filter", "nftables/six": "ip6 a.b"}[k]
+			b.net.Run(t, "nft", "delete table "+id)
+			select {
+			case b.poll <- time.Time{}:
+			default: // there is one to come
+			}
+		},
+		Clone:     proto.CloneOf[*models.Nftables],
+		Identical: func(x, y *models.Nftables) bool { return proto.Equal(x, y) },
+	})
+}
+
+const filter = `{"namespace":{"netns":"blue"},"chains":[{"name":"in","type":"filter","hook":"input","rules":["tcp dport {22,80} counter  accept"]}]}`
+
+// What others change shows in the spelling of nft, what only counts does not.
+func TestDrift(t *testing.T) {
+	b := newBench(t)
+	b.must("filter", filter)
+	const asWritten = "nftables/filter: tcp dport {22,80} counter  accept"
+	if got := b.look(); got != asWritten {
+		t.Errorf("found %s", got)
+	}
+	b.blue.IP(t, "link set dev lo up")
+	_, _ = b.blue.Try("busybox", "nc", "-w", "1", "127.0.0.1", "80") // refused, but counted
+	if list := b.blue.Run(t, "nft", "list table inet filter"); strings.Contains(list, "packets 0 ") {
+		t.Fatalf("nothing was counted: %s", list)
+	}
+	b.restart()
+	if got := b.look(); got != asWritten {
+		t.Errorf("found %s", got)
+	}
+	b.blue.Run(t, "nft", "add rule inet filter in drop")
+	if got := b.look(); got != "nftables/filter: tcp dport { 22, 80 } counter accept; drop" {
+		t.Errorf("found %s", got)
+	}
+	b.must("filter", filter)
+	if got := b.look(); got != asWritten {
+		t.Errorf("found %s", got)
+	}
+	b.blue.Run(t, "nft", "delete table inet filter")
+	if got := b.look(); got != "" || len(b.ledger.Entries()) != 0 {
+		t.Errorf("found %s, the ledger has %s", got, b.ledger)
+	}
+}
+
+// The address of a claim stands in the rules; while it is another by now the value
+// that is found is not the one that was asked.
+func TestClaims(t *testing.T) {
+	b := newBench(t)
+	const value = `{"chains":[{"name":"c","rules":["ip saddr <claim:web> accept"]}]}`
+	b.must("x", value)
+	if list := b.net.Run(t, "nft", "list table inet x"); !strings.Contains(list, "ip saddr 10.0.0.7 accept") {
+		t.Errorf("made %s", list)
+	}
+	b.restart()
+	if got := b.look(); got != "nftables/x: ip saddr <claim:web> accept" {
+		t.Errorf("found %s", got)
+	}
+	b.held["web"] = "10.0.0.8/24"
+	if got := b.look(); got != "nftables/x: ip saddr 10.0.0.7 accept" {
+		t.Errorf("found %s", got)
+	}
+	b.must("x", value)
+	if got := b.look(); got != "nftables/x: ip saddr <claim:web> accept" {
+		t.Errorf("found %s", got)
+	}
+	delete(b.held, "web")
+	if err := b.create("y", value); err == nil || !strings.Contains(err.Error(), "ipclaim/web holds no address") {
+		t.Error(err)
+	}
+}
+
+// What nft does not understand is the value's fault, says where, and harms nothing.
+func TestBadRules(t *testing.T) {
+	b := newBench(t)
+	b.must("filter", filter)
+	before, ledger := b.blue.Run(t, "nft", "list ruleset"), b.ledger.String()
+	err := b.create("filter", strings.Replace(filter, "counter  accept", "cuonter accept", 1))
+	var invalid *scheduler.InvalidError
+	if !errors.As(err, &invalid) || invalid.Fields[0].Field != "chains[0].rules[0]" || !strings.Contains(err.Error(), "nft: syntax error") {
+		t.Errorf("%v", err)
+	}
+	err = b.create("filter", strings.Replace(filter, "counter  accept", "jump nowhere", 1))
+	if invalid = nil; errors.As(err, &invalid) || err == nil || !strings.Contains(err.Error(), "chains[0].rules[0]: tcp dport {22,80} jump nowhere: nft: No such file or directory") {
+		t.Errorf("what the kernel refuses may do another time: %v", err)
+	}
+	if after := b.blue.Run(t, "nft", "list ruleset"); after != before || b.ledger.String() != ledger {
+		t.Errorf("after\n%s%s\nbefore\n%s%s", after, b.ledger, before, ledger)
+	}
+	if err := b.create("new", `{"chains":[{"name":"c","rules":["foo"]}]}`); err == nil || strings.Contains(b.ledger.String(), "new") {
+		t.Errorf("%v, the ledger has %s", err, b.ledger)
+	}
+}
+
+// Two selectors that mean one namespace do not fight, and neither takes the table of
+// another agent.
+func TestOneHolder(t *testing.T) {
+	b := newBench(t)
+	b.must("filter", filter)
+	owner := func(err error) string {
+		var class *scheduler.OpError
+		if !errors.As(err, &class) {
+			t.Errorf("%v, want a conflict", err)
+			return ""
+		}
+		return class.Owner
+	}
+	if got := owner(b.create("two", `{"namespace":{"pod":"web"},"table":"filter"}`)); got != "nftables/filter" {
+		t.Errorf("owner %q", got)
+	}
+	b.net.Run(t, "nft", `add table inet filter { comment "plumb:other:nftables/filter"; }`)
+	if got := owner(b.create("three", `{"table":"filter"}`)); got != "somebody else" {
+		t.Errorf("owner %q", got)
+	}
+	// One of ours that the ledger has lost is known by its mark.
+	*b.ledger = kernel.MemLedger{}
+	b.must("filter", filter)
+	b.delete("filter")
+	if list := b.blue.Run(t, "nft", "list ruleset"); list != "" {
+		t.Errorf("left %s", list)
+	}
+}
+
+// What changes in a namespace is told; after the table has gone nothing is.
+func TestWatch(t *testing.T) {
+	b := newBench(t)
+	b.must("filter", filter)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	var mu sync.Mutex
+	told := map[scheduler.Key]bool{}
+	go func() {
+		ended <- b.kind.Watch(ctx, func(keys ...scheduler.Key) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, k := range keys {
+				told[k] = true
+			}
+		})
+	}()
+	round := func(want ...scheduler.Key) {
+		t.Helper()
+		b.poll <- time.Time{}
+		b.poll <- time.Time{} // taken when that reading is done
+		mu.Lock()
+		defer mu.Unlock()
+		if got := slices.Sorted(maps.Keys(told)); !slices.Equal(got, want) {
+			t.Errorf("told of %v, want %v", got, want)
+		}
+		clear(told)
+	}
+	round("nftables/filter") // it was made: whether by us alone nobody knows
+	round()
+	b.blue.Run(t, "nft", "add table inet theirs")
+	round("nftables/filter")
+	b.net.Run(t, "nft", "add table inet theirs")
+	round()
+	b.delete("filter")
+	b.blue.Run(t, "nft", "delete table inet theirs")
+	round()
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// Wherever it crashes, it can be made and deleted afterwards.
+func TestCrashes(t *testing.T) {
+	for _, point := range []string{"nftables/recorded", "nftables/made", "nftables/deleted"} {
+		for _, again := range []bool{true, false} {
+			b := newBench(t)
+			b.fail = point
+			err := b.create("filter", filter)
+			if err == nil {
+				err = b.kind.Delete(context.Background(), key("filter"), &models.Nftables{}, 0)
+			}
+			if !errors.Is(err, errCrash) {
+				t.Fatalf("%s: %v", point, err)
+			}
+			b.fail = ""
+			b.restart()
+			if again {
+				b.must("filter", filter)
+				if got := b.look(); got != "nftables/filter: tcp dport {22,80} counter  accept" {
+					t.Errorf("%s: found %s", point, got)
+				}
+			}
+			b.delete("filter")
+			if list := b.blue.Run(t, "nft", "list ruleset"); list != "" || b.look() != "" {
+				t.Errorf("%s: left %s", point, list)
+			}
+		}
+	}
+}
