@@ -102,18 +102,18 @@ func (s system) call() (version string, out any, _ *spec.Error) {
 	if wrong != nil || result == nil {
 		return version, nil, wrong
 	}
-	if config.Mode == "routed" {
+	if config.Mode == "routed" || config.Masquerade {
 		s.warn(*result)
 	}
 	return version, result.As(version), nil
 }
 
-// warn tells of a host that does not pass on the packets of a routed network. It is
-// not ours to change.
+// warn tells of a host that does not pass on the packets of a network whose containers
+// are to reach others. It is not ours to change.
 func (s system) warn(r spec.Result) {
 	for family, name := range map[int]string{4: "net.ipv4.ip_forward", 6: "net.ipv6.conf.all.forwarding"} {
 		if r.Has(family) && !s.namespaces.forwards(family) {
-			fmt.Fprintf(s.stderr, "plumb-cni: %s is 0: the containers of a routed network reach the host and nobody else\n", name)
+			fmt.Fprintf(s.stderr, "plumb-cni: %s is 0: the containers of this network reach the host and nobody beyond\n", name)
 		}
 	}
 }

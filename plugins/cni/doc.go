@@ -11,7 +11,7 @@
 //	Sweep    attachments that serve nobody go by themselves
 //
 // What an ADD wants is made by pure functions: what the attachments of a network
-// share (network.go), the addresses of one (addresses.go), its cable, routes and settings
+// share (network.go, masquerade.go), the addresses of one (addresses.go), its cable, routes and settings
 // (wants.go, and bridge.go or routed.go by the mode of the network). What was made
 // is told by result.go.
 //
@@ -22,5 +22,5 @@
 // says what it gave (delegated.go). Where plugins before have made something, that is
 // passed on (chain.go).
 //
-// There is no masquerading, and no ports: for those there is no kind yet.
+// There are no ports: for those there is no kind yet.
 package cni

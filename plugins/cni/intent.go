@@ -60,7 +60,7 @@ func refusedIntent(c spec.Config) *spec.Error {
 	case wrong != nil:
 		return wrong
 	case c.Masquerade:
-		return masqueraded()
+		return unsupported("masquerade", "in mode intent operators say it, by a value of the kind nftables")
 	case len(c.Sysctl) > 0:
 		return unsupported("sysctl", "in mode intent operators say it, by values of the kind sysctl in the pod")
 	case len(c.Pool) == 0 && len(rt.IPs)+len(rt.Mac) > 0:

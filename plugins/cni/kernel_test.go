@@ -16,6 +16,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/namespace"
 	"github.com/plumb-net/plumb/descriptors/netns"
+	"github.com/plumb-net/plumb/descriptors/nftables"
 	"github.com/plumb-net/plumb/descriptors/route"
 	"github.com/plumb-net/plumb/descriptors/sysctl"
 	"github.com/plumb-net/plumb/models"
@@ -24,6 +25,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+	nft "github.com/plumb-net/plumb/plugins/nftables"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -58,6 +60,7 @@ func newMachine(t *testing.T) *machine {
 	self.Bind(interfaces)
 	registerTo(t, m.sched, address.New(address.Deps{Kernel: k, Owner: owner, Names: names, Interfaces: interfaces, Claims: book}))
 	registerTo(t, m.sched, route.New(route.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: interfaces, Claims: book}))
+	registerTo(t, m.sched, nftables.New(nftables.Deps{Kernel: k, Tables: nft.New(k, ""), Owner: owner, Places: places, Claims: book}))
 	registerTo(t, m.sched, sysctl.New(sysctl.Deps{Kernel: k, Owner: owner, Places: places, Interfaces: interfaces}))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -207,5 +210,88 @@ func TestKernel_Sysctl(t *testing.T) {
 	}
 	if left := at.IP(t, "-br link show"); strings.Contains(left, "eth0") {
 		t.Errorf("left:\n%s", left)
+	}
+}
+
+// upstream is a network beyond the host, which knows the host's addresses 192.0.2.1 and
+// 2001:db8::1 there, and no way to any container. Its own end in .2 and ::2.
+func (m *machine) upstream() *netlinktest.Namespace {
+	m.t.Helper()
+	up := netlinktest.New(m.t)
+	m.own.IP(m.t, "link add up0 type veth peer name eth0 netns "+up.Path)
+	for _, side := range []struct {
+		at         *netlinktest.Namespace
+		link, host string
+	}{{m.own, "up0", "1"}, {up, "eth0", "2"}} {
+		side.at.IP(m.t, "addr add 192.0.2."+side.host+"/24 dev "+side.link)
+		side.at.IP(m.t, "addr add 2001:db8::"+side.host+"/64 dev "+side.link+" nodad")
+		side.at.IP(m.t, "link set "+side.link+" up")
+	}
+	m.own.Sysctl(m.t, "ipv4/ip_forward", "1")
+	m.own.Sysctl(m.t, "ipv6/conf/all/forwarding", "1")
+	return up
+}
+
+// from counts the echo requests that come to a namespace from an address.
+func from(t *testing.T, at *netlinktest.Namespace, addresses ...string) (count func(address string) string) {
+	t.Helper()
+	at.Run(t, "nft", "add table inet seen; add chain inet seen in { type filter hook input priority 0; }")
+	for _, a := range addresses {
+		rule := "ip saddr " + a + " icmp type echo-request"
+		if strings.Contains(a, ":") {
+			rule = "ip6 saddr " + a + " icmpv6 type echo-request"
+		}
+		at.Run(t, "nft", "add rule inet seen in "+rule+" counter comment \""+a+"\"")
+	}
+	return func(address string) string {
+		t.Helper()
+		for line := range strings.Lines(at.Run(t, "nft", "list chain inet seen in")) {
+			if before, _, ok := strings.Cut(line, ` comment "`+address+`"`); ok {
+				words := strings.Fields(before)
+				return words[len(words)-3]
+			}
+		}
+		return "none"
+	}
+}
+
+// TestKernel_Row67_Masquerade: what leaves a network arrives elsewhere with the
+// host's address, and is answered there; between containers nothing is hidden. With
+// the last container the table goes.
+func TestKernel_Row67_Masquerade(t *testing.T) {
+	for _, mode := range []string{"bridge", "routed"} {
+		t.Run(mode, func(t *testing.T) {
+			m := newMachine(t)
+			up := m.upstream()
+			config := `{"cniVersion":"1.1.0","name":"blue","mode":"` + mode + `","pool":["10.62.0.0/24","fd62::/64"],"masquerade":true}`
+			c0, c1 := netlinktest.New(t), netlinktest.New(t)
+			m.add("c0", c0, config)
+			m.add("c1", c1, config)
+			beyond := from(t, up, "192.0.2.1", "2001:db8::1", "10.62.0.2", "fd62::2")
+			inside := from(t, c1, "10.62.0.2", "fd62::2")
+			for _, to := range []string{"192.0.2.2", "2001:db8::2", "10.62.0.3", "fd62::3"} {
+				c0.Run(t, "busybox", "ping", "-c1", "-W30", to)
+			}
+			for address, want := range map[string]string{"192.0.2.1": "1", "2001:db8::1": "1", "10.62.0.2": "0", "fd62::2": "0"} {
+				if got := beyond(address); got != want {
+					t.Errorf("beyond the host %s packets came from %s, want %s", got, address, want)
+				}
+			}
+			for _, address := range []string{"10.62.0.2", "fd62::2"} {
+				if got := inside(address); got != "1" {
+					t.Errorf("%s packets came from %s to the other container", got, address)
+				}
+			}
+			if a := m.call("DEL", "c0", c0, config); a.Error != nil || len(a.Warnings) > 0 {
+				t.Errorf("%+v", a)
+			}
+			c1.Run(t, "busybox", "ping", "-c1", "-W30", "192.0.2.2")
+			if a := m.call("DEL", "c1", c1, config); a.Error != nil || len(a.Warnings) > 0 {
+				t.Errorf("%+v", a)
+			}
+			if rules := m.own.Run(t, "nft", "list ruleset"); rules != "" {
+				t.Errorf("left:\n%s", rules)
+			}
+		})
 	}
 }

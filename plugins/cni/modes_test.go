@@ -39,3 +39,40 @@ func TestRow55_OperatorPool(t *testing.T) {
 		}
 	})
 }
+
+// TestRow67_Masquerade: a network has one table, from its first container to its last,
+// also over a start. Whoever wants the network otherwise is refused.
+func TestRow67_Masquerade(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		const table = "nftables/cni:blue"
+		masked := strings.Replace(blue, "{", `{"masquerade":true,`, 1)
+		has := func(want bool) {
+			t.Helper()
+			if strings.Contains(n.show(), table) != want {
+				t.Errorf("there is %s: %v\n%s", table, !want, n.show())
+			}
+		}
+		for _, container := range []string{"c1", "c2"} {
+			if a := n.call(t.Context(), "ADD", container, "/run/netns/7", masked); a.Error != nil {
+				t.Fatal(a.Error)
+			}
+		}
+		has(true)
+		if a := n.call(t.Context(), "ADD", "c3", "/run/netns/7", blue); a.Error == nil || !strings.Contains(a.Error.Details, "with another mode, pool, bridge, mtu or masquerade") {
+			t.Errorf("without masquerade: %+v", a)
+		}
+		n.restart()
+		has(true)
+		n.call(t.Context(), "DEL", "c1", "", masked)
+		has(true)
+		n.call(t.Context(), "DEL", "c2", "", masked)
+		has(false)
+		n.world.broken = table
+		if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", masked); a.Error == nil || !strings.Contains(a.Error.Details, table) {
+			t.Errorf("the table is somebody else's: %+v", a)
+		}
+		if left := n.show(); left != "" {
+			t.Errorf("left\n%s", left)
+		}
+	})
+}

@@ -22,6 +22,7 @@ type network struct {
 	mode    string
 	bridge  string // host name, in mode bridge
 	mtu     uint32
+	masked  bool // what leaves the network has an address of the host
 	subnets []subnet
 	shared  []Want
 	// Of a network whose addresses another plugin gives:
@@ -40,13 +41,11 @@ type subnet struct {
 // networkOf is the network of a call, with the ippools of operators that it names, or
 // with what the plugin has given that it names for addresses.
 func networkOf(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Result) (network, *spec.Error) {
-	n := network{name: "cni:" + conf.Name, mode: cmp.Or(conf.Mode, modeBridge), mtu: conf.MTU, bridge: conf.Bridge}
+	n := network{name: "cni:" + conf.Name, mode: cmp.Or(conf.Mode, modeBridge), mtu: conf.MTU, bridge: conf.Bridge, masked: conf.Masquerade}
 	if n.mode == modeIntent { // and nobody has wanted anything
 		n.mode = modeBridge
 	}
 	switch {
-	case conf.Masquerade:
-		return n, masqueraded()
 	case conf.Delegate() != "":
 		if wrong := n.delegated(conf.Delegate(), ipam); wrong != nil {
 			return n, wrong
@@ -61,6 +60,9 @@ func networkOf(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Res
 	}
 	if n.mode == modeBridge {
 		n.addBridge(conf.Name)
+	}
+	if n.masked {
+		n.addMasquerade(conf.Name)
 	}
 	return n, check(n.shared)
 }
@@ -105,5 +107,5 @@ func (n *network) addPool(i int, text string, v *models.IPPool) *spec.Error {
 
 // same tells whether attachments of the one can be attachments of the other.
 func (n network) same(o network) bool {
-	return n.mode == o.mode && n.bridge == o.bridge && n.mtu == o.mtu && slices.Equal(n.subnets, o.subnets)
+	return n.mode == o.mode && n.bridge == o.bridge && n.mtu == o.mtu && n.masked == o.masked && slices.Equal(n.subnets, o.subnets)
 }

@@ -100,7 +100,7 @@ func (s *Service) Run(ctx context.Context) error {
 		})
 	})
 	return s.events.run(ctx, s.pods.see, s.engine.Watch(models.KindInterface+"/", models.KindIPClaim+"/", models.KindRoute+"/",
-		models.KindSysctl+"/", models.KindNamespace+"/"))
+		models.KindNftables+"/", models.KindSysctl+"/", models.KindNamespace+"/"))
 }
 
 // Serve does what is asked.
@@ -197,7 +197,7 @@ func (s *Service) join(c Call) ([]Want, *spec.Error) {
 	}
 	if !sh.same(n) {
 		return nil, &spec.Error{Code: spec.BadConfig, Msg: "invalid network configuration",
-			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge or mtu", len(sh.users), c.Network.Name)}
+			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge, mtu or masquerade", len(sh.users), c.Network.Name)}
 	}
 	sh.users[c.Key()] = true
 	return append(n.shared[:len(n.shared):len(n.shared)], wants...), nil

@@ -106,11 +106,6 @@ func unsupported(field, format string, args ...any) *spec.Error {
 	return &spec.Error{Code: spec.Unsupported, Msg: "unsupported field", Details: field + ": " + fmt.Sprintf(format, args...)}
 }
 
-// masqueraded refuses what needs a rule of the kernel for which there is no kind.
-func masqueraded() *spec.Error {
-	return unsupported("masquerade", "true is not there yet; a rule of the host does it, such as nft add rule ip nat postrouting ip saddr 10.62.0.0/24 masquerade")
-}
-
 // numbered names the first, second and so on of several.
 func numbered(name string, i int) string {
 	if i == 0 {
