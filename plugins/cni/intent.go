@@ -63,6 +63,8 @@ func refusedIntent(c spec.Config) *spec.Error {
 		return unsupported("masquerade", "in mode intent operators say it, by a value of the kind nftables")
 	case len(c.Sysctl) > 0:
 		return unsupported("sysctl", "in mode intent operators say it, by values of the kind sysctl in the pod")
+	case len(rt.Ports) > 0:
+		return unsupported("runtimeConfig.portMappings", "in mode intent put the plugin portmap after plumb-cni and declare the capability there")
 	case len(c.Pool) == 0 && len(rt.IPs)+len(rt.Mac) > 0:
 		return unsupported("runtimeConfig", "ips and mac are the operator's in mode intent")
 	}

@@ -10,9 +10,10 @@ import (
 
 // runtimeConfig is what a runtime adds for one container.
 type runtimeConfig struct {
-	IPs []string    `json:"ips"`
-	Mac string      `json:"mac"`
-	DNS *runtimeDNS `json:"dns"`
+	IPs   []string    `json:"ips"`
+	Mac   string      `json:"mac"`
+	DNS   *runtimeDNS `json:"dns"`
+	Ports []port      `json:"portMappings"`
 }
 
 // runtimeDNS is DNS as runtimes spell it.
@@ -23,7 +24,7 @@ type runtimeDNS struct {
 }
 
 // others serve what is not ours, after us in a chain.
-var others = map[string]string{"portMappings": "portmap", "bandwidth": "bandwidth"}
+var others = map[string]string{"bandwidth": "bandwidth"}
 
 // runtimeOf reads what a runtime adds, and refuses what cannot be served: somebody
 // has declared that it can.
@@ -41,11 +42,16 @@ func runtimeOf(c spec.Config) (rt runtimeConfig, wrong *spec.Error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		switch {
-		case name == "ips", name == "mac", name == "dns", slices.Contains([]string{"null", "{}", "[]", `""`}, string(all[name])):
+		case name == "ips", name == "mac", name == "dns", name == "portMappings", slices.Contains([]string{"null", "{}", "[]", `""`}, string(all[name])):
 		case others[name] != "":
 			return rt, unsupported("runtimeConfig."+name, "put the plugin %s after plumb-cni and declare the capability there", others[name])
 		default:
 			return rt, unsupported("runtimeConfig."+name, "plumb-cni has no such capability; do not declare it")
+		}
+	}
+	for i := range rt.Ports {
+		if wrong := rt.Ports[i].check(i); wrong != nil {
+			return rt, wrong
 		}
 	}
 	return rt, nil

@@ -48,7 +48,13 @@ type Service struct {
 // shared is what the attachments of a network want together.
 type shared struct {
 	network
-	users map[Key]bool
+	users map[Key]user
+}
+
+// user is what one attachment has of a network, by itself or with others.
+type user struct {
+	keys  map[string]bool
+	ports []port
 }
 
 // goes is for how long a DEL waits until what it withdrew is gone. What takes
@@ -188,19 +194,28 @@ func (s *Service) join(c Call) ([]Want, *spec.Error) {
 	if wrong != nil {
 		return nil, wrong
 	}
+	rt, _ := runtimeOf(c.Network) // attach has checked it
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if other := taken(s.nets, c.Key(), rt.Ports); other != "" {
+		return nil, &spec.Error{Code: spec.TryLater, Msg: "a port of the host is taken", Details: other}
+	}
 	sh := s.nets[c.Network.Name]
 	if sh == nil {
-		sh = &shared{network: n, users: map[Key]bool{}}
+		sh = &shared{network: n, users: map[Key]user{}}
 		s.nets[c.Network.Name] = sh
 	}
 	if !sh.same(n) {
 		return nil, &spec.Error{Code: spec.BadConfig, Msg: "invalid network configuration",
 			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge, mtu or masquerade", len(sh.users), c.Network.Name)}
 	}
-	sh.users[c.Key()] = true
-	return append(n.shared[:len(n.shared):len(n.shared)], wants...), nil
+	wants = append(n.shared[:len(n.shared):len(n.shared)], wants...)
+	u := user{keys: map[string]bool{}, ports: rt.Ports}
+	for _, w := range wants {
+		u.keys[w.Key] = true
+	}
+	sh.users[c.Key()] = u
+	return wants, nil
 }
 
 // await waits until all that is wanted is configured, one of it cannot be, or nobody
@@ -290,8 +305,10 @@ func (s *Service) detach(ctx context.Context, k Key) (left string) {
 	keep := map[string]bool{}
 	if sh := s.nets[k.Network]; sh != nil {
 		delete(sh.users, k)
-		for _, w := range sh.network.shared {
-			keep[w.Key] = len(sh.users) > 0
+		for _, u := range sh.users {
+			for _, key := range a.Wants {
+				keep[key] = keep[key] || u.keys[key]
+			}
 		}
 		if len(sh.users) == 0 {
 			delete(s.nets, k.Network)

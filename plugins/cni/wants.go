@@ -22,7 +22,7 @@ type Want struct {
 }
 
 // attach is what one attachment wants besides what its network does: addresses, a
-// cable out of the container, routes, and settings.
+// cable out of the container, routes, settings, and ports of the host.
 func (n network) attach(c Call) ([]Want, *spec.Error) {
 	rt, wrong := runtimeOf(c.Network)
 	if wrong != nil {
@@ -50,6 +50,7 @@ func (n network) attach(c Call) ([]Want, *spec.Error) {
 	wants = append(wants, Want{models.InterfaceKey(inside), in}, Want{models.InterfaceKey(outside), out})
 	wants = append(wants, routes...)
 	wants = append(wants, settings(c, inside)...)
+	wants = append(wants, n.ports(id, outside, list, rt.Ports)...)
 	return wants, check(wants)
 }
 
