@@ -136,6 +136,9 @@ func (n *node) start() {
 	register(n, kindOf(n.world, "route", func(v *models.Route) []scheduler.Need {
 		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface")}
 	}))
+	register(n, kindOf(n.world, "sysctl", func(v *models.Sysctl) []scheduler.Need {
+		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface")}
+	}))
 	register(n, kindOf(n.world, "nftables", func(*models.Nftables) []scheduler.Need { return nil }))
 	n.places, err = scheduler.Register(n.sched, kindOf(n.world, "place", func(string) []scheduler.Need { return nil }))
 	must(n.t, err)

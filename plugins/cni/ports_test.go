@@ -1,0 +1,131 @@
+package cni_test
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+)
+
+// withPorts is a configuration whose container is to be reached at ports of the host.
+func withPorts(config string, mappings ...string) string {
+	return strings.Replace(config, "{", `{"runtimeConfig":{"portMappings":[`+strings.Join(mappings, ",")+`]},`, 1)
+}
+
+func mapping(host, container int, more string) string {
+	return fmt.Sprintf(`{"hostPort":%d,"containerPort":%d%s}`, host, container, more)
+}
+
+// TestRow68_Ports: a port leads to one container, also over a start; what containers
+// with ports share goes with the last of them, and what is shared by all stays.
+func TestRow68_Ports(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		const shared = "sysctl/cni:blue:localnet"
+		add := func(container, config string) *spec.Error {
+			return n.call(t.Context(), "ADD", container, "/run/netns/7", config).Error
+		}
+		add("c0", blue)
+		alone := n.show()
+		if wrong := add("c1", withPorts(blue, mapping(80, 8080, ""))); wrong != nil {
+			t.Fatal(wrong)
+		}
+		n.restart()
+		for _, clash := range []string{mapping(80, 1, ""), mapping(80, 1, `,"hostIP":"192.0.2.1"`), mapping(81, 1, "") + "," + mapping(80, 1, `,"hostIP":"0.0.0.0"`)} {
+			if wrong := add("c2", withPorts(blue, clash)); wrong == nil || wrong.Code != spec.TryLater || wrong.Details != "tcp port 80 leads to blue/c1/eth0" {
+				t.Errorf("%s: %v", clash, wrong)
+			}
+		}
+		if wrong := add("c2", withPorts(blue, mapping(80, 80, `,"protocol":"udp"`), mapping(443, 443, `,"hostIP":"192.0.2.1"`))); wrong != nil {
+			t.Error(wrong)
+		}
+		if wrong := add("c3", withPorts(blue, mapping(443, 443, `,"hostIP":"192.0.2.2"`))); wrong != nil {
+			t.Error(wrong)
+		}
+		for _, container := range []string{"c1", "c3"} {
+			n.call(t.Context(), "DEL", container, "", blue)
+			if !strings.Contains(n.show(), shared) {
+				t.Errorf("with c2 there, %s has gone:\n%s", shared, n.show())
+			}
+		}
+		if wrong := add("c1", withPorts(blue, mapping(80, 8080, ""))); wrong != nil {
+			t.Errorf("a port that is free again: %v", wrong)
+		}
+		n.call(t.Context(), "DEL", "c1", "", blue)
+		n.call(t.Context(), "DEL", "c2", "", blue)
+		if n.show() != alone {
+			t.Errorf("left\n%s\nwant\n%s", n.show(), alone)
+		}
+	})
+}
+
+// TestKernel_Row68_Ports: a port of the host leads to the container from beyond the host,
+// from the host by each of its addresses, and from a neighbour; in both families. With
+// the container it is gone.
+func TestKernel_Row68_Ports(t *testing.T) {
+	for _, mode := range []string{"bridge", "routed"} {
+		t.Run(mode, func(t *testing.T) {
+			m := newMachine(t)
+			up := m.upstream()
+			m.own.IP(t, "link set lo up")
+			up.IP(t, "route add 10.62.0.0/24 via 192.0.2.1") // no use of it is made to reach the port
+			up.IP(t, "route add fd62::/64 via 2001:db8::1")
+			config := `{"cniVersion":"1.1.0","name":"blue","mode":"` + mode + `","pool":["10.62.0.0/24","fd62::/64"]}`
+			served, neighbour := netlinktest.New(t), netlinktest.New(t)
+			ported := withPorts(config, mapping(8080, 80, ""), mapping(9090, 80, `,"hostIP":"192.0.2.1"`))
+			m.add("c0", served, ported)
+			m.add("c1", neighbour, config)
+			listenIn(t, served)
+			reach := func(from *netlinktest.Namespace, what string, want bool, places ...string) {
+				t.Helper()
+				patience := map[bool]string{true: "60", false: "2"}[want]
+				for _, place := range places {
+					out, _ := from.Try("sh", "-c", "busybox nc -w "+patience+" "+place+" </dev/null")
+					if got := strings.Contains(out, "served"); got != want {
+						t.Errorf("%s, at %s: reached is %v, want %v: %s", what, place, got, want, out)
+					}
+				}
+			}
+			reach(up, "from beyond", true, "192.0.2.1 8080", "2001:db8::1 8080", "192.0.2.1 9090")
+			reach(m.own, "from the host", true, "192.0.2.1 8080", "127.0.0.1 8080", "10.62.0.1 8080", "2001:db8::1 8080", "192.0.2.1 9090")
+			reach(m.own, "from the host", false, "127.0.0.1 9090")
+			reach(neighbour, "from a neighbour", true, "10.62.0.1 8080", "fd62::1 8080", "192.0.2.1 8080")
+			// What the host has at 127.0.0.1 stays its own, also for who sends there.
+			listenIn(t, m.own)
+			neighbour.Sysctl(t, "ipv4/conf/eth0/route_localnet", "1")
+			neighbour.IP(t, "route add 127.0.0.0/8 via 10.62.0.1 dev eth0 onlink")
+			reach(m.own, "from the host", true, "127.0.0.1 80")
+			reach(neighbour, "from a neighbour", false, "127.0.0.1 80")
+			checked := strings.Replace(ported, "{", `{"prevResult":{"cniVersion":"1.1.0"},`, 1)
+			if a := m.call("CHECK", "c0", served, checked); a.Error != nil {
+				t.Error(a.Error)
+			}
+			for container, at := range map[string]*netlinktest.Namespace{"c0": served, "c1": neighbour} {
+				if a := m.call("DEL", container, at, config); a.Error != nil || len(a.Warnings) > 0 {
+					t.Errorf("%+v", a)
+				}
+			}
+			if rules := m.own.Run(t, "nft", "list ruleset"); rules != "" {
+				t.Errorf("left:\n%s", rules)
+			}
+		})
+	}
+}
+
+// listenIn answers at port 80 of a namespace, in both families.
+func listenIn(t *testing.T, at *netlinktest.Namespace) {
+	t.Helper()
+	server := exec.Command("nsenter", "--net="+at.Path, "--", "busybox", "nc", "-ll", "-p", "80", "-e", "echo", "served")
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	netlinktest.Eventually(t, "somebody listens at port 80", func() bool {
+		return strings.Contains(at.Run(t, "cat", "/proc/net/tcp6"), ":0050 ")
+	})
+}
