@@ -102,7 +102,7 @@ func (s system) call() (version string, out any, _ *spec.Error) {
 	if wrong != nil || result == nil {
 		return version, nil, wrong
 	}
-	if config.Mode == "routed" || config.Masquerade {
+	if config.Mode == "routed" || config.Masquerade || config.HasPorts() {
 		s.warn(*result)
 	}
 	return version, result.As(version), nil
@@ -113,7 +113,7 @@ func (s system) call() (version string, out any, _ *spec.Error) {
 func (s system) warn(r spec.Result) {
 	for family, name := range map[int]string{4: "net.ipv4.ip_forward", 6: "net.ipv6.conf.all.forwarding"} {
 		if r.Has(family) && !s.namespaces.forwards(family) {
-			fmt.Fprintf(s.stderr, "plumb-cni: %s is 0: the containers of this network reach the host and nobody beyond\n", name)
+			fmt.Fprintf(s.stderr, "plumb-cni: %s is 0: the containers of this network are reached by the host and nobody beyond, nor reach them\n", name)
 		}
 	}
 }

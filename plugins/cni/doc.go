@@ -22,5 +22,5 @@
 // says what it gave (delegated.go). Where plugins before have made something, that is
 // passed on (chain.go).
 //
-// There are no ports: for those there is no kind yet.
+// Ports of the host that lead to a container are a table of its own (ports.go).
 package cni

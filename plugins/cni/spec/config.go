@@ -41,6 +41,14 @@ type Config struct {
 	ValidToo *[]Attachment `json:"cni.dev/attachments"`
 }
 
+// HasPorts tells whether the runtime wants ports of the host to lead to the container.
+func (c Config) HasPorts() bool {
+	var rt struct {
+		PortMappings []json.RawMessage `json:"portMappings"`
+	}
+	return json.Unmarshal(c.RuntimeConfig, &rt) == nil && len(rt.PortMappings) > 0
+}
+
 // Pools are written as one string, or as a list.
 type Pools []string
 

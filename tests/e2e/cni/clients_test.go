@@ -137,6 +137,12 @@ func (n *node) playPodman() {
 	if !strings.Contains(out, " 0% packet loss") {
 		n.t.Error(out)
 	}
+	n.network(n.plugin("cni.sock", `"capabilities": {"portMappings": true}`))
+	podman("run", "--detach", "--name", "served", "--network", n.Network(), "--publish", "18080:80", containerdtest.Image, "nc", "-ll", "-p", "80", "-e", "echo", "served")
+	n.host.Eventually("the port leads to the container", func() error {
+		return says(n.host.Own, "served", "sh", "-c", "busybox nc -w 5 127.0.0.1 18080 </dev/null")
+	})
+	podman("rm", "--force", "--time", "0", "served")
 	podman("system", "reset", "--force")
 }
 
