@@ -48,7 +48,7 @@ const (
 )
 
 var (
-	errBehind   = errors.New("its process has ended, but the runtime still says that it runs")
+	errBehind   = errors.New("the runtime tells what was before")
 	errVanished = errors.New("its process is not visible; does the agent run in the pid namespace of the host?")
 )
 
@@ -100,12 +100,12 @@ func (s *source) settle(e *entry, seen sighting) error {
 		return errBehind
 	}
 	s.replaced(e, seen.Container)
-	doubt := !seen.ran() && e.hold != nil && e.fails < mostTries
-	if e.life.behind(seen.Container) || doubt {
+	now, lives := seen.run(), e.hold != nil && e.hold.Lives()
+	seen.Container = e.life.recall(seen.Container, lives && now.pid == e.hold.run.pid)
+	if forgot := lives && !seen.ran(); forgot || e.life.behind(seen.Container) {
 		s.release(seen.hold)
 		return errBehind
 	}
-	now := seen.run()
 	if e.hold != nil && e.hold.run != now {
 		s.release(e.hold)
 		e.hold = nil

@@ -38,6 +38,7 @@ type engine struct {
 	lists                int
 	inspects             map[string]int
 	unlisted             map[string]bool // left out of lists
+	former               map[string]time.Time
 	sub                  *subscriber
 	// open counts the processes that are held.
 	open int
@@ -63,6 +64,7 @@ func newEngine() *engine {
 		lastPid: 100, lastNS: 1000,
 		badInspect: map[string]error{}, hungInspect: map[string]bool{},
 		slowInspect: map[string]bool{}, stale: map[string][]Container{}, inspects: map[string]int{}, unlisted: map[string]bool{},
+		former: map[string]time.Time{},
 	}
 }
 
@@ -209,7 +211,12 @@ func (e *engine) Open(pid int, ended func()) (*Process, error) {
 	once := &oneShot{call: ended}
 	p.ended = append(p.ended, once.fire)
 	e.open++
-	return &Process{Netns: p.netns, Cgroup: p.cgroup, Close: func() {
+	lives := func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.processes[pid] == p
+	}
+	return &Process{Netns: p.netns, Cgroup: p.cgroup, Lives: lives, Close: func() {
 		once.stop()
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -300,6 +307,7 @@ func (e *engine) startLocked(id string) {
 		p.netns = e.lastNS
 	}
 	e.processes[e.lastPid] = p
+	e.former[id] = c.StartedAt
 	c.State, c.Running, c.Pid = "running", true, e.lastPid
 	c.StartedAt, c.FinishedAt, c.ExitCode, c.Reason = e.now(), time.Time{}, 0, ""
 	c.Addresses = []string{fmt.Sprintf("10.0.0.%d/24", e.lastPid-99)}
@@ -364,6 +372,30 @@ func (e *engine) cut() {
 		close(e.sub.broken)
 	}
 	e.sub = nil
+}
+
+// forget has the engine no longer know when the last run of a container began, as
+// one that was killed before it had written that down, and started again: it tells
+// no time, that of the run before, or when it found the process; or it knows of no
+// run at all.
+func (e *engine) forget(id, says string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.containers[id]
+	switch says {
+	case "none":
+		c.StartedAt = time.Time{}
+	case "former":
+		c.StartedAt = e.former[id]
+	case "later":
+		c.StartedAt = e.now()
+	case "all":
+		c.State, c.Running, c.Pid, c.StartedAt = "created", false, 0, time.Time{}
+	default:
+		return errors.New("no such time")
+	}
+	e.says("", id, 0)
+	return nil
 }
 
 func (e *engine) set(f func()) {

@@ -246,12 +246,16 @@ func (h *history) fault() {
 	if len(h.ids) > 0 {
 		id = h.pick()
 	}
-	kinds := []string{"fails", "hangs", "slow", "works", "nolist", "slowlist", "unlisted", "lists", "hint"}
+	kinds := []string{"fails", "hangs", "slow", "works", "nolist", "slowlist", "unlisted", "lists", "hint", "forgets"}
 	if h.lossy {
 		kinds = append(kinds, "cut", "lost", "held", "back", "down", "hung", "up", "up")
 	}
 	kind := kinds[h.rand.IntN(len(kinds))]
 	h.note("fault %s %s", kind, id)
+	if kind == "forgets" {
+		h.forget(id)
+		return
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch kind {
@@ -293,6 +297,19 @@ func (h *history) fault() {
 	}
 	if b := h.truth[id]; b != nil && e.unlisted[id] && (e.badInspect[id] != nil || e.hungInspect[id]) {
 		b.doubted = true
+	}
+}
+
+// forget has the engine forget when a run began. What the tracker never knew of
+// it, it cannot remember.
+func (h *history) forget(id string) {
+	known, _ := h.tracker.Container(id)
+	if c := h.engine.containers[id]; c != nil && c.Running && known.GetPid() == uint32(c.Pid) && !h.unnoticed[id] {
+		// A time that is later, of a run that ends before anybody looks, is that
+		// of another run.
+		says := []string{"none", "former"}[h.rand.IntN(2)]
+		h.note("start of %s: %s", id, says)
+		_ = h.engine.forget(id, says)
 	}
 }
 
@@ -354,7 +371,15 @@ func (h *history) comparePicture() {
 		got[id] = line(c.Name, c.State, int(c.Pid), c.StartedAt, int(c.ExitCode))
 	}
 	for id, c := range h.engine.containers {
-		want["docker:"+id] = line(c.Name, c.State, c.Pid, timeText(c.StartedAt), c.ExitCode)
+		b, key := h.truth[id], "docker:"+id
+		started := timeText(c.StartedAt)
+		if len(b.runs) > 0 { // the engine may have forgotten it
+			real := timeText(b.runs[len(b.runs)-1].started)
+			if !b.doubted || found[key].GetStartedAt() == real {
+				started = real
+			}
+		}
+		want[key] = line(c.Name, c.State, c.Pid, started, c.ExitCode)
 	}
 	for id := range want {
 		if got[id] != want[id] {

@@ -24,8 +24,10 @@ type life struct {
 	created     time.Time
 	name, image string
 	// run is the last run, if one began.
-	began  bool
-	run    Run
+	began bool
+	run   Run
+	// dated is when the runtime says by now that the run began, if it forgot.
+	dated  time.Time
 	alive  bool // its Died was not told
 	paused bool
 	// startHeard and deathHeard: the hint of it was used up.
@@ -102,6 +104,27 @@ func (l *life) late(h Hint) []Event {
 	return nil
 }
 
+// recall gives an answer the start that is known, if it is about the present run
+// and its runtime has forgotten when that began: it tells no time, that of a run
+// before, or another one. lives: the answer names the process that is held, and
+// that lives.
+func (l *life) recall(c Container, lives bool) Container {
+	if !l.began || c.StartedAt.Equal(l.run.StartedAt) {
+		return c
+	}
+	earlier := c.StartedAt.Before(l.run.StartedAt) && l.run.Pid != 0
+	switch {
+	case lives && l.alive:
+	case !l.dated.IsZero() && c.StartedAt.Equal(l.dated):
+	case earlier && c.Running && c.Pid == l.run.Pid:
+	case earlier && !c.Running && c.FinishedAt.After(l.run.StartedAt):
+	default:
+		return c
+	}
+	l.dated, c.StartedAt = c.StartedAt, l.run.StartedAt
+	return c
+}
+
 // behind tells whether an inspect shows what is known to be over: a runtime
 // that has not noticed yet, or an answer from before.
 func (l *life) behind(c Container) bool {
@@ -115,7 +138,9 @@ func (l *life) behind(c Container) bool {
 func (l *life) same(c Container) bool { return l.began && c.isOf(l.run) }
 
 // ran tells whether there ever was a run.
-func (c Container) ran() bool { return c.Running || !c.StartedAt.IsZero() }
+func (c Container) ran() bool {
+	return c.Running || !c.StartedAt.IsZero() || !c.FinishedAt.IsZero()
+}
 
 // isOf tells whether the container's last run is r. Of a run that is over the
 // process is not known any more.
@@ -203,7 +228,7 @@ func (l *life) takeOver(c Container) {
 func (l *life) take(r Run) {
 	l.before.run, l.before.exit = l.run, l.exit
 	l.began, l.run, l.alive, l.paused, l.over = true, r, true, false, nil
-	l.startHeard, l.deathHeard = false, false
+	l.startHeard, l.deathHeard, l.dated = false, false, time.Time{}
 }
 
 // bury notes how the present run ended.

@@ -49,13 +49,13 @@ func (k *Kernel) Open(pid int, ended func()) (*Process, error) {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	p.Close = waitPidfd(fd, ended)
+	p.watchPidfd(fd, ended)
 	return p, nil
 }
 
-// waitPidfd calls ended when the process ends, until stopped. The wait costs a
+// watchPidfd calls ended when the process ends, until closed. The wait costs a
 // goroutine and no thread: the runtime's poller watches the descriptor.
-func waitPidfd(fd int, ended func()) (stop func()) {
+func (p *Process) watchPidfd(fd int, ended func()) {
 	file := os.NewFile(uintptr(fd), "pidfd")
 	once := &oneShot{call: ended}
 	go func() {
@@ -67,7 +67,15 @@ func waitPidfd(fd int, ended func()) (stop func()) {
 			once.fire()
 		}
 	}()
-	return func() {
+	p.Lives = func() bool {
+		over := true
+		conn, err := file.SyscallConn()
+		if err == nil {
+			err = conn.Control(func(fd uintptr) { over = exited(fd) })
+		}
+		return err == nil && !over
+	}
+	p.Close = func() {
 		once.stop()
 		_ = file.Close()
 	}
@@ -91,7 +99,11 @@ func openByStartTime(pid int, ended func()) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if again, err := startTime(pid); err != nil || again != born {
+	p.Lives = func() bool {
+		now, err := startTime(pid)
+		return err == nil && now == born
+	}
+	if !p.Lives() {
 		return nil, ErrNoProcess
 	}
 	once := &oneShot{call: ended}
@@ -105,7 +117,7 @@ func openByStartTime(pid int, ended func()) (*Process, error) {
 				return
 			case <-tick.C:
 			}
-			if now, err := startTime(pid); err != nil || now != born {
+			if !p.Lives() {
 				once.fire()
 				return
 			}

@@ -43,6 +43,9 @@ func testOpen(t *testing.T, k *Kernel, open func(int, func()) (*Process, error))
 		t.Fatal("it ended before it was killed")
 	default:
 	}
+	if !p.Lives() {
+		t.Error("it is said not to live")
+	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +54,9 @@ func testOpen(t *testing.T, k *Kernel, open func(int, func()) (*Process, error))
 	case <-ended:
 	case <-time.After(2 * time.Minute):
 		t.Fatal("its end was not noticed")
+	}
+	if p.Lives() {
+		t.Error("it is said to live")
 	}
 	if _, err := open(cmd.Process.Pid, func() {}); !errors.Is(err, ErrNoProcess) {
 		t.Errorf("a process that has ended was opened: %v", err)

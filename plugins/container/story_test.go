@@ -181,6 +181,8 @@ func (w *story) step(words []string) error {
 		e.change(args[0], func(c *Container) { c.Image = args[1] })
 	case "state":
 		e.change(args[0], func(c *Container) { c.State = args[1] })
+	case "forget":
+		return e.forget(args[0], args[1])
 	case "rm":
 		e.remove(args[0])
 	case "wait":
@@ -327,6 +329,9 @@ func (w *story) pidStep(what, id string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	pid := e.containers[id].Pid
+	if pid == 0 {
+		pid = e.lastPid // of a run that the engine forgot
+	}
 	switch what {
 	case "hidden":
 		delete(e.processes, pid)

@@ -57,7 +57,7 @@ func translate(f *client.Container) container.Container {
 		}
 	}
 	code := ""
-	if s.Status == "exited" || s.Status == "restarting" { // as lists tell it
+	if s.Status == "exited" { // as lists tell it
 		code = strconv.Itoa(s.ExitCode)
 	}
 	c.Digest = digest(s.Status, code, c.Addresses)

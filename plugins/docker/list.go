@@ -48,8 +48,17 @@ func summary(f client.APIContainers, asked time.Time) container.Summary {
 	return s
 }
 
-// digest is what lists and inspects are compared by.
+// onTheirWay are states in which a list does not tell all that changes: a start
+// that failed leaves its code behind, and an engine that was killed amid a start or
+// a removal tells what it had written down before.
+var onTheirWay = map[string]bool{"created": true, "restarting": true, "removing": true}
+
+// digest is what lists and inspects are compared by; "" for containers that are to
+// be inspected with every list.
 func digest(state, code string, addresses []string) string {
+	if onTheirWay[state] {
+		return ""
+	}
 	return strings.Join(append(slices.Clone(addresses), state, code), " ")
 }
 

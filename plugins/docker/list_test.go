@@ -57,6 +57,13 @@ func TestSummary(t *testing.T) {
 			t.Errorf("%s %s has the digest %q", l.State, l.Status, s.Digest)
 		}
 	}
+	for state, status := range map[string]string{
+		"created": "Created", "restarting": "Restarting (1) 5 seconds ago", "removing": "Removal In Progress",
+	} {
+		if s := summary(line(state, status, ""), now); s.Digest != "" {
+			t.Errorf("a list tells not all of what is %s, and its digest is %q", state, s.Digest)
+		}
+	}
 	one, two := summary(line("exited", "Exited (1) 5 seconds ago", ""), now), summary(line("exited", "Exited (2) 5 seconds ago", ""), now)
 	if one.Digest == two.Digest {
 		t.Error("the exit code is not in the digest")

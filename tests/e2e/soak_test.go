@@ -165,6 +165,13 @@ func (m *moment) UnmarshalJSON(data []byte) error {
 	return err
 }
 
+// before tells whether m is earlier, or no time at all.
+func (m moment) before(other moment) bool {
+	a, _ := time.Parse(time.RFC3339Nano, string(m))
+	b, _ := time.Parse(time.RFC3339Nano, string(other))
+	return a.Before(b)
+}
+
 func (c contained) line() string {
 	code := "-"
 	if c.ExitCode != nil && c.State == "exited" {
@@ -221,6 +228,29 @@ func (s *soakRun) real() (all []contained, err error) {
 	return all, nil
 }
 
+// remembered takes from what was told the starts that docker forgot when it was
+// killed in the middle of them: it tells none, or that of the run before. It may know
+// as little of how such a run ended; then nobody does.
+func remembered(real, told []contained) []contained {
+	known := map[string]contained{}
+	for _, c := range told {
+		known[c.ID] = c
+	}
+	for i := range real {
+		is, was := &real[i], known[real[i].ID]
+		if was.StartedAt == "" || is.State == "created" || !is.StartedAt.before(was.StartedAt) {
+			continue
+		}
+		is.StartedAt = was.StartedAt
+		if was.ExitCode != nil && *was.ExitCode == unknownExit {
+			is.ExitCode = was.ExitCode
+		}
+	}
+	return real
+}
+
+const unknownExit = -1
+
 func (s *soakRun) agree() error {
 	real, err := s.real()
 	if err != nil {
@@ -230,6 +260,7 @@ func (s *soakRun) agree() error {
 	if err != nil {
 		return err
 	}
+	real = remembered(real, told)
 	if got, want := table(told), table(real); got != want {
 		rest(s.t.Context(), 300*time.Millisecond) // looking costs what they need to move on
 		return fmt.Errorf("the agent says\n%sdocker says\n%s%s", without(got, want), without(want, got), s.h.Ctl("status").Out)
@@ -285,7 +316,11 @@ func (s *soakRun) stories() error {
 	if err != nil {
 		return err
 	}
-	for _, c := range real {
+	told, err := s.told()
+	if err != nil {
+		return err
+	}
+	for _, c := range remembered(real, told) {
 		if err := byID[c.ID].endsAs(c); err != nil {
 			bad = append(bad, fmt.Errorf("%s: %w", c.line(), err))
 		}
