@@ -210,7 +210,7 @@ func (s *source) showEnd(e *entry) {
 func (s *source) end(e *entry, why string) {
 	s.release(e.hold)
 	e.hold, e.shown = nil, nil
-	e.endedNow = true
+	e.endedNow, s.timed[e] = true, true
 	now := time.Now()
 	e.life.ended(now, why)
 	e.last.State, e.last.Running, e.last.Pid = "exited", false, 0
@@ -233,6 +233,7 @@ func (s *source) forget(e *entry) {
 	e.queued = false
 	s.aged = append(s.aged, e)
 	delete(s.entries, e.id)
+	delete(s.timed, e)
 	delete(s.first, e.id)
 	s.t.changed = true
 }
@@ -254,7 +255,7 @@ func (s *source) tell(e *entry, events []Event) {
 
 // tellLate tells of ends of which no inspect told more in time.
 func (s *source) tellLate(now time.Time) {
-	for _, e := range s.entries {
+	for e := range s.timed {
 		if at := e.lateAt(); !at.IsZero() && !now.Before(at) {
 			s.tell(e, e.life.giveUp())
 			s.showEnd(e)

@@ -390,7 +390,7 @@ func (e *engine) forget(id, says string) error {
 	case "later":
 		c.StartedAt = e.now()
 	case "all":
-		c.State, c.Running, c.Pid, c.StartedAt = "created", false, 0, time.Time{}
+		c.State, c.Running, c.Pid, c.StartedAt, c.Addresses = "created", false, 0, time.Time{}, nil
 	default:
 		return errors.New("no such time")
 	}

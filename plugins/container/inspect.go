@@ -112,6 +112,7 @@ func (s *source) recovered(e *entry) {
 // setBack notes a failure and when to try again.
 func (s *source) setBack(e *entry, err error) {
 	e.fails++
+	s.timed[e] = true
 	e.retryAt = time.Now().Add(backoff(e.fails, firstReinspect, mostReinspect, s.t.opts.Spread()))
 	if e.fails >= mostTries || time.Since(s.awaited) >= s.t.opts.CallTimeout {
 		delete(s.first, e.id)
@@ -146,9 +147,9 @@ func (e *entry) isGone() bool {
 
 func (s *source) dueRetries(now time.Time) []string {
 	var ids []string
-	for id, e := range s.entries {
+	for e := range s.timed {
 		if !e.retryAt.IsZero() && !now.Before(e.retryAt) {
-			ids = append(ids, id)
+			ids = append(ids, e.id)
 		}
 	}
 	slices.Sort(ids)

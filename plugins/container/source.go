@@ -61,6 +61,8 @@ type source struct {
 
 	entries map[string]*entry
 	tombs   tombs
+	// timed are the entries for which something is due, perhaps.
+	timed map[*entry]bool
 	// first are the containers whose first inspect the picture waits for,
 	// awaited since when.
 	first   map[string]bool
@@ -77,7 +79,7 @@ func newSource(t *Tracker, rt Runtime) *source {
 	return &source{
 		t: t, rt: rt, since: time.Now(),
 		reason:  "was not reached yet",
-		entries: map[string]*entry{}, first: map[string]bool{},
+		entries: map[string]*entry{}, timed: map[*entry]bool{}, first: map[string]bool{},
 		stats:  RuntimeHealth{Relists: map[string]int{}},
 		intake: intake{byID: map[string][]Hint{}},
 	}
@@ -299,9 +301,13 @@ func (s *source) due() time.Time {
 	if !s.underway {
 		earlier(s.nextList)
 	}
-	for _, e := range s.entries {
+	for e := range s.timed {
+		late := e.lateAt()
+		if e.retryAt.IsZero() && late.IsZero() {
+			delete(s.timed, e)
+		}
 		earlier(e.retryAt)
-		earlier(e.lateAt())
+		earlier(late)
 	}
 	return due
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,6 +85,10 @@ type Tracker struct {
 	// told after that.
 	changed bool
 	events  []Event
+	// pictureDue is when the next picture of what is being read may be made, waits
+	// whether there is one to make.
+	pictureDue time.Time
+	waits      bool
 
 	killsMu sync.Mutex
 	kills   []OOMKill // reported, for the loop
@@ -136,7 +141,6 @@ func (t *Tracker) Run(ctx context.Context) error {
 func (t *Tracker) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	skipped := 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -151,26 +155,28 @@ func (t *Tracker) loop(ctx context.Context) {
 			s.work()
 		}
 		t.workKills()
-		if skipped++; skipped >= readingBatch || !t.reading() {
-			t.publish()
-			skipped = 0
-		}
+		t.publishInTime()
 		timer.Reset(t.nextDue())
 	}
 }
 
-// readingBatch is how many results of the first inspects go into one picture.
-const readingBatch = 64
+// While a runtime is read for the first time pictures are old at once. They may take
+// a hundredth of that time, and come once a second at least.
+const (
+	readingShare = 100
+	readingWait  = time.Second
+)
 
-// reading tells whether so much is still to be read that a picture of it would
-// be old at once.
-func (t *Tracker) reading() bool {
-	for _, s := range t.sources {
-		if s.phase == reading && len(s.queue) > 0 {
-			return true
-		}
+// publishInTime publishes now, or after some more results of first inspects.
+func (t *Tracker) publishInTime() {
+	began := time.Now()
+	reading := slices.ContainsFunc(t.sources, func(s *source) bool { return s.phase == reading })
+	if t.waits = reading && began.Before(t.pictureDue); t.waits {
+		return
 	}
-	return false
+	t.publish()
+	now := time.Now()
+	t.pictureDue = now.Add(min(readingShare*now.Sub(began), readingWait))
 }
 
 // drain takes the inputs that wait, so that a burst makes one picture.
@@ -192,6 +198,9 @@ func (t *Tracker) nextDue() time.Duration {
 		if at := s.due(); !at.IsZero() && at.Before(due) {
 			due = at
 		}
+	}
+	if t.waits && t.pictureDue.Before(due) {
+		due = t.pictureDue
 	}
 	if soon := time.Now().Add(sameKill / 5); len(t.early) > 0 && soon.Before(due) {
 		due = soon

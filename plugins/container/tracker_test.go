@@ -318,6 +318,60 @@ type renamed struct {
 
 func (r renamed) Name() string { return r.name }
 
+// slowPictures is a kernel that is asked for our namespace once for each picture, and
+// takes its time.
+type slowPictures struct {
+	*engine
+	took  time.Duration
+	drawn int
+}
+
+func (k *slowPictures) OwnNetns() uint64 {
+	k.drawn++
+	time.Sleep(k.took)
+	return k.engine.OwnNetns()
+}
+
+// TestRow22_FewPictures: pictures of what is being read for the first time take a
+// hundredth of the time that the reading does, but come once a second at least.
+func TestRow22_FewPictures(t *testing.T) {
+	for _, c := range []struct {
+		took        time.Duration // a picture
+		read        time.Duration // 200 containers, 16 at once, of which each takes a second
+		drawnAtMost int
+	}{
+		{time.Millisecond, 13 * time.Second, 140},
+		{50 * time.Millisecond, 14 * time.Second, 20},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newStory(t)
+			k := &slowPictures{engine: w.engine}
+			w.tracker.opts.Processes = k
+			for i := range 200 {
+				id := fmt.Sprintf("c%03d", i)
+				w.add(id)
+				w.engine.slowInspect[id] = true
+			}
+			k.took = c.took
+			began := time.Now()
+			w.start()
+			for last := 0; !w.tracker.Synced(); {
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				all, _ := w.tracker.Containers()
+				if len(all) <= last && len(all) < 200 {
+					t.Errorf("%d containers are shown, there were %d two seconds ago", len(all), last)
+				}
+				last = len(all)
+			}
+			if d := time.Since(began); d > c.read+2*time.Second || k.drawn > c.drawnAtMost {
+				t.Errorf("%d pictures of %v in %v", k.drawn, c.took, d)
+			}
+			w.stop()
+		})
+	}
+}
+
 // TestRow22_FirstPicture: it waits for an inspect that hangs, but no longer than one
 // call may take, and for one that fails a few times.
 func TestRow22_FirstPicture(t *testing.T) {
