@@ -30,6 +30,29 @@ type crio struct {
 	// status are the answers for containers, pods those for sandboxes, by id.
 	status map[string]*runtime.ContainerStatusResponse
 	pods   map[string]*runtime.PodSandboxStatusResponse
+
+	mu     sync.Mutex
+	listed []*runtime.Container
+}
+
+func (c *crio) ListPodSandbox(context.Context, *runtime.ListPodSandboxRequest) (*runtime.ListPodSandboxResponse, error) {
+	return &runtime.ListPodSandboxResponse{}, nil
+}
+
+func (c *crio) ListContainers(context.Context, *runtime.ListContainersRequest) (*runtime.ListContainersResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &runtime.ListContainersResponse{Containers: c.listed}, nil
+}
+
+// lists has the engine list containers in a state.
+func (c *crio) lists(state runtime.ContainerState, ids ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listed = nil
+	for _, id := range ids {
+		c.listed = append(c.listed, &runtime.Container{Id: id, State: state})
+	}
 }
 
 func (c *crio) Version(context.Context, *runtime.VersionRequest) (*runtime.VersionResponse, error) {
@@ -146,6 +169,51 @@ func TestRow44_QuietStream(t *testing.T) {
 		})
 	}
 	streams.Wait()
+}
+
+// TestRow44_NoEvents: an engine that offers no events is listed instead. What differs
+// from the list before is told, of the first one nothing.
+func TestRow44_NoEvents(t *testing.T) {
+	c := &crio{name: "cri-o"}
+	c.lists(runtime.ContainerState_CONTAINER_RUNNING, "a", "b")
+	e := engine(t, Options{Socket: c.serve(t)})
+	ctx, cancel := context.WithCancel(t.Context())
+	stands, hints, done := make(chan struct{}), make(chan string, 10), make(chan error, 1)
+	go func() {
+		done <- e.Events(ctx, func() { close(stands) }, func(h container.Hint) { hints <- h.ID })
+	}()
+	defer func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	}()
+	hear := func(want string) {
+		t.Helper()
+		select {
+		case id := <-hints:
+			if id != want {
+				t.Errorf("told was %s, want %s", id, want)
+			}
+		case err := <-done:
+			done <- err
+			t.Fatalf("the stream ended: %v", err)
+		}
+	}
+	select {
+	case <-stands:
+	case err := <-done:
+		done <- err
+		t.Fatalf("the stream never stood: %v", err)
+	}
+	c.lists(runtime.ContainerState_CONTAINER_RUNNING, "a", "b", "new")
+	hear("new")
+	c.lists(runtime.ContainerState_CONTAINER_RUNNING, "a", "new")
+	hear("b")
+	c.lists(runtime.ContainerState_CONTAINER_EXITED, "a")
+	for range 2 {
+		<-hints // of a, which has ended, and of new, which is gone
+	}
 }
 
 // TestRow24_Refused: an engine that is tracked by a runtime of its own is not there.
