@@ -14,6 +14,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/container"
+	"github.com/plumb-net/plumb/plugins/container/daemontest"
 	"github.com/plumb-net/plumb/plugins/containerd"
 	"github.com/plumb-net/plumb/plugins/containerd/containerdtest"
 	"github.com/plumb-net/plumb/plugins/cri/critest"
@@ -79,7 +80,7 @@ func (b *bench) trackWith(relist time.Duration, runtimes ...container.Runtime) {
 func (b *bench) eventually(check func() error) {
 	b.t.Helper()
 	err := check()
-	for end := time.Now().Add(20 * time.Second); err != nil; err = check() {
+	for end := time.Now().Add(daemontest.Patience); err != nil; err = check() {
 		if time.Now().After(end) {
 			b.t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/container"
+	"github.com/plumb-net/plumb/plugins/container/daemontest"
 	"github.com/plumb-net/plumb/plugins/containerd"
 	"github.com/plumb-net/plumb/plugins/containerd/containerdtest"
 	"github.com/plumb-net/plumb/plugins/cri/critest"
@@ -43,7 +44,7 @@ func TestRow17_Life(t *testing.T) {
 	}{
 		{"run", run, "web", func(b *bench) {
 			v := b.container(key, "there", func(v *models.Container) bool { return v.GetImage() == containerdtest.Image })
-			ctx, cancel := context.WithTimeout(b.t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(b.t.Context(), daemontest.Patience)
 			defer cancel()
 			if now, err := b.tracker.Since(ctx, "containerd:default:web", time.Now()); err != nil || now.GetPid() != v.Pid {
 				b.t.Errorf("asked anew: %v, %v", now, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/container"
+	"github.com/plumb-net/plumb/plugins/container/daemontest"
 	"github.com/plumb-net/plumb/plugins/containerd/containerdtest"
 	"github.com/plumb-net/plumb/plugins/cri"
 	"github.com/plumb-net/plumb/plugins/cri/critest"
@@ -39,7 +40,7 @@ func TestRow44_ListsAlone(t *testing.T) {
 	}()
 	is := func(key, what string, right func(v *models.Container) bool) (v *models.Container) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(daemontest.Patience); ; time.Sleep(20 * time.Millisecond) {
 			all, err := tracker.Containers()
 			if v = all["cri:"+key]; right(v) {
 				return v
@@ -101,7 +102,7 @@ func TestRow44_ListsAlone(t *testing.T) {
 		is(id, "gone", func(v *models.Container) bool { return v == nil })
 	}
 	e.Down()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(daemontest.Patience); ; time.Sleep(20 * time.Millisecond) {
 		if _, err = tracker.Containers(); errors.Is(err, container.ErrUnknown) {
 			break
 		}

@@ -81,12 +81,14 @@ func newGroup(t *testing.T, name string) *group {
 	return g
 }
 
+// patience is what a slow machine is given.
+const patience = 2 * time.Minute
+
 func (g *group) remove(dir string) {
-	for range 100 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if os.Remove(dir) == nil {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	g.t.Errorf("%s stays behind", dir)
 }
@@ -142,7 +144,7 @@ func (l *told) tell(k oom.Kill) {
 // first waits for the first kill of a container.
 func (l *told) first(t *testing.T, id string) oom.Kill {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if all := l.of(id); len(all) > 0 {
 			return all[0]
 		}
