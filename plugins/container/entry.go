@@ -100,7 +100,8 @@ func (s *source) settle(e *entry, seen sighting) error {
 		return errBehind
 	}
 	s.replaced(e, seen.Container)
-	now, lives := seen.run(), e.hold != nil && e.hold.Lives()
+	now := seen.run()
+	lives := e.hold != nil && e.hold.run != now && e.hold.Lives()
 	seen.Container = e.life.recall(seen.Container, lives && now.pid == e.hold.run.pid)
 	if forgot := lives && !seen.ran(); forgot || e.life.behind(seen.Container) {
 		s.release(seen.hold)
