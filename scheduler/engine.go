@@ -156,9 +156,8 @@ func (e *engine) consider(n *graph.Node) {
 			e.accept(n) // it was refused with what it needed then
 		}
 	}
-	if n.Presence == graph.Present && e.g.BuiltElsewhere(n) {
-		e.setFlag(n, flagStale, true)
-		e.setFlag(n, flagSame, false)
+	if n.Presence == graph.Present && !n.Foreign {
+		e.setStale(n, n.Outdated())
 	}
 	e.freeze(n)
 	e.calmDown(n)
@@ -185,6 +184,14 @@ func (e *engine) consider(n *graph.Node) {
 			e.setFlag(n, flagDue, true)
 			e.dueOf(n).push(n)
 		}
+	}
+}
+
+// setStale notes whether a node was built with something that has changed.
+func (e *engine) setStale(n *graph.Node, yes bool) {
+	e.setFlag(n, flagStale, yes)
+	if yes {
+		e.setFlag(n, flagSame, false)
 	}
 }
 

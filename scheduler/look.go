@@ -472,17 +472,19 @@ func (e *engine) seenThere(n *graph.Node, f found) {
 		e.keepWorld(n)
 	}
 	e.noteSame(n)
-	e.g.Built(n)
+	e.g.Beside(n)
 	if wasSame && !has(n, flagSame) && !foreign && !has(n, flagStale) {
 		e.drifted(n)
 	}
 	if !wasSame || !has(n, flagSame) {
 		e.retryAbove(n)
 	}
-	e.rebuild(stale)
 	for _, s := range stale {
-		e.suspect(s.Node) // it may have gone with what it was made with
+		if !has(s.Node, flagStale) {
+			e.suspect(s.Node) // it may have gone with what it was made with
+		}
 	}
+	e.rebuild(stale)
 }
 
 // seenGone: the world took it. What stood on it is probably gone too, and is

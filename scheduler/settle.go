@@ -78,12 +78,11 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 			e.accept(n)
 		}
 		e.g.AdoptNeeds(n)
-		e.g.Built(n)
 		e.setFlag(n, flagSame, true)
 		e.rebuild(e.g.SetWorld(n, w, false))
 		return
 	}
-	e.g.Built(n)
+	e.g.Made(n)
 	e.setFlag(n, flagSame, false)
 	e.rebuild(e.g.SetWorld(n, w, false))
 	e.noteSame(n)
@@ -94,8 +93,7 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 func (e *engine) rebuild(stale []graph.Stale) {
 	for _, s := range stale {
 		if s.Sure {
-			e.setFlag(s.Node, flagStale, true)
-			e.setFlag(s.Node, flagSame, false)
+			e.setStale(s.Node, true)
 		}
 		e.g.Wake(s.Node)
 	}

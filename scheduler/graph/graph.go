@@ -192,6 +192,7 @@ func (g *Graph) SetMoving(n *Node, moving, making bool) {
 		}
 		g.adoptNeeds(n)
 		g.use(n)
+		g.build(n)
 	}
 	g.setGroundedAs(n, making || inWorld(n))
 	g.refresh(n, false)
@@ -380,7 +381,7 @@ func (g *Graph) judge(e *Edge) {
 func (g *Graph) judgeAny(e *Edge, m *Node) {
 	circle := false
 	good := func(n *Node) bool {
-		if n.avail != Satisfied || n == e.From || !e.passes(n) {
+		if n.avail != Satisfied || n == e.From || !e.passes(n) || !e.mayMoveTo(n) {
 			return false
 		}
 		grounded := g.founded(e.From, n) == Satisfied
@@ -393,8 +394,12 @@ func (g *Graph) judgeAny(e *Edge, m *Node) {
 	case m != nil && good(m):
 		g.provide(e, m)
 	case m == nil || m == e.To:
-		if e.builtWithPart() && e.To.avail != Missing && e.passes(e.To) {
-			g.setState(e, e.To.avail) // a read that is under way is no reason to move
+		if e.pinned() && e.To.avail == Unsure && e.passes(e.To) {
+			g.setState(e, Unsure) // a read that is under way is no reason to move
+			break
+		}
+		if e.To != nil && good(e.To) {
+			g.provide(e, e.To)
 			break
 		}
 		var best *Node

@@ -20,84 +20,6 @@ func (g *Graph) SetBase(n, base *Node) {
 	n.Base = base
 }
 
-// Built records that the world of n was made with, or read beside, the needed
-// things as they are now.
-func (g *Graph) Built(n *Node) {
-	for _, e := range n.Out {
-		if e.fn == nil || e.fn.need.Project == nil || e.role&ofActual == 0 {
-			continue
-		}
-		if e.To == nil || e.To.Presence != Present {
-			continue // what it was made with before still counts
-		}
-		if e.leansOn(e.To) {
-			continue
-		}
-		g.touchEdge(e)
-		e.fn.projKnown, e.fn.projected = true, e.fn.project(e.To)
-	}
-}
-
-// BuiltElsewhere tells that the world of n was built with a part of one of many that
-// would do, and that it stands on another one now, of which that part is not the same.
-func (g *Graph) BuiltElsewhere(n *Node) bool {
-	for _, e := range n.Out {
-		if e.any != nil && e.role&ofActual != 0 && e.builtWithPart() && e.To.Presence == Present && e.fn.project(e.To) != e.fn.projected {
-			return true
-		}
-	}
-	return false
-}
-
-// leansOn tells that a world that was found stands on t only because what it was
-// built with is not there yet: of t it has no part.
-func (e *Edge) leansOn(t *Node) bool { return e.any != nil && !e.passes(t) }
-
-// builtWithPart tells that the world was built with a part that is known, of the
-// target if it has not moved.
-func (e *Edge) builtWithPart() bool {
-	return e.To != nil && e.fn != nil && e.fn.need.Project != nil && e.fn.projKnown
-}
-
-// Stale is a node that was built with a part of another that is no longer so;
-// not Sure if that part was not known when the node was found.
-type Stale struct {
-	Node *Node
-	Sure bool
-}
-
-// stale finds the nodes that were built with a part of t that has changed, or
-// that may have been, because the part was not known.
-func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
-	if t.Presence != Present {
-		return nil
-	}
-	check := func(e *Edge) {
-		if e.To != t || e.fn == nil || e.fn.need.Project == nil || e.role&ofActual == 0 || e.From.Presence == Absent || e.leansOn(t) {
-			return
-		}
-		p := e.fn.project(t)
-		if e.fn.projKnown && e.fn.projected == p {
-			return
-		}
-		if !e.fn.projKnown && !seen {
-			return
-		}
-		out = append(out, Stale{Node: e.From, Sure: e.fn.projKnown})
-		g.touchEdge(e)
-		e.fn.projKnown, e.fn.projected = true, p
-	}
-	for _, e := range t.In {
-		check(e)
-	}
-	t.watchesOf(func(p *Prefix) {
-		for _, e := range p.in {
-			check(e)
-		}
-	})
-	return out
-}
-
 // SetActualNeeds makes the needs of the actual value those of v, a value read
 // from the world that is not the desired one.
 func (g *Graph) SetActualNeeds(n *Node, v any) { g.setActualNeeds(n, v, false) }
@@ -107,7 +29,7 @@ func (g *Graph) AdoptNeeds(n *Node) { g.setActualNeeds(n, nil, true) }
 
 func (g *Graph) setActualNeeds(n *Node, v any, asDesired bool) {
 	if asDesired {
-		g.inheritBuilt(n)
+		g.inherit(n)
 		g.dropRole(n, func(e *Edge) bool { return e.role == ofActual }, ofActual)
 		g.adoptNeeds(n)
 		g.setHoldClaims(n, n.wantClaims(), false)
@@ -154,7 +76,7 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 	} else {
 		out = make([]*Edge, 0, len(needs)+len(old))
 	}
-	for _, need := range needs {
+	for i, need := range needs {
 		e := match(old, need)
 		if e == nil {
 			if e = first; e == nil {
@@ -165,12 +87,12 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 			if need.Pass != nil || need.Project != nil || need.Agree != nil || need.Tell != nil {
 				e.fn = &needFuncs{need: need}
 			}
-			e.remember(old, need)
 		}
 		e.kept = true
 		out = append(out, e)
 		if e.inIdx < 0 {
-			g.attach(e, need)
+			e.nth = nth(needs[:i], need)
+			g.attach(e, need, old, r)
 		}
 		g.addRole(e, r)
 	}
@@ -189,45 +111,6 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 		e.kept = false
 	}
 	n.Out = out
-}
-
-// remember takes over what the world was built with, and on which of many it
-// stands, from the edge that said the same before.
-func (e *Edge) remember(edges []*Edge, need Need) {
-	for _, was := range edges {
-		if was.role&ofActual == 0 || was.Why != need.Why || was.Prefix() != need.Prefix {
-			continue
-		}
-		if need.Prefix != "" {
-			e.To = was.To
-		} else if was.To.Key != need.Key {
-			continue
-		}
-		if need.Project == nil {
-			return
-		}
-		if was.fn != nil && was.fn.projKnown { // the same may be needed twice, and built with once
-			e.fn.projKnown, e.fn.projected = true, was.fn.projected
-			return
-		}
-	}
-}
-
-// inheritBuilt lets the needs of the desired value know with what the world was
-// built by the same needs of the value before.
-func (g *Graph) inheritBuilt(n *Node) {
-	for _, e := range n.Out {
-		if e.fn == nil || e.fn.need.Project == nil || e.fn.projKnown || e.role&ofDesired == 0 {
-			continue
-		}
-		for _, was := range n.Out {
-			if was.fn != nil && was.fn.projKnown && was.role&ofActual != 0 && was.To == e.To && was.Why == e.Why && was.any == e.any {
-				g.touchEdge(e)
-				e.fn.projKnown, e.fn.projected = true, was.fn.projected
-				break
-			}
-		}
-	}
 }
 
 // match finds an edge that says the same as the need. Functions cannot be
@@ -271,12 +154,24 @@ func (g *Graph) dropRole(n *Node, which func(*Edge) bool, r role) {
 	n.Out = out
 }
 
-func (g *Graph) attach(e *Edge, need Need) {
+// nth is how many needs read like this one.
+func nth(needs []Need, like Need) (n uint8) {
+	for _, o := range needs {
+		if o.Why == like.Why && o.Key == like.Key && o.Prefix == like.Prefix {
+			n++
+		}
+	}
+	return n
+}
+
+// attach has the edge begin to count. old are the edges of the node so far.
+func (g *Graph) attach(e *Edge, need Need, old []*Edge, r role) {
 	if need.Prefix != "" {
 		p := g.watch(need.Prefix)
 		g.touchPrefix(p)
 		e.any, e.inIdx = p, int32(len(p.in))
 		p.in = append(p.in, e)
+		e.remember(old, r)
 		g.judgeAny(e, nil)
 		return
 	}
@@ -284,6 +179,7 @@ func (g *Graph) attach(e *Edge, need Need) {
 	g.Touch(t)
 	e.To, e.inIdx = t, int32(len(t.In))
 	t.In = append(t.In, e)
+	e.remember(old, r)
 	if len(t.In) == 1 {
 		g.Wake(t) // somebody takes an interest
 	}
@@ -361,11 +257,16 @@ func (g *Graph) removeRole(e *Edge, r role) {
 		g.Touch(e.From)
 		e.From.count(e.State, -1)
 	}
-	if lost&ofActual != 0 && e.fn != nil {
-		e.fn.projKnown = false // nothing stands there any more that was made with it
-	}
 	e.role &^= lost
 	g.bear(e)
+	if lost&ofActual == 0 || e.fn == nil {
+		return
+	}
+	was := e.pinned()
+	e.fn.projKnown = false // nothing stands there any more that was made with it
+	if was && e.role != 0 && e.State != Satisfied {
+		g.judgeAny(e, nil)
+	}
 }
 
 // KindChanged judges anew all keys of a kind, and all needs for any of them,

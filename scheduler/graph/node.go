@@ -153,11 +153,13 @@ type Edge struct {
 	inIdx    int32
 	State    Sat
 	role     role
-	bears    bool // counted in To.Standing
-	circular bool // met, but only by going round in a circle
-	knotted  bool // yields, for it would close a circle
-	listed   bool // in Graph.circles
-	kept     bool // scratch of setNeeds
+	nth      uint8 // of the needs of its value that read alike
+	former   bool  // of the value before the operation that began last
+	bears    bool  // counted in To.Standing
+	circular bool  // met, but only by going round in a circle
+	knotted  bool  // yields, for it would close a circle
+	listed   bool  // in Graph.circles
+	kept     bool  // scratch of setNeeds
 	Together bool
 	// OfBase marks the need of a derived value for its base.
 	OfBase bool

@@ -1,0 +1,147 @@
+package graph
+
+// With what the world of a node was built: for each need that has a Project, the
+// part of the needed thing as it was when the operation began that made the node,
+// or else when the node was first read beside it. The edges of the world keep it.
+//
+// Of many that would do the world stands on the one it was built with, or on another
+// of which the part is the same. When that must go, the need is not met as long as
+// the world stands, whatever else is there: so the world goes first.
+
+// build notes with what the world of n is built by an operation that begins.
+func (g *Graph) build(n *Node) {
+	for _, e := range n.Out {
+		if e.role&ofActual == 0 {
+			continue
+		}
+		g.touchEdge(e)
+		if e.former = e.role&ofDesired == 0; !e.former && e.projects() && e.To != nil && e.To.Presence == Present {
+			e.note(e.To)
+		}
+	}
+}
+
+// Made tells that the operation on n that began last has succeeded: what the value
+// before it needed has no part in the world any more.
+func (g *Graph) Made(n *Node) { g.dropRole(n, func(e *Edge) bool { return e.former }, ofActual) }
+
+// Beside tells that n was read: as far as nobody knows with what it was built, that
+// is what is there.
+func (g *Graph) Beside(n *Node) {
+	for _, e := range n.Out {
+		if e.role&ofActual != 0 && e.projects() && !e.fn.projKnown && e.partOf(e.To) {
+			g.touchEdge(e)
+			e.note(e.To)
+		}
+	}
+}
+
+// Outdated tells that the world of n was built with something that has changed.
+func (n *Node) Outdated() bool {
+	for _, e := range n.Out {
+		if e.built() && e.partOf(e.To) && e.fn.project(e.To) != e.fn.projected {
+			return true
+		}
+	}
+	return false
+}
+
+// Stale is a node that was built with a part of another that is no longer so;
+// not Sure if that part was not known when the node was found.
+type Stale struct {
+	Node *Node
+	Sure bool
+}
+
+// stale finds the nodes that were built with a part of t that has changed, or
+// that may have been, because the part was not known.
+func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
+	if t.Presence != Present {
+		return nil
+	}
+	check := func(e *Edge) {
+		if e.To != t || e.role&ofActual == 0 || !e.projects() || e.From.Presence == Absent || !e.partOf(t) {
+			return
+		}
+		switch known := e.fn.projKnown; {
+		case known && e.fn.projected != e.fn.project(t):
+			out = append(out, Stale{e.From, true})
+		case !known && seen:
+			g.touchEdge(e)
+			e.note(t)
+			out = append(out, Stale{e.From, false})
+		}
+	}
+	for _, e := range t.In {
+		check(e)
+	}
+	t.watchesOf(func(p *Prefix) {
+		for _, e := range p.in {
+			check(e)
+		}
+	})
+	return out
+}
+
+func (e *Edge) projects() bool { return e.fn != nil && e.fn.need.Project != nil }
+
+// built tells that it is known with which part the world was built.
+func (e *Edge) built() bool { return e.projects() && e.fn.projKnown }
+
+// note takes the part of t as what the world is built with.
+func (e *Edge) note(t *Node) { e.fn.projKnown, e.fn.projected = true, e.fn.project(t) }
+
+// partOf tells whether the world can have been built with t. It cannot where it was
+// found, and stands on t only because what it was built with is not there yet.
+func (e *Edge) partOf(t *Node) bool {
+	return t != nil && t.Presence == Present && (e.any == nil || e.passes(t))
+}
+
+// pinned tells that of many the world was built with the one that it stands on,
+// which is there still.
+func (e *Edge) pinned() bool {
+	return e.any != nil && e.built() && e.To != nil && e.To.Presence != Absent
+}
+
+// mayMoveTo tells whether the world can stand on m instead, as it is.
+func (e *Edge) mayMoveTo(m *Node) bool {
+	return !e.pinned() || m == e.To || e.fn.project(m) == e.fn.projected
+}
+
+// remember takes over from the needs of the world, as they were so far, on which of
+// many it stands, and as a need of the world also with what it was built. Where an
+// operation was under way that failed, the world may be as it was before: the oldest
+// counts, which comes last.
+func (e *Edge) remember(edges []*Edge, r role) {
+	for _, was := range edges {
+		if was == e || was.role&ofActual == 0 || !was.alike(e) {
+			continue
+		}
+		e.To = was.To
+		if r == ofActual && e.projects() && was.built() {
+			e.fn.projKnown, e.fn.projected = true, was.fn.projected
+		}
+	}
+}
+
+// alike tells whether two needs read alike and are as much the first, or the second,
+// of their value that does.
+func (e *Edge) alike(o *Edge) bool {
+	return e.Why == o.Why && e.nth == o.nth && e.Together == o.Together && e.any == o.any && (e.any != nil || e.To == o.To)
+}
+
+// inherit lets the needs of the desired value take over from those of the world what
+// it was built with: it is what is desired.
+func (g *Graph) inherit(n *Node) {
+	for _, e := range n.Out {
+		if e.role != ofDesired || !e.projects() {
+			continue
+		}
+		g.touchEdge(e)
+		to := e.To
+		e.remember(n.Out, ofActual)
+		if e.To != to { // it has not come to bear so far
+			g.judgeAny(e, nil)
+		}
+	}
+}
