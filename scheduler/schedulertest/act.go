@@ -120,6 +120,7 @@ func (w *World) giveBack(r *registration, k scheduler.Key, found Thing) error {
 		w.breach("release of %s as it was never found", k)
 	}
 	w.objects[k] = object{Thing: found, foreign: true}
+	w.came(k)
 	w.log = append(w.log, entry{what: "< ", key: k, text: found.Text})
 	return w.end(r, f)
 }
@@ -129,11 +130,12 @@ func (w *World) set(sign string, r *registration, f Fault, k scheduler.Key, t Th
 	o := object{Thing: t, meta: w.made, found: w.objects[k].found}
 	if f == None {
 		if !slices.ContainsFunc(t.Needs, func(n string) bool { return !w.met(k, n) }) {
-			o.built = w.parts(t)
+			o.built = w.parts(k, t)
 		}
 		delete(w.unseen, k)
 	}
 	w.objects[k] = o
+	w.came(k)
 	w.log = append(w.log, entry{what: sign, key: k, text: t.Text})
 	return w.made, w.end(r, f)
 }

@@ -31,9 +31,8 @@ const (
 
 // Generate throws a history. What it leaves out, since no model of this size
 // could foretell the outcome: sources that want what another value derives (who
-// comes first has it), kinds without Retrieve (what a failure or another
-// process left there is never known), projections of needs on a prefix (with
-// which one it was built is the scheduler's choice).
+// comes first has it), and kinds without Retrieve (what a failure or another
+// process left there is never known).
 func Generate(d Dice, p Profile) []Step {
 	g := &generator{Dice: d, calm: p.Calm, wants: map[string]map[string]string{"strong": {}, "weak": {}}, unregistered: map[string]string{}}
 	g.world()
@@ -157,11 +156,16 @@ func (g *generator) moved(k string) string {
 	return k
 }
 
-// drift is somebody who fights with us.
+// drift is somebody who fights with us, until nobody wants what it is about.
 func (g *generator) drift() {
 	k := g.key()
-	for range 5 {
+	for range 1 + g.IntN(5) {
 		g.steps = append(g.steps, Step{Do: "change", Lines: []string{k + " " + g.text()}})
+	}
+	if g.chance(2) {
+		source := g.one("strong", "weak")
+		delete(g.wants[source], k)
+		g.add("txn", []string{source}, k+" -")
 	}
 }
 
@@ -399,6 +403,8 @@ func (g *generator) need(k string) string {
 		n += "@"
 	case 4:
 		n += "#"
+	case 5:
+		n = n[:2] + g.one("@", "#")
 	}
 	return n
 }

@@ -67,12 +67,17 @@ func (w *World) checkFree(k scheduler.Key) {
 		if _, unseen := w.unseen[d]; unseen {
 			continue
 		}
-		for _, n := range o.Needs {
+		for i, n := range o.Needs {
 			key, _, _ := parseNeed(n)
-			below := strings.HasSuffix(key, "/")
-			if key == string(k) || below && strings.HasPrefix(string(k), key) && w.othersBelow(key, k, d) == 0 && !w.stirred(key) &&
-				!w.standsOn(k, d, map[scheduler.Key]bool{}) {
+			switch {
+			case key == string(k):
 				w.breach("delete of %s, which %s stands on", k, d)
+			case !fits(key, k, d), w.stirred(key), w.standsOn(k, d, map[scheduler.Key]bool{}):
+			case w.othersBelow(key, k, d) == 0:
+				w.breach("delete of %s, which %s stands on", k, d)
+			case o.built != nil && slices.Contains(o.built[i].keys, k) &&
+				!w.any(func(t scheduler.Key) bool { return t != k && slices.Contains(o.built[i].keys, t) }):
+				w.breach("delete of %s, which %s was built with", k, d)
 			}
 		}
 	}
@@ -149,25 +154,43 @@ func (w *World) stirred(need string) bool {
 
 // Outdated names something that the thing was built with and that has changed
 // since, "" if there is nothing like that. What another process built, or an
-// operation that failed, nobody can know; nor that something changed behind the
-// scheduler's back just when it was built, and changed back before it was read.
+// operation that failed, nobody can know; nor with which of many it was built, nor
+// that something changed behind the scheduler's back just when it was built, and
+// changed back before it was read.
 func (w *World) Outdated(k scheduler.Key) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o := w.objects[k]
-	for i, with := range o.built {
+	for i, b := range o.built {
 		key, _, how := parseNeed(o.Needs[i])
-		if now := part(w.objects[scheduler.Key(key)], how); now != with.part && now != with.known {
+		same := func(t scheduler.Key) bool {
+			return fits(key, t, k) && slices.Contains(b.parts, part(w.objects[t], how))
+		}
+		if b.parts != nil && !w.any(same) {
 			return key
 		}
 	}
 	return ""
 }
 
-// built is what a thing was built with, and what the scheduler knew of that.
-type built struct{ part, known string }
+// any tells whether something is there that is asked for.
+func (w *World) any(is func(scheduler.Key) bool) bool {
+	for k := range w.objects {
+		if is(k) {
+			return true
+		}
+	}
+	return false
+}
 
-// part is what a need says that the thing is built with.
+// built is with what a need let a thing be built: the parts that were there, and
+// those that the scheduler knew of still, and all keys that had one of them since.
+type built struct {
+	parts []string
+	keys  []scheduler.Key
+}
+
+// part is what a need says that the thing is built with; "" if with nothing.
 func part(o object, how byte) string {
 	switch how {
 	case '@':
@@ -178,20 +201,47 @@ func part(o object, how byte) string {
 	return ""
 }
 
-// parts are all that a thing is built with now.
-func (w *World) parts(t Thing) []built {
+// fits tells whether d is what k needs: that key, or any other below it.
+func fits(key string, d, k scheduler.Key) bool {
+	return string(d) == key || strings.HasSuffix(key, "/") && d != k && strings.HasPrefix(string(d), key)
+}
+
+// parts are all that a thing may be built with now.
+func (w *World) parts(k scheduler.Key, t Thing) []built {
 	if !slices.ContainsFunc(t.Needs, func(n string) bool { return strings.HasSuffix(n, "@") || strings.HasSuffix(n, "#") }) {
 		return nil
 	}
 	out := make([]built, len(t.Needs))
 	for i, n := range t.Needs {
 		key, _, how := parseNeed(n)
-		k := scheduler.Key(key)
-		is := w.objects[k]
-		out[i] = built{part(is, how), part(is, how)}
-		if read, unseen := w.unseen[k]; unseen && !read {
-			out[i].known = part(w.known[k], how)
+		if how != '@' && how != '#' {
+			continue
+		}
+		add := func(d scheduler.Key, o object) {
+			if fits(key, d, k) {
+				out[i].parts, out[i].keys = append(out[i].parts, part(o, how)), append(out[i].keys, d)
+			}
+		}
+		for d, o := range w.objects {
+			add(d, o)
+		}
+		for d, read := range w.unseen {
+			if was, there := w.known[d]; there && !read {
+				add(d, was)
+			}
 		}
 	}
 	return out
+}
+
+// came notes that k may be what others were built with, or as good.
+func (w *World) came(k scheduler.Key) {
+	for d, o := range w.objects {
+		for i := range o.built {
+			b := &o.built[i]
+			if key, _, how := parseNeed(o.Needs[i]); fits(key, k, d) && slices.Contains(b.parts, part(w.objects[k], how)) {
+				b.keys = append(b.keys, k)
+			}
+		}
+	}
 }

@@ -123,6 +123,7 @@ func (w *World) Put(k scheduler.Key, t Thing, tell bool) {
 	}
 	w.moved(k)
 	w.objects[k] = object{Thing: t, meta: o.meta, foreign: o.foreign}
+	w.came(k)
 	w.unlock(tell, k)
 }
 
@@ -132,12 +133,16 @@ func (w *World) SetForeign(k scheduler.Key, t Thing) {
 	defer w.mu.Unlock()
 	w.moved(k)
 	w.objects[k] = object{Thing: t, foreign: true}
+	w.came(k)
 }
 
 // moved is to be called before an object changes behind the scheduler's back.
 func (w *World) moved(k scheduler.Key) {
 	if read, unseen := w.unseen[k]; read || !unseen {
-		w.known[k] = w.objects[k]
+		delete(w.known, k)
+		if o, there := w.objects[k]; there {
+			w.known[k] = o
+		}
 	}
 	w.unseen[k] = false
 }
