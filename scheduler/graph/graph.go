@@ -394,10 +394,6 @@ func (g *Graph) judgeAny(e *Edge, m *Node) {
 	case m != nil && good(m):
 		g.provide(e, m)
 	case m == nil || m == e.To:
-		if e.pinned() && e.To.avail == Unsure && e.passes(e.To) {
-			g.setState(e, Unsure) // a read that is under way is no reason to move
-			break
-		}
 		if e.To != nil && good(e.To) {
 			g.provide(e, e.To)
 			break
