@@ -34,7 +34,7 @@ func (w *World) begin(r *registration, op string, k scheduler.Key) (Fault, error
 			return None, errDead
 		}
 		if op != "look" {
-			w.unseen[k] = false // it may have been given up
+			w.moved(k) // it may have been given up
 		}
 	}
 	if f.undone() {
@@ -132,7 +132,7 @@ func (w *World) set(sign string, r *registration, f Fault, k scheduler.Key, t Th
 		if !slices.ContainsFunc(t.Needs, func(n string) bool { return !w.met(k, n) }) {
 			o.built = w.parts(k, t)
 		}
-		delete(w.unseen, k)
+		w.seen(k)
 	}
 	w.objects[k] = o
 	w.came(k)
@@ -159,7 +159,7 @@ func (w *World) delete(r *registration, k scheduler.Key) error {
 	w.checkFree(k)
 	delete(w.objects, k)
 	if f == None {
-		delete(w.unseen, k)
+		w.seen(k)
 	}
 	w.log = append(w.log, entry{what: "- ", key: k})
 	return w.end(r, f)

@@ -68,14 +68,14 @@ func (w *World) checkFree(k scheduler.Key) {
 			continue
 		}
 		for i, n := range o.Needs {
-			key, _, _ := parseNeed(n)
+			key, _, how := parseNeed(n)
 			switch {
 			case key == string(k):
 				w.breach("delete of %s, which %s stands on", k, d)
 			case !fits(key, k, d), w.stirred(key), w.standsOn(k, d, map[scheduler.Key]bool{}):
 			case w.othersBelow(key, k, d) == 0:
 				w.breach("delete of %s, which %s stands on", k, d)
-			case o.built != nil && slices.Contains(o.built[i].keys, k) &&
+			case o.built != nil && slices.Contains(o.built[i].parts, part(w.objects[k], how)) &&
 				!w.any(func(t scheduler.Key) bool { return t != k && slices.Contains(o.built[i].keys, t) }):
 				w.breach("delete of %s, which %s was built with", k, d)
 			}
@@ -225,9 +225,9 @@ func (w *World) parts(k scheduler.Key, t Thing) []built {
 		for d, o := range w.objects {
 			add(d, o)
 		}
-		for d, read := range w.unseen {
-			if was, there := w.known[d]; there && !read {
-				add(d, was)
+		for d, known := range w.known {
+			for _, o := range known {
+				add(d, o)
 			}
 		}
 	}

@@ -18,12 +18,12 @@ type World struct {
 	made     int
 	process  *process // that may act on the world now
 	notify   map[string]func(...scheduler.Key)
-	unseen   map[scheduler.Key]bool   // changed behind the scheduler's back; true: and read since
-	known    map[scheduler.Key]object // what was there before that
-	mute     bool                     // no source has spoken so far
-	deaf     map[string]bool          // kinds without Retrieve
-	echo     map[string]bool          // kinds that report our own acts
-	adopts   map[string]bool          // kinds that take over what is foreign
+	unseen   map[scheduler.Key]bool     // changed behind the scheduler's back; true: and read since
+	known    map[scheduler.Key][]object // what was there before, each time
+	mute     bool                       // no source has spoken so far
+	deaf     map[string]bool            // kinds without Retrieve
+	echo     map[string]bool            // kinds that report our own acts
+	adopts   map[string]bool            // kinds that take over what is foreign
 	orders   orders
 	fault    func(op string, k scheduler.Key) Fault
 	kinds    map[string]*registration
@@ -59,7 +59,7 @@ type process struct{ dead bool }
 // NewWorld makes an empty world.
 func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
-		unseen: map[scheduler.Key]bool{}, known: map[scheduler.Key]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
+		unseen: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
 		tally: NewTally()}
 }
 
@@ -138,13 +138,16 @@ func (w *World) SetForeign(k scheduler.Key, t Thing) {
 
 // moved is to be called before an object changes behind the scheduler's back.
 func (w *World) moved(k scheduler.Key) {
-	if read, unseen := w.unseen[k]; read || !unseen {
-		delete(w.known, k)
-		if o, there := w.objects[k]; there {
-			w.known[k] = o
-		}
+	if o, there := w.objects[k]; there {
+		w.known[k] = append(w.known[k], o)
 	}
 	w.unseen[k] = false
+}
+
+// seen says that the scheduler knows how things stand with a key.
+func (w *World) seen(k scheduler.Key) {
+	delete(w.unseen, k)
+	delete(w.known, k)
 }
 
 // Take removes an object, and all that the world would take along: what needs it.
@@ -252,6 +255,7 @@ func (w *World) NewProcess() {
 	w.release()
 	clear(w.notify)
 	clear(w.unseen)
+	clear(w.known)
 	for k, o := range w.objects {
 		w.unseen[k] = false
 		o.built = nil
@@ -275,7 +279,7 @@ func (w *World) Settled() {
 	}
 	for k, read := range w.unseen {
 		if read {
-			delete(w.unseen, k)
+			w.seen(k)
 		}
 	}
 }
