@@ -63,7 +63,7 @@ func (p *Player) Heal() error {
 	return p.checkRest()
 }
 
-// checkKinds: what is of no kind can never be made.
+// checkKinds: what is of no kind can never be made, nor taken away.
 func (p *Player) checkKinds() error {
 	known := map[string]bool{"": true}
 	for _, k := range p.kinds {
@@ -72,6 +72,11 @@ func (p *Player) checkKinds() error {
 	for _, k := range p.kinds {
 		if !known[k.options.DerivedTo] {
 			return fmt.Errorf("there is no kind %s in this world", k.options.DerivedTo)
+		}
+	}
+	for k := range p.World.Objects() {
+		if !known[kindName(k)] {
+			return fmt.Errorf("%s is there, and of no kind of this world", k)
 		}
 	}
 	for k := range p.Model.rank {
