@@ -406,3 +406,27 @@ func TestPauseBeforeRun(t *testing.T) {
 		}
 	})
 }
+
+// What is asked before Run is answered on what was submitted before it; nothing is
+// done yet.
+func TestAskedBeforeRun(t *testing.T) {
+	w, s := schedulertest.NewWorld(), scheduler.New(scheduler.Options{})
+	if _, err := scheduler.Register(s, w.Kind("a", schedulertest.Options{})); err != nil {
+		t.Fatal(err)
+	}
+	s.Submit(scheduler.Txn{Want: changes("a/1 v1")})
+	s.Submit(scheduler.Txn{Want: changes("a/1 v2 bad")})
+	if err := s.Unregister("a"); err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.List(ctx)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	if v, ok := all[0].Desired.(schedulertest.Thing); !ok || v.Text != "v1" {
+		t.Errorf("the last valid value is %v: it was judged after its kind had gone", all[0].Desired)
+	}
+	if done := w.Lines(); len(done) > 0 {
+		t.Errorf("before Run this was done: %q", done)
+	}
+}

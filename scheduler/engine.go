@@ -50,6 +50,7 @@ type engine struct {
 	sim      *simulation          // not nil while a preview is computed
 	walks    []*walk              // plans that are being executed
 	reading  int                  // looks under way
+	runs     bool                 // Run has begun
 	expected []*Handle            // of transactions that sources will submit
 	now      time.Time
 
@@ -286,9 +287,13 @@ func (e *engine) start(n *graph.Node, k *kind, d decision) {
 	}
 }
 
-// turn ends a round of inputs: think, tell, hand over.
+// turn ends a round of inputs: think, tell, hand over. Before Run nothing is told
+// and nothing begins.
 func (e *engine) turn() {
 	e.think()
+	if !e.runs {
+		return
+	}
 	e.followWalks()
 	e.flushLooks()
 	e.tell()

@@ -107,7 +107,7 @@ func (s *Scheduler) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.started
-	s.started = true
+	s.started, s.e.runs = true, true
 	return !was
 }
 
@@ -183,6 +183,24 @@ func (s *Scheduler) outcome(done []*op, last bool) {
 // round takes all inputs that have come and ends with one turn. The caller
 // holds loop.
 func (s *Scheduler) round() {
+	inputs := s.takeIn()
+	s.e.turn()
+	for _, in := range inputs {
+		if in.ack != nil {
+			close(in.ack)
+		}
+	}
+	if cap(inputs) > maxSpare {
+		return
+	}
+	clear(inputs)
+	s.mu.Lock()
+	s.spare = inputs[:0]
+	s.mu.Unlock()
+}
+
+// takeIn takes all inputs that have come.
+func (s *Scheduler) takeIn() []input {
 	s.mu.Lock()
 	inputs := s.inputs
 	s.inputs, s.spare = s.spare, nil
@@ -198,19 +216,7 @@ func (s *Scheduler) round() {
 	for _, in := range inputs {
 		e.take(in)
 	}
-	e.turn()
-	for _, in := range inputs {
-		if in.ack != nil {
-			close(in.ack)
-		}
-	}
-	if cap(inputs) > maxSpare {
-		return
-	}
-	clear(inputs)
-	s.mu.Lock()
-	s.spare = inputs[:0]
-	s.mu.Unlock()
+	return inputs
 }
 
 // take is the one door into the engine.
@@ -400,13 +406,15 @@ func (s *Scheduler) call(f func(*engine)) error {
 	}
 }
 
-// callEarly runs f before Run, unless that begins just now.
+// callEarly runs f before Run, unless that begins just now, on what was submitted
+// before it.
 func (s *Scheduler) callEarly(f func(*engine)) error {
 	s.loop.Lock()
 	s.mu.Lock()
 	started := s.started
 	s.mu.Unlock()
 	if !started {
+		s.takeIn()
 		f(s.e)
 	}
 	s.loop.Unlock()
