@@ -158,6 +158,7 @@ func (w *World) delete(r *registration, k scheduler.Key) error {
 	}
 	w.checkFree(k)
 	delete(w.objects, k)
+	w.went(k)
 	if f == None {
 		w.seen(k)
 	}

@@ -68,15 +68,14 @@ func (w *World) checkFree(k scheduler.Key) {
 			continue
 		}
 		for i, n := range o.Needs {
-			key, _, how := parseNeed(n)
+			key, _, _ := parseNeed(n)
 			switch {
 			case key == string(k):
 				w.breach("delete of %s, which %s stands on", k, d)
 			case !fits(key, k, d), w.stirred(key), w.standsOn(k, d, map[scheduler.Key]bool{}):
 			case w.othersBelow(key, k, d) == 0:
 				w.breach("delete of %s, which %s stands on", k, d)
-			case o.built != nil && slices.Contains(o.built[i].parts, part(w.objects[k], how)) &&
-				!w.any(func(t scheduler.Key) bool { return t != k && slices.Contains(o.built[i].keys, t) }):
+			case o.built != nil && o.built[i].only(k):
 				w.breach("delete of %s, which %s was built with", k, d)
 			}
 		}
@@ -184,10 +183,16 @@ func (w *World) any(is func(scheduler.Key) bool) bool {
 }
 
 // built is with what a need let a thing be built: the parts that were there, and
-// those that the scheduler knew of still, and all keys that had one of them since.
+// those that the scheduler knew of still, and whose they were. What comes with one
+// of them later is as good, as long as any of the others is left.
 type built struct {
 	parts []string
 	keys  []scheduler.Key
+}
+
+// only tells whether nothing else is left that the thing can have been built with.
+func (b *built) only(k scheduler.Key) bool {
+	return len(b.keys) > 0 && !slices.ContainsFunc(b.keys, func(o scheduler.Key) bool { return o != k })
 }
 
 // part is what a need says that the thing is built with; "" if with nothing.
@@ -239,9 +244,19 @@ func (w *World) came(k scheduler.Key) {
 	for d, o := range w.objects {
 		for i := range o.built {
 			b := &o.built[i]
-			if key, _, how := parseNeed(o.Needs[i]); fits(key, k, d) && slices.Contains(b.parts, part(w.objects[k], how)) {
+			if key, _, how := parseNeed(o.Needs[i]); len(b.keys) > 0 && fits(key, k, d) && slices.Contains(b.parts, part(w.objects[k], how)) {
 				b.keys = append(b.keys, k)
 			}
+		}
+	}
+}
+
+// went notes that what was built with k was not built with what k may be next.
+func (w *World) went(k scheduler.Key) {
+	for _, o := range w.objects {
+		for i := range o.built {
+			b := &o.built[i]
+			b.keys = slices.DeleteFunc(b.keys, func(o scheduler.Key) bool { return o == k })
 		}
 	}
 }
