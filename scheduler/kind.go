@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -258,7 +259,7 @@ func eraseBatch[V, M any](batch func(context.Context, []*Op[V, M]), create bool)
 			}
 			typed[i] = t
 		}
-		batch(ctx, typed)
+		batch(ctx, slices.Clone(typed)) // whoever sorts it has the answers where they were
 		for i, t := range typed {
 			ops[i].err = t.Err
 			if create {

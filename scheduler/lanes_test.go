@@ -81,3 +81,29 @@ func TestBatchesKeepToTheirLanes(t *testing.T) {
 		}
 	})
 }
+
+// Who sorts a batch gives each key its own answer all the same.
+func TestSortedBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := runKinds(t, scheduler.Options{}, func(d scheduler.Descriptor[schedulertest.Thing, int]) scheduler.Descriptor[schedulertest.Thing, int] {
+			if d.Name != "a" {
+				return d
+			}
+			d.CreateBatch = func(_ context.Context, ops []*scheduler.Op[schedulertest.Thing, int]) {
+				slices.Reverse(ops)
+				for _, o := range ops {
+					if o.Meta = 1; o.Value.Text == "no" {
+						o.Err = scheduler.Terminal(schedulertest.ErrFault)
+					}
+				}
+			}
+			return d
+		})
+		res := r.want("a/1 yes", "a/2 yes", "a/3 no")
+		for _, s := range res.Keys {
+			if failed := s.State == scheduler.Failed; failed != (s.Key == "a/3") {
+				t.Errorf("%s is %s", s.Key, s.State)
+			}
+		}
+	})
+}
