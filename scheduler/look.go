@@ -29,12 +29,14 @@ type kindLook struct {
 }
 
 // lookAt asks for keys, or all below a key that ends in "/", to be read,
-// together with all that stands on what turns out to have changed.
-func (e *engine) lookAt(keys []Key) []*graph.Node {
+// together with all that stands on what turns out to have changed. Who asks for a
+// look asks for another try also; who only tells of an event does not, if nothing
+// turns out to have moved.
+func (e *engine) lookAt(keys []Key, asked bool) []*graph.Node {
 	var touched []*graph.Node
 	for _, key := range keys {
 		if !strings.HasSuffix(string(key), "/") {
-			if n := e.suspectKey(key); n != nil {
+			if n := e.suspectKey(key, asked); n != nil {
 				touched = append(touched, n)
 			}
 			continue
@@ -57,12 +59,14 @@ func (e *engine) lookAt(keys []Key) []*graph.Node {
 	return touched
 }
 
-func (e *engine) suspectKey(key Key) *graph.Node {
+func (e *engine) suspectKey(key Key, asked bool) *graph.Node {
 	if e.kinds.find(key) == nil {
 		return nil
 	}
 	n := e.g.Node(key)
-	e.clearHold(n) // who asks for a look asks for another try
+	if asked {
+		e.clearHold(n)
+	}
 	e.suspect(n)
 	return n
 }
@@ -418,6 +422,9 @@ func (e *engine) seen(n *graph.Node, f found, there bool, err error) {
 	e.touch(n)
 	e.setFlag(n, flagSuspect, false)
 	presence, same, was := n.Presence, has(n, flagSame), actualOf(n)
+	if err == nil && e.movedSinceFailure(n, f, there) {
+		e.clearHold(n)
+	}
 	switch {
 	case err != nil:
 		e.fail(n, OpLook, fmt.Errorf("read: %w", err))
@@ -437,6 +444,22 @@ func (e *engine) seen(n *graph.Node, f found, there bool, err error) {
 		n.Cause, n.Via = e.g.Cause, nil // the look found what had moved
 	}
 	e.g.Wake(n)
+}
+
+// movedSinceFailure tells that what a read found is not what the operation left that
+// failed, so that it is worth another try at once; or that it was only a read.
+func (e *engine) movedSinceFailure(n *graph.Node, f found, there bool) bool {
+	switch {
+	case n.X == nil || n.X.Err == nil || n.X.GoneAt != 0:
+		return false
+	case Operation(n.X.LastOp) == OpLook:
+		return true
+	case n.Presence == graph.Unknown:
+		return false // this is what it left
+	case there != (n.Presence == graph.Present):
+		return true
+	}
+	return there && (n.Foreign != f.foreign || differ(kindOf(n), n.Key, n.Actual, f.value))
 }
 
 func (e *engine) seenThere(n *graph.Node, f found) {

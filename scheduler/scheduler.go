@@ -260,7 +260,7 @@ func (e *engine) begin(t *Txn, h *Handle) {
 	}
 	touched := e.edit(*t)
 	e.unleaveAsked(t)
-	touched = append(touched, e.lookAt(t.Look)...)
+	touched = append(touched, e.lookAt(t.Look, true)...)
 	if t.LookAll {
 		e.lookAtAll()
 	}
@@ -339,7 +339,7 @@ func (e *engine) hear(heard map[Key]*kind) {
 	r := e.note(Txn{Source: heard[keys[0]].Name, Note: "the world moved"}, nil)
 	r.Asked, r.AskedTotal = keys[:min(len(keys), maxAsked)], len(keys)
 	e.keepLater(r)
-	e.lookAt(keys)
+	e.lookAt(keys, false)
 	e.g.Cause = 0
 }
 
