@@ -295,6 +295,9 @@ func (e *engine) lookedAll(o *op) {
 			if first && (n.Presence == graph.Unknown || n.Moving && n.Presence == graph.Absent) {
 				e.unseen[n] = true // until a read of its own tells
 			}
+			if n.Moving { // what is under way may have ended before this was read
+				e.setFlag(n, flagLookAgain, true)
+			}
 			continue
 		}
 		heard := has(n, flagSuspect)

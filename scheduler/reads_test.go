@@ -242,3 +242,49 @@ func TestEqualValuesBehindPointers(t *testing.T) {
 		}
 	})
 }
+
+// A read of one key saw it before a read of all did, and ends after it: what the read
+// of all saw is the newer.
+func TestReadOfOneEndsAfterReadOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &ground{}
+		slow := make(chan struct{})
+		d := g.pots()
+		d.Retrieve = func(_ context.Context, s scheduler.Scope[string, int]) iter.Seq2[scheduler.Found[string, int], error] {
+			return func(yield func(scheduler.Found[string, int], error) bool) {
+				g.mu.Lock()
+				n := g.pot
+				g.mu.Unlock()
+				if !s.All {
+					<-slow
+				}
+				if n != 0 {
+					yield(scheduler.Found[string, int]{Key: "pot/x", Value: "v", Meta: n}, nil)
+				}
+			}
+		}
+		s := scheduler.New(scheduler.Options{Workers: 2})
+		if _, err := scheduler.Register(s, d); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.Run(ctx) }()
+		defer func() { cancel(); <-done }()
+		if _, err := s.Apply(ctx, scheduler.Txn{Want: []scheduler.Change{scheduler.Set("pot/x", "v")}}); err != nil {
+			t.Fatal(err)
+		}
+		s.Submit(scheduler.Txn{Look: []scheduler.Key{"pot/x"}})
+		synctest.Wait() // it was seen
+		g.mu.Lock()
+		g.pot = 0
+		g.mu.Unlock()
+		s.Submit(scheduler.Txn{LookAll: true})
+		synctest.Wait()
+		close(slow)
+		synctest.Wait()
+		if g.pot != 2 {
+			t.Error("it is gone and was not made again: the older read was believed")
+		}
+	})
+}

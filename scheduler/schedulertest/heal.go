@@ -50,12 +50,10 @@ func (p *Player) Heal() error {
 	for _, name := range slices.Clone(p.silent) {
 		p.speak(name)
 	}
-	for range 2 { // the second for what moved while the first look was under way
-		p.Scheduler.Submit(scheduler.Txn{LookAll: true})
-		time.Sleep(time.Hour)
-		if err := p.settle(); err != nil {
-			return err
-		}
+	p.Scheduler.Submit(scheduler.Txn{LookAll: true})
+	time.Sleep(time.Hour)
+	if err := p.settle(); err != nil {
+		return err
 	}
 	if err := p.check(); err != nil {
 		return err
