@@ -113,6 +113,9 @@ func (e *Edge) mayMoveTo(m *Node) bool {
 // operation was under way that failed, the world may be as it was before: the oldest
 // counts, which comes last.
 func (e *Edge) remember(edges []*Edge, r role) {
+	if e.any == nil && !e.projects() {
+		return
+	}
 	for _, was := range edges {
 		if was == e || was.role&ofActual == 0 || !was.alike(e) {
 			continue
@@ -124,8 +127,8 @@ func (e *Edge) remember(edges []*Edge, r role) {
 	}
 }
 
-// alike tells whether two needs read alike and are as much the first, or the second,
-// of their value that does.
+// alike tells whether two needs read alike and, where they have a Project, are as
+// much the first, or the second, of their value that does.
 func (e *Edge) alike(o *Edge) bool {
 	return e.Why == o.Why && e.nth == o.nth && e.Together == o.Together && e.any == o.any && (e.any != nil || e.To == o.To)
 }

@@ -91,7 +91,9 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 		e.kept = true
 		out = append(out, e)
 		if e.inIdx < 0 {
-			e.nth = nth(needs[:i], need)
+			if e.projects() {
+				e.nth = nth(needs[:i], need)
+			}
 			g.attach(e, need, old, r)
 		}
 		g.addRole(e, r)
@@ -154,10 +156,10 @@ func (g *Graph) dropRole(n *Node, which func(*Edge) bool, r role) {
 	n.Out = out
 }
 
-// nth is how many needs read like this one.
+// nth is how many needs that have a Project read like this one.
 func nth(needs []Need, like Need) (n uint8) {
 	for _, o := range needs {
-		if o.Why == like.Why && o.Key == like.Key && o.Prefix == like.Prefix {
+		if o.Project != nil && o.Why == like.Why && o.Key == like.Key && o.Prefix == like.Prefix {
 			n++
 		}
 	}
