@@ -158,7 +158,7 @@ func (w *World) delete(r *registration, k scheduler.Key) error {
 	}
 	w.checkFree(k)
 	delete(w.objects, k)
-	w.went(k)
+	w.went(k, true)
 	if f == None {
 		w.seen(k)
 	}

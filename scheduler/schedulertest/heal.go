@@ -50,10 +50,12 @@ func (p *Player) Heal() error {
 	for _, name := range slices.Clone(p.silent) {
 		p.speak(name)
 	}
-	p.Scheduler.Submit(scheduler.Txn{LookAll: true})
-	time.Sleep(time.Hour)
-	if err := p.settle(); err != nil {
-		return err
+	for range 2 { // the second for what failed for good after the first had begun
+		p.Scheduler.Submit(scheduler.Txn{LookAll: true})
+		time.Sleep(time.Hour)
+		if err := p.settle(); err != nil {
+			return err
+		}
 	}
 	if err := p.check(); err != nil {
 		return err

@@ -251,12 +251,18 @@ func (w *World) came(k scheduler.Key) {
 	}
 }
 
-// went notes that what was built with k was not built with what k may be next.
-func (w *World) went(k scheduler.Key) {
+// went notes that k is no more. Where we took it away, nothing was built with it;
+// where others did, something may have been, and stands on nothing since.
+func (w *World) went(k scheduler.Key, ours bool) {
 	for _, o := range w.objects {
 		for i := range o.built {
-			b := &o.built[i]
-			b.keys = slices.DeleteFunc(b.keys, func(o scheduler.Key) bool { return o == k })
+			switch b := &o.built[i]; {
+			case !slices.Contains(b.keys, k):
+			case ours:
+				b.keys = slices.DeleteFunc(b.keys, func(o scheduler.Key) bool { return o == k })
+			default:
+				b.keys = nil
+			}
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (w *World) take(k scheduler.Key, gone *[]scheduler.Key) {
 	}
 	w.moved(k)
 	delete(w.objects, k)
-	w.went(k)
+	w.went(k, false)
 	*gone = append(*gone, k)
 	for _, d := range slices.Sorted(maps.Keys(w.objects)) {
 		o, ok := w.objects[d]
