@@ -428,7 +428,7 @@ func (e *engine) disown(n *graph.Node) {
 			e.underive(child)
 		}
 		e.g.SetBase(child, nil) // n may be forgotten before the child is
-		e.g.Wake(child)
+		e.wakeDerived(child)    // what it derives was held with n also
 	}
 	if len(children) > 0 {
 		e.g.Extra(n).Children = nil
@@ -445,6 +445,7 @@ func (e *engine) underive(child *graph.Node) {
 	e.g.Wake(child)
 	if child.X != nil && len(child.X.Wants) > 0 {
 		e.g.SetBase(child, nil)
+		e.wakeDerived(child)
 		e.applyStrongest(child, child.X.Wants)
 		return
 	}
