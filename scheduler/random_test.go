@@ -95,7 +95,7 @@ func TestReplay(t *testing.T) {
 
 // play plays a history, and watches that it comes to an end.
 func play(t *testing.T, h []schedulertest.Step, tally *schedulertest.Tally) error {
-	dog := time.AfterFunc(20*time.Second, func() {
+	dog := time.AfterFunc(2*time.Minute, func() {
 		if *worker > 0 {
 			fmt.Println("it does not end")
 			os.Exit(3)
