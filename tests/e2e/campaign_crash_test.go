@@ -126,6 +126,9 @@ func (c *crashes) others(group, protocol string) {
 	web := c.In("web")
 	web.IP(c.t, "link add theirs up group "+group+" type bridge")
 	web.IP(c.t, "address add 10.50.0.88/24 dev theirs")
+	for _, ns := range []*netlinktest.Namespace{c.Own, web} {
+		ns.Run(c.t, "nft", `add table inet office { comment "plumb:other:nftables/own"; }`)
+	}
 	netlinktest.Mount(c.t, filepath.Join(c.NetnsDir(), "theirs"))
 }
 
@@ -147,6 +150,7 @@ func (c *crashes) foreign() string {
 				}
 			}
 		}
+		fmt.Fprintln(&b, place, ns.Run(c.t, "nft", "list table inet office"))
 		for _, r := range ns.JSON(c.t, "route show table all") {
 			if r["dev"] == "up0" && r["dst"] != "10.70.0.5" && r["prefsrc"] != "10.70.0.5" && !(r["dst"] == "10.62.0.0/16" && r["metric"] == nil) {
 				fmt.Fprintln(&b, place, r["dst"], r["gateway"], r["metric"], r["table"], r["protocol"])
@@ -164,7 +168,7 @@ func (c *crashes) campaign(kills int) {
 	due := failpoints(c.t)
 	c.random.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
 	for round := 0; round < kills || len(due) > 0; round++ {
-		if round == 2*kills {
+		if round == 4*kills {
 			c.t.Fatalf("after %d kills these failpoints were never hit: %v", round, due)
 		}
 		build := round%2 == 0

@@ -68,6 +68,10 @@ var office = intent{
 	"route/blue-hole":   `{"namespace":{"netns":"blue"},"type":"blackhole","destination":"10.99.0.0/16"}`,
 	"route/own":         `{"interface":"br0","destination":"10.61.0.0/16","gateway":"10.50.0.1","table":77}`,
 	"address/extra":     `{"interface":"vx","address":"10.54.0.1/24"}`,
+	"sysctl/web":        `{"namespace":{"microservice":"web"},"key":"net.ipv4.ip_default_ttl","value":"63"}`,
+	"sysctl/own":        `{"interface":"tap0","key":"net.ipv4.conf.IFNAME.arp_notify","value":"1"}`,
+	"nftables/blue":     `{"namespace":{"netns":"blue"},"chains":[{"name":"in","type":"filter","hook":"input","rules":["ip saddr 192.0.2.0/24 drop"]}]}`,
+	"nftables/own":      `{"family":"ip","table":"office","chains":[{"name":"out","type":"filter","hook":"output","rules":["ip daddr 192.0.2.9 jump tunnel"]},{"name":"tunnel","rules":["udp dport {4789} counter accept"]}]}`,
 }
 
 // detours are values that the keys have on the way: other ones, that make the
@@ -91,6 +95,10 @@ var detours = map[string][]string{
 	"route/blue-hole":   {`{"namespace":{"netns":"blue"},"type":"unreachable","destination":"10.99.0.0/16"}`, ``},
 	"route/own":         {`{"interface":"br0","destination":"10.61.0.0/16","gateway":"10.50.0.2","table":77}`, `{"interface":"br0","destination":"10.61.0.0/16","table":78}`},
 	"address/extra":     {`{"interface":"tap0","address":"10.54.0.1/24"}`, `{"interface":"vx","address":"10.54.0.1"}`},
+	"sysctl/web":        {`{"namespace":{"microservice":"web"},"key":"net.ipv4.ip_default_ttl","value":"62"}`, `{"namespace":{"microservice":"db"},"key":"net.ipv4.tcp_retries2","value":"9"}`, `{"key":"kernel.hostname","value":"web"}`},
+	"sysctl/own":        {`{"interface":"br0","key":"net.ipv4.conf.IFNAME.arp_notify","value":"1"}`, `{"interface":"tap0","key":"net.ipv4.conf.IFNAME.no_such","value":"1"}`},
+	"nftables/blue":     {`{"namespace":{"netns":"blue"},"table":"other","chains":[{"name":"in"}]}`, `{"namespace":{"netns":"blue"},"chains":[{"name":"in","rules":["ip sadr 192.0.2.0/24 drop"]}]}`},
+	"nftables/own":      {`{"family":"ip","table":"office","chains":[{"name":"tunnel","rules":["accept","drop"]}]}`, `{"family":"ip","table":"office","chains":[{"name":"out","rules":["jump nowhere"]}]}`},
 }
 
 // thieves are keys that come and go and want what belongs to others.
@@ -99,6 +107,7 @@ var thieves = intent{
 	"interface/z-thief": `{"tap":{},"host_name":"vx"}`,
 	"route/a-thief":     `{"interface":"br0","destination":"10.61.0.0/16","gateway":"10.50.0.3","table":77}`,
 	"address/z-thief":   `{"interface":"tap0","address":"10.53.0.1/24"}`,
+	"nftables/z-thief":  `{"family":"ip","table":"office"}`,
 }
 
 // awaitIntent waits until all of it is configured and there is nothing else.

@@ -36,7 +36,7 @@ func (h *Host) Places() map[string]*netlinktest.Namespace {
 // questions are what is asked of ip(8) in every namespace.
 var questions = []string{"link", "address", "-4 route show table all", "-6 route show table all", "-4 rule", "-6 rule"}
 
-// Exact is all links, addresses, routes and rules of the host to the byte, as
+// Exact is all links, addresses, routes, rules and tables of nftables of the host to the byte, as
 // `ip -d -j` shows them, one object per line. What ticks by itself is left out.
 func (h *Host) Exact() string { h.t.Helper(); return h.settled(exactly) }
 
@@ -81,8 +81,23 @@ func (h *Host) picture(clean func(map[string]any)) string {
 			slices.Sort(lines)
 			b.WriteString(strings.Join(lines, ""))
 		}
+		b.WriteString(h.tables(name, places[name]))
 	}
 	return b.String()
+}
+
+// tables is what nft lists in a place: line by line and sorted, for it is in the order
+// in which tables were made.
+func (h *Host) tables(place string, ns *netlinktest.Namespace) string {
+	h.t.Helper()
+	var lines []string
+	for line := range strings.Lines(ns.Run(h.t, "nft", "--stateless", "list", "ruleset")) {
+		if line = strings.TrimSpace(line); len(line) > 1 {
+			lines = append(lines, fmt.Sprintf("%s: nft: %s\n", place, line))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }
 
 // ticking are fields that change by themselves.
