@@ -55,7 +55,9 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 	e.unleave(n)
 	e.setFlag(n, flagDrifted, false)
 	e.setFlag(n, flagStale, false)
-	e.setFlag(n, flagAdopted, false)
+	if o.what != OpUpdate { // what was not read yet may stand on it still
+		e.setFlag(n, flagAdopted, false)
+	}
 	n.Moving = false
 	if o.what == OpDelete {
 		e.setTaken(n, false, nil)
