@@ -130,7 +130,7 @@ func (e *Edge) remember(edges []*Edge, r role) {
 // alike tells whether two needs read alike and, where they have a Project, are as
 // much the first, or the second, of their value that does.
 func (e *Edge) alike(o *Edge) bool {
-	return e.Why == o.Why && e.nth == o.nth && e.Together == o.Together && e.any == o.any && (e.any != nil || e.To == o.To)
+	return e.Why == o.Why && e.projects() == o.projects() && e.nth == o.nth && e.Together == o.Together && e.any == o.any && (e.any != nil || e.To == o.To)
 }
 
 // inherit lets the needs of the desired value take over from those of the world what
