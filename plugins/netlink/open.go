@@ -173,12 +173,6 @@ func openFile(path string) (int, kernel.NS, error) {
 		return 0, 0, err
 	}
 	if fs.Type != unix.NSFS_MAGIC {
-		var st unix.Stat_t
-		if unix.Fstat(probe, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == 0 {
-			// The place of a mount, as ip netns and runtimes make it and leave it for
-			// a moment when they take the mount away.
-			return 0, 0, nowhere(unix.ENOENT)
-		}
 		return 0, 0, fmt.Errorf("not a namespace file: %w", unix.EINVAL)
 	}
 	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(probe), unix.O_RDONLY|unix.O_CLOEXEC, 0)
