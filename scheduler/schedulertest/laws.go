@@ -230,10 +230,16 @@ func (w *World) parts(k scheduler.Key, t Thing) []built {
 		for d, o := range w.objects {
 			add(d, o)
 		}
+		gone := false
 		for d, known := range w.known {
 			for _, o := range known {
 				add(d, o)
 			}
+			_, there := w.objects[d]
+			gone = gone || !there && fits(key, d, k)
+		}
+		if gone { // it may have been built with that, and stands on nothing then: see went
+			out[i].keys = nil
 		}
 	}
 	return out
