@@ -425,24 +425,33 @@ func (g *Graph) judgeAny(e *Edge, m *Node) {
 
 // lean finds something for a world to stand on that needs any key below a prefix,
 // and that was found and not made, or lost its ground: it stands on one of what is
-// there, be the need met or not, at best on one that would meet it.
+// there, be the need met or not, at best on one that would meet it. It cannot stand
+// on what stands on it in turn: that goes first.
 func (g *Graph) lean(e *Edge) {
 	if e.any == nil || e.role&ofActual == 0 || !e.From.Grounded || e.To != nil && e.To.Presence != Absent {
 		return
 	}
 	var best *Node
-	passes := false
+	passes, circle := false, false
 	g.Below(e.any.prefix, func(n *Node) bool {
 		if n.Presence != Present || n == e.From {
 			return true
 		}
-		if p := e.passes(n); best == nil || p && !passes || p == passes && n.Key < best.Key {
+		p := e.passes(n)
+		switch {
+		case best != nil && (passes && !p || p == passes && n.Key > best.Key): // no better
+		case n.StandsOn(e.From):
+			circle = true
+		default:
 			best, passes = n, p
 		}
 		return true
 	})
-	if best != nil {
+	switch {
+	case best != nil:
 		g.moveTo(e, best)
+	case circle:
+		g.setCircular(e, true) // looked at again when the circle may have opened
 	}
 }
 
