@@ -64,7 +64,7 @@ func decideAbsent(e *engine, n *graph.Node, k *kind) decision {
 // that failed is repeated, since nobody can tell what it left.
 func decideUnknown(e *engine, n *graph.Node, k *kind) decision {
 	if k.retrieve != nil {
-		if !k.Read && !k.OnDemand || e.held(n) && !has(n, flagSuspect) {
+		if k.unread() || e.held(n) && !has(n, flagSuspect) {
 			return decision{}
 		}
 		return decision{do: doLook, reason: "what is there is not known"}

@@ -65,6 +65,9 @@ type found struct {
 	foreign     bool
 }
 
+// unread tells that what is not known of the kind waits for all of it to be read.
+func (k *kind) unread() bool { return k.retrieve != nil && !k.Read && !k.OnDemand }
+
 func kindOf(n *graph.Node) *kind {
 	if n.Kind == nil {
 		return nil

@@ -110,7 +110,11 @@ func (e *engine) waitsOn(n *graph.Node) waitsOn {
 		return atRest
 	case x != nil && x.Overdue:
 		return atRest
-	case n.Moving, has(n, flagSuspect) && k.retrieve != nil:
+	case n.Moving:
+		return onItself
+	case n.Presence == graph.Unknown && k.unread() && k.look.attempts > 0:
+		return atRest // it is read with all of its kind, which may be never
+	case has(n, flagSuspect) && k.retrieve != nil:
 		return onItself
 	case e.held(n), broke(n):
 		return atRest
@@ -118,9 +122,6 @@ func (e *engine) waitsOn(n *graph.Node) waitsOn {
 	goal := n.Goal()
 	switch {
 	case n.Presence == graph.Unknown:
-		if k.retrieve != nil && !k.Read && !k.OnDemand && k.look.attempts > 0 {
-			return atRest
-		}
 		return onItself
 	case k.Observed:
 		return atRest
