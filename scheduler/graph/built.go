@@ -134,7 +134,7 @@ func (e *Edge) alike(o *Edge) bool {
 }
 
 // inherit lets the needs of the desired value take over from those of the world what
-// it was built with: it is what is desired.
+// it was built with: it is what is desired, or may be.
 func (g *Graph) inherit(n *Node) {
 	for _, e := range n.Out {
 		if e.role != ofDesired || !e.projects() {

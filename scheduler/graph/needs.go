@@ -7,6 +7,7 @@ func (g *Graph) SetDesired(n *Node, v any) {
 	g.setNeeds(n, v, ofDesired)
 	g.setWantClaims(n, v)
 	if n.Presence == Unknown && n.Actual == nil && n.Grounded {
+		g.inherit(n)
 		g.adoptNeeds(n) // it may stand on anything that it would need
 	}
 	g.judgeUnit(n)
