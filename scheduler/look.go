@@ -527,7 +527,7 @@ func (e *engine) seenGone(n *graph.Node) {
 	if was == graph.Present {
 		n.Standers(func(d *graph.Node) bool { standing = append(standing, d); return true })
 		for _, edge := range n.In {
-			if edge.Together && edge.OfActual() {
+			if edge.Together() && edge.OfActual() {
 				standing = append(standing, edge.From)
 			}
 		}

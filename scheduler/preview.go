@@ -193,7 +193,7 @@ func (sim *simulation) disruption(e *engine, o *op) (class Disruption) {
 // that forced n to go cascades.
 func (sim *simulation) uses(n *graph.Node, u use) {
 	for _, edge := range n.Out {
-		if edge.To == nil || edge.Together {
+		if edge.To == nil || edge.Together() {
 			continue
 		}
 		sim.under = append(sim.under, edge.To)
@@ -216,7 +216,7 @@ func (sim *simulation) after(n *graph.Node, o *op) (out []int) {
 	}
 	add(n)
 	for _, edge := range n.Out {
-		if o.what != OpDelete && edge.OfDesired() && !edge.Together && edge.To != nil {
+		if o.what != OpDelete && edge.OfDesired() && !edge.Together() && edge.To != nil {
 			add(edge.To)
 		}
 	}

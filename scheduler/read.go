@@ -73,7 +73,7 @@ func (s *Scheduler) Edges(ctx context.Context) ([]Edge, error) {
 			for _, edge := range n.Out {
 				if edge.OfDesired() {
 					out = append(out, Edge{From: n.Key, To: Key(edge.Target()), Why: edge.Why,
-						Derived: edge.OfBase, Satisfied: edge.State == graph.Satisfied})
+						Derived: edge.OfBase(), Satisfied: edge.State == graph.Satisfied})
 				}
 			}
 		}

@@ -99,7 +99,7 @@ func (e *engine) disagrees(n *graph.Node) error {
 		return nil
 	}
 	for _, edge := range n.Out {
-		if edge.Together && edge.OfDesired() && edge.State == graph.Missing && edge.To.Desired != nil {
+		if edge.Together() && edge.OfDesired() && edge.State == graph.Missing && edge.To.Desired != nil {
 			if err := edge.Agree(edge.To.Desired); err != nil {
 				return err
 			}
@@ -342,7 +342,7 @@ func (e *engine) whyMissing(edge *graph.Edge) string {
 		return why
 	}
 	t := edge.To
-	if edge.Together && t.Desired != nil {
+	if edge.Together() && t.Desired != nil {
 		return why + " (" + e.whyUnit(edge) + ")"
 	}
 	if how := e.howStands(t, edge); how != "" {
@@ -356,7 +356,7 @@ func (e *engine) whyUnit(edge *graph.Edge) string {
 		return firstLine(err)
 	}
 	for _, o := range edge.To.Out {
-		if o.OfDesired() && o.State != graph.Satisfied && !o.Together && o.To != edge.From {
+		if o.OfDesired() && o.State != graph.Satisfied && !o.Together() && o.To != edge.From {
 			return "which itself needs " + o.Target()
 		}
 	}
@@ -453,7 +453,7 @@ func (e *engine) cycle(n *graph.Node) string {
 	var walk func(m *graph.Node) bool
 	walk = func(m *graph.Node) bool {
 		for _, edge := range m.Out {
-			if !edge.OfDesired() || edge.State != graph.Missing || edge.Together || edge.To == nil || edge.To.Goal() == nil {
+			if !edge.OfDesired() || edge.State != graph.Missing || edge.Together() || edge.To == nil || edge.To.Goal() == nil {
 				continue
 			}
 			if edge.To == n {

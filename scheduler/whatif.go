@@ -130,7 +130,7 @@ func (e *engine) vanish(nodes []*graph.Node) {
 func goesWith(n *graph.Node) (out []*graph.Node) {
 	n.Standers(func(d *graph.Node) bool { out = append(out, d); return true })
 	for _, edge := range n.In {
-		if edge.Together && edge.OfActual() {
+		if edge.Together() && edge.OfActual() {
 			out = append(out, edge.From)
 		}
 	}

@@ -15,7 +15,8 @@ func (g *Graph) build(n *Node) {
 			continue
 		}
 		g.touchEdge(e)
-		if e.former = e.role&ofDesired == 0; !e.former && e.projects() && e.To != nil && e.To.Presence == Present {
+		e.set(former, e.role&ofDesired == 0)
+		if !e.is(former) && e.projects() && e.To != nil && e.To.Presence == Present {
 			e.note(e.To)
 		}
 	}
@@ -23,7 +24,7 @@ func (g *Graph) build(n *Node) {
 
 // Made tells that the operation on n that began last has succeeded: what the value
 // before it needed has no part in the world any more.
-func (g *Graph) Made(n *Node) { g.dropRole(n, func(e *Edge) bool { return e.former }, ofActual) }
+func (g *Graph) Made(n *Node) { g.dropRole(n, func(e *Edge) bool { return e.is(former) }, ofActual) }
 
 // Beside tells that n was read: as far as nobody knows with what it was built, that
 // is what is there.
@@ -130,7 +131,7 @@ func (e *Edge) remember(edges []*Edge, r role) {
 // alike tells whether two needs read alike and, where they have a Project, are as
 // much the first, or the second, of their value that does.
 func (e *Edge) alike(o *Edge) bool {
-	return e.Why == o.Why && e.projects() == o.projects() && e.nth == o.nth && e.Together == o.Together && e.any == o.any && (e.any != nil || e.To == o.To)
+	return e.Why == o.Why && e.projects() == o.projects() && e.nth == o.nth && e.is(together) == o.is(together) && e.any == o.any && (e.any != nil || e.To == o.To)
 }
 
 // inherit lets the needs of the desired value take over from those of the world what

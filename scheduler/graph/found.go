@@ -46,19 +46,19 @@ func (n *Node) untrodden() bool { return n.avail != Satisfied && n.Standing == 0
 // that bears already counts even while its target is on the way out; else those
 // of a circle would take turns in leaving.
 func (e *Edge) isWish() bool {
-	return e.role&ofDesired != 0 && !e.Together && (e.bears || e.State == Satisfied && e.From.Grounded)
+	return e.role&ofDesired != 0 && !e.is(together) && (e.is(bears) || e.State == Satisfied && e.From.Grounded)
 }
 
 // isPromise is a wish, or the need of what has gone while others stand on it
 // still: it is to be made again beneath them. Promises are not ordered by level.
 func (e *Edge) isPromise() bool {
-	return e.isWish() || e.role&ofDesired != 0 && !e.Together && e.State == Satisfied && e.From.Standing > 0
+	return e.isWish() || e.role&ofDesired != 0 && !e.is(together) && e.State == Satisfied && e.From.Standing > 0
 }
 
 // isOrdered tells that the edge's owner lies above its target.
-func (e *Edge) isOrdered() bool { return e.bears || e.isWish() }
+func (e *Edge) isOrdered() bool { return e.is(bears) || e.isWish() }
 
-func (e *Edge) stands() bool { return e.bears }
+func (e *Edge) stands() bool { return e.is(bears) }
 
 // path finds edges of one sort that lead from p to n. It is nil if there are
 // none, and empty if p is n.
@@ -105,17 +105,18 @@ func (n *Node) StandsOn(t *Node) bool { return path(n, t, (*Edge).stands) != nil
 func (g *Graph) bear(e *Edge) {
 	g.lean(e)
 	n := e.From
-	switch should := e.role&ofActual != 0 && n.Grounded && !e.Together && e.To != nil; {
-	case should == e.bears:
+	switch should := e.role&ofActual != 0 && n.Grounded && !e.is(together) && e.To != nil; {
+	case should == e.is(bears):
 	case !should:
 		g.touchEdge(e)
-		e.bears = false
+		e.set(bears, false)
 		g.stand(e.To, -1)
 	case !g.clear(e):
 		g.knot(e)
 	default:
 		g.touchEdge(e)
-		e.bears, e.knotted = true, false
+		e.set(bears, true)
+		e.set(knotted, false)
 		g.stand(e.To, +1)
 	}
 }
@@ -164,10 +165,10 @@ func (e *Edge) strength() int {
 // knot takes an edge out of a circle, until something changes.
 func (g *Graph) knot(e *Edge) {
 	g.touchEdge(e)
-	e.knotted = true
+	e.set(knotted, true)
 	g.listCircle(e)
-	if e.bears {
-		e.bears = false
+	if e.is(bears) {
+		e.set(bears, false)
 		g.stand(e.To, -1)
 	}
 	if e.isWish() {
@@ -177,7 +178,7 @@ func (g *Graph) knot(e *Edge) {
 
 // recheck judges a satisfied need once more, when its owner comes into the world.
 func (g *Graph) recheck(e *Edge) {
-	if e.State != Satisfied || e.Together || e.To == nil || g.founded(e.From, e.To) == Satisfied {
+	if e.State != Satisfied || e.is(together) || e.To == nil || g.founded(e.From, e.To) == Satisfied {
 		return
 	}
 	if e.any != nil {
@@ -226,7 +227,7 @@ func (g *Graph) settleLevel(n *Node) {
 	}
 	level := int32(0)
 	for _, e := range n.Out {
-		if e.To != nil && !e.Together && e.State == Satisfied && e.To.level >= level {
+		if e.To != nil && !e.is(together) && e.State == Satisfied && e.To.level >= level {
 			level = e.To.level + 1
 		}
 	}
@@ -242,9 +243,9 @@ func (g *Graph) ground(e *Edge, p *Node) Sat {
 
 // setCircular notes whether the need is unmet only because it closes a circle.
 func (g *Graph) setCircular(e *Edge, yes bool) {
-	if e.circular != yes {
+	if e.is(circular) != yes {
 		g.touchEdge(e)
-		e.circular = yes
+		e.set(circular, yes)
 	}
 	if yes {
 		g.listCircle(e)
@@ -252,9 +253,9 @@ func (g *Graph) setCircular(e *Edge, yes bool) {
 }
 
 func (g *Graph) listCircle(e *Edge) {
-	if !e.listed {
+	if !e.is(listed) {
 		g.touchEdge(e)
-		e.listed = true
+		e.set(listed, true)
 		g.circles = append(g.circles, e)
 	}
 }
@@ -269,8 +270,8 @@ func (g *Graph) rejudgeCircles() {
 	g.circles = nil
 	for _, e := range edges {
 		g.touchEdge(e)
-		again := e.circular || e.knotted
-		e.listed, e.circular, e.knotted = false, false, false
+		again := e.is(circular | knotted)
+		e.set(listed|circular|knotted, false)
 		switch {
 		case e.role == 0 || !again:
 			continue

@@ -308,7 +308,7 @@ func (n *Node) Standers(f func(*Node) bool) {
 // that is left at once.
 func (n *Node) Stander(i int) (m *Node, more bool) {
 	if last := len(n.In) - 1; i <= last {
-		if e := n.In[last-i]; e.bears {
+		if e := n.In[last-i]; e.is(bears) {
 			return e.From, true
 		}
 		return nil, true
@@ -316,7 +316,7 @@ func (n *Node) Stander(i int) (m *Node, more bool) {
 	i -= len(n.In)
 	n.watchesOf(func(p *Prefix) {
 		if i >= 0 && i < len(p.in) {
-			if e := p.in[i]; e.To == n && e.bears {
+			if e := p.in[i]; e.To == n && e.is(bears) {
 				m = e.From
 			}
 			more = true
@@ -364,7 +364,7 @@ func (g *Graph) refresh(n *Node, valueMoved bool) {
 
 // judge sets the state of an edge to one node.
 func (g *Graph) judge(e *Edge) {
-	if e.Together {
+	if e.is(together) {
 		return // judged with the unit
 	}
 	s := e.To.avail
@@ -458,8 +458,8 @@ func (g *Graph) lean(e *Edge) {
 // moveTo makes m the node that an any-of edge stands on.
 func (g *Graph) moveTo(e *Edge, m *Node) {
 	g.touchEdge(e)
-	if e.bears {
-		e.bears = false
+	if e.is(bears) {
+		e.set(bears, false)
 		g.stand(e.To, -1)
 	}
 	e.To = m

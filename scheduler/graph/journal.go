@@ -89,7 +89,7 @@ func (g *Graph) Touch(n *Node) {
 func (g *Graph) touchEdge(e *Edge) {
 	if g.trying && g.first(e) {
 		was := *e
-		was.kept = false
+		was.set(kept, false)
 		var fn needFuncs
 		if e.fn != nil {
 			fn = *e.fn

@@ -83,13 +83,14 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 			if e = first; e == nil {
 				e = &Edge{}
 			}
-			*e = Edge{From: n, Why: need.Why, Together: need.Together, State: Missing, inIdx: -1,
-				OfBase: n.Base != nil && need.Key == n.Base.Key}
+			*e = Edge{From: n, Why: need.Why, State: Missing, inIdx: -1}
+			e.set(together, need.Together)
+			e.set(ofBase, n.Base != nil && need.Key == n.Base.Key)
 			if need.Pass != nil || need.Project != nil || need.Agree != nil || need.Tell != nil {
 				e.fn = &needFuncs{need: need}
 			}
 		}
-		e.kept = true
+		e.set(kept, true)
 		out = append(out, e)
 		if e.inIdx < 0 {
 			if e.projects() {
@@ -100,7 +101,7 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 		g.addRole(e, r)
 	}
 	for _, e := range old {
-		if e.kept {
+		if e.is(kept) {
 			continue
 		}
 		g.removeRole(e, r)
@@ -111,7 +112,7 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 		out = append(out, e)
 	}
 	for _, e := range out {
-		e.kept = false
+		e.set(kept, false)
 	}
 	n.Out = out
 }
@@ -123,7 +124,7 @@ func match(edges []*Edge, need Need) *Edge {
 		return nil
 	}
 	for _, e := range edges {
-		if e.kept || e.fn != nil || e.Together != need.Together || e.Why != need.Why || e.Prefix() != need.Prefix {
+		if e.is(kept) || e.fn != nil || e.is(together) != need.Together || e.Why != need.Why || e.Prefix() != need.Prefix {
 			continue
 		}
 		if e.any != nil || e.To.Key == need.Key {
@@ -186,7 +187,7 @@ func (g *Graph) attach(e *Edge, need Need, old []*Edge, r role) {
 	if len(t.In) == 1 {
 		g.Wake(t) // somebody takes an interest
 	}
-	if e.Together {
+	if e.is(together) {
 		g.tie(e, +1)
 		return // judged with the unit, once all edges are there
 	}
@@ -205,7 +206,7 @@ func (g *Graph) detach(e *Edge) {
 	}
 	g.Touch(e.To)
 	e.To.In = g.cut(e.To.In, e)
-	if e.Together {
+	if e.is(together) {
 		g.tie(e, -1)
 		g.judgeUnit(e.To)
 	}

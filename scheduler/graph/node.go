@@ -150,19 +150,36 @@ type Edge struct {
 	Why string
 	fn  *needFuncs
 
-	inIdx    int32
-	State    Sat
-	role     role
-	nth      uint8 // of the needs of its value that read alike
-	former   bool  // of the value before the operation that began last
-	bears    bool  // counted in To.Standing
-	circular bool  // met, but only by going round in a circle
-	knotted  bool  // yields, for it would close a circle
-	listed   bool  // in Graph.circles
-	kept     bool  // scratch of setNeeds
-	Together bool
-	// OfBase marks the need of a derived value for its base.
-	OfBase bool
+	inIdx int32
+	State Sat
+	role  role
+	nth   uint8 // of the needs of its value that read alike
+	flags edgeFlags
+}
+
+// edgeFlags are in one byte: with them, an edge and a list of one fit into 64
+// bytes, a class of the allocator.
+type edgeFlags uint8
+
+const (
+	together edgeFlags = 1 << iota
+	ofBase             // the need of a derived value for its base
+	former             // of the value before the operation that began last
+	bears              // counted in To.Standing
+	circular           // met, but only by going round in a circle
+	knotted            // yields, for it would close a circle
+	listed             // in Graph.circles
+	kept               // scratch of setNeeds
+)
+
+func (e *Edge) is(f edgeFlags) bool { return e.flags&f != 0 }
+
+func (e *Edge) set(f edgeFlags, on bool) {
+	if on {
+		e.flags |= f
+	} else {
+		e.flags &^= f
+	}
 }
 
 type role uint8
@@ -199,6 +216,12 @@ func (e *Edge) Target() string {
 
 // OfDesired and OfActual tell which value of the node has the need.
 func (e *Edge) OfDesired() bool { return e.role&ofDesired != 0 }
+
+// Together tells that the need is met as one with its owner's.
+func (e *Edge) Together() bool { return e.is(together) }
+
+// OfBase marks the need of a derived value for its base.
+func (e *Edge) OfBase() bool { return e.is(ofBase) }
 
 // OfActual tells that the value in the world has the need.
 func (e *Edge) OfActual() bool { return e.role&ofActual != 0 }

@@ -19,7 +19,7 @@ func (g *Graph) judgeUnit(n *Node) {
 	var out []verdict
 	for _, m := range members {
 		for _, e := range m.Out {
-			if e.Together {
+			if e.is(together) {
 				out = append(out, verdict{e, feasible(e)})
 			}
 		}
@@ -35,7 +35,7 @@ func (n *Node) Peers(f func(*Node)) {
 		return
 	}
 	for _, e := range n.In {
-		if e.Together && e.role&ofDesired != 0 {
+		if e.is(together) && e.role&ofDesired != 0 {
 			f(e.From)
 		}
 	}
@@ -71,12 +71,12 @@ func component(n *Node) []*Node {
 	}
 	for i := 0; i < len(members); i++ {
 		for _, e := range members[i].Out {
-			if e.Together && e.role&ofDesired != 0 {
+			if e.is(together) && e.role&ofDesired != 0 {
 				add(e.To)
 			}
 		}
 		for _, e := range members[i].In {
-			if e.Together && e.role&ofDesired != 0 {
+			if e.is(together) && e.role&ofDesired != 0 {
 				add(e.From)
 			}
 		}
@@ -94,7 +94,7 @@ func feasible(e *Edge) Sat {
 	in := map[*Node]bool{e.To: true}
 	for i := 0; i < len(closure); i++ {
 		for _, o := range closure[i].Out {
-			if o.Together && o.role&ofDesired != 0 && !in[o.To] {
+			if o.is(together) && o.role&ofDesired != 0 && !in[o.To] {
 				in[o.To] = true
 				closure = append(closure, o.To)
 			}
@@ -109,7 +109,7 @@ func feasible(e *Edge) Sat {
 			if o.role&ofDesired == 0 || o.State == Satisfied {
 				continue
 			}
-			if o.Together {
+			if o.is(together) {
 				if in[o.To] && o.To.Goal() != nil && o.Agree(o.To.Desired) != nil {
 					return Missing
 				}
