@@ -446,17 +446,19 @@ func pinner(n *graph.Node) (p *graph.Node) {
 	return p
 }
 
-// cycle names a circle of missing needs that n is part of, "" if there is none.
+// cycle names a circle of missing needs that n is part of, "" if there is none. Two
+// that need each other together are none by themselves.
 func (e *engine) cycle(n *graph.Node) string {
 	path := []*graph.Node{n}
 	seen := map[*graph.Node]bool{n: true}
-	var walk func(m *graph.Node) bool
-	walk = func(m *graph.Node) bool {
+	var walk func(m *graph.Node, afar bool) bool
+	walk = func(m *graph.Node, afar bool) bool {
 		for _, edge := range m.Out {
-			if !edge.OfDesired() || edge.State != graph.Missing || edge.Together() || edge.To == nil || edge.To.Goal() == nil {
+			if !edge.OfDesired() || edge.State != graph.Missing || edge.To == nil || edge.To.Goal() == nil {
 				continue
 			}
-			if edge.To == n {
+			afar := afar || !edge.InUnit()
+			if edge.To == n && afar {
 				return true
 			}
 			if seen[edge.To] || len(seen) > 1000 {
@@ -464,14 +466,14 @@ func (e *engine) cycle(n *graph.Node) string {
 			}
 			seen[edge.To] = true
 			path = append(path, edge.To)
-			if walk(edge.To) {
+			if walk(edge.To, afar) {
 				return true
 			}
 			path = path[:len(path)-1]
 		}
 		return false
 	}
-	if !walk(n) {
+	if !walk(n, false) {
 		return ""
 	}
 	names := make([]string, 0, len(path)+1)

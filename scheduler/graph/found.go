@@ -23,6 +23,8 @@ import (
 func (g *Graph) founded(n, p *Node) Sat {
 	grounded := n.Grounded || n == g.coming
 	switch {
+	case g.ties > 0 && n.relied() && !inUnit(n, p) && leads(p, n):
+		return Missing
 	case !grounded && n.Standing == 0, p.level < n.level:
 		return Satisfied
 	case grounded && n.untrodden():
@@ -37,6 +39,25 @@ func (g *Graph) founded(n, p *Node) Sat {
 		g.raise(n, p.level+1)
 	}
 	return Satisfied
+}
+
+// relied tells whether something may stand on n, or on what needs it together with
+// itself. Who comes later is judged then.
+func (n *Node) relied() bool {
+	return !n.untrodden() || n.ties > 0 && slices.ContainsFunc(closure(n, (*Node).Peers), func(m *Node) bool { return !m.untrodden() })
+}
+
+// leads tells whether there is no p without n, because of what is desired: of p, of
+// what it stands on, and of what that needs together with itself. Units are not
+// ordered by level, so all that lies below p is looked at.
+func leads(p, n *Node) bool {
+	return slices.Contains(closure(p, func(m *Node, f func(*Node)) {
+		for _, e := range m.Out {
+			if e.role&ofDesired != 0 && e.To != nil && (e.is(together) || e.is(bears) || e.State == Satisfied) {
+				f(e.To)
+			}
+		}
+	}), n)
 }
 
 // untrodden: no edge that orders ends at n. Who comes later is judged then.

@@ -19,6 +19,7 @@ type Graph struct {
 	// its own needs do not order it yet. Else one of them that closes a circle
 	// would have it lifted above itself, without end, while another is judged.
 	coming *Node
+	ties   int // together needs
 
 	// Cause and Via are stamped on every node that is woken: the transaction
 	// being worked on, and the node through which it reaches others.
@@ -280,9 +281,7 @@ func (g *Graph) setGroundedAs(n *Node, grounded bool) {
 	}
 	if grounded {
 		g.coming = n
-		for _, e := range n.Out {
-			g.recheck(e)
-		}
+		g.recheckUnit(n)
 		g.coming = nil
 	}
 	n.Grounded = grounded

@@ -33,7 +33,7 @@ func (g *Graph) Try(f func()) {
 	clear(j.nodes)
 	j.log, j.nodes = j.log[:0], j.nodes[:0]
 	g.trying = true
-	dirty, head, circles := g.dirty, g.head, g.circles
+	dirty, head, circles, ties := g.dirty, g.head, g.circles, g.ties
 	g.dirty, g.head, g.circles = nil, 0, slices.Clone(circles)
 	defer func() {
 		for _, n := range g.dirty[g.head:] {
@@ -46,7 +46,7 @@ func (g *Graph) Try(f func()) {
 				j.nodes[j.log[i].node].restore()
 			}
 		}
-		g.trying, g.dirty, g.head, g.circles = false, dirty, head, circles
+		g.trying, g.dirty, g.head, g.circles, g.ties = false, dirty, head, circles, ties
 	}()
 	f()
 }

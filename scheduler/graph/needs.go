@@ -10,7 +10,10 @@ func (g *Graph) SetDesired(n *Node, v any) {
 		g.inherit(n)
 		g.adoptNeeds(n) // it may stand on anything that it would need
 	}
-	g.judgeUnit(n)
+	if n.ties > 0 {
+		g.recheckUnit(n)
+		g.judgeUnit(n)
+	}
 	g.rejudgeCircles()
 	g.Wake(n)
 }
@@ -218,6 +221,7 @@ func (g *Graph) tie(e *Edge, by int32) {
 	g.Touch(e.To)
 	e.From.ties += by
 	e.To.ties += by
+	g.ties += int(by)
 }
 
 // cut removes e from a list where it knows its place.

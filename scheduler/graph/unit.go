@@ -1,6 +1,9 @@
 package graph
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A unit is a set of nodes whose desired values need each other together (veth
 // peers). It is satisfied as one: when every member is asked for, agrees with
@@ -26,6 +29,20 @@ func (g *Graph) judgeUnit(n *Node) {
 	}
 	for _, v := range out {
 		g.setTogether(v.e, v.s)
+	}
+}
+
+// recheckUnit judges once more what n stands on, and what those stand on that it
+// needs together with itself, when it comes into the world or its ties change.
+func (g *Graph) recheckUnit(n *Node) {
+	members := []*Node{n}
+	if n.ties > 0 {
+		members = closure(n, (*Node).with)
+	}
+	for _, m := range members {
+		for _, e := range m.Out {
+			g.recheck(e)
+		}
 	}
 }
 
@@ -59,30 +76,46 @@ func (g *Graph) setTogether(e *Edge, s Sat) {
 	g.Wake(n)
 }
 
+// closure is n and all that follows from it, step by step.
+func closure(n *Node, follow func(*Node, func(*Node))) []*Node {
+	found := []*Node{n}
+	seen := map[*Node]bool{n: true}
+	for i := 0; i < len(found); i++ {
+		follow(found[i], func(m *Node) {
+			if !seen[m] {
+				seen[m] = true
+				found = append(found, m)
+			}
+		})
+	}
+	return found
+}
+
+// with calls f with the nodes that n needs together with itself.
+func (n *Node) with(f func(*Node)) {
+	if n.ties == 0 {
+		return
+	}
+	for _, e := range n.Out {
+		if e.is(together) && e.role&ofDesired != 0 {
+			f(e.To)
+		}
+	}
+}
+
 // component is all nodes tied to n by together needs, in either direction.
 func component(n *Node) []*Node {
-	members := []*Node{n}
-	seen := map[*Node]bool{n: true}
-	add := func(m *Node) {
-		if !seen[m] {
-			seen[m] = true
-			members = append(members, m)
-		}
-	}
-	for i := 0; i < len(members); i++ {
-		for _, e := range members[i].Out {
-			if e.is(together) && e.role&ofDesired != 0 {
-				add(e.To)
-			}
-		}
-		for _, e := range members[i].In {
-			if e.is(together) && e.role&ofDesired != 0 {
-				add(e.From)
-			}
-		}
-	}
-	return members
+	return closure(n, func(m *Node, f func(*Node)) { m.with(f); m.Peers(f) })
 }
+
+// inUnit tells whether both nodes need each other together.
+func inUnit(n, m *Node) bool {
+	return n.ties > 0 && m.ties > 0 && slices.Contains(closure(n, (*Node).with), m) && slices.Contains(closure(m, (*Node).with), n)
+}
+
+// InUnit tells that the need, of whatever sort, is for one that needs the edge's owner
+// together with itself, and the other way round.
+func (e *Edge) InUnit() bool { return e.To != nil && inUnit(e.From, e.To) }
 
 // feasible tells how the together need e is met: by everything else that the
 // values needed together need.
@@ -90,18 +123,13 @@ func feasible(e *Edge) Sat {
 	if e.role&ofDesired != 0 && e.To.Goal() != nil && e.Agree(e.To.Desired) != nil {
 		return Missing
 	}
-	closure := []*Node{e.To}
-	in := map[*Node]bool{e.To: true}
-	for i := 0; i < len(closure); i++ {
-		for _, o := range closure[i].Out {
-			if o.is(together) && o.role&ofDesired != 0 && !in[o.To] {
-				in[o.To] = true
-				closure = append(closure, o.To)
-			}
-		}
+	all := closure(e.To, (*Node).with)
+	in := make(map[*Node]bool, len(all))
+	for _, m := range all {
+		in[m] = true
 	}
 	sum := Satisfied
-	for _, m := range closure {
+	for _, m := range all {
 		if m.Goal() == nil {
 			return Missing
 		}
