@@ -49,11 +49,15 @@ func (n *Node) relied() bool {
 
 // leads tells whether there is no p without n, because of what is desired: of p, of
 // what it stands on, and of what that needs together with itself. Units are not
-// ordered by level, so all that lies below p is looked at.
+// ordered by level, so all that lies below p is looked at. What is not ours
+// is there without its peer.
 func leads(p, n *Node) bool {
 	return slices.Contains(closure(p, func(m *Node, f func(*Node)) {
 		for _, e := range m.Out {
-			if e.role&ofDesired != 0 && e.To != nil && (e.is(together) || e.is(bears) || e.State == Satisfied) {
+			switch {
+			case e.role&ofDesired == 0 || e.To == nil:
+			case e.is(together) && !m.Foreign,
+				!e.is(together) && (e.is(bears) || e.State == Satisfied):
 				f(e.To)
 			}
 		}

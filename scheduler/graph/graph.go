@@ -281,7 +281,9 @@ func (g *Graph) setGroundedAs(n *Node, grounded bool) {
 	}
 	if grounded {
 		g.coming = n
-		g.recheckUnit(n)
+		for _, e := range n.Out {
+			g.recheck(e)
+		}
 		g.coming = nil
 	}
 	n.Grounded = grounded

@@ -33,13 +33,9 @@ func (g *Graph) judgeUnit(n *Node) {
 }
 
 // recheckUnit judges once more what n stands on, and what those stand on that it
-// needs together with itself, when it comes into the world or its ties change.
+// needs together with itself, when its ties may have changed.
 func (g *Graph) recheckUnit(n *Node) {
-	members := []*Node{n}
-	if n.ties > 0 {
-		members = closure(n, (*Node).with)
-	}
-	for _, m := range members {
+	for _, m := range closure(n, (*Node).with) {
 		for _, e := range m.Out {
 			g.recheck(e)
 		}

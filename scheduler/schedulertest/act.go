@@ -172,9 +172,9 @@ type (
 )
 
 func (w *World) retrieve(r *registration, name string) func(context.Context, thingScope) iter.Seq2[foundThing, error] {
-	return func(_ context.Context, s thingScope) iter.Seq2[foundThing, error] {
+	return func(ctx context.Context, s thingScope) iter.Seq2[foundThing, error] {
 		return func(yield func(foundThing, error) bool) {
-			found, unread, err := w.read(r, name, s)
+			found, unread, err := w.read(ctx, r, name, s)
 			for _, f := range found {
 				if !yield(f, nil) {
 					return
@@ -193,13 +193,14 @@ func (w *World) retrieve(r *registration, name string) func(context.Context, thi
 }
 
 // read copies what is in the scope, and names what could not be read.
-func (w *World) read(r *registration, name string, s thingScope) (found []foundThing, unread []scheduler.Key, err error) {
+func (w *World) read(ctx context.Context, r *registration, name string, s thingScope) (found []foundThing, unread []scheduler.Key, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f, err := w.begin(r, "look", scheduler.Key(name+"/"))
 	if err != nil {
 		return nil, nil, err
 	}
+	inTime := ctx.Err() == nil // else nobody takes it in
 	keys := s.Keys
 	if s.All {
 		keys = nil
@@ -210,7 +211,7 @@ func (w *World) read(r *registration, name string, s thingScope) (found []foundT
 		}
 		slices.Sort(keys)
 		for k := range w.unseen {
-			if kindName(k) == name {
+			if kindName(k) == name && inTime {
 				w.unseen[k] = true
 			}
 		}
@@ -221,7 +222,7 @@ func (w *World) read(r *registration, name string, s thingScope) (found []foundT
 			unread = append(unread, k)
 			continue
 		}
-		if _, unseen := w.unseen[k]; unseen {
+		if _, unseen := w.unseen[k]; unseen && inTime {
 			w.unseen[k] = true
 		}
 		if o, ok := w.objects[k]; ok {

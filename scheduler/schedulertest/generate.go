@@ -31,10 +31,12 @@ const (
 
 // Generate throws a history. What it leaves out, since no model of this size
 // could foretell the outcome: sources that want what another value derives (who
-// comes first has it), and kinds without Retrieve (what a failure or another
-// process left there is never known).
+// comes first has it), kinds without Retrieve (what a failure or another process
+// left there is never known), and pairs of which one end has needs, and is there
+// made by somebody else (whether it can be ours depends on what stands on it).
 func Generate(d Dice, p Profile) []Step {
 	g := &generator{Dice: d, calm: p.Calm, wants: map[string]map[string]string{"strong": {}, "weak": {}}, unregistered: map[string]string{}}
+	g.ends = g.chance(2)
 	g.world()
 	for range p.Steps {
 		g.step()
@@ -50,6 +52,7 @@ type generator struct {
 	wants        map[string]map[string]string // per source: key, thing
 	unregistered map[string]string            // kind, its line
 	paused       []string
+	ends         bool // the two ends of a thing have needs, and nothing is of others
 }
 
 func (g *generator) one(of ...string) string { return of[g.IntN(len(of))] }
@@ -129,7 +132,7 @@ func (g *generator) chaos(n int) {
 		g.add(g.one("change", "change", "take"), nil, g.moved(g.managed()))
 	case n < 16:
 		g.drift()
-	case n < 17:
+	case n < 17 && !g.ends:
 		g.add(g.one("foreign", "take"), nil, g.moved(g.key()))
 	case n < 18:
 		g.restart()
@@ -270,6 +273,9 @@ func (g *generator) write() {
 		}
 		keys[k] = true
 		line := g.change(k)
+		if peer := peerOf(g.wants[source][k]); g.ends && peer != "" && line != k+" -" && line != k+" ?" && !strings.Contains(line, " peer=") && g.chance(2) {
+			line += " peer=" + peer
+		}
 		_, thing, _ := strings.Cut(line, " ")
 		if g.wants[source][k] = thing; thing == "-" {
 			delete(g.wants[source], k)
@@ -322,13 +328,30 @@ func (g *generator) pair(source, k string, keys map[string]bool, lines []string)
 	}
 	keys[p] = true
 	last := len(lines) - 1
-	lines[last] = k + " " + g.text() + " peer=" + p
-	lines = append(lines, p+" "+g.text()+" peer="+k)
+	lines[last] = k + " " + g.end(k, p)
+	lines = append(lines, p+" "+g.end(p, k))
 	for _, l := range lines[last:] {
 		key, thing, _ := strings.Cut(l, " ")
 		g.wants[source][key] = thing
 	}
 	return lines
+}
+
+// end is one of the two ends of a thing.
+func (g *generator) end(k, peer string) string {
+	t := Thing{Text: g.text()}
+	if g.ends && g.chance(3) {
+		t = g.value(k)
+	}
+	t.Peer = peer
+	return t.String()
+}
+
+// peerOf is the peer of a thing in words, "" if it has none.
+func peerOf(thing string) string {
+	_, peer, _ := strings.Cut(thing, " peer=")
+	peer, _, _ = strings.Cut(peer, " ")
+	return peer
 }
 
 // change is what a source says of a key.
@@ -342,7 +365,9 @@ func (g *generator) change(k string) string {
 	return k + " " + g.thing(k)
 }
 
-func (g *generator) thing(k string) string {
+func (g *generator) thing(k string) string { return g.value(k).String() }
+
+func (g *generator) value(k string) Thing {
 	t := Thing{Text: g.text(), Fixed: g.chance(4), Bad: g.chance(12)}
 	for range g.IntN(3) {
 		if n := g.need(k); n != "" && !slices.Contains(t.Needs, n) {
@@ -352,7 +377,9 @@ func (g *generator) thing(k string) string {
 	slices.Sort(t.Needs)
 	if g.chance(12) {
 		if p := g.key(); p != k {
-			t.Peer = p
+			if t.Peer = p; !g.ends {
+				t.Needs = nil
+			}
 		}
 	}
 	if g.chance(5) {
@@ -363,7 +390,7 @@ func (g *generator) thing(k string) string {
 			t.Derives = append(t.Derives, g.derivation(i))
 		}
 	}
-	return t.String()
+	return t
 }
 
 func (g *generator) derivation(i int) string {

@@ -30,7 +30,9 @@ func (p *Player) Heal() error {
 	p.World.NoFaults()
 	p.World.SetFault(nil)
 	p.World.Release()
-	p.revive()
+	if err := p.revive(); err != nil {
+		return err
+	}
 	for _, k := range sortedKeys(p.pauses) {
 		if err := p.Scheduler.Resume(k); err != nil {
 			return err

@@ -2,6 +2,7 @@ package schedulertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -83,7 +84,9 @@ func (p *Player) Do(s Step) error {
 		if p.World == nil {
 			return fmt.Errorf("there is no world yet")
 		}
-		p.revive()
+		if err := p.revive(); err != nil {
+			return err
+		}
 	}
 	if err := p.do(s); err != nil {
 		return err
@@ -294,9 +297,13 @@ func (p *Player) restart(silent bool) error {
 	return nil
 }
 
-// revive starts a new process where one has crashed.
-func (p *Player) revive() {
-	for p.World.Crashed() {
+// revive starts a new process where one has crashed. Who orders that every one
+// crashes has ordered a history without end.
+func (p *Player) revive() error {
+	for lives := 0; p.World.Crashed(); lives++ {
+		if lives == 1000 {
+			return errors.New("each process crashes as the one before")
+		}
 		p.Tally.Count("crash", "")
 		p.crashed = true
 		_ = p.stop() // what it left running has no effect
@@ -305,15 +312,16 @@ func (p *Player) revive() {
 		if err := p.start(false); err != nil {
 			panic(err) // it could the first time
 		}
+		synctest.Wait()
 	}
+	return nil
 }
 
 // settle waits until nothing moves.
 func (p *Player) settle() error {
 	synctest.Wait()
-	for p.World.Crashed() {
-		p.revive()
-		synctest.Wait()
+	if err := p.revive(); err != nil {
+		return err
 	}
 	p.World.Settled()
 	if broken := p.World.Broken(); len(broken) > 0 {
