@@ -306,7 +306,13 @@ func (e *engine) turn() {
 		}
 	}
 	e.checkWaiters()
+	if audit != nil {
+		audit(e.g)
+	}
 }
+
+// audit looks at the graph after every turn; tests set it.
+var audit func(*graph.Graph)
 
 // tell publishes what changed in this turn: views, states, watchers.
 func (e *engine) tell() {

@@ -1,5 +1,18 @@
 package scheduler
 
+import "github.com/plumb-net/plumb/scheduler/graph"
+
+// Audit has the books of graphs looked at after every turn, or not any more.
+func Audit(on bool) {
+	if audit = nil; on {
+		audit = func(g *graph.Graph) {
+			if err := g.Audit(); err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
 // SetWindow makes the window small, so that tests get to see it; 0 is as ever.
 func SetWindow(n int) {
 	if window = n; n == 0 {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -18,6 +19,7 @@ type ground struct {
 	pot   int // its number, 0 if there is none
 	plant int // the number of the pot that it was planted in, 0 if there is none
 	made  int
+	reads int           // of the plant
 	hang  chan struct{} // makes pots wait
 	log   []string
 }
@@ -60,7 +62,7 @@ func (g *ground) plants() scheduler.Descriptor[string, int] {
 		Needs: func(scheduler.Key, string) []scheduler.Need {
 			return []scheduler.Need{scheduler.Project(scheduler.On("pot/x", "to stand in"), func(_ string, number int) string { return fmt.Sprint(number) })}
 		},
-		Retrieve: read(g, "plant/y", func() int { return g.plant }),
+		Retrieve: read(g, "plant/y", func() int { g.reads++; return g.plant }),
 	}
 }
 
@@ -83,18 +85,7 @@ func read(g *ground, k scheduler.Key, number func() int) func(context.Context, s
 func TestReadWhileItsGroundIsMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &ground{}
-		s := scheduler.New(scheduler.Options{})
-		for _, d := range []scheduler.Descriptor[string, int]{g.pots(), g.plants()} {
-			if _, err := scheduler.Register(s, d); err != nil {
-				t.Fatal(err)
-			}
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- s.Run(ctx) }()
-		if _, err := s.Apply(ctx, scheduler.Txn{Want: []scheduler.Change{scheduler.Set("plant/y", "v"), scheduler.Set("pot/x", "v")}}); err != nil {
-			t.Fatal(err)
-		}
+		s, end := g.run(t)
 		g.mu.Lock()
 		g.pot, g.hang = 0, make(chan struct{})
 		g.mu.Unlock()
@@ -105,9 +96,50 @@ func TestReadWhileItsGroundIsMadeAnew(t *testing.T) {
 		if want := []string{"planted in 1", "taken out", "planted in 2"}; !slices.Equal(g.log, want) {
 			t.Errorf("%q, want %q", g.log, want)
 		}
+		end()
+	})
+}
+
+// What is known to be outdated is not read each time that what it was built with is.
+func TestOutdatedIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &ground{}
+		s, end := g.run(t)
+		if err := s.Pause("plant/y", "it is admired", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		g.mu.Lock()
+		g.pot, g.reads = 7, 0
+		g.mu.Unlock()
+		for range 3 {
+			s.Submit(scheduler.Txn{Look: []scheduler.Key{"pot/x"}})
+			synctest.Wait()
+		}
+		if g.reads != 1 {
+			t.Errorf("the plant was read %d times", g.reads)
+		}
+		end()
+	})
+}
+
+// run runs a scheduler that has planted the plant in a pot.
+func (g *ground) run(t *testing.T) (s *scheduler.Scheduler, end func()) {
+	s = scheduler.New(scheduler.Options{})
+	for _, d := range []scheduler.Descriptor[string, int]{g.pots(), g.plants()} {
+		if _, err := scheduler.Register(s, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Run(ctx) }()
+	if _, err := s.Apply(ctx, scheduler.Txn{Want: []scheduler.Change{scheduler.Set("plant/y", "v"), scheduler.Set("pot/x", "v")}}); err != nil {
+		t.Fatal(err)
+	}
+	return s, func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	})
+	}
 }

@@ -109,6 +109,8 @@ func play(t *testing.T, h []schedulertest.Step, tally *schedulertest.Tally) erro
 
 // playOnce plays a history in a bubble of its own.
 func playOnce(t *testing.T, h []schedulertest.Step, tally *schedulertest.Tally) (err error) {
+	scheduler.Audit(true)
+	defer scheduler.Audit(false)
 	synctest.Test(t, func(*testing.T) {
 		p := schedulertest.NewPlayer()
 		err = p.Play(h)

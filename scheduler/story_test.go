@@ -23,6 +23,8 @@ import (
 // whose state or reason changed.
 func TestStories(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	scheduler.Audit(true)
+	defer scheduler.Audit(false)
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil {
 		t.Fatal(err)
