@@ -415,7 +415,6 @@ func (e *engine) lookFailed(k *kind, err error) {
 		}
 		e.logf(level, "cannot read the world", "kind", k.Name, "error", err)
 	}
-	e.stirAll() // who waits to know has to wait no longer
 	e.retries.addKind(e.now.Add(e.backoff(k.look.attempts)), k)
 	e.arm()
 }

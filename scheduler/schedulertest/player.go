@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -340,15 +341,42 @@ func (p *Player) Submit(s Step) (*scheduler.Handle, error) {
 	return p.say(t), nil
 }
 
+// plan asks what a transaction would do. Where nothing moves, all is as it was then.
+func (p *Player) plan(s Step) error {
+	t, err := s.ParseTxn(p.Sources)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if s.Has("nowait") {
+		_, err = p.Scheduler.Preview(ctx, t)
+		return err
+	}
+	if err := p.settle(); err != nil {
+		return err
+	}
+	before, err := p.Scheduler.List(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := p.Scheduler.Preview(ctx, t); err != nil {
+		return err
+	}
+	after, err := p.Scheduler.List(ctx)
+	if slices.ContainsFunc(before, func(s scheduler.Status) bool { return s.Busy }) {
+		return err // asking is a turn, in which more may begin
+	}
+	if err == nil && !reflect.DeepEqual(before, after) {
+		return failure("preview", "a preview changed what is told:\n%+v\n%+v", before, after)
+	}
+	return err
+}
+
 const patience = 10 * time.Minute
 
 func (p *Player) txn(s Step) error {
 	if s.Do == "plan" {
-		t, err := s.ParseTxn(p.Sources)
-		if err == nil {
-			_, err = p.Scheduler.Preview(context.Background(), t)
-		}
-		return err
+		return p.plan(s)
 	}
 	if !s.Has("revert") {
 		h, err := p.Submit(s)
