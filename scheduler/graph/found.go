@@ -44,13 +44,26 @@ func (g *Graph) founded(n, p *Node) Sat {
 // relied tells whether something may stand on n, or on what needs it together with
 // itself. Who comes later is judged then.
 func (n *Node) relied() bool {
-	return !n.untrodden() || n.ties > 0 && slices.ContainsFunc(closure(n, (*Node).Peers), func(m *Node) bool { return !m.untrodden() })
+	if n.ties == 0 {
+		return n.carries()
+	}
+	return slices.ContainsFunc(closure(n, (*Node).Peers), (*Node).carries)
+}
+
+// carries tells whether something may stand on n.
+func (n *Node) carries() bool {
+	if n.untrodden() {
+		return false
+	}
+	needed := len(n.In) > 0
+	n.watchesOf(func(p *Prefix) { needed = needed || len(p.in) > 0 })
+	return needed
 }
 
 // leads tells whether there is no p without n, because of what is desired: of p, of
 // what it stands on, and of what that needs together with itself. Units are not
-// ordered by level, so all that lies below p is looked at. What is not ours
-// is there without its peer.
+// ordered by level, so all that lies below p is looked at. What is not ours is there
+// without its peer.
 func leads(p, n *Node) bool {
 	return slices.Contains(closure(p, func(m *Node, f func(*Node)) {
 		for _, e := range m.Out {
