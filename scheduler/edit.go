@@ -231,7 +231,7 @@ func validate(k *kind, key Key, v any) (err error) {
 	if err := k.checkType(v); err != nil || k.validate == nil {
 		return err
 	}
-	return k.validate(key, v)
+	return sayable(k.validate(key, v))
 }
 
 func (e *engine) withdraw(n *graph.Node) {

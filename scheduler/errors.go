@@ -74,30 +74,48 @@ func (e *OpError) Error() string {
 	case e.On != "":
 		return fmt.Sprintf("%v (waits for %s)", e.Err, e.On)
 	}
-	return e.Err.Error()
+	return fmt.Sprint(e.Err)
 }
 
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Retry asks for another try after d.
-func Retry(err error, d time.Duration) error { return &OpError{Err: err, After: d} }
+// class makes an OpError of an error. Who has none has not failed.
+func class(e OpError) error {
+	if e.Err == nil {
+		return nil
+	}
+	return &e
+}
+
+// sayable is the error, or another in place of one that panics when it is asked
+// what it says.
+func sayable(err error) (out error) {
+	defer onPanic(func(any) { out = fmt.Errorf("a %T that panics over what it says", err) })
+	if err != nil {
+		_ = err.Error()
+	}
+	return err
+}
+
+// Retry asks for another try after d. Like all that follow it is nil if err is.
+func Retry(err error, d time.Duration) error { return class(OpError{Err: err, After: d}) }
 
 // Terminal says that trying again is pointless until the value or the world changes.
-func Terminal(err error) error { return &OpError{Err: err, Terminal: true} }
+func Terminal(err error) error { return class(OpError{Err: err, Terminal: true}) }
 
 // Conflict says that a foreign object stands where ours should. It is retried
 // with backoff: owners go away.
-func Conflict(owner string, err error) error { return &OpError{Err: err, Owner: owner} }
+func Conflict(owner string, err error) error { return class(OpError{Err: err, Owner: owner}) }
 
 // Blocked says that the operation cannot be done until something about another
 // key changes: an object comes into place, goes, or is seen with another value.
 // Then it is tried again, and in any case after Options.RetryMax. Where the
 // value itself says what it needs, Needs is the better place.
-func Blocked(on Key, err error) error { return &OpError{Err: err, On: on} }
+func Blocked(on Key, err error) error { return class(OpError{Err: err, On: on}) }
 
 // NotFound says that the object is not there. A deletion is done then; for an
 // update somebody else has removed the object, and it is created.
-func NotFound(err error) error { return &OpError{Err: err, Gone: true} }
+func NotFound(err error) error { return class(OpError{Err: err, Gone: true}) }
 
 // Unsupported says that this host cannot do it (a kernel without the link type).
-func Unsupported(err error) error { return &OpError{Err: err, Terminal: true} }
+func Unsupported(err error) error { return class(OpError{Err: err, Terminal: true}) }

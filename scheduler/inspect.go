@@ -52,7 +52,7 @@ func (e *engine) inspections(prefixes []Key) []*op {
 			continue
 		}
 		whole := len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p Key) bool {
-			return strings.HasSuffix(string(p), "/") && strings.HasPrefix(string(k.Prefix), string(p))
+			return isPrefix(p) && strings.HasPrefix(string(k.Prefix), string(p))
 		})
 		o := &op{kind: k, what: OpLook, reading: &reading{scope: lookScope{all: whole}}}
 		if whole {

@@ -35,7 +35,7 @@ type kindLook struct {
 func (e *engine) lookAt(keys []Key, asked bool) []*graph.Node {
 	var touched []*graph.Node
 	for _, key := range keys {
-		if !strings.HasSuffix(string(key), "/") {
+		if !isPrefix(key) {
 			if n := e.suspectKey(key, asked); n != nil {
 				touched = append(touched, n)
 			}
@@ -198,12 +198,12 @@ func runLook(ctx context.Context, o *op) {
 	o.kind.retrieve(ctx, o.scope, func(f found, err error) bool {
 		switch {
 		case err != nil && f.key == "":
-			o.err = errors.Join(o.err, err)
+			o.err = errors.Join(o.err, sayable(err))
 		case err != nil:
 			if o.unread == nil {
 				o.unread = map[Key]error{}
 			}
-			o.unread[f.key] = err
+			o.unread[f.key] = sayable(err)
 		default:
 			o.found = graph.Push(o.found, f)
 		}

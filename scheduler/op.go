@@ -115,4 +115,8 @@ func (o *op) run(ctx context.Context) {
 	case o.what == OpDelete:
 		o.err = o.kind.remove(ctx, o.key, o.from, o.meta)
 	}
+	o.err = sayable(o.err)
+	for _, b := range o.batch {
+		b.err = sayable(b.err)
+	}
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -50,7 +51,8 @@ type Options struct {
 	// nothing. It is written outside the loop, and lines are dropped rather
 	// than waited for.
 	Log *slog.Logger
-	// Clock and Rand are doors for tests. Defaults: the real ones.
+	// Clock and Rand are doors for tests. Defaults: the real ones. A Clock is used
+	// from several goroutines, Rand by one at a time.
 	Clock Clock
 	Rand  func() float64
 }
@@ -104,6 +106,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64
+	}
+	roll, mu := o.Rand, sync.Mutex{}
+	o.Rand = func() float64 { // the loop asks, and each watch that broke
+		mu.Lock()
+		defer mu.Unlock()
+		return roll()
 	}
 	return o
 }

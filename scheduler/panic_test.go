@@ -73,6 +73,23 @@ func TestPanicsStayWithTheirKey(t *testing.T) {
 			d.Create = func(_ context.Context, _ scheduler.Key, v string) (int, error) { onBad(v); return 0, nil }
 			d.Update = nil
 		}, scheduler.Retrying, "panicked: told to"},
+		{"Error of Create", func(d *text) {
+			d.Create = func(_ context.Context, _ scheduler.Key, v string) (int, error) {
+				if v == "bad" {
+					return 0, rude{}
+				}
+				return 0, nil
+			}
+			d.Update = nil
+		}, scheduler.Retrying, "a scheduler_test.rude that panics over what it says"},
+		{"Error of Validate", func(d *text) {
+			d.Validate = func(_ scheduler.Key, v string) error {
+				if v == "bad" {
+					return rude{}
+				}
+				return nil
+			}
+		}, scheduler.InvalidState, "a scheduler_test.rude that panics over what it says"},
 		{"CreateBatch", func(d *text) {
 			d.CreateBatch = func(_ context.Context, ops []*scheduler.Op[string, int]) { onBad(ops[0].Value) }
 			d.Update = nil

@@ -12,8 +12,8 @@ type pause struct {
 	until  time.Time
 }
 
-// Pause holds a key, or all under a prefix that ends in a slash: nothing is
-// done to it until Resume, or until the time, if that is not zero.
+// Pause holds a key, all under a prefix that ends in a slash, or with "" all there
+// is: nothing is done to it until Resume, or until the time, if that is not zero.
 func (s *Scheduler) Pause(target Key, reason string, until time.Time) error {
 	return s.call(func(e *engine) {
 		e.pauses[target] = pause{reason, until}
@@ -86,7 +86,7 @@ func (e *engine) nodesUnder(targets []Key) []*graph.Node {
 		e.g.All(func(n *graph.Node) bool { out = append(out, n); return true })
 	}
 	for _, t := range targets {
-		if t[len(t)-1] != '/' {
+		if !isPrefix(t) {
 			if n := e.g.Get(t); n != nil {
 				out = append(out, n)
 			}

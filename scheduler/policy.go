@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -72,14 +71,10 @@ func CheckPolicies(policies []Policy) error {
 	return err
 }
 
-func (p *Policy) covers(k Key) bool {
-	return p.Keys == "" || p.Keys == k || strings.HasSuffix(string(p.Keys), "/") && strings.HasPrefix(string(k), string(p.Keys))
-}
-
 // drift is the drift policy of a key.
 func (o *Options) drift(k Key) DriftPolicy {
 	for i := range o.Policies {
-		if p := &o.Policies[i]; p.Drift != DriftDefault && p.covers(k) {
+		if p := &o.Policies[i]; p.Drift != DriftDefault && covers(p.Keys, k) {
 			return p.Drift
 		}
 	}
@@ -88,7 +83,7 @@ func (o *Options) drift(k Key) DriftPolicy {
 
 func (o *Options) holdDown(k Key) time.Duration {
 	for i := range o.Policies {
-		if p := &o.Policies[i]; p.HoldDown != 0 && p.covers(k) {
+		if p := &o.Policies[i]; p.HoldDown != 0 && covers(p.Keys, k) {
 			return p.HoldDown
 		}
 	}

@@ -144,9 +144,13 @@ func (s *Scheduler) startWatch(k *kind) {
 	s.background.Go(func() {
 		defer cancel()
 		for attempt := 1; ; attempt++ {
+			began := s.opts.Clock.Now()
 			err := s.watchOnce(ctx, k)
 			if ctx.Err() != nil {
 				return
+			}
+			if s.opts.Clock.Now().Sub(began) >= s.opts.RetryMax {
+				attempt = 1 // it worked
 			}
 			wait := s.e.backoff(attempt)
 			s.Submit(Txn{Source: k.Name, Note: "watch ended: " + fmt.Sprint(err), Look: []Key{k.Prefix}, hint: true})

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -159,15 +160,16 @@ func (e *engine) drain(w *Watcher) (out []Status, inSync, first bool) {
 	return out, w.synced, first
 }
 
-// under tells whether the key is one of the targets or below one that ends in a slash.
+// under tells whether one of the targets covers the key; none cover all.
 func under(k Key, targets []Key) bool {
-	if len(targets) == 0 {
-		return true
-	}
-	for _, t := range targets {
-		if k == t || strings.HasSuffix(string(t), "/") && strings.HasPrefix(string(k), string(t)) {
-			return true
-		}
-	}
-	return false
+	return len(targets) == 0 || slices.ContainsFunc(targets, func(t Key) bool { return covers(t, k) })
 }
+
+// covers tells whether a target, as callers name what they mean, means the key.
+func covers(target, k Key) bool {
+	return target == k || isPrefix(target) && strings.HasPrefix(string(k), string(target))
+}
+
+// isPrefix tells whether a target means all below it: it ends in a slash, or is
+// empty, which means all there is.
+func isPrefix(target Key) bool { return target == "" || strings.HasSuffix(string(target), "/") }

@@ -44,5 +44,8 @@ func (f *needFuncs) agree(v any) (err error) {
 			err = fmt.Errorf("to compare it with its peer panicked: %v", p)
 		}
 	}()
-	return f.need.Agree(v)
+	if err = f.need.Agree(v); err != nil {
+		_ = err.Error() // which may panic, too
+	}
+	return err
 }

@@ -1,0 +1,95 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Where keys are named to mean something, the empty one means all there is.
+func TestTheEmptyKeyMeansAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{Policies: []scheduler.Policy{{Keys: "b/", Drift: scheduler.DriftAlert}}})
+		r.want("a/1 v1", "a/2 v1")
+		r.check(r.Pause("", "a quiet day", time.Time{}))
+		if s := r.want("a/1 v2").Keys[0]; s.State != scheduler.Paused {
+			t.Errorf("a/1 is %s: %s", s.State, s.Reason)
+		}
+		r.check(r.Resume(""))
+		synctest.Wait()
+		all, err := r.List(ctx, "")
+		r.check(err)
+		if len(all) != 2 || all[0].State != scheduler.Configured {
+			t.Errorf("there is %+v", all)
+		}
+		seen, err := r.Inspect(ctx, "")
+		r.check(err)
+		if len(seen) != 2 {
+			t.Errorf("inspected is %+v", seen)
+		}
+		past, err := r.At(ctx, time.Now(), "")
+		r.check(err)
+		if len(past) != 2 {
+			t.Errorf("the present is %+v", past)
+		}
+		plan, err := r.WhatIf(ctx, scheduler.Event{Vanish: []scheduler.Key{""}})
+		r.check(err)
+		if len(plan.Steps) != 2 {
+			t.Errorf("if all vanished: %+v", plan.Steps)
+		}
+		defer r.Watch("").Stop()
+		r.world.Take("a/2", false)
+		_, err = r.Apply(ctx, scheduler.Txn{Look: []scheduler.Key{""}})
+		r.check(err)
+		synctest.Wait()
+		if got := r.world.String(); got != "a/1=v2\na/2=v1\n" {
+			t.Errorf("the world is %q", got)
+		}
+	})
+}
+
+// Who wraps the error of what has not failed has not failed.
+func TestNoErrorIsNone(t *testing.T) {
+	for name, err := range map[string]error{
+		"Retry": scheduler.Retry(nil, time.Second), "Terminal": scheduler.Terminal(nil), "Conflict": scheduler.Conflict("somebody", nil),
+		"Blocked": scheduler.Blocked("a/1", nil), "NotFound": scheduler.NotFound(nil), "Unsupported": scheduler.Unsupported(nil),
+	} {
+		if err != nil {
+			t.Errorf("%s(nil) is %v", name, err)
+		}
+	}
+	_ = (&scheduler.OpError{}).Error() // does not panic
+}
+
+// rude panics when it is asked what it says.
+type rude struct{ why *string }
+
+func (r rude) Error() string { return *r.why }
+
+// A watch that worked for long and broke is begun again as soon as after its first
+// failure, however often it broke before.
+func TestWatchThatWorkedBeginsSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := 0
+		d := plain("x")
+		d.Watch = func(ctx context.Context, _ func(...scheduler.Key)) error {
+			begun++
+			select {
+			case <-time.After(time.Hour):
+			case <-ctx.Done():
+			}
+			return errors.New("the connection was lost")
+		}
+		r := run(t, scheduler.Options{RetryMin: time.Second, RetryMax: 5 * time.Minute, Rand: func() float64 { return 0.5 }})
+		_, err := scheduler.Register(r.Scheduler, d)
+		r.check(err)
+		time.Sleep(20*time.Hour + 30*time.Second) // twenty hours and a second of waiting after each
+		if begun != 21 {
+			t.Errorf("it was begun %d times", begun)
+		}
+	})
+}
