@@ -81,6 +81,9 @@ func (w *World) create(r *registration, k scheduler.Key, t Thing) (int, error) {
 		return 0, scheduler.Conflict("somebody", errors.New("it is there already"))
 	}
 	w.checkGround("create", k, t)
+	if f == FailHalf {
+		t = half(t)
+	}
 	meta, err := w.set("+ ", r, f, k, t)
 	if was.foreign {
 		o := w.objects[k]
@@ -105,6 +108,9 @@ func (w *World) update(r *registration, k scheduler.Key, _, to Thing) (int, erro
 		w.breach("update of %s to what it is already", k)
 	}
 	w.checkGround("update", k, to)
+	if f == FailHalf {
+		to = half(old.Thing)
+	}
 	return w.set("~ ", r, f, k, to)
 }
 
@@ -157,6 +163,10 @@ func (w *World) delete(r *registration, k scheduler.Key) error {
 		w.breach("delete of %s, which was taken over", k)
 	}
 	w.checkFree(k)
+	if o, ok := w.objects[k]; ok && f == FailHalf {
+		_, err := w.set("~ ", r, f, k, half(o.Thing))
+		return err
+	}
 	delete(w.objects, k)
 	w.went(k, true)
 	if f == None {

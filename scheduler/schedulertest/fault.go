@@ -27,6 +27,7 @@ const (
 
 	// Of operations.
 	FailAfter    // it is done, and an error is returned all the same
+	FailHalf     // half of it is done: the thing is there, with the text "half"
 	FailForever  // nothing is done, and trying again is pointless
 	FailLater    // nothing is done, and the next try is due in 10 s
 	FailInvalid  // nothing is done, the value is refused
@@ -48,7 +49,7 @@ const (
 const lateness = 5 * time.Second
 
 var faultNames = [maxFault]string{None: "none", Fail: "fail", Panic: "panic", Hang: "hang", Crash: "crash",
-	FailAfter: "fail-after", FailForever: "fail-forever", FailLater: "fail-later", FailInvalid: "invalid", FailConflict: "conflict",
+	FailAfter: "fail-after", FailHalf: "fail-half", FailForever: "fail-forever", FailLater: "fail-later", FailInvalid: "invalid", FailConflict: "conflict",
 	Lost: "lost", Late: "late", Doubled: "doubled",
 	FailBlocked: "blocked", FailGone: "gone"}
 
@@ -89,7 +90,7 @@ var ErrFault = errors.New("fault")
 
 func (f Fault) err() error {
 	switch f {
-	case Fail, FailAfter:
+	case Fail, FailAfter, FailHalf:
 		return ErrFault
 	case FailForever:
 		return scheduler.Terminal(ErrFault)
@@ -108,7 +109,15 @@ func (f Fault) err() error {
 }
 
 // undone tells that the operation does nothing.
-func (f Fault) undone() bool { return f != None && f != FailAfter && f != Hang && f != Crash }
+func (f Fault) undone() bool {
+	return f != None && f != FailAfter && f != FailHalf && f != Hang && f != Crash
+}
+
+// half is a thing of which an operation that failed has done half.
+func half(t Thing) Thing {
+	t.Text = "half"
+	return t
+}
 
 // Order is one fault that was asked for in words.
 type Order struct {
