@@ -236,6 +236,14 @@ func TestKindReads(t *testing.T) {
 		if v, ok := r.a.Wanted("a/2"); !ok || v.Text != "v1" {
 			t.Errorf("Wanted a/2: %v %v", v, ok)
 		}
+		all, err := r.List(ctx, "a/")
+		r.check(err)
+		if want, is, m := r.a.Of(all[0]); want.Text != "v1" || is.Text != "v1" || m == 0 {
+			t.Errorf("a/1 in types: %v %v %v", want, is, m)
+		}
+		if want, is, m := r.a.Of(all[1]); want.Text != "v1" || is.Text != "" || m != 0 {
+			t.Errorf("a/2 in types: %v %v %v", want, is, m)
+		}
 		n := 0
 		for k := range r.a.All() {
 			n++

@@ -319,6 +319,16 @@ type Kind[V, M any] struct {
 // Set is [Set] with the kind's type.
 func (k *Kind[V, M]) Set(key Key, v V) Change { return Set(key, v) }
 
+// Of returns what a status of the kind tells, with the kind's types: what is desired,
+// what is in place and what is remembered of it; zero for what there is none of. It
+// asks nobody.
+func (k *Kind[V, M]) Of(s Status) (desired, actual V, meta M) {
+	desired, _ = s.Desired.(V)
+	actual, _ = s.Actual.(V)
+	meta, _ = s.Meta.(M)
+	return desired, actual, meta
+}
+
 // Get returns what is in place at the key.
 func (k *Kind[V, M]) Get(key Key) (v V, m M, ok bool) {
 	e, ok := k.s.look(k.k, key)
