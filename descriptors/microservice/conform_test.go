@@ -96,7 +96,9 @@ func TestConform(t *testing.T) {
 	})
 	t.Run("container", func(t *testing.T) {
 		s := newTracker()
-		container := func(pid uint32) *models.Container { return &models.Container{Runtime: "docker", ContainerId: "c1", State: "running", Pid: pid} }
+		container := func(pid uint32) *models.Container {
+			return &models.Container{Runtime: "docker", ContainerId: "c1", State: "running", Pid: pid}
+		}
 		schedulertest.Conform(t, Containers(s), schedulertest.Spec[*models.Container, struct{}]{
 			Samples: []schedulertest.Sample[*models.Container]{
 				{Key: "container/docker:c1", Values: []*models.Container{container(1), container(2)}},
