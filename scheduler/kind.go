@@ -104,6 +104,7 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 		k.Needs = func(key Key, v any) []Need { return d.Needs(key, v.(V)) }
 	}
 	if d.Claims != nil {
+		k.has("claims")
 		k.Claims = func(key Key, v any) []graph.ClaimID {
 			claims := d.Claims(key, v.(V))
 			out := make([]graph.ClaimID, len(claims))
@@ -122,12 +123,14 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 		k.derive = func(key Key, v any) []Change { return d.Derive(key, v.(V)) }
 	}
 	if d.Lane != nil {
+		k.has("lane")
 		k.lane = func(key Key, v any) (lane string) {
 			defer onPanic(func(any) { lane = "panicked" }) // serial is safe
 			return d.Lane(key, v.(V))
 		}
 	}
 	if d.Disruption != nil {
+		k.has("disruption")
 		k.disruption = func(key Key, from, to any) (worst Disruption) {
 			defer onPanic(func(any) { worst = Cascading })
 			f, _ := from.(V)
@@ -147,10 +150,20 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 		}
 	}
 	if d.Interest != nil {
+		k.has("interest")
 		k.interest = func(key Key, wanted bool) {
 			defer onPanic(func(any) {}) // the key is read all the same
 			d.Interest(key, wanted)
 		}
+	}
+	switch {
+	case d.Compare != nil:
+		k.has("compare") // and Equal is not asked
+	case d.Equal != nil:
+		k.has("equal")
+	}
+	if d.Timeout != 0 {
+		k.has("timeout")
 	}
 	k.compare = comparer(d)
 	k.identical = identity[V]()
