@@ -17,7 +17,12 @@ import (
 // arguments. The others do I/O; they run outside the loop and get a context that
 // ends at the operation's deadline. Operations on one key, and reads of that key,
 // never run at the same time; those on different keys do, and a read of the whole
-// kind may run beside them. A panic in any of them becomes that key's error.
+// kind may run beside them.
+//
+// A panic harms no other key. One of an operation or a read is its error. One of
+// a pure function makes the key invalid until something else is wanted of it;
+// those of Lane and Disruption do not: the operations share one lane then, and the
+// plan says the worst.
 //
 // When Create, Update and Delete are called, every need of the value is in
 // place, and stays in place until they return.
@@ -192,12 +197,19 @@ type Disruption uint8
 
 // The disruption classes, from harmless to worst.
 const (
+	// NoDisruption: traffic notices nothing.
 	NoDisruption Disruption = iota
+	// Brief: traffic is interrupted for a moment, as by a change in place.
 	Brief
+	// Disruptive: traffic is interrupted until something else is done, or for good.
+	// A deletion is so if its kind does not say otherwise.
 	Disruptive
+	// Cascading: other things that are wanted have to go because of the step. The
+	// planner finds that out itself.
 	Cascading
 )
 
+// String is the class in a word: "none", "brief", "disruptive", "cascading".
 func (d Disruption) String() string {
 	return [...]string{"none", "brief", "disruptive", "cascading"}[d]
 }

@@ -29,15 +29,21 @@
 //
 // # Contracts
 //
-// All functions and methods may be called from any goroutine. Submit never
-// waits; Apply, Handle.Wait and Watcher.Next wait until they have an answer or
-// their context ends; Inspect reads the world itself; all others wait for the
-// loop only, which never waits for I/O. Functions of a descriptor that are called pure run in the loop and must
-// not call the scheduler.
+// All functions and methods may be called from any goroutine, but one at a time
+// reads a Watcher or a Follower. Submit never waits; Apply, Handle.Wait,
+// Watcher.Next and Follower.Next wait until they have an answer or their context
+// ends; Run works until its own ends; Inspect reads the world itself. All others
+// wait for the loop only, which never waits for I/O: they look at their context
+// between parts of a long answer, or not at all.
+//
+// Functions of a descriptor that are called pure run in the loop and must not call
+// the scheduler. Several goroutines use Options.Clock and Options.Rand at once.
 //
 // Errors of operations never end anything: they become the state of their key.
-// Errors that are returned tell of misuse or of the end: [ErrStopped],
-// [ErrUnknownSource], [ErrUnknownKey], [ErrBaseMoved].
+// Errors that are returned tell of misuse, of what moved or is not kept, or of the
+// end: [ErrStopped], [ErrUnknownSource], [ErrUnknownKey], [ErrBaseMoved],
+// [ErrWatcherStopped], [ErrTooManyWatchers], [*HistoryError]; or they say in words
+// what to mend.
 //
 // The package imports only the standard library.
 package scheduler

@@ -44,14 +44,16 @@ type HistoryError struct {
 	Earliest time.Time
 }
 
+// Error names the first time that can be asked for.
 func (e *HistoryError) Error() string {
 	return "the history that is kept begins at " + e.Earliest.UTC().Format(time.RFC3339Nano) + "; ask for a time from then on"
 }
 
 // At returns how the keys under the prefixes stood at a time, sorted; see
 // [Scheduler.List] for prefixes and for what is left out. The statuses have
-// what history keeps: Key, State, Desired, Actual and Origin. A time
-// before what is kept is a *HistoryError.
+// what history keeps: Key, State, Desired, Actual and Origin. The error is a
+// *HistoryError for a time before what is kept, or one of List; without any
+// history there is another.
 func (s *Scheduler) At(ctx context.Context, t time.Time, prefixes ...Key) ([]Status, error) {
 	if _, err := s.viewAt(t); err != nil {
 		return nil, err
@@ -105,7 +107,8 @@ func statusesOf(keys map[Key]Moment) []Status {
 
 // Changes returns what changed under the prefixes after one time and until
 // another, sorted by key; the zero time as to means now. What came back to
-// what it was is left out. A time before what is kept is a *HistoryError.
+// what it was is left out. The error is a *HistoryError for a time before what
+// is kept; without any history there is another. ctx is not looked at.
 func (s *Scheduler) Changes(ctx context.Context, from, to time.Time, prefixes ...Key) ([]KeyChange, error) {
 	_ = s.call(func(*engine) {}) // so that a caller reads what it wrote
 	v, err := s.viewAt(from)

@@ -40,7 +40,8 @@ const maxFailures = 5
 
 // Blame tells which transaction asked for what is wanted of a key, what made
 // the thing that is there, and the last failures. A key of which nothing is
-// kept and nothing known is ErrUnknownKey.
+// kept and nothing known is ErrUnknownKey, or ErrStopped after the end. ctx is not
+// looked at.
 func (s *Scheduler) Blame(ctx context.Context, k Key) (Blame, error) {
 	_, unknown := s.Get(ctx, k) // also, a caller reads what it wrote
 	b := Blame{Key: k}

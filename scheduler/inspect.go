@@ -11,8 +11,10 @@ import (
 
 // Inspect reads the world anew and tells how it compares with what is wanted;
 // it changes nothing and repairs nothing. The statuses are those of the keys
-// under the prefixes, each on its own, with what was found as Actual: drifted where the world is not as wanted, unknown where it could not be read.
-// The reading is done by the caller's goroutine.
+// under the prefixes, each on its own, with what was found as Actual: drifted
+// where the world is not as wanted, unknown where it could not be read. The
+// reading is done by the caller's goroutine, one kind after another, with ctx. A
+// read that fails is no error of Inspect: that is ctx.Err() or ErrStopped.
 func (s *Scheduler) Inspect(ctx context.Context, prefixes ...Key) ([]Status, error) {
 	var reads []*op
 	if err := s.call(func(e *engine) { reads = e.inspections(prefixes) }); err != nil {

@@ -65,7 +65,8 @@ func (p Plan) String() string {
 }
 
 // Preview computes what Apply would do, by the same code on the same graph,
-// and takes it all back. It assumes that operations succeed.
+// and takes it all back. It assumes that operations succeed, and does not look at
+// the Base of the transaction. The errors are those of [Scheduler.WhatIf].
 func (s *Scheduler) Preview(ctx context.Context, t Txn) (Plan, error) {
 	return s.WhatIf(ctx, Event{Txn: t})
 }

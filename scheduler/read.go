@@ -8,8 +8,8 @@ import (
 	"github.com/plumb-net/plumb/scheduler/graph"
 )
 
-// Get returns the status of one key, ErrUnknownKey when there is none,
-// ErrStopped when the scheduler has ended.
+// Get returns the status of one key. The error is ErrUnknownKey when there is
+// none, or ErrStopped. ctx is not looked at: Get does not wait for long.
 func (s *Scheduler) Get(ctx context.Context, k Key) (Status, error) {
 	var st Status
 	found := false
@@ -29,7 +29,8 @@ const pageSize = 1024
 // List returns the statuses of the keys under any of the prefixes, sorted; a
 // prefix that does not end in a slash is one key, none means all. Keys that
 // are only needed and not there are left out. The picture is taken in pages,
-// so that a long list holds up nobody; each status is true at its time.
+// so that a long list holds up nobody; each status is true at its time. ctx is
+// looked at between pages. The error is ctx.Err() or ErrStopped.
 func (s *Scheduler) List(ctx context.Context, prefixes ...Key) ([]Status, error) {
 	var nodes []*graph.Node
 	if err := s.call(func(e *engine) { nodes = e.nodesUnder(prefixes) }); err != nil {
@@ -65,7 +66,8 @@ type Edge struct {
 	Satisfied bool
 }
 
-// Edges returns the dependency edges of what is wanted, for drawing.
+// Edges returns the dependency edges of what is wanted, for drawing, sorted by
+// From. The only error is ErrStopped; ctx is not looked at.
 func (s *Scheduler) Edges(ctx context.Context) ([]Edge, error) {
 	var out []Edge
 	err := s.call(func(e *engine) {
@@ -88,7 +90,8 @@ type SourceState struct {
 	Keys   int
 }
 
-// Sources tells which sources have spoken, the strongest first.
+// Sources tells which sources have spoken, the strongest first. The only error is
+// ErrStopped; ctx is not looked at.
 func (s *Scheduler) Sources(ctx context.Context) ([]SourceState, error) {
 	var out []SourceState
 	err := s.call(func(e *engine) {

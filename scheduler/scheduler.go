@@ -14,7 +14,8 @@ import (
 
 // Scheduler keeps the world as its sources want it while Run runs. Make one with
 // [New]. All methods may be called from any goroutine; none but Run, Apply and
-// Inspect waits for anything but the loop, which never waits. What was submitted
+// Inspect waits for anything but the loop, which never waits for I/O. Wait of a
+// [Handle] and Next of a [Watcher] or a [Follower] wait too. What was submitted
 // before Run is done when it runs.
 type Scheduler struct {
 	opts Options
@@ -440,8 +441,8 @@ func (s *Scheduler) wakeAt(at time.Time) {
 }
 
 // Submit hands a transaction over and does not wait. Transactions are edited
-// in the order of Submit. A transaction that means nothing is refused by Wait:
-// ErrUnknownSource, ErrBaseMoved, or a key that names nothing.
+// in the order of Submit. Wait tells when one is refused: with ErrUnknownSource,
+// with ErrBaseMoved, for a key that names nothing, or with ErrStopped.
 func (s *Scheduler) Submit(t Txn) *Handle {
 	h := s.submit(t)
 	s.poke()
@@ -461,9 +462,9 @@ func (s *Scheduler) submit(t Txn) *Handle {
 
 // Apply submits a transaction and waits until its keys are settled. When ctx
 // ends first, the transaction goes on and only the waiting ends. The error
-// tells that the transaction was refused or the waiting ended; what became of
-// the keys is in the Result. Calling it inside an operation or a pure function
-// of a descriptor may wait for itself.
+// tells that the transaction was refused or the waiting ended, see [Handle.Wait];
+// what became of the keys is in the Result. Calling it inside an operation or a
+// pure function of a descriptor may wait for itself.
 func (s *Scheduler) Apply(ctx context.Context, t Txn) (Result, error) {
 	h := s.submit(t)
 	s.help()
@@ -493,7 +494,7 @@ func (e *engine) sourceIndex(name string) int8 {
 }
 
 // Retry makes keys that wait for their next try ready at once; others it
-// leaves alone.
+// leaves alone. After the end it does nothing.
 func (s *Scheduler) Retry(keys ...Key) {
 	_ = s.call(func(e *engine) {
 		e.because("", "retry", func() {

@@ -35,6 +35,8 @@ const (
 	Paused
 )
 
+// String is the state in a word, as all that shows states says it: "configured".
+// That of InvalidState is "invalid".
 func (s State) String() string {
 	return [...]string{"absent", "configured", "pending", "invalid", "failed", "retrying", "unknown",
 		"drifted", "unimplemented", "observed", "leftover", "removed", "paused"}[s]

@@ -121,6 +121,7 @@ type Deviation struct {
 	Why  string
 }
 
+// String is the deviation as people read it: "left at step 2: " and why.
 func (d Deviation) String() string { return fmt.Sprintf("left at step %d: %s", d.Step, d.Why) }
 
 // OK tells whether every touched key is as wanted: configured, observed or gone.
@@ -186,15 +187,22 @@ type DoneStep struct {
 // Operation is what a step does to the world.
 type Operation uint8
 
-// The operations.
+// The operations. The zero Operation is none; a [Deed] has it that only asked.
 const (
+	// OpCreate makes the object, or takes over what others made.
 	OpCreate Operation = iota + 1
+	// OpUpdate changes the object in place, or gives back what was taken over.
 	OpUpdate
+	// OpReplace is kept for a deletion and a creation in one. Today those are two
+	// steps, so nothing has it.
 	OpReplace
+	// OpDelete removes the object.
 	OpDelete
+	// OpLook reads the world and changes nothing: the object was found so.
 	OpLook
 )
 
+// String is the operation in a word: "create".
 func (o Operation) String() string {
 	return [...]string{"none", "create", "update", "replace", "delete", "look"}[o]
 }

@@ -30,7 +30,9 @@ type Handle struct {
 }
 
 // Wait returns when every touched key, derived ones included, is settled. When
-// ctx ends first the transaction goes on; only the waiting ends.
+// ctx ends first the transaction goes on; only the waiting ends, and the result is
+// empty. The error is ctx.Err(), ErrStopped, or why the transaction was refused,
+// see [Scheduler.Submit].
 func (h *Handle) Wait(ctx context.Context) (Result, error) {
 	select {
 	case <-h.done:

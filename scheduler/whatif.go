@@ -25,6 +25,11 @@ type Event struct {
 // WhatIf computes what would be done, and how things would stand, if all that
 // happened, one after another; each is worked out before the next. Nothing is
 // touched. The cost is that of the changes, not of all that there is.
+//
+// The error is ErrUnknownSource, ErrUnknownKey for what cannot vanish since it is
+// not in the world, or ErrStopped; or it tells of a key that names nothing, or of
+// a kind that there is not or that is never read. There is no plan then. ctx is
+// not looked at.
 func (s *Scheduler) WhatIf(ctx context.Context, events ...Event) (Plan, error) {
 	var p Plan
 	var failed error

@@ -29,7 +29,9 @@ type Cause struct {
 const maxCauses = 100
 
 // Why explains a key: how it stands, and below each missing need how the
-// needed thing stands, down to the root.
+// needed thing stands, down to the root. It names at most a hundred keys. The
+// error is ErrUnknownKey for a key that is not wanted, not needed and not in the
+// world, or ErrStopped; ctx is not looked at.
 func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) {
 	var c Cause
 	found := false
