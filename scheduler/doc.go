@@ -37,7 +37,8 @@
 // between parts of a long answer, or not at all.
 //
 // Functions of a descriptor that are called pure run in the loop and must not call
-// the scheduler. Several goroutines use Options.Clock and Options.Rand at once.
+// the scheduler. Several goroutines use Options.Clock at once, and Options.Rand one at
+// a time.
 //
 // Errors of operations never end anything: they become the state of their key.
 // Errors that are returned tell of misuse, of what moved or is not kept, or of the
