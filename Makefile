@@ -27,7 +27,7 @@ test: prepare build lint ## everything that CI checks; installs what is missing
 	  again -count=1 -race -timeout=30m -p=1 $(REAL) + \
 	  again -count=1 -timeout=30m -p=1 $(OUTSIDE)
 
-sim: ## ten million random steps of the scheduler, on all processors: 15 minutes
+sim: ## ten million random steps of the scheduler, on all processors: 5 minutes
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSim$$' ./scheduler -sim 10000000
 
 soak: ## containers and pods come and go for long, with faults, kills and restarts of all

@@ -46,6 +46,7 @@ const (
 	DriftIgnore
 )
 
+// String is the policy in a word: "repair", "alert", "ignore"; nothing for the default.
 func (d DriftPolicy) String() string {
 	return [...]string{"", "repair", "alert", "ignore"}[d]
 }
