@@ -30,7 +30,7 @@ type Options struct {
 
 	// RetryMin and RetryMax bound the backoff between attempts, which
 	// doubles. Defaults 1 s and 5 min. Jitter is the share of a delay that is
-	// random, default 0.2.
+	// random, half of it below and half above, default 0.2.
 	RetryMin, RetryMax time.Duration
 	Jitter             float64
 
