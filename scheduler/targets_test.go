@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,10 +75,10 @@ func (r rude) Error() string { return *r.why }
 // failure, however often it broke before.
 func TestWatchThatWorkedBeginsSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begun := 0
+		var begun atomic.Int32
 		d := plain("x")
 		d.Watch = func(ctx context.Context, _ func(...scheduler.Key)) error {
-			begun++
+			begun.Add(1)
 			select {
 			case <-time.After(time.Hour):
 			case <-ctx.Done():
@@ -88,8 +89,8 @@ func TestWatchThatWorkedBeginsSoon(t *testing.T) {
 		_, err := scheduler.Register(r.Scheduler, d)
 		r.check(err)
 		time.Sleep(20*time.Hour + 30*time.Second) // twenty hours and a second of waiting after each
-		if begun != 21 {
-			t.Errorf("it was begun %d times", begun)
+		if n := begun.Load(); n != 21 {
+			t.Errorf("it was begun %d times", n)
 		}
 	})
 }

@@ -70,13 +70,14 @@ func (s *Server) finish(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.A
 	waiting, cancel := limit(ctx, r.Timeout)
 	defer cancel()
 	var err error
+	if expected != nil {
+		// The plan first: between its steps, a key that is being replaced is at rest.
+		if err = s.Store.Reached(waiting, out.Revision); err == nil {
+			left(waiting, out, expected, wait)
+		}
+	}
 	if wait {
 		err = s.follow(waiting, out, st)
-	} else {
-		err = s.Store.Reached(waiting, out.Revision)
-	}
-	if expected != nil && err == nil {
-		left(waiting, out, expected, wait)
 	}
 	if r.RevertOnFailure && (err != nil || failed(out)) {
 		notes, revertErr := s.revert(ctx, st)
