@@ -85,18 +85,17 @@ func read(g *ground, k scheduler.Key, number func() int) func(context.Context, s
 func TestReadWhileItsGroundIsMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &ground{}
-		s, end := g.run(t)
+		r := g.run(t)
 		g.mu.Lock()
 		g.pot, g.hang = 0, make(chan struct{})
 		g.mu.Unlock()
-		s.Submit(scheduler.Txn{Look: []scheduler.Key{"pot/x"}})
+		r.Submit(scheduler.Txn{Look: []scheduler.Key{"pot/x"}})
 		synctest.Wait() // the plant is read, the pot is being made
 		close(g.hang)
 		synctest.Wait()
 		if want := []string{"planted in 1", "taken out", "planted in 2"}; !slices.Equal(g.log, want) {
 			t.Errorf("%q, want %q", g.log, want)
 		}
-		end()
 	})
 }
 
@@ -104,42 +103,29 @@ func TestReadWhileItsGroundIsMadeAnew(t *testing.T) {
 func TestOutdatedIsReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &ground{}
-		s, end := g.run(t)
-		if err := s.Pause("plant/y", "it is admired", time.Time{}); err != nil {
-			t.Fatal(err)
-		}
+		r := g.run(t)
+		r.check(r.Pause("plant/y", "it is admired", time.Time{}))
 		g.mu.Lock()
 		g.pot, g.reads = 7, 0
 		g.mu.Unlock()
 		for range 3 {
-			s.Submit(scheduler.Txn{Look: []scheduler.Key{"pot/x"}})
+			r.Submit(scheduler.Txn{Look: []scheduler.Key{"pot/x"}})
 			synctest.Wait()
 		}
 		if g.reads != 1 {
 			t.Errorf("the plant was read %d times", g.reads)
 		}
-		end()
 	})
 }
 
 // run runs a scheduler that has planted the plant in a pot.
-func (g *ground) run(t *testing.T) (s *scheduler.Scheduler, end func()) {
-	s = scheduler.New(scheduler.Options{})
+func (g *ground) run(t *testing.T) *running {
+	r := run(t, scheduler.Options{})
 	for _, d := range []scheduler.Descriptor[string, int]{g.pots(), g.plants()} {
-		if _, err := scheduler.Register(s, d); err != nil {
-			t.Fatal(err)
-		}
+		_, err := scheduler.Register(r.Scheduler, d)
+		r.check(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- s.Run(ctx) }()
-	if _, err := s.Apply(ctx, scheduler.Txn{Want: []scheduler.Change{scheduler.Set("plant/y", "v"), scheduler.Set("pot/x", "v")}}); err != nil {
-		t.Fatal(err)
-	}
-	return s, func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
+	_, err := r.Apply(ctx, scheduler.Txn{Want: []scheduler.Change{scheduler.Set("plant/y", "v"), scheduler.Set("pot/x", "v")}})
+	r.check(err)
+	return r
 }

@@ -80,37 +80,30 @@ func newTracker() *tracker {
 func TestConform(t *testing.T) {
 	t.Run("microservice", func(t *testing.T) {
 		s := newTracker()
-		schedulertest.Conform(t, Microservices(s), schedulertest.Spec[*models.Microservice, struct{}]{
-			Samples: []schedulertest.Sample[*models.Microservice]{
-				{Key: "microservice/web", Values: []*models.Microservice{service(1), service(2)}},
-				{Key: "microservice/db", Values: []*models.Microservice{service(3)}},
-			},
-			Make: func(_ testing.TB, k scheduler.Key, v *models.Microservice) *models.Microservice {
-				set(s, s.services, k, v)
-				return v
-			},
-			Remove:    func(_ testing.TB, k scheduler.Key) { set(s, s.services, k, nil) },
-			Clone:     proto.CloneOf[*models.Microservice],
-			Identical: func(x, y *models.Microservice) bool { return proto.Equal(x, y) },
-		})
+		conform(t, s, Microservices(s), s.services, "web", "db", service)
 	})
 	t.Run("container", func(t *testing.T) {
 		s := newTracker()
-		container := func(pid uint32) *models.Container {
+		conform(t, s, Containers(s), s.containers, "docker:c1", "docker:c2", func(pid uint32) *models.Container {
 			return &models.Container{Runtime: "docker", ContainerId: "c1", State: "running", Pid: pid}
-		}
-		schedulertest.Conform(t, Containers(s), schedulertest.Spec[*models.Container, struct{}]{
-			Samples: []schedulertest.Sample[*models.Container]{
-				{Key: "container/docker:c1", Values: []*models.Container{container(1), container(2)}},
-				{Key: "container/docker:c2", Values: []*models.Container{container(3)}},
-			},
-			Make: func(_ testing.TB, k scheduler.Key, v *models.Container) *models.Container {
-				set(s, s.containers, k, v)
-				return v
-			},
-			Remove:    func(_ testing.TB, k scheduler.Key) { set(s, s.containers, k, nil) },
-			Clone:     proto.CloneOf[*models.Container],
-			Identical: func(x, y *models.Container) bool { return proto.Equal(x, y) },
 		})
+	})
+}
+
+// conform holds one kind to it; value makes one that differs by its process.
+func conform[V interface {
+	comparable
+	proto.Message
+}](t *testing.T, s *tracker, d scheduler.Descriptor[V, struct{}], all map[string]V, one, other string, value func(pid uint32) V) {
+	var none V
+	schedulertest.Conform(t, d, schedulertest.Spec[V, struct{}]{
+		Samples: []schedulertest.Sample[V]{
+			{Key: d.Prefix + scheduler.Key(one), Values: []V{value(1), value(2)}},
+			{Key: d.Prefix + scheduler.Key(other), Values: []V{value(3)}},
+		},
+		Make:      func(_ testing.TB, k scheduler.Key, v V) V { set(s, all, k, v); return v },
+		Remove:    func(_ testing.TB, k scheduler.Key) { set(s, all, k, none) },
+		Clone:     proto.CloneOf[V],
+		Identical: func(x, y V) bool { return proto.Equal(x, y) },
 	})
 }

@@ -214,7 +214,8 @@ func (g *Graph) knot(e *Edge) {
 	}
 }
 
-// recheck judges a satisfied need once more, when its owner comes into the world.
+// recheck judges a satisfied need once more, when its owner comes into the world or
+// the ties around it may have changed.
 func (g *Graph) recheck(e *Edge) {
 	if e.State != Satisfied || e.is(together) || e.To == nil || g.founded(e.From, e.To) == Satisfied {
 		return
