@@ -78,8 +78,9 @@ type Descriptor[V, M any] struct {
 	// one. Each needs this value without saying so.
 	Derive func(k Key, v V) []Change
 	// Claims names what only one value may have at a time (a host name in a
-	// namespace). The stronger source, then the smaller key, has it; the
-	// others are invalid, name the holder and wake when it goes.
+	// namespace). Who has it in the world keeps it for as long as it claims it; of
+	// those that never had it the stronger source, then the smaller key, gets it.
+	// The others are invalid, name the owner and wake when it lets go.
 	Claims func(k Key, v V) []Claim
 
 	// Retrieve reads the world. It yields every object of the kind within

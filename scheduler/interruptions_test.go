@@ -156,6 +156,9 @@ func (h *interrupted) problem() string {
 			there[k] = t
 		}
 	}
+	all, err := h.List(ctx)
+	h.check(err)
+	h.model.Own(got, all)
 	want := h.model.Expect(there)
 	for _, k := range slices.Sorted(maps.Keys(want)) {
 		if g, ok := got[k]; !ok || g.Text != want[k].Text {
@@ -169,8 +172,6 @@ func (h *interrupted) problem() string {
 			return fmt.Sprintf("%s should not be there: %s: %s %v", k, s.State, s.Reason, err)
 		}
 	}
-	all, err := h.List(ctx)
-	h.check(err)
 	for _, s := range all {
 		_, in := want[s.Key]
 		switch {

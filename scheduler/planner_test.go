@@ -33,6 +33,9 @@ func TestPlansAgainstFullPlanner(t *testing.T) {
 				before := picture(t, r)
 				p, err := r.Preview(ctx, txn)
 				r.check(err)
+				all, err := r.List(ctx)
+				r.check(err)
+				m.Own(r.world.Objects(), all)
 				full := m.Plan(r.world.Objects(), func(string) bool { return true })
 				err = full.Check(p, func(n int) int { return n - 1 }, rng.IntN)
 				if err == nil {

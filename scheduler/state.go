@@ -254,7 +254,7 @@ func (e *engine) explainInvalid(n *graph.Node, s *Status) {
 	case n.X != nil && n.X.Invalid != nil:
 		err = n.X.Invalid
 	case n.X != nil && n.X.Lost != nil:
-		err = fmt.Errorf("%s is claimed by %s", n.X.Lost.What, n.X.Lost.Winner().Key)
+		err = lost(n.X.Lost)
 	case n.X != nil && n.X.Derived != nil:
 		err = n.X.Derived
 	default:
@@ -272,6 +272,14 @@ func (e *engine) explainInvalid(n *graph.Node, s *Status) {
 	if n.Goal() != nil && n.Presence == graph.Present && n.X != nil && n.X.Invalid != nil {
 		s.Reason += "; the object of the last valid value stays"
 	}
+}
+
+// lost says who has a name, and why that counts.
+func lost(c *graph.Claim) error {
+	if c.Owned() {
+		return fmt.Errorf("%s is in use by %s", c.What, c.Winner().Key)
+	}
+	return fmt.Errorf("%s is claimed by %s too, which comes first", c.What, c.Winner().Key)
 }
 
 func (e *engine) explainPending(n *graph.Node, s *Status) {

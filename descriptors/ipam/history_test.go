@@ -52,15 +52,18 @@ func history(t *testing.T, seed uint64, hits map[string]int) {
 		}
 		t.Fatalf("seed %d: %s after\n%s\n%s%s", seed, fmt.Sprintf(format, args...), strings.Join(log, "\n"), a.disk, a.see(keys...))
 	}
+	mayDie := false
 	for range 25 {
 		what := randomWord(r)
+		before, _ := a.recorded()
+		sure := !mayDie // who was told something and died does it when it is back
 		switch r.IntN(8) {
 		case 0:
-			what = "restart"
+			what, mayDie = "restart", false
 			a.restart()
 		case 1:
 			name := failpoints[r.IntN(len(failpoints))]
-			what = "die at " + name
+			what, mayDie = "die at "+name, true
 			a.mu.Lock()
 			a.fail = name
 			a.mu.Unlock()
@@ -68,6 +71,9 @@ func history(t *testing.T, seed uint64, hits map[string]int) {
 			a.say(what)
 		}
 		log = append(log, what)
+		if wrong := a.keeps(before, what); wrong != "" && sure {
+			fail("%s", wrong)
+		}
 		if len(a.world.wrong) > 0 {
 			fail("%s", a.world.wrong[0])
 		}
@@ -86,6 +92,22 @@ func history(t *testing.T, seed uint64, hits map[string]int) {
 	if !maps.Equal(before, a.world.has) || a.world.writes != writes {
 		fail("a new start changed %v to %v", before, a.world.has)
 	}
+}
+
+// keeps says who lost its address though nothing was said of it or its pool.
+func (a *agent) keeps(before map[string]netip.Addr, said string) string {
+	has, _ := a.recorded()
+	for claim, addr := range before {
+		v, wanted := a.want[scheduler.Key("ipclaim/"+claim)].(*models.IPClaim)
+		if !wanted || strings.Contains(said, "ipclaim/"+claim) || strings.Contains(said, "ippool/"+v.GetPool()) {
+			continue
+		}
+		p, _ := a.want[scheduler.Key("ippool/"+v.GetPool())].(*models.IPPool)
+		if p != nil && has[claim] != addr && a.openButFor(v.GetPool(), map[netip.Addr][]string{addr: nil})[addr] {
+			return fmt.Sprintf("%s had %s and has %s", claim, addr, has[claim])
+		}
+	}
+	return ""
 }
 
 // randomWord is a few lines of what the source says.
@@ -119,23 +141,11 @@ func randomWord(r *rand.Rand) string {
 // settled is the dumb oracle: from the values alone, and from which addresses were
 // given to those who did not ask by name, what is wrong.
 func (a *agent) settled() string {
-	has := map[string]netip.Addr{} // what claims have by the ledger
-	for _, e := range a.disk.Entries() {
-		var u struct{ Claim string }
-		if json.Unmarshal(e.Value, &u) == nil && u.Claim != "" {
-			addr := netip.MustParseAddr(e.ID[strings.LastIndex(e.ID, "/")+1:])
-			if _, twice := has[u.Claim]; twice {
-				return u.Claim + " has two addresses"
-			}
-			has[u.Claim] = addr
-		}
+	has, twice := a.recorded()
+	if twice != "" {
+		return twice + " has two addresses"
 	}
-	fixed, loose := a.shouldHave()
-	for claim, addr := range fixed {
-		if has[claim] != addr {
-			return fmt.Sprintf("%s should have %s and has %s", claim, addr, has[claim])
-		}
-	}
+	named, loose := a.shouldHave()
 	taken := map[netip.Addr]string{}
 	for claim, addr := range has {
 		if other := taken[addr]; other != "" {
@@ -154,7 +164,7 @@ func (a *agent) settled() string {
 		}
 		for _, c := range claims {
 			if _, ok := has[c]; ok {
-				if !a.openTo(pool)[has[c]] {
+				if !a.openTo(pool)[has[c]] && !a.openButFor(pool, named)[has[c]] {
 					return fmt.Sprintf("%s has %s, which is not open", c, has[c])
 				}
 			} else if free > 0 {
@@ -163,8 +173,13 @@ func (a *agent) settled() string {
 			delete(has, c)
 		}
 	}
-	for claim := range fixed {
-		delete(has, claim)
+	for addr, claims := range named {
+		if taken[addr] == "" {
+			return fmt.Sprintf("%s is free, and %v ask for it", addr, claims)
+		}
+		if slices.Contains(claims, taken[addr]) {
+			delete(has, taken[addr])
+		}
 	}
 	if len(has) > 0 {
 		return fmt.Sprintf("leaked: %v", has)
@@ -172,11 +187,26 @@ func (a *agent) settled() string {
 	return a.dressed()
 }
 
-// shouldHave are the claims that ask for an address by its name and must have it,
-// and by pool those that ask for any.
-func (a *agent) shouldHave() (fixed map[string]netip.Addr, loose map[string][]string) {
-	fixed, loose = map[string]netip.Addr{}, map[string][]string{}
-	won := map[netip.Addr]bool{} // the pools do not overlap
+// recorded is what claims have by the ledger.
+func (a *agent) recorded() (has map[string]netip.Addr, twice string) {
+	has = map[string]netip.Addr{}
+	for _, e := range a.disk.Entries() {
+		var u struct{ Claim string }
+		if json.Unmarshal(e.Value, &u) != nil || u.Claim == "" {
+			continue
+		}
+		if _, there := has[u.Claim]; there {
+			twice = u.Claim
+		}
+		has[u.Claim] = netip.MustParseAddr(e.ID[strings.LastIndex(e.ID, "/")+1:])
+	}
+	return has, twice
+}
+
+// shouldHave are the addresses that claims ask for by name and that can be had, one of
+// whom must have it if nobody has it by chance; and by pool those that ask for any.
+func (a *agent) shouldHave() (named map[netip.Addr][]string, loose map[string][]string) {
+	named, loose = map[netip.Addr][]string{}, map[string][]string{} // the pools do not overlap
 	for _, k := range slices.Sorted(maps.Keys(a.want)) {
 		v, isClaim := a.want[k].(*models.IPClaim)
 		if !isClaim {
@@ -189,17 +219,22 @@ func (a *agent) shouldHave() (fixed map[string]netip.Addr, loose map[string][]st
 		}
 		if v.GetAddress() == "" {
 			loose[v.GetPool()] = append(loose[v.GetPool()], name)
-			continue
-		}
-		addr := netip.MustParseAddr(v.GetAddress())
-		if !won[addr] {
-			won[addr] = true
-			if usable(p, addr) {
-				fixed[name] = addr
-			}
+		} else if addr := netip.MustParseAddr(v.GetAddress()); usable(p, addr) {
+			named[addr] = append(named[addr], name)
 		}
 	}
-	return fixed, loose
+	return named, loose
+}
+
+// openButFor are the addresses that only those keep from who ask for them by name: who
+// had one before keeps it.
+func (a *agent) openButFor(pool string, named map[netip.Addr][]string) map[netip.Addr]bool {
+	p := a.want[scheduler.Key("ippool/"+pool)].(*models.IPPool)
+	open := map[netip.Addr]bool{}
+	for addr := range named {
+		open[addr] = usable(p, addr) && !slices.Contains(p.GetReserved(), addr.String())
+	}
+	return open
 }
 
 func usable(p *models.IPPool, addr netip.Addr) bool {

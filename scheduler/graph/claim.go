@@ -11,17 +11,27 @@ type ClaimID struct{ ID, What string }
 // Claim is one such name: who wants it, who has it in the world.
 type Claim struct {
 	ClaimID
-	wanters []*Node // the first has it
+	wanters []*Node // in the order of their strength
 	holders []*Node
+	// owner is the wanter that had the name in the world before any other: nobody
+	// takes it from there while that wants it, also while it is away for a time.
+	owner *Node
 }
 
-// Winner is the node whose claim counts.
+// Winner is the node whose claim counts: the owner, or the strongest of those that
+// want a name that nobody has had.
 func (c *Claim) Winner() *Node {
-	if len(c.wanters) == 0 {
+	switch {
+	case c.owner != nil:
+		return c.owner
+	case len(c.wanters) == 0:
 		return nil
 	}
 	return c.wanters[0]
 }
+
+// Owned reports whether the name has an owner, which keeps it.
+func (c *Claim) Owned() bool { return c.owner != nil }
 
 // Extra is the part of a node that most nodes do without.
 type Extra struct {
@@ -129,7 +139,7 @@ func (g *Graph) setWantClaims(n *Node, v any) {
 	}
 }
 
-// stronger orders claimants: by source, then by key, never by arrival.
+// stronger orders claimants that have nothing yet: by source, then by key.
 func stronger(a, b *Node) int {
 	return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.Key, b.Key))
 }
@@ -141,8 +151,39 @@ func (n *Node) rank() int8 {
 	return n.Source
 }
 
-// decide tells every claimant whether it lost.
+// findOwner makes the wanter that has the name in the world its owner. An owner that
+// no longer wants the name has lost it.
+func (c *Claim) findOwner() {
+	if c.owner != nil && !slices.Contains(c.wanters, c.owner) {
+		c.owner = nil
+	}
+	if c.owner != nil {
+		return
+	}
+	for _, n := range c.wanters {
+		if n.Presence == Present && !n.Foreign && slices.Contains(c.holders, n) {
+			c.owner = n
+			return
+		}
+	}
+}
+
+// own has n own the names that it wants and has in the world, those that nobody owns.
+func (g *Graph) own(n *Node) {
+	if n.Presence != Present || n.Foreign {
+		return
+	}
+	for _, c := range n.wantClaims() {
+		if c.owner == nil && slices.Contains(c.holders, n) {
+			g.touchClaim(c)
+			g.decide(c)
+		}
+	}
+}
+
+// decide tells every claimant whether it lost. The claim is touched already.
 func (g *Graph) decide(c *Claim) {
+	c.findOwner()
 	for _, n := range c.wanters {
 		var lost *Claim
 		for _, w := range n.X.want {

@@ -172,6 +172,7 @@ func (g *Graph) SetWorld(n *Node, w World, seen bool) (stale []Stale) {
 	if w.Presence == Absent || w.Foreign { // what is not ours stands on nothing of ours
 		g.setActualNeeds(n, nil, false)
 	}
+	g.own(n)
 	g.setGrounded(n)
 	g.refresh(n, valueMoved)
 	if valueMoved {

@@ -139,6 +139,7 @@ func (w *World) set(sign string, r *registration, f Fault, k scheduler.Key, t Th
 			o.built = w.parts(k, t)
 		}
 		w.seen(k)
+		w.checkNames(k, t)
 	}
 	w.objects[k] = o
 	w.came(k)

@@ -110,12 +110,15 @@ func (p *Player) check() error {
 		return err
 	}
 	p.Model.learn(all)
-	got, there := p.World.Objects(), map[scheduler.Key]Thing{}
+	got, there, ours := p.World.Objects(), map[scheduler.Key]Thing{}, map[scheduler.Key]Thing{}
 	for k, t := range got {
 		if p.World.Foreign(k) || p.observed(k) {
 			there[k] = t
+		} else {
+			ours[k] = t
 		}
 	}
+	p.Model.Own(ours, all)
 	want := p.Model.Expect(there)
 	for _, k := range sortedKeys(want) {
 		g, ok := got[k]

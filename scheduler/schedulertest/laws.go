@@ -2,6 +2,7 @@ package schedulertest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,38 @@ func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
 	if t.Peer != "" && string(k) > t.Peer {
 		if _, ok := w.objects[scheduler.Key(t.Peer)]; !ok && !w.stirred(t.Peer) {
 			w.breach("%s of %s without its peer %s", op, k, t.Peer)
+		}
+	}
+}
+
+// claim takes in what the values that are wanted claim. Who claims a name no longer
+// does not own it.
+func (w *World) claim(wanted map[scheduler.Key]Thing) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.claims = map[scheduler.Key][]string{}
+	for k, t := range wanted {
+		w.claims[k] = t.Claims
+	}
+	for name, k := range w.owners {
+		if !slices.Contains(w.claims[k], name) {
+			delete(w.owners, name)
+		}
+	}
+}
+
+// disown has only those own names that it keeps.
+func (w *World) disown(keeps func(scheduler.Key) bool) {
+	maps.DeleteFunc(w.owners, func(_ string, k scheduler.Key) bool { return !keeps(k) })
+}
+
+// checkNames: nobody gets a name while somebody else who had it claims it still.
+func (w *World) checkNames(k scheduler.Key, t Thing) {
+	for _, name := range t.Claims {
+		if owner := w.owners[name]; owner != "" && owner != k {
+			w.breach("%s gets %s, which %s has and claims", k, name, owner)
+		} else if slices.Contains(w.claims[k], name) {
+			w.owners[name] = k
 		}
 	}
 }

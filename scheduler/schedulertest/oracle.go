@@ -24,6 +24,8 @@ type Model struct {
 	// gone are kinds that are not registered now: their values are not judged,
 	// and push out what was valid before them.
 	gone map[string]bool
+	// owners are the keys that had a name before all others that claim it; see Own.
+	owners map[string]scheduler.Key
 }
 
 // Word is what a source says of a key: a value, or something undecodable.
@@ -186,7 +188,32 @@ func (m *Model) Expect(there map[scheduler.Key]Thing) map[scheduler.Key]Thing {
 	return world
 }
 
-// holders decides who has each claimed name: the stronger source, then the smaller key.
+// Own takes in who has each claimed name: who is in the world with it and claims it
+// still. Of owners that are away for a time nothing can be seen there; who they are is
+// the scheduler's word, as it tells the losers.
+func (m *Model) Own(world map[scheduler.Key]Thing, all []scheduler.Status) {
+	m.owners = map[string]scheduler.Key{}
+	for _, s := range all {
+		name, owner, ok := strings.Cut(strings.TrimPrefix(s.Reason, "the name "), " is in use by ")
+		if ok && s.State == scheduler.InvalidState {
+			m.owners[name] = scheduler.Key(owner)
+		}
+	}
+	for _, k := range sortedKeys(world) {
+		for _, c := range world[k].Claims {
+			if m.claims(k, c) {
+				m.owners[c] = k
+			}
+		}
+	}
+}
+
+func (m *Model) claims(k scheduler.Key, name string) bool {
+	return slices.Contains(m.valid[k].Claims, name)
+}
+
+// holders decides who has each claimed name: its owner; of those who never had it the
+// one of the stronger source, then the smaller key.
 func (m *Model) holders() map[string]scheduler.Key {
 	out := map[string]scheduler.Key{}
 	for _, k := range slices.Sorted(maps.Keys(m.valid)) {
@@ -194,6 +221,11 @@ func (m *Model) holders() map[string]scheduler.Key {
 			if h, taken := out[c]; !taken || m.rank[k] < m.rank[h] {
 				out[c] = k
 			}
+		}
+	}
+	for c, k := range m.owners {
+		if m.claims(k, c) {
+			out[c] = k
 		}
 	}
 	return out

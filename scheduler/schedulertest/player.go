@@ -113,6 +113,7 @@ func (p *Player) do(s Step) error {
 	case "restart":
 		if s.Has("empty") {
 			p.Model.Clear()
+			p.World.claim(p.Model.valid)
 		}
 		return p.restart(s.Has("silent"))
 	case "speak":
@@ -331,13 +332,19 @@ func (p *Player) settle() error {
 	return nil
 }
 
+// note takes a transaction into the model, before the scheduler hears of it.
+func (p *Player) note(source int, t scheduler.Txn) {
+	p.Model.Note(source, t)
+	p.World.claim(p.Model.valid)
+}
+
 // Submit hands in the transaction of a step and notes it in the model.
 func (p *Player) Submit(s Step) (*scheduler.Handle, error) {
 	t, err := s.ParseTxn(p.Sources)
 	if err != nil {
 		return nil, err
 	}
-	p.Model.Note(slices.Index(p.Sources, t.Source), t)
+	p.note(slices.Index(p.Sources, t.Source), t)
 	return p.say(t), nil
 }
 
@@ -395,11 +402,11 @@ func (p *Player) txn(s Step) error {
 		return fmt.Errorf("no source is called %q", t.Source)
 	}
 	undo := p.Model.Undo(source, t)
-	p.Model.Note(source, t)
+	p.note(source, t)
 	r, err := p.await(p.say(t))
 	if err == nil && r.Reverted {
 		p.Tally.Count("reverted", "")
-		p.Model.Note(source, undo)
+		p.note(source, undo)
 	}
 	return err
 }

@@ -30,7 +30,9 @@ type World struct {
 	hung     []chan struct{} // operations that Release lets go on
 	everHung bool
 	log      []entry
-	broken   []string // laws that were broken
+	broken   []string                   // laws that were broken
+	owners   map[string]scheduler.Key   // who was first to have a name, while it claims it
+	claims   map[scheduler.Key][]string // what the values that are wanted claim
 	tally    *Tally
 }
 
@@ -60,7 +62,7 @@ type process struct{ dead bool }
 func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
 		unseen: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
-		tally: NewTally()}
+		owners: map[string]scheduler.Key{}, tally: NewTally()}
 }
 
 // String lists what is there, sorted.
@@ -257,6 +259,10 @@ func (w *World) NewProcess() {
 	clear(w.notify)
 	clear(w.unseen)
 	clear(w.known)
+	w.disown(func(k scheduler.Key) bool {
+		o, there := w.objects[k]
+		return there && !o.foreign && !w.deaf[kindName(k)] // the new process can see that it has the name
+	})
 	for k, o := range w.objects {
 		w.unseen[k] = false
 		o.built = nil
@@ -299,6 +305,7 @@ func (w *World) forgetKind(name string) {
 	defer w.mu.Unlock()
 	delete(w.notify, name)
 	w.kinds[name].gone = true
+	w.disown(func(k scheduler.Key) bool { return kindName(k) != name })
 	for k, o := range w.objects {
 		if kindName(k) == name {
 			o.built = nil

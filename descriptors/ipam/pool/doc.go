@@ -7,10 +7,11 @@
 //
 //	Ask ──► lease: an address, or why there is none ──► Take ──► in use ──► Free ──► rests
 //
-// Who asks for a certain address is stronger than who asks for any: the lease of
-// the latter becomes another address, and once it has freed the first one, the
-// former gets it. Between two who ask for the same address whoever uses it has it;
-// who of them may take it is not decided here.
+// Who uses an address keeps it, whoever asks for it; it loses it only if the pool
+// changes so that it may not have it any more. Of an address that is merely leased to
+// one that asks for any, who asks for that very address is stronger: the lease of the
+// former becomes another one. Between two who ask for the same address whoever uses it
+// has it; who of them may take it is not decided here.
 //
 // Addresses are given in rising order, those that were never used first. What was
 // freed rests: the oldest is given again when nothing fresh is left, or when too

@@ -17,6 +17,7 @@ type oracle struct {
 	spec  pool.Spec
 	asks  map[pool.Ask]bool
 	users map[string]netip.Addr
+	kept  map[string]netip.Addr // what who asks for any freed, until it takes or drops
 	// busy are the addresses that somebody used, was offered or asked for after
 	// the last step; since tells when those that were once busy no longer were.
 	busy  map[netip.Addr]bool
@@ -30,7 +31,7 @@ func TestRandom(t *testing.T) {
 	const runs, steps = 300, 300
 	for seed := range uint64(runs) {
 		r := rand.New(rand.NewPCG(seed, 62))
-		o := &oracle{asks: map[pool.Ask]bool{}, users: map[string]netip.Addr{}, busy: map[netip.Addr]bool{}, since: map[netip.Addr]int{}}
+		o := &oracle{asks: map[pool.Ask]bool{}, users: map[string]netip.Addr{}, kept: map[string]netip.Addr{}, busy: map[netip.Addr]bool{}, since: map[netip.Addr]int{}}
 		p := pool.New()
 		var log []string
 		for range steps {
@@ -75,12 +76,18 @@ func (o *oracle) step(r *rand.Rand, pp **pool.Pool) (what, wrong string) {
 		return "ask " + a.String(), o.inTurn(a, was, o.lease(p, a))
 	case 6, 7, 8:
 		delete(o.asks, a)
+		if !a.Addr.IsValid() {
+			delete(o.kept, a.Claim)
+		}
 		p.Drop(a)
 		return "drop " + a.String(), ""
 	case 9, 10, 11, 12:
 		had, uses := o.users[a.Claim]
 		got, uses2 := p.Free(a.Claim)
 		delete(o.users, a.Claim)
+		if loose := (pool.Ask{Claim: a.Claim}); uses && o.asks[loose] && o.lease(p, loose) == had {
+			o.kept[a.Claim] = had
+		}
 		if had != got || uses != uses2 {
 			return "", fmt.Sprintf("%s frees %s, but has %s", a.Claim, got, had)
 		}
@@ -175,6 +182,7 @@ func (o *oracle) took(a pool.Ask, got netip.Prefix) string {
 		return fmt.Sprintf("%s is not of the pool", got)
 	}
 	o.users[a.Claim] = addr
+	delete(o.kept, a.Claim)
 	return ""
 }
 
@@ -219,8 +227,9 @@ func (o *oracle) open(addr netip.Addr, claim string) bool {
 		return false
 	}
 	own := o.asks[pool.Ask{Claim: claim, Addr: addr}]
+	used := claim != "" && (o.users[claim] == addr || o.kept[claim] == addr)
 	for a := range o.asks {
-		if a.Addr == addr && !own {
+		if a.Addr == addr && !own && !used {
 			return false
 		}
 	}

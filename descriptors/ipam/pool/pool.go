@@ -30,6 +30,7 @@ type Pool struct {
 	asked  map[netip.Addr]map[Ask]bool // those who ask for a certain address
 	offers map[string]netip.Addr       // to those who ask for any
 	held   map[netip.Addr]string       // the reverse of offers
+	kept   map[netip.Addr]bool         // offers to who had just used the address
 	users  map[netip.Addr]string       // who has taken what
 	uses   map[string]netip.Addr       // the reverse of users
 
@@ -41,7 +42,7 @@ type Pool struct {
 // New makes a pool without a network.
 func New() *Pool {
 	return &Pool{
-		leases: map[Ask]Lease{}, asked: map[netip.Addr]map[Ask]bool{}, offers: map[string]netip.Addr{}, held: map[netip.Addr]string{},
+		leases: map[Ask]Lease{}, asked: map[netip.Addr]map[Ask]bool{}, offers: map[string]netip.Addr{}, held: map[netip.Addr]string{}, kept: map[netip.Addr]bool{},
 		users: map[netip.Addr]string{}, uses: map[string]netip.Addr{}, news: map[Ask]bool{},
 	}
 }
@@ -167,6 +168,11 @@ func (p *Pool) Take(a Ask) (netip.Prefix, error) {
 	}
 	p.unoffer(a.Claim, addr)
 	p.use(a.Claim, addr)
+	if before, offered := p.offers[a.Claim]; offered { // it has another one now
+		delete(p.kept, before)
+		p.settleAny(a.Claim)
+		p.settleFixed(before)
+	}
 	p.settleAny(p.held[addr]) // who asks for it by its name is stronger
 	p.settleFixed(addr)
 	p.feed()
@@ -179,7 +185,8 @@ func (p *Pool) use(claim string, addr netip.Addr) {
 }
 
 // Free says that a claim no longer uses its address; false if it uses none. If it
-// still asks for any it keeps the address as its lease.
+// still asks for any it keeps the address as its lease, and nobody who asks for that
+// very one gets it: a claim that is made anew has its address again.
 func (p *Pool) Free(claim string) (netip.Addr, bool) {
 	addr, uses := p.uses[claim]
 	if !uses {
@@ -188,7 +195,7 @@ func (p *Pool) Free(claim string) (netip.Addr, bool) {
 	delete(p.uses, claim)
 	delete(p.users, addr)
 	if l := p.leases[Ask{Claim: claim}]; l.Addr.IsValid() && l.Addr.Addr() == addr {
-		p.offers[claim], p.held[addr] = addr, claim
+		p.offers[claim], p.held[addr], p.kept[addr] = addr, claim, true
 	}
 	p.lay(addr)
 	p.settleFixed(addr)

@@ -32,7 +32,11 @@ func (p *Pool) fixed(a Ask) Lease {
 	if why := p.shape.refuses(a.Addr); why != "" {
 		return Lease{Why: why}
 	}
-	if user, used := p.users[a.Addr]; used && user != a.Claim {
+	user, used := p.users[a.Addr]
+	if p.kept[a.Addr] {
+		user, used = p.held[a.Addr], true
+	}
+	if used && user != a.Claim {
 		return Lease{Why: fmt.Sprintf("%s is held by ipclaim/%s", a.Addr, user)}
 	}
 	return Lease{Addr: p.prefix(a.Addr)}
@@ -74,17 +78,20 @@ func (p *Pool) give(claim string, addr netip.Addr) {
 	p.tell(Ask{Claim: claim}, Lease{Addr: p.prefix(addr)})
 }
 
-// mayHave tells whether who asks for any address may have this one: nobody else
-// uses it or asks for it by its name. A claim that asks for it by its name as well
-// is about to change its mind, and is not driven out meanwhile.
+// mayHave reports whether who asks for any address may have this one. Who uses it, or
+// has just freed it, keeps it, whoever asks for it by its name; of an address that nobody uses who asks
+// for it by its name is stronger. A claim that does both is about to change its mind,
+// and is not driven out meanwhile.
 func (p *Pool) mayHave(claim string, addr netip.Addr) bool {
-	if user, used := p.users[addr]; used && user != claim {
+	user, used := p.users[addr]
+	switch {
+	case used && user != claim:
 		return false
-	}
-	if p.asked[addr][Ask{claim, addr}] {
+	case p.asked[addr][Ask{claim, addr}]:
 		return p.shape.refuses(addr) == ""
 	}
-	return p.Open(addr) && len(p.asked[addr]) == 0
+	mine := used || p.kept[addr] && p.held[addr] == claim
+	return p.Open(addr) && (mine || len(p.asked[addr]) == 0)
 }
 
 // withdraw takes back what is offered to a claim.
@@ -92,6 +99,7 @@ func (p *Pool) withdraw(claim string) {
 	if addr, offered := p.offers[claim]; offered {
 		p.unoffer(claim, addr)
 		p.lay(addr)
+		p.settleFixed(addr)
 	}
 }
 
@@ -99,6 +107,7 @@ func (p *Pool) unoffer(claim string, addr netip.Addr) {
 	if p.offers[claim] == addr {
 		delete(p.offers, claim)
 		delete(p.held, addr)
+		delete(p.kept, addr)
 	}
 }
 
