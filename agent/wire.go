@@ -162,13 +162,17 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 		return err
 	}
 	self.Bind(interfaces)
-	_, err = scheduler.Register(s, address.New(address.Deps{
-		Kernel: h.kernel, Owner: h.owner, Names: names, Interfaces: interfaces, Claims: h.book}))
+	var addresses *scheduler.Kind[*models.Address, kernel.AddressRef]
+	addresses, err = scheduler.Register(s, address.New(address.Deps{
+		Kernel: h.kernel, Owner: h.owner, Names: names, Interfaces: interfaces, Claims: h.book,
+		Wanted: func(k scheduler.Key) bool { _, wanted := addresses.Wanted(k); return wanted }}))
 	if err != nil {
 		return err
 	}
-	_, err = scheduler.Register(s, route.New(route.Deps{
-		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: interfaces, Claims: h.book}))
+	var routes *scheduler.Kind[*models.Route, kernel.LinkRef]
+	routes, err = scheduler.Register(s, route.New(route.Deps{
+		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: interfaces, Claims: h.book,
+		Wanted: func(k scheduler.Key) bool { _, wanted := routes.Wanted(k); return wanted }}))
 	if err != nil {
 		return err
 	}

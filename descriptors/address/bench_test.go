@@ -34,6 +34,7 @@ type bench struct {
 	names  *kernel.Names
 	links  interfaces
 	claims pool
+	wanted map[scheduler.Key]bool // by the scheduler
 	kind   scheduler.Descriptor[*models.Address, kernel.AddressRef]
 
 	mu sync.Mutex
@@ -64,7 +65,7 @@ func (l interfaces) Wanted(k scheduler.Key) (*models.Interface, bool) {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, net: netlinktest.New(t), ledger: &kernel.MemLedger{}, links: interfaces{}, claims: pool{}, in: map[scheduler.Key]known{}}
+	b := &bench{t: t, net: netlinktest.New(t), ledger: &kernel.MemLedger{}, links: interfaces{}, claims: pool{}, wanted: map[scheduler.Key]bool{}, in: map[scheduler.Key]known{}}
 	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +80,8 @@ func (b *bench) owner() *kernel.Owner { return kernel.NewOwner("host7", "boot", 
 
 // restart forgets what the kind has in memory.
 func (b *bench) restart() {
-	b.kind = address.New(address.Deps{Kernel: b.Kernel, Owner: b.owner(), Names: b.names, Interfaces: b.links, Claims: b.claims})
+	b.kind = address.New(address.Deps{Kernel: b.Kernel, Owner: b.owner(), Names: b.names, Interfaces: b.links, Claims: b.claims,
+		Wanted: func(k scheduler.Key) bool { return b.wanted[k] }})
 }
 
 // link makes a bridge as our own interface, or adopts it if the value says so.
@@ -115,6 +117,7 @@ func (b *bench) link(name, value string) kernel.LinkRef {
 func (b *bench) add(key, value string) error {
 	b.t.Helper()
 	k, v := scheduler.Key(key), decode(b.t, value)[0]
+	b.wanted[k] = true
 	m, err := b.kind.Create(context.Background(), k, v)
 	if err == nil {
 		b.believe(k, v, m)

@@ -23,8 +23,10 @@ type job struct {
 	op        *op
 	addr      kernel.Address
 	exclusive bool
-	recorded  bool // the ledger named it before
+	recorded  bool // the ledger named it before, for this key or the one that it is taken over from
 	foreign   bool // it is there, and was before us
+	// before is the key that had the address until now, "" if none did.
+	before scheduler.Key
 }
 
 // createBatch makes many addresses with one write to the ledger, or none.
@@ -32,6 +34,7 @@ func (d *address) createBatch(ctx context.Context, ops []*op) {
 	var jobs []job
 	var entries []kernel.Entry
 	var ids []string
+	slices.SortFunc(ops, func(a, b *op) int { return strings.Compare(string(a.Key), string(b.Key)) })
 	for _, o := range ops {
 		j, err := d.prepare(o)
 		if err != nil {
@@ -49,14 +52,14 @@ func (d *address) createBatch(ctx context.Context, ops []*op) {
 		err = d.Owner.Hit("address/recorded")
 	}
 	for _, j := range jobs {
-		switch {
-		case err != nil:
-			j.op.Err = err
-		case ctx.Err() != nil:
-			j.op.Err = ctx.Err()
-		default:
-			j.op.Err = d.make(j)
+		if err == nil {
+			err = ctx.Err()
 		}
+		if j.op.Err = err; err != nil {
+			d.restore(j)
+			continue
+		}
+		j.op.Err = d.make(j)
 	}
 }
 
@@ -84,11 +87,42 @@ func (d *address) prepare(o *op) (job, error) {
 		Index: link.Index, Prefix: p, Label: v.GetLabel(), Scope: scopeNumber(scopeOf(v, p)),
 		Valid: v.GetValidLifetime(), Preferred: v.EffectivePreferredLifetime(), Protocol: d.Owner.Protocol(),
 	}}
-	_, j.recorded = d.Owner.Entry(string(o.Key))
+	if err := d.take(&j); err != nil {
+		return job{}, err
+	}
 	if !j.exclusive && !j.recorded {
-		j.foreign, err = d.stands(link, j.addr)
+		if j.foreign, err = d.stands(link, j.addr); err != nil {
+			d.restore(j)
+		}
 	}
 	return j, err
+}
+
+// take notes that the address is of the key now, or says whose it is. A claim may hold
+// the very address that another key names, which no comparison of values shows. Who
+// has it keeps it; from a key that is not wanted any more it is taken over as it stands,
+// and the deletion of that one leaves it alone.
+func (d *address) take(j *job) error {
+	at, k := j.op.Meta, j.op.Key
+	_, j.recorded = d.Owner.Entry(string(k))
+	if other, ok := d.keyAt(at); ok && other != k {
+		if d.isWanted(other) {
+			return scheduler.Blocked(other, fmt.Errorf("%s is in use by %s", at.Prefix, other))
+		}
+		e, recorded := d.Owner.Entry(string(other))
+		j.recorded = j.recorded || recorded && e.NS == at.NS && e.Index == at.Index
+	}
+	j.before = d.note(at, k) // before it is made, or we take the event for news
+	return nil
+}
+
+// restore takes back what take has noted.
+func (d *address) restore(j job) {
+	if j.before == "" {
+		d.forget(j.op.Meta)
+	} else {
+		d.note(j.op.Meta, j.before)
+	}
 }
 
 // stands tells whether an address is on the link of others already. It need
@@ -115,7 +149,6 @@ func (d *address) entry(j job) kernel.Entry {
 
 func (d *address) make(j job) error {
 	at := j.op.Meta
-	d.note(at, j.op.Key) // first, or we take the event for news
 	if j.foreign {
 		return d.clash(j)
 	}

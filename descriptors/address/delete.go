@@ -49,6 +49,10 @@ func (d *address) deleteOn(link kernel.LinkRef, ops []*op) error {
 	if err != nil && !isGone(err) {
 		return fmt.Errorf("read the addresses before a deletion: %w", err)
 	}
+	ops = slices.DeleteFunc(slices.Clone(ops), func(o *op) bool {
+		k, had := d.keyAt(o.Meta)
+		return had && k != o.Key // another key has taken it over
+	})
 	var doomed []kernel.Address
 	for _, o := range ops {
 		d.forget(o.Meta) // first, or we take the event for news

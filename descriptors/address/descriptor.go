@@ -25,6 +25,9 @@ type Deps struct {
 	Interfaces Interfaces
 	// Claims tells what ipclaims hold; nil if there are none.
 	Claims Claims
+	// Wanted reports whether the scheduler wants an address; nil: it wants all that
+	// are there.
+	Wanted func(k scheduler.Key) bool
 }
 
 // Interfaces is what the scheduler knows of the interfaces.
@@ -82,6 +85,7 @@ type (
 	op    = scheduler.Op[*models.Address, kernel.AddressRef]
 	found = scheduler.Found[*models.Address, kernel.AddressRef]
 	scope = scheduler.Scope[*models.Address, kernel.AddressRef]
+	known = scheduler.Known[*models.Address, kernel.AddressRef]
 )
 
 func (d *address) needs(_ scheduler.Key, v *models.Address) []scheduler.Need {
@@ -245,14 +249,19 @@ func (d *address) interfaceOf(name string) *models.Interface {
 	return nil
 }
 
-// note keeps what is there; forget says that it is not, or will not be.
-func (d *address) note(at kernel.AddressRef, k scheduler.Key) {
+func (d *address) isWanted(k scheduler.Key) bool { return d.Wanted == nil || d.Wanted(k) }
+
+// note keeps what is there, or is about to be, and returns whose it was before;
+// forget says that it is not, or will not be.
+func (d *address) note(at kernel.AddressRef, k scheduler.Key) (before scheduler.Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.have[at.LinkRef] == nil {
 		d.have[at.LinkRef] = map[netip.Prefix]scheduler.Key{}
 	}
+	before = d.have[at.LinkRef][at.Prefix]
 	d.have[at.LinkRef][at.Prefix] = k
+	return before
 }
 
 func (d *address) forget(at kernel.AddressRef) {

@@ -22,7 +22,7 @@ func (d *address) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
 		d.read.Store(true)
 		r := &search{
-			d: d, scope: s, wanted: map[place]scheduler.Key{}, claims: map[scheduler.Key]string{},
+			d: d, scope: s, wanted: map[place]known{}, inScope: map[scheduler.Key]bool{}, claims: map[scheduler.Key]string{},
 			named: map[kernel.AddressRef]scheduler.Key{}, dumps: map[kernel.NS]*dump{}, readLinks: map[kernel.LinkRef]bool{},
 		}
 		r.learn()
@@ -62,14 +62,15 @@ func (d *address) leave(reading kernel.Reading, r *search, seen map[scheduler.Ke
 
 // search is one reading.
 type search struct {
-	d      *address
-	scope  scope
-	wanted map[place]scheduler.Key // whose an address is, by its key's value
-	names  map[string]bool         // the interfaces in question, nil: all
-	keys   map[scheduler.Key]bool  // the keys in question, nil: all
-	claims map[scheduler.Key]string
-	named  map[kernel.AddressRef]scheduler.Key // what the ledger names that is not derived
-	dumps  map[kernel.NS]*dump
+	d       *address
+	scope   scope
+	wanted  map[place]known        // whose an address is, by its key's value
+	names   map[string]bool        // the interfaces in question, nil: all
+	keys    map[scheduler.Key]bool // the keys in question, nil: all
+	inScope map[scheduler.Key]bool // keys of the scope that do not say which address they are
+	claims  map[scheduler.Key]string
+	named   map[kernel.AddressRef]scheduler.Key // what the ledger names that is not derived
+	dumps   map[kernel.NS]*dump
 
 	readLinks map[kernel.LinkRef]bool
 }
@@ -95,8 +96,14 @@ func (r *search) learn() {
 		if !kn.InPlace {
 			p, _ = r.d.prefixOf(kn.Value)
 		}
-		r.wanted[place{kn.Value.GetInterface(), p}] = kn.Key
+		at := place{kn.Value.GetInterface(), p}
+		if before, twice := r.wanted[at]; !twice || rankOf(kn) < rankOf(before) {
+			r.wanted[at] = kn
+		}
 		r.claims[kn.Key] = kn.Value.GetClaim()
+		if named(kn.Key) {
+			r.inScope[kn.Key] = true
+		}
 	}
 	for _, e := range r.d.Owner.Entries(prefix) {
 		if k := scheduler.Key(e.ID); named(k) {
@@ -248,13 +255,44 @@ type dump struct {
 // asked are the keys in question on a link that cannot be read.
 func (r *search) asked(l link) []scheduler.Key {
 	var keys []scheduler.Key
-	for at, k := range r.wanted {
+	for at, kn := range r.wanted {
 		if at.iface == l.name {
-			keys = append(keys, k)
+			keys = append(keys, kn.Key)
 		}
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// keyOf finds the key that an address belongs to. Two may want it, one by the address
+// and one by a claim that holds it: then memory knows who has it, or the ledger.
+func (r *search) keyOf(l link, at kernel.AddressRef) (scheduler.Key, bool) {
+	named, recorded := r.named[at]
+	noted, there := r.d.keyAt(at)
+	kn, wanted := r.wanted[place{l.name, at.Prefix}]
+	switch {
+	case wanted && !kn.InPlace && there && r.d.isWanted(noted):
+		return noted, true
+	case wanted && !kn.InPlace && recorded && r.inScope[named]:
+		return named, true
+	case wanted:
+		return kn.Key, true
+	case there:
+		return noted, true
+	}
+	return named, recorded
+}
+
+// rankOf orders keys that want one address: who has it, who says which it is, and who
+// has it by a claim.
+func rankOf(kn known) int {
+	switch {
+	case kn.InPlace:
+		return 0
+	case !named(kn.Key):
+		return 1
+	}
+	return 2
 }
 
 // found describes an address; mine is false for what is nobody's business:
@@ -264,13 +302,7 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 		Key:  scheduler.Key(models.AddressKey(l.name, a.Prefix.String())),
 		Meta: kernel.AddressRef{LinkRef: l.ref, Prefix: a.Prefix},
 	}
-	k, wanted := r.wanted[place{l.name, a.Prefix}]
-	if !wanted {
-		k, wanted = r.d.keyAt(f.Meta)
-	}
-	if !wanted {
-		k, wanted = r.named[f.Meta]
-	}
+	k, wanted := r.keyOf(l, f.Meta)
 	if wanted {
 		f.Key = k
 	}

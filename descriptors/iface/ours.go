@@ -39,8 +39,12 @@ func (d *iface) ownerOf(l kernel.Link) string {
 	return "somebody else"
 }
 
-// conflict says that a foreign link stands where ours should.
+// conflict says that another link stands where ours should: that of another key, for
+// which we wait, or a foreign one.
 func (d *iface) conflict(w *wish, l kernel.Link) error {
+	if key, ours := d.Owner.MarkedKey(l.Alias); ours && key != "" {
+		return scheduler.Blocked(scheduler.Key(key), fmt.Errorf("the name %s in %s is in use by %s", l.Name, w.value.GetNamespace().Text(), key))
+	}
 	return scheduler.Conflict(d.ownerOf(l), fmt.Errorf(
 		"a %s called %s is there already in %s and is not ours; choose another host_name, or adopt it with the type existing",
 		l.Type, l.Name, w.value.GetNamespace().Text()))

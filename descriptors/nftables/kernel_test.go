@@ -272,7 +272,7 @@ func TestOneHolder(t *testing.T) {
 			t.Errorf("%v, want a conflict", err)
 			return ""
 		}
-		return class.Owner
+		return class.Owner + string(class.On)
 	}
 	if got := owner(b.create("two", `{"namespace":{"pod":"web"},"table":"filter"}`)); got != "nftables/filter" {
 		t.Errorf("owner %q", got)

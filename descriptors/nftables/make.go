@@ -110,11 +110,10 @@ func (d *nftables) stands(ctx context.Context, ns kernel.NS, k scheduler.Key, t 
 	case now.Comment == t.Comment:
 		return true, nil
 	}
-	owner := "somebody else"
 	if key, ours := d.Owner.MarkedKey(now.Comment); ours && key != "" && key != string(k) {
-		owner = key
+		return false, scheduler.Blocked(scheduler.Key(key), fmt.Errorf("the table %s %s is in use by %s", t.Family, t.Name, key))
 	}
-	return false, scheduler.Conflict(owner, fmt.Errorf(
+	return false, scheduler.Conflict("somebody else", fmt.Errorf(
 		"there is a table %s %s already, which is not of this key; choose another name, or remove it", t.Family, t.Name))
 }
 

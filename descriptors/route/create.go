@@ -170,6 +170,9 @@ func (d *route) createBatch(ctx context.Context, ops []*op) {
 }
 
 func (d *route) make(w *wish) error {
+	if other := d.holder(w); other != "" {
+		return scheduler.Blocked(other, explain(w, fmt.Errorf("it is in use by %s", other)))
+	}
 	before := d.note(w.place.NS, w.key, w.route) // first, or we take the event for news
 	err := d.Kernel.AddRoute(w.place.NS, w.route)
 	if errors.Is(err, kernel.ErrExist) {
@@ -211,10 +214,6 @@ func (d *route) clash(w *wish) error {
 			owner = protocolName(r.Protocol)
 			continue
 		}
-		if other := d.holder(w); other != "" && !w.recorded {
-			owner = other
-			continue
-		}
 		if d.alike(w, r) {
 			return nil
 		}
@@ -230,14 +229,20 @@ func (d *route) alike(w *wish, r kernel.Route) bool {
 	return equal(w.key, d.value(w.place.NS, r, w.value), w.value)
 }
 
-// holder finds another key of ours with the same route, which claims cannot
-// see: two interfaces that live in one namespace.
-func (d *route) holder(w *wish) string {
-	mark := identityOf(w.route).String()
-	for _, e := range d.Owner.Entries(prefix) {
-		if e.ID != string(w.key) && e.NS == w.place.NS && e.Mark == mark {
-			return e.ID
-		}
+// holder is another key that has the same route and wants it still. Claims do not see
+// that: two interfaces live in one namespace, or a claim holds the destination. From a
+// key that is not wanted any more the route is taken over as it stands, and the
+// deletion of that one leaves it alone.
+func (d *route) holder(w *wish) scheduler.Key {
+	other := d.keyAt(w.place.NS, w.route)
+	if other == "" || other == w.key {
+		return ""
+	}
+	if d.isWanted(other) {
+		return other
+	}
+	if e, recorded := d.Owner.Entry(string(other)); recorded && e.NS == w.place.NS && e.Mark == identityOf(w.route).String() {
+		w.recorded = true
 	}
 	return ""
 }

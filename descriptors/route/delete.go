@@ -33,6 +33,9 @@ func (d *route) remove(k scheduler.Key, v *models.Route, e kernel.Entry) error {
 	if err != nil || e.Mark != identityOf(r).String() {
 		return err
 	}
+	if other := d.keyAt(e.NS, r); other != "" && other != k {
+		return nil // another key has taken it over
+	}
 	d.forget(e.NS, r) // first, or we take the event for news
 	if err := d.Kernel.DeleteRoute(e.NS, r); err != nil && !isGone(err) {
 		d.note(e.NS, k, unseen(r))

@@ -26,6 +26,9 @@ type Deps struct {
 	Interfaces Interfaces
 	// Claims tells what ipclaims hold; nil if there are none.
 	Claims Claims
+	// Wanted reports whether the scheduler wants a route; nil: it wants all that are
+	// there.
+	Wanted func(k scheduler.Key) bool
 }
 
 // Claims tells what ipclaims hold.
@@ -103,6 +106,18 @@ func (d *route) note(ns kernel.NS, k scheduler.Key, r kernel.Route) (before *hel
 	d.have[ns][identityOf(r)] = &held{key: k, route: r}
 	return before
 }
+
+// keyAt is the key that the route of that identity belongs to, "" if none is known.
+func (d *route) keyAt(ns kernel.NS, r kernel.Route) scheduler.Key {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.have[ns][identityOf(r)]; h != nil && h.route.Type != "" {
+		return h.key
+	}
+	return ""
+}
+
+func (d *route) isWanted(k scheduler.Key) bool { return d.Wanted == nil || d.Wanted(k) }
 
 func (d *route) forget(ns kernel.NS, r kernel.Route) {
 	d.mu.Lock()

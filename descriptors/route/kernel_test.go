@@ -36,6 +36,7 @@ type bench struct {
 	fail      string
 	kind      scheduler.Descriptor[*models.Route, kernel.LinkRef]
 	in        map[scheduler.Key]known
+	unwanted  map[scheduler.Key]bool // by the scheduler
 }
 
 type (
@@ -52,7 +53,7 @@ func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, boo
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, net: netlinktest.New(t), blue: netlinktest.New(t), ledger: &kernel.MemLedger{}, links: interfaces{}, in: map[scheduler.Key]known{}}
+	b := &bench{t: t, net: netlinktest.New(t), blue: netlinktest.New(t), ledger: &kernel.MemLedger{}, links: interfaces{}, in: map[scheduler.Key]known{}, unwanted: map[scheduler.Key]bool{}}
 	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +79,8 @@ func (b *bench) restart() {
 		}
 		return nil
 	})
-	b.kind = route.New(route.Deps{Kernel: b.Kernel, Owner: owner, Names: b.names, Places: b, Interfaces: b.links, Claims: held{}})
+	b.kind = route.New(route.Deps{Kernel: b.Kernel, Owner: owner, Names: b.names, Places: b, Interfaces: b.links, Claims: held{},
+		Wanted: func(k scheduler.Key) bool { return !b.unwanted[k] }})
 }
 
 // held are the claims that there are.
@@ -297,10 +299,25 @@ func TestTwoKeysOneRoute(t *testing.T) {
 	b.must("first", `{"interface":"a","destination":"10.1.0.0/16"}`)
 	err := b.add("second", `{"interface":"b","destination":"10.1.0.0/16"}`)
 	var class *scheduler.OpError
-	if !errors.As(err, &class) || class.Owner != "route/first" {
-		t.Errorf("%v, want a conflict with route/first", err)
+	if !errors.As(err, &class) || class.On != "route/first" {
+		t.Errorf("%v, want it to wait for route/first", err)
 	}
 	b.same()
+	// Once the first is not wanted any more the second takes it over as it stands.
+	b.unwanted["route/first"] = true
+	b.must("second", `{"interface":"a","destination":"10.1.0.0/16"}`)
+	b.delete("first")
+	delete(b.in, "route/first")
+	b.same()
+	b.restart()
+	b.same()
+	b.delete("second")
+	delete(b.in, "route/second")
+	if got := b.net.IP(t, "route show 10.1.0.0/16"); got != "" {
+		t.Errorf("left %s", got)
+	}
+	delete(b.unwanted, "route/first")
+	b.must("first", `{"interface":"a","destination":"10.1.0.0/16"}`)
 	// Another namespace is another route.
 	b.must("third", `{"interface":"c","destination":"10.1.0.0/16"}`)
 	b.must("fourth", `{"destination":"10.9.0.0/16","type":"blackhole","namespace":{"netns":"blue"}}`)

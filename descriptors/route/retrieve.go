@@ -75,6 +75,9 @@ func (r *search) look(e kernel.Entry) (f found, there bool, err error) {
 	if len(routes) == 0 {
 		return f, false, nil
 	}
+	if other := r.d.keyAt(ns, routes[0]); other != "" && other != f.Key && r.d.isWanted(other) {
+		return f, false, nil // it is that key's
+	}
 	like := r.like(e)
 	best := routes[0]
 	for _, route := range routes {

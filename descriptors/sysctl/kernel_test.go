@@ -271,8 +271,8 @@ func TestOneHolder(t *testing.T) {
 	b.must("one", `{"key":"net.ipv4.ip_default_ttl","value":"60","namespace":{"netns":"blue"}}`)
 	err := b.create("two", `{"key":"net.ipv4.ip_default_ttl","value":"61","namespace":{"microservice":"web"}}`)
 	var class *scheduler.OpError
-	if !errors.As(err, &class) || class.Owner != "sysctl/one" {
-		t.Errorf("%v, want a conflict", err)
+	if !errors.As(err, &class) || class.On != "sysctl/one" {
+		t.Errorf("%v, want it to wait for sysctl/one", err)
 	}
 	b.is(b.blue, "ipv4/ip_default_ttl", "60")
 }

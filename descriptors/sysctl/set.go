@@ -71,7 +71,7 @@ func (d *sysctl) create(ctx context.Context, k scheduler.Key, v *models.Sysctl) 
 	}
 	defer d.Owner.Begin(string(k))()
 	if other := d.holder(k, mark(at, v)); other != "" {
-		return at, scheduler.Conflict(other, fmt.Errorf("%s has another value by another key; it can have one", v.GetKey()))
+		return at, scheduler.Blocked(other, fmt.Errorf("%s is in use by %s; it can have one value", v.GetKey(), other))
 	}
 	before, err := d.get(at, v)
 	if err != nil {
@@ -125,10 +125,10 @@ func same(value string, v *models.Sysctl) bool {
 
 // holder finds another key of ours with the same setting, which claims cannot see:
 // two selectors that mean one namespace.
-func (d *sysctl) holder(k scheduler.Key, mark string) string {
+func (d *sysctl) holder(k scheduler.Key, mark string) scheduler.Key {
 	for _, e := range d.Owner.Entries(prefix) {
 		if e.ID != string(k) && e.Mark == mark {
-			return e.ID
+			return scheduler.Key(e.ID)
 		}
 	}
 	return ""
