@@ -19,7 +19,7 @@ func (n *network) delegated(plugin string, ipam *spec.Result) *spec.Error {
 		}
 		s := subnet{network: p.Masked()}
 		s.gateway, _ = netip.ParseAddr(ip.Gateway)
-		if s.gateway.IsValid() && plugin != "dhcp" { // whose router is another machine
+		if s.foreign = plugin == "dhcp"; s.gateway.IsValid() && !s.foreign { // whose router is another machine
 			s.router = netip.PrefixFrom(s.gateway, n.length(p)).String()
 		}
 		n.subnets, n.given = append(n.subnets, s), append(n.given, p)

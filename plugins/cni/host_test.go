@@ -2,6 +2,7 @@ package cni_test
 
 import (
 	"context"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,8 @@ type fakeHost struct {
 	unready, lost string
 	book          *ipam.Book
 	tell          []func(ids ...string)
+	networks      []cni.HostNetwork
+	unreadable    error // why the networks cannot be read
 }
 
 var _ cni.Host = (*fakeHost)(nil)
@@ -62,6 +65,12 @@ func (h *fakeHost) Watch(ctx context.Context, f func(ids ...string)) error {
 func (h *fakeHost) Carries(kernel.LinkRef) bool { return true }
 
 func (h *fakeHost) Full(pool string) bool { return h.book.Full(pool) }
+
+func (h *fakeHost) Networks(netip.Prefix) ([]cni.HostNetwork, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.networks, h.unreadable
+}
 
 func (h *fakeHost) Trouble() (unready, lost string) { return h.unready, h.lost }
 

@@ -20,6 +20,8 @@ type Call struct {
 	Network spec.Config
 	// pools are the ippools of operators that the network names.
 	pools map[string]*models.IPPool
+	// restored: it is of an attachment that was there before a start.
+	restored bool
 }
 
 // Key names the attachment that the call is about.

@@ -68,12 +68,12 @@ const goes = 10 * time.Second
 func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Service {
 	s := &Service{engine: engine, store: store, host: host, log: log, nets: map[string]*shared{}, pending: map[Key]Pending{}}
 	txn := scheduler.Txn{Source: Source, Note: "attachments of before", Complete: true}
-	for _, a := range store.Of("") {
+	for _, a := range inOrder(store.Of("")) {
 		c := Call{Request: wire.Request{Protocol: wire.Version, Config: a.Config,
 			Args: spec.Args{Command: "ADD", ContainerID: a.Key.ContainerID, IfName: a.Key.IfName, Netns: a.Netns}}}
 		c.Inode = a.Inode
 		c, wrong := Parse(c.Request)
-		c.pools, c.IPAM = decodePools(a.Pools), a.IPAM
+		c.pools, c.IPAM, c.restored = decodePools(a.Pools), a.IPAM, true
 		if _, stranger := s.there(a); a.Phase != Added || stranger || wrong != nil {
 			log.Info("an attachment of before is removed", "attachment", a.Key.String(), "phase", a.Phase, "stranger", stranger, "error", wrong)
 			store.Forget(a.Key)
@@ -157,6 +157,9 @@ func (s *Service) addByPool(ctx context.Context, c Call) wire.Answer {
 		return wire.Answer{Error: wrong}
 	}
 	c.pools = s.pools(ctx, c.Network)
+	if wrong := s.collidesNow(ctx, c); wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
 	wants, wrong := s.join(c)
 	if wrong != nil {
 		return wire.Answer{Error: wrong}
@@ -200,6 +203,9 @@ func (s *Service) join(c Call) ([]Want, *spec.Error) {
 	if other := taken(s.nets, c.Key(), rt.Ports); other != "" {
 		return nil, &spec.Error{Code: spec.TryLater, Msg: "a port of the host is taken", Details: other}
 	}
+	if wrong := s.heldByNetwork(c.Network.Name, n); wrong != nil && !c.restored {
+		return nil, wrong
+	}
 	sh := s.nets[c.Network.Name]
 	if sh == nil {
 		sh = &shared{network: n, users: map[Key]user{}}
@@ -232,6 +238,9 @@ func (s *Service) await(ctx context.Context, c Call, wants []Want) error {
 		waits, err := s.waits(ctx, keys)
 		if err == nil && waits == "" {
 			return nil
+		}
+		if err == nil {
+			err = s.exhausted(ctx, wants)
 		}
 		if gone := s.gone(c, &seen); gone != nil {
 			return gone // whatever else is not as it should be
