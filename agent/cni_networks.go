@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"net/netip"
+	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/plugins/cni"
@@ -71,4 +72,18 @@ func (l *linkNames) add(list []cni.HostNetwork, n cni.HostNetwork, index int) []
 	n.Link = link.Name
 	n.Key, _ = l.host.owner.MarkedKey(link.Alias)
 	return append(list, n)
+}
+
+// Routes reads the routes of a container.
+func (h cniHost) Routes(path, but string) ([]kernel.Route, error) {
+	ns, err := h.host.kernel.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	l, err := h.host.kernel.Link(ns, but)
+	if err != nil && !errors.Is(err, kernel.ErrNotExist) {
+		return nil, err
+	}
+	routes, err := h.host.kernel.Routes(ns)
+	return slices.DeleteFunc(routes, func(r kernel.Route) bool { return l.Index != 0 && r.Index == l.Index }), err
 }

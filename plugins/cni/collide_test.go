@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,22 +14,32 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/scheduler"
 )
+
+// TestRow71_Ways plays testdata/ways: which routes a container has that is in several
+// networks.
+func TestRow71_Ways(t *testing.T) { playCollisions(t, "testdata/ways/*") }
 
 // TestRow70_Collisions plays the stories in testdata/collide: networks that would have what
 // others have. Whatever is refused is refused at once and leaves all as it was.
 //
 //	host               the networks of the host: address|route PREFIX [LINK [KEY]]; or: unread
 //	operator           KEY VALUE of each line
-//	add CONTAINER      a configuration; prints the addresses, or the error
-//	del CONTAINER NETWORK
+//	container          the default routes of the container: GATEWAY [METRIC [TABLE]]
+//	add CONTAINER [IF] a configuration; prints the addresses, or the error
+//	routes             prints those of all containers
+//	del CONTAINER NETWORK [IF]
 //	status             a configuration
 //	restart            the agent
-func TestRow70_Collisions(t *testing.T) {
-	files, err := filepath.Glob("testdata/collide/*")
+func TestRow70_Collisions(t *testing.T) { playCollisions(t, "testdata/collide/*") }
+
+func playCollisions(t *testing.T, pattern string) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
 	must(t, err)
 	if len(files) == 0 {
 		t.Fatal("no stories")
@@ -62,7 +73,11 @@ func (n *node) collide(t *testing.T, d *datadriven.TestData) string {
 		n.restart()
 	case "del":
 		config := fmt.Sprintf(`{"cniVersion":"1.1.0","name":%q}`, d.CmdArgs[1].Key)
-		if a := n.call(t.Context(), "DEL", d.CmdArgs[0].Key, "", config); a.Error != nil {
+		ifname := "eth0"
+		if len(d.CmdArgs) > 2 {
+			ifname = d.CmdArgs[2].Key
+		}
+		if a := n.callFor(t.Context(), "DEL", d.CmdArgs[0].Key, ifname, "", config); a.Error != nil {
 			return a.Error.Error() + "\n"
 		}
 	case "status":
@@ -71,7 +86,15 @@ func (n *node) collide(t *testing.T, d *datadriven.TestData) string {
 		}
 		return "ready\n"
 	case "add":
-		return n.collidingADD(t, d.CmdArgs[0].Key, input)
+		ifname := "eth0"
+		if len(d.CmdArgs) > 1 {
+			ifname = d.CmdArgs[1].Key
+		}
+		return n.collidingADD(t, d.CmdArgs[0].Key, ifname, input)
+	case "container":
+		n.host.routes = map[string][]kernel.Route{"/run/netns/7": routesOf(t, input)}
+	case "routes":
+		return n.routes()
 	default:
 		t.Fatalf("%s: %s is no command", d.Pos, d.Cmd)
 	}
@@ -80,10 +103,10 @@ func (n *node) collide(t *testing.T, d *datadriven.TestData) string {
 
 // collidingADD is an ADD that is answered at the same instant, and that changes nothing
 // if it fails.
-func (n *node) collidingADD(t *testing.T, container, config string) string {
+func (n *node) collidingADD(t *testing.T, container, ifname, config string) string {
 	t.Helper()
 	before, began := n.show(), time.Now()
-	a := n.call(t.Context(), "ADD", container, "/run/netns/7", config)
+	a := n.callFor(t.Context(), "ADD", container, ifname, "/run/netns/7", config)
 	synctest.Wait()
 	if time.Since(began) > 0 {
 		t.Errorf("it took %s", time.Since(began))
@@ -142,4 +165,36 @@ func FuzzPool(f *testing.F) {
 			t.Errorf("%q has one address, which is the gateway's", pool)
 		}
 	})
+}
+
+// routesOf are default routes.
+func routesOf(t *testing.T, text string) (list []kernel.Route) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		r := kernel.Route{Type: "unicast", Table: models.MainTable}
+		var gateway string
+		_, _ = fmt.Sscan(line, &gateway, &r.Metric, &r.Table)
+		r.Gateway = netip.MustParseAddr(gateway)
+		r.Dst = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+		if r.Gateway.Is6() {
+			r.Dst = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// routes are those of the world.
+func (n *node) routes() string {
+	n.world.mu.Lock()
+	defer n.world.mu.Unlock()
+	var lines []string
+	for _, v := range n.world.objects {
+		if r, ok := v.(*models.Route); ok {
+			network, _, _ := strings.Cut(strings.TrimPrefix(r.GetInterface(), "cni:"), ":")
+			lines = append(lines, fmt.Sprintf("%s: %s via %s metric %d table %d\n", network, r.GetDestination(), r.GetGateway(), r.GetMetric(), r.EffectiveTable()))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }

@@ -27,7 +27,8 @@ type fakeHost struct {
 	book          *ipam.Book
 	tell          []func(ids ...string)
 	networks      []cni.HostNetwork
-	unreadable    error // why the networks cannot be read
+	unreadable    error                     // why the networks cannot be read
+	routes        map[string][]kernel.Route // of namespaces, by path
 }
 
 var _ cni.Host = (*fakeHost)(nil)
@@ -66,6 +67,12 @@ func (h *fakeHost) Carries(kernel.LinkRef) bool { return true }
 
 func (h *fakeHost) Full(pool string) bool { return h.book.Full(pool) }
 
+func (h *fakeHost) Routes(path, _ string) ([]kernel.Route, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.routes[path], nil
+}
+
 func (h *fakeHost) Networks(netip.Prefix) ([]cni.HostNetwork, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -91,6 +98,14 @@ func (h kernelHost) Namespace(path string) (inode uint64, own bool) {
 func (h kernelHost) Carries(at kernel.LinkRef) bool {
 	running, err := h.k.Running(at)
 	return err == nil && running
+}
+
+func (h kernelHost) Routes(path, _ string) ([]kernel.Route, error) {
+	ns, err := h.k.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return h.k.Routes(ns)
 }
 
 func (h kernelHost) Full(string) bool { return false }

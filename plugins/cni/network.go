@@ -25,6 +25,7 @@ type network struct {
 	masked  bool // what leaves the network has an address of the host
 	subnets []subnet
 	shared  []Want
+	ways    ways
 	// Of a network whose addresses another plugin gives:
 	given  []netip.Prefix // the address of each subnet
 	routes []spec.Route
@@ -43,7 +44,7 @@ type subnet struct {
 // networkOf is the network of a call, with the ippools of operators that it names, or
 // with what the plugin has given that it names for addresses.
 func networkOf(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Result) (network, *spec.Error) {
-	n := network{name: ownPrefix + conf.Name, mode: cmp.Or(conf.Mode, modeBridge), mtu: conf.MTU, bridge: conf.Bridge, masked: conf.Masquerade}
+	n := network{name: ownPrefix + conf.Name, mode: cmp.Or(conf.Mode, modeBridge), mtu: conf.MTU, bridge: conf.Bridge, masked: conf.Masquerade, ways: waysOf(conf)}
 	if n.mode == modeIntent { // and nobody has wanted anything
 		n.mode = modeBridge
 	}

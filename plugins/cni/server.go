@@ -22,6 +22,10 @@ type Call struct {
 	pools map[string]*models.IPPool
 	// restored: it is of an attachment that was there before a start.
 	restored bool
+	// defaults are the default routes that the container has already, without the
+	// families for which it gets none.
+	defaults []wayOut
+	without  []string
 }
 
 // Key names the attachment that the call is about.
