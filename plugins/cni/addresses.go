@@ -3,6 +3,7 @@ package cni
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 
 	"github.com/plumb-net/plumb/models"
@@ -95,4 +96,20 @@ func decodePools(texts map[string]json.RawMessage) map[string]*models.IPPool {
 		}
 	}
 	return pools
+}
+
+// exhausted says which claim waits for an address of a pool that has none: they are freed
+// when containers go, and for that no call waits.
+func (s *Service) exhausted(ctx context.Context, wants []Want) error {
+	for _, w := range wants {
+		v, ok := w.Value.(*models.IPClaim)
+		if !ok || v.Wanted().IsValid() || !s.host.Full(v.GetPool()) {
+			continue
+		}
+		st, err := s.engine.Get(ctx, scheduler.Key(models.IPLeaseKey(v.GetPool(), nameOf(scheduler.Key(w.Key)), v.Wanted())))
+		if lease, ok := st.Actual.(*models.IPLease); err == nil && ok && lease.GetAddress() == "" {
+			return fmt.Errorf("%s has no free address: %s", models.IPPoolKey(v.GetPool()), lease.GetReason())
+		}
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
 // addBridge: all containers of the network are on one bridge, which has the
@@ -22,7 +23,7 @@ func (n *network) addBridge(name string) {
 }
 
 // bridged lays the cable of a container to the bridge, by which it reaches the rest.
-func (n network) bridged(inside string, list []address, out *models.Interface) []Want {
+func (n network) bridged(inside string, list []address, out *models.Interface) ([]Want, *spec.Error) {
 	out.Master = n.name
 	return n.waysOut(inside, list, func(address, *models.Route) {})
 }

@@ -58,7 +58,9 @@ func merge(prev, made spec.Result) spec.Result {
 		}
 	}
 	for _, route := range made.Routes {
-		if !slices.ContainsFunc(r.Routes, func(p spec.Route) bool { return p.Dst == route.Dst && p.GW == route.GW && p.Priority == route.Priority }) {
+		if !slices.ContainsFunc(r.Routes, func(p spec.Route) bool {
+			return p.Dst == route.Dst && p.GW == route.GW && p.Priority == route.Priority && tableOf(p) == tableOf(route)
+		}) {
 			r.Routes = append(r.Routes, route)
 		}
 	}
@@ -66,4 +68,12 @@ func merge(prev, made spec.Result) spec.Result {
 		r.DNS = made.DNS
 	}
 	return r
+}
+
+// tableOf is the table of a route, 0 if it names none.
+func tableOf(r spec.Route) int {
+	if r.Table == nil {
+		return 0
+	}
+	return *r.Table
 }

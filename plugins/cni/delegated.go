@@ -3,7 +3,6 @@ package cni
 import (
 	"net/netip"
 
-	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
@@ -19,7 +18,7 @@ func (n *network) delegated(plugin string, ipam *spec.Result) *spec.Error {
 		}
 		s := subnet{network: p.Masked()}
 		s.gateway, _ = netip.ParseAddr(ip.Gateway)
-		if s.gateway.IsValid() && plugin != "dhcp" { // whose router is another machine
+		if s.foreign = plugin == "dhcp"; s.gateway.IsValid() && !s.foreign { // whose router is another machine
 			s.router = netip.PrefixFrom(s.gateway, n.length(p)).String()
 		}
 		n.subnets, n.given = append(n.subnets, s), append(n.given, p)
@@ -44,47 +43,4 @@ func (n network) givenAddresses() (list []address) {
 			name: netip.PrefixFrom(p.Addr(), n.length(p)).String(), to: alone.String(), source: p.Addr().String(), subnet: n.subnets[i]})
 	}
 	return list
-}
-
-// givenRoutes are those that were given, by the gateway of their family unless they
-// name their own. On a routed network a family without any reaches its own subnet.
-func (n network) givenRoutes(inside string, list []address, change func(address, *models.Route)) (wants []Want) {
-	routes := n.routes
-	for _, a := range list {
-		if n.mode == modeRouted && !routeOf(routes, a) {
-			routes = append(routes[:len(routes):len(routes)], spec.Route{Dst: a.network.String()})
-		}
-	}
-	for _, given := range routes {
-		dst, err := netip.ParsePrefix(given.Dst)
-		if err != nil {
-			continue
-		}
-		r := &models.Route{Interface: inside, Destination: dst.Masked().String(), Gateway: given.GW, Mtu: uint32(given.MTU), Metric: uint32(given.Priority)}
-		if given.Table != nil {
-			r.Table = uint32(*given.Table)
-		}
-		for _, a := range list {
-			if a.network.Addr().BitLen() != dst.Addr().BitLen() {
-				continue
-			}
-			if r.Gateway == "" && a.gateway.IsValid() {
-				r.Gateway = a.gateway.String()
-			}
-			change(a, r)
-			break
-		}
-		wants = append(wants, Want{models.RouteKey(numbered(inside, len(wants))), r})
-	}
-	return wants
-}
-
-// routeOf tells whether one of the routes is of the family of an address.
-func routeOf(routes []spec.Route, a address) bool {
-	for _, r := range routes {
-		if dst, err := netip.ParsePrefix(r.Dst); err == nil && dst.Addr().BitLen() == a.network.Addr().BitLen() {
-			return true
-		}
-	}
-	return false
 }

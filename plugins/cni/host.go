@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -32,6 +33,11 @@ type Host interface {
 	Carries(at kernel.LinkRef) bool
 	// Full tells that an ippool has no free address.
 	Full(pool string) bool
+	// Routes are those of the network namespace at a path, but for those by the link of
+	// that name.
+	Routes(path, but string) ([]kernel.Route, error)
+	// Networks are those of the host that have addresses of a prefix, or all of it.
+	Networks(of netip.Prefix) ([]HostNetwork, error)
 	// Trouble says why nothing new can be served, and why what is attached suffers
 	// as well; "" if it does not.
 	Trouble() (unready, lost string)

@@ -2,6 +2,7 @@ package cni_test
 
 import (
 	"context"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,9 @@ type fakeHost struct {
 	unready, lost string
 	book          *ipam.Book
 	tell          []func(ids ...string)
+	networks      []cni.HostNetwork
+	unreadable    error                     // why the networks cannot be read
+	routes        map[string][]kernel.Route // of namespaces, by path
 }
 
 var _ cni.Host = (*fakeHost)(nil)
@@ -63,6 +67,18 @@ func (h *fakeHost) Carries(kernel.LinkRef) bool { return true }
 
 func (h *fakeHost) Full(pool string) bool { return h.book.Full(pool) }
 
+func (h *fakeHost) Routes(path, _ string) ([]kernel.Route, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.routes[path], nil
+}
+
+func (h *fakeHost) Networks(netip.Prefix) ([]cni.HostNetwork, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.networks, h.unreadable
+}
+
 func (h *fakeHost) Trouble() (unready, lost string) { return h.unready, h.lost }
 
 // kernelHost is a host whose namespaces and links are real.
@@ -82,6 +98,14 @@ func (h kernelHost) Namespace(path string) (inode uint64, own bool) {
 func (h kernelHost) Carries(at kernel.LinkRef) bool {
 	running, err := h.k.Running(at)
 	return err == nil && running
+}
+
+func (h kernelHost) Routes(path, _ string) ([]kernel.Route, error) {
+	ns, err := h.k.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return h.k.Routes(ns)
 }
 
 func (h kernelHost) Full(string) bool { return false }

@@ -65,6 +65,8 @@ func refusedIntent(c spec.Config) *spec.Error {
 		return unsupported("sysctl", "in mode intent operators say it, by values of the kind sysctl in the pod")
 	case len(rt.Ports) > 0:
 		return unsupported("runtimeConfig.portMappings", "in mode intent put the plugin portmap after plumb-cni and declare the capability there")
+	case len(c.Pool) == 0 && (len(c.Routes) > 0 || c.DefaultRoute != "" || c.Metric != 0 || c.Table != 0):
+		return unsupported("routes, default_route, metric, table", "in mode intent operators say them, by values of the kind route in the pod")
 	case len(c.Pool) == 0 && len(rt.IPs)+len(rt.Mac) > 0:
 		return unsupported("runtimeConfig", "ips and mac are the operator's in mode intent")
 	}

@@ -25,6 +25,7 @@ type network struct {
 	masked  bool // what leaves the network has an address of the host
 	subnets []subnet
 	shared  []Want
+	ways    ways
 	// Of a network whose addresses another plugin gives:
 	given  []netip.Prefix // the address of each subnet
 	routes []spec.Route
@@ -36,12 +37,14 @@ type subnet struct {
 	network netip.Prefix
 	gateway netip.Addr // zero: there is none
 	router  string     // the gateway's address as an interface of the host names it
+	// foreign: the network is that of others, by a bridge of which this one is a part.
+	foreign bool
 }
 
 // networkOf is the network of a call, with the ippools of operators that it names, or
 // with what the plugin has given that it names for addresses.
 func networkOf(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Result) (network, *spec.Error) {
-	n := network{name: "cni:" + conf.Name, mode: cmp.Or(conf.Mode, modeBridge), mtu: conf.MTU, bridge: conf.Bridge, masked: conf.Masquerade}
+	n := network{name: ownPrefix + conf.Name, mode: cmp.Or(conf.Mode, modeBridge), mtu: conf.MTU, bridge: conf.Bridge, masked: conf.Masquerade, ways: waysOf(conf)}
 	if n.mode == modeIntent { // and nobody has wanted anything
 		n.mode = modeBridge
 	}
@@ -75,6 +78,9 @@ func (n *network) addPool(i int, text string, v *models.IPPool) *spec.Error {
 		if p.Bits() < p.Addr().BitLen()-1 {
 			s.gateway = s.gateway.Next()
 		}
+		if wrong := usable(text, s); wrong != nil {
+			return wrong
+		}
 		v = &models.IPPool{Network: s.network.String(), Gateway: s.gateway.String()}
 		if n.mode == modeRouted {
 			v.ClaimLength = uint32(p.Addr().BitLen())
@@ -83,6 +89,9 @@ func (n *network) addPool(i int, text string, v *models.IPPool) *spec.Error {
 	} else if v != nil {
 		s.network, _ = netip.ParsePrefix(v.GetNetwork())
 		s.gateway, _ = netip.ParseAddr(v.GetGateway())
+		if wrong := usable(models.IPPoolKey(text), s); wrong != nil {
+			return wrong
+		}
 		if alone := uint32(s.network.Addr().BitLen()); n.mode == modeRouted && v.GetClaimLength() != alone {
 			return invalid("ippool/%s: in mode routed it needs claim_length: %d, since there is no network on the link", text, alone)
 		}

@@ -42,18 +42,28 @@ func (s *Service) result(ctx context.Context, c Call, wants []Want) (spec.Result
 			b.addRoute(v)
 		}
 	}
-	b.addGateways()
+	b.addGateways(gateways(wants, c.Network.Name))
 	return merge(c.previous(), b.r), nil
 }
 
-// addGateways tells of the gateways that another plugin has given without a route.
-func (b *resultBuilder) addGateways() {
-	if b.c.IPAM == nil {
-		return
-	}
-	for i, ip := range b.r.IPs {
+// addGateways tells of the gateways to which no default route leads: those of the network,
+// and those that another plugin has given.
+func (b *resultBuilder) addGateways(own []netip.Addr) {
+	for i := range b.r.IPs {
+		p, err := netip.ParsePrefix(b.r.IPs[i].Address)
+		if err != nil || b.r.IPs[i].Gateway != "" {
+			continue
+		}
+		for _, gw := range own {
+			if sameFamily(gw, p.Addr()) {
+				b.r.IPs[i].Gateway = gw.String()
+			}
+		}
+		if b.c.IPAM == nil {
+			continue
+		}
 		for _, given := range b.c.IPAM.IPs {
-			if host, _, _ := strings.Cut(given.Address, "/"); strings.HasPrefix(ip.Address, host+"/") && ip.Gateway == "" {
+			if host, _, _ := strings.Cut(given.Address, "/"); strings.HasPrefix(b.r.IPs[i].Address, host+"/") {
 				b.r.IPs[i].Gateway = given.Gateway
 			}
 		}
@@ -120,7 +130,11 @@ func (b *resultBuilder) addRoute(v *models.Route) {
 	if err != nil {
 		return
 	}
-	b.r.Routes = append(b.r.Routes, spec.Route{Dst: dst.String(), GW: v.GetGateway(), MTU: int(v.GetMtu()), Priority: int(v.GetMetric())})
+	told := spec.Route{Dst: dst.String(), GW: v.GetGateway(), MTU: int(v.GetMtu()), Priority: int(v.GetMetric())}
+	if table := int(v.GetTable()); table != 0 {
+		told.Table = &table
+	}
+	b.r.Routes = append(b.r.Routes, told)
 	if dst.Bits() > 0 {
 		return
 	}

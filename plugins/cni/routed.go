@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
 // Without a gateway in their pool, containers of a routed network reach the host by
@@ -17,7 +18,7 @@ var (
 // stands alone: nothing is on its link but the host's end, which has the gateway's
 // address. So the way out is by the gateway, taken to be on the link, and the way
 // in is a route of the host to each address.
-func (n network) routed(inside, outside string, list []address, out *models.Interface) []Want {
+func (n network) routed(inside, outside string, list []address, out *models.Interface) ([]Want, *spec.Error) {
 	seen := map[string]bool{}
 	for i := range list {
 		a := &list[i]
@@ -32,12 +33,12 @@ func (n network) routed(inside, outside string, list []address, out *models.Inte
 		}
 		seen[a.router] = true
 	}
-	wants := n.waysOut(inside, list, func(a address, r *models.Route) {
+	wants, wrong := n.waysOut(inside, list, func(a address, r *models.Route) {
 		// A namespace without an address has no gateways at all: the source says to wait for it.
 		r.Onlink, r.Source = r.Gateway != "", a.source
 	})
 	for i, a := range list {
 		wants = append(wants, Want{models.RouteKey(numbered(outside, i)), &models.Route{Interface: outside, Destination: a.to}})
 	}
-	return wants
+	return wants, wrong
 }

@@ -20,6 +20,12 @@ type Call struct {
 	Network spec.Config
 	// pools are the ippools of operators that the network names.
 	pools map[string]*models.IPPool
+	// restored: it is of an attachment that was there before a start.
+	restored bool
+	// defaults are the default routes that the container has already, without the
+	// families for which it gets none.
+	defaults []wayOut
+	without  []string
 }
 
 // Key names the attachment that the call is about.

@@ -55,6 +55,9 @@ type shared struct {
 type user struct {
 	keys  map[string]bool
 	ports []port
+	// inode of the container's namespace, and the default routes that it has there.
+	inode    uint64
+	defaults []wayOut
 }
 
 // goes is for how long a DEL waits until what it withdrew is gone. What takes
@@ -68,12 +71,12 @@ const goes = 10 * time.Second
 func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Service {
 	s := &Service{engine: engine, store: store, host: host, log: log, nets: map[string]*shared{}, pending: map[Key]Pending{}}
 	txn := scheduler.Txn{Source: Source, Note: "attachments of before", Complete: true}
-	for _, a := range store.Of("") {
+	for _, a := range inOrder(store.Of("")) {
 		c := Call{Request: wire.Request{Protocol: wire.Version, Config: a.Config,
 			Args: spec.Args{Command: "ADD", ContainerID: a.Key.ContainerID, IfName: a.Key.IfName, Netns: a.Netns}}}
 		c.Inode = a.Inode
 		c, wrong := Parse(c.Request)
-		c.pools, c.IPAM = decodePools(a.Pools), a.IPAM
+		c.pools, c.IPAM, c.restored, c.without = decodePools(a.Pools), a.IPAM, true, a.NoDefault
 		if _, stranger := s.there(a); a.Phase != Added || stranger || wrong != nil {
 			log.Info("an attachment of before is removed", "attachment", a.Key.String(), "phase", a.Phase, "stranger", stranger, "error", wrong)
 			store.Forget(a.Key)
@@ -82,7 +85,7 @@ func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Servi
 		if a.Pod != "" {
 			continue // the operator's values want it
 		}
-		wants, wrong := s.join(c)
+		wants, wrong := s.join(&c)
 		if wrong == nil {
 			txn.Want = append(txn.Want, changes(meant(wants, c))...)
 		}
@@ -157,13 +160,21 @@ func (s *Service) addByPool(ctx context.Context, c Call) wire.Answer {
 		return wire.Answer{Error: wrong}
 	}
 	c.pools = s.pools(ctx, c.Network)
-	wants, wrong := s.join(c)
+	wrong := s.collidesNow(ctx, c)
+	if wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
+	c.defaults, wrong = s.defaultsIn(c)
+	if wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
+	wants, wrong := s.join(&c)
 	if wrong != nil {
 		return wire.Answer{Error: wrong}
 	}
 	wants = meant(wants, c)
 	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config,
-		Pools: encodePools(c.pools), IPAM: c.IPAM, Wants: keysOf(wants), Since: time.Now().Unix()})
+		Pools: encodePools(c.pools), IPAM: c.IPAM, NoDefault: c.without, Wants: keysOf(wants), Since: time.Now().Unix()})
 	var result spec.Result
 	if err == nil {
 		s.engine.Submit(scheduler.Txn{Source: Source, Note: "ADD " + c.Key().String(), Want: changes(wants)})
@@ -185,20 +196,28 @@ func (s *Service) addByPool(ctx context.Context, c Call) wire.Answer {
 }
 
 // join makes a call one of the users of its network, and returns all that it wants.
-func (s *Service) join(c Call) ([]Want, *spec.Error) {
+func (s *Service) join(c *Call) ([]Want, *spec.Error) {
 	n, wrong := networkOf(c.Network, c.pools, c.IPAM)
 	if wrong != nil {
 		return nil, wrong
 	}
-	wants, wrong := n.attach(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.restored {
+		if c.without, wrong = s.leftOut(*c); wrong != nil {
+			return nil, wrong
+		}
+	}
+	wants, wrong := n.attach(*c)
 	if wrong != nil {
 		return nil, wrong
 	}
 	rt, _ := runtimeOf(c.Network) // attach has checked it
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if other := taken(s.nets, c.Key(), rt.Ports); other != "" {
 		return nil, &spec.Error{Code: spec.TryLater, Msg: "a port of the host is taken", Details: other}
+	}
+	if wrong := s.heldByNetwork(c.Network.Name, n); wrong != nil && !c.restored {
+		return nil, wrong
 	}
 	sh := s.nets[c.Network.Name]
 	if sh == nil {
@@ -210,7 +229,7 @@ func (s *Service) join(c Call) ([]Want, *spec.Error) {
 			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge, mtu or masquerade", len(sh.users), c.Network.Name)}
 	}
 	wants = append(n.shared[:len(n.shared):len(n.shared)], wants...)
-	u := user{keys: map[string]bool{}, ports: rt.Ports}
+	u := user{keys: map[string]bool{}, ports: rt.Ports, inode: c.Inode, defaults: defaultsOf(wants, n.inside(*c))}
 	for _, w := range wants {
 		u.keys[w.Key] = true
 	}
@@ -232,6 +251,9 @@ func (s *Service) await(ctx context.Context, c Call, wants []Want) error {
 		waits, err := s.waits(ctx, keys)
 		if err == nil && waits == "" {
 			return nil
+		}
+		if err == nil {
+			err = s.exhausted(ctx, wants)
 		}
 		if gone := s.gone(c, &seen); gone != nil {
 			return gone // whatever else is not as it should be

@@ -162,9 +162,14 @@ func (n *node) restart() {
 
 func (n *node) call(ctx context.Context, command, container, netns, config string) wire.Answer {
 	n.t.Helper()
+	return n.callFor(ctx, command, container, "eth0", netns, config)
+}
+
+func (n *node) callFor(ctx context.Context, command, container, ifname, netns, config string) wire.Answer {
+	n.t.Helper()
 	inode, _ := n.host.Namespace(netns)
 	c, wrong := cni.Parse(wire.Request{Protocol: 1, Config: json.RawMessage(config), Inode: inode,
-		Args: spec.Args{Command: command, ContainerID: container, IfName: "eth0", Netns: netns}})
+		Args: spec.Args{Command: command, ContainerID: container, IfName: ifname, Netns: netns}})
 	if wrong != nil {
 		return wire.Answer{Error: wrong}
 	}

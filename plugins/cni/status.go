@@ -33,6 +33,12 @@ func (s *Service) status(ctx context.Context, c Call) wire.Answer {
 	case wrong != nil:
 		return wire.Answer{Error: wrong}
 	}
+	switch wrong := s.collides(ctx, c.Network.Name, n); {
+	case wrong != nil && wrong.Code == spec.TryLater:
+		return no(spec.Unavailable, nothing, wrong.Details)
+	case wrong != nil:
+		return wire.Answer{Error: wrong}
+	}
 	for _, sub := range n.subnets {
 		if s.host.Full(sub.pool) {
 			return no(spec.Unavailable, nothing, "ippool/"+sub.pool+" has no free address")

@@ -46,6 +46,9 @@ type Attachment struct {
 	Pod string `json:"pod,omitempty"`
 	// IPAM is what another plugin has given.
 	IPAM *spec.Result `json:"ipam,omitempty"`
+	// NoDefault are the families, ip and ip6, in which the container had a default route
+	// when it was attached, and got none by this network.
+	NoDefault []string `json:"no_default,omitempty"`
 	// Wants are the keys of what the attachment wants.
 	Wants []string `json:"wants,omitempty"`
 	// Config is what ADD was called with, for a CHECK or a DEL without.

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -24,12 +23,14 @@ type Want struct {
 // attach is what one attachment wants besides what its network does: addresses, a
 // cable out of the container, routes, settings, and ports of the host.
 func (n network) attach(c Call) ([]Want, *spec.Error) {
+	n.ways.without = c.without
 	rt, wrong := runtimeOf(c.Network)
 	if wrong != nil {
 		return nil, wrong
 	}
 	id := digest(c.Key().String())
-	inside, outside := n.name+":"+id, n.name+":"+id+"-host"
+	inside := n.inside(c)
+	outside := inside + "-host"
 	list, wants, wrong := n.addresses(inside, rt.IPs)
 	if wrong != nil {
 		return nil, wrong
@@ -43,9 +44,12 @@ func (n network) attach(c Call) ([]Want, *spec.Error) {
 	out := &models.Interface{HostName: "pv" + id[:12], Mtu: n.mtu, Link: &models.Interface_Veth{Veth: &models.Veth{Peer: inside}}}
 	var routes []Want
 	if n.mode == modeRouted {
-		routes = n.routed(inside, outside, list, out)
+		routes, wrong = n.routed(inside, outside, list, out)
 	} else {
-		routes = n.bridged(inside, list, out)
+		routes, wrong = n.bridged(inside, list, out)
+	}
+	if wrong != nil {
+		return nil, wrong
 	}
 	wants = append(wants, Want{models.InterfaceKey(inside), in}, Want{models.InterfaceKey(outside), out})
 	wants = append(wants, routes...)
@@ -53,6 +57,9 @@ func (n network) attach(c Call) ([]Want, *spec.Error) {
 	wants = append(wants, n.ports(id, outside, list, rt.Ports)...)
 	return wants, check(wants)
 }
+
+// inside is the name of the container's end of the cable.
+func (n network) inside(c Call) string { return n.name + ":" + digest(c.Key().String()) }
 
 // settings are those of the container's network that the configuration names.
 func settings(c Call, inside string) (wants []Want) {
@@ -64,25 +71,6 @@ func settings(c Call, inside string) (wants []Want) {
 			v.Namespace = &models.Namespace{In: &models.Namespace_Path{Path: c.Netns}}
 		}
 		wants = append(wants, Want{models.SysctlKey(numbered(inside, i)), v})
-	}
-	return wants
-}
-
-// waysOut are the routes of a container: those that were given with its addresses, or a
-// default route for each family.
-func (n network) waysOut(inside string, list []address, change func(address, *models.Route)) (wants []Want) {
-	if n.given != nil {
-		return n.givenRoutes(inside, list, change)
-	}
-	seen := map[int]bool{}
-	for _, a := range list {
-		if !a.gateway.IsValid() || seen[a.gateway.BitLen()] {
-			continue
-		}
-		seen[a.gateway.BitLen()] = true
-		r := &models.Route{Interface: inside, Destination: everywhere(a.gateway), Gateway: a.gateway.String()}
-		change(a, r)
-		wants = append(wants, Want{models.RouteKey(numbered(inside, len(wants))), r})
 	}
 	return wants
 }
@@ -113,13 +101,6 @@ func numbered(name string, i int) string {
 		return name
 	}
 	return fmt.Sprintf("%s-%d", name, i+1)
-}
-
-func everywhere(a netip.Addr) string {
-	if a.Is4() {
-		return "0.0.0.0/0"
-	}
-	return "::/0"
 }
 
 // digest is a short name for a long one.

@@ -32,6 +32,14 @@ type Config struct {
 	Wait       *uint32 `json:"wait"`
 	Masquerade bool    `json:"masquerade"`
 	MTU        uint32  `json:"mtu"`
+	// DefaultRoute tells whether the container has a default route by this network:
+	// yes, no, or auto (default): if it has none yet.
+	DefaultRoute string `json:"default_route"`
+	// Routes are further ones of the container. Those that name no metric or table have
+	// Metric and Table, and so has the default route.
+	Routes []Way  `json:"routes"`
+	Metric uint32 `json:"metric"`
+	Table  uint32 `json:"table"`
 	// Sysctl are settings of the container's network; IFNAME stands for its interface.
 	Sysctl map[string]string `json:"sysctl"`
 
@@ -133,6 +141,13 @@ func (c *Config) check(command string) *Error {
 		return bad("ipam: in mode intent the addresses are the operator's")
 	case linkNameError(c.Bridge) != "":
 		return bad("bridge: %q %s", c.Bridge, linkNameError(c.Bridge))
+	case c.DefaultRoute != "" && c.DefaultRoute != "yes" && c.DefaultRoute != "no" && c.DefaultRoute != "auto":
+		return bad("default_route: %q is none of yes, no, auto", c.DefaultRoute)
+	}
+	for i, w := range c.Routes {
+		if wrong := w.check(); wrong != "" {
+			return bad("routes[%d].%s", i, wrong)
+		}
 	}
 	if given(c.PrevResult) && command != "DEL" { // which must work with whatever is left
 		if _, err := ParseResult(c.PrevResult); err != nil {

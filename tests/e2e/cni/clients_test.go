@@ -143,7 +143,46 @@ func (n *node) playPodman() {
 		return says(n.host.Own, "served", "sh", "-c", "busybox nc -w 5 127.0.0.1 18080 </dev/null")
 	})
 	podman("rm", "--force", "--time", "0", "served")
+	n.severalNetworks(podman)
 	podman("system", "reset", "--force")
+}
+
+// severalNetworks: a container on two networks reaches both gateways; the first gives the
+// default route. Without the first it still has the second.
+func (n *node) severalNetworks(podman func(args ...string) string) {
+	second := n.Network() + "-second"
+	file := filepath.Join(n.Dir, "cni", "20-second.conflist")
+	text := strings.NewReplacer(n.Network(), second, pool, "10.91.0.0/16").Replace(n.conflist("0.4.0", n.plugin("cni.sock")))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+	defer os.Remove(file)
+	in := func(command ...string) string {
+		return podman(append([]string{"exec", "several"}, command...)...)
+	}
+	reaches := func(gateway string) {
+		n.t.Helper()
+		if out := in("ping", "-c", "1", "-W", "1", gateway); !strings.Contains(out, " 0% packet loss") {
+			n.t.Error(out)
+		}
+	}
+	podman("run", "--detach", "--name", "several", "--network", n.Network()+","+second, containerdtest.Image, "sleep", "1000")
+	if routes := in("ip", "route"); strings.Count(routes, "default") != 1 || !strings.Contains(routes, "default via "+gateway) {
+		n.t.Errorf("the first network does not give the default route:\n%s", routes)
+	}
+	reaches(gateway)
+	reaches("10.91.0.1")
+	podman("network", "disconnect", n.Network(), "several")
+	if routes := in("ip", "route"); strings.Contains(routes, gateway) {
+		n.t.Errorf("of the first network is left:\n%s", routes)
+	}
+	reaches("10.91.0.1")
+	podman("network", "connect", n.Network(), "several")
+	if routes := in("ip", "route"); strings.Count(routes, "default") != 1 {
+		n.t.Errorf("connected again:\n%s", routes)
+	}
+	reaches(gateway)
+	podman("rm", "--force", "--time", "0", "several")
 }
 
 // podmanConf: without CAP_SYS_RESOURCE no limit can be raised.
