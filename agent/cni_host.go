@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -68,6 +69,8 @@ func (h cniHost) Carries(at kernel.LinkRef) bool {
 }
 
 func (h cniHost) Full(pool string) bool { return h.host.book.Full(pool) }
+
+func (h cniHost) User(pool string, a netip.Addr) string { return h.host.book.User(pool, a) }
 
 // kindsOfCNI are those without which nothing can be attached.
 var kindsOfCNI = []string{models.KindInterface, models.KindAddress, models.KindRoute, models.KindIPPool, models.KindIPClaim, models.KindNamespace}

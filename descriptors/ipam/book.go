@@ -172,6 +172,16 @@ func (b *Book) Full(name string) bool {
 	return b.pools[name] != nil && b.pools[name].Full()
 }
 
+// User is the claim that uses an address of a pool, "" if none does.
+func (b *Book) User(name string, a netip.Addr) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.pools[name] == nil {
+		return ""
+	}
+	return b.pools[name].User(a)
+}
+
 // Prefix is the address that a claim holds, with the length that its pool gives.
 func (b *Book) Prefix(claim string) (netip.Prefix, bool) {
 	b.mu.Lock()

@@ -57,7 +57,10 @@ func (n network) home(text string) (i int, ip string, wrong *spec.Error) {
 		return 0, "", invalid("runtimeConfig.ips: %q is no IP address", text)
 	}
 	for i, s := range n.subnets {
-		if s.network.Contains(a) {
+		switch {
+		case a == s.gateway:
+			return 0, "", inUse("runtimeConfig.ips: %s is the address of the network's gateway", a)
+		case s.network.Contains(a):
 			return i, a.String(), nil
 		}
 	}

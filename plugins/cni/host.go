@@ -33,6 +33,8 @@ type Host interface {
 	Carries(at kernel.LinkRef) bool
 	// Full tells that an ippool has no free address.
 	Full(pool string) bool
+	// User is the ipclaim that uses an address of an ippool, "" if none does.
+	User(pool string, a netip.Addr) (claim string)
 	// Routes are those of the network namespace at a path, but for those by the link of
 	// that name.
 	Routes(path, but string) ([]kernel.Route, error)

@@ -67,6 +67,8 @@ func (h *fakeHost) Carries(kernel.LinkRef) bool { return true }
 
 func (h *fakeHost) Full(pool string) bool { return h.book.Full(pool) }
 
+func (h *fakeHost) User(pool string, a netip.Addr) string { return h.book.User(pool, a) }
+
 func (h *fakeHost) Routes(path, _ string) ([]kernel.Route, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,6 +111,8 @@ func (h kernelHost) Routes(path, _ string) ([]kernel.Route, error) {
 }
 
 func (h kernelHost) Full(string) bool { return false }
+
+func (h kernelHost) User(string, netip.Addr) string { return "" }
 
 // set changes the host and tells who watches.
 func (h *fakeHost) set(change func(), ids ...string) {

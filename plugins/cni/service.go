@@ -25,6 +25,7 @@ type Engine interface {
 	Get(ctx context.Context, k scheduler.Key) (scheduler.Status, error)
 	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
 	Watch(prefixes ...scheduler.Key) *scheduler.Watcher
+	Preview(ctx context.Context, t scheduler.Txn) (scheduler.Plan, error)
 }
 
 // Service does what runtimes ask: an ADD is a wish of its own source, and is
@@ -173,6 +174,12 @@ func (s *Service) addByPool(ctx context.Context, c Call) wire.Answer {
 		return wire.Answer{Error: wrong}
 	}
 	wants = meant(wants, c)
+	if wrong := s.incumbents(ctx, wants); wrong != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.leave(c.Key(), nil)
+		return wire.Answer{Error: wrong}
+	}
 	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config,
 		Pools: encodePools(c.pools), IPAM: c.IPAM, NoDefault: c.without, Wants: keysOf(wants), Since: time.Now().Unix()})
 	var result spec.Result
@@ -324,18 +331,7 @@ func (s *Service) detach(ctx context.Context, k Key) (left string) {
 		return s.leavePod(ctx, a)
 	}
 	s.mu.Lock()
-	keep := map[string]bool{}
-	if sh := s.nets[k.Network]; sh != nil {
-		delete(sh.users, k)
-		for _, u := range sh.users {
-			for _, key := range a.Wants {
-				keep[key] = keep[key] || u.keys[key]
-			}
-		}
-		if len(sh.users) == 0 {
-			delete(s.nets, k.Network)
-		}
-	}
+	keep := s.leave(k, a.Wants)
 	txn := scheduler.Txn{Source: Source, Note: "DEL " + k.String()}
 	for _, key := range a.Wants {
 		if !keep[key] {

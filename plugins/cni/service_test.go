@@ -86,12 +86,14 @@ type node struct {
 	given  *kernel.MemLedger
 	sched  *scheduler.Scheduler
 	places *scheduler.Kind[string, struct{}]
+	inodes []string // of the namespaces below /run/netns
+	named  bool     // a link has its name in its namespace alone; else all containers may share one
 	*cni.Service
 	stop func()
 }
 
 func newNode(t *testing.T) *node {
-	n := &node{t: t, world: &hostWorld{objects: map[scheduler.Key]any{}}, host: newFakeHost(), disk: &fullDisk{}, given: &kernel.MemLedger{}}
+	n := &node{t: t, world: &hostWorld{objects: map[scheduler.Key]any{}}, host: newFakeHost(), disk: &fullDisk{}, given: &kernel.MemLedger{}, inodes: []string{"7"}}
 	n.start()
 	return n
 }
@@ -115,7 +117,7 @@ func (n *node) start() {
 	register(n, ipam.Pools(book))
 	register(n, ipam.Leases(book))
 	register(n, ipam.Claims(book))
-	register(n, kindOf(n.world, "interface", func(v *models.Interface) (needs []scheduler.Need) {
+	links := kindOf(n.world, "interface", func(v *models.Interface) (needs []scheduler.Need) {
 		if path := v.GetNamespace().GetPath(); path != "" {
 			needs = append(needs, scheduler.On(scheduler.Key("place/"+strings.ReplaceAll(path, "/", "_")), "the namespace"))
 		}
@@ -132,7 +134,14 @@ func (n *node) start() {
 			needs = append(needs, scheduler.On(scheduler.Key(models.InterfaceKey(v.GetMaster())), "the bridge"))
 		}
 		return needs
-	}))
+	})
+	if n.named {
+		links.Claims = func(k scheduler.Key, v *models.Interface) []scheduler.Claim {
+			at := v.GetNamespace().GetPath() + "|" + v.EffectiveHostName(string(k))
+			return []scheduler.Claim{{ID: at, What: "the name " + at}}
+		}
+	}
+	register(n, links)
 	register(n, kindOf(n.world, "route", func(v *models.Route) []scheduler.Need {
 		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface")}
 	}))
@@ -146,7 +155,11 @@ func (n *node) start() {
 	var running sync.WaitGroup
 	s := n.sched
 	running.Go(func() { _ = s.Run(ctx) })
-	s.Submit(scheduler.Txn{Source: "operator", Complete: true, Want: []scheduler.Change{n.places.Set("place/_run_netns_7", "x")}})
+	before := scheduler.Txn{Source: "operator", Complete: true}
+	for _, inode := range n.inodes {
+		before.Want = append(before.Want, n.places.Set(scheduler.Key("place/_run_netns_"+inode), "x"))
+	}
+	s.Submit(before)
 	n.host.book = book
 	n.Service = cni.NewService(s, store, n.host, slog.New(slog.DiscardHandler))
 	service := n.Service

@@ -1,0 +1,75 @@
+package cni
+
+import (
+	"context"
+	"slices"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// incumbents refuses an ADD that would have what another key has, or that would break
+// anything that stands, before anything is touched: an address that the runtime asks for,
+// a name in the container, a table of the host. The plan of the ADD says so; what only
+// shows when it is carried out, ends it there.
+func (s *Service) incumbents(ctx context.Context, wants []Want) *spec.Error {
+	mine := make([]scheduler.Key, len(wants))
+	for i, w := range wants {
+		mine[i] = scheduler.Key(w.Key)
+		if wrong := s.heldByClaim(ctx, w); wrong != nil {
+			return wrong
+		}
+	}
+	plan, err := s.engine.Preview(ctx, scheduler.Txn{Source: Source, Want: changes(wants)})
+	if err != nil {
+		return gaveUp(err)
+	}
+	for _, effect := range plan.Effects {
+		switch own := slices.Contains(mine, effect.Key); {
+		case own && effect.State == scheduler.InvalidState:
+			return inUse("%s", effect.Reason)
+		case !own && effect.Breaks():
+			return inUse("it would break %s: %s", effect.Key, effect.Reason)
+		}
+	}
+	return nil
+}
+
+// heldByClaim refuses an address that the runtime asks for and another claim uses, unless
+// that one is on its way out: then it is waited for.
+func (s *Service) heldByClaim(ctx context.Context, w Want) *spec.Error {
+	v, ok := w.Value.(*models.IPClaim)
+	if !ok || !v.Wanted().IsValid() {
+		return nil
+	}
+	user := s.host.User(v.GetPool(), v.Wanted())
+	if user == "" || models.IPClaimKey(user) == w.Key {
+		return nil
+	}
+	st, err := s.engine.Get(ctx, scheduler.Key(models.IPClaimKey(user)))
+	if err != nil || st.Desired == nil {
+		return nil
+	}
+	return inUse("%s of %s is the address of %s", v.Wanted(), models.IPPoolKey(v.GetPool()), models.IPClaimKey(user))
+}
+
+// leave has an attachment no longer be a user of its network, and returns those of its
+// keys that others want as well. The lock is held.
+func (s *Service) leave(k Key, keys []string) (keep map[string]bool) {
+	keep = map[string]bool{}
+	sh := s.nets[k.Network]
+	if sh == nil {
+		return keep
+	}
+	delete(sh.users, k)
+	for _, u := range sh.users {
+		for _, key := range keys {
+			keep[key] = keep[key] || u.keys[key]
+		}
+	}
+	if len(sh.users) == 0 {
+		delete(s.nets, k.Network)
+	}
+	return keep
+}
