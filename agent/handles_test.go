@@ -5,8 +5,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/openfiles"
 )
+
+// A namespace of another type is none that a container can have.
+func TestNamespacesOfOtherTypes(t *testing.T) {
+	h := cniHost{&agent{host: &host{kernel: &netlink.Kernel{}}}}
+	for _, kind := range []string{"mnt", "user", "pid", "uts", "ipc", "cgroup"} {
+		if inode, own := h.Namespace("/proc/self/ns/" + kind); inode != 0 || own {
+			t.Errorf("%s: %d, %v", kind, inode, own)
+		}
+	}
+	if inode, _ := h.Namespace("/proc/self/ns/net"); inode == 0 {
+		t.Error("that of the network is none")
+	}
+}
 
 // Who looks after the host is told before containers are refused.
 func TestFilesNearTheLimit(t *testing.T) {
