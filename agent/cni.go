@@ -85,7 +85,24 @@ func (a *agent) keepAttached(ctx context.Context) error {
 			}
 		}
 	})
+	sweeps.Go(func() { a.watchQueue(ctx) })
 	return a.cni.Run(ctx)
+}
+
+// watchQueue does at once what is left while the agent is there but could not be
+// reached: it was stopped, or had too much to do. Without a watch the sweeps do it.
+func (a *agent) watchQueue(ctx context.Context) {
+	log := a.log.With("part", "cni")
+	err := a.cni.Watch(ctx, func() {
+		ctx, cancel := context.WithTimeout(ctx, replayTime)
+		defer cancel()
+		if n := cni.ReplayNew(ctx, a.config.RunDir, a.cni.Service, log); n > 0 {
+			log.Info("calls that were left while the agent could not be reached are done", "calls", n)
+		}
+	})
+	if err != nil {
+		log.Warn("what is left for the agent is seen once a minute", "error", err)
+	}
 }
 
 func (c *attacher) say(why string) { c.why.Store(&why) }

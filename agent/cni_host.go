@@ -29,10 +29,25 @@ func (h cniHost) Namespace(path string) (inode uint64, own bool) {
 	if unix.Statfs(path, &fs) != nil || fs.Type != unix.NSFS_MAGIC || unix.Stat(path, &st) != nil {
 		return 0, false
 	}
+	if ofAnotherType(path) {
+		return 0, false
+	}
 	if unix.Stat("/proc/1/ns/net", &first) == nil && st.Ino == first.Ino && st.Dev == first.Dev {
 		return st.Ino, true
 	}
 	return st.Ino, st.Ino == uint64(h.host.kernel.Own())
+}
+
+// ofAnotherType reports whether a namespace file is not one of a network namespace. If
+// it cannot be asked, as at the limit of open files, it is believed to be one.
+func ofAnotherType(path string) bool {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	kind, err := unix.IoctlRetInt(fd, unix.NS_GET_NSTYPE)
+	return err == nil && kind != unix.CLONE_NEWNET
 }
 
 func (h cniHost) Running(id string) (running, sure bool) {

@@ -7,11 +7,14 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
 // health tells how every part is. The agent is ready when all are ok or off.
 func (a *agent) health() []models.Health {
-	out := []models.Health{machineHealth(a.started), a.schedulerHealth(), a.store.Health()}
+	files, _ := openfiles.Read() // what cannot be read is not near its limit
+	out := append([]models.Health{machineHealth(a.started)}, filesHealth(a.started, files)...)
+	out = append(out, a.schedulerHealth(), a.store.Health())
 	if a.files != nil {
 		out = append(out, a.files.Health())
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
 // machineHealth tells on what the agent runs. It is read each time: kernels are
@@ -31,6 +32,9 @@ func machineHealth(started time.Time) models.Health {
 	}
 	if kib, err := strconv.ParseUint(strings.TrimSuffix(field("/proc/meminfo", "MemTotal:"), " kB"), 10, 64); err == nil {
 		h.Details["memory"] = fmt.Sprintf("%.1f GiB", float64(kib)/(1<<20))
+	}
+	if files, err := openfiles.Read(); err == nil {
+		h.Details["open_files"] = strconv.Itoa(files.Open) + " of " + strconv.Itoa(files.Limit)
 	}
 	if caps := field("/proc/self/status", "CapEff:"); caps != "" {
 		h.Details["capabilities"] = caps

@@ -45,6 +45,7 @@ func (a *agent) stages() [][]component {
 		follower := a.sched.Follow()
 		below = append(below, component{"history", func(ctx context.Context) error { return a.history.Run(ctx, follower) }})
 	}
+	below = append(below, component{"handles", a.host.closeUnused})
 	record := []component{{"recorder", func(ctx context.Context) error { return a.recorder.run(ctx, a.tracker.Runtimes) }}}
 	if a.eventFile != nil { // to the last event of the others
 		record = append(record, component{"events", func(ctx context.Context) error {

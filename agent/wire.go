@@ -157,7 +157,10 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 		return err
 	}
 	interfaces, err := scheduler.Register(s, iface.New(iface.Deps{
-		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: self}))
+		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: self,
+		Leaving: func(k scheduler.Key, v *models.Interface) error {
+			return cni.Queue{Dir: c.RunDir}.Leaving(h.store, string(k), v)
+		}}))
 	if err != nil {
 		return err
 	}

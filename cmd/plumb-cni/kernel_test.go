@@ -50,9 +50,13 @@ func TestRow62_Inodes(t *testing.T) {
 	if inode, host := k.inode("/proc/1/ns/net"); inode != 0 && !host {
 		t.Errorf("that of the first process: %d, %v", inode, host)
 	}
-	for _, path := range []string{"/etc/passwd", "/nowhere", "/proc/self/stat"} {
-		if inode, _ := k.inode(path); inode != 0 {
+	for path, kind := range map[string]string{"/etc/passwd": "", "/nowhere": "", "/proc/self/stat": "", ownNamespace: "",
+		"/proc/self/ns/mnt": "mnt", "/proc/self/ns/user": "user", "/proc/self/ns/pid": "pid", "/proc/self/ns/cgroup": "cgroup"} {
+		if inode, _ := k.inode(path); inode != 0 && path != ownNamespace {
 			t.Errorf("%s is taken for a namespace, %d", path, inode)
+		}
+		if got := k.another(path); got != kind {
+			t.Errorf("%s is of type %q, want %q", path, got, kind)
 		}
 	}
 }

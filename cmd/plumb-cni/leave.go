@@ -13,14 +13,15 @@ import (
 // the rest is left for the agent to do when it starts. Containers must be
 // removable while the agent is down.
 func (s system) leave(r wire.Request, socket string, why error) *spec.Error {
-	fmt.Fprintf(s.stderr, "plumb-cni: %v; the agent will complete the DEL when it starts\n", why)
+	fmt.Fprintf(s.stderr, "plumb-cni: %v; the agent will complete the DEL when it can\n", why)
+	r.Queued = time.Now().Unix()
+	err := wire.Leave(filepath.Dir(socket), r) // first: an agent that goes on must not repair what is removed
 	if r.Netns != "" {
 		if err := s.namespaces.unlink(r.Netns, r.IfName); err != nil {
 			fmt.Fprintf(s.stderr, "plumb-cni: remove %s: %v\n", r.IfName, err)
 		}
 	}
-	r.Queued = time.Now().Unix()
-	if err := wire.Leave(filepath.Dir(socket), r); err != nil {
+	if err != nil {
 		return &spec.Error{Code: spec.TryLater, Msg: "plumb-agent does not answer, and the DEL cannot be left for it", Details: err.Error()}
 	}
 	return nil

@@ -20,6 +20,9 @@ func (kernelNamespaces) inode(path string) (inode uint64, host bool) {
 	if syscall.Statfs(path, &fs) != nil || fs.Type != nsfs || syscall.Stat(path, &st) != nil {
 		return 0, false
 	}
+	if another(path) != "" {
+		return 0, false
+	}
 	if err := syscall.Stat(ownNamespace, &own); err != nil {
 		return 0, false
 	}
@@ -32,6 +35,36 @@ func (kernelNamespaces) inode(path string) (inode uint64, host bool) {
 	}
 	return st.Ino, false
 }
+
+// nsGetType asks for the type of a namespace by its file, see ioctl_ns(2).
+const nsGetType = 0xb703
+
+// types are the namespaces that are not of the network.
+var types = map[uintptr]string{
+	syscall.CLONE_NEWNS: "mnt", syscall.CLONE_NEWPID: "pid", syscall.CLONE_NEWUSER: "user",
+	syscall.CLONE_NEWUTS: "uts", syscall.CLONE_NEWIPC: "ipc", 0x2000000: "cgroup", 0x80: "time",
+}
+
+// another is the type of a namespace that is not of the network, "" if it is, and for
+// what is no namespace or cannot be asked.
+func another(path string) string {
+	var fs syscall.Statfs_t
+	if syscall.Statfs(path, &fs) != nil || fs.Type != nsfs {
+		return ""
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	kind, _, errno := syscall.Syscall(syscall.SYS_IOCTL, file.Fd(), nsGetType, 0)
+	if errno != 0 {
+		return ""
+	}
+	return types[kind]
+}
+
+func (kernelNamespaces) another(path string) string { return another(path) }
 
 func (kernelNamespaces) has(path, ifname string) bool {
 	file, err := os.Open(path)

@@ -27,6 +27,8 @@ type namespaces interface {
 	// inode of the network namespace at the path, 0 if there is none; host tells
 	// that it is the one that the program itself runs in.
 	inode(path string) (inode uint64, host bool)
+	// another is the type of the namespace at the path if it is not of the network.
+	another(path string) string
 	// unlink removes an interface of ours from a namespace, if it is there.
 	unlink(path, ifname string) error
 	// has tells whether an interface is in a namespace.
@@ -161,10 +163,15 @@ func (s system) request(args spec.Args, config []byte) (wire.Request, *spec.Erro
 		r.Netns, r.Inode = "", 0
 	case host:
 		return r, &spec.Error{Code: spec.BadNamespace, Msg: "CNI_NETNS is the network namespace of the host", Details: args.Netns}
-	default:
-		return r, &spec.Error{Code: spec.BadNamespace, Msg: "CNI_NETNS is no network namespace", Details: args.Netns}
 	}
-	return r, nil
+	if inode != 0 || args.Command == "DEL" {
+		return r, nil
+	}
+	details := args.Netns
+	if kind := s.namespaces.another(args.Netns); kind != "" {
+		details += " is a namespace of another type: " + kind
+	}
+	return r, &spec.Error{Code: spec.BadNamespace, Msg: "CNI_NETNS is no network namespace", Details: details}
 }
 
 // serve has the agent do it, or does without the agent what can be done.

@@ -136,6 +136,13 @@ func (p *peer) inode(path string) (uint64, bool) {
 	return n, n == 1
 }
 
+func (p *peer) another(path string) string {
+	if strings.HasSuffix(path, "/mnt") {
+		return "mnt"
+	}
+	return ""
+}
+
 func (p *peer) has(string, string) bool { return p.taken }
 
 func (p *peer) forwards(family int) bool { return family == 4 }

@@ -143,7 +143,11 @@ func (r *search) links() ([]link, error) {
 		return list, nil
 	}
 	entries := r.d.Owner.Entries(models.KindInterface + "/")
-	for _, ns := range r.d.Owner.Places(r.d.Kernel, models.KindInterface+"/") {
+	places, failed := r.d.Owner.Places(r.d.Kernel, models.KindInterface+"/")
+	for ns, err := range failed {
+		return nil, fmt.Errorf("open the namespace net:[%d]: %w", ns, err)
+	}
+	for _, ns := range places {
 		links, err := r.d.Kernel.Links(ns)
 		if errors.Is(err, kernel.ErrNoNamespace) {
 			continue

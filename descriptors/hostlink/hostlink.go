@@ -85,6 +85,7 @@ func (d *hostlink) interest(k scheduler.Key, wanted bool) {
 	switch {
 	case !wanted:
 		delete(d.wanted, k)
+		d.Owner.Leave(string(k))
 	case d.wanted[k] == nil:
 		d.wanted[k] = &target{in: in, host: host}
 	}
@@ -211,6 +212,7 @@ func (d *hostlink) lookedIn(k scheduler.Key, ns kernel.NS) {
 	defer d.mu.Unlock()
 	if t := d.wanted[k]; t != nil {
 		t.ns = ns
+		d.Owner.Use(string(k), ns)
 	}
 }
 

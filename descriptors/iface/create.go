@@ -55,6 +55,9 @@ func (d *iface) createBatch(ctx context.Context, ops []*op) {
 // prepare finds all that the creation works with, and what the ledger must say
 // before it. The first end of a veth speaks for both.
 func (d *iface) prepare(ctx context.Context, o *op) (job, []kernel.Entry, error) {
+	if err := d.leaving(o.Key, o.Value); err != nil {
+		return job{}, nil, err
+	}
 	w, err := d.resolve(ctx, o.Key, o.Value)
 	if err != nil {
 		return job{}, nil, err
@@ -68,11 +71,22 @@ func (d *iface) prepare(ctx context.Context, o *op) (job, []kernel.Entry, error)
 		if w.peer, err = d.peerWish(ctx, keyOf(cable.GetPeer())); err != nil {
 			return job{}, nil, err
 		}
+		if err := d.leaving(w.peer.key, w.peer.value); err != nil {
+			return job{}, nil, err
+		}
 		if makesPair(w.key, w.peer.key) {
 			entries = append(entries, w.peer.entry())
 		}
 	}
 	return job{op: o, w: w}, entries, nil
+}
+
+// leaving says why nothing is to be made any more although it is wanted; see [Deps].
+func (d *iface) leaving(k scheduler.Key, v *models.Interface) error {
+	if d.Leaving == nil {
+		return nil
+	}
+	return d.Leaving(k, v)
 }
 
 func (d *iface) make(ctx context.Context, j job) (kernel.LinkRef, error) {

@@ -65,8 +65,15 @@ type death struct {
 // target finds the link and makes sure that it is ours. What is not there, or
 // no longer bears our evidence, needs no deletion.
 func (d *iface) target(o *op) (l kernel.Link, there bool, err error) {
-	if !d.Kernel.Alive(o.Meta.NS) {
+	e, recorded := d.Owner.Entry(string(o.Key))
+	if recorded && e.NS == o.Meta.NS {
+		_, err = e.Find(d.Kernel) // it may be closed
+	}
+	if errors.Is(err, kernel.ErrNoNamespace) || err == nil && !d.Kernel.Alive(o.Meta.NS) {
 		return l, false, nil
+	}
+	if err != nil {
+		return l, false, err
 	}
 	l, err = d.Kernel.LinkByIndex(o.Meta.NS, o.Meta.Index)
 	if isGone(err) {
@@ -78,11 +85,10 @@ func (d *iface) target(o *op) (l kernel.Link, there bool, err error) {
 	if adopts(o.Value) {
 		return l, true, nil
 	}
-	var recorded *kernel.Entry
-	if e, ok := d.Owner.Entry(string(o.Key)); ok {
-		recorded = &e
+	if !recorded {
+		return l, d.ours(o.Key, l, nil), nil
 	}
-	return l, d.ours(o.Key, l, recorded), nil
+	return l, d.ours(o.Key, l, &e), nil
 }
 
 // kill deletes the links, grouped by namespace. The watch would take the

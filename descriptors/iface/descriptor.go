@@ -25,6 +25,9 @@ type Deps struct {
 	Places Places
 	// Interfaces is what the scheduler knows of this very kind; see [Self].
 	Interfaces Interfaces
+	// Leaving says why the link of a key must not be made although it is wanted; nil:
+	// that is never so.
+	Leaving func(k scheduler.Key, v *models.Interface) error
 }
 
 // Places finds the namespace of a value.

@@ -97,8 +97,8 @@ func (r *search) dump(ns kernel.NS) *dump {
 func (r *search) all(yield func(found, error) bool) {
 	entries := r.d.Owner.Entries(prefix)
 	links := map[scheduler.Key]kernel.Link{}
-	failed := map[kernel.NS]error{}
-	for _, ns := range r.places() {
+	places, failed := r.places()
+	for _, ns := range places {
 		dp := r.dump(ns)
 		if dp.err != nil {
 			failed[ns] = dp.err
@@ -117,9 +117,9 @@ func (r *search) all(yield func(found, error) bool) {
 	r.leave(entries, links, failed, yield)
 }
 
-// places are the namespaces to search.
-func (r *search) places() []kernel.NS {
-	all := r.d.Owner.Places(r.d.Kernel, prefix)
+// places are the namespaces to search, and why others cannot be.
+func (r *search) places() (all []kernel.NS, failed map[kernel.NS]error) {
+	all, failed = r.d.Owner.Places(r.d.Kernel, prefix)
 	for _, k := range slices.Sorted(maps.Keys(r.known)) {
 		if v := r.known[k].wanted; v != nil {
 			if p, err := r.d.Places.Resolve(r.ctx, v.GetNamespace()); err == nil {
@@ -128,7 +128,7 @@ func (r *search) places() []kernel.NS {
 		}
 	}
 	slices.Sort(all)
-	return slices.Compact(all)
+	return slices.Compact(all), failed
 }
 
 // ours are the links with our mark, the adopted ones, and those that were cut
@@ -223,7 +223,11 @@ func (r *search) find(k scheduler.Key) (l kernel.Link, there bool, err error) {
 		}
 	}
 	if recorded && e.NS != 0 {
-		if ns, err := e.Find(d.Kernel); err == nil {
+		ns, err := e.Find(d.Kernel)
+		if err != nil && !errors.Is(err, kernel.ErrNoNamespace) {
+			return l, false, err
+		}
+		if err == nil {
 			candidates = append(candidates, ns)
 			l, err = r.recorded(k, e)
 			if there, err = ours(l, err); there || err != nil {

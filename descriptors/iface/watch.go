@@ -135,6 +135,7 @@ func (d *iface) keep(links map[scheduler.Key]kernel.Link, failed map[kernel.NS]e
 			d.links[l.Ref()] = &held{key: k}
 		}
 		d.Names.Put(l.Ref(), nameOf(k))
+		d.Owner.Use(string(k), l.NS) // known by its mark alone, perhaps
 	}
 }
 
@@ -145,6 +146,7 @@ func (d *iface) keepOne(k scheduler.Key, ref kernel.LinkRef) {
 		d.links[ref] = &held{key: k}
 	}
 	d.Names.Put(ref, nameOf(k))
+	d.Owner.Use(string(k), ref.NS)
 }
 
 // seen notes what a reading showed.

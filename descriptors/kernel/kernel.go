@@ -21,6 +21,9 @@ var (
 	ErrNotExist = errors.New("does not exist")
 	// ErrNoNamespace: the namespace is gone, and all that was in it.
 	ErrNoNamespace = errors.New("namespace is gone")
+	// ErrNotNamespace: what stands there is no network namespace, but a file of
+	// another kind or a namespace of another type.
+	ErrNotNamespace = errors.New("not a network namespace")
 	// ErrUnsupported: this kernel cannot do it.
 	ErrUnsupported = errors.New("not supported by this kernel")
 )
@@ -36,8 +39,9 @@ type Kernel interface {
 	// Open makes the namespace behind a path (an nsfs file or
 	// /proc/<pid>/ns/net) usable and returns its identity. A handle is cached
 	// per identity; it is dropped when the last process or path that it was
-	// opened by ends. Nothing but a network namespace is accepted; where there
-	// is nothing the error is both ErrNoNamespace and ErrNotExist.
+	// opened by ends. Nothing but a network namespace is accepted, see
+	// ErrNotNamespace; where there is nothing the error is both ErrNoNamespace
+	// and ErrNotExist.
 	Open(path string) (NS, error)
 	// Alive tells whether the namespace is open and its process, if it was
 	// opened by one, still runs.

@@ -61,7 +61,8 @@ func (e Entry) Adopt(l Link) Entry {
 // Adopted tells whether the entry is of an adopted link.
 func (e Entry) Adopted() bool { return e.Mark == adoptedMark }
 
-// Find makes the namespace of an entry usable, if it is still the same one.
+// Find makes the namespace of an entry usable, if it is still the same one. Its
+// error is ErrNoNamespace when it is not; any other says that nobody can tell.
 func (e Entry) Find(k Kernel) (NS, error) {
 	if k.Alive(e.NS) {
 		return e.NS, nil
@@ -70,28 +71,36 @@ func (e Entry) Find(k Kernel) (NS, error) {
 		return 0, ErrNoNamespace
 	}
 	ns, err := k.Open(e.NSPath)
-	if err != nil || ns != e.NS {
+	switch {
+	case errors.Is(err, ErrNotNamespace), errors.Is(err, ErrNotExist), err == nil && ns != e.NS:
 		return 0, errors.Join(ErrNoNamespace, err)
+	case err != nil:
+		return 0, err
 	}
 	return ns, nil
 }
 
 // Places are the namespaces to search for what is ours, sorted: those that are
-// open, and those that the ledger names under the prefix and that still live.
-func (o *Owner) Places(k Kernel, prefix string) []NS {
+// open, and those that the ledger names under the prefix and that still live. Of
+// those that failed nobody can tell.
+func (o *Owner) Places(k Kernel, prefix string) (all []NS, failed map[NS]error) {
 	seen := map[NS]bool{}
-	all := slices.Clone(k.InUse())
+	all, failed = slices.Clone(k.InUse()), map[NS]error{}
 	for _, e := range o.Entries(prefix) {
 		if e.NS == 0 || seen[e.NS] {
 			continue
 		}
 		seen[e.NS] = true
-		if ns, err := e.Find(k); err == nil {
+		ns, err := e.Find(k)
+		switch {
+		case err == nil:
 			all = append(all, ns)
+		case !errors.Is(err, ErrNoNamespace):
+			failed[e.NS] = err
 		}
 	}
 	slices.Sort(all)
-	return slices.Compact(all)
+	return slices.Compact(all), failed
 }
 
 // NameOf tells which interface of ours a link is, also before names are known:

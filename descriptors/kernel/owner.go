@@ -18,6 +18,7 @@ type Owner struct {
 	label, boot string
 	ledger      Ledger
 	fail        Failpoint
+	uses        *uses
 
 	mu    sync.Mutex
 	busy  map[string]int
@@ -27,7 +28,11 @@ type Owner struct {
 // NewOwner makes the owner of a label. boot is the id of the running boot:
 // what an earlier one recorded is gone with it. fail may be nil.
 func NewOwner(label, boot string, ledger Ledger, fail Failpoint) *Owner {
-	return &Owner{label: label, boot: boot, ledger: ledger, fail: fail, busy: map[string]int{}}
+	o := &Owner{label: label, boot: boot, ledger: ledger, fail: fail, busy: map[string]int{}, uses: newUses()}
+	for _, e := range o.Entries("") {
+		o.Use(e.ID, e.NS)
+	}
+	return o
 }
 
 // Label is the agent's label.
@@ -99,13 +104,22 @@ func (o *Owner) Record(entries ...Entry) error {
 	if err := o.ledger.Add(fresh...); err != nil {
 		return fmt.Errorf("record what is about to be made: %w", err)
 	}
+	for _, e := range fresh {
+		if e.NS != 0 { // else it is not known yet
+			o.Use(e.ID, e.NS)
+		}
+	}
 	return nil
 }
 
 // Remove forgets entries whose objects are gone.
 func (o *Owner) Remove(ids ...string) {
-	if len(ids) > 0 {
-		o.ledger.Remove(ids...)
+	if len(ids) == 0 {
+		return
+	}
+	o.ledger.Remove(ids...)
+	for _, id := range ids {
+		o.Leave(id)
 	}
 }
 

@@ -78,3 +78,45 @@ func TestRecordWritesOnlyWhatIsNew(t *testing.T) {
 		t.Error("an entry of an earlier boot is believed")
 	}
 }
+
+// A namespace is used while anything recorded, or anybody who said so, is in it.
+func TestUses(t *testing.T) {
+	ledger := &MemLedger{}
+	if err := ledger.Add(Entry{ID: "old", NS: 9, Boot: "earlier"}, Entry{ID: "kept", NS: 7, Boot: "boot"}); err != nil {
+		t.Fatal(err)
+	}
+	o := NewOwner("l", "boot", ledger, nil)
+	freed := func() bool {
+		select {
+		case <-o.Freed():
+			return true
+		default:
+			return false
+		}
+	}
+	if !o.Uses(7) || o.Uses(9) || o.Uses(8) {
+		t.Error("what is in the ledger of this boot is used")
+	}
+	if err := o.Record(Entry{ID: "a", NS: 8}, Entry{ID: "b", NS: 8}, Entry{ID: "named"}); err != nil {
+		t.Fatal(err)
+	}
+	o.Use("named", 6)
+	if err := o.Record(Entry{ID: "named", Index: 1}); err != nil { // which does not know where
+		t.Fatal(err)
+	}
+	o.Remove("a")
+	if !o.Uses(8) || !o.Uses(6) || freed() {
+		t.Error("b is still there, and so is what was named")
+	}
+	if err := o.Record(Entry{ID: "b", NS: 7}); err != nil { // it moved
+		t.Fatal(err)
+	}
+	if o.Uses(8) || !freed() {
+		t.Error("b has left")
+	}
+	o.Reading().Forget("b", "kept")
+	o.Leave("named")
+	if o.Uses(7) || o.Uses(6) || !freed() || freed() {
+		t.Error("all have left")
+	}
+}

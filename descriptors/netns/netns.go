@@ -56,6 +56,7 @@ func (d *netns) note(name string, ns kernel.NS) {
 	d.seen[name] = ns
 	if ns == 0 {
 		delete(d.seen, name)
+		d.owner.Leave(string(keyOf(name)))
 	}
 }
 
@@ -96,6 +97,7 @@ func (d *netns) create(_ context.Context, k scheduler.Key, _ *models.NetNS) (ker
 		return 0, err
 	}
 	d.note(name, ns)
+	d.owner.Use(id, ns)
 	if err := d.owner.Hit("netns/made"); err != nil {
 		return 0, err
 	}
@@ -171,6 +173,9 @@ func (d *netns) delete(_ context.Context, k scheduler.Key, _ *models.NetNS, ns k
 	}
 	// Another one under the name is not ours to delete; ours is gone then.
 	if now, there := named[name]; there && now == ns {
+		if _, err := d.kernel.Open(d.path(name)); err != nil { // it may be closed
+			return fmt.Errorf("open namespace %s: %w", name, err)
+		}
 		_, recorded := d.owner.Entry(id)
 		ours, err := d.ours(name, ns, recorded)
 		if err != nil {
@@ -180,6 +185,7 @@ func (d *netns) delete(_ context.Context, k scheduler.Key, _ *models.NetNS, ns k
 			d.note(name, 0) // first, or we take the event for news
 			if err := d.kernel.DeleteNamed(name); err != nil && !errors.Is(err, kernel.ErrNotExist) {
 				d.note(name, ns)
+				d.owner.Use(id, ns)
 				return fmt.Errorf("delete namespace %s: %w", name, err)
 			}
 		}

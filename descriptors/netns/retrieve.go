@@ -116,6 +116,9 @@ func (d *netns) look(name string, ns kernel.NS, maybe bool) (f found, there bool
 	ours, err := d.ours(name, opened, recorded)
 	f.Meta, f.Foreign = opened, !ours
 	d.note(name, opened)
+	if ours {
+		d.owner.Use(string(f.Key), opened)
+	}
 	return f, true, err
 }
 

@@ -140,8 +140,11 @@ func (d *nftables) delete(ctx context.Context, k scheduler.Key, _ *models.Nftabl
 // remove takes the recorded table from the kernel, if it bears our mark.
 func (d *nftables) remove(ctx context.Context, e kernel.Entry) error {
 	ns, err := e.Find(d.Kernel)
+	if errors.Is(err, kernel.ErrNoNamespace) {
+		return nil // and the table with it
+	}
 	if err != nil {
-		return nil // its namespace has gone, and it with that
+		return err
 	}
 	_, v, err := recorded(e)
 	if err != nil {

@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"reflect"
@@ -48,8 +49,11 @@ func (d *nftables) entries(s scope) []kernel.Entry {
 func (d *nftables) look(ctx context.Context, e kernel.Entry) (f found, there bool, err error) {
 	f.Key = scheduler.Key(e.ID)
 	ns, err := e.Find(d.Kernel)
-	if err != nil {
+	if errors.Is(err, kernel.ErrNoNamespace) {
 		return f, false, nil
+	}
+	if err != nil {
+		return f, false, err
 	}
 	m, v, err := recorded(e)
 	if err != nil {

@@ -15,8 +15,12 @@ import (
 // delete removes the route if the ledger says that it is ours.
 func (d *route) delete(_ context.Context, k scheduler.Key, v *models.Route, at kernel.LinkRef) error {
 	defer d.Owner.Begin(string(k))()
-	if e, recorded := d.Owner.Entry(string(k)); recorded && e.NS == at.NS && d.Kernel.Alive(at.NS) {
-		if err := d.remove(k, v, e); err != nil {
+	if e, recorded := d.Owner.Entry(string(k)); recorded && e.NS == at.NS {
+		_, err := e.Find(d.Kernel)
+		if err == nil {
+			err = d.remove(k, v, e)
+		}
+		if err != nil && !errors.Is(err, kernel.ErrNoNamespace) {
 			return err
 		}
 	}

@@ -64,8 +64,11 @@ func (r *search) entries(s scope) []kernel.Entry {
 func (r *search) look(e kernel.Entry) (f found, there bool, err error) {
 	f.Key = scheduler.Key(e.ID)
 	ns, err := e.Find(r.d.Kernel)
-	if err != nil {
+	if errors.Is(err, kernel.ErrNoNamespace) {
 		return f, false, nil // dead, and all that was in it
+	}
+	if err != nil {
+		return f, false, err
 	}
 	dp := r.dump(ns)
 	if dp.err != nil {

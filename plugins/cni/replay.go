@@ -3,6 +3,7 @@ package cni
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 )
@@ -24,6 +25,16 @@ func (q Queue) Left() (left, bad []wire.Left, err error) { return wire.Queue(q.D
 // another name, so that it holds up nobody. When ctx ends the rest is left for the
 // next start. It returns how many were done.
 func Replay(ctx context.Context, run string, h Handler, log *slog.Logger) (done int) {
+	return replay(ctx, run, h, log, func(wire.Left) bool { return true })
+}
+
+// ReplayNew does what was left since the last replay, as Replay does: what has been
+// tried already waits for the next sweep.
+func ReplayNew(ctx context.Context, run string, h Handler, log *slog.Logger) (done int) {
+	return replay(ctx, run, h, log, func(l wire.Left) bool { return l.Tries == 0 })
+}
+
+func replay(ctx context.Context, run string, h Handler, log *slog.Logger, due func(wire.Left) bool) (done int) {
 	left, bad, err := wire.Queue(run)
 	if err != nil {
 		log.Warn("what was left for the agent cannot be read", "error", err)
@@ -32,7 +43,7 @@ func Replay(ctx context.Context, run string, h Handler, log *slog.Logger) (done 
 		log.Warn("a DEL that was left cannot be read", "file", b.File, "error", b.Err)
 		b.Aside()
 	}
-	for _, l := range left {
+	for _, l := range slices.DeleteFunc(left, func(l wire.Left) bool { return !due(l) }) {
 		if ctx.Err() != nil {
 			return done
 		}

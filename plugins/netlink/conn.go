@@ -1,6 +1,7 @@
 package netlink
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
 	"time"
@@ -19,6 +20,9 @@ const bufferSize = 64 << 10
 type conn struct {
 	fd  int
 	seq uint32
+
+	of    *namespace // of which it is, while it is idle
+	place *list.Element
 }
 
 // dial opens a conn in the namespace of the calling thread.

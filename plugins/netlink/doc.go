@@ -4,9 +4,12 @@
 //
 //	message    builds and reads netlink messages
 //	conn       one socket: a request, and the answers that belong to it
-//	namespace  one open network namespace: its file, its idle conns, its counter
+//	namespace  one open network namespace: its file, its counter
+//	idle       the conns that nobody uses, over all namespaces
 //	keeper     one goroutine that notices when processes and paths end
-//	watcher    one loop over the event sockets of all namespaces
+//	hub        one loop over the event sockets of all namespaces
+//	watcher    the events for one who watches
+//	unused     who is closed for want of users, or not opened for want of files
 //	Kernel     the port: links, addresses, routes, settings, namespaces, events
 //
 // Sockets belong to the namespace in which they were opened, so a call needs no

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
 // Options of a Kernel. The zero value serves an agent in its own namespace.
@@ -58,8 +58,14 @@ type Kernel struct {
 	pool   *sync.Pool
 	writes atomic.Uint64
 	keeper *keeper
+	hub    *hub
 	paths  *pathWatch
+	calm   *idleConns
 
+	counted allowance
+
+	// newcomers tells that a namespace was opened; see [Kernel.Opened].
+	newcomers chan struct{}
 	// opened counts namespaces that were opened, so that what was not to be
 	// found among them is looked for again.
 	opened atomic.Uint64
@@ -67,7 +73,6 @@ type Kernel struct {
 	mu         sync.RWMutex // guards what follows
 	closed     bool
 	namespaces map[kernel.NS]*entry
-	watchers   map[*watcher]struct{}
 
 	namesMu sync.Mutex           // taken before mu; guards what follows
 	named   map[string]kernel.NS // as last seen in NamedDir
@@ -92,18 +97,25 @@ func New(opts Options) (*Kernel, error) {
 		opts:       opts,
 		home:       home,
 		pool:       &sync.Pool{New: func() any { return new([bufferSize]byte) }},
+		calm:       &idleConns{},
 		namespaces: map[kernel.NS]*entry{},
-		watchers:   map[*watcher]struct{}{},
+		newcomers:  make(chan struct{}, 1),
 	}
 	if k.keeper, err = newKeeper(k); err != nil {
 		unix.Close(home)
-		return nil, err
+		return nil, openfiles.Explain(err)
 	}
-	k.lookAtNames()
-	if k.paths, err = watchPaths(k.opts.NamedDir, func() { k.endPaths(); k.lookAtNames() }); err != nil {
+	if k.hub, err = newHub(k); err != nil {
 		k.keeper.close()
 		unix.Close(home)
-		return nil, err
+		return nil, openfiles.Explain(err)
+	}
+	_ = k.lookAtNames() // the watch of paths looks again, until it is read
+	if k.paths, err = watchPaths(k.opts.NamedDir, func() error { k.endPaths(); return k.lookAtNames() }); err != nil {
+		k.hub.close()
+		k.keeper.close()
+		unix.Close(home)
+		return nil, openfiles.Explain(err)
 	}
 	if k.own, err = k.openOwn(opts.OwnPath); err != nil {
 		k.Close()
@@ -120,7 +132,7 @@ func (k *Kernel) Close() error {
 		return nil
 	}
 	k.closed = true
-	for w := range k.watchers {
+	for _, w := range k.hub.list() {
 		w.stop(ErrClosed)
 	}
 	for id, e := range k.namespaces {
@@ -128,6 +140,7 @@ func (k *Kernel) Close() error {
 	}
 	k.mu.Unlock()
 	k.keeper.close()
+	k.hub.close()
 	k.paths.close()
 	unix.Close(k.home)
 	return nil
@@ -141,7 +154,11 @@ func (k *Kernel) Alive(ns kernel.NS) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	e := k.namespaces[ns]
-	return e != nil && slices.ContainsFunc(e.holders, (*holder).alive)
+	if e == nil || !slices.ContainsFunc(e.holders, (*holder).alive) {
+		return false
+	}
+	e.touched.Store(true) // who asks is about to use it
+	return true
 }
 
 // InUse are the open namespaces in order.
@@ -182,6 +199,7 @@ func (k *Kernel) enter(ns kernel.NS) (*namespace, error) {
 	if e == nil || !e.enter() {
 		return nil, fmt.Errorf("%w (or was never opened): %d", kernel.ErrNoNamespace, ns)
 	}
+	e.touched.Store(true)
 	return e.namespace, nil
 }
 
@@ -193,7 +211,7 @@ func (k *Kernel) in(ns kernel.NS, act string, f func(n *namespace) error) error 
 		n.leave()
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", act, err)
+		return fmt.Errorf("%s: %w", act, openfiles.Explain(err))
 	}
 	return nil
 }
@@ -213,8 +231,9 @@ func (k *Kernel) Within(ns kernel.NS, writes int, work func() error) error {
 // drop closes a namespace and tells the watchers. k.mu is held.
 func (k *Kernel) drop(id kernel.NS, e *entry) {
 	delete(k.namespaces, id)
-	for w := range k.watchers {
-		w.drop(id)
+	k.hub.forget(id)
+	for _, w := range k.hub.list() {
+		w.post(kernel.Event{NS: id, Gone: true})
 	}
 	for _, h := range e.holders {
 		k.keeper.forget(h)
@@ -224,13 +243,9 @@ func (k *Kernel) drop(id kernel.NS, e *entry) {
 
 // Watch calls f for every change until ctx ends; see the port.
 func (k *Kernel) Watch(ctx context.Context, f func(kernel.Event)) error {
-	w, err := newWatcher(k)
-	if err != nil {
-		return fmt.Errorf("watch the kernel: %w", err)
-	}
-	defer w.close()
+	w := newWatcher(k.opts.ReceiveBuffer)
 	if err := k.join(w); err != nil {
-		return fmt.Errorf("watch the kernel: %w", err)
+		return fmt.Errorf("watch the kernel: %w", openfiles.Explain(err))
 	}
 	defer k.part(w)
 	defer context.AfterFunc(ctx, func() { w.stop(nil) })()
@@ -238,23 +253,41 @@ func (k *Kernel) Watch(ctx context.Context, f func(kernel.Event)) error {
 	return w.run(f)
 }
 
-// join subscribes a watcher to all open namespaces and to those to come.
+// join gives a watcher the events of all open namespaces and of those to come. The
+// first one has the sockets opened.
 func (k *Kernel) join(w *watcher) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
 		return ErrClosed
 	}
-	var errs []error
-	for _, e := range k.namespaces {
-		errs = append(errs, w.add(e.namespace))
+	before := k.hub.list()
+	if len(before) == 0 {
+		for _, e := range k.namespaces {
+			if err := k.hub.add(e.namespace); err != nil {
+				k.closeSockets()
+				return err
+			}
+		}
 	}
-	k.watchers[w] = struct{}{}
-	return errors.Join(errs...)
+	now := append(slices.Clone(before), w)
+	k.hub.watchers.Store(&now)
+	return nil
 }
 
+// part takes a watcher out; the last one has the sockets closed.
 func (k *Kernel) part(w *watcher) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.watchers, w)
+	now := slices.DeleteFunc(slices.Clone(k.hub.list()), func(other *watcher) bool { return other == w })
+	k.hub.watchers.Store(&now)
+	if len(now) == 0 {
+		k.closeSockets()
+	}
+}
+
+func (k *Kernel) closeSockets() {
+	for id := range k.namespaces {
+		k.hub.forget(id)
+	}
 }

@@ -11,13 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
 // CreateNamed makes a namespace with a name, as `ip netns add` does.
 func (k *Kernel) CreateNamed(name string) (kernel.NS, error) {
 	id, err := k.createNamed(name)
 	if err != nil {
-		return 0, fmt.Errorf("create network namespace %q: %w", name, err)
+		return 0, fmt.Errorf("create network namespace %q: %w", name, openfiles.Explain(err))
 	}
 	return id, nil
 }
@@ -95,7 +96,7 @@ func (k *Kernel) deleteNamed(path string) error {
 		return refused(err)
 	}
 	k.endPaths()
-	k.lookAtNames()
+	_ = k.lookAtNames() // the watch of paths looks as well, until it is read
 	return nil
 }
 
@@ -114,13 +115,15 @@ func (k *Kernel) listNamed(known map[string]kernel.NS) (map[string]kernel.NS, er
 	names := map[string]kernel.NS{}
 	files, err := os.ReadDir(k.opts.NamedDir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("list network namespaces: %w", err)
+		return nil, fmt.Errorf("list network namespaces: %w", openfiles.Explain(err))
 	}
 	for _, f := range files {
 		path := filepath.Join(k.opts.NamedDir, f.Name())
 		id := inodeAt(path)
 		if id != 0 && id != known[f.Name()] {
-			id = networkAt(path)
+			if id, err = networkAt(path); err != nil {
+				return nil, fmt.Errorf("list network namespaces: %s: %w", f.Name(), openfiles.Explain(err))
+			}
 		}
 		if id != 0 {
 			names[f.Name()] = id
@@ -130,14 +133,17 @@ func (k *Kernel) listNamed(known map[string]kernel.NS) (map[string]kernel.NS, er
 }
 
 // networkAt is the identity of the network namespace at a path, 0 if it is a
-// namespace of another type or gone.
-func networkAt(path string) kernel.NS {
+// namespace of another type or gone. It fails where nobody can tell.
+func networkAt(path string) (kernel.NS, error) {
 	fd, id, err := openFile(path)
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
+		return 0, err
+	}
 	if err != nil {
-		return 0
+		return 0, nil
 	}
 	unix.Close(fd)
-	return id
+	return id, nil
 }
 
 // endPaths ends the holders whose path no longer shows their namespace.
@@ -163,22 +169,23 @@ func (k *Kernel) endPaths() {
 }
 
 // lookAtNames tells the watchers which names came and went since the last look.
-func (k *Kernel) lookAtNames() {
+func (k *Kernel) lookAtNames() error {
 	k.namesMu.Lock()
 	defer k.namesMu.Unlock()
 	names, err := k.listNamed(k.named)
 	if err != nil {
-		return // nothing is known, so nothing is told; the next change looks again
+		return err // nothing is known, so nothing is told
 	}
 	events := namedChanges(k.named, names)
 	k.named = names
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	for _, ev := range events {
-		for w := range k.watchers {
+		for _, w := range k.hub.list() {
 			w.post(ev)
 		}
 	}
+	return nil
 }
 
 // namedChanges are the events between two looks at the directory, in order.

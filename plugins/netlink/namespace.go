@@ -12,16 +12,16 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// maxIdle conns are kept per namespace. More exist only while as many calls
-// run at once: a deletion waits 20 ms for the kernel, and nothing shall queue
-// behind it.
-const maxIdle = 2
-
 // namespace is an open network namespace.
 type namespace struct {
 	id   kernel.NS
 	home int // where threads belong
 	pool *sync.Pool
+	// calm is where conns go when they are idle; idle are this namespace's there.
+	calm *idleConns
+	idle []*conn
+	// touched says that it was used since it was last asked; see [Kernel.CloseUnused].
+	touched atomic.Bool
 	// writes counts the requests that may have changed something.
 	writes *counter
 
@@ -29,7 +29,6 @@ type namespace struct {
 	fd     int
 	users  int // calls under way, which keep fd open
 	closed bool
-	idle   []*conn
 
 	peers peerIDs
 }
@@ -72,32 +71,28 @@ func (n *namespace) release() {
 	if !n.closed {
 		return
 	}
-	for _, c := range n.idle {
-		c.close()
-	}
-	n.idle = nil
+	n.calm.closeOf(n)
 	if n.users == 0 && n.fd >= 0 {
 		unix.Close(n.fd)
 		n.fd = -1
 	}
 }
 
-// borrow gives out a conn; the caller is between enter and leave.
-func (n *namespace) borrow() (*conn, error) {
-	n.mu.Lock()
-	if last := len(n.idle) - 1; last >= 0 {
-		c := n.idle[last]
-		n.idle = n.idle[:last]
-		n.mu.Unlock()
+// borrow gives out a conn; the caller is between enter and leave. At the limit of
+// open files those that are idle elsewhere make way.
+func (n *namespace) borrow() (c *conn, err error) {
+	if c := n.calm.take(n); c != nil {
 		return c, nil
 	}
-	n.mu.Unlock()
-	var c *conn
-	err := inNamespace(n.home, n.fd, func() (err error) {
-		c, err = dial()
-		return err
-	})
-	return c, err
+	for {
+		err = inNamespace(n.home, n.fd, func() (err error) {
+			c, err = dial()
+			return err
+		})
+		if !errors.Is(err, unix.EMFILE) || !n.calm.closeAll() {
+			return c, err
+		}
+	}
 }
 
 // giveBack takes a conn back. After an error that is not an answer of the
@@ -106,14 +101,12 @@ func (n *namespace) giveBack(c *conn, err error) {
 	var r *refusal
 	usable := err == nil || errors.As(err, &r) || errors.Is(err, errInterrupted)
 	n.mu.Lock()
-	if usable && !n.closed && len(n.idle) < maxIdle {
-		n.idle = append(n.idle, c)
-		c = nil
+	defer n.mu.Unlock()
+	if usable && !n.closed {
+		n.calm.put(n, c)
+		return
 	}
-	n.mu.Unlock()
-	if c != nil {
-		c.close()
-	}
+	c.close()
 }
 
 // do sends one request and hands the messages of its answer to each.

@@ -55,6 +55,14 @@ func TestOpenRefusesWhatIsNoNetworkNamespace(t *testing.T) {
 			t.Errorf("%q was opened as %d", path, ns)
 		}
 	}
+	for path, want := range map[string]string{
+		"/proc/self/ns/mnt": "not a network namespace: it is a namespace of another type (mnt)",
+		file:                "not a network namespace: it is not a namespace file",
+	} {
+		if _, err := b.Open(path); !errors.Is(err, kernel.ErrNotNamespace) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
 	ended := exec.Command("true")
 	if err := ended.Run(); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
 // selfPath is the namespace of the main thread, which never leaves it.
@@ -24,7 +25,7 @@ var processPath = regexp.MustCompile(`^/proc/(\d+|self)/(?:task/\d+/)?ns/net$`)
 func (k *Kernel) Open(path string) (kernel.NS, error) {
 	id, err := k.open(path, false)
 	if err != nil {
-		return 0, fmt.Errorf("open network namespace %s: %w", path, err)
+		return 0, fmt.Errorf("open network namespace %s: %w", path, openfiles.Explain(err))
 	}
 	return id, nil
 }
@@ -84,20 +85,13 @@ func (k *Kernel) hold(fd int, h *holder) error {
 				return nil
 			}
 		}
+		e.touched.Store(true)
 	} else {
-		e = &entry{namespace: k.newNamespace(fd, h.id)}
-		for w := range k.watchers {
-			if err := w.add(e.namespace); err != nil {
-				for w := range k.watchers {
-					w.forget(h.id)
-				}
-				e.close()
-				h.close()
-				return err
-			}
+		var err error
+		if e, err = k.admit(fd, h.id); err != nil {
+			h.close()
+			return err
 		}
-		k.namespaces[h.id] = e
-		k.opened.Add(1)
 	}
 	e.holders = append(e.holders, h)
 	if err := k.keeper.keep(h); err != nil {
@@ -112,9 +106,33 @@ func (k *Kernel) hold(fd int, h *holder) error {
 	return nil
 }
 
+// admit makes a namespace known that was not, if there is room for what it costs: a
+// host that has more namespaces than files must still answer. It owns fd. k.mu is held.
+func (k *Kernel) admit(fd int, id kernel.NS) (*entry, error) {
+	e := &entry{namespace: k.newNamespace(fd, id)}
+	if err := k.room(); err != nil {
+		e.close()
+		return nil, err
+	}
+	if len(k.hub.list()) > 0 {
+		if err := k.hub.add(e.namespace); err != nil {
+			e.close()
+			return nil, err
+		}
+	}
+	e.touched.Store(true)
+	k.namespaces[id] = e
+	k.opened.Add(1)
+	select {
+	case k.newcomers <- struct{}{}:
+	default:
+	}
+	return e, nil
+}
+
 func (k *Kernel) newNamespace(fd int, id kernel.NS) *namespace {
 	return &namespace{
-		id: id, home: k.home, fd: fd, pool: k.pool,
+		id: id, home: k.home, fd: fd, pool: k.pool, calm: k.calm,
 		writes: &counter{here: new(atomic.Uint64), all: &k.writes},
 	}
 }
@@ -173,7 +191,7 @@ func openFile(path string) (int, kernel.NS, error) {
 		return 0, 0, err
 	}
 	if fs.Type != unix.NSFS_MAGIC {
-		return 0, 0, fmt.Errorf("not a namespace file: %w", unix.EINVAL)
+		return 0, 0, fmt.Errorf("%w: it is not a namespace file", kernel.ErrNotNamespace)
 	}
 	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(probe), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -194,13 +212,25 @@ func identify(fd int) (kernel.NS, error) {
 		return 0, fmt.Errorf("ask for the type of the namespace: %w", err)
 	}
 	if kind != unix.CLONE_NEWNET {
-		return 0, fmt.Errorf("a namespace, but not a network namespace: %w", unix.EINVAL)
+		return 0, fmt.Errorf("%w: it is a namespace of another type%s", kernel.ErrNotNamespace, namespaceType(kind))
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return 0, err
 	}
 	return kernel.NS(st.Ino), nil
+}
+
+// namespaceType names a type of namespaces as /proc/<pid>/ns does.
+func namespaceType(kind int) string {
+	name := map[int]string{
+		unix.CLONE_NEWNS: "mnt", unix.CLONE_NEWPID: "pid", unix.CLONE_NEWUSER: "user", unix.CLONE_NEWUTS: "uts",
+		unix.CLONE_NEWIPC: "ipc", unix.CLONE_NEWCGROUP: "cgroup", unix.CLONE_NEWTIME: "time",
+	}[kind]
+	if name == "" {
+		return ""
+	}
+	return " (" + name + ")"
 }
 
 // inodeAt is the identity of the namespace file at a path, 0 if there is none.

@@ -25,10 +25,17 @@ type pathWatch struct {
 	dir    string
 	done   sync.WaitGroup
 	closed atomic.Bool
+	end    chan struct{}
+	failed chan struct{} // has room for one
 }
 
-// watchPaths calls changed soon after every change, and perhaps without one.
-func watchPaths(dir string, changed func()) (*pathWatch, error) {
+// lookAgain is when a look that failed is repeated: at the limit of open files a
+// directory cannot be read, and nobody tells when it can.
+const lookAgain = time.Second
+
+// watchPaths calls changed soon after every change, and perhaps without one; again
+// while it fails.
+func watchPaths(dir string, changed func() error) (*pathWatch, error) {
 	mounts, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("watch mounts: %w", err)
@@ -40,7 +47,7 @@ func watchPaths(dir string, changed func()) (*pathWatch, error) {
 	}
 	w := &pathWatch{
 		mounts: os.NewFile(uintptr(mounts), "mountinfo"), notify: os.NewFile(uintptr(notify), "inotify"),
-		fd: notify, dir: dir,
+		fd: notify, dir: dir, end: make(chan struct{}), failed: make(chan struct{}, 1),
 	}
 	w.arm()
 	raw, err := w.mounts.SyscallConn()
@@ -50,10 +57,17 @@ func watchPaths(dir string, changed func()) (*pathWatch, error) {
 	}
 	look := func() {
 		w.arm() // before looking: what comes later is told
-		changed()
+		if changed() == nil {
+			return
+		}
+		select {
+		case w.failed <- struct{}{}:
+		default:
+		}
 	}
 	w.done.Go(func() { w.readMounts(raw, look) })
 	w.done.Go(func() { w.readNotify(look) })
+	w.done.Go(func() { w.repeat(look) })
 	return w, nil
 }
 
@@ -91,8 +105,25 @@ func (w *pathWatch) readNotify(look func()) {
 	}
 }
 
+func (w *pathWatch) repeat(look func()) {
+	for {
+		select {
+		case <-w.end:
+			return
+		case <-w.failed:
+		}
+		select {
+		case <-w.end:
+			return
+		case <-time.After(lookAgain):
+			look()
+		}
+	}
+}
+
 func (w *pathWatch) close() {
 	w.closed.Store(true)
+	close(w.end)
 	_ = w.mounts.SetReadDeadline(time.Unix(1, 0))
 	_ = w.notify.SetReadDeadline(time.Unix(1, 0))
 	w.done.Wait()

@@ -60,11 +60,13 @@ func (p *peerIDs) learn(k *Kernel, n *namespace) {
 		p.unknown = map[int32]lookup{}
 	}
 	for _, ns := range k.InUse() {
-		other, err := k.enter(ns)
-		if err != nil {
+		k.mu.RLock()
+		other := k.namespaces[ns]
+		k.mu.RUnlock()
+		if other == nil || !other.enter() { // which is no use of it
 			continue
 		}
-		if id, ok := idOf(n, other); ok {
+		if id, ok := idOf(n, other.namespace); ok {
 			p.known[id] = ns
 		}
 		other.leave()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -49,7 +50,7 @@ func (l Left) Aside() { _ = os.Rename(l.File, l.File+".bad") }
 // its socket. The same DEL again takes the place of the first, if it knows no less;
 // a crash leaves all of it or nothing.
 func Leave(run string, r Request) error {
-	dir := filepath.Join(run, queueDir)
+	dir := QueueDir(run)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -63,8 +64,7 @@ func Leave(run string, r Request) error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(config.Name + "/" + r.ContainerID + "/" + r.IfName))
-	name := filepath.Join(dir, hex.EncodeToString(sum[:12])+".json")
+	name := fileOf(run, config.Name, r.ContainerID, r.IfName)
 	before := readLeft(name)
 	if before.Err == nil && before.Netns != "" && r.Netns == "" {
 		return nil
@@ -79,6 +79,32 @@ func Leave(run string, r Request) error {
 		}
 	}
 	return replaceFile(name, append(text, '\n'))
+}
+
+// fileOf is where the DEL of an attachment is left.
+func fileOf(run, network, container, ifname string) string {
+	sum := sha256.Sum256([]byte(network + "/" + container + "/" + ifname))
+	return filepath.Join(QueueDir(run), hex.EncodeToString(sum[:12])+".json")
+}
+
+// QueueDir is the queue of who has its socket in the directory run.
+func QueueDir(run string) string { return filepath.Join(run, queueDir) }
+
+// Empty reports whether nothing at all is left; false where nobody can tell.
+func Empty(run string) bool {
+	d, err := os.Open(QueueDir(run))
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer d.Close()
+	_, err = d.Readdirnames(1)
+	return errors.Is(err, io.EOF)
+}
+
+// LeftOf is the DEL of one attachment; false if there is none that can be read.
+func LeftOf(run, network, container, ifname string) (Left, bool) {
+	l := readLeft(fileOf(run, network, container, ifname))
+	return l, l.Err == nil
 }
 
 func replaceFile(name string, text []byte) error {
@@ -97,7 +123,7 @@ func replaceFile(name string, text []byte) error {
 
 // Queue lists what was left, the oldest first, and what cannot be read.
 func Queue(run string) (left, bad []Left, err error) {
-	dir := filepath.Join(run, queueDir)
+	dir := QueueDir(run)
 	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
