@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -277,12 +279,7 @@ func (a *agent) wireSources() error {
 	if err != nil {
 		return err
 	}
-	a.store, err = etcd.New(etcd.Config{
-		Label: c.Label, StateDir: c.StateDir, RunDir: c.RunDir,
-		Endpoints: c.Etcd, CAFile: c.EtcdCA, CertFile: c.EtcdCert, KeyFile: c.EtcdKey,
-		User: c.EtcdUser, PasswordFile: c.EtcdPasswordFile,
-		Version: Version(), Log: a.log.With("part", "etcd"),
-	}, models.Decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() })
+	a.store, err = etcd.New(storeConfig(c, a.log), models.Decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() })
 	if err != nil {
 		return err
 	}
@@ -290,6 +287,21 @@ func (a *agent) wireSources() error {
 		a.files = file.New(c.Intent, a.sched, file.Options{Log: a.log.With("part", "file")})
 	}
 	return nil
+}
+
+func storeConfig(c Config, log *slog.Logger) etcd.Config {
+	return etcd.Config{
+		Label: c.Label, StateDir: c.StateDir, RunDir: c.RunDir,
+		Endpoints: c.Etcd, CAFile: c.EtcdCA, CertFile: c.EtcdCert, KeyFile: c.EtcdKey,
+		User: c.EtcdUser, PasswordFile: c.EtcdPasswordFile,
+		Version: Version(), Log: log.With("part", "etcd"),
+	}
+}
+
+// RecoverStore puts damaged data of the embedded etcd aside and begins a new
+// store with what can be read.
+func RecoverStore(ctx context.Context, c Config, force bool, log *slog.Logger, out io.Writer) error {
+	return etcd.Recover(ctx, storeConfig(c, log), force, out)
 }
 
 func (a *agent) wireAPI() (err error) {

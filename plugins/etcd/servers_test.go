@@ -16,7 +16,10 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	Main()
+	goleak.VerifyTestMain(m)
+}
 
 // client is the operator's: the official client, by another way than ours.
 func client(t testing.TB, endpoint string) *clientv3.Client {
@@ -121,6 +124,15 @@ func (a *agent) state(state, words string) {
 			a.t.Fatalf("health is %s (%s), waited for %s (%s)", h.State, h.Reason, state, words)
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (a *agent) await(what string, is func() bool) {
+	a.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			a.t.Fatalf("waited in vain: %s; health %v", what, a.Health())
+		}
 	}
 }
 
