@@ -67,6 +67,15 @@ func (e *embeddedError) Is(target error) bool { return target == errNoStore }
 // isCompacted tells whether the asked revision is no longer kept.
 func isCompacted(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) }
 
+// isTooLarge reports whether the store refused a request for its size.
+func isTooLarge(err error) bool {
+	if said := rpctypes.Error(err); errors.Is(said, rpctypes.ErrRequestTooLarge) || errors.Is(said, rpctypes.ErrTooManyOps) {
+		return true
+	}
+	// gRPC's own bound, of the server or of a proxy before it.
+	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "larger than max")
+}
+
 // isAuth tells whether the store no longer knows who we are: the token ended
 // or the password changed. Then a new connection may be let in. What we may
 // not do is another matter.

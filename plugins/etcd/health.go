@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,6 +93,9 @@ func (p *Plugin) judge() (state, reason string) {
 		return healthDegraded, "presence: " + plain(label)
 	case w.down != nil:
 		return healthDegraded, "statuses cannot be written: " + plain(w.down)
+	case len(w.refused) > 0: // which keeps nobody from relying on the agent
+		k := slices.Min(slices.Collect(maps.Keys(w.refused)))
+		return healthOK, fmt.Sprintf("the store does not take the status of %s (%s), %d in all", k, plain(w.refused[k]), len(w.refused))
 	}
 	return healthOK, ""
 }
