@@ -202,7 +202,7 @@ type agent struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 	host    *host
-	history *historylog.Log // nil with --history 0
+	history *historylog.Log // nil with --history 0, and if historyLost
 	sched   *scheduler.Scheduler
 	tracker *container.Tracker
 	store   *etcd.Plugin
@@ -210,6 +210,8 @@ type agent struct {
 	cni     *attacher
 	api     *api.Server
 	started time.Time
+	// historyLost is why the history is in memory only, if it could not be opened.
+	historyLost error
 
 	recorder   *recorder
 	eventFile  *events.File // nil with --events 0
@@ -264,7 +266,11 @@ func (a *agent) openHistory() (earlier []scheduler.Record, err error) {
 		return nil, err
 	}
 	a.history, earlier, err = historylog.Open(a.config.StateDir, mib<<20, a.log.With("part", "history"))
-	return earlier, err
+	if err != nil { // nobody's network depends on it
+		a.log.Warn("the history of earlier runs cannot be read, and that of this one is kept in memory only", "error", err)
+		a.historyLost = err
+	}
+	return earlier, nil
 }
 
 func (a *agent) wireSources() error {

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	Main()
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would keep stores for a second
 	goleak.VerifyTestMain(m)
 }
 

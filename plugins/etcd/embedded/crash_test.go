@@ -19,6 +19,7 @@ const childDir = "PLUMB_EMBEDDED_CHILD"
 
 func TestMain(m *testing.M) {
 	Main()
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would keep servers for a second
 	if dir := os.Getenv(childDir); dir != "" {
 		child(dir)
 	}
