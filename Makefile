@@ -34,6 +34,7 @@ soak: ## containers and pods come and go for long, with faults, kills and restar
 	$(GO) test -count=1 -timeout 20m -v -tags soak -run '^TestRow66_Soak$$' ./tests/e2e -soak 5m
 	$(GO) test -count=1 -timeout 20m -run '^TestRandomHistory$$' ./plugins/container -histories 10000
 	$(GO) test -count=1 -timeout 60m -v ./tests/e2e/cni -sandboxes 200 -kills 200 -down 1m
+	$(GO) test -count=1 -timeout 60m -v -run '^TestDamagedStore$$' ./tests/e2e -damages 100
 
 demo: build ## the whole story on this machine, as root; leaves nothing behind
 	tests/demo/demo.sh

@@ -25,6 +25,15 @@ type recorder struct {
 	log   *events.Log
 	kills *oom.Watcher // nil where there are no cgroups
 	why   string       // why kills is nil
+	disk  func() error // why events are not on disk; nil if they need not be
+}
+
+// unwritten asks why something is not on disk.
+func unwritten(disk func() error) error {
+	if disk == nil {
+		return nil
+	}
+	return disk()
 }
 
 // newRecorder makes a recorder that reports kills to a tracker.
@@ -113,6 +122,10 @@ func (r *recorder) health(since time.Time) models.Health {
 		"kept": strconv.Itoa(s.Count), "bytes": strconv.FormatInt(s.Bytes, 10),
 		"last": strconv.FormatUint(s.Next-1, 10), "watchers": strconv.Itoa(s.Watchers),
 	}
+	if err := unwritten(r.disk); err != nil {
+		h.Reason = "events are kept in memory only: " + err.Error()
+		return h
+	}
 	if r.kills == nil {
 		h.Reason = "kills for lack of memory are told by runtimes only: " + r.why
 		return h
@@ -148,15 +161,22 @@ func (a *agent) openEvents() error {
 	}
 	var earlier []*events.Event
 	var next uint64
+	var disk func() error
 	if mib > 0 {
 		a.eventFile, earlier, next, err = events.Open(a.config.StateDir, mib<<20, a.log.With("part", "events"))
-		if err != nil {
-			return err
+		if err != nil { // what happens must not go unseen for it
+			a.log.Warn("the events of earlier runs cannot be read, and those of this one are kept in memory only", "error", err)
+			disk = func() error { return err }
+		} else {
+			disk = a.eventFile.Err
 		}
 	}
 	l := events.New(events.Limits{}, earlier, next)
 	a.eventsFrom = l.Stats().Next - 1
 	l.AddDetail(container.Event{Type: events.AgentStarted}, Version())
 	a.recorder, err = newRecorder(l, func(k container.OOMKill) { a.tracker.ReportOOM(k) }, a.log.With("part", "oom"))
+	if err == nil {
+		a.recorder.disk = disk
+	}
 	return err
 }

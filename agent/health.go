@@ -19,7 +19,18 @@ func (a *agent) health() []models.Health {
 		out = append(out, a.files.Health())
 	}
 	out = append(out, a.cni.health(a.started), a.recorder.health(a.started))
+	if err := a.historyUnwritten(); err != nil { // which keeps nobody from relying on the agent
+		out = append(out, models.Health{Name: "history", State: "ok", Since: a.started, Reason: "it is kept in memory only: " + err.Error()})
+	}
 	return append(out, a.tracker.Health()...)
+}
+
+// historyUnwritten is why the history is not on disk, nil if it is or need not be.
+func (a *agent) historyUnwritten() error {
+	if a.history == nil {
+		return a.historyLost
+	}
+	return a.history.Err()
 }
 
 // schedulerHealth: the loop answers, every source has spoken, and the world of

@@ -29,7 +29,7 @@ func Once(ctx context.Context, c Config, log *slog.Logger, level *slog.LevelVar,
 const runtimesTime = 30 * time.Second
 
 func (a *agent) once(ctx context.Context, out io.Writer) error {
-	if err := a.spoken(ctx); err != nil {
+	if err := a.spoken(ctx, a.store.Failed); err != nil {
 		return err
 	}
 	known, cancel := context.WithTimeout(ctx, runtimesTime)

@@ -12,9 +12,14 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/plumb-net/plumb/plugins/api"
+	"github.com/plumb-net/plumb/plugins/etcd"
 	"github.com/plumb-net/plumb/plugins/file"
 	"github.com/plumb-net/plumb/scheduler"
 )
+
+// Main is called first of all by a program that runs agents: if this process
+// was started to be the store of one, it does not return.
+func Main() { etcd.Main() }
 
 // Run runs the agent until ctx ends, and leaves the network as it is.
 func Run(ctx context.Context, c Config, log *slog.Logger, level *slog.LevelVar) error {
@@ -143,8 +148,8 @@ func (a *agent) place(source, key string) string {
 	return ""
 }
 
-// spoken waits until every source has said a complete word.
-func (a *agent) spoken(ctx context.Context) error {
+// spoken waits until every source has said a complete word, or one never will.
+func (a *agent) spoken(ctx context.Context, failed func() error) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -154,6 +159,9 @@ func (a *agent) spoken(ctx context.Context) error {
 		}
 		if allSpoken(sources) {
 			return nil
+		}
+		if err := failed(); err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -207,7 +209,7 @@ type agent struct {
 	log     *slog.Logger
 	level   *slog.LevelVar
 	host    *host
-	history *historylog.Log // nil with --history 0
+	history *historylog.Log // nil with --history 0, and if historyLost
 	sched   *scheduler.Scheduler
 	tracker *container.Tracker
 	store   *etcd.Plugin
@@ -215,6 +217,8 @@ type agent struct {
 	cni     *attacher
 	api     *api.Server
 	started time.Time
+	// historyLost is why the history is in memory only, if it could not be opened.
+	historyLost error
 
 	recorder   *recorder
 	eventFile  *events.File // nil with --events 0
@@ -269,7 +273,11 @@ func (a *agent) openHistory() (earlier []scheduler.Record, err error) {
 		return nil, err
 	}
 	a.history, earlier, err = historylog.Open(a.config.StateDir, mib<<20, a.log.With("part", "history"))
-	return earlier, err
+	if err != nil { // nobody's network depends on it
+		a.log.Warn("the history of earlier runs cannot be read, and that of this one is kept in memory only", "error", err)
+		a.historyLost = err
+	}
+	return earlier, nil
 }
 
 func (a *agent) wireSources() error {
@@ -284,12 +292,7 @@ func (a *agent) wireSources() error {
 	if err != nil {
 		return err
 	}
-	a.store, err = etcd.New(etcd.Config{
-		Label: c.Label, StateDir: c.StateDir, RunDir: c.RunDir,
-		Endpoints: c.Etcd, CAFile: c.EtcdCA, CertFile: c.EtcdCert, KeyFile: c.EtcdKey,
-		User: c.EtcdUser, PasswordFile: c.EtcdPasswordFile,
-		Version: Version(), Log: a.log.With("part", "etcd"),
-	}, models.Decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() })
+	a.store, err = etcd.New(storeConfig(c, a.log), models.Decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() })
 	if err != nil {
 		return err
 	}
@@ -297,6 +300,21 @@ func (a *agent) wireSources() error {
 		a.files = file.New(c.Intent, a.sched, file.Options{Log: a.log.With("part", "file")})
 	}
 	return nil
+}
+
+func storeConfig(c Config, log *slog.Logger) etcd.Config {
+	return etcd.Config{
+		Label: c.Label, StateDir: c.StateDir, RunDir: c.RunDir,
+		Endpoints: c.Etcd, CAFile: c.EtcdCA, CertFile: c.EtcdCert, KeyFile: c.EtcdKey,
+		User: c.EtcdUser, PasswordFile: c.EtcdPasswordFile,
+		Version: Version(), Log: log.With("part", "etcd"),
+	}
+}
+
+// RecoverStore puts damaged data of the embedded etcd aside and begins a new
+// store with what can be read.
+func RecoverStore(ctx context.Context, c Config, force bool, log *slog.Logger, out io.Writer) error {
+	return etcd.Recover(ctx, storeConfig(c, log), force, out)
 }
 
 func (a *agent) wireAPI() (err error) {

@@ -17,6 +17,7 @@ import (
 )
 
 func main() {
+	agent.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	code := run(ctx, os.Args[1:])
 	stop()
@@ -76,7 +77,7 @@ the network as it is.`,
 		}
 		return agent.Run(cmd.Context(), c, log, level)
 	}
-	root.AddCommand(cleanup(config), version())
+	root.AddCommand(cleanup(config), recoverStore(config), version())
 	return root
 }
 
@@ -98,6 +99,32 @@ refuses while the agent runs.`,
 			return agent.Cleanup(cmd.Context(), c, log, cmd.OutOrStdout())
 		},
 	}
+}
+
+func recoverStore(config func(*cobra.Command) (agent.Config, error)) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "recover-store",
+		Short: "Put damaged data of the embedded etcd aside and begin a new store",
+		Long: `recover-store looks whether the embedded etcd of this state directory can be
+used. If it cannot, its data is put aside, and a new store is begun with the keys
+that can be read; it says what could not be read. It works while the agent runs,
+and also when it does not. Nothing is deleted on the host: for the agent the new
+store is another one, and what it lacks is withdrawn only after "agentctl resync
+--accept".`,
+		Example: "  plumb-agent recover-store\n  plumb-agent recover-store --state-dir /var/lib/plumb-edge1 --run-dir /run/plumb-edge1",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config(cmd)
+			if err != nil {
+				return err
+			}
+			log, _ := logger(c)
+			return agent.RecoverStore(cmd.Context(), c, force, log, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "put a store aside that can be used, and end the server that uses it")
+	return cmd
 }
 
 func version() *cobra.Command {

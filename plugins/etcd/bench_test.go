@@ -106,7 +106,7 @@ func BenchmarkPut(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l, err := openEmbedded(b.Context(), c)
+	l, err := openEmbedded(b.Context(), c, false)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func BenchmarkList100k(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		l, err := openEmbedded(b.Context(), c)
+		l, err := openEmbedded(b.Context(), c, false)
 		if err != nil {
 			b.Fatal(err)
 		}

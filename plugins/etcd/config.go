@@ -64,6 +64,9 @@ type tuning struct {
 	statusWindow, statusGather time.Duration
 	// healthEvery is how often the store is asked for alarms and its size.
 	healthEvery time.Duration
+	// restartMax is the longest pause between two starts of the embedded
+	// store, and slowStart after what time its start is spoken of.
+	restartMax, slowStart time.Duration
 	// pageBytes is how much a page of a list should weigh.
 	pageBytes int
 }
@@ -85,6 +88,8 @@ func (t *tuning) defaults() {
 	set(&t.statusWindow, 100*time.Millisecond)
 	set(&t.statusGather, 10*time.Millisecond)
 	set(&t.healthEvery, 10*time.Second)
+	set(&t.restartMax, 30*time.Second)
+	set(&t.slowStart, 5*time.Second)
 	if t.pageBytes == 0 {
 		t.pageBytes = 4 << 20
 	}
@@ -167,6 +172,9 @@ func (c Config) tls() bool { return c.CAFile != "" || c.CertFile != "" }
 func (c Config) prefix() string { return "/plumb/" + c.Label + "/" }
 
 func (c Config) socket() string { return filepath.Join(c.RunDir, "etcd.sock") }
+
+// dataDir is where an embedded store has its data.
+func (c Config) dataDir() string { return filepath.Join(c.StateDir, "etcd") }
 
 // endpoints for people.
 func (c Config) endpoints() string {

@@ -2,34 +2,93 @@ package etcd
 
 import (
 	"context"
+	"sync"
+	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 )
 
-// connect opens the store. The embedded one starts or fails; an external one
-// is tried until ctx ends.
-func (p *Plugin) connect(ctx context.Context) error {
-	if len(p.cfg.Endpoints) == 0 {
-		l, err := openEmbedded(ctx, p.cfg)
-		if err != nil {
-			return err
-		}
-		p.link.Store(l)
-		return nil
+// connect opens the store and keeps an embedded one open until stop. An
+// external one is tried until ctx ends; an embedded one that does not start is
+// tried again beside everything else, since containers come and go without it.
+func (p *Plugin) connect(ctx context.Context) (stop func()) {
+	if len(p.cfg.Endpoints) > 0 {
+		p.dial(ctx)
+		return p.disconnect
 	}
+	keep, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	first, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		p.keepEmbedded(keep, sync.OnceFunc(func() { close(first) }))
+	}()
+	select {
+	case <-first:
+	case <-ctx.Done():
+	}
+	return func() { cancel(); <-done }
+}
+
+// dial opens an external store.
+func (p *Plugin) dial(ctx context.Context) {
 	b := backoff{min: p.cfg.tune.retryMin, max: p.cfg.tune.retryMax}
-	for {
+	for ctx.Err() == nil {
 		l, err := openExternal(ctx, p.cfg)
 		p.noteOpen(err)
 		if err == nil {
 			p.link.Store(l)
-			return nil
+			return
 		}
 		b.wait(ctx, nil)
+	}
+}
+
+// keepEmbedded starts the embedded store whenever it does not run, until ctx
+// ends. tried is called after every attempt.
+func (p *Plugin) keepEmbedded(ctx context.Context, tried func()) {
+	b := backoff{min: p.cfg.tune.retryMin, max: p.cfg.tune.restartMax}
+	for again := false; ctx.Err() == nil; {
+		slow := time.AfterFunc(p.cfg.tune.slowStart, func() { p.noteOpen(errSlowStart); tried() })
+		l, err := openEmbedded(ctx, p.cfg, again)
+		slow.Stop()
+		again = err != nil
+		if err == nil {
+			begin := time.Now()
+			err = p.useEmbedded(ctx, l, tried)
+			if time.Since(begin) > p.cfg.tune.restartMax {
+				b.reset() // it had run well
+			}
+		}
 		if ctx.Err() != nil {
-			return nil
+			return
+		}
+		p.noteOpen(&embeddedError{err})
+		tried()
+		b.wait(ctx, nil)
+	}
+}
+
+// useEmbedded lets everybody use the store until it or ctx ends.
+func (p *Plugin) useEmbedded(ctx context.Context, l *link, tried func()) error {
+	p.noteOpen(nil)
+	p.link.Store(l)
+	tried()
+	p.rouse()
+	defer p.disconnect()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-l.gone:
+		return l.end()
+	}
+}
+
+// rouse ends the pauses of those who wait for the store.
+func (p *Plugin) rouse() {
+	for _, wake := range []chan struct{}{p.opened, p.source.wake} {
+		select {
+		case wake <- struct{}{}:
+		default:
 		}
 	}
 }
@@ -73,13 +132,24 @@ func (p *Plugin) disconnect() {
 	}
 }
 
+// noteOpen notes why there is no connection. It is logged once per reason.
 func (p *Plugin) noteOpen(err error) {
 	p.health.mu.Lock()
 	defer p.health.mu.Unlock()
-	if err != nil && p.health.open == nil {
+	if err != nil && (p.health.open == nil || plain(p.health.open) != plain(err)) {
 		p.cfg.Log.Warn("the store cannot be reached", "reason", plain(err))
 	}
 	p.health.open = err
+}
+
+// whyClosed is why there is no connection.
+func (p *Plugin) whyClosed() error {
+	p.health.mu.Lock()
+	defer p.health.mu.Unlock()
+	if p.health.open != nil {
+		return p.health.open
+	}
+	return errNoStore
 }
 
 // current is the connection; without one, it is a link on which everything
@@ -88,23 +158,16 @@ func (p *Plugin) current() *link {
 	if l := p.link.Load(); l != nil {
 		return l
 	}
-	conn := nowhere{}
-	return &link{
-		kv:    clientv3.NewKVFromKVClient(etcdserverpb.NewKVClient(conn), nil),
-		watch: etcdserverpb.NewWatchClient(conn),
-		lease: etcdserverpb.NewLeaseClient(conn),
-		maint: etcdserverpb.NewMaintenanceClient(conn),
-		close: func() {},
-	}
+	return services(nowhere{p.whyClosed()})
 }
 
 // nowhere is a connection to nothing.
-type nowhere struct{}
+type nowhere struct{ why error }
 
-func (nowhere) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
-	return errNoStore
+func (n nowhere) Invoke(context.Context, string, any, any, ...grpc.CallOption) error {
+	return n.why
 }
 
-func (nowhere) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, errNoStore
+func (n nowhere) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, n.why
 }

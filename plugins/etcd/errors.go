@@ -50,8 +50,31 @@ var (
 	errNoStore    = errors.New("not connected yet")
 )
 
+// errSlowStart stands while the embedded store takes long to start.
+var errSlowStart = errors.New("the embedded etcd is still reading its data; all that is there stays, and containers are attached as before")
+
+// embeddedError says why the embedded store does not run, and the way out.
+type embeddedError struct{ err error }
+
+func (e *embeddedError) Error() string {
+	return fmt.Sprintf("the embedded etcd does not run: %v; all that is there stays, and containers are attached as before;"+
+		` it is started again and again, and if its data is damaged, "plumb-agent recover-store" puts it aside`, e.err)
+}
+
+// Is makes it a store that is down.
+func (e *embeddedError) Is(target error) bool { return target == errNoStore }
+
 // isCompacted tells whether the asked revision is no longer kept.
 func isCompacted(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) }
+
+// isTooLarge reports whether the store refused a request for its size.
+func isTooLarge(err error) bool {
+	if said := rpctypes.Error(err); errors.Is(said, rpctypes.ErrRequestTooLarge) || errors.Is(said, rpctypes.ErrTooManyOps) {
+		return true
+	}
+	// gRPC's own bound, of the server or of a proxy before it.
+	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "larger than max")
+}
 
 // isAuth tells whether the store no longer knows who we are: the token ended
 // or the password changed. Then a new connection may be let in. What we may

@@ -2,7 +2,10 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,6 +53,18 @@ func (p *Plugin) Health() models.Health {
 	return h
 }
 
+// Failed says why the embedded store does not run, nil if it does, starts, or
+// the store is another's.
+func (p *Plugin) Failed() error {
+	var e *embeddedError
+	p.health.mu.Lock()
+	defer p.health.mu.Unlock()
+	if errors.As(p.health.open, &e) {
+		return e
+	}
+	return nil
+}
+
 // judge takes the worst that holds.
 func (p *Plugin) judge() (state, reason string) {
 	f, w := p.source.standingFacts(), p.status.standing()
@@ -58,6 +73,10 @@ func (p *Plugin) judge() (state, reason string) {
 	srv, open := p.health.srv, p.health.open
 	p.health.mu.Unlock()
 	switch {
+	case errors.Is(open, errSlowStart):
+		return healthStarting, plain(open)
+	case errors.Is(open, errNoStore):
+		return healthDown, plain(open)
 	case open != nil:
 		return healthDown, "not connected: " + plain(open)
 	case f.down != nil:
@@ -74,6 +93,9 @@ func (p *Plugin) judge() (state, reason string) {
 		return healthDegraded, "presence: " + plain(label)
 	case w.down != nil:
 		return healthDegraded, "statuses cannot be written: " + plain(w.down)
+	case len(w.refused) > 0: // which keeps nobody from relying on the agent
+		k := slices.Min(slices.Collect(maps.Keys(w.refused)))
+		return healthOK, fmt.Sprintf("the store does not take the status of %s (%s), %d in all", k, plain(w.refused[k]), len(w.refused))
 	}
 	return healthOK, ""
 }

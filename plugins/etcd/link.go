@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/plumb-net/plumb/plugins/etcd/embedded"
 	"github.com/plumb-net/plumb/plugins/etcd/zaplog"
@@ -34,32 +34,63 @@ type link struct {
 	maint etcdserverpb.MaintenanceClient
 
 	maxOps, maxBytes int
-	// gone is closed when the store ended for good; nil means that it cannot.
+	// gone is closed when the store has ended, and end says why; nil means
+	// that it cannot.
 	gone  <-chan struct{}
+	end   func() error
 	close func()
 }
 
-// openEmbedded starts the server in this process.
-func openEmbedded(ctx context.Context, c Config) (*link, error) {
-	s, err := embedded.Start(ctx, embedded.Config{
-		Dir:        filepath.Join(c.StateDir, "etcd"),
-		Socket:     c.socket(),
-		QuotaBytes: c.QuotaBytes,
-		Log:        c.Log,
-	})
+// openEmbedded starts the server beside this process, again if the last start
+// failed.
+func openEmbedded(ctx context.Context, c Config, again bool) (*link, error) {
+	e := c.embedded()
+	e.Again = again
+	s, err := embedded.Launch(ctx, e)
 	if err != nil {
 		return nil, err
 	}
+	conn, err := dialEmbedded(c.socket())
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	l := services(conn)
+	l.maxOps, l.maxBytes = embedded.MaxTxnOps, embedded.MaxRequestBytes
+	l.gone = s.Done()
+	l.close = func() {
+		conn.Close()
+		s.Close()
+	}
+	l.end = s.Err
+	return l, nil
+}
+
+func (c Config) embedded() embedded.Config {
+	return embedded.Config{Dir: c.dataDir(), Socket: c.socket(), QuotaBytes: c.QuotaBytes, Log: c.Log}
+}
+
+// dialEmbedded makes a connection to the server beside this process.
+func dialEmbedded(socket string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), unbounded())
+}
+
+// unbounded lets answers be as large as the store makes them.
+func unbounded() grpc.DialOption {
+	return grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32))
+}
+
+// services is a link by a connection. They are taken from the connection
+// itself: those of the client library wait for a lost connection until the
+// deadline and then do not say why.
+func services(conn grpc.ClientConnInterface) *link {
 	return &link{
-		kv:       clientv3.NewKVFromKVClient(s.KV(), nil),
-		watch:    s.Watch(),
-		lease:    s.Lease(),
-		maint:    s.Maintenance(),
-		maxOps:   embedded.MaxTxnOps,
-		maxBytes: embedded.MaxRequestBytes,
-		gone:     s.Done(),
-		close:    s.Close,
-	}, nil
+		kv:    clientv3.NewKVFromKVClient(etcdserverpb.NewKVClient(conn), nil),
+		watch: etcdserverpb.NewWatchClient(conn),
+		lease: etcdserverpb.NewLeaseClient(conn),
+		maint: etcdserverpb.NewMaintenanceClient(conn),
+		close: func() {},
+	}
 }
 
 // defaultRequestBytes is etcd's bound of one request.
@@ -82,18 +113,10 @@ func openExternal(ctx context.Context, c Config) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The services are taken from the connection itself: the client's own
-	// wait for a lost connection until the deadline and then do not say why.
-	conn := cli.ActiveConnection()
-	return &link{
-		kv:       clientv3.NewKVFromKVClient(etcdserverpb.NewKVClient(conn), nil),
-		watch:    etcdserverpb.NewWatchClient(conn),
-		lease:    etcdserverpb.NewLeaseClient(conn),
-		maint:    etcdserverpb.NewMaintenanceClient(conn),
-		maxOps:   c.MaxTxnOps,
-		maxBytes: defaultRequestBytes,
-		close:    func() { cli.Close() },
-	}, nil
+	l := services(cli.ActiveConnection())
+	l.maxOps, l.maxBytes = c.MaxTxnOps, defaultRequestBytes
+	l.close = func() { cli.Close() }
+	return l, nil
 }
 
 func clientConfig(ctx context.Context, c Config) (clientv3.Config, error) {
@@ -106,7 +129,7 @@ func clientConfig(ctx context.Context, c Config) (clientv3.Config, error) {
 		DialKeepAliveTimeout: 5 * time.Second,
 		Logger:               zaplog.New(c.Log),
 		DialOptions: []grpc.DialOption{
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
+			unbounded(),
 			// gRPC's own backoff grows to two minutes.
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           grpcbackoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: c.tune.retryMax},

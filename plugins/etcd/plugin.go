@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/plumb-net/plumb/plugins/etcd/embedded"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -26,7 +27,14 @@ type Plugin struct {
 	// link is nil while there is no connection. opening guards its change.
 	link    atomic.Pointer[link]
 	opening sync.Mutex
+	// opened gets a token when there is a connection.
+	opened chan struct{}
 }
+
+// Main is called by a program that runs plugins with embedded stores, before
+// anything else: if this process was started to be such a store, it does not
+// return.
+func Main() { embedded.Main() }
 
 // New makes the plugin and touches nothing but files that the configuration
 // names. decode reads values (models.Decode), submit takes the transactions,
@@ -40,7 +48,7 @@ func New(c Config, decode Decoder, submit Submitter, statuses func() StatusWatch
 		return nil, err
 	}
 	m := openMemory(c.StateDir)
-	p := &Plugin{cfg: c, memory: m, source: newSource(c, m, decode, submit)}
+	p := &Plugin{cfg: c, memory: m, source: newSource(c, m, decode, submit), opened: make(chan struct{}, 1)}
 	p.presence = &presence{label: c.Label, key: c.prefix() + "agent", tune: c.tune, log: c.Log}
 	p.status = &statusWriter{
 		prefix: c.prefix() + "status/", holder: p.presence.key, incarnation: c.Incarnation,
@@ -62,10 +70,10 @@ func checkFiles(c Config) error {
 	return nil
 }
 
-// Run ties the agent to the store until ctx ends. An external store that
-// cannot be reached is waited for, for ever. Run fails when the embedded store
-// cannot be started or ends, when the state directory cannot be written, and
-// with a *LabelTakenError when another live agent serves the label.
+// Run ties the agent to the store until ctx ends. A store that cannot be
+// reached is waited for, for ever, and the embedded one is started again. Run
+// fails when the state directory cannot be written, and with a
+// *LabelTakenError when another live agent serves the label.
 func (p *Plugin) Run(ctx context.Context) error {
 	uuid, err := loadUUID(p.cfg.StateDir)
 	if err != nil {
@@ -76,10 +84,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 		UUID: uuid, Incarnation: p.cfg.Incarnation, Host: host, PID: os.Getpid(),
 		Version: p.cfg.Version, StartedAt: time.Now().UTC().Truncate(time.Second),
 	}
-	if err := p.connect(ctx); err != nil {
-		return err
-	}
-	defer p.disconnect()
+	defer p.connect(ctx)()
 	if err := p.takeLabel(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -87,26 +92,16 @@ func (p *Plugin) Run(ctx context.Context) error {
 	return p.work(ctx)
 }
 
-// work runs the parts until ctx ends or the store does.
+// work runs the parts until ctx ends.
 func (p *Plugin) work(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
 	var parts sync.WaitGroup
 	parts.Go(func() { p.source.run(ctx, p.current, p.heal) })
 	parts.Go(func() { p.presence.keep(ctx, p.current, p.heal) })
 	parts.Go(func() { p.status.run(ctx, p.current, p.heal, p.presence.held) })
 	parts.Go(func() { p.watchServer(ctx) })
 	parts.Go(func() { p.remember(ctx) })
-	defer parts.Wait()
-	defer cancel()
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-p.current().gone:
-		if ctx.Err() != nil {
-			return nil
-		}
-		return errors.New("the embedded etcd stopped by itself; its log says why")
-	}
+	parts.Wait()
+	return nil
 }
 
 // takeLabel tries until the label is ours, another has it, or ctx ends.
@@ -121,7 +116,7 @@ func (p *Plugin) takeLabel(ctx context.Context) error {
 		if ctx.Err() == nil {
 			p.cfg.Log.Debug("the store does not answer yet", "reason", plain(err))
 			p.heal(ctx, l, err)
-			b.wait(ctx, nil)
+			b.wait(ctx, p.opened)
 		}
 	}
 	return nil
@@ -157,7 +152,7 @@ func (p *Plugin) remember(ctx context.Context) {
 // complete word: what it lacks is withdrawn. The handle is that transaction's.
 func (p *Plugin) Accept(ctx context.Context) (*scheduler.Handle, error) {
 	if p.link.Load() == nil {
-		return nil, storeError("accept", errNoStore)
+		return nil, storeError("accept", p.whyClosed())
 	}
 	return p.source.accept(ctx)
 }

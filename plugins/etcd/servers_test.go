@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,7 +17,11 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	Main()
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would keep stores for a second
+	goleak.VerifyTestMain(m)
+}
 
 // client is the operator's: the official client, by another way than ours.
 func client(t testing.TB, endpoint string) *clientv3.Client {
@@ -121,6 +126,15 @@ func (a *agent) state(state, words string) {
 			a.t.Fatalf("health is %s (%s), waited for %s (%s)", h.State, h.Reason, state, words)
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (a *agent) await(what string, is func() bool) {
+	a.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			a.t.Fatalf("waited in vain: %s; health %v", what, a.Health())
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -49,6 +50,8 @@ type statusWriter struct {
 type statusFacts struct {
 	written int   // keys in the store
 	down    error // why the last attempt failed, if it did
+	// refused are keys whose statuses the store does not take.
+	refused map[scheduler.Key]error
 }
 
 // maxStatusTxn and maxStatusBytes bound one transaction, so that it passes the
@@ -100,6 +103,8 @@ type statusSession struct {
 	moved <-chan struct{} // closed at the source's next list
 	// written is what the store holds, by the value's digest.
 	written map[scheduler.Key]digest
+	// refused is what the store does not take. It is tried again when it changes.
+	refused map[scheduler.Key]digest
 	// seen are the keys told since the session began, until inSync.
 	seen map[scheduler.Key]bool
 
@@ -123,6 +128,7 @@ func (w *statusWriter) session(ctx context.Context, l *link, lease func() int64,
 	s := &statusSession{
 		statusWriter: w, link: l, lease: lease, moved: moved,
 		written: make(map[scheduler.Key]digest, len(snap.kvs)),
+		refused: map[scheduler.Key]digest{},
 		seen:    map[scheduler.Key]bool{},
 		pending: map[scheduler.Key]scheduler.Status{},
 		more:    make(chan struct{}, 1),
@@ -130,7 +136,7 @@ func (w *statusWriter) session(ctx context.Context, l *link, lease func() int64,
 	for _, kv := range snap.kvs {
 		s.written[scheduler.Key(kv.Key[len(w.prefix):])] = w.digests.of(kv.Value)
 	}
-	w.note(func(f *statusFacts) { f.down, f.written = nil, len(s.written) })
+	w.note(func(f *statusFacts) { f.down, f.written, f.refused = nil, len(s.written), nil })
 
 	watcher := w.open()
 	defer watcher.Stop()
@@ -255,13 +261,18 @@ func (s *statusSession) differences(pending map[scheduler.Key]scheduler.Status) 
 			if s.seen != nil {
 				delete(s.seen, k)
 			}
+			s.accept(k)
 			continue
 		}
 		if s.seen != nil {
 			s.seen[k] = true
 		}
 		value := encodeStatus(st, s.incarnation)
-		if d, there := s.written[k]; !there || d != s.digests.of(value) {
+		now := s.digests.of(value)
+		if d, there := s.refused[k]; there && d == now {
+			continue
+		}
+		if d, there := s.written[k]; !there || d != now {
 			puts = append(puts, statusPut{k, value})
 		}
 	}
@@ -278,15 +289,8 @@ func (s *statusSession) commit(ctx context.Context, puts []statusPut, dels []sch
 			bytes += len(puts[n].value)
 			n++
 		}
-		ops := make([]clientv3.Op, n)
-		for i, p := range puts[:n] {
-			ops[i] = clientv3.OpPut(s.prefix+string(p.key), string(p.value))
-		}
-		if err := s.txn(ctx, ops); err != nil {
+		if err := s.put(ctx, puts[:n]); err != nil {
 			return err
-		}
-		for _, p := range puts[:n] {
-			s.written[p.key] = s.digests.of(p.value)
 		}
 		puts = puts[n:]
 	}
@@ -303,6 +307,63 @@ func (s *statusSession) commit(ctx context.Context, puts []statusPut, dels []sch
 		}
 	}
 	return nil
+}
+
+// put writes statuses in one transaction, or, if that is more than the store
+// takes, in several. A single one that it does not take is left out: it must
+// not keep the others back.
+func (s *statusSession) put(ctx context.Context, puts []statusPut) error {
+	ops := make([]clientv3.Op, len(puts))
+	for i, p := range puts {
+		ops[i] = clientv3.OpPut(s.prefix+string(p.key), string(p.value))
+	}
+	err := s.txn(ctx, ops)
+	switch {
+	case err == nil:
+		for _, p := range puts {
+			s.written[p.key] = s.digests.of(p.value)
+			s.accept(p.key)
+		}
+		return nil
+	case !isTooLarge(err):
+		return err
+	case len(puts) == 1:
+		s.refuse(puts[0], err)
+		return nil
+	}
+	half := len(puts) / 2
+	if err := s.put(ctx, puts[:half]); err != nil {
+		return err
+	}
+	return s.put(ctx, puts[half:])
+}
+
+// refuse notes that the store does not take a status. The one before, if
+// there is one, stays in the store.
+func (s *statusSession) refuse(p statusPut, err error) {
+	if _, known := s.refused[p.key]; !known {
+		s.log.Warn("the store does not take the status of a key; the others are written", "key", p.key, "bytes", len(p.value), "reason", plain(err))
+	}
+	s.refused[p.key] = s.digests.of(p.value)
+	s.note(func(f *statusFacts) {
+		f.refused = maps.Clone(f.refused)
+		if f.refused == nil {
+			f.refused = map[scheduler.Key]error{}
+		}
+		f.refused[p.key] = err
+	})
+}
+
+// accept notes that the store holds what is to be told of a key.
+func (s *statusSession) accept(k scheduler.Key) {
+	if _, known := s.refused[k]; !known {
+		return
+	}
+	delete(s.refused, k)
+	s.note(func(f *statusFacts) {
+		f.refused = maps.Clone(f.refused)
+		delete(f.refused, k)
+	})
 }
 
 // txn writes only while the label is ours: an agent that lost it must not

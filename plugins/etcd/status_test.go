@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -102,10 +103,105 @@ func TestStatusValue(t *testing.T) {
 	if want := `{"key":"route/r","kind":"route","name":"r","state":"configured","incarnation":"i1"}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	s.Derived = make([]scheduler.Status, maxDerived+5)
-	if got := string(encodeStatus(s, "i1")); !strings.Contains(got, `"derived_more":5`) {
-		t.Error("a long list is not cut")
+}
+
+// A status is bounded, whatever is wanted; what is left out is counted, and
+// characters stay whole.
+func TestStatusValuesAreBounded(t *testing.T) {
+	long := strings.Repeat("ä", 300<<10)
+	s := scheduler.Status{Key: "route/r", State: scheduler.Pending, Reason: long}
+	for i := range 2000 {
+		s.Derived = append(s.Derived, scheduler.Status{Key: "d"})
+		if i < 500 {
+			s.Missing = append(s.Missing, scheduler.Missing{Need: "n" + long, Why: long})
+			s.Fields = append(s.Fields, scheduler.FieldError{Field: "f", Error: long})
+		}
 	}
+	data := encodeStatus(s, "i1")
+	if len(data) > 256<<10 || !utf8.Valid(data) {
+		t.Errorf("%d bytes", len(data))
+	}
+	var v statusValue
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsRune(v.Reason+v.Missing[0].Need, utf8.RuneError) || !strings.HasSuffix(v.Reason, "… (613376 bytes more)") {
+		t.Errorf("the reason ends with %s", v.Reason[len(v.Reason)-40:])
+	}
+	if n := len(v.Missing); n == 0 || n+v.MissingMore != 500 {
+		t.Errorf("%d and %d missing", n, v.MissingMore)
+	}
+	if n := len(v.Fields); n == 0 || n+v.FieldsMore != 500 {
+		t.Errorf("%d and %d fields", n, v.FieldsMore)
+	}
+	if n := len(v.Derived); n != maxStatusList || v.DerivedMore != 1000 {
+		t.Errorf("%d and %d derived", n, v.DerivedMore)
+	}
+}
+
+// A value that wants very much does not keep the statuses of others back.
+func TestOneLargeStatusHarmsOneKey(t *testing.T) {
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	a := runAgent(t, config(t, b.URL()))
+	a.ready()
+	large := stat("route/large", "etcd", scheduler.Pending)
+	for range 3000 {
+		large.Missing = append(large.Missing, scheduler.Missing{Need: "interface/" + strings.Repeat("x", 800)})
+	}
+	a.brd.set(large, stat("route/a", "etcd", scheduler.Pending), stat("route/z", "etcd", scheduler.Pending))
+	a.told(kv, "route/a=pending route/large=pending route/z=pending")
+}
+
+// What the store refuses is split; the one that it never takes is left out,
+// told in the health, and tried again when it changes.
+func TestRefusedStatusesAreLeftOut(t *testing.T) {
+	b := etcdtest.Start(t, "--max-request-bytes", "20000", "--max-txn-ops", "30")
+	kv := client(t, b.URL())
+	a := runAgent(t, config(t, b.URL()))
+	a.ready()
+	large := stat("route/m", "etcd", scheduler.Pending)
+	for range 30 {
+		large.Missing = append(large.Missing, scheduler.Missing{Need: strings.Repeat("x", 1000)})
+	}
+	want, all := "", []scheduler.Status{large}
+	for i := range 120 {
+		s := stat(fmt.Sprintf("route/a%03d", i), "etcd", scheduler.Pending)
+		s.Reason = strings.Repeat("y", 900)
+		all, want = append(all, s), want+string(s.Key)+"=pending "
+	}
+	all = append(all, stat("route/z", "etcd", scheduler.Pending))
+	a.brd.set(all...)
+	a.told(kv, want+"route/z=pending")
+	a.state(healthOK, "the store does not take the status of route/m (request is too large), 1 in all")
+	a.brd.set(stat("route/m", "etcd", scheduler.Configured))
+	a.told(kv, want+"route/m=configured route/z=pending")
+	a.brd.set(large)
+	a.state(healthOK, "the store does not take the status of route/m")
+	a.brd.set(stat("route/m", "", scheduler.Removed))
+	a.told(kv, want+"route/z=pending")
+	a.await("nothing is refused any more", func() bool { return a.Health().Reason == "" })
+}
+
+// FuzzStatusValue: whatever texts a status has, its value is JSON of bounded
+// size that says what it can.
+func FuzzStatusValue(f *testing.F) {
+	f.Add("interface/web", "because", "ä\xff\x00", 3)
+	f.Add("", strings.Repeat("ü", 1000), "\u2028", 2000)
+	f.Fuzz(func(t *testing.T, key, reason, why string, n int) {
+		s := scheduler.Status{Key: scheduler.Key(key[:min(len(key), 300)]), Reason: reason}
+		for range min(max(n, 0), 3000) {
+			s.Missing = append(s.Missing, scheduler.Missing{Need: key, Why: why})
+		}
+		data := encodeStatus(s, "i")
+		var v statusValue
+		if err := json.Unmarshal(data, &v); err != nil || len(v.Missing)+v.MissingMore != len(s.Missing) {
+			t.Fatalf("%v\n%s", err, data)
+		}
+		if len(data) > maxStatusBytes { // also with six bytes for each
+			t.Fatalf("%d bytes", len(data))
+		}
+	})
 }
 
 // A burst of changes collapses: between two writes of a key lie 100 ms.

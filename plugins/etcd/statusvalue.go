@@ -2,9 +2,11 @@ package etcd
 
 import (
 	"encoding/json"
+	"fmt"
 	"hash/maphash"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -17,14 +19,17 @@ type statusValue struct {
 	State   string          `json:"state"`
 	Reason  string          `json:"reason,omitempty"`
 	Missing []statusMissing `json:"missing,omitempty"`
-	Fields  []statusField   `json:"fields,omitempty"`
-	Origin  string          `json:"origin,omitempty"`
-	Derived []statusDerived `json:"derived,omitempty"`
-	More    int             `json:"derived_more,omitempty"`
-	Since   time.Time       `json:"since,omitzero"`
-	Tries   int             `json:"attempts,omitempty"`
-	NextTry time.Time       `json:"next_try,omitzero"`
-	Agent   string          `json:"incarnation"`
+	// MissingMore and the like count what is left out.
+	MissingMore int             `json:"missing_more,omitempty"`
+	Fields      []statusField   `json:"fields,omitempty"`
+	FieldsMore  int             `json:"fields_more,omitempty"`
+	Origin      string          `json:"origin,omitempty"`
+	Derived     []statusDerived `json:"derived,omitempty"`
+	DerivedMore int             `json:"derived_more,omitempty"`
+	Since       time.Time       `json:"since,omitzero"`
+	Tries       int             `json:"attempts,omitempty"`
+	NextTry     time.Time       `json:"next_try,omitzero"`
+	Agent       string          `json:"incarnation"`
 }
 
 type statusMissing struct {
@@ -43,36 +48,64 @@ type statusDerived struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// maxDerived bounds the derived keys told in one status, which must fit into
-// one request.
-const maxDerived = 1000
+// What a status tells is bounded, so that it fits into one request of any store
+// whatever was wanted: the texts, and each list by its number and its bytes.
+const (
+	maxStatusText  = 1 << 10
+	maxStatusList  = 1000
+	maxStatusBatch = 64 << 10 // bytes of the texts of one list
+)
 
 // encodeStatus makes the value.
 func encodeStatus(s scheduler.Status, incarnation string) []byte {
 	kind, name, _ := strings.Cut(string(s.Key), "/")
 	v := statusValue{
 		Key: string(s.Key), Kind: kind, Name: name,
-		State: s.State.String(), Reason: s.Reason, Origin: s.Origin,
+		State: s.State.String(), Reason: bounded(s.Reason), Origin: bounded(s.Origin),
 		Since: s.Since.UTC(), Tries: s.Attempts, NextTry: s.NextTry.UTC(), Agent: incarnation,
 	}
-	for _, m := range s.Missing {
-		v.Missing = append(v.Missing, statusMissing{m.Need, m.Why})
-	}
-	for _, f := range s.Fields {
-		v.Fields = append(v.Fields, statusField{f.Field, f.Error})
-	}
-	for i, d := range s.Derived {
-		if i == maxDerived {
-			v.More = len(s.Derived) - i
-			break
-		}
-		v.Derived = append(v.Derived, statusDerived{string(d.Key), d.State.String(), d.Reason})
-	}
+	v.Missing, v.MissingMore = some(s.Missing, func(m scheduler.Missing) (statusMissing, int) {
+		out := statusMissing{bounded(m.Need), bounded(m.Why)}
+		return out, len(out.Need) + len(out.Why)
+	})
+	v.Fields, v.FieldsMore = some(s.Fields, func(f scheduler.FieldError) (statusField, int) {
+		out := statusField{bounded(f.Field), bounded(f.Error)}
+		return out, len(out.Field) + len(out.Error)
+	})
+	v.Derived, v.DerivedMore = some(s.Derived, func(d scheduler.Status) (statusDerived, int) {
+		out := statusDerived{bounded(string(d.Key)), d.State.String(), bounded(d.Reason)}
+		return out, len(out.Key) + len(out.Reason)
+	})
 	data, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // strings, numbers and times cannot fail
 	}
 	return data
+}
+
+// some tells the first of a list and counts the rest.
+func some[In, Out any](all []In, tell func(In) (Out, int)) (told []Out, more int) {
+	bytes := 0
+	for i, in := range all {
+		out, n := tell(in)
+		if bytes += n; i == maxStatusList || i > 0 && bytes > maxStatusBatch {
+			return told, len(all) - i
+		}
+		told = append(told, out)
+	}
+	return told, 0
+}
+
+// bounded cuts a long text between two characters and says how much it lacks.
+func bounded(text string) string {
+	if len(text) <= maxStatusText {
+		return text
+	}
+	n := maxStatusText
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return fmt.Sprintf("%s… (%d bytes more)", text[:n], len(text)-n)
 }
 
 // told tells whether a key's status belongs into the store: intent names it,

@@ -74,7 +74,7 @@ func sizeOf(e *Event) int64 {
 	n := shell + len(e.Runtime) + len(e.ID) + len(e.Name) + len(e.Image) + len(e.Microservice) +
 		len(e.State) + len(e.OldName) + len(e.OldImage) + len(e.Detail)
 	for k, v := range e.Labels {
-		n += 64 + len(k) + len(v)
+		n += labelCost + len(k) + len(v)
 	}
 	if e.Exit != nil {
 		n += 96 + len(e.Exit.Reason)

@@ -3,7 +3,9 @@ package events
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/plumb-net/plumb/plugins/linefile"
@@ -23,6 +25,16 @@ const (
 type File struct {
 	file *linefile.File
 	log  *slog.Logger
+	// failing is why the disk does not take what is new; nil if it does.
+	failing atomic.Pointer[error]
+}
+
+// Err is why the events are in memory only, nil if they are on disk.
+func (f *File) Err() error {
+	if err := f.failing.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Open reads the events of earlier runs in a directory, oldest first, and says
@@ -54,61 +66,85 @@ func Open(dir string, limit int64, log *slog.Logger) (f *File, earlier []*Event,
 	default:
 		next = last + 1 + skipped
 	}
-	return &File{file, log}, earlier, next, nil
+	return &File{file: file, log: log}, earlier, next, nil
 }
 
 // Run writes what a log has from a number on until ctx ends, then what there
 // is by then, and closes the file. A slow disk makes it miss events, as it
-// would any other watcher.
+// would any other watcher. While the disk takes none, the events stay where
+// they are, in memory, and are written when it does.
 func (f *File) Run(ctx context.Context, l *Log, after uint64) error {
 	w, err := l.Watch(Query{}, after)
 	if err != nil {
 		return err
 	}
 	defer w.Stop()
-	failing := false
+	var rest [][]byte // what is read and not yet written
 	for ctx.Err() == nil {
-		if found, _, err := w.Next(ctx); err == nil {
-			f.write(found, &failing)
-			f.drain(w, &failing)
+		if len(rest) == 0 {
+			if found, _, err := w.Next(ctx); err == nil {
+				rest = linesOf(found)
+			}
 		}
+		rest = f.drain(w, rest)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pace):
 		}
 	}
-	f.drain(w, &failing)
-	if !failing {
+	if rest = f.drain(w, rest); len(rest) == 0 {
 		end, err := json.Marshal(record{End: w.at})
 		if err == nil && w.at > 0 {
-			_ = f.file.Append(end) // without it some numbers are left out
+			_, _ = f.file.Append(end) // without it some numbers are left out
 		}
 	}
 	return f.file.Close()
 }
 
-// drain writes all that there is now.
-func (f *File) drain(w *Watcher, failing *bool) {
+// drain writes what was read, and then all that there is now. It returns what
+// the disk does not take.
+func (f *File) drain(w *Watcher, rest [][]byte) [][]byte {
 	for {
+		if rest = f.write(rest); len(rest) > 0 {
+			return rest
+		}
 		found, gap := w.take()
 		if len(found) == 0 && gap == nil {
-			return
+			return nil
 		}
-		f.write(found, failing)
+		rest = linesOf(found)
 	}
 }
 
-// write appends events; what fails is told once and lost.
-func (f *File) write(found []*Event, failing *bool) {
-	lines := make([][]byte, 0, len(found))
+// linesOf makes the lines of events.
+func linesOf(found []*Event) (lines [][]byte) {
 	for _, e := range found {
 		if line, err := encode(e); err == nil {
 			lines = append(lines, line)
 		}
 	}
-	err := f.file.Append(lines...)
-	if err != nil && !*failing {
-		f.log.Warn("the events cannot be written", "error", err)
+	return lines
+}
+
+// write appends lines and returns those that the disk does not take. That it
+// takes none, and that it does again, is told once.
+func (f *File) write(lines [][]byte) (rest [][]byte) {
+	if len(lines) == 0 {
+		return nil
 	}
-	*failing = err != nil
+	done, err := f.file.Append(lines...)
+	var large *linefile.TooLargeError
+	if errors.As(err, &large) {
+		f.log.Warn("events are too large to be written", "error", err)
+		err = nil
+	}
+	switch was := f.Err(); {
+	case err != nil && was == nil:
+		f.log.Warn("the events cannot be written; they are kept in memory until they can", "error", err)
+		f.failing.Store(&err)
+	case err == nil && was != nil:
+		f.log.Info("the events are written again")
+		f.failing.Store(nil)
+	}
+	return lines[done:]
 }

@@ -151,12 +151,11 @@ func TestRow30_Damage(t *testing.T) {
 func write(t testing.TB, dir string, n int) {
 	t.Helper()
 	f, _, next := load(t, dir)
-	failing := false
 	for i := range n {
-		f.write([]*Event{{Seq: next + uint64(i), Event: some(i)}}, &failing)
+		f.write(linesOf([]*Event{{Seq: next + uint64(i), Event: some(i)}}))
 	}
-	if failing {
-		t.Fatal("it cannot be written")
+	if f.Err() != nil {
+		t.Fatal(f.Err())
 	}
 }
 
@@ -177,7 +176,7 @@ func TestRow30_Unknown(t *testing.T) {
 	dir := t.TempDir()
 	f, _, _ := load(t, dir)
 	for _, line := range []string{`{"seq":4,"type":"thawed","id":"x","new":{"a":1}}`, `{"mark":true}`, `nonsense`, `{"seq":5,"type":"died","exit":{"code":1}}`} {
-		if err := f.file.Append([]byte(line)); err != nil {
+		if _, err := f.file.Append([]byte(line)); err != nil {
 			t.Fatal(err)
 		}
 	}

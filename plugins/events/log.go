@@ -57,6 +57,7 @@ func New(limits Limits, earlier []*Event, next uint64) *Log {
 			l.lost = e.Seq - 1
 		}
 		e.Earlier = true
+		e.bound() // a former version did not
 		e.size = sizeOf(e)
 		l.put(e, now)
 		l.next = e.Seq + 1
@@ -93,6 +94,7 @@ func (l *Log) add(e *Event) {
 	if e.At.IsZero() {
 		e.At = e.Seen
 	}
+	e.bound()
 	e.kept, e.size = now, sizeOf(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()

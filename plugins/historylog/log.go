@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/plumb-net/plumb/plugins/linefile"
@@ -28,6 +29,16 @@ type Source interface {
 type Log struct {
 	log  *slog.Logger
 	file *linefile.File
+	// failing is why the disk does not take what is new; nil if it does.
+	failing atomic.Pointer[error]
+}
+
+// Err is why the history is in memory only, nil if it is on disk.
+func (l *Log) Err() error {
+	if err := l.failing.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Open reads the history of earlier runs in a directory, oldest first, and
@@ -48,7 +59,7 @@ func Open(dir string, limit int64, log *slog.Logger) (*Log, []scheduler.Record, 
 			lines = append(lines, l)
 		}
 	}
-	return &Log{log, file}, merge(lines), nil
+	return &Log{log: log, file: file}, merge(lines), nil
 }
 
 // merge puts lines together to records. What is left of a record that began
@@ -72,17 +83,16 @@ func merge(lines []line) []scheduler.Record {
 }
 
 // Run writes what a source has until it ends, then closes the file. When ctx
-// ends it writes what there is by then.
+// ends it writes what there is by then. While the disk takes nothing, the source
+// keeps the history, and what is new is written when the disk does.
 func (l *Log) Run(ctx context.Context, s Source) error {
-	failing := false
+	var rest [][]byte // what was read and is not yet written
 	for {
-		records, err := s.Next(ctx)
-		if len(records) > 0 {
-			err := l.write(records)
-			if err != nil && !failing {
-				l.log.Warn("the history cannot be written", "error", err)
-			}
-			failing = err != nil
+		var records []scheduler.Record
+		var err error
+		if rest = l.write(rest); len(rest) == 0 {
+			records, err = s.Next(ctx)
+			rest = l.write(linesOf(records))
 		}
 		if errors.Is(err, scheduler.ErrStopped) || ctx.Err() != nil && len(records) == 0 {
 			return l.file.Close()
@@ -94,15 +104,35 @@ func (l *Log) Run(ctx context.Context, s Source) error {
 	}
 }
 
-// write appends records, all or none.
-func (l *Log) write(records []scheduler.Record) error {
-	lines := make([][]byte, 0, len(records))
+// linesOf makes the lines of records.
+func linesOf(records []scheduler.Record) (lines [][]byte) {
 	for _, r := range records {
-		text, err := json.Marshal(lineOf(r))
-		if err != nil {
-			return err
+		if text, err := json.Marshal(lineOf(r)); err == nil {
+			lines = append(lines, text)
 		}
-		lines = append(lines, text)
 	}
-	return l.file.Append(lines...)
+	return lines
+}
+
+// write appends lines and returns those that the disk does not take. That it
+// takes none, and that it does again, is told once.
+func (l *Log) write(lines [][]byte) (rest [][]byte) {
+	if len(lines) == 0 {
+		return nil
+	}
+	done, err := l.file.Append(lines...)
+	var large *linefile.TooLargeError
+	if errors.As(err, &large) {
+		l.log.Warn("transactions are too large for the history on disk, and in memory only", "error", err)
+		err = nil
+	}
+	switch was := l.Err(); {
+	case err != nil && was == nil:
+		l.log.Warn("the history cannot be written; it is kept in memory until it can", "error", err)
+		l.failing.Store(&err)
+	case err == nil && was != nil:
+		l.log.Info("the history is written again")
+		l.failing.Store(nil)
+	}
+	return lines[done:]
 }

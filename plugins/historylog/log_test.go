@@ -48,8 +48,8 @@ func write(t *testing.T, dir string, limit int64, batches ...[]scheduler.Record)
 	s := script(batches)
 	for len(s) > 0 { // without the pace of Run
 		records, _ := s.Next(context.Background())
-		if err := l.write(records); err != nil {
-			t.Fatal(err)
+		if rest := l.write(linesOf(records)); len(rest) > 0 {
+			t.Fatal(l.Err())
 		}
 	}
 	if err := l.Run(context.Background(), &s); err != nil {

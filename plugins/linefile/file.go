@@ -25,20 +25,43 @@ type header struct {
 	Version int    `json:"version"`
 }
 
-// File is open for appending. One goroutine uses it.
+// File is appended to. One goroutine uses it.
 type File struct {
 	dir    string
 	format Format
 	max    int64 // bytes of both files
-	file   *os.File
-	size   int64
+	disk   disk
+	// file is the newest; nil until it is written to, and after it could not be
+	// opened. Only size bytes of it count.
+	file storage
+	size int64
+}
+
+// disk is what is done with names, and storage with a file.
+type disk struct {
+	open   func(path string) (storage, error)
+	rename func(from, to string) error
+}
+
+type storage interface {
+	WriteAt(p []byte, at int64) (int, error)
+	Truncate(size int64) error
+	Sync() error
+	Close() error
+}
+
+var realDisk = disk{
+	open:   func(path string) (storage, error) { return os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600) },
+	rename: os.Rename,
 }
 
 // Open reads what is there, oldest first, and makes ready to go on. At most
 // limit bytes are kept on disk. Damage is left out and never an error; aside
-// names the files that were put aside because they cannot be read.
+// names the files that were put aside because they are of another format.
+// Nothing is written before the first Append, so that a full disk keeps nobody
+// from opening.
 func Open(dir string, format Format, limit int64) (f *File, records [][]byte, aside []string, err error) {
-	f = &File{dir: dir, format: format, max: limit}
+	f = &File{dir: dir, format: format, max: limit, disk: realDisk}
 	for _, name := range []string{format.Name + ".1", format.Name} {
 		more, whole, ok, err := f.read(name)
 		if err != nil {
@@ -52,9 +75,6 @@ func Open(dir string, format Format, limit int64) (f *File, records [][]byte, as
 			more, whole = nil, 0
 		}
 		records, f.size = append(records, more...), whole
-	}
-	if err := f.open(); err != nil {
-		return nil, nil, nil, fmt.Errorf("%s: %w", format.Name, err)
 	}
 	return f, records, aside, nil
 }
@@ -99,33 +119,73 @@ func (f *File) known(record []byte) (isHeader, known bool) {
 	return true, h.Format == f.format.Name && h.Version <= f.format.Version
 }
 
-// open opens the newest file behind what is whole of it.
-func (f *File) open() (err error) {
-	if f.file, err = os.OpenFile(f.path(f.format.Name), os.O_WRONLY|os.O_CREATE, 0o600); err != nil {
+// ready opens the newest file behind what is whole of it.
+func (f *File) ready() error {
+	if f.file != nil {
+		return nil
+	}
+	file, err := f.disk.open(f.path(f.format.Name))
+	if err != nil {
 		return err
 	}
-	if err := f.file.Truncate(f.size); err != nil {
-		return errors.Join(err, f.file.Close())
+	if err := file.Truncate(f.size); err != nil {
+		return errors.Join(err, file.Close())
 	}
+	f.file = file
 	return nil
 }
 
-// Append writes records with one call. If it fails, none of them is there.
-func (f *File) Append(records ...[]byte) error {
-	var text []byte
-	for _, r := range records {
-		text = AppendLine(text, r)
+// TooLargeError says that records are larger than what is kept in one file.
+// The others were written.
+type TooLargeError struct {
+	Records, Bytes int
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("%d records of %d bytes in all are larger than half of what is kept", e.Records, e.Bytes)
+}
+
+// Append writes records, as many at once as fit. It returns how many it is done
+// with: after an error of the disk the rest can be tried again later. A record
+// that never fits is left out, and told by a [TooLargeError].
+func (f *File) Append(records ...[]byte) (done int, err error) {
+	var large TooLargeError
+	for done < len(records) {
+		var text []byte
+		n := done
+		for n < len(records) && (n == done || int64(len(text)+lineLen(records[n])) <= f.room()) {
+			text = AppendLine(text, records[n])
+			n++
+		}
+		if int64(len(text)) > f.room() { // one alone
+			large.Records++
+			large.Bytes += len(text)
+		} else if err := f.write(text); err != nil {
+			return done, err
+		}
+		done = n
 	}
+	if large.Records > 0 {
+		return done, &large
+	}
+	return done, nil
+}
+
+// room is what fits into one file beside its header.
+func (f *File) room() int64 { return f.max/2 - int64(len(f.header())) }
+
+// write writes lines with one call. If it fails, none of them is there.
+func (f *File) write(text []byte) error {
 	if f.size > 0 && f.size+int64(len(text)) > f.max/2 {
 		if err := f.rotate(); err != nil {
 			return err
 		}
 	}
+	if err := f.ready(); err != nil {
+		return err
+	}
 	if f.size == 0 {
 		text = append(f.header(), text...)
-	}
-	if int64(len(text)) > f.max/2 {
-		return fmt.Errorf("%d bytes at once do not fit", len(text))
 	}
 	n, err := f.file.WriteAt(text, f.size)
 	if err != nil {
@@ -143,19 +203,23 @@ func (f *File) header() []byte {
 	return AppendLine(nil, text)
 }
 
-// rotate begins a new file.
+// rotate makes the newest file the older one. From then on nothing is written
+// to it: a new one is opened when there is something to write.
 func (f *File) rotate() error {
-	if err := os.Rename(f.path(f.format.Name), f.path(f.format.Name+".1")); err != nil {
+	if err := f.disk.rename(f.path(f.format.Name), f.path(f.format.Name+".1")); err != nil {
 		return err
 	}
-	old := f.file
-	f.size = 0
-	if err := f.open(); err != nil {
-		f.file = old
-		return err
+	if f.file != nil {
+		_ = f.file.Close() // what it holds was written
 	}
-	return old.Close()
+	f.file, f.size = nil, 0
+	return nil
 }
 
 // Close makes everything durable.
-func (f *File) Close() error { return errors.Join(f.file.Sync(), f.file.Close()) }
+func (f *File) Close() error {
+	if f.file == nil {
+		return nil
+	}
+	return errors.Join(f.file.Sync(), f.file.Close())
+}

@@ -16,6 +16,9 @@ func AppendLine(to, record []byte) []byte {
 	return append(append(to, record...), '\n')
 }
 
+// lineLen is how long the line of a record is.
+func lineLen(record []byte) int { return 8 + 1 + len(record) + 1 }
+
 // ParseLine reads a line without its newline.
 func ParseLine(line []byte) (record []byte, err error) {
 	sum, record, ok := bytes.Cut(line, []byte(" "))

@@ -31,6 +31,7 @@ const label = "bench"
 const asAgent = "PLUMB_BENCH_AGENT"
 
 func TestMain(m *testing.M) {
+	agent.Main()
 	if os.Getenv(asAgent) == "" {
 		os.Exit(m.Run())
 	}

@@ -11,12 +11,15 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 )
 
 // childDir in the environment makes this binary an agent that is to be killed.
 const childDir = "PLUMB_EMBEDDED_CHILD"
 
 func TestMain(m *testing.M) {
+	Main()
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would keep servers for a second
 	if dir := os.Getenv(childDir); dir != "" {
 		child(dir)
 	}
@@ -25,12 +28,16 @@ func TestMain(m *testing.M) {
 
 // child starts a server, writes without end and tells how far it came.
 func child(dir string) {
-	s, err := Start(context.Background(), Config{Dir: filepath.Join(dir, "state", "etcd"), Socket: filepath.Join(dir, "run", "etcd.sock")})
+	_, err := Start(context.Background(), Config{Dir: filepath.Join(dir, "state", "etcd"), Socket: filepath.Join(dir, "run", "etcd.sock")})
 	if err != nil {
 		fmt.Println("error", err)
 		os.Exit(1)
 	}
-	kv := clientv3.NewKVFromKVClient(s.KV(), nil)
+	kv, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(dir, "run", "etcd.sock")}, Logger: zap.NewNop()})
+	if err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
 	for i := 0; ; i++ {
 		if _, err := kv.Put(context.Background(), "n", fmt.Sprint(i)); err != nil {
 			os.Exit(1)
@@ -53,7 +60,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			if err != nil {
 				t.Fatalf("killed after %d ms, it does not start: %v (waited %s)", i*10, err, time.Since(begin))
 			}
-			resp, err := clientv3.NewKVFromKVClient(s.KV(), nil).Get(t.Context(), "n")
+			resp, err := clientOf(t, filepath.Join(dir, "run", "etcd.sock")).Get(t.Context(), "n")
 			s.Close()
 			if err != nil {
 				t.Fatal(err)

@@ -10,12 +10,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"syscall"
+	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
-	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
 	"google.golang.org/grpc"
 
 	"github.com/plumb-net/plumb/plugins/etcd/zaplog"
@@ -44,7 +42,10 @@ type Config struct {
 	// an alarm is raised. Default 2 GiB.
 	QuotaBytes int64
 	// Log gets what etcd says; nil drops it.
-	Log *slog.Logger
+	Log *slog.Logger `json:"-"`
+	// Again: the last start failed and said why, so this one says it for
+	// debugging only, until it is ready.
+	Again bool `json:"-"`
 }
 
 // Server is a running etcd.
@@ -56,7 +57,7 @@ type Server struct {
 	served chan struct{}
 }
 
-// Start starts a server and returns when it is ready.
+// Start starts a server in this process and returns when it is ready.
 func Start(ctx context.Context, c Config) (*Server, error) {
 	if err := CheckSocket(c.Socket); err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("embedded etcd: %w", err)
 	}
-	lock, err := lockDir(c.Dir)
+	lock, err := lockDir(ctx, c.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -149,32 +150,41 @@ func startEtcd(ctx context.Context, cfg *embed.Config) (*embed.Etcd, error) {
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-e.Server.ReadyNotify():
-		return e, nil
-	case err = <-e.Err():
-	case <-e.Server.StopNotify():
-		err = errors.New("it stopped while starting")
-	case <-ctx.Done():
-		err = context.Cause(ctx)
+	if err := ready(ctx, e); err != nil {
+		e.Close()
+		return nil, err
 	}
-	e.Close()
-	return nil, err
+	return e, nil
 }
 
-// lockDir keeps a second server away from the data. etcd itself would wait
-// for the other to go, for ever and silently.
-func lockDir(dir string) (*os.File, error) {
-	path := filepath.Join(dir, "lock")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("embedded etcd: %w", err)
+// stuckAfter is how long a server that has loaded its data may make no
+// progress before it is ready. The only member elects itself in 0.2 s.
+const stuckAfter = 10 * time.Second
+
+// ready waits until the server is ready. Damage can keep it from that for ever.
+func ready(ctx context.Context, e *embed.Etcd) error {
+	tick := time.NewTicker(stuckAfter / 10)
+	defer tick.Stop()
+	applied, moved := e.Server.AppliedIndex(), time.Now()
+	for {
+		select {
+		case <-e.Server.ReadyNotify():
+			return nil
+		case err := <-e.Err():
+			return err
+		case <-e.Server.StopNotify():
+			return errStopped
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		if now := e.Server.AppliedIndex(); now != applied {
+			applied, moved = now, time.Now()
+		}
+		if time.Since(moved) > stuckAfter {
+			return fmt.Errorf("it is not ready after %s and makes no progress: the log below member/wal does not fit the data", stuckAfter)
+		}
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("embedded etcd in %s: another server uses the data (%w); two agents need different --state-dir", dir, err)
-	}
-	return f, nil
 }
 
 func (s *Server) serve(l net.Listener) {
@@ -192,24 +202,4 @@ func (s *Server) Close() {
 	<-s.served
 	s.etcd.Close()
 	s.lock.Close()
-}
-
-// KV gives the store by direct calls, which are twice as fast as the socket.
-func (s *Server) KV() etcdserverpb.KVClient {
-	return adapter.KvServerToKvClient(v3rpc.NewQuotaKVServer(s.etcd.Server))
-}
-
-// Watch gives the watches by direct calls.
-func (s *Server) Watch() etcdserverpb.WatchClient {
-	return adapter.WatchServerToWatchClient(v3rpc.NewWatchServer(s.etcd.Server))
-}
-
-// Lease gives the leases by direct calls.
-func (s *Server) Lease() etcdserverpb.LeaseClient {
-	return adapter.LeaseServerToLeaseClient(v3rpc.NewQuotaLeaseServer(s.etcd.Server))
-}
-
-// Maintenance gives alarms and the like by direct calls.
-func (s *Server) Maintenance() etcdserverpb.MaintenanceClient {
-	return adapter.MaintenanceServerToMaintenanceClient(v3rpc.NewMaintenanceServer(s.etcd.Server, nil))
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -13,18 +14,29 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
-// start starts a server in directories of its own.
-func start(t *testing.T, dir string) (*Server, clientv3.KV) {
+// startHere starts a server of this process in directories of its own.
+func startHere(t *testing.T, dir string) (*Server, *clientv3.Client) {
 	t.Helper()
 	s, err := Start(t.Context(), Config{Dir: filepath.Join(dir, "state", "etcd"), Socket: filepath.Join(dir, "run", "etcd.sock")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, clientv3.NewKVFromKVClient(s.KV(), nil)
+	return s, clientOf(t, filepath.Join(dir, "run", "etcd.sock"))
+}
+
+// clientOf is a client of the server at a socket.
+func clientOf(t testing.TB, socket string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + socket}, Logger: zap.NewNop(), MaxCallSendMsgSize: math.MaxInt32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 // etcdctl runs Debian's client 3.4 on the socket.
@@ -54,7 +66,7 @@ func needEtcdctl(t *testing.T) string {
 
 func TestSocketAndDirectoryAreClosedToOthers(t *testing.T) {
 	dir := t.TempDir()
-	s, _ := start(t, dir)
+	s, _ := startHere(t, dir)
 	defer s.Close()
 	for path, want := range map[string]os.FileMode{
 		"run": 0o700, "run/etcd.sock": 0o600, "state/etcd": 0o700, "state/etcd/member": 0o700,
@@ -72,7 +84,7 @@ func TestSocketAndDirectoryAreClosedToOthers(t *testing.T) {
 // The socket is the only thing that this process listens on.
 func TestNothingElseListens(t *testing.T) {
 	dir := t.TempDir()
-	s, _ := start(t, dir)
+	s, _ := startHere(t, dir)
 	defer s.Close()
 	mine := openSockets(t)
 	var found []string
@@ -124,7 +136,7 @@ func procNet(t *testing.T, table string) []string {
 
 func TestDebianEtcdctlWorksOnTheSocket(t *testing.T) {
 	dir := t.TempDir()
-	s, kv := start(t, dir)
+	s, kv := startHere(t, dir)
 	defer s.Close()
 
 	etcdctl(t, dir, "", "put", "/plumb/h/config/interface/web", `{"dummy":{}}`)
@@ -157,7 +169,7 @@ func TestDebianEtcdctlWorksOnTheSocket(t *testing.T) {
 }
 
 // watcher starts `etcdctl watch` and returns when it watches.
-func watcher(t *testing.T, dir string, kv clientv3.KV) *exec.Cmd {
+func watcher(t *testing.T, dir string, kv *clientv3.Client) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(needEtcdctl(t), "watch", "w")
 	cmd.Env = append(os.Environ(), "ETCDCTL_API=3", "ETCDCTL_ENDPOINTS=unix://"+filepath.Join(dir, "run", "etcd.sock"))
@@ -193,7 +205,7 @@ func watcher(t *testing.T, dir string, kv clientv3.KV) *exec.Cmd {
 
 func TestStopsAtOnceWithAClientThatWatches(t *testing.T) {
 	dir := t.TempDir()
-	s, kv := start(t, dir)
+	s, kv := startHere(t, dir)
 	cmd := watcher(t, dir, kv)
 	begin := time.Now()
 	s.Close()
@@ -208,7 +220,7 @@ func TestStopsAtOnceWithAClientThatWatches(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 
-	s, kv = start(t, dir)
+	s, kv = startHere(t, dir)
 	defer s.Close()
 	if got, err := kv.Get(t.Context(), "w"); err != nil || got.Count != 1 {
 		t.Errorf("the data did not survive: %v %v", got, err)
@@ -216,7 +228,7 @@ func TestStopsAtOnceWithAClientThatWatches(t *testing.T) {
 }
 
 func TestAnApplyOfTenThousandKeysIsOneTransaction(t *testing.T) {
-	s, kv := start(t, t.TempDir())
+	s, kv := startHere(t, t.TempDir())
 	defer s.Close()
 	ops := make([]clientv3.Op, MaxTxnOps)
 	for i := range ops {
@@ -235,11 +247,11 @@ func TestAFullStoreRaisesAnAlarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	kv := clientv3.NewKVFromKVClient(s.KV(), nil)
+	kv := clientOf(t, filepath.Join(dir, "run", "s"))
 	for i := 0; err == nil; i++ {
 		_, err = kv.Put(t.Context(), fmt.Sprint(i), strings.Repeat("x", 100<<10))
 	}
-	st, err := s.Maintenance().Status(t.Context(), &etcdserverpb.StatusRequest{})
+	st, err := kv.Status(t.Context(), "unix://"+filepath.Join(dir, "run", "s"))
 	if err != nil || !strings.Contains(fmt.Sprint(st.Errors), "NOSPACE") {
 		t.Errorf("status says %v, %v", st.Errors, err)
 	}
@@ -247,7 +259,7 @@ func TestAFullStoreRaisesAnAlarm(t *testing.T) {
 
 func TestBadPlacesAreRefusedWithAHint(t *testing.T) {
 	dir := t.TempDir()
-	s, _ := start(t, dir)
+	s, _ := startHere(t, dir)
 	defer s.Close()
 	shared := filepath.Join(dir, "shared")
 	if err := os.MkdirAll(filepath.Join(shared, "lock"), 0o755); err != nil {
@@ -289,7 +301,7 @@ func TestALeftSocketAndAnOpenRunDirectoryAreMended(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	s, kv := start(t, dir)
+	s, kv := startHere(t, dir)
 	defer s.Close()
 	if _, err := kv.Put(t.Context(), "a", "b"); err != nil {
 		t.Error(err)
@@ -306,7 +318,7 @@ func TestItIsSilentWithoutALogger(t *testing.T) {
 	}
 	stderr := os.Stderr
 	os.Stderr = w
-	s, _ := start(t, t.TempDir())
+	s, _ := startHere(t, t.TempDir())
 	s.Close()
 	os.Stderr = stderr
 	w.Close()
