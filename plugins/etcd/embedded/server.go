@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/plumb-net/plumb/plugins/etcd/zaplog"
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 // The limits of the server.
@@ -51,17 +51,17 @@ type Config struct {
 type Server struct {
 	etcd *embed.Etcd
 	grpc *grpc.Server
-	lock *os.File
+	lock *private.Lock
 	// served is closed when the socket is no longer served.
 	served chan struct{}
 }
 
 // Start starts a server and returns when it is ready.
 func Start(ctx context.Context, c Config) (*Server, error) {
-	if err := CheckSocket(c.Socket); err != nil {
+	if err := private.CheckSocket(c.Socket); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+	if err := private.Make(c.Dir); err != nil {
 		return nil, fmt.Errorf("embedded etcd: %w", err)
 	}
 	lock, err := lockDir(c.Dir)
@@ -69,15 +69,20 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	// The socket comes first: it is the cheaper of the two to fail.
-	l, err := listen(c.Socket)
+	l, err := private.Listen(c.Socket)
 	if err != nil {
-		lock.Close()
+		lock.Release()
 		return nil, fmt.Errorf("embedded etcd: %w", err)
+	}
+	if c.Log != nil {
+		l.Refused = func(uid int, err error) {
+			c.Log.Warn("a connection to etcd was refused: only root and the agent's user may connect", "uid", uid, "error", err)
+		}
 	}
 	e, err := bootstrapped(ctx, c)
 	if err != nil {
 		l.Close()
-		lock.Close()
+		lock.Release()
 		return nil, fmt.Errorf("embedded etcd in %s: %w", c.Dir, err)
 	}
 	s := &Server{etcd: e, grpc: v3rpc.Server(e.Server, nil, nil), lock: lock, served: make(chan struct{})}
@@ -164,17 +169,16 @@ func startEtcd(ctx context.Context, cfg *embed.Config) (*embed.Etcd, error) {
 
 // lockDir keeps a second server away from the data. etcd itself would wait
 // for the other to go, for ever and silently.
-func lockDir(dir string) (*os.File, error) {
-	path := filepath.Join(dir, "lock")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
+func lockDir(dir string) (*private.Lock, error) {
+	lock, err := private.Take(filepath.Join(dir, "lock"))
+	var held *private.Held
+	if errors.As(err, &held) {
+		return nil, fmt.Errorf("embedded etcd in %s: another server uses the data (%w); two agents need different --state-dir", dir, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("embedded etcd: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("embedded etcd in %s: another server uses the data (%w); two agents need different --state-dir", dir, err)
-	}
-	return f, nil
+	return lock, nil
 }
 
 func (s *Server) serve(l net.Listener) {
@@ -191,7 +195,7 @@ func (s *Server) Close() {
 	s.grpc.Stop()
 	<-s.served
 	s.etcd.Close()
-	s.lock.Close()
+	s.lock.Release()
 }
 
 // KV gives the store by direct calls, which are twice as fast as the socket.
