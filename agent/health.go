@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
 // health tells how every part is. The agent is ready when all are ok or off.
@@ -16,7 +17,14 @@ func (a *agent) health() []models.Health {
 		out = append(out, a.files.Health())
 	}
 	out = append(out, a.cni.health(a.started), a.recorder.health(a.started))
-	return append(out, a.tracker.Health()...)
+	out = append(out, a.tracker.Health()...)
+	for i := range out {
+		out[i].Reason = safetext.URLs(out[i].Reason)
+		for k, v := range out[i].Details {
+			out[i].Details[k] = safetext.URLs(v)
+		}
+	}
+	return out
 }
 
 // schedulerHealth: the loop answers, every source has spoken, and the world of

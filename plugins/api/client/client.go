@@ -28,7 +28,7 @@ type Client struct {
 }
 
 // New makes a client. It connects when it is first used.
-func New(socket string) *Client {
+func New(socket string, more ...connect.ClientOption) *Client {
 	h := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return private.Dial(ctx, socket)
@@ -37,7 +37,7 @@ func New(socket string) *Client {
 	}}
 	// Compression costs more than a local socket.
 	plain := connect.WithAcceptCompression("gzip", nil, nil)
-	return &Client{apiv1connect.NewAgentClient(h, "http://agent", plain), socket, h}
+	return &Client{apiv1connect.NewAgentClient(h, "http://agent", append(more, plain)...), socket, h}
 }
 
 // Close drops idle connections.
