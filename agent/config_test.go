@@ -1,9 +1,13 @@
 package agent
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -98,6 +102,8 @@ func TestLocks(t *testing.T) {
 	c := Default()
 	c.Label = "lock-test-" + filepath.Base(t.TempDir())
 	c.RunDir, c.StateDir = filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "state")
+	labels := filepath.Join(t.TempDir(), "locks")
+	takeLocks := func(c Config) (*locks, error) { return takeLocks(c, labels, slog.New(slog.DiscardHandler)) }
 	first, err := takeLocks(c)
 	if err != nil {
 		t.Fatal(err)
@@ -123,19 +129,78 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// A directory of somebody else's is refused and left as it is.
-func TestPrivateDirSparesOthers(t *testing.T) {
-	theirs := t.TempDir()
-	if err := os.Chmod(theirs, 0o755); err != nil {
+// A directory that is not ours is refused and left as it is: above all /run, which has
+// a directory named lock.
+func TestDirectoriesOfOthersStay(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make func(dir string) error
+		want string
+	}{
+		"like /run": {func(dir string) error {
+			return errors.Join(os.MkdirAll(filepath.Join(dir, "lock"), 0o755), os.Mkdir(filepath.Join(dir, "udev"), 0o755), os.Chmod(dir, 0o755))
+		}, "not ours, such as udev: name an empty directory, or one that is not there yet"},
+		"closed, with things of root's": {func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "theirs"), nil, 0o600))
+		}, "not ours, such as theirs"},
+		"of another user": {func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, 65534, 65534)) }, "belongs to user 65534"},
+		"open":            {func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o1777)) }, "others may write to"},
+		"empty":           {func(dir string) error { return os.Mkdir(dir, 0o755) }, ""},
+	} {
+		for _, flag := range []string{"--run-dir", "--state-dir"} {
+			c, theirs := Default(), filepath.Join(t.TempDir(), "theirs")
+			c.Label, c.RunDir, c.StateDir = "test", filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "state")
+			if err := tc.make(theirs); err != nil {
+				t.Fatal(err)
+			}
+			*map[string]*string{"--run-dir": &c.RunDir, "--state-dir": &c.StateDir}[flag] = theirs
+			before := look(t, theirs)
+			l, err := takeLocks(c, filepath.Join(t.TempDir(), "locks"), slog.New(slog.DiscardHandler))
+			if err == nil {
+				l.release()
+			}
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), flag+": ") || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("%s as %s: %v, want %q", name, flag, err, tc.want)
+			}
+			if after := look(t, theirs); after != before && !(tc.want == "" && strings.HasPrefix(after, before)) {
+				t.Errorf("%s as %s: it was\n%sand is\n%s", name, flag, before, after)
+			}
+		}
+	}
+}
+
+// look lists a directory with its mode, owner and content.
+func look(t *testing.T, dir string) string {
+	t.Helper()
+	info, err := os.Stat(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(theirs, "theirs"), nil, 0o600); err != nil {
+	text := fmt.Sprintf("%v %d\n", info.Mode(), info.Sys().(*syscall.Stat_t).Uid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := privateDir(theirs); err == nil || !strings.Contains(err.Error(), "not ours") {
-		t.Errorf("a directory of somebody else's: %v", err)
+	for _, e := range entries {
+		text += e.Name() + "\n"
 	}
-	if st, _ := os.Stat(theirs); st.Mode().Perm() != 0o755 {
-		t.Errorf("its mode became %04o", st.Mode().Perm())
+	return text
+}
+
+// One of the directories may be in the other, also at the second start.
+func TestDirectoriesInEachOther(t *testing.T) {
+	for _, in := range []string{"run", "state"} {
+		c, dir := Default(), filepath.Join(t.TempDir(), "plumb")
+		c.Label, c.RunDir, c.StateDir = "test", dir, filepath.Join(dir, "state")
+		if in == "run" {
+			c.StateDir, c.RunDir = dir, filepath.Join(dir, "run")
+		}
+		labels := filepath.Join(t.TempDir(), "locks")
+		for range 2 {
+			l, err := takeLocks(c, labels, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatalf("%s within the other: %v", in, err)
+			}
+			l.release()
+		}
 	}
 }

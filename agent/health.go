@@ -8,6 +8,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/openfiles"
+	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
 // health tells how every part is. The agent is ready when all are ok or off.
@@ -22,7 +23,14 @@ func (a *agent) health() []models.Health {
 	if err := a.historyUnwritten(); err != nil { // which keeps nobody from relying on the agent
 		out = append(out, models.Health{Name: "history", State: "ok", Since: a.started, Reason: "it is kept in memory only: " + err.Error()})
 	}
-	return append(out, a.tracker.Health()...)
+	out = append(out, a.tracker.Health()...)
+	for i := range out {
+		out[i].Reason = safetext.URLs(out[i].Reason)
+		for k, v := range out[i].Details {
+			out[i].Details[k] = safetext.URLs(v)
+		}
+	}
+	return out
 }
 
 // historyUnwritten is why the history is not on disk, nil if it is or need not be.

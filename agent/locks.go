@@ -3,32 +3,44 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"syscall"
+
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
-// lockDir holds a lock per label, so that two agents with stores of their own
-// do not both serve one label on a host.
-const lockDir = "/run/lock"
+// lockDir holds a lock per label, so that two agents with stores of their own do
+// not both serve one label on a host. Only root can make, take or remove what is
+// in it: in a directory that all may write to anybody could keep an agent from its
+// label.
+const lockDir = "/run/plumb-locks"
 
 // locks keeps others from the state directory and the label.
-type locks struct{ files []*os.File }
+type locks struct{ held []*private.Lock }
 
 // takeLocks makes the directories and locks them.
-func takeLocks(c Config) (*locks, error) {
-	for _, dir := range []string{c.StateDir, c.RunDir} {
-		if err := privateDir(dir); err != nil {
+func takeLocks(c Config, labels string, log *slog.Logger) (*locks, error) {
+	if err := checkDirs(c); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{c.StateDir, c.RunDir, labels} {
+		if err := private.Make(dir); err != nil {
 			return nil, err
 		}
 	}
+	for _, dir := range []string{c.StateDir, c.RunDir} {
+		if st, err := os.Stat(dir); err == nil && st.Mode().Perm()&0o077 != 0 {
+			log.Info("the directory was there and keeps its mode; what plumb-agent makes in it is closed to others",
+				"dir", dir, "mode", fmt.Sprintf("%04o", st.Mode().Perm()))
+		}
+	}
 	l := &locks{}
-	for path, what := range map[string]string{
-		filepath.Join(c.StateDir, "lock"):                "state directory " + c.StateDir,
-		filepath.Join(lockDir, "plumb-"+c.Label+".lock"): "label " + c.Label,
+	for _, lock := range []struct{ path, what string }{
+		{filepath.Join(labels, c.Label+".lock"), "label " + c.Label},
+		{filepath.Join(c.StateDir, "lock"), "state directory " + c.StateDir},
 	} {
-		if err := l.take(path, what); err != nil {
+		if err := l.take(lock.path, lock.what); err != nil {
 			l.release()
 			return nil, err
 		}
@@ -37,60 +49,46 @@ func takeLocks(c Config) (*locks, error) {
 }
 
 func (l *locks) take(path, what string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("lock: %w", err)
+	lock, err := private.Take(path)
+	var held *private.Held
+	if errors.As(err, &held) {
+		return fmt.Errorf("another plumb-agent (pid %d) uses the %s: stop it, or choose another with --label and --state-dir", held.PID, what)
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
-		return fmt.Errorf("lock: %w", err)
+		return err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		holder := make([]byte, 32)
-		n, _ := f.ReadAt(holder, 0)
-		f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return fmt.Errorf("another plumb-agent (pid %s) uses the %s: stop it, or choose another with --label and --state-dir",
-				holder[:n], what)
-		}
-		return fmt.Errorf("lock %s: %w", path, err)
-	}
-	_ = f.Truncate(0)
-	_, _ = f.WriteAt(fmt.Appendf(nil, "%d", os.Getpid()), 0)
-	l.files = append(l.files, f)
+	l.held = append(l.held, lock)
 	return nil
 }
 
 func (l *locks) release() {
-	for _, f := range l.files {
-		_ = f.Truncate(0)
-		f.Close() // ends the lock; the file stays, so that nobody locks a name that is gone
+	for _, lock := range l.held {
+		lock.Release()
 	}
 }
 
-// privateDir makes a directory that only root can enter. One that is there
-// already and open to others is closed if it is empty or was ours before; a
-// directory of somebody else's is refused, not changed.
-func privateDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+// checkDirs looks at both directories before either is made: one may be in the
+// other.
+func checkDirs(c Config) error {
+	for flag, dir := range map[string]string{"--state-dir": c.StateDir, "--run-dir": c.RunDir} {
+		known := ourFiles()
+		for _, other := range []string{c.StateDir, c.RunDir} {
+			if filepath.Dir(other) == dir {
+				known.More = append(known.More, filepath.Base(other))
+			}
+		}
+		if err := private.Check(dir, known); err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
+		}
 	}
-	st, err := os.Stat(dir)
-	if err != nil || st.Mode().Perm()&0o077 == 0 {
-		return err
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	ours := func(e os.DirEntry) bool { return slices.Contains(ourFiles(), e.Name()) }
-	if len(entries) > 0 && !slices.ContainsFunc(entries, ours) {
-		return fmt.Errorf("%s is open to others (mode %04o) and holds things that are not ours: name a directory for plumb-agent alone, or close this one with chmod 700",
-			dir, st.Mode().Perm())
-	}
-	return os.Chmod(dir, 0o700)
+	return nil
 }
 
 // ourFiles are by what a run or state directory of ours is known.
-func ourFiles() []string {
-	return []string{"lock", "ledger", "uuid", "agent.sock", "etcd.sock", "cni.sock"}
+func ourFiles() private.Known {
+	return private.Known{
+		Files: []string{"ledger", "uuid", "agent.sock.lock", "etcd.sock.lock", "cni.sock.lock"},
+		More: []string{"lock", "agent.sock", "etcd.sock", "cni.sock", "cni-queue", "etcd", "ipam", "cni",
+			"store", "store.json", "history", "history.1", "events", "events.1"},
+	}
 }

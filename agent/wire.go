@@ -35,6 +35,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/metrics"
 	"github.com/plumb-net/plumb/plugins/netlink"
 	nft "github.com/plumb-net/plumb/plugins/nftables"
+	"github.com/plumb-net/plumb/plugins/private"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -63,7 +64,7 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 			h.close()
 		}
 	}()
-	if h.locks, err = takeLocks(c); err != nil {
+	if h.locks, err = takeLocks(c, lockDir, log); err != nil {
 		return nil, err
 	}
 	if h.ledger, err = openLedger(c.StateDir, log); err != nil {
@@ -97,7 +98,7 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 }
 
 func openLedger(dir string, log *slog.Logger) (*ledger.Ledger, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := private.Make(dir); err != nil {
 		return nil, err
 	}
 	l, warning, err := ledger.Open(dir)

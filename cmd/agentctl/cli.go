@@ -10,9 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	"github.com/plumb-net/plumb/plugins/api/client"
+	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
 // env is the outside world: what a process has, or a test gives.
@@ -23,7 +25,9 @@ type env struct {
 	getenv         func(string) string
 	// color tells that the output is a terminal that likes colors.
 	color bool
-	now   func() time.Time
+	// terminal tells that the output is a terminal.
+	terminal bool
+	now      func() time.Time
 }
 
 // cli is one run: the outside world and the global flags.
@@ -31,6 +35,8 @@ type cli struct {
 	env
 	socket string
 	output string
+	// asIs is set by commands that want answers byte by byte, whatever the output is.
+	asIs   bool
 	client *client.Client // made by agent
 }
 
@@ -64,7 +70,7 @@ func run(ctx context.Context, e env) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	fmt.Fprintln(e.stderr, "agentctl:", err)
+	fmt.Fprintln(e.stderr, "agentctl:", safetext.Text(err.Error()))
 	return 2
 }
 
@@ -116,14 +122,18 @@ is up; 2 if there is an error.`,
 // agent is the way to the agent.
 func (c *cli) agent() *client.Client {
 	if c.client == nil {
-		c.client = client.New(c.socket)
+		var opts []connect.ClientOption
+		if isRead(c.output) && !c.asIs {
+			opts = append(opts, connect.WithInterceptors(readable{}))
+		}
+		c.client = client.New(c.socket, opts...)
 	}
 	return c.client
 }
 
 // tell says a line of the story.
 func (c *cli) tell(format string, args ...any) {
-	fmt.Fprintf(c.stderr, format+"\n", args...)
+	fmt.Fprintln(c.stderr, safetext.Text(fmt.Sprintf(format, args...)))
 }
 
 // notes tells what the agent added to its answer.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -234,7 +233,7 @@ func killing(k *apiv1.OOMKill) (parts []string) {
 	}
 	switch {
 	case k.Pid != 0:
-		parts = append(parts, fmt.Sprintf("killed %d (%s)", k.Pid, strings.Trim(strconv.Quote(k.Process), `"`)))
+		parts = append(parts, fmt.Sprintf("killed %d (%s)", k.Pid, k.Process))
 	case k.Count > 1:
 		parts = append(parts, fmt.Sprintf("killed %d processes, which ones is unknown", k.Count))
 	default:

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
 func newGet(c *cli) *cobra.Command {
@@ -121,7 +122,7 @@ func (c *cli) showChanges(t *table, changes []*apiv1.KeyStatus, head *bool) erro
 // showLine writes one object of many: with -o json on a line of its own.
 func (c *cli) showLine(object []byte, name string) error {
 	if c.output == "json" {
-		_, err := c.stdout.Write(append(object, '\n'))
+		_, err := c.stdout.Write(append(safetext.JSON(object), '\n'))
 		return err
 	}
 	if c.output == "yaml" {

@@ -62,7 +62,7 @@ func fill(state string) string {
 func writeDot(w io.Writer, g *apiv1.GraphResponse) {
 	fmt.Fprintln(w, "digraph plumb {\n  rankdir=LR\n  node [shape=box style=filled]")
 	for _, n := range g.Nodes {
-		fmt.Fprintf(w, "  %q [label=\"%s\\n%s\" fillcolor=%s]\n", n.Key, n.Key, n.State, fill(n.State))
+		fmt.Fprintf(w, "  %s [label=%s fillcolor=%s]\n", dotText(n.Key), dotText(n.Key, n.State), fill(n.State))
 	}
 	for _, e := range g.Edges {
 		style := "solid"
@@ -72,9 +72,25 @@ func writeDot(w io.Writer, g *apiv1.GraphResponse) {
 		case !e.Satisfied:
 			style = "dashed"
 		}
-		fmt.Fprintf(w, "  %q -> %q [style=%s tooltip=%q]\n", e.From, e.To, style, e.Why)
+		fmt.Fprintf(w, "  %s -> %s [style=%s tooltip=%s]\n", dotText(e.From), dotText(e.To), style, dotText(e.Why))
 	}
 	fmt.Fprintln(w, "}")
+}
+
+// dotText is a quoted text of the dot language, of one line or several. A backslash
+// begins escapes of its own in labels, and stands for itself if it is doubled.
+func dotText(lines ...string) string {
+	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	for i := range lines {
+		lines[i] = quote.Replace(lines[i])
+	}
+	return `"` + strings.Join(lines, `\n`) + `"`
+}
+
+// mermaidText is a text within quotes. Mermaid makes HTML of it, and reads entities
+// that begin with # in place of &.
+func mermaidText(s string) string {
+	return strings.NewReplacer(`"`, "#quot;", "#", "#35;", "<", "#lt;", ">", "#gt;", "&", "#amp;", "`", "#96;").Replace(s)
 }
 
 func writeMermaid(w io.Writer, g *apiv1.GraphResponse) {
@@ -82,7 +98,7 @@ func writeMermaid(w io.Writer, g *apiv1.GraphResponse) {
 	id := map[string]string{}
 	for i, n := range g.Nodes {
 		id[n.Key] = fmt.Sprintf("n%d", i)
-		fmt.Fprintf(w, "  n%d[\"%s<br/>%s\"]:::%s\n", i, n.Key, n.State, fill(n.State))
+		fmt.Fprintf(w, "  n%d[\"%s<br/>%s\"]:::%s\n", i, mermaidText(n.Key), mermaidText(n.State), fill(n.State))
 	}
 	for _, e := range g.Edges {
 		arrow := "-->"
@@ -91,7 +107,7 @@ func writeMermaid(w io.Writer, g *apiv1.GraphResponse) {
 		}
 		label := ""
 		if e.Why != "" {
-			label = "|\"" + strings.ReplaceAll(e.Why, "\"", "'") + "\"|"
+			label = "|\"" + mermaidText(e.Why) + "\"|"
 		}
 		fmt.Fprintf(w, "  %s %s%s %s\n", id[e.From], arrow, label, id[e.To])
 	}

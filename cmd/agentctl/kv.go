@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
 func newKV(c *cli) *cobra.Command {
@@ -25,20 +26,24 @@ func newKVGet(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "get KEY",
 		Short:   "Print a value of the store",
-		Long:    "KV get prints the value of a key of the store, byte by byte. An unknown key is an error.",
+		Long:    "KV get prints the value of a key of the store, byte by byte; on a terminal control characters are shown as escapes. An unknown key is an error.",
 		Example: "  agentctl kv get config/interface/web",
 		Args:    oneArg("key of the store"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			c.asIs = true
 			kv, err := c.agent().GetKV(cmd.Context(), &apiv1.GetKVRequest{Key: args[0]})
 			if err != nil {
 				return err
 			}
 			return c.show(answer{json: apiv1.JSON(kv), names: []string{kv.Key}, table: func(w io.Writer, _ bool) {
+				value := strings.TrimSuffix(kv.Value, "\n") + "\n"
 				if len(kv.Raw) > 0 {
-					w.Write(kv.Raw)
-					return
+					value = string(kv.Raw)
 				}
-				io.WriteString(w, strings.TrimSuffix(kv.Value, "\n")+"\n")
+				if c.terminal {
+					value = safetext.Text(value)
+				}
+				io.WriteString(w, value)
 			}})
 		},
 	}

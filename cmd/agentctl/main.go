@@ -18,8 +18,10 @@ func main() {
 		stdout: os.Stdout,
 		stderr: os.Stderr,
 		getenv: os.Getenv,
-		color:  isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "",
-		now:    time.Now,
+		color:  isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+
+		terminal: isTerminal(os.Stdout),
+		now:      time.Now,
 	})
 	stop()
 	os.Exit(code)
@@ -27,5 +29,5 @@ func main() {
 
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
 func newMetrics(c *cli) *cobra.Command {
@@ -25,7 +27,7 @@ names begin with a prefix.`,
 			}
 			for line := range strings.Lines(string(body)) {
 				if metricMatches(line, args) {
-					fmt.Fprint(c.stdout, line)
+					fmt.Fprint(c.stdout, safetext.Text(line))
 				}
 			}
 			return nil

@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
 // answer is the data of a command in all forms that it has.
@@ -50,7 +51,7 @@ func (c *cli) checkOutput(cmd *cobra.Command) error {
 func (c *cli) show(a answer) error {
 	switch {
 	case c.output == "json":
-		_, err := fmt.Fprintf(c.stdout, "%s\n", indent(a.json))
+		_, err := fmt.Fprintf(c.stdout, "%s\n", safetext.JSON(indent(a.json)))
 		return err
 	case c.output == "yaml":
 		text, err := toYAML(a.json)
@@ -85,7 +86,7 @@ func indent(b []byte) []byte {
 // toYAML keeps the order of fields: JSON is YAML, it only wants another dress.
 func toYAML(b []byte) ([]byte, error) {
 	var root yaml.Node
-	if err := yaml.Unmarshal(b, &root); err != nil {
+	if err := yaml.Unmarshal(safetext.JSON(b), &root); err != nil {
 		return nil, err
 	}
 	undress(&root)
@@ -95,13 +96,17 @@ func toYAML(b []byte) ([]byte, error) {
 	if err := enc.Encode(&root); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), nil
+	// What YAML would print as it is stands in quotes, where escapes mean the same.
+	return []byte(safetext.Text(out.String())), nil
 }
 
 // undress drops the braces, brackets and needless quotes.
 func undress(n *yaml.Node) {
 	if len(n.Content) > 0 || n.Kind == yaml.ScalarNode {
 		n.Style = 0
+	}
+	if n.Kind == yaml.ScalarNode && safetext.Text(n.Value) != n.Value {
+		n.Style = yaml.DoubleQuotedStyle
 	}
 	for _, child := range n.Content {
 		undress(child)
@@ -121,21 +126,45 @@ func (c *cli) showTemplate(data []byte) error {
 		return err
 	}
 	var out bytes.Buffer
-	if err := t.Execute(&out, v); err != nil {
+	if err := t.Execute(&out, shown(v)); err != nil {
 		return fmt.Errorf("template: %w", err)
 	}
-	text := strings.ReplaceAll(out.String(), "<no value>", "") // what is absent is empty
-	if !strings.HasSuffix(text, "\n") && text != "" {
-		text += "\n"
+	line := strings.ReplaceAll(out.String(), "<no value>", "") // what is absent is empty
+	if !strings.HasSuffix(line, "\n") && line != "" {
+		line += "\n"
 	}
-	_, err = io.WriteString(c.stdout, text)
+	_, err = io.WriteString(c.stdout, line)
 	return err
 }
 
-func parseTemplate(text string) (*template.Template, error) {
+// text is a text of an answer. A template that prints it prints what is safe to read.
+type text string
+
+func (t text) String() string { return safetext.Line(string(t)) }
+
+// shown makes the texts of an answer ones for templates.
+func shown(v any) any {
+	switch v := v.(type) {
+	case string:
+		return text(v)
+	case []any:
+		for i := range v {
+			v[i] = shown(v[i])
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[safetext.Line(k)] = shown(e)
+		}
+		return out
+	}
+	return v
+}
+
+func parseTemplate(format string) (*template.Template, error) {
 	t, err := template.New("output").Funcs(template.FuncMap{
-		"json": func(v any) (string, error) { b, err := json.Marshal(v); return string(b), err },
-	}).Parse(text)
+		"json": func(v any) (string, error) { b, err := json.Marshal(v); return string(safetext.JSON(b)), err },
+	}).Parse(format)
 	if err != nil {
 		return nil, fmt.Errorf("-o template: %w; fields have the names of -o json, for example {{range .}}{{.key}} {{end}}", err)
 	}

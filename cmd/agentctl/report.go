@@ -7,12 +7,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
 func newReport(c *cli) *cobra.Command {
@@ -22,13 +23,15 @@ func newReport(c *cli) *cobra.Command {
 		Short: "Pack what the agent knows for somebody who is to help",
 		Long: `Report writes a tar.gz with what the agent knows: version, status, keys and why
 they are not configured, the graph, history, events, containers, attachments and
-metrics. What looks like a secret is masked: fields and labels whose names say so,
-and passwords in addresses. What cannot be read is named in errors.txt, and the
-exit code is 1.`,
+metrics. What looks like a secret is masked, by its name and by what it is: fields,
+labels and options whose names say so (also in JSON within a label), passwords in
+addresses, private keys, and tokens of well-known forms. What cannot be read is named
+in errors.txt, and the exit code is 1.`,
 		Example: `  agentctl report
   agentctl report -o - | ssh helper 'cat > report.tar.gz'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.asIs = true
 			text, failed, err := c.report(cmd.Context())
 			if err != nil {
 				return err
@@ -140,24 +143,24 @@ func (c *cli) report(ctx context.Context) (text []byte, failed bool, err error) 
 		if err != nil {
 			fmt.Fprintf(&errs, "%s: %v\n", p.name, c.explain(err))
 		}
-		add(p.name, mask(text))
+		add(p.name, mask(p.name, text))
 	}
 	if errs.Len() > 0 {
-		add("errors.txt", errs.Bytes())
-		fmt.Fprint(c.stderr, errs.String())
+		story := mask("errors.txt", errs.Bytes())
+		add("errors.txt", story)
+		c.stderr.Write(story)
 	}
 	_ = pack.Close()
 	_ = zip.Close()
 	return out.Bytes(), errs.Len() > 0, nil
 }
 
-// What looks like a secret: a field or label by its name, and a password in a URL.
-var (
-	secretField = regexp.MustCompile(`(?i)("[^"]*(?:passw|secret|token|credential|private_?key|api_?key)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*"`)
-	secretURL   = regexp.MustCompile(`([a-z][a-z0-9+.-]*://[^/\s:@"]*:)[^/\s@"]+@`)
-)
-
-func mask(text []byte) []byte {
-	text = secretField.ReplaceAll(text, []byte(`$1"***"`))
-	return secretURL.ReplaceAll(text, []byte("${1}***@"))
+// mask masks a page: JSON by its fields, other text by its lines.
+func mask(name string, text []byte) []byte {
+	if strings.HasSuffix(name, ".json") {
+		if out, err := safetext.MaskJSON(text); err == nil {
+			return append(safetext.JSON(indent(out)), '\n')
+		}
+	}
+	return []byte(safetext.Text(safetext.Mask(string(text))))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
 func newValidate(c *cli) *cobra.Command {
@@ -57,7 +58,7 @@ func (c *cli) validate(items []*apiv1.Item) (bad int) {
 		bad++
 		var invalid *models.InvalidError
 		if !errors.As(err, &invalid) {
-			fmt.Fprintf(c.stdout, "%s: %s: %v\n", item.Where, item.Key, err)
+			c.wrong("%s: %s: %v", item.Where, item.Key, err)
 			continue
 		}
 		for _, f := range invalid.Fields {
@@ -65,10 +66,15 @@ func (c *cli) validate(items []*apiv1.Item) (bad int) {
 			if field != "" {
 				field += ": "
 			}
-			fmt.Fprintf(c.stdout, "%s: %s: %s%s\n", item.Where, item.Key, field, f.Error)
+			c.wrong("%s: %s: %s%s", item.Where, item.Key, field, f.Error)
 		}
 	}
 	return bad
+}
+
+// wrong writes a line about a value.
+func (c *cli) wrong(format string, args ...any) {
+	fmt.Fprintln(c.stdout, safetext.Line(fmt.Sprintf(format, args...)))
 }
 
 func be(n int, what string) string {

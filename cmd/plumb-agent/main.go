@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plumb-net/plumb/agent"
+	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
 func main() {
@@ -35,7 +37,7 @@ func run(ctx context.Context, args []string) int {
 	case errors.Is(err, agent.ErrNotConfigured):
 		return 1
 	}
-	fmt.Fprintln(os.Stderr, "plumb-agent:", err)
+	fmt.Fprintln(os.Stderr, "plumb-agent:", safetext.URLs(safetext.Text(err.Error())))
 	return 2
 }
 
@@ -68,7 +70,7 @@ the network as it is.`,
 			return err
 		}
 		if show {
-			_, err := fmt.Fprint(cmd.OutOrStdout(), c.YAML())
+			_, err := fmt.Fprint(cmd.OutOrStdout(), safetext.URLs(c.YAML()))
 			return err
 		}
 		log, level := logger(c)
@@ -164,5 +166,23 @@ func configFlags(root *cobra.Command, file *string) func(*cobra.Command) (agent.
 func logger(c agent.Config) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // validated
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})), level
+	return slog.New(handler(os.Stderr, level)), level
+}
+
+func handler(w io.Writer, level slog.Leveler) slog.Handler {
+	return slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: maskURLs})
+}
+
+// maskURLs keeps passwords of addresses out of the log. That control characters are
+// quoted is what the handler does by itself.
+func maskURLs(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case string:
+		a.Value = slog.StringValue(safetext.URLs(v))
+	case error:
+		a.Value = slog.StringValue(safetext.URLs(v.Error()))
+	case []string, fmt.Stringer:
+		a.Value = slog.StringValue(safetext.URLs(fmt.Sprint(v)))
+	}
+	return a
 }

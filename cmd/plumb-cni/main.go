@@ -5,16 +5,21 @@
 package main
 
 import (
+	"context"
 	"net"
 	"os"
 	"time"
+
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 func main() {
 	os.Exit(run(system{
 		getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		dial: func(socket string, limit time.Duration) (net.Conn, error) {
-			return net.DialTimeout("unix", socket, limit)
+			ctx, cancel := context.WithTimeout(context.Background(), limit)
+			defer cancel()
+			return private.Dial(ctx, socket)
 		},
 		namespaces: kernelNamespaces{}, programs: realPrograms{},
 	}))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
+	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
 // system is everything outside of the program.
@@ -41,7 +42,7 @@ type namespaces interface {
 func run(s system) int {
 	version, out, err := s.call()
 	if err != nil {
-		out = failure{version, err}
+		out = failure{version, readable(err)}
 	}
 	if out != nil {
 		text, broken := json.MarshalIndent(out, "", "  ")
@@ -63,6 +64,12 @@ func run(s system) int {
 type failure struct {
 	CNIVersion string `json:"cniVersion"`
 	*spec.Error
+}
+
+// readable is an error that runtimes can print: it may quote what containers are
+// called, and what they say.
+func readable(e *spec.Error) *spec.Error {
+	return &spec.Error{Code: e.Code, Msg: safetext.Line(e.Msg), Details: safetext.Line(e.Details)}
 }
 
 // call does what is asked and returns what is to be printed, if anything, in the
@@ -178,7 +185,7 @@ func (s system) request(args spec.Args, config []byte) (wire.Request, *spec.Erro
 func (s system) serve(r wire.Request, socket string) (*spec.Result, *spec.Error) {
 	answer, err := s.ask(r, socket)
 	for _, w := range answer.Warnings {
-		fmt.Fprintln(s.stderr, "plumb-cni:", w)
+		fmt.Fprintln(s.stderr, "plumb-cni:", safetext.Line(w))
 	}
 	switch {
 	case err != nil && r.Command == "DEL":

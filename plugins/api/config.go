@@ -41,6 +41,9 @@ type Config struct {
 	Label, Version, Commit string
 	Started                time.Time
 
+	// BodyTime is for how long a request may take to come whole, and an answer to be
+	// taken; streams may take longer. Default 30 s.
+	BodyTime time.Duration
 	// Log gets what operators should know. Default: nothing is logged.
 	Log *slog.Logger
 	// Now is the clock. Default: the real one.
@@ -62,6 +65,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.BodyTime == 0 {
+		c.BodyTime = bodyTime
 	}
 	if c.Now == nil {
 		c.Now = time.Now

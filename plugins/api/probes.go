@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plumb-net/plumb/plugins/safetext"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -86,7 +87,7 @@ func (s *Server) unready(ctx context.Context) []string {
 	}
 	for _, h := range s.Health() {
 		if h.State != "ok" && h.State != "off" {
-			reasons = append(reasons, strings.TrimSuffix(h.Name+": "+h.State+": "+h.Reason, ": "))
+			reasons = append(reasons, safetext.Line(strings.TrimSuffix(h.Name+": "+h.State+": "+h.Reason, ": ")))
 		}
 	}
 	return reasons

@@ -19,6 +19,8 @@ import (
 const (
 	// maxRequest bounds a request: some hundred values of the largest size.
 	maxRequest = 64 << 20
+	// idleTime is for how long a connection may have no call.
+	idleTime = 2 * time.Minute
 	// stopTime is how long calls may take to end when the agent stops.
 	stopTime = time.Second
 )
@@ -67,9 +69,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true) // gRPC
 	srv := &http.Server{
-		Handler:           s.Handler(),
+		Handler:           withDeadlines(s.Handler(), s.BodyTime),
 		Protocols:         protocols,
 		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       idleTime,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
 	}

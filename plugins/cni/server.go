@@ -12,6 +12,7 @@ import (
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 // Call is a request that was read and checked.
@@ -41,8 +42,6 @@ type Handler interface {
 type Options struct {
 	// Log is where what goes wrong on the agent's side is told.
 	Log *slog.Logger
-	// User is who may ask besides root.
-	User uint32
 	// Stop is for how long calls under way may go on when the agent stops.
 	// Default 3 s.
 	Stop time.Duration
@@ -84,10 +83,11 @@ func NewServer(h Handler, o Options) *Server {
 // nil, once it does. At the end nobody can ask any more, calls under way have a
 // little time, and it returns when all have ended.
 func (s *Server) Run(ctx context.Context, path string, ready func()) error {
-	l, err := listen(path)
+	l, err := private.Listen(path)
 	if err != nil {
 		return err
 	}
+	l.Refused = func(uid int, err error) { s.opts.Log.Warn("a call was refused", "user", uid, "error", err) }
 	if ready != nil {
 		ready()
 	}
@@ -95,11 +95,11 @@ func (s *Server) Run(ctx context.Context, path string, ready func()) error {
 	defer cancel()
 	closed := make(chan error, 1)
 	context.AfterFunc(ctx, func() {
-		closed <- l.close()
+		closed <- l.Close()
 		time.AfterFunc(s.opts.Stop, cancel)
 	})
 	for {
-		conn, err := l.AcceptUnix()
+		conn, err := l.Accept()
 		switch {
 		case ctx.Err() != nil:
 			if err == nil {
@@ -114,11 +114,6 @@ func (s *Server) Run(ctx context.Context, path string, ready func()) error {
 		}
 		s.calls.Go(func() {
 			defer conn.Close()
-			uid, err := peerUser(conn)
-			if err != nil || uid != 0 && uid != s.opts.User {
-				s.opts.Log.Warn("a call was refused", "user", uid, "error", err)
-				return
-			}
 			s.converse(work, conn)
 		})
 	}

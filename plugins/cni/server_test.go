@@ -261,7 +261,10 @@ func TestS01_Socket(t *testing.T) {
 		}
 	}
 	must(t, stop())
-	must(t, os.WriteFile(socket, nil, 0o600)) // as a crash leaves it
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"}) // as a crash leaves it
+	must(t, err)
+	dead.SetUnlinkOnClose(false)
+	must(t, dead.Close())
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- second.Run(ctx, socket, nil) }()

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/plumb-net/plumb/plugins/etcd/embedded"
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 // Config says which store to use and in whose name.
@@ -126,7 +126,7 @@ func (c Config) checkEmbedded() error {
 	if c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.User != "" {
 		return fmt.Errorf("TLS files and a user are for an external etcd; give its endpoints with --etcd")
 	}
-	return embedded.CheckSocket(c.socket())
+	return private.CheckSocket(c.socket())
 }
 
 func (c Config) checkExternal() error {

@@ -106,6 +106,9 @@ func (p *Plugin) details() map[string]string {
 		"endpoints": p.cfg.endpoints(),
 		"sessions":  strconv.Itoa(f.sessions),
 	}
+	if w := p.cfg.warnings(); len(w) > 0 {
+		d["warnings"] = strings.Join(w, "; ")
+	}
 	if f.sessions > 0 {
 		reached := p.source.reached.get()
 		d["revision"] = strconv.FormatInt(reached, 10)

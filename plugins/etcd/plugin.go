@@ -67,6 +67,9 @@ func checkFiles(c Config) error {
 			return fmt.Errorf("etcd password: %w", err)
 		}
 	}
+	for _, w := range c.warnings() {
+		c.Log.Warn(w)
+	}
 	return nil
 }
 

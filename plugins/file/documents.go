@@ -61,6 +61,21 @@ func parse(data []byte, name string) ([]*yaml.Node, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
+var quoted = regexp.MustCompile(`'.*'`)
+
+// plainName is what the name of a field or a key looks like.
+var plainName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_./-]{0,63}$`)
+
+// shown is a name as errors quote it. They go to logs and to statuses, which more can
+// read than the file; so what is no name is not quoted: whoever has a wrong file read
+// as intent must not be told what is in it.
+func shown(name string) string {
+	if plainName.MatchString(name) {
+		return name
+	}
+	return "…"
+}
+
 // yamlError puts the place in front, where editors find it.
 func yamlError(err error, name string) error {
 	text := err.Error()
@@ -68,7 +83,7 @@ func yamlError(err error, name string) error {
 	if found == nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	text = text[len(found[0]):]
+	text = quoted.ReplaceAllStringFunc(text[len(found[0]):], func(q string) string { return "'" + shown(q[1:len(q)-1]) + "'" })
 	if line, err := strconv.Atoi(found[1]); err == nil {
 		return fmt.Errorf("%s:%d: not valid YAML: %s", name, line, text)
 	}
@@ -112,7 +127,7 @@ func (r *reader) document(root *yaml.Node) error {
 func (r *reader) intent(n *yaml.Node) error {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if name := n.Content[i]; name.Value != "intent" || i > 0 {
-			return r.fail(name, "%q beside intent; a document with intent holds nothing else", name.Value)
+			return r.fail(name, "%q beside intent; a document with intent holds nothing else", shown(name.Value))
 		}
 	}
 	values := follow(n.Content[1])
@@ -145,10 +160,10 @@ func (r *reader) entry(n *yaml.Node) error {
 		case "value":
 			slot = &value
 		default:
-			return r.fail(field, "unknown field %q; %s", field.Value, want)
+			return r.fail(field, "unknown field %q; %s", shown(field.Value), want)
 		}
 		if *slot != nil {
-			return r.fail(field, "%s is written twice", field.Value)
+			return r.fail(field, "%s is written twice", shown(field.Value))
 		}
 		*slot = n.Content[i+1]
 	}
@@ -156,7 +171,7 @@ func (r *reader) entry(n *yaml.Node) error {
 	case key == nil:
 		return r.fail(n, "no key; %s", want)
 	case value == nil:
-		return r.fail(n, "no value for %s; write at least value: {}", follow(key).Value)
+		return r.fail(n, "no value for %s; write at least value: {}", shown(follow(key).Value))
 	}
 	return r.add(key, value)
 }
@@ -168,7 +183,7 @@ func (r *reader) add(key, value *yaml.Node) error {
 	}
 	w := &jsonWriter{}
 	if err := w.write(value, 0); err != nil {
-		return r.fail(w.at, "%s: %v", k.Value, err)
+		return r.fail(w.at, "%s: %v", shown(k.Value), err)
 	}
 	r.docs = append(r.docs, Document{Key: k.Value, JSON: w.out, Line: key.Line})
 	return nil

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -34,11 +36,16 @@ func (c content) same(d content) bool {
 // last touched one of them or the directory. An error means that nothing is
 // known, not that there are none.
 func look(dir string) (found map[string]content, touched time.Time, err error) {
-	entries, err := os.ReadDir(dir)
+	root, err := os.OpenRoot(dir) // nothing is read over a link that leads out of it
 	if err != nil {
 		return nil, touched, err
 	}
-	info, err := os.Stat(dir)
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil, touched, err
+	}
+	info, err := root.Stat(".")
 	if err != nil {
 		return nil, touched, err
 	}
@@ -48,7 +55,7 @@ func look(dir string) (found map[string]content, touched time.Time, err error) {
 		if !isIntent(e.Name()) {
 			continue
 		}
-		data, changed, err := read(filepath.Join(dir, e.Name()))
+		data, changed, err := read(root, e.Name())
 		if errors.Is(err, errDirectory) {
 			continue
 		}
@@ -69,31 +76,65 @@ func isIntent(name string) bool {
 // errDirectory marks directories, which are not descended into.
 var errDirectory = errors.New("is a directory")
 
-func read(path string) (data []byte, changed time.Time, err error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, changed, err
-	case info.IsDir():
-		return nil, changed, errDirectory
-	case !info.Mode().IsRegular(): // opening a pipe would wait for its writer
-		return nil, changed, fmt.Errorf("%s is no regular file", path)
+// read reads a file of the directory. A symbolic link within the directory is
+// followed, as Kubernetes uses them. What is no file is not opened, and if it becomes
+// none meanwhile, opening it waits for nobody.
+func read(root *os.Root, name string) (data []byte, changed time.Time, err error) {
+	path := filepath.Join(root.Name(), name)
+	info, err := root.Stat(name)
+	if err == nil {
+		err = checkFile(path, info)
 	}
-	tooLarge := fmt.Errorf("%s is larger than %d MiB; split it", path, maxFile>>20)
-	if info.Size() > maxFile {
-		return nil, changed, tooLarge
+	if err != nil {
+		return nil, changed, explain(path, err)
 	}
-	f, err := os.Open(path)
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, changed, explain(path, err)
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err == nil {
+		err = checkFile(path, info)
+	}
 	if err != nil {
 		return nil, changed, err
 	}
-	defer f.Close()
 	data, err = io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(data) > maxFile {
-		err = tooLarge // it grew meanwhile
+		err = tooLarge(path) // it grew meanwhile
 	}
 	if err != nil {
 		return nil, changed, err
 	}
 	return data, info.ModTime(), nil
+}
+
+// checkFile refuses what is no regular file, and what is too large.
+func checkFile(path string, info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return errDirectory
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no regular file", path)
+	case info.Size() > maxFile:
+		return tooLarge(path)
+	}
+	return nil
+}
+
+func tooLarge(path string) error {
+	return fmt.Errorf("%s is larger than %d MiB; split it", path, maxFile>>20)
+}
+
+// explain names the whole path, and says of a link that leads out of the directory
+// what to do.
+func explain(path string, err error) error {
+	var of *fs.PathError
+	if !errors.As(err, &of) {
+		return err
+	}
+	if of.Err.Error() == "path escapes from parent" { // which os does not export
+		return fmt.Errorf("%s is a symbolic link that leads out of the directory; only what is in it is read: put the file itself there", path)
+	}
+	return fmt.Errorf("%s: %w", path, of.Err)
 }

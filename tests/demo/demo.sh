@@ -147,7 +147,7 @@ nothing_left() {
 }
 
 [[ $EUID == 0 ]] || fail "the demo needs root"
-exec 9>/run/lock/plumb-demo-running
+exec 9>/run/plumb-demo-running # only root can write to /run
 flock --nonblock 9 || fail "another demo is running"
 
 title "1. Docker, and an agent with its own etcd in $dir"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 	"github.com/plumb-net/plumb/plugins/api/apiv1/apiv1connect"
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 // DefaultSocket is where an agent listens unless told otherwise.
@@ -27,16 +28,16 @@ type Client struct {
 }
 
 // New makes a client. It connects when it is first used.
-func New(socket string) *Client {
+func New(socket string, more ...connect.ClientOption) *Client {
 	h := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
+			return private.Dial(ctx, socket)
 		},
 		DisableCompression: true,
 	}}
 	// Compression costs more than a local socket.
 	plain := connect.WithAcceptCompression("gzip", nil, nil)
-	return &Client{apiv1connect.NewAgentClient(h, "http://agent", plain), socket, h}
+	return &Client{apiv1connect.NewAgentClient(h, "http://agent", append(more, plain)...), socket, h}
 }
 
 // Close drops idle connections.
@@ -117,7 +118,10 @@ func isDial(err error) bool {
 // unreachable says why nobody answers, and what to try.
 func unreachable(err error) string {
 	const other = "or name its socket with --socket or PLUMB_SOCKET"
+	var stranger *private.Stranger
 	switch {
+	case errors.As(err, &stranger):
+		return fmt.Sprintf("user %d listens there, not root; nothing was sent. Who put it there? Remove it, ", stranger.UID) + other
 	case errors.Is(err, syscall.ENOENT):
 		return "there is no such socket; is plumb-agent running? try `systemctl status plumb-agent`, " + other
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 // queueDir is where calls wait for the agent, in the directory of its socket.
@@ -51,7 +53,7 @@ func (l Left) Aside() { _ = os.Rename(l.File, l.File+".bad") }
 // a crash leaves all of it or nothing.
 func Leave(run string, r Request) error {
 	dir := QueueDir(run)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := private.Make(dir); err != nil {
 		return err
 	}
 	var config struct {
@@ -124,8 +126,14 @@ func replaceFile(name string, text []byte) error {
 // Queue lists what was left, the oldest first, and what cannot be read.
 func Queue(run string) (left, bad []Left, err error) {
 	dir := QueueDir(run)
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err := private.Make(dir); err != nil { // what somebody else may write there is no call
+		return nil, nil, err
+	}
 	files, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return nil, nil, err
 	}
 	for _, f := range files {
@@ -144,7 +152,7 @@ func Queue(run string) (left, bad []Left, err error) {
 
 func readLeft(name string) Left {
 	l := Left{File: name}
-	text, err := os.ReadFile(name)
+	text, err := private.ReadFile(name, maxLine)
 	if err == nil {
 		err = json.Unmarshal(text, &l.Request)
 	}

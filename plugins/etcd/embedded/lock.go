@@ -2,13 +2,15 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 // lockWait is how long the server of an agent that was killed may take to end.
@@ -18,60 +20,42 @@ const lockWait = 5 * time.Second
 const InUse = "another server uses the data"
 
 // lockDir keeps a second server away from the data. etcd itself would wait
-// for the other to go, for ever and silently. The lock names its holder.
-func lockDir(ctx context.Context, dir string) (*os.File, error) {
-	return lock(ctx, dir, func(*os.File) {})
+// for the other to go, for ever and silently.
+func lockDir(ctx context.Context, dir string) (*private.Lock, error) {
+	return lock(ctx, dir, func(int) {})
 }
 
 // Seize keeps servers away from the data until release. Forced, it ends the
 // one that uses it.
 func Seize(ctx context.Context, dir string, force bool) (release func(), err error) {
-	f, err := lock(ctx, dir, func(f *os.File) {
-		if pid := holder(f); force && pid > 1 {
+	l, err := lock(ctx, dir, func(pid int) {
+		if force && pid > 1 && isServer(pid) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	return func() { f.Close() }, nil
+	return l.Release, nil
 }
 
-// lock takes the lock of the data; held is called whenever another has it.
-func lock(ctx context.Context, dir string, held func(*os.File)) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("embedded etcd: %w", err)
-	}
+// lock takes the lock of the data; held is called with its holder, 0 if that is not
+// known, whenever another has it.
+func lock(ctx context.Context, dir string, held func(pid int)) (*private.Lock, error) {
 	for begin := time.Now(); ; {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			_ = f.Truncate(0)
-			_, _ = f.WriteAt(fmt.Appendf(nil, "%d", os.Getpid()), 0) // on a full disk it has no name
-			return f, nil
+		l, err := private.Take(filepath.Join(dir, "lock"))
+		var other *private.Held
+		switch {
+		case err == nil:
+			return l, nil
+		case !errors.As(err, &other):
+			return nil, fmt.Errorf("embedded etcd: %w", err)
 		}
-		held(f)
+		held(other.PID)
 		if time.Since(begin) > lockWait || ctx.Err() != nil {
-			f.Close()
 			return nil, fmt.Errorf("embedded etcd in %s: %s (%w); two agents need different --state-dir", dir, InUse, err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
-		}
 	}
-}
-
-// holder is the process that holds a lock, 0 if it is not known. A name that
-// is written belongs to the holder or to one that has ended.
-func holder(f *os.File) int {
-	text := make([]byte, 32)
-	n, _ := f.ReadAt(text, 0)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text[:n])))
-	if err != nil || !isServer(pid) {
-		return 0
-	}
-	return pid
 }
 
 // isServer reports whether a process was started by [Launch].

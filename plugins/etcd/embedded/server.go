@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/plumb-net/plumb/plugins/etcd/zaplog"
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 // The limits of the server.
@@ -52,17 +53,17 @@ type Config struct {
 type Server struct {
 	etcd *embed.Etcd
 	grpc *grpc.Server
-	lock *os.File
+	lock *private.Lock
 	// served is closed when the socket is no longer served.
 	served chan struct{}
 }
 
 // Start starts a server in this process and returns when it is ready.
 func Start(ctx context.Context, c Config) (*Server, error) {
-	if err := CheckSocket(c.Socket); err != nil {
+	if err := private.CheckSocket(c.Socket); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+	if err := private.Make(c.Dir); err != nil {
 		return nil, fmt.Errorf("embedded etcd: %w", err)
 	}
 	lock, err := lockDir(ctx, c.Dir)
@@ -70,15 +71,20 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	// The socket comes first: it is the cheaper of the two to fail.
-	l, err := listen(c.Socket)
+	l, err := private.Listen(c.Socket)
 	if err != nil {
-		lock.Close()
+		lock.Release()
 		return nil, fmt.Errorf("embedded etcd: %w", err)
+	}
+	if c.Log != nil {
+		l.Refused = func(uid int, err error) {
+			c.Log.Warn("a connection to etcd was refused: only root and the agent's user may connect", "uid", uid, "error", err)
+		}
 	}
 	e, err := bootstrapped(ctx, c)
 	if err != nil {
 		l.Close()
-		lock.Close()
+		lock.Release()
 		return nil, fmt.Errorf("embedded etcd in %s: %w", c.Dir, err)
 	}
 	s := &Server{etcd: e, grpc: v3rpc.Server(e.Server, nil, nil), lock: lock, served: make(chan struct{})}
@@ -201,5 +207,5 @@ func (s *Server) Close() {
 	s.grpc.Stop()
 	<-s.served
 	s.etcd.Close()
-	s.lock.Close()
+	s.lock.Release()
 }

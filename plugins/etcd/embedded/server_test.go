@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -262,7 +263,7 @@ func TestBadPlacesAreRefusedWithAHint(t *testing.T) {
 	s, _ := startHere(t, dir)
 	defer s.Close()
 	shared := filepath.Join(dir, "shared")
-	if err := os.MkdirAll(filepath.Join(shared, "lock"), 0o755); err != nil {
+	if err := errors.Join(os.Mkdir(shared, 0o755), os.Chmod(shared, 0o777)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "file"), 0o700); err != nil {
@@ -274,9 +275,9 @@ func TestBadPlacesAreRefusedWithAHint(t *testing.T) {
 	for name, tc := range map[string]struct{ data, socket, want string }{
 		"long path":     {"d1", filepath.Join(dir, strings.Repeat("l", 100), "etcd.sock"), "choose a shorter --run-dir"},
 		"relative":      {"d2", "run/etcd.sock", "must be absolute"},
-		"shared":        {"d3", filepath.Join(shared, "etcd.sock"), "chmod 700"},
+		"shared":        {"d3", filepath.Join(shared, "etcd.sock"), "others may write to"},
 		"a file":        {"d4", filepath.Join(dir, "file", "s"), "something else is there"},
-		"a live server": {"d5", filepath.Join(dir, "run", "etcd.sock"), "different --run-dir"},
+		"a live server": {"d5", filepath.Join(dir, "run", "etcd.sock"), "another --run-dir"},
 		"data in use":   {"state/etcd", filepath.Join(dir, "run2", "etcd.sock"), "different --state-dir"},
 	} {
 		_, err := Start(context.Background(), Config{Dir: filepath.Join(dir, tc.data), Socket: tc.socket})
@@ -284,12 +285,12 @@ func TestBadPlacesAreRefusedWithAHint(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
-	if info, _ := os.Stat(shared); info.Mode().Perm() != 0o755 {
+	if info, _ := os.Stat(shared); info.Mode().Perm() != 0o777 {
 		t.Errorf("the directory of others was closed: %04o", info.Mode().Perm())
 	}
 }
 
-func TestALeftSocketAndAnOpenRunDirectoryAreMended(t *testing.T) {
+func TestALeftSocketIsReplacedAndADirectoryKeepsItsMode(t *testing.T) {
 	dir := t.TempDir()
 	run := filepath.Join(dir, "run")
 	if err := os.Mkdir(run, 0o755); err != nil {
@@ -306,7 +307,7 @@ func TestALeftSocketAndAnOpenRunDirectoryAreMended(t *testing.T) {
 	if _, err := kv.Put(t.Context(), "a", "b"); err != nil {
 		t.Error(err)
 	}
-	if info, _ := os.Stat(run); info.Mode().Perm() != 0o700 {
+	if info, _ := os.Stat(run); info.Mode().Perm() != 0o755 {
 		t.Errorf("the run directory has mode %04o", info.Mode().Perm())
 	}
 }

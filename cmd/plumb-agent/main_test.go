@@ -1,0 +1,37 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// TestPrintConfigMasks: passwords in addresses are shown to nobody.
+func TestPrintConfigMasks(t *testing.T) {
+	cmd := command()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"--label", "x", "--etcd", "http://root:hunter2@10.0.0.1:2379", "--print-config"})
+	if err := cmd.ExecuteContext(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); strings.Contains(got, "hunter2") || !strings.Contains(got, "http://root:***@10.0.0.1:2379") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// TestLogIsSafe: a line of the log stays one line that a terminal prints as it is,
+// whatever others call themselves, and holds no password of an address.
+func TestLogIsSafe(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(handler(&out, nil))
+	hostile := "a\n\x1b[2J\u202e\u009b31m"
+	log.Warn("said", "name", hostile, "error", errors.New("dial http://u:hunter2@h: "+hostile), "list", []string{"http://u:hunter2@h", hostile})
+	got := out.String()
+	if strings.Count(got, "\n") != 1 || strings.ContainsAny(got, "\x1b\u202e\u009b") || strings.Contains(got, "hunter2") {
+		t.Errorf("got %q", got)
+	}
+}
