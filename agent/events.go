@@ -60,7 +60,7 @@ func (r *recorder) observe(e container.Event) {
 	if r.kills != nil {
 		switch e.Type {
 		case container.Discovered, container.Started:
-			if e.Run.Pid != 0 {
+			if e.Run.Pid != 0 && !e.FoundLater { // what is found running is discovered as well
 				r.kills.Follow(oom.Container{ID: e.ID, Pid: e.Run.Pid, Told: r.told(e)})
 			}
 		case container.Died: // while its cgroup is still there
@@ -153,6 +153,10 @@ func (a *agent) openEvents() error {
 		if err != nil {
 			return err
 		}
+	}
+	a.told = make([]container.Event, len(earlier))
+	for i, e := range earlier {
+		a.told[i] = e.Event
 	}
 	l := events.New(events.Limits{}, earlier, next)
 	a.eventsFrom = l.Stats().Next - 1

@@ -210,8 +210,9 @@ type agent struct {
 	started time.Time
 
 	recorder   *recorder
-	eventFile  *events.File // nil with --events 0
-	eventsFrom uint64       // the last number that is in the file
+	eventFile  *events.File      // nil with --events 0
+	eventsFrom uint64            // the last number that is in the file
+	told       []container.Event // by earlier runs, for the tracker
 }
 
 func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error) {
@@ -273,10 +274,11 @@ func (a *agent) wireSources() error {
 	}
 	a.tracker, err = container.New(container.Options{
 		LabelEnv: c.MicroserviceEnv, LabelKey: c.MicroserviceLabel,
-		Observer: a.recorder.observe, Log: a.log.With("part", "containers")}, runtimes...)
+		Earlier: a.told, Observer: a.recorder.observe, Log: a.log.With("part", "containers")}, runtimes...)
 	if err != nil {
 		return err
 	}
+	a.told = nil
 	a.store, err = etcd.New(etcd.Config{
 		Label: c.Label, StateDir: c.StateDir, RunDir: c.RunDir,
 		Endpoints: c.Etcd, CAFile: c.EtcdCA, CertFile: c.EtcdCert, KeyFile: c.EtcdKey,

@@ -50,7 +50,7 @@ type Event struct {
 	// Run is the run that it is about: of Started, Died, Paused, Unpaused, and
 	// of Discovered if it runs.
 	Run Run
-	// Exit is how a run ended, of a Died.
+	// Exit is how a run ended, of a Died, and of a Discovered that does not run.
 	Exit *Exit
 	// OOM tells of the kill, of an OOM; nil if only the runtime told of it.
 	OOM *OOMKill
@@ -59,6 +59,9 @@ type Event struct {
 	// Amends: it tells more of something that was told already by an event of
 	// the same type, and does not count as another one.
 	Amends bool
+	// FoundLater: it happened while nobody listened, before the tracker did. At
+	// is when it was found, if nobody knows more.
+	FoundLater bool
 }
 
 // Run is one life of a container: what tells it from the next one under the
@@ -143,6 +146,9 @@ func (e Event) String() string {
 	}
 	if e.Amends {
 		b.WriteString(" (amends)")
+	}
+	if e.FoundLater {
+		b.WriteString(" (found later)")
 	}
 	return b.String()
 }

@@ -4872,7 +4872,9 @@ type ContainerEvent struct {
 	// When the agent noticed.
 	Seen *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=seen,proto3" json:"seen,omitempty"`
 	// Of an earlier run of the agent.
-	Earlier       bool `protobuf:"varint,24,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	Earlier bool `protobuf:"varint,24,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	// It happened while no agent listened, and was found out afterwards.
+	FoundLater    bool `protobuf:"varint,25,opt,name=found_later,proto3" json:"found_later,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5071,6 +5073,13 @@ func (x *ContainerEvent) GetSeen() *timestamppb.Timestamp {
 func (x *ContainerEvent) GetEarlier() bool {
 	if x != nil {
 		return x.Earlier
+	}
+	return false
+}
+
+func (x *ContainerEvent) GetFoundLater() bool {
+	if x != nil {
+		return x.FoundLater
 	}
 	return false
 }
@@ -6577,7 +6586,7 @@ const file_agent_proto_rawDesc = "" +
 	"\bEventGap\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\x04R\x02to\x12\x18\n" +
-	"\aforeign\x18\x03 \x01(\bR\aforeign\"\xe5\x06\n" +
+	"\aforeign\x18\x03 \x01(\bR\aforeign\"\x87\a\n" +
 	"\x0eContainerEvent\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
@@ -6605,7 +6614,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x06amends\x18\x15 \x01(\bR\x06amends\x12\x16\n" +
 	"\x06detail\x18\x16 \x01(\tR\x06detail\x12.\n" +
 	"\x04seen\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\x04seen\x12\x18\n" +
-	"\aearlier\x18\x18 \x01(\bR\aearlier\x1a9\n" +
+	"\aearlier\x18\x18 \x01(\bR\aearlier\x12 \n" +
+	"\vfound_later\x18\x19 \x01(\bR\vfound_later\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
