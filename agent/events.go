@@ -23,8 +23,9 @@ import (
 //	            └──────── follow, forget ◄────────┘
 type recorder struct {
 	log   *events.Log
-	kills *oom.Watcher // nil where there are no cgroups
-	why   string       // why kills is nil
+	kills *oom.Watcher        // nil where there are no cgroups
+	past  []container.OOMKill // from before the start
+	why   string              // why kills is nil
 }
 
 // newRecorder makes a recorder that reports kills to a tracker.
@@ -40,7 +41,13 @@ func newRecorder(log *events.Log, report func(container.OOMKill), to *slog.Logge
 		Messages: messages, Quiet: quiet, Host: host, Log: to,
 		Tell: func(k oom.Kill) { report(reported(k)) },
 	})
-	return r, err
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range r.kills.Past() {
+		r.past = append(r.past, reported(k))
+	}
+	return r, nil
 }
 
 // reported is a kill in the words of the tracker.
@@ -51,7 +58,7 @@ func reported(k oom.Kill) container.OOMKill {
 	}
 	return container.OOMKill{
 		At: k.Time, Container: k.Container, Cgroup: k.Cgroup, Owner: k.LimitContainer, OwnerCgroup: k.Limit,
-		Pid: k.Pid, Process: k.Name, Constraint: k.Constraint, Source: source, Count: k.Times, Amends: k.Amends,
+		Pid: k.Pid, Process: k.Name, Constraint: k.Constraint, Source: source, Count: k.Times, Amends: k.Amends, All: k.All,
 	}
 }
 

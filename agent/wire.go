@@ -274,7 +274,7 @@ func (a *agent) wireSources() error {
 	}
 	a.tracker, err = container.New(container.Options{
 		LabelEnv: c.MicroserviceEnv, LabelKey: c.MicroserviceLabel,
-		Earlier: a.told, Observer: a.recorder.observe, Log: a.log.With("part", "containers")}, runtimes...)
+		Earlier: a.told, Past: a.recorder.past, Observer: a.recorder.observe, Log: a.log.With("part", "containers")}, runtimes...)
 	if err != nil {
 		return err
 	}

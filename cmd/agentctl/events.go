@@ -198,6 +198,7 @@ func whatHappened(e *apiv1.ContainerEvent) string {
 		say(e.Pid != 0, "pid %d", e.Pid)
 	case "died":
 		parts = ending(e)
+		say(e.Oom != nil, "%s", bystander(e.Oom))
 	case "oom":
 		parts = killing(e.Oom)
 	case "renamed":
@@ -232,6 +233,15 @@ func ending(e *apiv1.ContainerEvent) (parts []string) {
 		}
 	}
 	return parts
+}
+
+// bystander says who was killed for lack of memory in a run that did not end by it.
+func bystander(k *apiv1.OOMKill) string {
+	who := "a process of it"
+	if k.GetPid() != 0 {
+		who = fmt.Sprintf("a child process, %d (%s),", k.Pid, strings.Trim(strconv.Quote(k.Process), `"`))
+	}
+	return fmt.Sprintf("%s was killed for lack of memory at %s", who, clock(k.GetTime()))
 }
 
 // killing says who was killed for lack of memory, and whose limit it was.

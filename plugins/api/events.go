@@ -133,6 +133,7 @@ func containerEvent(e *events.Event) *apiv1.ContainerEvent {
 			Pid: uint32(k.Pid), Process: strings.ToValidUTF8(k.Process, "\uFFFD"), Cgroup: k.Cgroup,
 			Owner: k.Owner, OwnerCgroup: k.OwnerCgroup,
 			Constraint: k.Constraint, Source: k.Source, Count: uint32(max(1, k.Count)),
+			Time: timestamp(k.At), All: k.All,
 		}
 	}
 	return out

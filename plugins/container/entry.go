@@ -123,6 +123,9 @@ func (s *source) settle(e *entry, seen sighting) error {
 	}
 	s.show(e, seen)
 	first, h := e.life.resumed || !e.life.told, s.horizon(e)
+	if first {
+		s.past(e)
+	}
 	events := e.life.see(e.last, e.netns(), h)
 	if first {
 		foundLater(events, h.listened)

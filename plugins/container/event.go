@@ -52,7 +52,8 @@ type Event struct {
 	Run Run
 	// Exit is how a run ended, of a Died, and of a Discovered that does not run.
 	Exit *Exit
-	// OOM tells of the kill, of an OOM; nil if only the runtime told of it.
+	// OOM tells of the kill, of an OOM; nil if only the runtime told of it. Of a Died
+	// it is a kill in that run which did not end it: of a child of its first process.
 	OOM *OOMKill
 	// OldName is the former name, of a Renamed; OldImage of an ImageChanged.
 	OldName, OldImage string
@@ -107,6 +108,8 @@ type OOMKill struct {
 	Count int
 	// Amends: it names a victim of a kill that was told of before.
 	Amends bool
+	// All: the kernel kills all processes of the container.
+	All bool
 }
 
 // Observer gets the events of a tracker, in their order, from one goroutine,

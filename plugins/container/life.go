@@ -35,6 +35,8 @@ type life struct {
 	startHeard, deathHeard bool
 	// over is set when the run is known to have ended, but not yet how.
 	over *ending
+	// noticed is when that was.
+	noticed time.Time
 	// exit is how the last run ended, once Died was told; before is the run
 	// before it, with its end.
 	exit Exit
@@ -195,7 +197,11 @@ func (l *life) see(c Container, netns uint64, h horizon) []Event {
 	out = append(out, l.confirm(c)...)
 	if c.ran() && !c.Running {
 		l.correct(c)
-		out = append(out, l.end(c.exit(), c.FinishedAt)...)
+		x := c.exit()
+		if !l.alive && l.exit.Reason == OutOfMemory {
+			x.Reason = OutOfMemory // what was told stays, though nobody else knows it
+		}
+		out = append(out, l.end(x, c.FinishedAt)...)
 		l.byEvent = false
 	}
 	out = append(out, l.describe(c)...)
@@ -274,7 +280,7 @@ func (l *life) take(r Run) {
 	l.before.run, l.before.exit = l.run, l.exit
 	l.began, l.run, l.alive, l.paused, l.over = true, r, true, false, nil
 	l.startHeard, l.deathHeard, l.dated = false, false, time.Time{}
-	l.untold, l.byEvent, l.wrong = false, false, false
+	l.untold, l.byEvent, l.wrong, l.noticed = false, false, false, time.Time{}
 }
 
 // bury notes how the present run ended.
@@ -305,7 +311,7 @@ func (l *life) correct(c Container) {
 		return
 	}
 	misdated := !c.FinishedAt.IsZero() && l.exit.FinishedAt.Sub(c.FinishedAt).Abs() >= sameMoment
-	code := l.byEvent && c.ExitCode != UnknownExit && c.ExitCode != l.exit.Code && (c.Reason == "" || c.Reason == OutOfMemory)
+	code := l.byEvent && c.ExitCode != UnknownExit && c.ExitCode != l.exit.Code && c.Reason == ""
 	l.wrong = misdated || code
 }
 
@@ -317,21 +323,29 @@ func (l *life) end(x Exit, at time.Time) []Event {
 		return nil
 	case l.alive:
 		l.bury(x)
-	case l.exit.Code == UnknownExit && x.Code != UnknownExit, l.wrong,
-		l.exit.Reason != OutOfMemory && x.Reason == OutOfMemory:
-		l.wrong, l.exit = false, x
-		if l.untold {
-			return nil
-		}
-		return []Event{l.died(x, at, true)}
-	default:
+		return []Event{l.died(x, at, false)}
+	}
+	return l.amend(x, at)
+}
+
+// amend tells more of an end, if there is more to tell.
+func (l *life) amend(x Exit, at time.Time) []Event {
+	known := l.exit.Code == UnknownExit && x.Code != UnknownExit
+	explained := l.exit.Reason != OutOfMemory && x.Reason == OutOfMemory
+	if !known && !explained && !l.wrong {
 		return nil
 	}
-	return []Event{l.died(x, at, false)}
+	l.wrong, l.exit = false, x
+	if l.untold {
+		return nil
+	}
+	return []Event{l.died(x, at, true)}
 }
 
 func (l *life) died(x Exit, at time.Time, amends bool) Event {
-	return diedEvent(l.run, x, at, amends)
+	e := diedEvent(l.run, x, at, amends)
+	e.OOM = l.bystander(x)
+	return e
 }
 
 func diedEvent(r Run, x Exit, at time.Time, amends bool) Event {
@@ -461,7 +475,7 @@ func (l *life) describe(c Container) []Event {
 // ended takes in that the present run is over, before it is known how.
 func (l *life) ended(at time.Time, why string) {
 	if l.alive && l.over == nil {
-		l.over = &ending{at: at, why: why}
+		l.over, l.noticed = &ending{at: at, why: why}, at
 	}
 }
 

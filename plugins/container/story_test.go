@@ -188,6 +188,10 @@ func (w *story) step(words []string) error {
 		e.set(func() { e.says(OOM, args[0], 0); e.containers[args[0]].Reason = "" })
 	case "report":
 		return w.report(args[0], args[1:])
+	case "name": // the log names whom a counter had told of
+		pid, err := strconv.Atoi(args[1])
+		w.tracker.ReportOOM(OOMKill{At: time.Now(), Container: args[0], Source: "kmsg", Process: "sh", Pid: pid, Amends: true})
+		return err
 	case "pause", "unpause":
 		state := map[string]string{"pause": "paused", "unpause": "running"}[words[0]]
 		e.change(args[0], func(c *Container) { c.State = state })
@@ -244,7 +248,8 @@ func (w *story) flash(id string, codes []string) error {
 }
 
 // report tells of a kill for want of memory as the kernel does: of the first
-// process of the container unless another pid is named, of an unknown one by 0.
+// process of the container unless another pid is named, of an unknown one by 0. "all"
+// is a cgroup that is killed as one.
 func (w *story) report(id string, args []string) error {
 	w.engine.mu.Lock()
 	k := OOMKill{At: time.Now(), Container: id, Source: "kmsg", Process: "sh"}
@@ -255,6 +260,10 @@ func (w *story) report(id string, args []string) error {
 	var err error
 	if len(args) > 0 {
 		k.Pid, err = strconv.Atoi(args[0])
+		k.All = len(args) > 1 && args[1] == "all"
+	}
+	if k.Pid == 0 {
+		k.Source, k.Process = fromCounter, ""
 	}
 	w.tracker.ReportOOM(k)
 	return err

@@ -36,6 +36,9 @@ type Options struct {
 	// Earlier is what earlier trackers told, oldest first: what has ended since
 	// is told when it is found. Default: there was none.
 	Earlier []Event
+	// Past are kills for want of memory from before the start: they explain what is
+	// found to have ended.
+	Past []OOMKill
 	// Observer gets the events. Default: nobody does.
 	Observer Observer
 	// Log gets what operators should know. Default: nothing is logged.

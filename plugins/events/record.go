@@ -59,6 +59,7 @@ type kill struct {
 	Source      string    `json:"source,omitempty"`
 	Count       int       `json:"count,omitempty"`
 	Amends      bool      `json:"amends,omitempty"`
+	All         bool      `json:"all,omitempty"`
 }
 
 // encode makes the line of an event.

@@ -101,7 +101,7 @@ func (a *away) told(args ...any) error {
 		n := 0
 		for _, id := range a.ids {
 			for _, e := range occurrences(a.t, a.Host, id) {
-				if e.Type == args[i] {
+				if e.Type == args[i] && !e.Amends {
 					n++
 				}
 			}
