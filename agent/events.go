@@ -23,9 +23,10 @@ import (
 //	            └──────── follow, forget ◄────────┘
 type recorder struct {
 	log   *events.Log
-	kills *oom.Watcher // nil where there are no cgroups
-	why   string       // why kills is nil
-	disk  func() error // why events are not on disk; nil if they need not be
+	kills *oom.Watcher        // nil where there are no cgroups
+	past  []container.OOMKill // from before the start
+	why   string              // why kills is nil
+	disk  func() error        // why events are not on disk; nil if they need not be
 }
 
 // unwritten asks why something is not on disk.
@@ -49,7 +50,13 @@ func newRecorder(log *events.Log, report func(container.OOMKill), to *slog.Logge
 		Messages: messages, Quiet: quiet, Host: host, Log: to,
 		Tell: func(k oom.Kill) { report(reported(k)) },
 	})
-	return r, err
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range r.kills.Past() {
+		r.past = append(r.past, reported(k))
+	}
+	return r, nil
 }
 
 // reported is a kill in the words of the tracker.
@@ -60,7 +67,7 @@ func reported(k oom.Kill) container.OOMKill {
 	}
 	return container.OOMKill{
 		At: k.Time, Container: k.Container, Cgroup: k.Cgroup, Owner: k.LimitContainer, OwnerCgroup: k.Limit,
-		Pid: k.Pid, Process: k.Name, Constraint: k.Constraint, Source: source, Count: k.Times, Amends: k.Amends,
+		Pid: k.Pid, Process: k.Name, Constraint: k.Constraint, Source: source, Count: k.Times, Amends: k.Amends, All: k.All,
 	}
 }
 
@@ -69,7 +76,7 @@ func (r *recorder) observe(e container.Event) {
 	if r.kills != nil {
 		switch e.Type {
 		case container.Discovered, container.Started:
-			if e.Run.Pid != 0 {
+			if e.Run.Pid != 0 && !e.FoundLater { // what is found running is discovered as well
 				r.kills.Follow(oom.Container{ID: e.ID, Pid: e.Run.Pid, Told: r.told(e)})
 			}
 		case container.Died: // while its cgroup is still there
@@ -170,6 +177,10 @@ func (a *agent) openEvents() error {
 		} else {
 			disk = a.eventFile.Err
 		}
+	}
+	a.told = make([]container.Event, len(earlier))
+	for i, e := range earlier {
+		a.told[i] = e.Event
 	}
 	l := events.New(events.Limits{}, earlier, next)
 	a.eventsFrom = l.Stats().Next - 1

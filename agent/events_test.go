@@ -19,8 +19,9 @@ import (
 // scene is a real engine with a tracker and a recorder on it.
 type scene struct {
 	*dockertest.Engine
-	t   *testing.T
-	rec *recorder
+	t       *testing.T
+	rec     *recorder
+	tracker *container.Tracker
 }
 
 func newScene(t *testing.T, withLog bool) *scene {
@@ -49,6 +50,7 @@ func newScene(t *testing.T, withLog bool) *scene {
 	if tracker, err = container.New(container.Options{Observer: s.rec.observe}, engine); err != nil {
 		t.Fatal(err)
 	}
+	s.tracker = tracker
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = s.rec.run(ctx, tracker.Runtimes) })
@@ -210,6 +212,42 @@ func TestRow36_ChildIsNoDeath(t *testing.T) {
 	}
 	if n := len(s.of("", events.RuntimeConnected)); n != 1 {
 		t.Errorf("%d times connected", n)
+	}
+}
+
+// TestRow36_KilledBySomebodyElse: a child is killed for lack of memory, and then
+// somebody kills the container. Docker says OOMKilled; the first process was not the
+// victim, and the death says so, and tells of the child.
+func TestRow36_KilledBySomebodyElse(t *testing.T) {
+	s := newScene(t, true)
+	id := s.Docker("run", "--detach", "--network", "none", "--memory", "12m", "--memory-swap", "12m", dockertest.Image,
+		"sh", "-c", `sleep 1; sh -c 'a=x; while true; do a=$a$a; done'; while true; do sleep 0.1; done`)
+	s.eventually(func() error {
+		for _, k := range s.of(id, container.OOM) {
+			if k.OOM != nil && k.OOM.Pid != 0 && k.OOM.Pid != k.Run.Pid {
+				return nil
+			}
+		}
+		return errors.New("no child was killed")
+	})
+	s.Docker("kill", id)
+	s.eventually(func() error {
+		if out := s.Docker("inspect", "--format", "{{.State.OOMKilled}} {{.State.ExitCode}} {{.State.Status}}", id); out != "true 137 exited" {
+			return fmt.Errorf("docker says %s", out)
+		}
+		if len(s.of(id, container.Died)) == 0 {
+			return errors.New("its death is not told")
+		}
+		return nil
+	})
+	time.Sleep(6 * time.Second) // who amends has done so
+	for _, e := range s.of(id, container.Died) {
+		if e.Exit.Reason != "" || e.Exit.Code != 137 || e.OOM == nil || e.OOM.Pid == 0 || e.OOM.Pid == e.Run.Pid {
+			t.Errorf("%+v, victim %+v", e.Exit, e.OOM)
+		}
+	}
+	if c, err := s.tracker.Container(id); err != nil || c.Reason != "" {
+		t.Errorf("shown is %v, %v", c, err)
 	}
 }
 

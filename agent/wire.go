@@ -222,8 +222,9 @@ type agent struct {
 	historyLost error
 
 	recorder   *recorder
-	eventFile  *events.File // nil with --events 0
-	eventsFrom uint64       // the last number that is in the file
+	eventFile  *events.File      // nil with --events 0
+	eventsFrom uint64            // the last number that is in the file
+	told       []container.Event // by earlier runs, for the tracker
 }
 
 func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error) {
@@ -289,10 +290,11 @@ func (a *agent) wireSources() error {
 	}
 	a.tracker, err = container.New(container.Options{
 		LabelEnv: c.MicroserviceEnv, LabelKey: c.MicroserviceLabel,
-		Observer: a.recorder.observe, Log: a.log.With("part", "containers")}, runtimes...)
+		Earlier: a.told, Past: a.recorder.past, Observer: a.recorder.observe, Log: a.log.With("part", "containers")}, runtimes...)
 	if err != nil {
 		return err
 	}
+	a.told = nil
 	a.store, err = etcd.New(storeConfig(c, a.log), models.Decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() })
 	if err != nil {
 		return err

@@ -32,6 +32,9 @@ Every event has a number, which goes on when the agent restarts; the numbers, an
 not the times, tell what came after what. --after goes on from one. Of what was
 dropped before it could be shown it says so.
 
+What happened while no agent was there, and is found out by what it told before and
+what is there now, says "found later".
+
 With -w it goes on and shows what happens, without --since, --after and --last
 only that; with -o json one object on each line.`,
 		Example: `  agentctl events
@@ -187,10 +190,14 @@ func whatHappened(e *apiv1.ContainerEvent) string {
 	case "discovered":
 		say(e.State != "", "%s", e.State)
 		say(e.Pid != 0, "pid %d", e.Pid)
+		if e.ExitCode != nil {
+			parts = append(parts, ending(e)...)
+		}
 	case "started":
 		say(e.Pid != 0, "pid %d", e.Pid)
 	case "died":
 		parts = ending(e)
+		say(e.Oom != nil, "%s", bystander(e.Oom))
 	case "oom":
 		parts = killing(e.Oom)
 	case "renamed":
@@ -202,6 +209,7 @@ func whatHappened(e *apiv1.ContainerEvent) string {
 	say(e.Type == "created" || e.Type == "discovered", "%s", orDash(e.Image))
 	say(e.Microservice != "" && (e.Type == "discovered" || e.Type == "started"), "serves %s", e.Microservice)
 	say(e.Amends, "(more of what was told before)")
+	say(e.FoundLater, "(found later)")
 	return strings.Join(parts, ", ")
 }
 
@@ -224,6 +232,15 @@ func ending(e *apiv1.ContainerEvent) (parts []string) {
 		}
 	}
 	return parts
+}
+
+// bystander says who was killed for lack of memory in a run that did not end by it.
+func bystander(k *apiv1.OOMKill) string {
+	who := "a process of it"
+	if k.GetPid() != 0 {
+		who = fmt.Sprintf("a child process, %d (%s),", k.Pid, k.Process)
+	}
+	return fmt.Sprintf("%s was killed for lack of memory at %s", who, clock(k.GetTime()))
 }
 
 // killing says who was killed for lack of memory, and whose limit it was.

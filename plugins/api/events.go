@@ -121,7 +121,7 @@ func containerEvent(e *events.Event) *apiv1.ContainerEvent {
 		Seq: e.Seq, Time: timestamp(e.At), Seen: timestamp(e.Seen), Type: string(e.Type), Earlier: e.Earlier,
 		Runtime: e.Runtime, ContainerId: e.ID, Name: e.Name, Image: e.Image, Labels: e.Labels, Microservice: e.Microservice,
 		State: e.State, Pid: uint32(e.Run.Pid), Netns: e.Run.Netns, StartedAt: timestamp(e.Run.StartedAt),
-		OldName: e.OldName, OldImage: e.OldImage, Amends: e.Amends, Detail: e.Detail,
+		OldName: e.OldName, OldImage: e.OldImage, Amends: e.Amends, FoundLater: e.FoundLater, Detail: e.Detail,
 	}
 	if x := e.Exit; x != nil {
 		code := int32(x.Code)
@@ -133,6 +133,7 @@ func containerEvent(e *events.Event) *apiv1.ContainerEvent {
 			Pid: uint32(k.Pid), Process: strings.ToValidUTF8(k.Process, "\uFFFD"), Cgroup: k.Cgroup,
 			Owner: k.Owner, OwnerCgroup: k.OwnerCgroup,
 			Constraint: k.Constraint, Source: k.Source, Count: uint32(max(1, k.Count)),
+			Time: timestamp(k.At), All: k.All,
 		}
 	}
 	return out

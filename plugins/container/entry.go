@@ -61,6 +61,10 @@ func (s *source) entry(id string) *entry {
 			// What is said of that one comes too late.
 			e.life.buried, e.life.heard = old.at, old.at.Add(lateness)
 		}
+		if f := s.former[id]; f != nil {
+			e.life, e.last.Labels, e.label = f.life, f.labels, f.label
+			delete(s.former, id)
+		}
 		s.entries[id] = e
 	}
 	return e
@@ -103,6 +107,9 @@ func (s *source) settle(e *entry, seen sighting) error {
 	now := seen.run()
 	lives := e.hold != nil && e.hold.run != now && e.hold.Lives()
 	seen.Container = e.life.recall(seen.Container, lives && now.pid == e.hold.run.pid)
+	if e.life.resumed && seen.hold != nil && e.life.behind(seen.Container) {
+		e.life = life{existed: true} // it was taken for dead, and lives
+	}
 	if forgot := lives && !seen.ran(); forgot || e.life.behind(seen.Container) {
 		s.release(seen.hold)
 		return errBehind
@@ -115,7 +122,15 @@ func (s *source) settle(e *entry, seen sighting) error {
 		e.hold = seen.hold
 	}
 	s.show(e, seen)
-	s.tell(e, e.life.see(e.last, e.netns(), s.newsFrom(e)))
+	first, h := e.life.resumed || !e.life.told, s.horizon(e)
+	if first {
+		s.past(e)
+	}
+	events := e.life.see(e.last, e.netns(), h)
+	if first {
+		foundLater(events, h.listened)
+	}
+	s.tell(e, events)
 	switch {
 	case e.hold != nil && e.hold.ended: // while the answer was on its way
 		s.end(e, "its process ended")
@@ -158,16 +173,17 @@ func (s *source) replaced(e *entry, c Container) {
 	e.life, e.addresses = life{}, nil
 }
 
-// newsFrom is the time before which what happened to the container is no news.
-// Where its own time is not known, it is new if it was not in the first lists.
-func (s *source) newsFrom(e *entry) time.Time {
+// horizon bounds what is told of the container. Where its own time is not known, it
+// is new if it was not in the first lists.
+func (s *source) horizon(e *entry) horizon {
 	if s.tombs.holds(e.id, e.last) { // it was taken for removed
-		return s.tombs.find(e.id).at
+		at := s.tombs.find(e.id).at
+		return horizon{listened: at, news: at}
 	}
 	if e.last.CreatedAt.IsZero() && !e.life.existed {
-		return time.Time{}
+		return horizon{}
 	}
-	return s.firstConnect
+	return horizon{listened: s.firstConnect, news: s.t.news}
 }
 
 func (e *entry) netns() uint64 {
@@ -223,7 +239,11 @@ func (s *source) end(e *entry, why string) {
 
 // drop forgets a container that is gone.
 func (s *source) drop(e *entry) {
-	s.tell(e, e.life.gone(time.Now()))
+	events := e.life.gone(time.Now())
+	if e.life.resumed {
+		foundLater(events, s.firstConnect)
+	}
+	s.tell(e, events)
 	s.tombs.add(e)
 	s.forget(e)
 }

@@ -50,15 +50,19 @@ type Event struct {
 	// Run is the run that it is about: of Started, Died, Paused, Unpaused, and
 	// of Discovered if it runs.
 	Run Run
-	// Exit is how a run ended, of a Died.
+	// Exit is how a run ended, of a Died, and of a Discovered that does not run.
 	Exit *Exit
-	// OOM tells of the kill, of an OOM; nil if only the runtime told of it.
+	// OOM tells of the kill, of an OOM; nil if only the runtime told of it. Of a Died
+	// it is a kill in that run which did not end it: of a child of its first process.
 	OOM *OOMKill
 	// OldName is the former name, of a Renamed; OldImage of an ImageChanged.
 	OldName, OldImage string
 	// Amends: it tells more of something that was told already by an event of
 	// the same type, and does not count as another one.
 	Amends bool
+	// FoundLater: it happened while nobody listened, before the tracker did. At
+	// is when it was found, if nobody knows more.
+	FoundLater bool
 }
 
 // Run is one life of a container: what tells it from the next one under the
@@ -104,6 +108,8 @@ type OOMKill struct {
 	Count int
 	// Amends: it names a victim of a kill that was told of before.
 	Amends bool
+	// All: the kernel kills all processes of the container.
+	All bool
 }
 
 // Observer gets the events of a tracker, in their order, from one goroutine,
@@ -143,6 +149,9 @@ func (e Event) String() string {
 	}
 	if e.Amends {
 		b.WriteString(" (amends)")
+	}
+	if e.FoundLater {
+		b.WriteString(" (found later)")
 	}
 	return b.String()
 }

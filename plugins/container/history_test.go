@@ -20,9 +20,10 @@ var histories = flag.Int("histories", 150, "how many random histories TestRandom
 // picture is the truth; and of each container a sound story was told.
 func TestRandomHistory(t *testing.T) {
 	for seed := range *histories {
-		for _, lossy := range []bool{false, true} {
-			ok := t.Run(fmt.Sprintf("seed=%d,lossy=%v", seed, lossy), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { playHistory(t, uint64(seed), lossy) })
+		for kind := range 4 {
+			lossy, restarts := kind&1 > 0, kind&2 > 0
+			ok := t.Run(fmt.Sprintf("seed=%d,lossy=%v,restarts=%v", seed, lossy, restarts), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { playHistory(t, uint64(seed), lossy, restarts) })
 			})
 			if !ok {
 				return
@@ -37,20 +38,27 @@ type history struct {
 	t     *testing.T
 	rand  *rand.Rand
 	lossy bool // hints may be lost, doubled, late, and the engine away
-	ids   []string
-	made  int
-	truth map[string]*biography
-	log   []string
+	// restarts: the agent goes away and comes back.
+	restarts bool
+	forgot   bool // the engine did, a start
+	ids      []string
+	made     int
+	truth    map[string]*biography
+	log      []string
 	// unnoticed are containers whose process ended behind the engine's back.
 	unnoticed map[string]bool
+	// began are when the trackers were made, listened when they did so first.
+	began, listened []time.Time
 }
 
 // biography is what really happened to a container.
 type biography struct {
 	created time.Time
 	before  bool // it was there before the tracker
-	runs    []realRun
-	gone    bool
+	// restarted is when the second tracker began, zero if there was one.
+	restarted time.Time
+	runs      []realRun
+	gone      bool
 	// doubted: lists left it out while it could not be inspected, so that it
 	// looked as if it were gone.
 	doubted bool
@@ -67,9 +75,9 @@ type realRun struct {
 
 const noExit = -2
 
-func playHistory(t *testing.T, seed uint64, lossy bool) {
+func playHistory(t *testing.T, seed uint64, lossy, restarts bool) {
 	h := &history{
-		story: newStory(t), t: t, rand: rand.New(rand.NewPCG(seed, 1)), lossy: lossy,
+		story: newStory(t), t: t, rand: rand.New(rand.NewPCG(seed, 1)), lossy: lossy, restarts: restarts,
 		truth: map[string]*biography{}, unnoticed: map[string]bool{},
 	}
 	defer func() {
@@ -89,8 +97,7 @@ func playHistory(t *testing.T, seed uint64, lossy bool) {
 		return b.gone
 	})
 	h.engine.slowList = h.rand.IntN(2) == 0
-	h.start()
-	synctest.Wait()
+	h.begin()
 	time.Sleep(time.Millisecond)
 	for range 20 + h.rand.IntN(60) {
 		if h.rand.IntN(3) == 0 {
@@ -98,6 +105,8 @@ func playHistory(t *testing.T, seed uint64, lossy bool) {
 		}
 		h.act()
 		switch n := h.rand.IntN(16); {
+		case n == 1 && h.restarts && h.rand.IntN(2) == 0:
+			h.restart()
 		case n == 0: // a few lists
 			time.Sleep(time.Duration(h.rand.IntN(100)) * time.Second)
 		case n > 3:
@@ -114,22 +123,63 @@ func playHistory(t *testing.T, seed uint64, lossy bool) {
 	synctest.Wait()
 	h.comparePicture()
 	h.compareErrors()
-	h.stop()
-	h.splitBefore(h.tracker.sources[0].firstConnect)
+	h.end()
+	h.splitBefore()
 	h.compareEvents()
+}
+
+// begin starts the tracker, after what came before it.
+func (h *history) begin() {
+	h.began = append(h.began, time.Now())
+	if err := h.renew(); err != nil {
+		h.t.Fatal(err)
+	}
+	h.told = append(h.told, Event{Type: "agent_started", Seen: time.Now()})
+	h.start()
+	synctest.Wait()
+}
+
+// end stops the tracker, which lets go of everything.
+func (h *history) end() {
+	h.stop()
+	h.listened = append(h.listened, h.tracker.sources[0].firstConnect)
 	if h.engine.open != 0 {
-		t.Errorf("%d processes are still held", h.engine.open)
+		h.t.Errorf("%d processes are still held", h.engine.open)
 	}
 }
 
+// restart has the agent go away and come back while things happen. One that is
+// killed has not written what it told last: if the engine has forgotten a start,
+// nobody knows it then.
+func (h *history) restart() {
+	h.end()
+	if lost := h.rand.IntN(4); !h.forgot && h.rand.IntN(2) == 0 {
+		for len(h.told) > 0 && lost > 0 && time.Since(h.told[len(h.told)-1].Seen) < lateness {
+			h.told, lost = h.told[:len(h.told)-1], lost-1
+		}
+	}
+	h.note("the agent is away")
+	time.Sleep(time.Duration(h.rand.IntN(3)) * time.Second)
+	for range h.rand.IntN(10) {
+		h.act()
+		time.Sleep(time.Duration(h.rand.IntN(1500)) * time.Millisecond)
+	}
+	h.engine.set(func() { h.engine.kept = nil }) // they were on their way to the one before
+	h.note("the agent starts")
+	h.begin()
+}
+
 // splitBefore notes what was before the tracker could know of it.
-func (h *history) splitBefore(connected time.Time) {
+func (h *history) splitBefore() {
 	for _, b := range h.truth {
-		b.before = b.created.Before(connected)
+		b.before = b.created.Before(h.listened[0])
+		if len(h.began) > 1 {
+			b.restarted = h.began[1]
+		}
 		for i := range b.runs {
 			r := &b.runs[i]
-			r.before = r.started.Before(connected)
-			r.over = r.exit != noExit && r.ended.Before(connected)
+			r.before = r.started.Before(h.listened[0])
+			r.over = r.exit != noExit && r.ended.Before(h.began[0])
 		}
 	}
 }
@@ -309,7 +359,7 @@ func (h *history) forget(id string) {
 		// of another run.
 		says := []string{"none", "former"}[h.rand.IntN(2)]
 		h.note("start of %s: %s", id, says)
-		_ = h.engine.forget(id, says)
+		h.forgot = h.engine.forget(id, says) == nil
 	}
 }
 
@@ -406,12 +456,13 @@ func (h *history) compareErrors() {
 // compareEvents holds what was told of each container against what happened.
 func (h *history) compareEvents() {
 	told := map[string][]Event{}
-	for _, e := range h.events {
+	for _, e := range h.told {
 		told[e.ID] = append(told[e.ID], e)
 	}
+	delete(told, "") // of the agent
 	for _, id := range slices.Sorted(maps.Keys(h.truth)) {
 		b := h.truth[id]
-		if err := b.check(told[id], h.lossy); err != nil {
+		if err := b.check(told[id], h.lossy || len(h.began) > 1); err != nil {
 			h.t.Errorf("%s: %v; told was\n%s\nhappened %+v", id, err, eventText(told[id]), *b)
 		}
 		delete(told, id)
@@ -479,10 +530,19 @@ func (b *biography) step(s *storyOf, e Event, first, lossy bool) error {
 	if s.exits == nil {
 		s.exits, s.last = map[int]*int{}, -1
 	}
-	if s.removed && b.doubted && !e.Amends && (e.Type == Created || e.Type == Discovered) {
+	if s.removed && b.doubted && !e.Amends && (e.Type == Created || e.Type == Discovered || e.FoundLater) {
 		first, s.removed, s.last, s.again = true, false, -1, true
 	}
-	if first != (e.Type == Created || e.Type == Discovered) {
+	again := !b.restarted.IsZero() && !e.Seen.Before(b.restarted)
+	if again && e.Type == Discovered { // as each tracker finds it
+		if e.Run == (Run{}) && s.alive >= 0 {
+			return errors.New("a run lives")
+		}
+		if s.alive >= 0 && e.Run.StartedAt.Equal(b.runs[s.alive].started) {
+			return nil
+		}
+	}
+	if first != (e.Type == Created || e.Type == Discovered) && !again {
 		return errors.New("Created or Discovered comes first, and once")
 	}
 	if s.removed && !e.Amends {
@@ -491,11 +551,11 @@ func (b *biography) step(s *storyOf, e Event, first, lossy bool) error {
 	switch e.Type {
 	case Discovered:
 		unseen := lossy && e.State == "" // by a hint alone
-		if !b.before && !s.again && !unseen {
+		if !b.before && !s.again && !unseen && !again {
 			return errors.New("it is new")
 		}
 		if e.Run != (Run{}) {
-			return b.begin(s, e)
+			return b.begin(s, e, again)
 		}
 	case Created:
 		if b.before {
@@ -505,8 +565,13 @@ func (b *biography) step(s *storyOf, e Event, first, lossy bool) error {
 		if s.alive >= 0 {
 			return errors.New("a run lives")
 		}
-		return b.begin(s, e)
+		return b.begin(s, e, again)
 	case Died:
+		if e.FoundLater && s.alive < 0 { // of its start nobody had told
+			if err := b.begin(s, e, again); err != nil {
+				return err
+			}
+		}
 		return b.end(s, e, lossy)
 	case Paused, Unpaused:
 		if s.alive < 0 || s.paused == (e.Type == Paused) {
@@ -524,7 +589,7 @@ func (b *biography) step(s *storyOf, e Event, first, lossy bool) error {
 
 // begin finds the run that the event is about. By a hint its time is a little
 // later than by an inspect.
-func (b *biography) begin(s *storyOf, e Event) error {
+func (b *biography) begin(s *storyOf, e Event, again bool) error {
 	i := slices.IndexFunc(b.runs, func(r realRun) bool {
 		d := e.Run.StartedAt.Sub(r.started)
 		return d == 0 || d == time.Nanosecond
@@ -536,7 +601,7 @@ func (b *biography) begin(s *storyOf, e Event) error {
 		return fmt.Errorf("run %d comes after run %d", i, s.last)
 	case e.Type == Started && b.runs[i].over:
 		return fmt.Errorf("run %d was over before", i)
-	case e.Type == Discovered && !b.runs[i].before && !s.again:
+	case e.Type == Discovered && !b.runs[i].before && !s.again && !again:
 		return fmt.Errorf("run %d is new", i)
 	}
 	code := noExit
@@ -571,7 +636,8 @@ func (b *biography) amend(s *storyOf, e Event, lossy bool) error {
 	for i, r := range b.runs {
 		d := e.Run.StartedAt.Sub(r.started)
 		if x := s.exits[i]; x != nil && (d == 0 || d == time.Nanosecond) {
-			if *x != UnknownExit || !b.mayEnd(i, e.Exit.Code, lossy) {
+			dated := *x == e.Exit.Code && e.Exit.FinishedAt.Sub(r.ended).Abs() < sameMoment // by the engine's word
+			if *x != UnknownExit && !dated || !b.mayEnd(i, e.Exit.Code, lossy) {
 				return fmt.Errorf("run %d ended with %d, told was %d", i, r.exit, *x)
 			}
 			*x = e.Exit.Code
@@ -598,7 +664,7 @@ func (b *biography) lastRun(s *storyOf) error {
 	i := len(b.runs) - 1
 	r := b.runs[i]
 	switch x := s.exits[i]; {
-	case x == nil && (r.before || s.again && r.exit != noExit): // no news when it was found
+	case x == nil && (r.over || s.again && r.exit != noExit): // no news when it was found
 	case x == nil:
 		return errors.New("its last run was not told")
 	case b.doubted && *x == UnknownExit: // told when it was taken for removed

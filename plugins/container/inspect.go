@@ -145,6 +145,20 @@ func (e *entry) isGone() bool {
 	return e.hold == nil && e.unlisted > 1 && e.fails >= mostTries && e.err != nil && !errors.Is(e.err, errVanished)
 }
 
+// outlives tells whether the process of a container lives of which only an earlier
+// tracker knew.
+func (s *source) outlives(e *entry) bool {
+	if !e.life.resumed || !e.life.alive || e.life.run.Pid == 0 {
+		return false
+	}
+	h, err := s.open(e.id, run{pid: e.life.run.Pid})
+	if err != nil {
+		return false
+	}
+	defer s.release(h)
+	return belongs(h.Cgroup, e.id) == yes
+}
+
 func (s *source) dueRetries(now time.Time) []string {
 	var ids []string
 	for e := range s.timed {

@@ -18,11 +18,12 @@ const (
 // only forward in time. It does nothing else: no clock, no I/O.
 type life struct {
 	// told: Discovered or Created was. existed: it may be older than the
-	// tracker.
-	told        bool
-	existed     bool
-	created     time.Time
-	name, image string
+	// tracker. resumed: an earlier tracker told of it, and this one has not seen
+	// it yet. followed: its runs were told up to the last one of then.
+	told, existed     bool
+	resumed, followed bool
+	created           time.Time
+	name, image       string
 	// run is the last run, if one began.
 	began bool
 	run   Run
@@ -34,10 +35,15 @@ type life struct {
 	startHeard, deathHeard bool
 	// over is set when the run is known to have ended, but not yet how.
 	over *ending
+	// noticed is when that was.
+	noticed time.Time
 	// exit is how the last run ended, once Died was told; before is the run
 	// before it, with its end.
-	exit   Exit
-	before struct {
+	exit Exit
+	// untold: that was no news. byEvent: it was told by the word of an event.
+	// wrong: the engine tells otherwise.
+	untold, byEvent, wrong bool
+	before                 struct {
 		run  Run
 		exit Exit
 	}
@@ -96,6 +102,7 @@ func (l *life) late(h Hint) []Event {
 		l.startHeard, l.deathHeard = true, true
 		l.use(h)
 		l.evidence = slices.DeleteFunc(l.evidence, func(o Hint) bool { return o.Says != OOM && !o.At.After(h.At) })
+		l.byEvent = true
 		return l.end(Exit{Code: h.Exit, FinishedAt: h.At}, h.At)
 	case l.began && h.At.Before(l.run.StartedAt) && fits(l.before.run, l.before.exit):
 		l.before.exit.Code = h.Exit
@@ -151,13 +158,22 @@ func (c Container) isOf(r Run) bool {
 	return c.Pid == r.Pid || c.Pid == 0 || r.Pid == 0
 }
 
-// see takes in what an inspect showed, which is not behind. existed is the time
-// before which what happened is not news: that of the first subscription for a
-// container that was there already, else zero.
-func (l *life) see(c Container, netns uint64, existed time.Time) []Event {
+// horizon bounds what is told of a container that was there already; it is zero for
+// one that is new.
+type horizon struct {
+	// listened is when somebody listened first: no hint tells what was before.
+	listened time.Time
+	// news is since when all that was told is known.
+	news time.Time
+}
+
+// see takes in what an inspect showed, which is not behind.
+func (l *life) see(c Container, netns uint64, h horizon) []Event {
 	var out []Event
+	resumed := l.resumed
+	l.resumed = false
 	if !l.told {
-		out = l.meet(c, netns, existed)
+		out = l.meet(c, netns, h)
 	}
 	switch {
 	case !c.ran() && l.alive: // all trace of its run is gone
@@ -166,23 +182,47 @@ func (l *life) see(c Container, netns uint64, existed time.Time) []Event {
 	case c.ran() && !l.same(c):
 		out = append(out, l.replay(func(h Hint) bool { return h.At.Before(c.StartedAt) })...)
 		out = append(out, l.lost(c.StartedAt)...)
-		if c.overBefore(existed) { // and the first answer was older still
+		if c.overBefore(h.news) && !(resumed && l.followed) { // and the first answer was older still
 			l.takeOver(c)
 			break
 		}
 		out = append(out, l.begin(Run{StartedAt: c.StartedAt, Pid: c.Pid, Netns: netns}, c.StartedAt)...)
 		// No hint tells what was before anybody listened.
-		l.startHeard = c.StartedAt.Before(existed)
-		l.deathHeard = l.startHeard && !c.Running && c.FinishedAt.Before(existed)
+		l.startHeard = c.StartedAt.Before(h.listened)
+		l.deathHeard = l.startHeard && !c.Running && c.FinishedAt.Before(h.listened)
 	}
 	if c.Running {
 		l.run.Pid, l.run.Netns = cmp.Or(l.run.Pid, c.Pid), cmp.Or(l.run.Netns, netns)
 	}
 	out = append(out, l.confirm(c)...)
 	if c.ran() && !c.Running {
-		out = append(out, l.end(c.exit(), c.FinishedAt)...)
+		l.correct(c)
+		x := c.exit()
+		if !l.alive && l.exit.Reason == OutOfMemory {
+			x.Reason = OutOfMemory // what was told stays, though nobody else knows it
+		}
+		out = append(out, l.end(x, c.FinishedAt)...)
+		l.byEvent = false
 	}
-	return append(out, l.describe(c)...)
+	out = append(out, l.describe(c)...)
+	if resumed { // after what leads to how it is now
+		out = append(out, l.discovered(c))
+	}
+	return out
+}
+
+// discovered tells how a container is found.
+func (l *life) discovered(c Container) Event {
+	e := Event{Type: Discovered, State: c.State}
+	switch {
+	case l.alive:
+		e.Run = l.run
+	case l.began:
+		x := l.exit
+		x.StartedAt = l.run.StartedAt
+		e.Exit = &x
+	}
+	return e
 }
 
 func (c Container) exit() Exit {
@@ -190,26 +230,37 @@ func (c Container) exit() Exit {
 }
 
 // meet tells of a container for the first time.
-func (l *life) meet(c Container, netns uint64, existed time.Time) []Event {
+func (l *life) meet(c Container, netns uint64, h horizon) []Event {
 	l.created, l.name, l.image = c.CreatedAt, c.Name, c.Image
 	said := slices.ContainsFunc(l.evidence, func(h Hint) bool { return h.Says == Created })
-	if existed.IsZero() || said || !c.CreatedAt.IsZero() && !c.CreatedAt.Before(existed) {
-		l.told = true
-		return []Event{{Type: Created, At: c.CreatedAt}}
-	}
 	l.told = true
-	e := Event{Type: Discovered, State: c.State}
+	var out []Event
 	switch {
-	case c.overBefore(existed):
-		l.takeOver(c)
-		return []Event{e}
-	case !c.ran() || !c.StartedAt.Before(existed):
-		return []Event{e}
+	case h.listened.IsZero() || said || !c.CreatedAt.IsZero() && !c.CreatedAt.Before(h.listened):
+		return []Event{{Type: Created, At: c.CreatedAt}}
+	case c.overBefore(h.listened):
+		out = l.missed(c, h)
+	case !c.ran() || !c.StartedAt.Before(h.listened): // what comes is told as it came
+	default:
+		l.take(Run{StartedAt: c.StartedAt, Pid: c.Pid, Netns: netns})
+		l.startHeard = true // before anybody listened
 	}
-	l.take(Run{StartedAt: c.StartedAt, Pid: c.Pid, Netns: netns})
-	l.startHeard = true // before anybody listened
-	e.Run = l.run
-	return []Event{e}
+	return append(out, l.discovered(c))
+}
+
+// missed tells of a run that was over before anybody listened, as far as it is news.
+func (l *life) missed(c Container, h horizon) (out []Event) {
+	if c.overBefore(h.news) {
+		l.takeOver(c)
+		return nil
+	}
+	r := Run{StartedAt: c.StartedAt}
+	if l.take(r); !c.StartedAt.Before(h.news) {
+		out = append(out, Event{Type: Started, At: c.StartedAt, Run: r})
+	}
+	out = append(out, l.end(c.exit(), c.FinishedAt)...)
+	l.startHeard, l.deathHeard = true, true
+	return out
 }
 
 // overBefore tells whether the container's last run was over before a time.
@@ -221,7 +272,7 @@ func (c Container) overBefore(t time.Time) bool {
 func (l *life) takeOver(c Container) {
 	l.take(Run{StartedAt: c.StartedAt})
 	l.bury(c.exit())
-	l.startHeard, l.deathHeard = true, true
+	l.startHeard, l.deathHeard, l.untold = true, true, true
 }
 
 // take makes r the present run.
@@ -229,6 +280,7 @@ func (l *life) take(r Run) {
 	l.before.run, l.before.exit = l.run, l.exit
 	l.began, l.run, l.alive, l.paused, l.over = true, r, true, false, nil
 	l.startHeard, l.deathHeard, l.dated = false, false, time.Time{}
+	l.untold, l.byEvent, l.wrong, l.noticed = false, false, false, time.Time{}
 }
 
 // bury notes how the present run ended.
@@ -246,6 +298,23 @@ func (l *life) begin(r Run, at time.Time) []Event {
 	return []Event{{Type: Started, At: at, Run: r}}
 }
 
+// sameMoment is how far the time of an end by its event may be from that which the
+// engine has written down.
+const sameMoment = 10 * time.Millisecond
+
+// correct notes whether what was told of the end is not what the engine has written
+// down. That it was noticed, or that an event came, may have been later; and what an
+// event tells of a run whose shim was killed is only that. A start that failed, which
+// has a reason, says nothing of the run before it.
+func (l *life) correct(c Container) {
+	if l.alive || !l.began {
+		return
+	}
+	misdated := !c.FinishedAt.IsZero() && l.exit.FinishedAt.Sub(c.FinishedAt).Abs() >= sameMoment
+	code := l.byEvent && c.ExitCode != UnknownExit && c.ExitCode != l.exit.Code && c.Reason == ""
+	l.wrong = misdated || code
+}
+
 // end tells that the present run is over, or amends what was told of that.
 func (l *life) end(x Exit, at time.Time) []Event {
 	x = l.explain(x)
@@ -254,18 +323,29 @@ func (l *life) end(x Exit, at time.Time) []Event {
 		return nil
 	case l.alive:
 		l.bury(x)
-	case l.exit.Code == UnknownExit && x.Code != UnknownExit,
-		l.exit.Reason != OutOfMemory && x.Reason == OutOfMemory:
-		l.exit = x
-		return []Event{l.died(x, at, true)}
-	default:
+		return []Event{l.died(x, at, false)}
+	}
+	return l.amend(x, at)
+}
+
+// amend tells more of an end, if there is more to tell.
+func (l *life) amend(x Exit, at time.Time) []Event {
+	known := l.exit.Code == UnknownExit && x.Code != UnknownExit
+	explained := l.exit.Reason != OutOfMemory && x.Reason == OutOfMemory
+	if !known && !explained && !l.wrong {
 		return nil
 	}
-	return []Event{l.died(x, at, false)}
+	l.wrong, l.exit = false, x
+	if l.untold {
+		return nil
+	}
+	return []Event{l.died(x, at, true)}
 }
 
 func (l *life) died(x Exit, at time.Time, amends bool) Event {
-	return diedEvent(l.run, x, at, amends)
+	e := diedEvent(l.run, x, at, amends)
+	e.OOM = l.bystander(x)
+	return e
 }
 
 func diedEvent(r Run, x Exit, at time.Time, amends bool) Event {
@@ -327,7 +407,7 @@ func (l *life) prove(h Hint) []Event {
 	case Died:
 		if l.began && !l.deathHeard {
 			out = append(out, l.end(Exit{Code: h.Exit, FinishedAt: h.At}, h.At)...)
-			l.startHeard, l.deathHeard = true, true
+			l.startHeard, l.deathHeard, l.byEvent = true, true, true
 		}
 	case OOM:
 		out = append(out, l.oomHeard(h.At)...)
@@ -395,7 +475,7 @@ func (l *life) describe(c Container) []Event {
 // ended takes in that the present run is over, before it is known how.
 func (l *life) ended(at time.Time, why string) {
 	if l.alive && l.over == nil {
-		l.over = &ending{at: at, why: why}
+		l.over, l.noticed = &ending{at: at, why: why}, at
 	}
 }
 
@@ -415,8 +495,12 @@ func (l *life) giveUp() []Event {
 	return append(out, l.lost(time.Time{})...)
 }
 
-// gone takes in that the container was removed.
+// gone takes in that the container was removed. When that was nobody knows of one
+// that was not there any more when it was looked for first.
 func (l *life) gone(at time.Time) []Event {
+	if l.resumed {
+		at = time.Time{}
+	}
 	for _, h := range l.evidence {
 		if h.Says == Removed {
 			at = h.At

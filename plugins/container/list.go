@@ -105,13 +105,16 @@ func (s *source) compare(all []Summary, after bool) {
 		}
 		e.listed, e.unlisted, e.hinted = sum, 0, false
 	}
+	for _, id := range slices.Sorted(maps.Keys(s.former)) {
+		s.entry(id) // it was there, and is not listed
+	}
 	for _, id := range slices.Sorted(maps.Keys(s.entries)) {
 		if e := s.entries[id]; !listed[id] {
 			e.unlisted++
 			if e.unlisted == 1 || e.retryAt.IsZero() || after {
 				s.want(id)
 			}
-			if e.isGone() && !after {
+			if e.isGone() && !after && !s.outlives(e) {
 				s.drop(e)
 			}
 		}

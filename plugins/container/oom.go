@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// A death with the exit code of a kill is laid to one for want of memory that
-// happened shortly before it, or, as clocks of log and runtime differ, after.
+// A death with the exit code of a kill is laid to one for want of memory of which
+// nobody knows the victim, if that happened right before it, or, as clocks of log and
+// runtime differ, after. Who lives on after a kill was not the victim.
 const (
-	killBefore = 10 * time.Second
+	killBefore = time.Second
 	killAfter  = 2 * time.Second
 	killedCode = 128 + 9
 )
@@ -90,7 +91,12 @@ func (l *life) oomReported(k OOMKill) []Event {
 	l.byKernel = noted(l.byKernel, k.At)
 	out := []Event{e}
 	if l.began && !l.alive {
-		out = append(out, l.end(l.exit, l.exit.FinishedAt)...)
+		x := l.exit
+		if x.Reason == OutOfMemory { // by the runtime's word, perhaps
+			x.Reason = ""
+			l.wrong = l.explain(x).Reason == ""
+		}
+		out = append(out, l.end(x, x.FinishedAt)...)
 	}
 	return out
 }
@@ -108,6 +114,11 @@ func (l *life) oomHeard(at time.Time) []Event {
 }
 
 func (l *life) noteKill(k OOMKill) {
+	if k.Amends { // it is one of those without a name
+		if i := slices.IndexFunc(l.kills, func(o OOMKill) bool { return o.Source == fromCounter && k.At.Sub(o.At).Abs() <= sameKill }); i >= 0 {
+			l.kills = slices.Delete(l.kills, i, i+1)
+		}
+	}
 	l.kills = append(l.kills, k)
 	if len(l.kills) > mostKills {
 		l.kills = l.kills[1:]
@@ -133,21 +144,85 @@ func pair(times *[]time.Time, at time.Time) bool {
 	return false
 }
 
-// explain lays an end to a kill for want of memory, if that is what it was.
+// fromCounter is the Source of kills of which only a counter tells.
+const fromCounter = "cgroup"
+
+// explain lays an end to a kill for want of memory, if that is what it was: if the
+// first process was the victim, or all were. Where nobody knows the victim, a kill
+// right before an end by the same signal is taken for it.
 func (l *life) explain(x Exit) Exit {
-	for _, k := range l.kills {
-		if k.At.Before(l.run.StartedAt.Add(-killAfter)) {
-			continue // that was a run before
-		}
-		killed := x.Code == killedCode || x.Code == UnknownExit
-		if k.Pid != 0 && k.Pid == l.run.Pid || killed && x.near(k.At) {
+	for _, k := range l.killsOfRun() {
+		if l.ended1st(k) || l.mayHaveEnded(k, x) {
 			x.Reason = OutOfMemory
 		}
 	}
 	return x
 }
 
-// near tells whether the end may come of something that happened at a time.
-func (x Exit) near(at time.Time) bool {
-	return at.After(x.FinishedAt.Add(-killBefore)) && at.Before(x.FinishedAt.Add(killAfter))
+// killsOfRun are those that may be of the present run.
+func (l *life) killsOfRun() (all []OOMKill) {
+	for _, k := range l.kills {
+		if !k.At.Before(l.run.StartedAt.Add(-killAfter)) {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// ended1st tells whether the first process was the victim.
+func (l *life) ended1st(k OOMKill) bool { return k.Pid != 0 && k.Pid == l.run.Pid }
+
+// mayHaveEnded tells whether a kill that names no other process may have been that
+// of the first one.
+func (l *life) mayHaveEnded(k OOMKill, x Exit) bool {
+	killed := x.Code == killedCode || x.Code == UnknownExit
+	switch {
+	case !killed || !x.near(k.At, l.noticed):
+		return false
+	case k.All, k.Pid != 0 && l.run.Pid == 0:
+		return true
+	case k.Pid != 0:
+		return false // it was a child
+	case k.Source == fromCounter:
+		return true
+	}
+	// The runtime's word is one about a kill that the kernel tells of too.
+	return !slices.ContainsFunc(l.kills, func(o OOMKill) bool { return o.Source != "" && o.At.Sub(k.At).Abs() <= sameKill })
+}
+
+// near tells whether the end, which was noticed at a time, if it was, may come of
+// something that happened at another.
+func (x Exit) near(at, noticed time.Time) bool {
+	end := x.FinishedAt
+	if !noticed.IsZero() && noticed.Before(end) {
+		end = noticed
+	}
+	return at.After(end.Add(-killBefore)) && at.Before(end.Add(killAfter))
+}
+
+// bystander is the last kill in a run that did not end it, nil if there was none.
+func (l *life) bystander(x Exit) *OOMKill {
+	all := l.killsOfRun()
+	if x.Reason == OutOfMemory || len(all) == 0 {
+		return nil
+	}
+	k := all[len(all)-1]
+	for _, o := range slices.Backward(all) {
+		if o.Source != "" { // the kernel tells more than the runtime
+			k = o
+			break
+		}
+	}
+	return &k
+}
+
+// past gives a container that is seen for the first time the kills for want of memory
+// from before the start.
+func (s *source) past(e *entry) {
+	_, bare := scope("", e.id)
+	for _, k := range s.t.opts.Past {
+		if k.Container == bare || k.Container == "" && k.Pid == e.life.run.Pid && k.Pid != 0 {
+			e.life.noteKill(k)
+		}
+	}
 }

@@ -606,7 +606,7 @@ func TestRow46_Forward(t *testing.T) {
 		if l.behind(c) {
 			return "behind"
 		}
-		for _, e := range l.see(c, 1, time.Time{}) {
+		for _, e := range l.see(c, 1, horizon{}) {
 			out = append(out, string(e.Type))
 		}
 		return strings.Join(out, " ")

@@ -104,8 +104,8 @@ type Container struct {
 	FinishedAt time.Time
 	// ExitCode of its last run, UnknownExit if nobody knows.
 	ExitCode int
-	// Reason says why its last run ended (OutOfMemory), or why it could not
-	// start, if that is known.
+	// Reason says why its last run ended, or why it could not start, if that is
+	// known. That memory ran out is not for the runtime to say: see ReportOOM.
 	Reason string
 	Labels map[string]string
 	// Env is its environment, NAME=value. The tracker looks for the service

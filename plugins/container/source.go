@@ -60,7 +60,10 @@ type source struct {
 	listing
 
 	entries map[string]*entry
-	tombs   tombs
+	// former are containers of which an earlier tracker told and nothing was
+	// heard yet.
+	former map[string]*former
+	tombs  tombs
 	// timed are the entries for which something is due, perhaps.
 	timed map[*entry]bool
 	// first are the containers whose first inspect the picture waits for,
@@ -79,7 +82,7 @@ func newSource(t *Tracker, rt Runtime) *source {
 	return &source{
 		t: t, rt: rt, since: time.Now(),
 		reason:  "was not reached yet",
-		entries: map[string]*entry{}, timed: map[*entry]bool{}, first: map[string]bool{},
+		entries: map[string]*entry{}, former: formerLives(rt.Name(), t.opts.Earlier), timed: map[*entry]bool{}, first: map[string]bool{},
 		stats:  RuntimeHealth{Relists: map[string]int{}},
 		intake: intake{byID: map[string][]Hint{}},
 	}

@@ -60,23 +60,31 @@ type story struct {
 	mu     sync.Mutex
 	heard  []string
 	events []Event
+	// told are all events, as a file keeps them over restarts of the agent.
+	told []Event
 }
 
 func newStory(t testing.TB) *story {
 	w := &story{engine: newEngine()}
 	w.engine.prompt = true // the order of events is part of the story; TestRandomHistory mixes it
-	var err error
-	w.tracker, err = New(Options{Processes: w.engine, Observer: w.observe, Spread: func() float64 { return 0.5 }}, w.engine)
-	if err != nil {
+	if err := w.renew(); err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// renew makes a tracker that knows what was told before.
+func (w *story) renew() (err error) {
+	w.tracker, err = New(Options{
+		Processes: w.engine, Observer: w.observe, Earlier: w.told, Spread: func() float64 { return 0.5 }}, w.engine)
+	return err
 }
 
 func (w *story) observe(e Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, e)
+	w.told = append(w.told, e)
 }
 
 func (w *story) takeEvents() string {
@@ -150,6 +158,8 @@ func (w *story) step(words []string) error {
 	switch words[0] {
 	case "track":
 		w.start()
+	case "agent":
+		return w.agentStep(args[0])
 	case "create", "run":
 		e.create(newContainer(args))
 		if words[0] == "run" {
@@ -168,10 +178,20 @@ func (w *story) step(words []string) error {
 		return err
 	case "flash": // it runs and ends before anybody can look, as often as it has codes
 		return w.flash(args[0], args[1:])
+	case "shim": // it is killed: the event knows only that, the engine finds out
+		e.set(func() { e.exitLocked(args[0], 255); e.containers[args[0]].ExitCode = 137 })
+	case "later": // the engine writes down an end at another time than its event
+		d, err := time.ParseDuration(args[1])
+		e.set(func() { e.exitLocked(args[0], 0); e.containers[args[0]].FinishedAt = time.Now().Add(-d) })
+		return err
 	case "oom": // as the engine tells: first that, then the death
 		e.set(func() { e.says(OOM, args[0], 0); e.containers[args[0]].Reason = "" })
 	case "report":
 		return w.report(args[0], args[1:])
+	case "name": // the log names whom a counter had told of
+		pid, err := strconv.Atoi(args[1])
+		w.tracker.ReportOOM(OOMKill{At: time.Now(), Container: args[0], Source: "kmsg", Process: "sh", Pid: pid, Amends: true})
+		return err
 	case "pause", "unpause":
 		state := map[string]string{"pause": "paused", "unpause": "running"}[words[0]]
 		e.change(args[0], func(c *Container) { c.State = state })
@@ -228,7 +248,8 @@ func (w *story) flash(id string, codes []string) error {
 }
 
 // report tells of a kill for want of memory as the kernel does: of the first
-// process of the container unless another pid is named, of an unknown one by 0.
+// process of the container unless another pid is named, of an unknown one by 0. "all"
+// is a cgroup that is killed as one.
 func (w *story) report(id string, args []string) error {
 	w.engine.mu.Lock()
 	k := OOMKill{At: time.Now(), Container: id, Source: "kmsg", Process: "sh"}
@@ -239,6 +260,10 @@ func (w *story) report(id string, args []string) error {
 	var err error
 	if len(args) > 0 {
 		k.Pid, err = strconv.Atoi(args[0])
+		k.All = len(args) > 1 && args[1] == "all"
+	}
+	if k.Pid == 0 {
+		k.Source, k.Process = fromCounter, ""
 	}
 	w.tracker.ReportOOM(k)
 	return err
@@ -281,6 +306,26 @@ func (w *story) engineStep(what string) error {
 		return errors.New("no such state")
 	}
 	return nil
+}
+
+// agentStep ends the tracker, or begins the next one: with what was told before,
+// or, where that is lost, without.
+func (w *story) agentStep(what string) error {
+	switch what {
+	case "stops":
+		w.stop()
+		return nil
+	case "forgets":
+		w.told = nil
+		return nil
+	case "starts":
+		if err := w.renew(); err != nil {
+			return err
+		}
+		w.start()
+		return nil
+	}
+	return errors.New("no such state")
 }
 
 func (w *story) eventStep(what string) error {

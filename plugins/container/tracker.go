@@ -33,6 +33,12 @@ type Options struct {
 	Parallel int
 	// Processes is the kernel. Default: [NewKernel].
 	Processes Processes
+	// Earlier is what earlier trackers told, oldest first: what has ended since
+	// is told when it is found. Default: there was none.
+	Earlier []Event
+	// Past are kills for want of memory from before the start: they explain what is
+	// found to have ended.
+	Past []OOMKill
 	// Observer gets the events. Default: nobody does.
 	Observer Observer
 	// Log gets what operators should know. Default: nothing is logged.
@@ -81,6 +87,8 @@ type Tracker struct {
 	// wait to be taken.
 	inputs chan func()
 	wake   chan struct{}
+	// news is the time from which on all that was told is known.
+	news time.Time
 	// changed is set by the loop when the picture must be made anew; events are
 	// told after that.
 	changed bool
@@ -107,7 +115,7 @@ func New(o Options, runtimes ...Runtime) (*Tracker, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracker{opts: o, inputs: make(chan func(), 64), wake: make(chan struct{}, 1)}
+	t := &Tracker{opts: o, inputs: make(chan func(), 64), wake: make(chan struct{}, 1), news: heardFrom(o.Earlier)}
 	names := map[string]bool{}
 	for _, rt := range runtimes {
 		if names[rt.Name()] {
@@ -116,6 +124,7 @@ func New(o Options, runtimes ...Runtime) (*Tracker, error) {
 		names[rt.Name()] = true
 		t.sources = append(t.sources, newSource(t, rt))
 	}
+	t.opts.Earlier = nil
 	t.publish()
 	return t, nil
 }
@@ -123,6 +132,9 @@ func New(o Options, runtimes ...Runtime) (*Tracker, error) {
 // Run tracks until ctx ends. It may be called once.
 func (t *Tracker) Run(ctx context.Context) error {
 	var jobs sync.WaitGroup
+	if now := time.Now(); t.news.IsZero() || t.news.After(now) {
+		t.news = now
+	}
 	for _, s := range t.sources {
 		s.ctx, s.jobs = ctx, &jobs
 		jobs.Go(s.follow)

@@ -146,10 +146,9 @@ func ofContainer(r *runtime.ContainerStatusResponse) (container.Container, error
 			return d, errNoPid
 		}
 	case runtime.ContainerState_CONTAINER_EXITED:
+		// That memory ran out (the reason OOMKilled) says engines of a run in which
+		// any process was killed: not that this ended it.
 		d.FinishedAt, d.ExitCode, d.Reason = at(s.FinishedAt), int(s.ExitCode), s.Message
-		if s.Reason == container.OutOfMemory {
-			d.Reason = s.Reason
-		}
 	default:
 		return d, errors.New("the engine does not know the state of the container")
 	}

@@ -283,7 +283,7 @@ func TestInspect(t *testing.T) {
 	for _, tc := range []struct{ id, want string }{
 		{"runs", "default/web/runs running 42 exit 0  joins pod [A=b] []"},
 		{"made", "default/web/made created 0 exit 0  joins pod [A=b] []"},
-		{"over", "default/web/over exited 0 exit 137 OOMKilled joins pod [A=b] []"},
+		{"over", "default/web/over exited 0 exit 137 out of memory joins pod [A=b] []"},
 		{"pod", "default/web running 42 exit 0  joins  [] [10.0.0.2/32 fd00::2/128]"},
 		{"unknown", "error: the engine does not know the state of the container"},
 		{"mute", "error: the engine tells no details"},

@@ -45,11 +45,8 @@ func translate(f *client.Container) container.Container {
 		ExitCode: s.ExitCode,
 		Reason:   s.Error,
 	}
-	// Docker's flag means that some process of the run was killed. The end is
-	// one for lack of memory only if it was a kill.
-	if s.OOMKilled && !c.Running && s.ExitCode == 128+9 {
-		c.Reason = container.OutOfMemory
-	}
+	// Docker's flag means that some process of the run was killed for lack of
+	// memory, and not that this ended it: it says nothing here.
 	if c.Running {
 		c.Pid = s.Pid
 		if f.NetworkSettings != nil {

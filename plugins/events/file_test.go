@@ -26,8 +26,8 @@ func full() container.Event {
 		Labels: map[string]string{"a": "b"}, Microservice: "web", State: "running",
 		Run:     container.Run{StartedAt: noon, Pid: 7, Netns: 8},
 		Exit:    &container.Exit{Code: -1, Signal: 9, Reason: container.OutOfMemory, StartedAt: noon, FinishedAt: noon},
-		OOM:     &container.OOMKill{At: noon, Container: "abc", Cgroup: "/a", Owner: "o", OwnerCgroup: "/o", Pid: 9, Process: "a\nb\xff", Constraint: "C", Source: "kmsg", Count: 2, Amends: true},
-		OldName: "old", OldImage: "shop:0", Amends: true,
+		OOM:     &container.OOMKill{At: noon, Container: "abc", Cgroup: "/a", Owner: "o", OwnerCgroup: "/o", Pid: 9, Process: "a\nb\xff", Constraint: "C", Source: "kmsg", Count: 2, Amends: true, All: true},
+		OldName: "old", OldImage: "shop:0", Amends: true, FoundLater: true,
 	}
 }
 

@@ -26,6 +26,7 @@ type record struct {
 	OldName      string            `json:"old_name,omitempty"`
 	OldImage     string            `json:"old_image,omitempty"`
 	Amends       bool              `json:"amends,omitempty"`
+	FoundLater   bool              `json:"found_later,omitempty"`
 	Detail       string            `json:"detail,omitempty"`
 
 	// End is the last number of a run that ended in good order.
@@ -58,6 +59,7 @@ type kill struct {
 	Source      string    `json:"source,omitempty"`
 	Count       int       `json:"count,omitempty"`
 	Amends      bool      `json:"amends,omitempty"`
+	All         bool      `json:"all,omitempty"`
 }
 
 // encode makes the line of an event.
@@ -65,7 +67,7 @@ func encode(e *Event) ([]byte, error) {
 	r := record{
 		Seq: e.Seq, Type: e.Type, At: e.At, Seen: e.Seen, Runtime: e.Runtime, ID: e.ID, Name: e.Name, Image: e.Image,
 		Labels: e.Labels, Microservice: e.Microservice, State: e.State, OldName: e.OldName, OldImage: e.OldImage,
-		Amends: e.Amends, Detail: e.Detail,
+		Amends: e.Amends, FoundLater: e.FoundLater, Detail: e.Detail,
 	}
 	if e.Run != (container.Run{}) {
 		r.Run = (*run)(&e.Run)
@@ -86,7 +88,7 @@ func (r record) event() *Event {
 	e := &Event{Seq: r.Seq, Detail: r.Detail, Event: container.Event{
 		Type: r.Type, At: r.At, Seen: r.Seen, Runtime: r.Runtime, ID: r.ID, Name: r.Name, Image: r.Image,
 		Labels: r.Labels, Microservice: r.Microservice, State: r.State, OldName: r.OldName, OldImage: r.OldImage,
-		Amends: r.Amends, Exit: (*container.Exit)(r.Exit), OOM: (*container.OOMKill)(r.OOM),
+		Amends: r.Amends, FoundLater: r.FoundLater, Exit: (*container.Exit)(r.Exit), OOM: (*container.OOMKill)(r.OOM),
 	}}
 	if r.Run != nil {
 		e.Run = container.Run(*r.Run)

@@ -21,7 +21,7 @@ func (s stray) claimable() bool { return !s.settled && s.kill.Container == "" }
 
 // victim judges a kill that the log tells of.
 func (w *Watcher) victim(v victim, now time.Time) {
-	k := Kill{Time: now, Pid: v.pid, Name: v.name, Cgroup: v.cgroup, Limit: v.limit, Constraint: v.constraint, Times: 1}
+	k := v.kill(now)
 	k.LimitContainer = w.ownerOf(v.limit)
 	a := w.containerOf(&k)
 	if a != nil {
@@ -42,6 +42,11 @@ func (w *Watcher) victim(v victim, now time.Time) {
 		w.strays = append(w.strays[:0], w.strays[1:]...)
 	}
 	w.strays = append(w.strays, stray{kill: k, settled: settled})
+}
+
+// kill is a victim in the words of those who are told.
+func (v victim) kill(now time.Time) Kill {
+	return Kill{Time: now, Pid: v.pid, Name: v.name, Cgroup: v.cgroup, group: v.group, Limit: v.limit, Constraint: v.constraint, Times: 1}
 }
 
 // adopt gives the kills to a container that were heard of before it was followed.
@@ -68,7 +73,9 @@ func (w *Watcher) adopt(a *account, now time.Time) {
 // reports it, by its pid, or by its cgroup as long as the process can be seen.
 func (w *Watcher) containerOf(k *Kill) *account {
 	if k.Cgroup != "" {
-		return w.inCgroup(k.Cgroup)
+		if a := w.inCgroup(k.Cgroup); a != nil || k.group == "" {
+			return a
+		}
 	}
 	for _, a := range w.accounts {
 		if a.owns(k, w.opts.Patience) {
@@ -126,6 +133,7 @@ func (w *Watcher) ownerOf(limit string) string {
 // book tells a kill of a container that is followed.
 func (w *Watcher) book(a *account, k Kill) {
 	k.Container, k.First = a.ID, a.Pid != 0 && k.Pid == a.Pid
+	k.All = len(a.paths) > 0 && within(a.paths[0], k.group)
 	count, err := w.opts.Host.Kills(a.Cgroups)
 	w.tell(a.named(k, count, err == nil))
 }

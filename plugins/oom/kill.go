@@ -11,8 +11,9 @@ type Kill struct {
 	// Pid and Name of the victim; 0 and "" if only a counter tells of it.
 	Pid  int
 	Name string
-	// First is whether the victim was the first process of the container.
-	First bool
+	// First is whether the victim was the first process of the container. All: all
+	// processes of it are killed, as its cgroup or one above is killed as one.
+	First, All bool
 	// Cgroup is the victim's, "" if it is not known.
 	Cgroup string
 	// Limit is the cgroup whose limit was hit, LimitContainer the container
@@ -30,6 +31,8 @@ type Kill struct {
 	Times int
 	// Amends: it names a kill that was told before without a name.
 	Amends bool
+
+	group string // the cgroup that is killed as one, if one is
 }
 
 // Container is one life of a container, to be followed.

@@ -49,9 +49,19 @@ func (k *kmsg) Next() (m Message, err error) {
 			return m, fmt.Errorf("/dev/kmsg: %w", failed)
 		}
 		if m, ok := parseMessage(string(k.buf[:n])); ok {
+			m.Age = age(m.stamp)
 			return m, nil
 		}
 	}
+}
+
+// age is how long ago the kernel's clock showed a time.
+func age(stamp time.Duration) time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0
+	}
+	return max(0, time.Duration(now.Nano())-stamp)
 }
 
 // Wait costs a goroutine and no thread: the runtime's poller watches the file.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Errors of Messages.
@@ -29,6 +30,10 @@ type Messages interface {
 type Message struct {
 	// Seq numbers the records without gaps.
 	Seq uint64
+	// Age is how long before it was read it was written, as far as that is known.
+	Age time.Duration
+	// stamp is the kernel's clock when it was written.
+	stamp time.Duration
 	// Kernel is false for what processes have written into the log.
 	Kernel bool
 	// Continues is set for a piece that goes on with the record before.
@@ -56,6 +61,9 @@ func parseMessage(record string) (m Message, ok bool) {
 	}
 	if m.Seq, err = strconv.ParseUint(fields[1], 10, 64); err != nil {
 		return m, false
+	}
+	if stamp, err := strconv.ParseInt(fields[2], 10, 64); err == nil && stamp >= 0 {
+		m.stamp = time.Duration(stamp) * time.Microsecond
 	}
 	m.Kernel = priority>>3 == 0
 	m.Continues = len(fields) > 3 && (fields[3] == "c" || fields[3] == "+")

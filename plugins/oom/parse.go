@@ -3,6 +3,7 @@ package oom
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // victim is one process that the kernel says it killed.
@@ -15,6 +16,9 @@ type victim struct {
 	cgroup     string // of the victim
 	limit      string // the cgroup whose limit was hit; "" if memory ran out at all
 	reported   bool
+	// group is the cgroup of which all processes are killed, "" if one is.
+	group string
+	age   time.Duration // when it was read
 }
 
 // parser puts the lines of a report together. What counts as a kill is the
@@ -58,7 +62,9 @@ func (p *parser) take(m Message) (v victim, ok bool) {
 	case strings.HasPrefix(text, "Tasks in ") && strings.HasSuffix(text, groupSet):
 		p.group = strings.TrimSuffix(strings.TrimPrefix(text, "Tasks in "), groupSet)
 	case strings.Contains(text, killed):
-		return p.killed(text)
+		v, ok = p.killed(text)
+		v.age = m.Age
+		return v, ok
 	}
 	return v, false
 }
@@ -79,7 +85,7 @@ func (p *parser) killed(text string) (v victim, ok bool) {
 		v = p.report
 	}
 	if p.group != "" {
-		v.cgroup, v.reported = p.group, true
+		v.cgroup, v.reported, v.group = p.group, true, p.group
 	} else {
 		p.report = victim{}
 	}

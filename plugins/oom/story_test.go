@@ -114,6 +114,7 @@ func show(k Kill) string {
 	add("name", strings.Trim(strconv.Quote(k.Name), "\""), k.Name != "")
 	add("of", k.Container, k.Container != "")
 	add("first", k.First, k.First)
+	add("all", k.All, k.All)
 	add("cgroup", k.Cgroup, k.Cgroup != "")
 	add("limit", k.Limit, k.Limit != "")
 	add("limit-of", k.LimitContainer, k.LimitContainer != "")

@@ -67,6 +67,7 @@ type Watcher struct {
 	// counter to claim them, and remembered for a while.
 	strays  []stray
 	lastSeq uint64
+	skipped bool  // what was there before the start
 	dead    error // why there are no messages
 	audit   time.Time
 }
@@ -108,7 +109,7 @@ func cmpError(err, otherwise error) error {
 func (w *Watcher) Run(ctx context.Context) error {
 	var waiting sync.WaitGroup
 	if m := w.opts.Messages; m != nil {
-		w.skipOld()
+		w.Past()
 		waiting.Go(func() { w.await(ctx) })
 		defer func() { _ = m.Close() }()
 	}
@@ -139,10 +140,31 @@ func (w *Watcher) await(ctx context.Context) {
 	}
 }
 
-// skipOld passes over what was there before the start, and counts it.
-func (w *Watcher) skipOld() {
-	w.read(func(victim) { w.count(func(s *Stats) { s.Old++ }) })
+// mostPast bounds the kills of the past that are returned, the newest.
+const mostPast = 1000
+
+// Past passes over the messages that are there, and returns the kills that they tell
+// of. Those are not told: the counters decide what happened to containers that
+// run. It may be called once, before Run.
+func (w *Watcher) Past() (past []Kill) {
+	if w.opts.Messages == nil || w.skipped {
+		return nil
+	}
+	w.skipped = true
+	now := time.Now()
+	w.read(func(v victim) {
+		w.count(func(s *Stats) { s.Old++ })
+		k := v.kill(now.Add(-v.age))
+		if ids := idsIn(k.Cgroup); len(ids) > 0 {
+			k.Container = ids[0]
+			k.All = v.group != ""
+		}
+		if past = append(past, k); len(past) > mostPast {
+			past = past[1:]
+		}
+	})
 	w.parser.lost()
+	return past
 }
 
 // read takes all messages that there are.

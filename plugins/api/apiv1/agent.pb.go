@@ -4861,7 +4861,8 @@ type ContainerEvent struct {
 	Signal     uint32                 `protobuf:"varint,15,opt,name=signal,proto3" json:"signal,omitempty"`
 	Reason     string                 `protobuf:"bytes,16,opt,name=reason,proto3" json:"reason,omitempty"`
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=finished_at,proto3" json:"finished_at,omitempty"`
-	// Who was killed: of oom. Unset if only the runtime tells of it.
+	// Who was killed: of oom. Unset if only the runtime tells of it. Of died: a kill
+	// in that run which did not end it.
 	Oom      *OOMKill `protobuf:"bytes,18,opt,name=oom,proto3" json:"oom,omitempty"`
 	OldName  string   `protobuf:"bytes,19,opt,name=old_name,proto3" json:"old_name,omitempty"`
 	OldImage string   `protobuf:"bytes,20,opt,name=old_image,proto3" json:"old_image,omitempty"`
@@ -4872,7 +4873,9 @@ type ContainerEvent struct {
 	// When the agent noticed.
 	Seen *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=seen,proto3" json:"seen,omitempty"`
 	// Of an earlier run of the agent.
-	Earlier       bool `protobuf:"varint,24,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	Earlier bool `protobuf:"varint,24,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	// It happened while no agent listened, and was found out afterwards.
+	FoundLater    bool `protobuf:"varint,25,opt,name=found_later,proto3" json:"found_later,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5075,6 +5078,13 @@ func (x *ContainerEvent) GetEarlier() bool {
 	return false
 }
 
+func (x *ContainerEvent) GetFoundLater() bool {
+	if x != nil {
+		return x.FoundLater
+	}
+	return false
+}
+
 // OOMKill is a process that the kernel killed because memory ran out.
 type OOMKill struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5090,7 +5100,10 @@ type OOMKill struct {
 	// kmsg or cgroup.
 	Source string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
 	// How many kills this is.
-	Count         uint32 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`
+	Count uint32                 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`
+	Time  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=time,proto3" json:"time,omitempty"`
+	// All processes of the container are killed.
+	All           bool `protobuf:"varint,10,opt,name=all,proto3" json:"all,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5179,6 +5192,20 @@ func (x *OOMKill) GetCount() uint32 {
 		return x.Count
 	}
 	return 0
+}
+
+func (x *OOMKill) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *OOMKill) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
 }
 
 type AgentStatusRequest struct {
@@ -6577,7 +6604,7 @@ const file_agent_proto_rawDesc = "" +
 	"\bEventGap\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\x04R\x02to\x12\x18\n" +
-	"\aforeign\x18\x03 \x01(\bR\aforeign\"\xe5\x06\n" +
+	"\aforeign\x18\x03 \x01(\bR\aforeign\"\x87\a\n" +
 	"\x0eContainerEvent\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
@@ -6605,12 +6632,13 @@ const file_agent_proto_rawDesc = "" +
 	"\x06amends\x18\x15 \x01(\bR\x06amends\x12\x16\n" +
 	"\x06detail\x18\x16 \x01(\tR\x06detail\x12.\n" +
 	"\x04seen\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\x04seen\x12\x18\n" +
-	"\aearlier\x18\x18 \x01(\bR\aearlier\x1a9\n" +
+	"\aearlier\x18\x18 \x01(\bR\aearlier\x12 \n" +
+	"\vfound_later\x18\x19 \x01(\bR\vfound_later\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_exit_code\"\xd5\x01\n" +
+	"_exit_code\"\x97\x02\n" +
 	"\aOOMKill\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\rR\x03pid\x12\x18\n" +
 	"\aprocess\x18\x02 \x01(\tR\aprocess\x12\x16\n" +
@@ -6621,7 +6649,10 @@ const file_agent_proto_rawDesc = "" +
 	"constraint\x18\x06 \x01(\tR\n" +
 	"constraint\x12\x16\n" +
 	"\x06source\x18\a \x01(\tR\x06source\x12\x14\n" +
-	"\x05count\x18\b \x01(\rR\x05count\"\x14\n" +
+	"\x05count\x18\b \x01(\rR\x05count\x12.\n" +
+	"\x04time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
+	"\x03all\x18\n" +
+	" \x01(\bR\x03all\"\x14\n" +
 	"\x12AgentStatusRequest\"\xb5\x02\n" +
 	"\x13AgentStatusResponse\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x18\n" +
@@ -6917,81 +6948,82 @@ var file_agent_proto_depIdxs = []int32{
 	92,  // 85: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
 	68,  // 86: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
 	92,  // 87: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	92,  // 88: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	71,  // 89: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	72,  // 90: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	73,  // 91: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	92,  // 92: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	90,  // 93: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	78,  // 94: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	80,  // 95: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 96: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 97: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 98: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 99: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 100: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	13,  // 101: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	17,  // 102: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	21,  // 103: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	26,  // 104: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	28,  // 105: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	34,  // 106: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	35,  // 107: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	36,  // 108: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	39,  // 109: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	45,  // 110: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	47,  // 111: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	49,  // 112: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	51,  // 113: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	58,  // 114: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	61,  // 115: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	54,  // 116: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	64,  // 117: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	64,  // 118: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	69,  // 119: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	74,  // 120: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	76,  // 121: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	79,  // 122: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	81,  // 123: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	82,  // 124: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	84,  // 125: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	86,  // 126: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 127: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 128: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 129: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 130: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 131: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	14,  // 132: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	18,  // 133: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	22,  // 134: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	27,  // 135: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	29,  // 136: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	37,  // 137: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	37,  // 138: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	37,  // 139: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	40,  // 140: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	46,  // 141: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	48,  // 142: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	50,  // 143: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	52,  // 144: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	59,  // 145: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	62,  // 146: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	55,  // 147: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	65,  // 148: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	65,  // 149: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	70,  // 150: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	75,  // 151: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	77,  // 152: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	77,  // 153: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	80,  // 154: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	83,  // 155: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	85,  // 156: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	87,  // 157: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	127, // [127:158] is the sub-list for method output_type
-	96,  // [96:127] is the sub-list for method input_type
-	96,  // [96:96] is the sub-list for extension type_name
-	96,  // [96:96] is the sub-list for extension extendee
-	0,   // [0:96] is the sub-list for field type_name
+	92,  // 88: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	92,  // 89: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	71,  // 90: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	72,  // 91: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	73,  // 92: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	92,  // 93: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	90,  // 94: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	78,  // 95: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	80,  // 96: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 97: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 98: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 99: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 100: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 101: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	13,  // 102: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	17,  // 103: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	21,  // 104: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	26,  // 105: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	28,  // 106: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	34,  // 107: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	35,  // 108: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	36,  // 109: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	39,  // 110: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	45,  // 111: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	47,  // 112: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	49,  // 113: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	51,  // 114: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	58,  // 115: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	61,  // 116: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	54,  // 117: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	64,  // 118: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	64,  // 119: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	69,  // 120: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	74,  // 121: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	76,  // 122: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	79,  // 123: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	81,  // 124: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	82,  // 125: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	84,  // 126: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	86,  // 127: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 128: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 129: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 130: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 131: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 132: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	14,  // 133: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	18,  // 134: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	22,  // 135: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	27,  // 136: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	29,  // 137: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	37,  // 138: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	37,  // 139: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	37,  // 140: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	40,  // 141: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	46,  // 142: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	48,  // 143: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	50,  // 144: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	52,  // 145: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	59,  // 146: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	62,  // 147: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	55,  // 148: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	65,  // 149: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	65,  // 150: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	70,  // 151: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	75,  // 152: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	77,  // 153: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	77,  // 154: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	80,  // 155: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	83,  // 156: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	85,  // 157: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	87,  // 158: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	128, // [128:159] is the sub-list for method output_type
+	97,  // [97:128] is the sub-list for method input_type
+	97,  // [97:97] is the sub-list for extension type_name
+	97,  // [97:97] is the sub-list for extension extendee
+	0,   // [0:97] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
