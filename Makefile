@@ -25,7 +25,8 @@ test: prepare build lint ## everything that CI checks; installs what is missing
 	$(COUNT) \
 	  -count=1 -race -timeout=30m $(UNIT) + \
 	  again -count=1 -race -timeout=30m -p=1 $(REAL) + \
-	  again -count=1 -timeout=30m -p=1 $(OUTSIDE)
+	  again -count=1 -timeout=30m -p=1 $(OUTSIDE) + \
+	  fuzz -fuzztime=10s -fuzzminimizetime=5s ./...
 
 sim: ## ten million random steps of the scheduler, on all processors: 5 minutes
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSim$$' ./scheduler -sim 10000000
@@ -34,7 +35,9 @@ soak: ## containers and pods come and go for long, with faults, kills and restar
 	$(GO) test -count=1 -timeout 20m -v -tags soak -run '^TestRow66_Soak$$' ./tests/e2e -soak 5m
 	$(GO) test -count=1 -timeout 20m -run '^TestRandomHistory$$' ./plugins/container -histories 10000
 	$(GO) test -count=1 -timeout 60m -v ./tests/e2e/cni -sandboxes 200 -kills 200 -down 1m
+	$(GO) test -count=1 -timeout 20m -v -run "^TestRow72_" ./plugins/cni -collisions 20000
 	$(GO) test -count=1 -timeout 60m -v -run '^TestDamagedStore$$' ./tests/e2e -damages 100
+	$(COUNT) fuzz -fuzztime=3m -fuzzminimizetime=30s ./...
 
 demo: build ## the whole story on this machine, as root; leaves nothing behind
 	tests/demo/demo.sh

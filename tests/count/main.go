@@ -1,12 +1,13 @@
 // Command count runs go test and says at the end how many tests there were.
 //
-//	count [again] ARGS [+ [again] ARGS]...
+//	count [again|fuzz] ARGS [+ [again|fuzz] ARGS]...
 //
 // Each group of ARGS is one run of go test; flags are written as -name=value. The
 // exit code is 1 if one of the runs fails; the others run nevertheless.
 //
 // What fails in a group that begins with again is tried once more, by itself, and
-// named at the end if it passes then: see docs/decisions/0055-tried-twice.md.
+// named at the end if it passes then: see docs/decisions/0055-tried-twice.md. A group
+// that begins with fuzz runs the fuzz targets of its packages, one after the other.
 package main
 
 import (
@@ -34,7 +35,12 @@ func run(args []string, out io.Writer) int {
 			group = group[1:]
 		}
 		before := t.failed()
-		err := goTest(group, t)
+		var err error
+		if len(group) > 0 && group[0] == "fuzz" {
+			err = fuzz(group[1:], t, goTest)
+		} else {
+			err = goTest(group, t)
+		}
 		if failed := without(t.failed(), before); err != nil && again && 0 < len(failed) && len(failed) <= chance {
 			fmt.Fprintf(out, "once more: %s\n", strings.Join(failed, " "))
 			err = tryAgain(flags(group), failed, t, goTest)
@@ -159,6 +165,8 @@ type tally struct {
 	said map[[2]string][]string
 	// second are those that passed when they were tried again.
 	second []string
+	// fuzzed is the target that is fuzzed now, which counts beside its test.
+	fuzzed string
 }
 
 func newTally(out io.Writer) *tally {
@@ -170,6 +178,9 @@ func (t *tally) line(line []byte) {
 	if err := json.Unmarshal(line, &e); err != nil {
 		t.out.Write(line) // what a broken build or a test's child printed
 		return
+	}
+	if e.Test != "" && t.fuzzed != "" {
+		e.Test += " (fuzzed)"
 	}
 	id := [2]string{e.Package, e.Test}
 	switch e.Action {
@@ -217,6 +228,10 @@ func (t *tally) packageEnds(e event) {
 			}
 		}
 		t.results[[2]string{e.Package, whole}] = "fail"
+	}
+	if t.fuzzed != "" {
+		fmt.Fprintf(t.out, "%-5s %s: %s, %.1fs\n", e.Action, e.Package, t.fuzzed, e.Elapsed)
+		return
 	}
 	fmt.Fprintf(t.out, "%-5s %s: %d tests, %.1fs\n", e.Action, e.Package, n, e.Elapsed)
 }
