@@ -61,6 +61,8 @@ func refusedIntent(c spec.Config) *spec.Error {
 		return wrong
 	case c.Masquerade:
 		return unsupported("masquerade", "in mode intent operators say it, by a value of the kind nftables")
+	case c.Forward:
+		return unsupported("forward", "in mode intent operators say it, by a value of the kind forward, or of their bridge")
 	case len(c.Sysctl) > 0:
 		return unsupported("sysctl", "in mode intent operators say it, by values of the kind sysctl in the pod")
 	case len(rt.Ports) > 0:

@@ -109,7 +109,7 @@ func (s *Service) Run(ctx context.Context) error {
 		})
 	})
 	return s.events.run(ctx, s.pods.see, s.engine.Watch(models.KindInterface+"/", models.KindIPClaim+"/", models.KindRoute+"/",
-		models.KindNftables+"/", models.KindSysctl+"/", models.KindNamespace+"/"))
+		models.KindNftables+"/", models.KindSysctl+"/", models.KindNamespace+"/", models.KindForward+"/"))
 }
 
 // Serve does what is asked.
@@ -192,7 +192,7 @@ func (s *Service) addByPool(ctx context.Context, c Call) wire.Answer {
 		s.undo(ctx, c.Key())
 		return wire.Answer{Error: gaveUp(err)}
 	}
-	return wire.Answer{Result: &result}
+	return wire.Answer{Result: &result, Warnings: s.warnings(c)}
 }
 
 // join makes a call one of the users of its network, and returns all that it wants.
@@ -226,7 +226,7 @@ func (s *Service) join(c *Call) ([]Want, *spec.Error) {
 	}
 	if !sh.same(n) {
 		return nil, &spec.Error{Code: spec.BadConfig, Msg: "invalid network configuration",
-			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge, mtu or masquerade", len(sh.users), c.Network.Name)}
+			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge, mtu, masquerade or forward", len(sh.users), c.Network.Name)}
 	}
 	wants = append(n.shared[:len(n.shared):len(n.shared)], wants...)
 	u := user{keys: map[string]bool{}, ports: rt.Ports, inode: c.Inode, defaults: defaultsOf(wants, n.inside(*c))}
@@ -244,6 +244,7 @@ func (s *Service) await(ctx context.Context, c Call, wants []Want) error {
 	for i, w := range wants {
 		keys[i] = scheduler.Key(w.Key)
 	}
+	keys = append(keys, derivedOf(wants)...)
 	defer s.waitsFor(c.Key(), "")
 	news, stop := s.events.follow(slices.Concat(keys, watched(c)))
 	defer stop()
