@@ -73,7 +73,7 @@ func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Servi
 	txn := scheduler.Txn{Source: Source, Note: "attachments of before", Complete: true}
 	for _, a := range inOrder(store.Of("")) {
 		c := Call{Request: wire.Request{Protocol: wire.Version, Config: a.Config,
-			Args: spec.Args{Command: "ADD", ContainerID: a.Key.ContainerID, IfName: a.Key.IfName, Netns: a.Netns}}}
+			Args: spec.Args{Command: "ADD", ContainerID: a.Key.ContainerID, IfName: a.Key.IfName, Netns: a.Netns, Args: a.Args}}}
 		c.Inode = a.Inode
 		c, wrong := Parse(c.Request)
 		c.pools, c.IPAM, c.restored, c.without = decodePools(a.Pools), a.IPAM, true, a.NoDefault
@@ -141,6 +141,9 @@ func (s *Service) add(ctx context.Context, c Call) wire.Answer {
 	if wrong := s.refused(c); wrong != nil {
 		return wire.Answer{Error: wrong}
 	}
+	if wrong := refusedArgs(c); wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
 	if a, there := s.store.Get(c.Key()); there {
 		if here, _ := s.there(a); here && a.Phase == Added {
 			return wire.Answer{Error: &spec.Error{Code: spec.Exists, Msg: "the container is attached already", Details: c.Key().String()}}
@@ -173,7 +176,7 @@ func (s *Service) addByPool(ctx context.Context, c Call) wire.Answer {
 		return wire.Answer{Error: wrong}
 	}
 	wants = meant(wants, c)
-	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config,
+	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config, Args: c.Args.Args,
 		Pools: encodePools(c.pools), IPAM: c.IPAM, NoDefault: c.without, Wants: keysOf(wants), Since: time.Now().Unix()})
 	var result spec.Result
 	if err == nil {
@@ -212,7 +215,7 @@ func (s *Service) join(c *Call) ([]Want, *spec.Error) {
 	if wrong != nil {
 		return nil, wrong
 	}
-	rt, _ := runtimeOf(c.Network) // attach has checked it
+	rt, _ := c.runtime() // attach has checked it
 	if other := taken(s.nets, c.Key(), rt.Ports); other != "" {
 		return nil, &spec.Error{Code: spec.TryLater, Msg: "a port of the host is taken", Details: other}
 	}

@@ -24,14 +24,14 @@ type Want struct {
 // cable out of the container, routes, settings, and ports of the host.
 func (n network) attach(c Call) ([]Want, *spec.Error) {
 	n.ways.without = c.without
-	rt, wrong := runtimeOf(c.Network)
+	rt, wrong := c.runtime()
 	if wrong != nil {
 		return nil, wrong
 	}
 	id := digest(c.Key().String())
 	inside := n.inside(c)
 	outside := inside + "-host"
-	list, wants, wrong := n.addresses(inside, rt.IPs)
+	list, wants, wrong := n.addresses(inside, rt)
 	if wrong != nil {
 		return nil, wrong
 	}
