@@ -112,6 +112,8 @@ func (c *attacher) health(since time.Time) models.Health {
 	h := models.Health{Name: "cni", State: "ok", Since: since}
 	if why := *c.why.Load(); why != "" {
 		h.State, h.Reason = "down", "cni.sock: "+why
+	} else {
+		h.Reason = c.Service.Trouble() // of others; what we do we can do
 	}
 	return h
 }

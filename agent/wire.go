@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/address"
+	"github.com/plumb-net/plumb/descriptors/forward"
 	"github.com/plumb-net/plumb/descriptors/hostlink"
 	"github.com/plumb-net/plumb/descriptors/iface"
 	"github.com/plumb-net/plumb/descriptors/ipam"
@@ -31,6 +32,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/events"
 	"github.com/plumb-net/plumb/plugins/file"
 	"github.com/plumb-net/plumb/plugins/historylog"
+	"github.com/plumb-net/plumb/plugins/iptables"
 	"github.com/plumb-net/plumb/plugins/ledger"
 	"github.com/plumb-net/plumb/plugins/metrics"
 	"github.com/plumb-net/plumb/plugins/netlink"
@@ -46,6 +48,9 @@ type host struct {
 	ledger *ledger.Ledger
 	kernel *netlink.Kernel
 	owner  *kernel.Owner
+	// tables are those of nftables, firewalls those that others have made by iptables.
+	tables    *nft.Tables
+	firewalls *iptables.Firewalls
 	// given is what the pools have given to claims. It is a ledger of its own, since
 	// it holds across boots.
 	given *ledger.Ledger
@@ -87,6 +92,8 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 	if h.kernel, err = netlink.New(netlink.Options{OwnPath: c.Netns, NamedDir: c.NetnsDir}); err != nil {
 		return nil, err
 	}
+	h.tables = nft.New(h.kernel, "")
+	h.firewalls = iptables.New(h.kernel, h.tables)
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return nil, fmt.Errorf("boot id: %w", err)
@@ -188,7 +195,12 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 		return err
 	}
 	_, err = scheduler.Register(s, nftables.New(nftables.Deps{
-		Kernel: h.kernel, Tables: nft.New(h.kernel, ""), Owner: h.owner, Places: places, Claims: h.book}))
+		Kernel: h.kernel, Tables: h.tables, Owner: h.owner, Places: places, Claims: h.book}))
+	if err != nil {
+		return err
+	}
+	_, err = scheduler.Register(s, forward.New(forward.Deps{
+		Kernel: h.kernel, Firewalls: h.firewalls, Owner: h.owner, Interfaces: interfaces}))
 	return err
 }
 
@@ -216,8 +228,10 @@ type agent struct {
 	store   *etcd.Plugin
 	files   *file.Source // nil without --intent
 	cni     *attacher
-	api     *api.Server
-	started time.Time
+	// firewalls are what others have made to stop packets, as far as CNI has to tell.
+	firewalls firewallView
+	api       *api.Server
+	started   time.Time
 	// historyLost is why the history is in memory only, if it could not be opened.
 	historyLost error
 

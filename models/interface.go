@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -26,6 +27,12 @@ func (x *Interface) EffectiveHostName(key string) string {
 	_, name, _ := strings.Cut(key, "/")
 	return name
 }
+
+// settable are the fields that set_once may name.
+var settable = []string{"mac_address", "mtu", "master"}
+
+// SetsOnce reports whether a field is left to others once the link is made.
+func (x *Interface) SetsOnce(field string) bool { return slices.Contains(x.GetSetOnce(), field) }
 
 // IsEnabled tells whether the interface shall be up: enabled, default true.
 func (x *Interface) IsEnabled() bool { return x.Enabled == nil || *x.Enabled }
@@ -67,6 +74,14 @@ func (x *Interface) check(name string, f *findings) {
 		if x.Master == name {
 			f.add("master", "is the interface itself")
 		}
+	}
+	for i, field := range x.SetOnce {
+		if !slices.Contains(settable, field) {
+			f.add(fmt.Sprintf("set_once[%d]", i), "%q is none of %s", field, strings.Join(settable, ", "))
+		}
+	}
+	if x.GetBridge().GetForward() && x.Namespace != nil {
+		f.add("bridge.forward", "is for bridges of the host; there is none of its firewalls in %s", x.Namespace.Text())
 	}
 	if x.LinkOnly && len(x.Addresses) > 0 {
 		f.add("link_only", "leaves addresses to others; take it out, or the addresses")

@@ -40,6 +40,9 @@ func AddressPrefix(iface string) string { return KindAddress + "/" + iface + "/"
 // NftablesKey is the key of a table of nftables.
 func NftablesKey(name string) string { return KindNftables + "/" + name }
 
+// ForwardKey is the key of what lets packets of an interface pass.
+func ForwardKey(name string) string { return KindForward + "/" + name }
+
 // SysctlKey is the key of a setting of the kernel.
 func SysctlKey(name string) string { return KindSysctl + "/" + name }
 

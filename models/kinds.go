@@ -15,6 +15,7 @@ const (
 	KindAddress      = "address"
 	KindNftables     = "nftables"
 	KindSysctl       = "sysctl"
+	KindForward      = "forward"
 	KindIPPool       = "ippool"
 	KindIPClaim      = "ipclaim"
 	KindIPLease      = "iplease"
@@ -44,6 +45,7 @@ var kinds = []Kind{
 	{KindAddress, "address/", func() proto.Message { return new(Address) }, true},
 	{KindNftables, "nftables/", func() proto.Message { return new(Nftables) }, true},
 	{KindSysctl, "sysctl/", func() proto.Message { return new(Sysctl) }, true},
+	{KindForward, "forward/", func() proto.Message { return new(Forward) }, true},
 	{KindIPPool, "ippool/", func() proto.Message { return new(IPPool) }, true},
 	{KindIPClaim, "ipclaim/", func() proto.Message { return new(IPClaim) }, true},
 	{KindMicroservice, "microservice/", func() proto.Message { return new(Microservice) }, false},

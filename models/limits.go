@@ -58,6 +58,7 @@ var limits = map[string]limit{
 	"Chain.policy":        {words: []string{"accept", "drop"}},
 	"Sysctl.key":          {required: true},
 	"Sysctl.value":        {required: true},
+	"Forward.interface":   {required: true},
 	"IPPool.network":      {required: true},
 	"IPPool.claim_length": {min: 1, max: 128, zero: true},
 	"IPClaim.pool":        {required: true},

@@ -249,6 +249,9 @@ type Interface struct {
 	Master string `protobuf:"bytes,7,opt,name=master,proto3" json:"master,omitempty"`
 	// Leave addresses to others. Not together with addresses.
 	LinkOnly bool `protobuf:"varint,8,opt,name=link_only,json=linkOnly,proto3" json:"link_only,omitempty"`
+	// Fields that are set when the link is made and are left to others afterwards:
+	// mac_address, mtu, master. Another value of theirs counts for the next link.
+	SetOnce []string `protobuf:"bytes,9,rep,name=set_once,json=setOnce,proto3" json:"set_once,omitempty"`
 	// Types that are valid to be assigned to Link:
 	//
 	//	*Interface_Veth
@@ -352,6 +355,13 @@ func (x *Interface) GetLinkOnly() bool {
 		return x.LinkOnly
 	}
 	return false
+}
+
+func (x *Interface) GetSetOnce() []string {
+	if x != nil {
+		return x.SetOnce
+	}
+	return nil
 }
 
 func (x *Interface) GetLink() isInterface_Link {
@@ -612,8 +622,11 @@ type Bridge struct {
 	AgeingTime *uint32 `protobuf:"varint,2,opt,name=ageing_time,json=ageingTime,proto3,oneof" json:"ageing_time,omitempty"`
 	// Do not snoop multicast. Default: snoop.
 	NoMulticastSnooping bool `protobuf:"varint,3,opt,name=no_multicast_snooping,json=noMulticastSnooping,proto3" json:"no_multicast_snooping,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Let what comes in or goes out by the bridge pass the iptables firewall of the
+	// host, such as Docker's. Only in the agent's own namespace. Default: leave it to that.
+	Forward       bool `protobuf:"varint,4,opt,name=forward,proto3" json:"forward,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Bridge) Reset() {
@@ -663,6 +676,13 @@ func (x *Bridge) GetAgeingTime() uint32 {
 func (x *Bridge) GetNoMulticastSnooping() bool {
 	if x != nil {
 		return x.NoMulticastSnooping
+	}
+	return false
+}
+
+func (x *Bridge) GetForward() bool {
+	if x != nil {
+		return x.Forward
 	}
 	return false
 }
@@ -1792,6 +1812,55 @@ func (x *Sysctl) GetInterface() string {
 	return ""
 }
 
+// Packets that come in or go out by an interface of the host pass the firewall that
+// others have made by iptables: a rule for each direction in DOCKER-USER, the chain that
+// Docker keeps for others, else in FORWARD, of each family that has a firewall. A bridge
+// with forward has one of these by itself.
+type Forward struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Logical name of the interface, which lives in the agent's own namespace. Required.
+	Interface     string `protobuf:"bytes,1,opt,name=interface,proto3" json:"interface,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Forward) Reset() {
+	*x = Forward{}
+	mi := &file_models_models_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Forward) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Forward) ProtoMessage() {}
+
+func (x *Forward) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Forward.ProtoReflect.Descriptor instead.
+func (*Forward) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Forward) GetInterface() string {
+	if x != nil {
+		return x.Interface
+	}
+	return ""
+}
+
 // A network from which ipclaims are given addresses.
 type IPPool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1812,7 +1881,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1824,7 +1893,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1837,7 +1906,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{21}
+	return file_models_models_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -1883,7 +1952,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +1964,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +1977,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{22}
+	return file_models_models_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -1938,7 +2007,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2019,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2032,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{23}
+	return file_models_models_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -2007,7 +2076,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2019,7 +2088,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2032,7 +2101,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{24}
+	return file_models_models_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -2147,7 +2216,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2228,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2241,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{25}
+	return file_models_models_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Container) GetRuntime() string {
@@ -2336,7 +2405,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2417,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2430,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{26}
+	return file_models_models_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -2421,7 +2490,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2502,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2515,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{27}
+	return file_models_models_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -2484,7 +2553,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04path\x18\x05 \x01(\tH\x00R\x04path\x12\x12\n" +
 	"\x03pod\x18\a \x01(\tH\x00R\x03pod\x12\x14\n" +
 	"\x05inode\x18\x06 \x01(\x04R\x05inodeB\x04\n" +
-	"\x02in\"\x86\x06\n" +
+	"\x02in\"\xa1\x06\n" +
 	"\tInterface\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1b\n" +
 	"\thost_name\x18\x02 \x01(\tR\bhostName\x12\x1d\n" +
@@ -2494,7 +2563,8 @@ const file_models_models_proto_rawDesc = "" +
 	"macAddress\x12\x1c\n" +
 	"\taddresses\x18\x06 \x03(\tR\taddresses\x12\x16\n" +
 	"\x06master\x18\a \x01(\tR\x06master\x12\x1b\n" +
-	"\tlink_only\x18\b \x01(\bR\blinkOnly\x12$\n" +
+	"\tlink_only\x18\b \x01(\bR\blinkOnly\x12\x19\n" +
+	"\bset_once\x18\t \x03(\tR\asetOnce\x12$\n" +
 	"\x04veth\x18\x14 \x01(\v2\x0e.plumb.v1.VethH\x00R\x04veth\x12*\n" +
 	"\x06bridge\x18\x15 \x01(\v2\x10.plumb.v1.BridgeH\x00R\x06bridge\x12'\n" +
 	"\x05vxlan\x18\x16 \x01(\v2\x0f.plumb.v1.VxlanH\x00R\x05vxlan\x12$\n" +
@@ -2511,12 +2581,13 @@ const file_models_models_proto_rawDesc = "" +
 	"\n" +
 	"\b_enabled\"\x1a\n" +
 	"\x04Veth\x12\x12\n" +
-	"\x04peer\x18\x01 \x01(\tR\x04peer\"\x84\x01\n" +
+	"\x04peer\x18\x01 \x01(\tR\x04peer\"\x9e\x01\n" +
 	"\x06Bridge\x12\x10\n" +
 	"\x03stp\x18\x01 \x01(\bR\x03stp\x12$\n" +
 	"\vageing_time\x18\x02 \x01(\rH\x00R\n" +
 	"ageingTime\x88\x01\x01\x122\n" +
-	"\x15no_multicast_snooping\x18\x03 \x01(\bR\x13noMulticastSnoopingB\x0e\n" +
+	"\x15no_multicast_snooping\x18\x03 \x01(\bR\x13noMulticastSnooping\x12\x18\n" +
+	"\aforward\x18\x04 \x01(\bR\aforwardB\x0e\n" +
 	"\f_ageing_time\"\xaa\x01\n" +
 	"\x05Vxlan\x12\x10\n" +
 	"\x03vni\x18\x01 \x01(\rR\x03vni\x12\x14\n" +
@@ -2601,7 +2672,9 @@ const file_models_models_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x03 \x01(\tR\x05value\x12\x1c\n" +
-	"\tinterface\x18\x04 \x01(\tR\tinterface\"{\n" +
+	"\tinterface\x18\x04 \x01(\tR\tinterface\"'\n" +
+	"\aForward\x12\x1c\n" +
+	"\tinterface\x18\x01 \x01(\tR\tinterface\"{\n" +
 	"\x06IPPool\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\x12\x1a\n" +
@@ -2677,7 +2750,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),        // 0: plumb.v1.NetNS
 	(*Namespace)(nil),    // 1: plumb.v1.Namespace
@@ -2700,14 +2773,15 @@ var file_models_models_proto_goTypes = []any{
 	(*Nftables)(nil),     // 18: plumb.v1.Nftables
 	(*Chain)(nil),        // 19: plumb.v1.Chain
 	(*Sysctl)(nil),       // 20: plumb.v1.Sysctl
-	(*IPPool)(nil),       // 21: plumb.v1.IPPool
-	(*IPClaim)(nil),      // 22: plumb.v1.IPClaim
-	(*IPLease)(nil),      // 23: plumb.v1.IPLease
-	(*Microservice)(nil), // 24: plumb.v1.Microservice
-	(*Container)(nil),    // 25: plumb.v1.Container
-	(*HostLink)(nil),     // 26: plumb.v1.HostLink
-	(*NamespaceRef)(nil), // 27: plumb.v1.NamespaceRef
-	nil,                  // 28: plumb.v1.Container.LabelsEntry
+	(*Forward)(nil),      // 21: plumb.v1.Forward
+	(*IPPool)(nil),       // 22: plumb.v1.IPPool
+	(*IPClaim)(nil),      // 23: plumb.v1.IPClaim
+	(*IPLease)(nil),      // 24: plumb.v1.IPLease
+	(*Microservice)(nil), // 25: plumb.v1.Microservice
+	(*Container)(nil),    // 26: plumb.v1.Container
+	(*HostLink)(nil),     // 27: plumb.v1.HostLink
+	(*NamespaceRef)(nil), // 28: plumb.v1.NamespaceRef
+	nil,                  // 29: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
@@ -2728,7 +2802,7 @@ var file_models_models_proto_depIdxs = []int32{
 	1,  // 15: plumb.v1.Nftables.namespace:type_name -> plumb.v1.Namespace
 	19, // 16: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
 	1,  // 17: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
-	28, // 18: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	29, // 18: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
 	19, // [19:19] is the sub-list for method output_type
 	19, // [19:19] is the sub-list for method input_type
 	19, // [19:19] is the sub-list for extension type_name
@@ -2772,7 +2846,7 @@ func file_models_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -36,6 +36,8 @@ func Validate(key string, msg proto.Message) error {
 	case *Sysctl:
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(&f)
+	case *Forward:
+		checkRef(v.GetInterface(), "interface", "an interface", &f)
 	case *IPPool:
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(&f)

@@ -53,8 +53,9 @@ func (bridge) differs(actual, desired *models.Interface) (d differences) {
 	return d
 }
 
-func readBridge(b *kernel.BridgeSpec) *models.Bridge {
-	v := &models.Bridge{}
+// readBridge is a bridge as the kernel has it; forward is an object of its own.
+func readBridge(b *kernel.BridgeSpec, hint *models.Bridge) *models.Bridge {
+	v := &models.Bridge{Forward: hint.GetForward()}
 	if b == nil {
 		return v
 	}

@@ -51,10 +51,11 @@ func differ(k scheduler.Key, actual, desired *models.Interface) (d differences) 
 		return append(d, differAdopted(actual, desired)...)
 	}
 	d.may(hostWas != hostIs, "host_name", hostWas, hostIs)
-	d.may(desired.GetMtu() != 0 && actual.GetMtu() != desired.GetMtu(), "mtu", actual.GetMtu(), desired.GetMtu())
+	left := desired.SetsOnce // to others, since the link is there
+	d.may(desired.GetMtu() != 0 && actual.GetMtu() != desired.GetMtu() && !left("mtu"), "mtu", actual.GetMtu(), desired.GetMtu())
 	macWas, macIs := strings.ToLower(actual.GetMacAddress()), strings.ToLower(desired.GetMacAddress())
-	d.may(macIs != "" && macWas != macIs, "mac_address", macWas, macIs)
-	d.may(actual.GetMaster() != desired.GetMaster(), "master", actual.GetMaster(), desired.GetMaster())
+	d.may(macIs != "" && macWas != macIs && !left("mac_address"), "mac_address", macWas, macIs)
+	d.may(actual.GetMaster() != desired.GetMaster() && !left("master"), "master", actual.GetMaster(), desired.GetMaster())
 	d.may(actual.IsEnabled() != desired.IsEnabled(), "enabled", actual.IsEnabled(), desired.IsEnabled())
 	return d
 }

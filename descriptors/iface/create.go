@@ -221,6 +221,7 @@ func (d *iface) update(ctx context.Context, k scheduler.Key, _, to *models.Inter
 	if err != nil {
 		return ref, err
 	}
+	w.there = true
 	l, err := d.Kernel.LinkByIndex(ref.NS, ref.Index)
 	if err != nil {
 		return ref, explain(w, "read", err)

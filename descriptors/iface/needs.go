@@ -44,10 +44,13 @@ func claims(k scheduler.Key, v *models.Interface) []scheduler.Claim {
 
 // derive splits off the addresses, each an object of its own.
 func derive(k scheduler.Key, v *models.Interface) []scheduler.Change {
-	if v.GetLinkOnly() {
-		return nil
-	}
 	var list []scheduler.Change
+	if v.GetBridge().GetForward() {
+		list = append(list, scheduler.Set(scheduler.Key(models.ForwardKey(nameOf(k))), &models.Forward{Interface: nameOf(k)}))
+	}
+	if v.GetLinkOnly() {
+		return list
+	}
 	seen := map[scheduler.Key]bool{}
 	for _, text := range v.GetAddresses() {
 		key := scheduler.Key(models.AddressKey(nameOf(k), text))

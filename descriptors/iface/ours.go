@@ -81,7 +81,7 @@ func (d *iface) value(k scheduler.Key, l kernel.Link, in *models.Namespace, hint
 	up := l.Up
 	v := &models.Interface{
 		Namespace: in, HostName: l.Name, Enabled: &up, Mtu: uint32(l.MTU), MacAddress: l.MAC,
-		Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(),
+		Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(), SetOnce: hint.GetSetOnce(),
 	}
 	if l.Master != 0 {
 		v.Master = d.linkName(kernel.LinkRef{NS: l.NS, Index: l.Master}, "")

@@ -24,6 +24,9 @@ type wish struct {
 	parent kernel.LinkRef // zero: none
 	peer   *wish          // of a veth; its master is not looked up
 
+	// there: the link was finished before, and what is set once is left to others.
+	there bool
+
 	// recorded is what the ledger said before the operation.
 	recorded *kernel.Entry
 }
@@ -100,16 +103,19 @@ func (w *wish) spec(group uint32) (kernel.LinkSpec, error) {
 // is false if nothing.
 func (w *wish) patch(l kernel.Link, group uint32) (p kernel.LinkPatch, needed bool) {
 	v := w.value
+	left := func(field string) bool { return w.there && v.SetsOnce(field) }
 	set(&p.Alias, w.mark, l.Alias, &needed)
 	set(&p.Group, group, l.Group, &needed)
 	set(&p.Name, w.host, l.Name, &needed)
-	if v.GetMacAddress() != "" {
+	if v.GetMacAddress() != "" && !left("mac_address") {
 		set(&p.MAC, strings.ToLower(v.GetMacAddress()), l.MAC, &needed)
 	}
-	if v.GetMtu() != 0 {
+	if v.GetMtu() != 0 && !left("mtu") {
 		set(&p.MTU, int(v.GetMtu()), l.MTU, &needed)
 	}
-	set(&p.Master, w.master.Index, l.Master, &needed)
+	if !left("master") {
+		set(&p.Master, w.master.Index, l.Master, &needed)
+	}
 	set(&p.Up, v.IsEnabled(), l.Up, &needed)
 	if b := v.GetBridge(); b != nil {
 		p.Bridge = patchBridge(l.Bridge, b)

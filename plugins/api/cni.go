@@ -24,8 +24,13 @@ func (s *Server) CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, er
 		pending[p.Key] = p
 	}
 	out := &apiv1.CNIResponse{}
+	cuts := s.Config.CNI.Cuts()
 	for _, a := range s.Config.CNI.Attachments() {
-		out.Attachments = append(out.Attachments, attachment(a, pending[a.Key]))
+		told := attachment(a, pending[a.Key])
+		if told.Reason == "" {
+			told.Reason = cuts[a.Key.Network]
+		}
+		out.Attachments = append(out.Attachments, told)
 	}
 	left, bad, err := s.Config.CNI.Left()
 	if err != nil {

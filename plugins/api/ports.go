@@ -78,6 +78,8 @@ type Containers interface {
 type CNI interface {
 	Attachments() []cni.Attachment
 	Pending() []cni.Pending
+	// Cuts say of networks which of their packets the host's firewall stops.
+	Cuts() map[string]string
 	// Left are the calls that wait for the agent, and those that cannot be read.
 	Left() (left, bad []wire.Left, err error)
 }

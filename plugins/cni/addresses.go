@@ -21,13 +21,13 @@ type address struct {
 
 // addresses are those of an attachment: what the runtime asks for, and of each
 // family that it does not ask for, any. The claims hold them.
-func (n network) addresses(inside string, asked []string) (list []address, claims []Want, wrong *spec.Error) {
+func (n network) addresses(inside string, rt runtimeConfig) (list []address, claims []Want, wrong *spec.Error) {
 	if n.given != nil { // by a plugin that has heard what the runtime asks for
 		return n.givenAddresses(), nil, nil
 	}
 	wanted := make([][]string, len(n.subnets))
-	for _, text := range asked {
-		i, ip, wrong := n.home(text)
+	for _, text := range rt.IPs {
+		i, ip, wrong := n.home(rt.source, text)
 		if wrong != nil {
 			return nil, nil, wrong
 		}
@@ -48,13 +48,13 @@ func (n network) addresses(inside string, asked []string) (list []address, claim
 }
 
 // home finds the pool of an address that a runtime asks for, with or without a length.
-func (n network) home(text string) (i int, ip string, wrong *spec.Error) {
+func (n network) home(source, text string) (i int, ip string, wrong *spec.Error) {
 	a, err := netip.ParseAddr(text)
 	if p, cidr := netip.ParsePrefix(text); cidr == nil {
 		a, err = p.Addr(), nil
 	}
 	if err != nil {
-		return 0, "", invalid("runtimeConfig.ips: %q is no IP address", text)
+		return 0, "", invalid("%s: %q is no IP address", source, text)
 	}
 	for i, s := range n.subnets {
 		switch {
@@ -64,7 +64,7 @@ func (n network) home(text string) (i int, ip string, wrong *spec.Error) {
 			return i, a.String(), nil
 		}
 	}
-	return 0, "", invalid("runtimeConfig.ips: %s is in no pool of the network", a)
+	return 0, "", invalid("%s: %s is in no pool of the network", source, a)
 }
 
 // pools are the ippools of operators that a network names, as far as there are any.

@@ -13,7 +13,7 @@ func (n *network) addBridge(name string) {
 	n.bridge = cmp.Or(n.bridge, "pb"+digest(name)[:12])
 	// With an address of its own: else the kernel gives it that of the least of its ports,
 	// and with every container that comes or goes the others look for their gateway in vain.
-	br := &models.Interface{HostName: n.bridge, Mtu: n.mtu, MacAddress: macOf("", digest("bridge/"+name)), Link: &models.Interface_Bridge{Bridge: &models.Bridge{}}}
+	br := &models.Interface{HostName: n.bridge, Mtu: n.mtu, MacAddress: macOf("", digest("bridge/"+name)), Link: &models.Interface_Bridge{Bridge: &models.Bridge{Forward: n.forward}}}
 	for _, s := range n.subnets {
 		if s.router != "" {
 			br.Addresses = append(br.Addresses, s.router)

@@ -3,6 +3,7 @@ package cni
 import (
 	"errors"
 	"net/netip"
+	"strings"
 
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
@@ -17,4 +18,13 @@ func PoolNetwork(pool string) (netip.Prefix, error) {
 		return netip.Prefix{}, errors.New("it has no network")
 	}
 	return n.subnets[0].network, nil
+}
+
+// RuntimeOf is what a call asks for besides the network, or why it is refused.
+func RuntimeOf(c Call) (string, *spec.Error) {
+	if wrong := refusedArgs(c); wrong != nil {
+		return "", wrong
+	}
+	rt, wrong := c.runtime()
+	return strings.Join(append(rt.IPs, rt.Mac), " "), wrong
 }

@@ -27,6 +27,7 @@ type fakeHost struct {
 	book          *ipam.Book
 	tell          []func(ids ...string)
 	networks      []cni.HostNetwork
+	cut           map[string]string         // in>out
 	unreadable    error                     // why the networks cannot be read
 	routes        map[string][]kernel.Route // of namespaces, by path
 }
@@ -73,6 +74,12 @@ func (h *fakeHost) Routes(path, _ string) ([]kernel.Route, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.routes[path], nil
+}
+
+func (h *fakeHost) Cut(_ int, in, out string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cut[in+">"+out]
 }
 
 func (h *fakeHost) Networks(netip.Prefix) ([]cni.HostNetwork, error) {

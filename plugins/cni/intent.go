@@ -24,7 +24,7 @@ const patience = 10 * time.Second
 // there is no such wish, the container is attached by the pool of the network, or the
 // ADD fails.
 func (s *Service) addIntent(ctx context.Context, c Call) wire.Answer {
-	if wrong := refusedIntent(c.Network); wrong != nil {
+	if wrong := refusedIntent(c); wrong != nil {
 		return wire.Answer{Error: wrong}
 	}
 	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config,
@@ -54,13 +54,16 @@ func (s *Service) addIntent(ctx context.Context, c Call) wire.Answer {
 }
 
 // refusedIntent refuses what only a pool could give: what is in the pod operators say.
-func refusedIntent(c spec.Config) *spec.Error {
-	rt, wrong := runtimeOf(c)
+func refusedIntent(call Call) *spec.Error {
+	c := call.Network
+	rt, wrong := call.runtime()
 	switch {
 	case wrong != nil:
 		return wrong
 	case c.Masquerade:
 		return unsupported("masquerade", "in mode intent operators say it, by a value of the kind nftables")
+	case c.Forward:
+		return unsupported("forward", "in mode intent operators say it, by a value of the kind forward, or of their bridge")
 	case len(c.Sysctl) > 0:
 		return unsupported("sysctl", "in mode intent operators say it, by values of the kind sysctl in the pod")
 	case len(rt.Ports) > 0:
@@ -68,7 +71,7 @@ func refusedIntent(c spec.Config) *spec.Error {
 	case len(c.Pool) == 0 && (len(c.Routes) > 0 || c.DefaultRoute != "" || c.Metric != 0 || c.Table != 0):
 		return unsupported("routes, default_route, metric, table", "in mode intent operators say them, by values of the kind route in the pod")
 	case len(c.Pool) == 0 && len(rt.IPs)+len(rt.Mac) > 0:
-		return unsupported("runtimeConfig", "ips and mac are the operator's in mode intent")
+		return unsupported("runtimeConfig", "ips and mac are the operator's in mode intent, also as IP and MAC of CNI_ARGS")
 	}
 	return nil
 }

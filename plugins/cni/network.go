@@ -22,6 +22,7 @@ type network struct {
 	mode    string
 	bridge  string // host name, in mode bridge
 	mtu     uint32
+	forward bool // it passes the firewall of the host
 	masked  bool // what leaves the network has an address of the host
 	subnets []subnet
 	shared  []Want
@@ -44,7 +45,7 @@ type subnet struct {
 // networkOf is the network of a call, with the ippools of operators that it names, or
 // with what the plugin has given that it names for addresses.
 func networkOf(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Result) (network, *spec.Error) {
-	n := network{name: ownPrefix + conf.Name, mode: cmp.Or(conf.Mode, modeBridge), mtu: conf.MTU, bridge: conf.Bridge, masked: conf.Masquerade, ways: waysOf(conf)}
+	n := network{name: ownPrefix + conf.Name, mode: cmp.Or(conf.Mode, modeBridge), mtu: conf.MTU, bridge: conf.Bridge, masked: conf.Masquerade, forward: conf.Forward, ways: waysOf(conf)}
 	if n.mode == modeIntent { // and nobody has wanted anything
 		n.mode = modeBridge
 	}
@@ -116,5 +117,5 @@ func (n *network) addPool(i int, text string, v *models.IPPool) *spec.Error {
 
 // same tells whether attachments of the one can be attachments of the other.
 func (n network) same(o network) bool {
-	return n.mode == o.mode && n.bridge == o.bridge && n.mtu == o.mtu && n.masked == o.masked && slices.Equal(n.subnets, o.subnets)
+	return n.mode == o.mode && n.bridge == o.bridge && n.mtu == o.mtu && n.masked == o.masked && n.forward == o.forward && slices.Equal(n.subnets, o.subnets)
 }

@@ -1,18 +1,11 @@
 package cni
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // podOf is the name by which values call the pod of a call: <namespace>/<name> as
 // Kubernetes and those who do like it say in CNI_ARGS, otherwise the container's id.
 func podOf(c Call) string {
-	args := map[string]string{}
-	for arg := range strings.SplitSeq(c.Args.Args, ";") {
-		name, value, _ := strings.Cut(arg, "=")
-		args[name] = value
-	}
+	args := argsOf(c.Args.Args)
 	space, name := args["K8S_POD_NAMESPACE"], args["K8S_POD_NAME"]
 	if name == "" {
 		return c.ContainerID

@@ -15,7 +15,7 @@ import (
 // result is what a runtime is told of what was made: the ends of the host first, then
 // those of the container, the one that it asked for at their head.
 func (s *Service) result(ctx context.Context, c Call, wants []Want) (spec.Result, error) {
-	rt, _ := runtimeOf(c.Network) // it was checked
+	rt, _ := c.runtime() // it was checked
 	b := resultBuilder{Service: s, c: c, r: spec.Result{CNIVersion: spec.Latest, DNS: dnsOf(c, rt)}, at: map[string]int{}}
 	var asked, own []Want
 	for _, w := range wants {

@@ -73,8 +73,14 @@ func playResults(t *testing.T, file string) {
 func (n *node) callWith(ctx context.Context, input string) wire.Answer {
 	n.t.Helper()
 	config, given, _ := strings.Cut(input, "\n")
+	args, isArgs := strings.CutPrefix(given, "CNI_ARGS=")
+	if isArgs {
+		given = ""
+	} else {
+		args = ""
+	}
 	r := wire.Request{Protocol: 1, Config: json.RawMessage(config), Inode: 7,
-		Args: spec.Args{Command: "ADD", ContainerID: "c1", IfName: "eth0", Netns: "/run/netns/7"}}
+		Args: spec.Args{Command: "ADD", ContainerID: "c1", IfName: "eth0", Netns: "/run/netns/7", Args: args}}
 	if given != "" {
 		r.IPAM = &spec.Result{}
 		must(n.t, json.Unmarshal([]byte(given), r.IPAM))

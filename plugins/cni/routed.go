@@ -40,5 +40,8 @@ func (n network) routed(inside, outside string, list []address, out *models.Inte
 	for i, a := range list {
 		wants = append(wants, Want{models.RouteKey(numbered(outside, i)), &models.Route{Interface: outside, Destination: a.to}})
 	}
+	if n.forward {
+		wants = append(wants, Want{models.ForwardKey(outside), &models.Forward{Interface: outside}})
+	}
 	return wants, wrong
 }

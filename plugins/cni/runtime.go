@@ -14,6 +14,8 @@ type runtimeConfig struct {
 	Mac   string      `json:"mac"`
 	DNS   *runtimeDNS `json:"dns"`
 	Ports []port      `json:"portMappings"`
+
+	source string // who says IPs
 }
 
 // runtimeDNS is DNS as runtimes spell it.

@@ -74,7 +74,7 @@ func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Servi
 	txn := scheduler.Txn{Source: Source, Note: "attachments of before", Complete: true}
 	for _, a := range inOrder(store.Of("")) {
 		c := Call{Request: wire.Request{Protocol: wire.Version, Config: a.Config,
-			Args: spec.Args{Command: "ADD", ContainerID: a.Key.ContainerID, IfName: a.Key.IfName, Netns: a.Netns}}}
+			Args: spec.Args{Command: "ADD", ContainerID: a.Key.ContainerID, IfName: a.Key.IfName, Netns: a.Netns, Args: a.Args}}}
 		c.Inode = a.Inode
 		c, wrong := Parse(c.Request)
 		c.pools, c.IPAM, c.restored, c.without = decodePools(a.Pools), a.IPAM, true, a.NoDefault
@@ -110,7 +110,7 @@ func (s *Service) Run(ctx context.Context) error {
 		})
 	})
 	return s.events.run(ctx, s.pods.see, s.engine.Watch(models.KindInterface+"/", models.KindIPClaim+"/", models.KindRoute+"/",
-		models.KindNftables+"/", models.KindSysctl+"/", models.KindNamespace+"/"))
+		models.KindNftables+"/", models.KindSysctl+"/", models.KindNamespace+"/", models.KindForward+"/"))
 }
 
 // Serve does what is asked.
@@ -140,6 +140,9 @@ func (s *Service) Serve(ctx context.Context, c Call) wire.Answer {
 
 func (s *Service) add(ctx context.Context, c Call) wire.Answer {
 	if wrong := s.refused(c); wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
+	if wrong := refusedArgs(c); wrong != nil {
 		return wire.Answer{Error: wrong}
 	}
 	if a, there := s.store.Get(c.Key()); there {
@@ -180,7 +183,7 @@ func (s *Service) addByPool(ctx context.Context, c Call) wire.Answer {
 		s.leave(c.Key(), nil)
 		return wire.Answer{Error: wrong}
 	}
-	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config,
+	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config, Args: c.Args.Args,
 		Pools: encodePools(c.pools), IPAM: c.IPAM, NoDefault: c.without, Wants: keysOf(wants), Since: time.Now().Unix()})
 	var result spec.Result
 	if err == nil {
@@ -199,7 +202,7 @@ func (s *Service) addByPool(ctx context.Context, c Call) wire.Answer {
 		s.undo(ctx, c.Key())
 		return wire.Answer{Error: gaveUp(err)}
 	}
-	return wire.Answer{Result: &result}
+	return wire.Answer{Result: &result, Warnings: s.warnings(c)}
 }
 
 // join makes a call one of the users of its network, and returns all that it wants.
@@ -219,7 +222,7 @@ func (s *Service) join(c *Call) ([]Want, *spec.Error) {
 	if wrong != nil {
 		return nil, wrong
 	}
-	rt, _ := runtimeOf(c.Network) // attach has checked it
+	rt, _ := c.runtime() // attach has checked it
 	if other := taken(s.nets, c.Key(), rt.Ports); other != "" {
 		return nil, &spec.Error{Code: spec.TryLater, Msg: "a port of the host is taken", Details: other}
 	}
@@ -233,7 +236,7 @@ func (s *Service) join(c *Call) ([]Want, *spec.Error) {
 	}
 	if !sh.same(n) {
 		return nil, &spec.Error{Code: spec.BadConfig, Msg: "invalid network configuration",
-			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge, mtu or masquerade", len(sh.users), c.Network.Name)}
+			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge, mtu, masquerade or forward", len(sh.users), c.Network.Name)}
 	}
 	wants = append(n.shared[:len(n.shared):len(n.shared)], wants...)
 	u := user{keys: map[string]bool{}, ports: rt.Ports, inode: c.Inode, defaults: defaultsOf(wants, n.inside(*c))}
@@ -251,6 +254,7 @@ func (s *Service) await(ctx context.Context, c Call, wants []Want) error {
 	for i, w := range wants {
 		keys[i] = scheduler.Key(w.Key)
 	}
+	keys = append(keys, derivedOf(wants)...)
 	defer s.waitsFor(c.Key(), "")
 	news, stop := s.events.follow(slices.Concat(keys, watched(c)))
 	defer stop()

@@ -117,7 +117,7 @@ func (n *node) start() {
 	register(n, ipam.Pools(book))
 	register(n, ipam.Leases(book))
 	register(n, ipam.Claims(book))
-	links := kindOf(n.world, "interface", func(v *models.Interface) (needs []scheduler.Need) {
+	interfaces := kindOf(n.world, "interface", func(v *models.Interface) (needs []scheduler.Need) {
 		if path := v.GetNamespace().GetPath(); path != "" {
 			needs = append(needs, scheduler.On(scheduler.Key("place/"+strings.ReplaceAll(path, "/", "_")), "the namespace"))
 		}
@@ -136,12 +136,22 @@ func (n *node) start() {
 		return needs
 	})
 	if n.named {
-		links.Claims = func(k scheduler.Key, v *models.Interface) []scheduler.Claim {
+		interfaces.Claims = func(k scheduler.Key, v *models.Interface) []scheduler.Claim {
 			at := v.GetNamespace().GetPath() + "|" + v.EffectiveHostName(string(k))
 			return []scheduler.Claim{{ID: at, What: "the name " + at}}
 		}
 	}
-	register(n, links)
+	interfaces.Derive = func(k scheduler.Key, v *models.Interface) []scheduler.Change {
+		if !v.GetBridge().GetForward() {
+			return nil
+		}
+		name := strings.TrimPrefix(string(k), "interface/")
+		return []scheduler.Change{scheduler.Set(scheduler.Key(models.ForwardKey(name)), &models.Forward{Interface: name})}
+	}
+	register(n, interfaces)
+	register(n, kindOf(n.world, "forward", func(v *models.Forward) []scheduler.Need {
+		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface")}
+	}))
 	register(n, kindOf(n.world, "route", func(v *models.Route) []scheduler.Need {
 		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface")}
 	}))

@@ -54,6 +54,8 @@ type Attachment struct {
 	// Config is what ADD was called with, for a CHECK or a DEL without.
 	Config json.RawMessage `json:"config,omitempty"`
 	Result *spec.Result    `json:"result,omitempty"`
+	// Args are the CNI_ARGS of the ADD.
+	Args string `json:"args,omitempty"`
 	// Since is when the ADD began, in unix seconds.
 	Since int64 `json:"since,omitempty"`
 }

@@ -24,24 +24,24 @@ type Want struct {
 // cable out of the container, routes, settings, and ports of the host.
 func (n network) attach(c Call) ([]Want, *spec.Error) {
 	n.ways.without = c.without
-	rt, wrong := runtimeOf(c.Network)
+	rt, wrong := c.runtime()
 	if wrong != nil {
 		return nil, wrong
 	}
 	id := digest(c.Key().String())
 	inside := n.inside(c)
 	outside := inside + "-host"
-	list, wants, wrong := n.addresses(inside, rt.IPs)
+	list, wants, wrong := n.addresses(inside, rt)
 	if wrong != nil {
 		return nil, wrong
 	}
 	in := &models.Interface{
-		Namespace: &models.Namespace{In: &models.Namespace_Path{Path: c.Netns}}, HostName: c.IfName, Mtu: n.mtu, MacAddress: macOf(rt.Mac, id),
+		Namespace: &models.Namespace{In: &models.Namespace_Path{Path: c.Netns}}, HostName: c.IfName, Mtu: n.mtu, MacAddress: macOf(rt.Mac, id), SetOnce: theirs,
 		Link: &models.Interface_Veth{Veth: &models.Veth{Peer: outside}}}
 	for _, a := range list {
 		in.Addresses = append(in.Addresses, a.name)
 	}
-	out := &models.Interface{HostName: "pv" + id[:12], Mtu: n.mtu, Link: &models.Interface_Veth{Veth: &models.Veth{Peer: inside}}}
+	out := &models.Interface{HostName: linkOf(inside), Mtu: n.mtu, Link: &models.Interface_Veth{Veth: &models.Veth{Peer: inside}}}
 	var routes []Want
 	if n.mode == modeRouted {
 		routes, wrong = n.routed(inside, outside, list, out)
@@ -57,6 +57,10 @@ func (n network) attach(c Call) ([]Want, *spec.Error) {
 	wants = append(wants, n.ports(id, outside, list, rt.Ports)...)
 	return wants, check(wants)
 }
+
+// theirs are what plugins after this one, and the container itself, may change of its end
+// of the cable. Nobody tells us that they did: what is known is that it is not drift.
+var theirs = []string{"mac_address", "mtu", "master"}
 
 // inside is the name of the container's end of the cable.
 func (n network) inside(c Call) string { return n.name + ":" + digest(c.Key().String()) }

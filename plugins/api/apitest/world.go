@@ -104,6 +104,9 @@ func (c *CNI) Attachments() []cni.Attachment { return c.All }
 // Pending implements the port.
 func (c *CNI) Pending() []cni.Pending { return c.Waiting }
 
+// Cuts says that nothing is stopped.
+func (c *CNI) Cuts() map[string]string { return nil }
+
 // Left implements the port.
 func (c *CNI) Left() (left, bad []wire.Left, err error) { return c.Queue, c.Unread, nil }
 

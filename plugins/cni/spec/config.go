@@ -31,7 +31,9 @@ type Config struct {
 	// plugins not at all.
 	Wait       *uint32 `json:"wait"`
 	Masquerade bool    `json:"masquerade"`
-	MTU        uint32  `json:"mtu"`
+	// Forward lets the packets of the network pass the host's firewall.
+	Forward bool   `json:"forward"`
+	MTU     uint32 `json:"mtu"`
 	// DefaultRoute tells whether the container has a default route by this network:
 	// yes, no, or auto (default): if it has none yet.
 	DefaultRoute string `json:"default_route"`

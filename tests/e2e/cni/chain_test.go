@@ -1,6 +1,7 @@
 package cni
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,8 +25,12 @@ type link struct {
 
 // chain is plumb-cni with the plugins that people put after it.
 var chain = []link{
-	{"tuning", `{"type": "tuning", "sysctl": {"net.ipv4.conf.eth0.proxy_arp": "1"}}`, func(_ *node, inside *netlinktest.Namespace) error {
-		return says(inside, "1", "cat", "/proc/sys/net/ipv4/conf/eth0/proxy_arp")
+	{"tuning", `{"type": "tuning", "sysctl": {"net.ipv4.conf.eth0.proxy_arp": "1"}, "mac": "02:16:16:16:16:16", "mtu": 1380, "promisc": true}`, func(n *node, inside *netlinktest.Namespace) error {
+		n.host.MustCtl("resync") // what the agent does at the first look after ADD, and after each event
+		return errors.Join(
+			says(inside, "1", "cat", "/proc/sys/net/ipv4/conf/eth0/proxy_arp"),
+			says(inside, "02:16:16:16:16:16", "ip", "link", "show", "eth0"), says(inside, "mtu 1380", "ip", "link", "show", "eth0"),
+			says(inside, "promiscuity 1", "ip", "-d", "link", "show", "eth0"))
 	}},
 	{"portmap", `{"type": "portmap", "capabilities": {"portMappings": true}}`, func(n *node, inside *netlinktest.Namespace) error {
 		server := exec.Command("nsenter", "--net="+inside.Path, "--", "busybox", "nc", "-ll", "-p", "80", "-e", "echo", "served")
@@ -69,6 +74,9 @@ func TestRow63_Chain(t *testing.T) {
 	if err := ping(ns.Path); err != nil {
 		t.Error(err)
 	}
+	// The address and the routes of the container are repaired none the less.
+	ns.Run(t, "ip", "addr", "flush", "dev", "eth0")
+	n.host.Eventually("the address is there again", func() error { return ping(ns.Path) })
 	for _, l := range chain {
 		if err := l.works(n, ns); err != nil {
 			t.Errorf("%s: %v", l.plugin, err)

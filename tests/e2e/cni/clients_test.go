@@ -137,6 +137,10 @@ func (n *node) playPodman() {
 	if !strings.Contains(out, " 0% packet loss") {
 		n.t.Error(out)
 	}
+	out = podman("run", "--rm", "--network", n.Network(), "--ip", "10.90.7.7", "--mac-address", "92:d0:c6:0a:29:33", containerdtest.Image, "ip", "address", "show", "eth0")
+	if !strings.Contains(out, " 10.90.7.7/16 ") || !strings.Contains(out, "92:d0:c6:0a:29:33") {
+		n.t.Errorf("--ip and --mac-address:\n%s", out)
+	}
 	n.network(n.plugin("cni.sock", `"capabilities": {"portMappings": true}`))
 	podman("run", "--detach", "--name", "served", "--network", n.Network(), "--publish", "18080:80", containerdtest.Image, "nc", "-ll", "-p", "80", "-e", "echo", "served")
 	n.host.Eventually("the port leads to the container", func() error {

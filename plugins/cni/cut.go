@@ -1,0 +1,98 @@
+package cni
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// cut says which packets of a network the firewall of the host stops, "" if none. link is
+// that of one attachment, in mode routed.
+func (s *Service) cut(n network, link string) string {
+	if n.mode == modeBridge {
+		link = n.bridge
+	}
+	var why []string
+	told := func(what, stopped string) {
+		if what += stopped; stopped != "" && !slices.Contains(why, what) {
+			why = append(why, what)
+		}
+	}
+	for _, sub := range n.subnets {
+		family := 4
+		if sub.network.Addr().Is6() {
+			family = 6
+		}
+		if n.mode == modeBridge {
+			told("containers of this network do not reach each other: ", s.host.Cut(family, link, link))
+		}
+		if n.masked || n.mode == modeRouted {
+			told("they do not reach anybody beyond this host: ", s.host.Cut(family, link, ""))
+		}
+	}
+	if len(why) == 0 || n.forward {
+		return strings.Join(why, "; ")
+	}
+	return strings.Join(why, "; ") + `. With "forward": true in the network's configuration they do`
+}
+
+// warnings are what the caller of an ADD has to know although it succeeded.
+func (s *Service) warnings(c Call) []string {
+	n, wrong := networkOf(c.Network, c.pools, c.IPAM)
+	if wrong != nil || n.forward { // the rules that let it pass have been made
+		return nil
+	}
+	if why := s.cut(n, linkOf(n.inside(c))); why != "" {
+		return []string{why}
+	}
+	return nil
+}
+
+// Cuts say of the networks with attachments which of their packets the firewall of the host
+// stops.
+func (s *Service) Cuts() map[string]string {
+	s.mu.Lock()
+	nets := map[string]network{}
+	links := map[string]string{}
+	for name, sh := range s.nets {
+		nets[name] = sh.network
+		for k := range sh.users {
+			links[name] = linkOf(sh.name + ":" + digest(k.String()))
+		}
+	}
+	s.mu.Unlock()
+	cuts := map[string]string{}
+	for name, n := range nets {
+		if why := s.cut(n, links[name]); why != "" {
+			cuts[name] = why
+		}
+	}
+	return cuts
+}
+
+// Trouble says in one line what the firewall of the host stops, "" if nothing.
+func (s *Service) Trouble() string {
+	cuts := s.Cuts()
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(cuts)) {
+		lines = append(lines, fmt.Sprintf("network %s: %s", name, cuts[name]))
+	}
+	return strings.Join(lines, "; ")
+}
+
+// linkOf is the host's end of the cable of an attachment.
+func linkOf(inside string) string { return "pv" + inside[strings.LastIndexByte(inside, ':')+1:][:12] }
+
+// derivedOf are the keys that wants bring with them and that an ADD waits for.
+func derivedOf(wants []Want) (keys []scheduler.Key) {
+	for _, w := range wants {
+		if v, ok := w.Value.(*models.Interface); ok && v.GetBridge().GetForward() {
+			keys = append(keys, scheduler.Key(models.ForwardKey(nameOf(scheduler.Key(w.Key)))))
+		}
+	}
+	return keys
+}
