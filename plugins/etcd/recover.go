@@ -43,7 +43,8 @@ func Recover(ctx context.Context, c Config, force bool, out io.Writer) error {
 			return err
 		}
 	}
-	release, err := embedded.Seize(ctx, c.dataDir(), force)
+	// Whoever has the data now is the next attempt of an agent that runs.
+	release, err := embedded.Seize(ctx, c.dataDir(), true)
 	if err != nil {
 		return err
 	}

@@ -193,11 +193,11 @@ func said(fields map[string]any) string {
 }
 
 func (s *story) pass(level slog.Level, fields map[string]any) {
-	if now := said(fields); now == s.was {
+	now := said(fields)
+	if now == s.was {
 		return
-	} else {
-		s.was = now
 	}
+	s.was = now
 	if s.again.Load() {
 		level = slog.LevelDebug
 	}

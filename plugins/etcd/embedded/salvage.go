@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -82,10 +83,10 @@ func database(dir string) string { return filepath.Join(dir, "member", "snap", "
 func tellKeys(path string, out io.Writer) {
 	to := json.NewEncoder(out)
 	debug.SetPanicOnFault(true) // a file that was cut ends in its map
-	damage := guarded(func() error { return walk(path, to, (*bbolt.Cursor).First, (*bbolt.Cursor).Next) })
+	damage := guarded(func() error { return walk(path, to, 1, (*bbolt.Cursor).First, (*bbolt.Cursor).Next) })
 	if damage != nil {
 		_ = to.Encode(told{Damage: damage.Error()})
-		_ = guarded(func() error { return walk(path, to, (*bbolt.Cursor).Last, (*bbolt.Cursor).Prev) })
+		_ = guarded(func() error { return walk(path, to, -1, (*bbolt.Cursor).Last, (*bbolt.Cursor).Prev) })
 	}
 	_ = to.Encode(told{End: true})
 }
@@ -100,9 +101,9 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// walk tells the keys from one end of the database on. They are in the order
-// of their revisions.
-func walk(path string, to *json.Encoder, first, next func(*bbolt.Cursor) (k, v []byte)) error {
+// walk tells the keys from one end of the database on, in the order of their
+// revisions: way is 1 forwards and -1 backwards.
+func walk(path string, to *json.Encoder, way int, first, next func(*bbolt.Cursor) (k, v []byte)) error {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
 	if err != nil {
 		return fmt.Errorf("member/snap/db: %w", err)
@@ -114,7 +115,12 @@ func walk(path string, to *json.Encoder, first, next func(*bbolt.Cursor) (k, v [
 			return fmt.Errorf("member/snap/db holds no keys")
 		}
 		c := b.Cursor()
+		var last []byte
 		for k, v := first(c); k != nil; k, v = next(c) {
+			if last != nil && bytes.Compare(k, last) != way { // a page that names one before it would be read for ever
+				return fmt.Errorf("member/snap/db: its keys are not in order")
+			}
+			last = bytes.Clone(k)
 			var kv mvccpb.KeyValue
 			if err := proto.Unmarshal(v, &kv); err != nil {
 				return fmt.Errorf("member/snap/db: a key cannot be read: %w", err)

@@ -157,10 +157,24 @@ func startEtcd(ctx context.Context, cfg *embed.Config) (*embed.Etcd, error) {
 		return nil, err
 	}
 	if err := ready(ctx, e); err != nil {
-		e.Close()
+		abandon(e)
 		return nil, err
 	}
 	return e, nil
+}
+
+// abandon closes a server that did not become ready. With damaged data closing
+// may never end either; then it is left to the end of the process.
+func abandon(e *embed.Etcd) {
+	closed := make(chan struct{})
+	go func() {
+		e.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeTime):
+	}
 }
 
 // stuckAfter is how long a server that has loaded its data may make no
@@ -184,11 +198,12 @@ func ready(ctx context.Context, e *embed.Etcd) error {
 			return context.Cause(ctx)
 		case <-tick.C:
 		}
-		if now := e.Server.AppliedIndex(); now != applied {
+		// One that is stuck may still try: to say who it is, every five seconds.
+		if now := e.Server.AppliedIndex(); now > applied+100 {
 			applied, moved = now, time.Now()
 		}
 		if time.Since(moved) > stuckAfter {
-			return fmt.Errorf("it is not ready after %s and makes no progress: the log below member/wal does not fit the data", stuckAfter)
+			return fmt.Errorf("it is not ready after %s and makes no progress: the log in member/wal and the data in member/snap do not belong together", stuckAfter)
 		}
 	}
 }
