@@ -217,3 +217,31 @@ func TestReadBeforeTheInterface(t *testing.T) {
 		t.Errorf("found %s", got)
 	}
 }
+
+// What the link took with it is forgotten when its key is read, and not only when all
+// are; a link that is there but is not in question tells nothing.
+func TestForgottenWithItsLink(t *testing.T) {
+	b := newBench(t)
+	b.link("web", `{"bridge":{}}`)
+	b.link("db", `{"bridge":{}}`)
+	for key, value := range map[string]string{"address/vip": `{"interface":"web","address":"10.9.0.1/24"}`, "address/other": `{"interface":"db","address":"10.9.1.1/24"}`} {
+		if err := b.add(key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := func() (list []string) {
+		for _, e := range b.ledger.Entries() {
+			if strings.HasPrefix(e.ID, "address/") {
+				list = append(list, e.ID)
+			}
+		}
+		return list
+	}
+	b.net.IP(t, "link delete web")
+	for f, err := range b.kind.Retrieve(t.Context(), scope{Keys: []scheduler.Key{"address/vip"}}) {
+		t.Errorf("found %s, %v", f.Key, err)
+	}
+	if got := ids(); !slices.Equal(got, []string{"address/other"}) {
+		t.Errorf("recorded are %v", got)
+	}
+}

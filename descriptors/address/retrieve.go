@@ -48,16 +48,25 @@ func (d *address) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 }
 
 // leave takes leave of recorded addresses that are not there. Of a link that
-// was not read nothing is known, unless all were read.
+// was not read nothing is known, unless all were read or the link has gone.
 func (d *address) leave(reading kernel.Reading, r *search, seen map[scheduler.Key]bool) {
 	var gone []string
 	for _, e := range d.Owner.Entries(prefix) {
 		k := scheduler.Key(e.ID)
-		if !seen[k] && (r.keys == nil || r.keys[k] && r.readLinks[kernel.LinkRef{NS: e.NS, Index: e.Index}]) {
+		if !seen[k] && (r.keys == nil || r.keys[k] && (r.readLinks[kernel.LinkRef{NS: e.NS, Index: e.Index}] || d.linkGone(e))) {
 			gone = append(gone, e.ID)
 		}
 	}
 	reading.Forget(gone...)
+}
+
+// linkGone reports whether the link of a recorded address is surely not there any more.
+func (d *address) linkGone(e kernel.Entry) bool {
+	ns, err := e.Find(d.Kernel)
+	if err == nil {
+		_, err = d.Kernel.LinkByIndex(ns, e.Index)
+	}
+	return isGone(err)
 }
 
 // search is one reading.

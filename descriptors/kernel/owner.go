@@ -23,7 +23,12 @@ type Owner struct {
 	mu    sync.Mutex
 	busy  map[string]int
 	ended uint64 // operations that have ended
+	// last are the keys of those that ended last, by their number.
+	last [remembered][]string
 }
+
+// remembered is how many operations a reading may take and still know which they were.
+const remembered = 1024
 
 // NewOwner makes the owner of a label. boot is the id of the running boot:
 // what an earlier one recorded is gone with it. fail may be nil.
@@ -79,6 +84,7 @@ func (o *Owner) Begin(ids ...string) (end func()) {
 	return func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
+		o.last[o.ended%remembered] = ids
 		o.ended++
 		for _, id := range ids {
 			if o.busy[id]--; o.busy[id] == 0 {
@@ -149,17 +155,23 @@ type Reading struct {
 	ended uint64
 }
 
-// Forget removes entries whose objects were not found. When an operation
-// ended since the reading began nothing is forgotten: the object may have been
-// made after we looked. The next reading will do it.
+// Forget removes entries whose objects were not found. A key of which an operation
+// ended since the reading began is not forgotten: its object may have been made
+// after we looked. The next reading will do it.
 func (r Reading) Forget(ids ...string) {
 	o := r.o
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.ended != r.ended {
+	if o.ended-r.ended > remembered {
 		return
 	}
-	o.Remove(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return o.busy[id] > 0 })...)
+	since := map[string]bool{}
+	for n := r.ended; n < o.ended; n++ {
+		for _, id := range o.last[n%remembered] {
+			since[id] = true
+		}
+	}
+	o.Remove(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return o.busy[id] > 0 || since[id] })...)
 }
 
 // ForgetOldBoots removes what earlier boots recorded: none of it is there.

@@ -1,9 +1,13 @@
 package cni
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
 )
 
 // Pending is an ADD that waits.
@@ -28,6 +32,18 @@ func (s *Service) waitsFor(k Key, waits string) {
 	}
 	p.Waits = waits
 	s.pending[k] = p
+}
+
+// unread says of what a key needs why it cannot be read: a namespace that cannot be
+// opened, for want of files or because it is none.
+func (s *Service) unread(ctx context.Context, of scheduler.Status) (reasons string) {
+	for _, m := range of.Missing {
+		st, err := s.engine.Get(ctx, scheduler.Key(m.Need))
+		if err == nil && st.State == scheduler.Unknown && st.Reason != "" {
+			reasons += fmt.Sprintf("; %s is %s: %s", m.Need, st.State, st.Reason)
+		}
+	}
+	return reasons
 }
 
 // Pending are the ADDs that wait, sorted.

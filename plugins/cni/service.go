@@ -294,7 +294,7 @@ func (s *Service) waits(ctx context.Context, keys []scheduler.Key) (string, erro
 		case st.State == scheduler.InvalidState, st.State == scheduler.Failed, st.State == scheduler.Retrying:
 			return "", fmt.Errorf("%s is %s: %s", k, st.State, st.Reason)
 		case st.State != scheduler.Configured && waits == "":
-			waits = fmt.Sprintf("%s, which is %s: %s", k, st.State, st.Reason)
+			waits = fmt.Sprintf("%s, which is %s: %s", k, st.State, st.Reason) + s.unread(ctx, st)
 		}
 	}
 	return waits, nil
