@@ -234,8 +234,13 @@ func validate(k *kind, key Key, v any) (err error) {
 	return sayable(k.validate(key, v))
 }
 
+// withdraw: nobody wants the node any more. Said of what nobody wanted as far as is
+// known, it lets that go before all sources have spoken.
 func (e *engine) withdraw(n *graph.Node) {
 	if !n.Wanted() && n.Desired == nil {
+		if n.Presence == graph.Present && !n.Foreign {
+			e.setFlag(n, flagWithdrawn, true)
+		}
 		return
 	}
 	n.Source = graph.NoSource
