@@ -82,6 +82,8 @@ func (a *agent) keepAttached(ctx context.Context) error {
 			case <-every.C:
 				a.replayCNI(ctx)
 				a.cni.Sweep(ctx)
+				a.host.mend()
+				a.settleLosses(ctx)
 			}
 		}
 	})

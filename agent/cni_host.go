@@ -101,3 +101,23 @@ func (h cniHost) Trouble() (unready, lost string) {
 	}
 	return "", ""
 }
+
+func (h cniHost) Lost() string { return h.host.lost.String() }
+
+func (h cniHost) Containers() (ids []string) {
+	all, _ := h.tracker.Containers() // as far as they are known
+	for _, c := range all {
+		ids = append(ids, c.GetContainerId())
+	}
+	return ids
+}
+
+func (h cniHost) Paths() map[uint64]string {
+	paths := map[uint64]string{}
+	for _, path := range namespacePaths(h.config) {
+		if inode, _ := h.Namespace(path); paths[inode] == "" {
+			paths[inode] = path
+		}
+	}
+	return paths
+}

@@ -43,6 +43,13 @@ type Host interface {
 	// Trouble says why nothing new can be served, and why what is attached suffers
 	// as well; "" if it does not.
 	Trouble() (unready, lost string)
+	// Lost says why attachments may be there that are not in the store, "" if there
+	// are none.
+	Lost() string
+	// Containers are the ids of those that runtimes know.
+	Containers() []string
+	// Paths are where network namespaces can be found, by their inodes.
+	Paths() map[uint64]string
 }
 
 // ErrGone: the container, or its network namespace, ended while an ADD waited.

@@ -2,7 +2,9 @@ package cni_test
 
 import (
 	"context"
+	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +26,7 @@ type fakeHost struct {
 	running       map[string]bool
 	unsure        bool
 	unready, lost string
+	forgot        string // why records may be lacking
 	book          *ipam.Book
 	tell          []func(ids ...string)
 	networks      []cni.HostNetwork
@@ -82,6 +85,14 @@ func (h *fakeHost) Networks(netip.Prefix) ([]cni.HostNetwork, error) {
 }
 
 func (h *fakeHost) Trouble() (unready, lost string) { return h.unready, h.lost }
+
+func (h *fakeHost) Lost() string { return h.forgot }
+
+func (h *fakeHost) Containers() []string { return slices.Sorted(maps.Keys(h.running)) }
+
+func (h *fakeHost) Paths() map[uint64]string {
+	return map[uint64]string{7: "/run/netns/7", 8: "/run/netns/8"}
+}
 
 // kernelHost is a host whose namespaces and links are real.
 type kernelHost struct {

@@ -249,6 +249,7 @@ func TestRow53_N8(t *testing.T) {
 			}
 			n.world.stuck.Store(false)
 			time.Sleep(10 * time.Minute)
+			n.Sweep(t.Context())
 			if n.show() != "" {
 				t.Errorf("left\n%s", n.show())
 			}
@@ -330,6 +331,7 @@ func TestN14_GCErrors(t *testing.T) {
 		}
 		n.world.stuck.Store(false)
 		time.Sleep(10 * time.Minute)
+		n.Sweep(t.Context())
 		if n.show() != "" {
 			t.Errorf("left\n%s", n.show())
 		}
