@@ -92,11 +92,11 @@ func (e *engine) noGrace() {
 	e.wakeLeft()
 }
 
-// wakeLeft: what is left over may go.
+// wakeLeft: what is left over may go, and what lacks something.
 func (e *engine) wakeLeft() {
 	var left []*graph.Node
 	e.g.All(func(n *graph.Node) bool {
-		if !n.Wanted() && n.Presence != graph.Absent {
+		if n.Presence != graph.Absent && (!n.Wanted() || n.Needs() == graph.Missing) {
 			left = append(left, n)
 		}
 		return true
