@@ -166,8 +166,6 @@ func (h *host) broken() error {
 }
 
 // mend tries again what could not be written.
-func (h *host) mend() {
-	for _, l := range []*ledger.Ledger{h.ledger, h.given, h.attached} {
-		_ = l.Mend() // broken tells
-	}
+func (h *host) mend() error {
+	return errors.Join(h.ledger.Mend(), h.given.Mend(), h.attached.Mend())
 }

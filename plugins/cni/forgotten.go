@@ -36,6 +36,7 @@ type Forgotten struct {
 	Keys []scheduler.Key
 	// linked: a link of it is there. What has none serves nobody.
 	linked bool
+	values map[string]any // what is there at the keys
 }
 
 // ID names it to operators: its key, or what is known of it.
@@ -94,7 +95,7 @@ func (s *Service) look(ctx context.Context) (p picture, err error) {
 		default:
 			f := p.forgotten[network+":"+id]
 			if f == nil {
-				f = &Forgotten{Key: Key{Network: network}, Digest: id}
+				f = &Forgotten{Key: Key{Network: network}, Digest: id, values: map[string]any{}}
 				p.forgotten[network+":"+id] = f
 			}
 			f.add(st)
@@ -109,6 +110,7 @@ func (s *Service) look(ctx context.Context) (p picture, err error) {
 // add takes what a value that is there tells.
 func (f *Forgotten) add(st scheduler.Status) {
 	f.Keys = append(f.Keys, st.Key)
+	f.values[string(st.Key)] = st.Actual
 	inside := strings.HasSuffix(nameOf(st.Key), f.Digest)
 	switch v := st.Actual.(type) {
 	case *models.Interface:
@@ -322,6 +324,9 @@ func (f Forgotten) turn() Key {
 	return Key{Network: f.Key.Network, ContainerID: f.Digest, IfName: f.Key.IfName}
 }
 
+// shortID is how much of an id names something.
+const shortID = 8
+
 // named finds the attachment that an operator means: by container id, by digest, or by
 // network/container/interface.
 func (s *Service) named(ctx context.Context, id string) (Forgotten, error) {
@@ -341,7 +346,7 @@ func (s *Service) named(ctx context.Context, id string) (Forgotten, error) {
 		case f.is(container):
 			f.Key.ContainerID = container
 			match = append(match, f)
-		case container == f.Digest:
+		case len(container) >= shortID && (strings.HasPrefix(f.Digest, container) || strings.HasPrefix(f.Key.ContainerID, container)):
 			match = append(match, f)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/ipam"
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/plugins/netlink"
 )
 
@@ -27,6 +28,7 @@ type fakeHost struct {
 	unsure        bool
 	unready, lost string
 	forgot        string // why records may be lacking
+	left          []wire.Request
 	book          *ipam.Book
 	tell          []func(ids ...string)
 	networks      []cni.HostNetwork
@@ -89,6 +91,11 @@ func (h *fakeHost) Trouble() (unready, lost string) { return h.unready, h.lost }
 func (h *fakeHost) Lost() string { return h.forgot }
 
 func (h *fakeHost) Containers() []string { return slices.Sorted(maps.Keys(h.running)) }
+
+func (h *fakeHost) Leave(r wire.Request) error {
+	h.left = append(h.left, r)
+	return nil
+}
 
 func (h *fakeHost) Paths() map[uint64]string {
 	return map[uint64]string{7: "/run/netns/7", 8: "/run/netns/8"}

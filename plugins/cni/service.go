@@ -140,7 +140,7 @@ func (s *Service) Serve(ctx context.Context, c Call) wire.Answer {
 		if a, there := s.store.Get(c.Key()); there && c.Queued != 0 && a.Since > c.Queued {
 			return wire.Answer{} // it was attached again since
 		}
-		return s.del(ctx, c.Key())
+		return s.del(ctx, c)
 	}
 	return s.check(ctx, c.Key())
 }
@@ -306,18 +306,25 @@ func (s *Service) waits(ctx context.Context, keys []scheduler.Key) (string, erro
 }
 
 // del removes an attachment. It is done when nobody wants it any more; what takes
-// long to go is told.
-func (s *Service) del(ctx context.Context, k Key) wire.Answer {
+// long to go is told. So is a record that cannot be written: then the call is left for
+// the next start, which would else find the attachment in the store.
+func (s *Service) del(ctx context.Context, c Call) (answer wire.Answer) {
+	k := c.Key()
 	if _, there := s.store.Get(k); !there {
 		return s.delForgotten(ctx, k)
 	}
 	if err := s.store.Remove(k); err != nil {
-		return wire.Answer{Error: gaveUp(err)}
+		answer.Warnings = append(answer.Warnings, "it is removed, but that cannot be written to the state directory: "+err.Error())
+		if c.Queued != 0 { // it was left already, and stays so
+			answer.Error = gaveUp(err)
+		} else if err := s.host.Leave(c.Request); err != nil {
+			answer.Warnings = append(answer.Warnings, "nor can it be noted for the next start: "+err.Error())
+		}
 	}
 	if left := s.detach(ctx, k); left != "" {
-		return wire.Answer{Warnings: []string{"it is still being removed: " + left}}
+		answer.Warnings = append(answer.Warnings, "it is still being removed: "+left)
 	}
-	return wire.Answer{}
+	return answer
 }
 
 // undo removes what an ADD began. If nobody waits for the answer any more, as when

@@ -135,9 +135,19 @@ func (s *Store) Commit(k Key, r spec.Result) error {
 	return s.change(k, func(a *Attachment) { a.Phase, a.Result = Added, &r })
 }
 
-// Remove notes that an attachment is about to be removed.
+// Remove notes that an attachment is about to be removed. That holds as long as the
+// store is open, also if it fails: a disk that is full keeps nobody from leaving.
 func (s *Store) Remove(k Key) error {
-	return s.change(k, func(a *Attachment) { a.Phase = Removing })
+	err := s.change(k, func(a *Attachment) { a.Phase = Removing })
+	if errors.Is(err, ErrNotAttached) || err == nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.all[k]
+	a.Phase = Removing
+	s.all[k] = a
+	return err
 }
 
 // Forget notes that nothing of an attachment is left.
@@ -211,10 +221,13 @@ func (s *Store) put(a Attachment) error {
 	return nil
 }
 
-// Broken says why the last change could not be written, nil if it could.
+// Broken says why the last change could not be written, nil if it could, or can now.
 func (s *Store) Broken() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if l, ok := s.ledger.(interface{ Broken() error }); ok && l.Broken() == nil {
+		s.broken = nil
+	}
 	return s.broken
 }
 

@@ -93,8 +93,8 @@ func (s *Service) drop(ctx context.Context, a Attachment, still func(Attachment)
 	if !there || now.Since != a.Since || !still(now) {
 		return false, ""
 	}
-	if err := s.store.Remove(a.Key); err != nil {
-		return false, err.Error()
+	if err := s.store.Remove(a.Key); err != nil { // the next start looks again
+		s.log.Warn("that an attachment is removed cannot be written", "attachment", a.Key.String(), "error", err)
 	}
 	return true, s.detach(ctx, a.Key)
 }
