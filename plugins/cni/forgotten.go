@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -122,7 +123,8 @@ func (f *Forgotten) add(st scheduler.Status) {
 			f.Key.IfName = v.GetHostName()
 		}
 	case *models.Address:
-		if v.GetInterface() == sharedName(f.Key.Network)+":"+f.Digest {
+		p, err := netip.ParsePrefix(v.GetAddress())
+		if err == nil && !p.Addr().IsLinkLocalUnicast() && v.GetInterface() == sharedName(f.Key.Network)+":"+f.Digest {
 			f.Addresses = append(f.Addresses, v.GetAddress())
 		}
 	}
