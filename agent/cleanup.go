@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -29,7 +29,7 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer) err
 		return err
 	}
 	defer h.close()
-	openAllNamespaces(h, c)
+	openAllNamespaces(h.kernel, c)
 
 	s := scheduler.New(scheduler.Options{Sources: []string{"cleanup"}, RetryMin: 200 * time.Millisecond, RetryMax: 5 * time.Second})
 	if err := registerLinux(s, h, c, nil); err != nil {
@@ -48,11 +48,13 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer) err
 	if err := awaitNothing(ctx, s, w, out); err != nil {
 		return err
 	}
-	attached, _ := cni.OpenStore(h.attached)
-	for _, at := range attached.Of("") {
-		attached.Forget(at.Key)
+	for _, at := range h.store.Of("") {
+		h.store.Forget(at.Key)
 	}
-	return nil
+	for _, k := range h.store.Doubted() {
+		h.store.Forget(k)
+	}
+	return h.lost.settle()
 }
 
 // awaitNothing follows statuses until nothing of ours is left.
@@ -120,11 +122,18 @@ func allRead(s *scheduler.Scheduler) bool {
 
 // openAllNamespaces makes every namespace of the host known, so that objects
 // with our mark are found even if the ledger is lost.
-func openAllNamespaces(h *host, c Config) {
-	for _, pattern := range []string{"/proc/[0-9]*/ns/net", filepath.Join(c.NetnsDir, "*")} {
-		paths, _ := filepath.Glob(pattern)
-		for _, p := range paths {
-			_, _ = h.kernel.Open(p) // processes end; what is no namespace is refused
-		}
+func openAllNamespaces(k kernel.Kernel, c Config) {
+	for _, p := range namespacePaths(c) {
+		_, _ = k.Open(p) // processes end; what is no namespace is refused
 	}
+}
+
+// namespacePaths are the paths of the namespaces of the host: first those with names,
+// which outlive their processes.
+func namespacePaths(c Config) (paths []string) {
+	for _, pattern := range []string{filepath.Join(c.NetnsDir, "*"), "/run/docker/netns/*", "/proc/[0-9]*/ns/net"} {
+		found, _ := filepath.Glob(pattern)
+		paths = append(paths, found...)
+	}
+	return paths
 }

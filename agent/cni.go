@@ -80,8 +80,11 @@ func (a *agent) keepAttached(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case <-every.C:
-				a.replayCNI(ctx)
+				if a.host.mend() == nil { // else what is left is for the next start
+					a.replayCNI(ctx)
+				}
 				a.cni.Sweep(ctx)
+				a.settleLosses(ctx)
 			}
 		}
 	})
@@ -96,6 +99,9 @@ func (a *agent) watchQueue(ctx context.Context) {
 	err := a.cni.Watch(ctx, func() {
 		ctx, cancel := context.WithTimeout(ctx, replayTime)
 		defer cancel()
+		if a.host.broken() != nil {
+			return // what could not be written was left by the agent itself, for the next start
+		}
 		if n := cni.ReplayNew(ctx, a.config.RunDir, a.cni.Service, log); n > 0 {
 			log.Info("calls that were left while the agent could not be reached are done", "calls", n)
 		}

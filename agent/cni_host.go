@@ -12,6 +12,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
+	cniwire "github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/plugins/container"
 )
 
@@ -100,4 +101,26 @@ func (h cniHost) Trouble() (unready, lost string) {
 		return s.Reason, ""
 	}
 	return "", ""
+}
+
+func (h cniHost) Lost() string { return h.host.lost.String() }
+
+func (h cniHost) Containers() (ids []string) {
+	all, _ := h.tracker.Containers() // as far as they are known
+	for _, c := range all {
+		ids = append(ids, c.GetContainerId())
+	}
+	return ids
+}
+
+func (h cniHost) Leave(r cniwire.Request) error { return cni.Queue{Dir: h.config.RunDir}.Leave(r) }
+
+func (h cniHost) Paths() map[uint64]string {
+	paths := map[uint64]string{}
+	for _, path := range namespacePaths(h.config) {
+		if inode, _ := h.Namespace(path); paths[inode] == "" {
+			paths[inode] = path
+		}
+	}
+	return paths
 }

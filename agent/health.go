@@ -15,7 +15,7 @@ import (
 func (a *agent) health() []models.Health {
 	files, _ := openfiles.Read() // what cannot be read is not near its limit
 	out := append([]models.Health{machineHealth(a.started)}, filesHealth(a.started, files)...)
-	out = append(out, a.schedulerHealth(), a.store.Health())
+	out = append(out, a.schedulerHealth(), a.stateHealth(), a.store.Health())
 	if a.files != nil {
 		out = append(out, a.files.Health())
 	}
@@ -55,7 +55,7 @@ func (a *agent) schedulerHealth() models.Health {
 		h.State, h.Reason = "down", err.Error()
 		return h
 	}
-	for _, s := range sources {
+	for _, s := range withoutLedger(sources) { // the part state tells of that one
 		h.Details["keys_"+s.Name] = fmt.Sprint(s.Keys)
 		if !s.Spoken {
 			silent = append(silent, s.Name)

@@ -130,13 +130,19 @@ func (a *agent) serve(ctx context.Context) error {
 	return a.api.Serve(ctx, l)
 }
 
-// accept believes a replaced store and waits until the scheduler has heard.
+// accept believes a replaced store, and ledgers that lack something, and waits until
+// the scheduler has heard.
 func (a *agent) accept(ctx context.Context) error {
-	h, err := a.store.Accept(ctx)
-	if err != nil || h == nil {
+	store, err := a.store.Accept(ctx)
+	if err != nil {
 		return err
 	}
-	_, err = h.Wait(ctx)
+	ledger, err := a.believe("accepted by an operator")
+	for _, h := range []*scheduler.Handle{store, ledger} {
+		if h != nil && err == nil {
+			_, err = h.Wait(ctx)
+		}
+	}
 	return err
 }
 
@@ -157,7 +163,7 @@ func (a *agent) spoken(ctx context.Context, failed func() error) error {
 		if err != nil {
 			return err
 		}
-		if allSpoken(sources) {
+		if allSpoken(withoutLedger(sources)) {
 			return nil
 		}
 		if err := failed(); err != nil {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -60,6 +61,8 @@ type host struct {
 	// store is the same, read. The kinds know by it where pods are.
 	store *cni.Store
 	boot  string
+	// lost is what the ledgers cannot tell any more.
+	lost *losses
 }
 
 func openHost(c Config, log *slog.Logger) (_ *host, err error) {
@@ -72,22 +75,18 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 	if h.locks, err = takeLocks(c, lockDir, log); err != nil {
 		return nil, err
 	}
-	if h.ledger, err = openLedger(c.StateDir, log); err != nil {
-		return nil, err
+	h.lost = openLosses(c.StateDir)
+	found := map[string]ledger.Found{}
+	for file, at := range map[string]**ledger.Ledger{ledgerFile: &h.ledger, givenFile: &h.given, attachedFile: &h.attached} {
+		if *at, found[file], err = openLedger(c.StateDir, file, h.lost, log); err != nil {
+			return nil, err
+		}
 	}
-	if h.given, err = openLedger(filepath.Join(c.StateDir, "ipam"), log); err != nil {
-		return nil, err
-	}
-	if h.book, err = ipam.Open(h.given, failpoint()); err != nil {
-		return nil, err
-	}
-	if h.attached, err = openLedger(filepath.Join(c.StateDir, "cni"), log); err != nil {
-		return nil, err
-	}
+	h.book = ipam.Open(h.given, failpoint())
 	var unread []error
 	h.store, unread = cni.OpenStore(withFailpoint(h.attached, "attachment"))
-	for _, err := range unread {
-		log.Warn("an attachment cannot be read, and is left alone", "error", err)
+	if err := h.unreadable(unread, log); err != nil {
+		return nil, err
 	}
 	if h.kernel, err = netlink.New(netlink.Options{OwnPath: c.Netns, NamedDir: c.NetnsDir}); err != nil {
 		return nil, err
@@ -101,18 +100,38 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 	h.boot = strings.TrimSpace(string(boot))
 	h.owner = kernel.NewOwner(c.Label, h.boot, h.ledger, failpoint())
 	h.owner.ForgetOldBoots()
-	return h, nil
+	return h, h.survey(c, found, log)
 }
 
-func openLedger(dir string, log *slog.Logger) (*ledger.Ledger, error) {
-	if err := private.Make(dir); err != nil {
-		return nil, err
+// openLedger opens one of the ledgers. That it is damaged is noted before it is written
+// anew.
+func openLedger(dir, file string, lost *losses, log *slog.Logger) (*ledger.Ledger, ledger.Found, error) {
+	path := filepath.Dir(filepath.Join(dir, file))
+	if err := private.Make(path); err != nil {
+		return nil, ledger.Found{}, err
 	}
-	l, warning, err := ledger.Open(dir)
-	if warning != "" {
-		log.Warn("the ledger was damaged", "dir", dir, "detail", warning)
+	l, found, err := ledger.Open(path, func(f ledger.Found) error {
+		log.Warn("a ledger is damaged", "file", file, "detail", f.Damage, "copy", f.Aside)
+		return lost.add(file, f.Damage, f.Aside)
+	})
+	return l, found, err
+}
+
+// unreadable notes the entries that this release cannot read. They stay where they are.
+func (h *host) unreadable(attachments []error, log *slog.Logger) error {
+	for file, list := range map[string][]error{attachedFile: attachments, givenFile: h.book.Unread} {
+		if len(list) == 0 {
+			continue
+		}
+		log.Warn("entries of a ledger cannot be read, and are left alone", "file", file, "error", errors.Join(list...))
+		if err := h.lost.add(file, fmt.Sprintf("%d entries cannot be read (first: %v)", len(list), list[0]), ""); err != nil {
+			return err
+		}
 	}
-	return l, err
+	if h.lost.String() != "" {
+		h.store.Doubt()
+	}
+	return nil
 }
 
 func (h *host) close() {
@@ -255,6 +274,7 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 	if c.Intent != "" {
 		sources = append(sources, file.Name)
 	}
+	sources = append(sources, ledgerSource)
 	earlier, err := a.openHistory()
 	if err != nil {
 		return nil, err
@@ -279,6 +299,9 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 		return nil, err
 	}
 	a.wireCNI()
+	if err := a.recall(); err != nil {
+		return nil, err
+	}
 	return a, a.wireAPI()
 }
 

@@ -101,7 +101,7 @@ func decidePresent(e *engine, n *graph.Node, k *kind) decision {
 	}
 	switch n.Needs() {
 	case graph.Missing:
-		if n.Foreign {
+		if n.Foreign || e.returns(n) {
 			return decision{}
 		}
 		return e.leave(n, decision{reason: "something that it needs is gone"})
@@ -181,6 +181,21 @@ func (e *engine) leave(n *graph.Node, d decision) decision {
 		d.do = doDelete
 	}
 	return d
+}
+
+// returns tells whether all that a node of an earlier run lacks is wanted, and may have
+// been there all the time: as long as a source has not spoken nobody knows what was
+// forgotten, and what stands on it stays until it is made again.
+func (e *engine) returns(n *graph.Node) bool {
+	if !has(n, flagAdopted) || e.mayDelete() {
+		return false
+	}
+	for _, edge := range n.Out {
+		if edge.OfDesired() && edge.State == graph.Missing && (edge.To == nil || edge.To.Goal() == nil || edge.To.Presence != graph.Absent) {
+			return false
+		}
+	}
+	return true
 }
 
 // mayDelete tells whether things may be deleted only because nobody wants

@@ -92,11 +92,11 @@ func (e *engine) noGrace() {
 	e.wakeLeft()
 }
 
-// wakeLeft: what is left over may go.
+// wakeLeft: what is left over may go, and what lacks something.
 func (e *engine) wakeLeft() {
 	var left []*graph.Node
 	e.g.All(func(n *graph.Node) bool {
-		if !n.Wanted() && n.Presence != graph.Absent {
+		if n.Presence != graph.Absent && (!n.Wanted() || n.Needs() == graph.Missing) {
 			left = append(left, n)
 		}
 		return true
@@ -234,8 +234,13 @@ func validate(k *kind, key Key, v any) (err error) {
 	return sayable(k.validate(key, v))
 }
 
+// withdraw: nobody wants the node any more. Said of what nobody wanted as far as is
+// known, it lets that go before all sources have spoken.
 func (e *engine) withdraw(n *graph.Node) {
 	if !n.Wanted() && n.Desired == nil {
+		if n.Presence == graph.Present && !n.Foreign {
+			e.setFlag(n, flagWithdrawn, true)
+		}
 		return
 	}
 	n.Source = graph.NoSource

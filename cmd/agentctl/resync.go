@@ -21,9 +21,10 @@ func newResync(c *cli) *cobra.Command {
 found and done. Without arguments it reads everything. It exits with 1 if a key
 could not be repaired.
 
-With --accept the agent believes a store that was wiped, replaced or restored:
-what that store does not hold is then deleted from the host. See the reason in
-` + "`agentctl status`" + ` before you do.`,
+With --accept the agent believes a store that was wiped, replaced or restored, and a
+state directory of which something was lost: what they do not hold is then deleted
+from the host, attachments without a record as well (` + "`agentctl cni`" + `). See the reason
+in ` + "`agentctl status`" + ` before you do.`,
 		Example: `  agentctl resync
   agentctl resync interface route/default
   agentctl resync --accept`,
@@ -46,7 +47,7 @@ what that store does not hold is then deleted from the host. See the reason in
 			return c.showResync(out)
 		},
 	}
-	cmd.Flags().BoolVar(&accept, "accept", false, "believe a store that was replaced")
+	cmd.Flags().BoolVar(&accept, "accept", false, "believe a store that was replaced, and ledgers that were damaged")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "wait no longer than this, for example 30s; 0 is no limit")
 	return cmd
 }

@@ -39,7 +39,11 @@ func equal(k scheduler.Key, actual, desired *models.Interface) bool {
 func differ(k scheduler.Key, actual, desired *models.Interface) (d differences) {
 	was, is := actual.LinkType(), desired.LinkType()
 	d.must(was != is, "type", was, is)
-	d.must(namespace.Text(actual.GetNamespace()) != namespace.Text(desired.GetNamespace()),
+	where := d.must
+	if desired.GetNamespace() != nil && strings.HasSuffix(actual.GetNamespace().GetPath(), unnamed) {
+		where = d.may // an update finds out whether it is the same
+	}
+	where(namespace.Text(actual.GetNamespace()) != namespace.Text(desired.GetNamespace()),
 		"namespace", actual.GetNamespace().Text(), desired.GetNamespace().Text())
 	if was == is {
 		d = append(d, typeOf(desired).differs(actual, desired)...)

@@ -226,6 +226,9 @@ func (d *iface) update(ctx context.Context, k scheduler.Key, _, to *models.Inter
 	if err != nil {
 		return ref, explain(w, "read", err)
 	}
+	if w.place.NS != ref.NS { // it was not known how its namespace is called
+		return ref, fmt.Errorf("it is in the namespace %d, and not in %s, which is %d", ref.NS, to.GetNamespace().Text(), w.place.NS)
+	}
 	defer d.Owner.Begin(string(k))()
 	if adopts(to) {
 		return d.readopt(w, l)

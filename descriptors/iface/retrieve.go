@@ -302,11 +302,13 @@ func (r *search) mark(k scheduler.Key, l kernel.Link) {
 // selector says how the namespace is called: as it is wanted if that leads
 // here, else as it was called when the link was made.
 func (r *search) selector(k scheduler.Key, ns kernel.NS) *models.Namespace {
-	d, h := r.d, r.hints(k)
+	d, h, elsewhere := r.d, r.hints(k), false
 	if h.wanted != nil {
-		if p, err := d.Places.Resolve(r.ctx, h.wanted.GetNamespace()); err == nil && p.NS == ns {
+		p, err := d.Places.Resolve(r.ctx, h.wanted.GetNamespace())
+		if err == nil && p.NS == ns {
 			return h.wanted.GetNamespace()
 		}
+		elsewhere = err == nil
 	}
 	if h.believed != nil && h.ref.NS == ns {
 		return h.believed.GetNamespace()
@@ -319,5 +321,13 @@ func (r *search) selector(k scheduler.Key, ns kernel.NS) *models.Namespace {
 	if ns == d.Kernel.Own() {
 		return nil
 	}
-	return &models.Namespace{In: &models.Namespace_Path{Path: fmt.Sprintf("net:[%d]", ns)}}
+	path := fmt.Sprintf("net:[%d]", ns)
+	if !elsewhere {
+		path += unnamed
+	}
+	return &models.Namespace{In: &models.Namespace_Path{Path: path}}
 }
+
+// unnamed ends the path of a namespace of which nobody knows how it is called: there is no
+// wish yet, and no entry in the ledger. It may be the one that is wanted.
+const unnamed = "?"

@@ -27,6 +27,11 @@ type Book struct {
 	values map[string]*models.IPPool // of the pools that there are
 	where  map[string]string         // the pool of the address that a claim uses
 	freed  uint64                    // counts what was freed, to tell what was first
+	awaits []Taken                   // that were found, of pools that are not there yet
+
+	// Unread are the entries that could not be read when the book was opened. They
+	// stay in the ledger.
+	Unread []error
 
 	leases, claims news
 }
@@ -49,7 +54,7 @@ func splitAddressID(id string) (pool string, a netip.Addr, ok bool) {
 }
 
 // Open reads a ledger that nobody else writes. fail may be nil.
-func Open(ledger kernel.Ledger, fail kernel.Failpoint) (*Book, error) {
+func Open(ledger kernel.Ledger, fail kernel.Failpoint) *Book {
 	b := &Book{
 		ledger: ledger, fail: fail, pools: map[string]*pool.Pool{}, values: map[string]*models.IPPool{}, where: map[string]string{},
 		leases: makeNews(), claims: makeNews(),
@@ -58,7 +63,10 @@ func Open(ledger kernel.Ledger, fail kernel.Failpoint) (*Book, error) {
 	for _, e := range ledger.Entries() {
 		var err error
 		if name, isPool := strings.CutPrefix(e.ID, poolPrefix); isPool {
-			b.values[name], err = models.DecodeValue[*models.IPPool](e.Value)
+			var v *models.IPPool
+			if v, err = models.DecodeValue[*models.IPPool](e.Value); err == nil {
+				b.values[name] = v
+			}
 		} else {
 			var r rest
 			if r, err = b.restore(e); r.freed > 0 {
@@ -66,7 +74,7 @@ func Open(ledger kernel.Ledger, fail kernel.Failpoint) (*Book, error) {
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the ledger of addresses: %s: %w", e.ID, err)
+			b.unread(e, err)
 		}
 	}
 	slices.SortFunc(rests, func(a, c rest) int { return cmp.Compare(a.freed, c.freed) })
@@ -76,11 +84,12 @@ func Open(ledger kernel.Ledger, fail kernel.Failpoint) (*Book, error) {
 	}
 	for name, v := range b.values {
 		b.pool(name).Set(specOf(v))
+		b.takeFound(name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.pools)) {
 		b.clear(name)
 	}
-	return b, nil
+	return b
 }
 
 // rest is an address that was freed.

@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -15,9 +16,9 @@ import (
 
 func open(t testing.TB, l kernel.Ledger) *ipam.Book {
 	t.Helper()
-	b, err := ipam.Open(l, nil)
-	if err != nil {
-		t.Fatal(err)
+	b := ipam.Open(l, nil)
+	if len(b.Unread) > 0 {
+		t.Fatal(b.Unread)
 	}
 	return b
 }
@@ -96,15 +97,80 @@ func withPools(t testing.TB, l kernel.Ledger) *ipam.Book {
 	return b
 }
 
-// TestDamage: a ledger that holds what is not ours to read is refused, not guessed at.
+// TestDamage: what is not ours to read is told, left where it is, and given to nobody.
 func TestDamage(t *testing.T) {
-	for id, value := range map[string]string{"something/else": `{}`, "ipaddress/blue/10.0.0.300": `{"claim":"x"}`, "ipaddress/blue/10.0.0.3": `[]`, "ippool/blue": `[]`} {
+	for id, value := range map[string]string{"something/else": `{}`, "ipaddress/blue/10.0.0.300": `{"claim":"x"}`, "ipaddress/blue/10.0.0.2": `[]`, "ippool/blue": `[]`} {
 		ledger := &kernel.MemLedger{}
 		if err := ledger.Add(kernel.Entry{ID: id, Value: []byte(value)}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ipam.Open(ledger, nil); err == nil || !strings.Contains(err.Error(), id) {
-			t.Errorf("%s: %v", id, err)
+		b := ipam.Open(ledger, nil)
+		if len(b.Unread) != 1 || !strings.Contains(b.Unread[0].Error(), id) {
+			t.Errorf("%s: %v", id, b.Unread)
 		}
+		if id == "ippool/blue" {
+			continue // who has it will say it again
+		}
+		if _, err := ipam.Pools(b).Create(t.Context(), "ippool/blue", &models.IPPool{Network: "10.0.0.0/30", Gateway: "10.0.0.1"}); err != nil {
+			t.Fatal(err)
+		}
+		if got, taken := b.Full("blue"), id == "ipaddress/blue/10.0.0.2"; got != taken {
+			t.Errorf("%s: the pool is full: %v", id, got)
+		}
+		if e, _ := ledger.Get(id); string(e.Value) != value {
+			t.Errorf("%s became %s", id, e.Value)
+		}
+	}
+}
+
+// TestFound: addresses that are in use although the ledger does not say so are given to
+// nobody but who holds them, whenever their pool comes; what the ledger says stays.
+func TestFound(t *testing.T) {
+	taken := func(claim, addr string) ipam.Taken {
+		return ipam.Taken{Claim: claim, Addr: netip.MustParseAddr(addr)}
+	}
+	pool := &models.IPPool{Network: "10.0.0.0/29", Gateway: "10.0.0.1"}
+	for _, first := range []bool{true, false} {
+		ledger := &kernel.MemLedger{}
+		if first {
+			must(t, ledger.Add(
+				kernel.Entry{ID: "ippool/blue", Value: models.Encode(pool)},
+				kernel.Entry{ID: "ipaddress/blue/10.0.0.6", Value: []byte(`{"claim":"known"}`)}))
+		}
+		b := open(t, ledger)
+		found := []ipam.Taken{taken("web", "10.0.0.3"), taken("", "10.0.0.2"), taken("web", "10.0.0.4"), taken("other", "10.9.0.2")}
+		if first {
+			found = append(found, taken("known", "10.0.0.5"), taken("", "10.0.0.6"))
+		}
+		if n := b.Found(found); n != 3 {
+			t.Errorf("%d were missing", n)
+		}
+		if !first {
+			_, err := ipam.Pools(b).Create(t.Context(), "ippool/blue", pool)
+			must(t, err)
+		}
+		for _, again := range []bool{false, true} {
+			if again { // it is in the ledger
+				b = open(t, ledger)
+			}
+			claims := ipam.Claims(b)
+			for i, want := range []string{"web 10.0.0.3/29", "new 10.0.0.4/29"} {
+				name, addr, _ := strings.Cut(want, " ")
+				h, err := claims.Create(t.Context(), scheduler.Key("ipclaim/"+name), &models.IPClaim{Pool: "blue"})
+				if err != nil || h.Address.String() != addr {
+					t.Errorf("first %v, again %v, %d: %v, %v, want %s", first, again, i, h.Address, err, want)
+				}
+			}
+			if _, err := claims.Create(t.Context(), "ipclaim/thief", &models.IPClaim{Pool: "blue", Address: "10.0.0.2"}); err == nil || !strings.Contains(err.Error(), "ipclaim/found:10.0.0.2") {
+				t.Errorf("an address of which nobody knows whose it is was given: %v", err)
+			}
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

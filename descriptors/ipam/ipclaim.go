@@ -185,8 +185,8 @@ func (b *Book) delete(ctx context.Context, k scheduler.Key, v *models.IPClaim, m
 	return o.Err
 }
 
-// deleteBatch frees addresses. First the ledger says so: until then nobody else
-// may have them.
+// deleteBatch frees addresses. First the ledger says so, or who has them next: one that
+// cannot be written names who had an address until somebody else is written to have it.
 func (b *Book) deleteBatch(ctx context.Context, ops []*op) {
 	var entries []kernel.Entry
 	var outside []string
@@ -200,14 +200,13 @@ func (b *Book) deleteBatch(ctx context.Context, ops []*op) {
 			outside = append(outside, e.ID)
 		}
 	}
-	var err error
-	if len(entries) > 0 {
-		err = b.ledger.Add(entries...)
+	if len(entries) > 0 && b.ledger.Add(entries...) != nil {
+		for _, e := range entries { // in which order they rest does not matter then
+			outside = append(outside, e.ID)
+		}
 	}
 	b.ledger.Remove(outside...)
-	if err == nil {
-		err = b.hit("ipclaim/freed")
-	}
+	err := b.hit("ipclaim/freed")
 	for _, o := range ops {
 		if o.Err == nil && err != nil {
 			o.Err = fmt.Errorf("record that the address is free: %w", err)

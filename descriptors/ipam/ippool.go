@@ -69,7 +69,9 @@ func (b *Book) setPool(k scheduler.Key, v *models.IPPool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.values[name] = v
-	b.pool(name).Set(specOf(v))
+	p := b.pool(name)
+	b.takeFound(name) // before anybody who waits is given one of them
+	p.Set(specOf(v))
 	b.clear(name)
 	b.told(name)
 	return nil

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,9 +16,9 @@ import (
 )
 
 // CNI implements the service.
-func (s *Server) CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, error) {
+func (s *Server) CNI(ctx context.Context, _ *apiv1.CNIRequest) (*apiv1.CNIResponse, error) {
 	if s.Config.CNI == nil {
-		return nil, connect.NewError(connect.CodeUnavailable, errors.New("this agent does not serve CNI"))
+		return nil, errNoCNI()
 	}
 	pending := map[cni.Key]cni.Pending{}
 	for _, p := range s.Config.CNI.Pending() {
@@ -32,6 +33,13 @@ func (s *Server) CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, er
 		}
 		out.Attachments = append(out.Attachments, told)
 	}
+	forgotten, err := s.Config.CNI.Forgotten(ctx)
+	if err != nil {
+		return nil, fail(err)
+	}
+	for _, f := range forgotten {
+		out.Attachments = append(out.Attachments, forgottenAttachment(f))
+	}
 	left, bad, err := s.Config.CNI.Left()
 	if err != nil {
 		return nil, err
@@ -40,6 +48,56 @@ func (s *Server) CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, er
 		out.Queue = append(out.Queue, leftCall(l))
 	}
 	return out, nil
+}
+
+func errNoCNI() error {
+	return connect.NewError(connect.CodeUnavailable, errors.New("this agent does not serve CNI"))
+}
+
+// AdoptAttachment implements the service.
+func (s *Server) AdoptAttachment(ctx context.Context, r *apiv1.AttachmentRequest) (*apiv1.AttachmentResponse, error) {
+	if s.Config.CNI == nil {
+		return nil, errNoCNI()
+	}
+	a, err := s.Config.CNI.Adopt(ctx, r.Id)
+	if err != nil {
+		return nil, attachmentError(err)
+	}
+	return &apiv1.AttachmentResponse{Attachment: attachment(a, cni.Pending{})}, nil
+}
+
+// ForgetAttachment implements the service.
+func (s *Server) ForgetAttachment(ctx context.Context, r *apiv1.AttachmentRequest) (*apiv1.AttachmentResponse, error) {
+	if s.Config.CNI == nil {
+		return nil, errNoCNI()
+	}
+	f, left, err := s.Config.CNI.Forget(ctx, r.Id)
+	if err != nil {
+		return nil, attachmentError(err)
+	}
+	return &apiv1.AttachmentResponse{Attachment: forgottenAttachment(f), Left: left}, nil
+}
+
+func attachmentError(err error) error {
+	switch {
+	case errors.Is(err, cni.ErrNoSuch):
+		return connect.NewError(connect.CodeNotFound, err)
+	case errors.Is(err, cni.ErrNotAsFound):
+		return connect.NewError(connect.CodeFailedPrecondition, err)
+	}
+	return fail(err)
+}
+
+func forgottenAttachment(f cni.Forgotten) *apiv1.Attachment {
+	out := &apiv1.Attachment{
+		Network: f.Key.Network, ContainerId: f.Key.ContainerID, Ifname: f.Key.IfName, State: "forgotten",
+		Reason: "it has no record, and stays: agentctl cni adopt|forget " + cmp.Or(f.Key.ContainerID, f.Digest),
+		Netns:  f.Netns, Inode: f.Inode, Addresses: f.Addresses, Digest: f.Digest,
+	}
+	for _, k := range f.Keys {
+		out.Keys = append(out.Keys, string(k))
+	}
+	return out
 }
 
 func attachment(a cni.Attachment, p cni.Pending) *apiv1.Attachment {

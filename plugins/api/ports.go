@@ -82,4 +82,9 @@ type CNI interface {
 	Cuts() map[string]string
 	// Left are the calls that wait for the agent, and those that cannot be read.
 	Left() (left, bad []wire.Left, err error)
+	// Forgotten are the attachments without a record. Adopt makes one again of what an
+	// operator names, Forget removes it.
+	Forgotten(ctx context.Context) ([]cni.Forgotten, error)
+	Adopt(ctx context.Context, id string) (cni.Attachment, error)
+	Forget(ctx context.Context, id string) (f cni.Forgotten, left string, err error)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -47,6 +48,15 @@ type Host interface {
 	// Trouble says why nothing new can be served, and why what is attached suffers
 	// as well; "" if it does not.
 	Trouble() (unready, lost string)
+	// Lost says why attachments may be there that are not in the store, "" if there
+	// are none.
+	Lost() string
+	// Containers are the ids of those that runtimes know.
+	Containers() []string
+	// Leave notes a DEL that the next start has to do again.
+	Leave(r wire.Request) error
+	// Paths are where network namespaces can be found, by their inodes.
+	Paths() map[uint64]string
 }
 
 // ErrGone: the container, or its network namespace, ended while an ADD waited.

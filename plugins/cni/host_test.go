@@ -2,7 +2,9 @@ package cni_test
 
 import (
 	"context"
+	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/ipam"
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/plugins/netlink"
 )
 
@@ -24,6 +27,8 @@ type fakeHost struct {
 	running       map[string]bool
 	unsure        bool
 	unready, lost string
+	forgot        string // why records may be lacking
+	left          []wire.Request
 	book          *ipam.Book
 	tell          []func(ids ...string)
 	networks      []cni.HostNetwork
@@ -89,6 +94,19 @@ func (h *fakeHost) Networks(netip.Prefix) ([]cni.HostNetwork, error) {
 }
 
 func (h *fakeHost) Trouble() (unready, lost string) { return h.unready, h.lost }
+
+func (h *fakeHost) Lost() string { return h.forgot }
+
+func (h *fakeHost) Containers() []string { return slices.Sorted(maps.Keys(h.running)) }
+
+func (h *fakeHost) Leave(r wire.Request) error {
+	h.left = append(h.left, r)
+	return nil
+}
+
+func (h *fakeHost) Paths() map[uint64]string {
+	return map[uint64]string{7: "/run/netns/7", 8: "/run/netns/8"}
+}
 
 // kernelHost is a host whose namespaces and links are real.
 type kernelHost struct {

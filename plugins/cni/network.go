@@ -45,7 +45,7 @@ type subnet struct {
 // networkOf is the network of a call, with the ippools of operators that it names, or
 // with what the plugin has given that it names for addresses.
 func networkOf(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Result) (network, *spec.Error) {
-	n := network{name: ownPrefix + conf.Name, mode: cmp.Or(conf.Mode, modeBridge), mtu: conf.MTU, bridge: conf.Bridge, masked: conf.Masquerade, forward: conf.Forward, ways: waysOf(conf)}
+	n := network{name: sharedName(conf.Name), mode: cmp.Or(conf.Mode, modeBridge), mtu: conf.MTU, bridge: conf.Bridge, masked: conf.Masquerade, forward: conf.Forward, ways: waysOf(conf)}
 	if n.mode == modeIntent { // and nobody has wanted anything
 		n.mode = modeBridge
 	}
@@ -70,6 +70,9 @@ func networkOf(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Res
 	}
 	return n, check(n.shared)
 }
+
+// sharedName begins the names of a network's values.
+func sharedName(network string) string { return ownPrefix + network }
 
 // addPool adds what an ippool gives: one of the network's own, or an operator's.
 func (n *network) addPool(i int, text string, v *models.IPPool) *spec.Error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 )
@@ -18,6 +19,12 @@ type Queue struct{ Dir string }
 
 // Left are the calls, the oldest first, and those that cannot be read.
 func (q Queue) Left() (left, bad []wire.Left, err error) { return wire.Queue(q.Dir) }
+
+// Leave notes a DEL that is to be done again at the next start.
+func (q Queue) Leave(r wire.Request) error {
+	r.Queued = time.Now().Unix()
+	return wire.Leave(q.Dir, r)
+}
 
 // Replay does what was left while the agent was down, the oldest first, before
 // anybody can ask. run is the directory of the socket. What fails is tried again at

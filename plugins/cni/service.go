@@ -68,7 +68,8 @@ const goes = 10 * time.Second
 // NewService makes a service. Its first word is complete: what the store says is
 // attached is wanted, and nothing else. What a crash left half made or half
 // removed is thereby removed, and what is attached to a namespace that is another
-// by now.
+// by now; [Service.Run] notes when it is gone. What is not in the store at all stays
+// for as long as the engine waits for a source that has not spoken, see [Forgotten].
 func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Service {
 	s := &Service{engine: engine, store: store, host: host, log: log, nets: map[string]*shared{}, pending: map[Key]Pending{}}
 	txn := scheduler.Txn{Source: Source, Note: "attachments of before", Complete: true}
@@ -78,18 +79,23 @@ func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Servi
 		c.Inode = a.Inode
 		c, wrong := Parse(c.Request)
 		c.pools, c.IPAM, c.restored, c.without = decodePools(a.Pools), a.IPAM, true, a.NoDefault
-		if _, stranger := s.there(a); a.Phase != Added || stranger || wrong != nil {
-			log.Info("an attachment of before is removed", "attachment", a.Key.String(), "phase", a.Phase, "stranger", stranger, "error", wrong)
-			store.Forget(a.Key)
+		if _, stranger := s.there(a); a.Phase != Added || stranger {
+			log.Info("an attachment of before is removed", "attachment", a.Key.String(), "phase", a.Phase, "stranger", stranger)
 			continue
 		}
 		if a.Pod != "" {
 			continue // the operator's values want it
 		}
-		wants, wrong := s.join(&c)
+		var wants []Want
 		if wrong == nil {
-			txn.Want = append(txn.Want, changes(meant(wants, c))...)
+			wants, wrong = s.join(&c)
 		}
+		if wrong != nil {
+			log.Warn("the record of an attachment cannot be used", "attachment", a.Key.String(), "error", wrong)
+			store.doubt(a)
+			continue
+		}
+		txn.Want = append(txn.Want, changes(meant(wants, c))...)
 	}
 	engine.Submit(txn)
 	return s
@@ -97,6 +103,7 @@ func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Servi
 
 // Run follows the states of what is waited for, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	s.finish(ctx)
 	var containers sync.WaitGroup
 	defer containers.Wait()
 	containers.Go(func() {
@@ -133,7 +140,7 @@ func (s *Service) Serve(ctx context.Context, c Call) wire.Answer {
 		if a, there := s.store.Get(c.Key()); there && c.Queued != 0 && a.Since > c.Queued {
 			return wire.Answer{} // it was attached again since
 		}
-		return s.del(ctx, c.Key())
+		return s.del(ctx, c)
 	}
 	return s.check(ctx, c.Key())
 }
@@ -150,6 +157,8 @@ func (s *Service) add(ctx context.Context, c Call) wire.Answer {
 			return wire.Answer{Error: &spec.Error{Code: spec.Exists, Msg: "the container is attached already", Details: c.Key().String()}}
 		}
 		s.detach(ctx, c.Key()) // of a call that did not end well, or a DEL that never came
+	} else if wrong := s.attached(ctx, c.Key()); wrong != nil {
+		return wire.Answer{Error: wrong}
 	}
 	if c.Network.Mode == modeIntent {
 		return s.addIntent(ctx, c)
@@ -301,18 +310,25 @@ func (s *Service) waits(ctx context.Context, keys []scheduler.Key) (string, erro
 }
 
 // del removes an attachment. It is done when nobody wants it any more; what takes
-// long to go is told.
-func (s *Service) del(ctx context.Context, k Key) wire.Answer {
+// long to go is told. So is a record that cannot be written: then the call is left for
+// the next start, which would else find the attachment in the store.
+func (s *Service) del(ctx context.Context, c Call) (answer wire.Answer) {
+	k := c.Key()
 	if _, there := s.store.Get(k); !there {
-		return wire.Answer{}
+		return s.delForgotten(ctx, k)
 	}
 	if err := s.store.Remove(k); err != nil {
-		return wire.Answer{Error: gaveUp(err)}
+		answer.Warnings = append(answer.Warnings, "it is removed, but that cannot be written to the state directory: "+err.Error())
+		if c.Queued != 0 { // it was left already, and stays so
+			answer.Error = gaveUp(err)
+		} else if err := s.host.Leave(c.Request); err != nil {
+			answer.Warnings = append(answer.Warnings, "nor can it be noted for the next start: "+err.Error())
+		}
 	}
 	if left := s.detach(ctx, k); left != "" {
-		return wire.Answer{Warnings: []string{"it is still being removed: " + left}}
+		answer.Warnings = append(answer.Warnings, "it is still being removed: "+left)
 	}
-	return wire.Answer{}
+	return answer
 }
 
 // undo removes what an ADD began. If nobody waits for the answer any more, as when
@@ -334,16 +350,38 @@ func (s *Service) detach(ctx context.Context, k Key) (left string) {
 	if a.Pod != "" {
 		return s.leavePod(ctx, a)
 	}
+	sharing := s.sharing(ctx, k.Network)
 	s.mu.Lock()
 	keep := s.leave(k, a.Wants)
-	txn := scheduler.Txn{Source: Source, Note: "DEL " + k.String()}
+	var keys []scheduler.Key
 	for _, key := range a.Wants {
-		if !keep[key] {
-			txn.Want = append(txn.Want, scheduler.Withdraw(scheduler.Key(key)))
+		if _, own, _ := attachmentOf(nameOf(scheduler.Key(key))); !keep[key] && (own != "" || !sharing) {
+			keys = append(keys, scheduler.Key(key))
 		}
 	}
-	h := s.engine.Submit(txn)
+	h := s.engine.Submit(withdrawal("DEL "+k.String(), keys))
 	s.mu.Unlock()
+	if left = gone(ctx, h); left == "" {
+		s.store.Forget(k)
+	}
+	return left
+}
+
+// withdrawal takes back what is wanted, or was by an earlier run.
+func withdrawal(note string, keys []scheduler.Key) scheduler.Txn {
+	txn := scheduler.Txn{Source: Source, Note: note}
+	for _, k := range keys {
+		txn.Want = append(txn.Want, scheduler.Withdraw(k))
+	}
+	return txn
+}
+
+func (s *Service) withdraw(ctx context.Context, note string, keys []scheduler.Key) (left string) {
+	return gone(ctx, s.engine.Submit(withdrawal(note, keys)))
+}
+
+// gone waits until what was withdrawn is gone, and returns what is not.
+func gone(ctx context.Context, h *scheduler.Handle) (left string) {
 	ctx, cancel := context.WithTimeout(ctx, goes)
 	defer cancel()
 	r, err := h.Wait(ctx)
@@ -355,7 +393,6 @@ func (s *Service) detach(ctx context.Context, k Key) (left string) {
 			left = o.String()
 		}
 	}
-	s.store.Forget(k)
 	return left
 }
 
@@ -363,7 +400,11 @@ func (s *Service) detach(ctx context.Context, k Key) (left string) {
 func (s *Service) check(ctx context.Context, k Key) wire.Answer {
 	a, there := s.store.Get(k)
 	if !there || a.Phase != Added {
-		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: "the container is not attached", Details: k.String()}}
+		details := k.String()
+		if f, err := s.forgottenAt(ctx, k); err == nil && f != nil {
+			details += " has no record; agentctl cni adopt " + k.ContainerID
+		}
+		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: "the container is not attached", Details: details}}
 	}
 	if here, _ := s.there(a); !here {
 		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: "the network namespace of the container is gone, or another", Details: a.Netns}}

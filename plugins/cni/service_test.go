@@ -106,13 +106,19 @@ func register[V, M any](n *node, d scheduler.Descriptor[V, M]) {
 
 func (n *node) start() {
 	n.t.Helper()
-	book, err := ipam.Open(n.given, nil)
-	must(n.t, err)
+	book := ipam.Open(n.given, nil)
+	var taken []ipam.Taken
 	store, unread := cni.OpenStore(n.disk)
-	if len(unread) > 0 {
+	if n.host.forgot != "" {
+		store.Doubt()
+		for _, h := range store.Held() {
+			taken = append(taken, ipam.Taken(h))
+		}
+	} else if len(unread) > 0 {
 		n.t.Fatal(unread)
 	}
-	n.sched = scheduler.New(scheduler.Options{Sources: []string{"operator", cni.Source}})
+	book.Found(taken)
+	n.sched = scheduler.New(scheduler.Options{Sources: []string{"operator", cni.Source, "ledger"}})
 	register(n, podsOf(store))
 	register(n, ipam.Pools(book))
 	register(n, ipam.Leases(book))
@@ -159,8 +165,9 @@ func (n *node) start() {
 		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface")}
 	}))
 	register(n, kindOf(n.world, "nftables", func(*models.Nftables) []scheduler.Need { return nil }))
-	n.places, err = scheduler.Register(n.sched, kindOf(n.world, "place", func(string) []scheduler.Need { return nil }))
+	places, err := scheduler.Register(n.sched, kindOf(n.world, "place", func(string) []scheduler.Need { return nil }))
 	must(n.t, err)
+	n.places = places
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	s := n.sched
@@ -172,6 +179,9 @@ func (n *node) start() {
 	s.Submit(before)
 	n.host.book = book
 	n.Service = cni.NewService(s, store, n.host, slog.New(slog.DiscardHandler))
+	if n.host.forgot == "" { // as the agent does
+		s.Submit(scheduler.Txn{Source: "ledger", Complete: true})
+	}
 	service := n.Service
 	running.Go(func() { _ = service.Run(ctx) })
 	n.stop = func() { cancel(); running.Wait() }

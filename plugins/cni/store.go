@@ -79,6 +79,8 @@ type Store struct {
 	// pods are the attachments of each pod, the last at the end.
 	pods   map[string][]Key
 	broken error // why the last change could not be written
+	// doubted are those with records that are not believed.
+	doubted map[Key]bool
 }
 
 const attachments = "attachment/"
@@ -94,7 +96,7 @@ const recordVersion = 1
 // OpenStore reads a ledger that nobody else writes. What cannot be read is told and
 // left where it is: it is somebody's attachment, but nobody knows whose.
 func OpenStore(ledger kernel.Ledger) (s *Store, unread []error) {
-	s = &Store{ledger: ledger, all: map[Key]Attachment{}, pods: map[string][]Key{}}
+	s = &Store{ledger: ledger, all: map[Key]Attachment{}, pods: map[string][]Key{}, doubted: map[Key]bool{}}
 	for _, e := range ledger.Entries() {
 		var r record
 		err := json.Unmarshal(e.Value, &r)
@@ -106,6 +108,9 @@ func OpenStore(ledger kernel.Ledger) (s *Store, unread []error) {
 		}
 		if err != nil {
 			unread = append(unread, fmt.Errorf("attachment %s: %w", e.ID, err))
+			if k, ok := keyOf(e.ID); ok {
+				s.doubted[k] = true
+			}
 			continue
 		}
 		s.all[r.Key] = r.Attachment
@@ -132,9 +137,19 @@ func (s *Store) Commit(k Key, r spec.Result) error {
 	return s.change(k, func(a *Attachment) { a.Phase, a.Result = Added, &r })
 }
 
-// Remove notes that an attachment is about to be removed.
+// Remove notes that an attachment is about to be removed. That holds as long as the
+// store is open, also if it fails: a disk that is full keeps nobody from leaving.
 func (s *Store) Remove(k Key) error {
-	return s.change(k, func(a *Attachment) { a.Phase = Removing })
+	err := s.change(k, func(a *Attachment) { a.Phase = Removing })
+	if errors.Is(err, ErrNotAttached) || err == nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.all[k]
+	a.Phase = Removing
+	s.all[k] = a
+	return err
 }
 
 // Forget notes that nothing of an attachment is left.
@@ -143,7 +158,43 @@ func (s *Store) Forget(k Key) {
 	defer s.mu.Unlock()
 	s.index(s.all[k], false)
 	delete(s.all, k)
+	delete(s.doubted, k)
 	s.ledger.Remove(attachments + k.String())
+}
+
+// keyOf is the attachment that an entry is about, by its id.
+func keyOf(id string) (k Key, ok bool) {
+	parts := strings.Split(strings.TrimPrefix(id, attachments), "/")
+	if len(parts) != 3 || !strings.HasPrefix(id, attachments) {
+		return Key{}, false
+	}
+	return Key{parts[0], parts[1], parts[2]}, true
+}
+
+// Doubt says that the ledger may lack what was written last. So a record that says that
+// an attachment is half made, or half removed, is not believed: it may be whole by now.
+// Those records stay, and count for nothing.
+func (s *Store) Doubt() {
+	for _, a := range s.Of("") {
+		if a.Phase != Added {
+			s.doubt(a)
+		}
+	}
+}
+
+func (s *Store) doubt(a Attachment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index(a, false)
+	delete(s.all, a.Key)
+	s.doubted[a.Key] = true
+}
+
+// Doubted are the attachments with records that are not believed, sorted.
+func (s *Store) Doubted() []Key {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(s.doubted), func(a, b Key) int { return strings.Compare(a.String(), b.String()) })
 }
 
 func (s *Store) change(k Key, f func(*Attachment)) error {
@@ -167,14 +218,18 @@ func (s *Store) put(a Attachment) error {
 		return s.broken
 	}
 	s.all[a.Key] = a
+	delete(s.doubted, a.Key)
 	s.index(a, true)
 	return nil
 }
 
-// Broken says why the last change could not be written, nil if it could.
+// Broken says why the last change could not be written, nil if it could, or can now.
 func (s *Store) Broken() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if l, ok := s.ledger.(interface{ Broken() error }); ok && l.Broken() == nil {
+		s.broken = nil
+	}
 	return s.broken
 }
 

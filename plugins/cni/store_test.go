@@ -15,9 +15,9 @@ import (
 
 func openStore(t *testing.T, dir string) (*cni.Store, *ledger.Ledger) {
 	t.Helper()
-	l, warning, err := ledger.Open(dir)
-	if err != nil || warning != "" {
-		t.Fatal(err, warning)
+	l, found, err := ledger.Open(dir, nil)
+	if err != nil || found.Damage != "" {
+		t.Fatal(err, found.Damage)
 	}
 	t.Cleanup(func() { l.Close() })
 	s, unread := cni.OpenStore(l)

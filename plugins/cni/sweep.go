@@ -3,6 +3,8 @@ package cni
 import (
 	"context"
 	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
 )
 
 // SweepEvery is how often attachments are looked through for those that serve
@@ -29,7 +31,32 @@ func (s *Service) Sweep(ctx context.Context) (removed int) {
 	s.mu.Lock()
 	s.lost = gone
 	s.mu.Unlock()
+	s.tidy(ctx)
 	return removed
+}
+
+// finish removes what a crash left half made or half removed. It is read first: what
+// is not known to be there cannot go.
+func (s *Service) finish(ctx context.Context) {
+	for _, a := range s.store.Of("") {
+		_, stranger := s.there(a)
+		if a.Phase == Added && !stranger || ctx.Err() != nil {
+			continue
+		}
+		_, err := s.engine.Apply(ctx, scheduler.Txn{Source: Source, Note: "what is left of " + a.Key.String(), Look: keysIn(a.Wants)})
+		if err != nil {
+			continue // the sweep does it
+		}
+		s.drop(ctx, a, func(now Attachment) bool { return now.Phase != Added || stranger })
+	}
+}
+
+func keysIn(names []string) []scheduler.Key {
+	keys := make([]scheduler.Key, len(names))
+	for i, name := range names {
+		keys[i] = scheduler.Key(name)
+	}
+	return keys
 }
 
 // useless says why an attachment serves nobody, "" if it may. It notes those whose
@@ -66,8 +93,8 @@ func (s *Service) drop(ctx context.Context, a Attachment, still func(Attachment)
 	if !there || now.Since != a.Since || !still(now) {
 		return false, ""
 	}
-	if err := s.store.Remove(a.Key); err != nil {
-		return false, err.Error()
+	if err := s.store.Remove(a.Key); err != nil { // the next start looks again
+		s.log.Warn("that an attachment is removed cannot be written", "attachment", a.Key.String(), "error", err)
 	}
 	return true, s.detach(ctx, a.Key)
 }

@@ -110,8 +110,10 @@ func numbered(name string, i int) string {
 // digest is a short name for a long one.
 func digest(s string) string {
 	sum := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(sum[:8])
+	return hex.EncodeToString(sum[:digestLen/2])
 }
+
+const digestLen = 16
 
 // macOf is the hardware address that was asked for, or one made of the name: it is
 // in the result before the kernel could have chosen one.

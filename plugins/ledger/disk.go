@@ -9,13 +9,15 @@ import (
 
 // disk is where the log lives. It is an interface so that tests can make it fail.
 type disk interface {
-	// read returns the whole file; a missing one is empty.
-	read() ([]byte, error)
-	// write appends, sync makes durable what was written.
-	write(p []byte) error
+	// read returns the whole file; there is false if there is none.
+	read() (text []byte, there bool, err error)
+	// write puts lines, and a new last line, in place of the last line; sync makes
+	// durable what was written.
+	write(lines []byte) error
 	sync() error
-	// replace puts a new, durable file in place of the old one, all or nothing.
-	replace(p []byte) error
+	// replace puts a new, durable file of these lines and a last one in place of the
+	// old one, all or nothing.
+	replace(lines []byte) error
 	// aside keeps a copy of a damaged file and returns its name.
 	aside(p []byte) (string, error)
 	close() error
@@ -27,22 +29,35 @@ const fileName = "ledger"
 // fileDisk is a disk in a directory.
 type fileDisk struct {
 	dir string
-	// file is open for appending; nil until the first replace.
+	// file is open for writing; nil until the first replace.
 	file *os.File
+	// size is where its last line begins.
+	size int
 }
 
 func (d *fileDisk) path() string { return filepath.Join(d.dir, fileName) }
 
-func (d *fileDisk) read() ([]byte, error) {
-	text, err := os.ReadFile(d.path())
+func (d *fileDisk) read() (text []byte, there bool, err error) {
+	text, err = os.ReadFile(d.path())
 	if os.IsNotExist(err) {
-		return nil, nil
+		return nil, false, nil
 	}
-	return text, err
+	return text, err == nil, err
 }
 
-func (d *fileDisk) write(p []byte) error {
-	_, err := d.file.Write(p)
+// write leaves the file as it was if it fails, as far as the disk lets it: what is
+// restored was there and needs no room.
+func (d *fileDisk) write(lines []byte) error {
+	size := d.size + len(lines)
+	_, err := d.file.WriteAt(append(lines[:len(lines):len(lines)], endLine(size)...), int64(d.size))
+	if err == nil {
+		d.size = size
+		return nil
+	}
+	last := endLine(d.size)
+	if _, again := d.file.WriteAt(last, int64(d.size)); again == nil {
+		_ = d.file.Truncate(int64(d.size + len(last)))
+	}
 	return err
 }
 
@@ -56,9 +71,10 @@ func (d *fileDisk) sync() error {
 
 // replace leaves either the old or the new file, whenever the power fails: the
 // new one is on disk before it gets the name, the name before anybody adds to it.
-func (d *fileDisk) replace(p []byte) error {
+func (d *fileDisk) replace(lines []byte) error {
 	next := d.path() + ".new"
-	if err := writeDurably(next, p); err != nil {
+	if err := writeDurably(next, append(lines[:len(lines):len(lines)], endLine(len(lines))...)); err != nil {
+		_ = os.Remove(next) // half of it would only take room
 		return err
 	}
 	if err := os.Rename(next, d.path()); err != nil {
@@ -67,14 +83,14 @@ func (d *fileDisk) replace(p []byte) error {
 	if err := syncDir(d.dir); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(d.path(), os.O_WRONLY|os.O_APPEND, 0)
+	file, err := os.OpenFile(d.path(), os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
 	if d.file != nil {
 		d.file.Close()
 	}
-	d.file = file
+	d.file, d.size = file, len(lines)
 	return nil
 }
 

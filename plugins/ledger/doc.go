@@ -4,9 +4,14 @@
 // The file is a log of lines. A line is a checksum (see package linefile) and a
 // change:
 //
-//	9a3c51f0 {"ledger":1}
+//	9a3c51f0 {"ledger":2}
 //	0b77d2e4 {"add":{"id":"interface/web","ns":4026531840,"index":7}}
 //	5fe01a9c {"remove":"interface/web"}
+//	41d0b7c2 {"end":112}
+//
+// The last line says how long the file is before it. What is written takes its
+// place, with a last line of its own in the same write. So a file that was cut,
+// wherever that was, is known from one that is whole.
 //
 // Whoever adds first leads: it takes all lines that wait, writes them and
 // calls fdatasync once, for itself and for all who came while the one before
@@ -14,7 +19,8 @@
 // ledger anew beside the old file and renames it; the same is the remedy after
 // a failed write, since nobody knows what of it reached the disk.
 //
-// Reading starts with the same remedy: a torn last line (a crash during a
-// write that nobody was told had succeeded) is dropped; a bad line before the
-// end is damage, which is reported and kept aside.
+// Reading starts with the same remedy. A file without its first or last line, an
+// empty one, and a line that cannot be read are damage: the other lines count, a
+// copy of the file is kept aside before it is written anew, and the caller is told,
+// since nobody knows what the missing lines said. See [Found].
 package ledger

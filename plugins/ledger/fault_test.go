@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 // reads, durable what a power failure leaves.
 type memDisk struct {
 	file, durable []byte
+	size          int // where the last line of file begins
 	// fail decides for every operation whether it fails; a failing write
 	// leaves its first half, as a full disk does.
 	fail  func(op string) error
@@ -29,14 +31,18 @@ func (d *memDisk) check(op string) error {
 	return d.fail(op)
 }
 
-func (d *memDisk) read() ([]byte, error) { return d.file, d.check("read") }
+func (d *memDisk) read() ([]byte, bool, error) { return d.file, d.file != nil, d.check("read") }
 
 func (d *memDisk) write(p []byte) error {
 	err := d.check("write")
+	size := d.size + len(p)
+	p = append(slices.Clone(p), endLine(size)...)
 	if err != nil {
 		p = p[:len(p)/2]
+	} else {
+		size, d.size = d.size, size
 	}
-	d.file = append(d.file, p...)
+	d.file = append(slices.Clone(d.file[:min(size, d.size)]), p...)
 	return err
 }
 
@@ -56,8 +62,9 @@ func (d *memDisk) replace(p []byte) error {
 	if err := d.check("replace"); err != nil {
 		return err
 	}
-	d.file = append([]byte(nil), p...)
-	d.durable = append([]byte(nil), p...)
+	d.size = len(p)
+	d.file = append(slices.Clone(p), endLine(d.size)...)
+	d.durable = slices.Clone(d.file)
 	return nil
 }
 
@@ -66,9 +73,9 @@ func (d *memDisk) close() error                 { return nil }
 
 func openMem(t *testing.T, d *memDisk) *Ledger {
 	t.Helper()
-	l, warning, err := open(d)
-	if err != nil || warning != "" {
-		t.Fatalf("open: %v, %q", err, warning)
+	l, found, err := open(d, nil)
+	if err != nil || found.Damage != "" {
+		t.Fatalf("open: %v, %q", err, found.Damage)
 	}
 	return l
 }
@@ -121,9 +128,9 @@ func TestFaults(t *testing.T) {
 func (d *memDisk) checkDurable(t *testing.T, when string, told map[string]bool) {
 	t.Helper()
 	after := &memDisk{file: append([]byte(nil), d.durable...)}
-	l, warning, err := open(after)
-	if err != nil || warning != "" {
-		t.Fatalf("%s: %v, %q", when, err, warning)
+	l, found, err := open(after, nil)
+	if err != nil || found.Damage != "" {
+		t.Fatalf("%s: %v, %q", when, err, found.Damage)
 	}
 	for id := range told {
 		if _, ok := l.Get(id); !ok {
@@ -207,7 +214,7 @@ func TestRemoveIsWritten(t *testing.T) {
 }
 
 func TestOpenFaults(t *testing.T) {
-	for _, op := range []string{"read", "replace", "aside"} {
+	for _, op := range []string{"read", "aside"} {
 		d := &memDisk{file: []byte("damaged\n")}
 		d.fail = func(o string) error {
 			if o == op {
@@ -215,8 +222,38 @@ func TestOpenFaults(t *testing.T) {
 			}
 			return nil
 		}
-		if _, _, err := open(d); !errors.Is(err, errDisk) {
+		if _, _, err := open(d, nil); !errors.Is(err, errDisk) {
 			t.Errorf("%s fails: got %v", op, err)
 		}
+	}
+}
+
+// TestOpenOnAFullDisk: what is there can be read and removed, nothing can be added, and
+// once there is room the file says so.
+func TestOpenOnAFullDisk(t *testing.T) {
+	d := &memDisk{}
+	l := openMem(t, d)
+	mustAdd(t, l, entry("a", "1"), entry("b", "2"))
+	d.fail = func(op string) error {
+		if op == "write" || op == "replace" {
+			return errDisk
+		}
+		return nil
+	}
+	d.file = slices.Clone(d.durable)
+	l = openMem(t, d)
+	if got := ids(l); got != "a=1 b=2" || !errors.Is(l.Broken(), errDisk) {
+		t.Errorf("got %s, broken %v", got, l.Broken())
+	}
+	if err := l.Add(entry("c", "3")); !errors.Is(err, errDisk) || !errors.Is(l.Mend(), errDisk) {
+		t.Errorf("added: %v", err)
+	}
+	l.Remove("a")
+	d.fail = nil
+	if err := l.Mend(); err != nil || l.Broken() != nil {
+		t.Errorf("mended: %v, broken %v", err, l.Broken())
+	}
+	if got := ids(openMem(t, &memDisk{file: d.durable})); got != "b=2" {
+		t.Errorf("got %s", got)
 	}
 }

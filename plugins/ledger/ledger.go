@@ -33,7 +33,9 @@ type Ledger struct {
 	// suspect: a write failed, the file may end in a torn line. Nothing is
 	// appended to it any more; it is written anew.
 	suspect bool
-	closed  bool
+	// broken is why the last write failed, nil if it did not.
+	broken error
+	closed bool
 }
 
 var _ kernel.Ledger = (*Ledger)(nil)
@@ -115,17 +117,23 @@ func (l *Ledger) join(puts []*kernel.Entry, text []byte) (b *batch, leads bool, 
 	if l.closed {
 		return nil, false, ErrClosed
 	}
-	if l.gathering == nil {
-		l.gathering = &batch{after: l.writing, done: make(chan struct{})}
-		leads = true
-	}
+	b, leads = l.batch()
 	for _, put := range puts {
-		l.gathering.adds = append(l.gathering.adds, added{put.ID, put, l.entries[put.ID]})
+		b.adds = append(b.adds, added{put.ID, put, l.entries[put.ID]})
 		l.entries[put.ID] = put
 	}
 	l.pending = append(l.pending, text...)
 	l.lines += len(puts)
-	return l.gathering, leads, nil
+	return b, leads, nil
+}
+
+// batch is the batch that gathers. The lock is held.
+func (l *Ledger) batch() (b *batch, leads bool) {
+	if l.gathering == nil {
+		l.gathering = &batch{after: l.writing, done: make(chan struct{})}
+		leads = true
+	}
+	return l.gathering, leads
 }
 
 // write waits for the batch before, during which others join, and makes the
@@ -153,7 +161,7 @@ func (l *Ledger) write(b *batch) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err != nil {
+	if l.broken = err; err != nil {
 		b.err = fmt.Errorf("write the ledger: %w", err)
 		l.undo(b)
 	}
@@ -205,6 +213,31 @@ func (l *Ledger) rewrite() error {
 	return err
 }
 
+// Broken is why the last write failed, nil if it did not. Nothing can be added
+// while the disk is full; what is removed is written once it no longer is.
+func (l *Ledger) Broken() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.broken
+}
+
+// Mend tries a write that failed again, with all that was removed meanwhile. It does
+// nothing if none did.
+func (l *Ledger) Mend() error {
+	l.mu.Lock()
+	if l.closed || !l.suspect {
+		l.mu.Unlock()
+		return nil
+	}
+	b, leads := l.batch()
+	l.mu.Unlock()
+	if leads {
+		l.write(b)
+	}
+	<-b.done
+	return b.err
+}
+
 // Remove forgets entries. The lines are written but not waited for: after a
 // power failure there may be entries too many.
 func (l *Ledger) Remove(ids ...string) {
@@ -250,7 +283,9 @@ func (l *Ledger) idle() bool {
 // made good by the next Add.
 func (l *Ledger) writePending() {
 	if len(l.pending) > 0 && !l.suspect {
-		l.suspect = l.disk.write(l.pending) != nil
+		if err := l.disk.write(l.pending); err != nil {
+			l.suspect, l.broken = true, err
+		}
 	}
 	l.pending = nil
 }

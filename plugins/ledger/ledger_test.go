@@ -1,12 +1,14 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,9 +21,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func mustOpen(t testing.TB, dir string) *Ledger {
 	t.Helper()
-	l, warning, err := Open(dir)
-	if err != nil || warning != "" {
-		t.Fatalf("open: %v, warning %q", err, warning)
+	l, found, err := Open(dir, nil)
+	if err != nil || found.Damage != "" {
+		t.Fatalf("open: %v, damage %q", err, found.Damage)
 	}
 	t.Cleanup(func() { l.Close() })
 	return l
@@ -115,17 +117,19 @@ func TestOpenRefusesNewerFormat(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, fileName), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "format 2") {
+	if _, _, err := Open(dir, nil); err == nil || !strings.Contains(err.Error(), "format 3") {
 		t.Errorf("got %v", err)
 	}
-	if _, _, err := Open(filepath.Join(dir, "missing")); err == nil {
-		t.Error("a missing directory was opened")
+	l, found, err := Open(filepath.Join(dir, "missing"), nil)
+	if err != nil || !found.Missing || l.Broken() == nil {
+		t.Errorf("a missing directory: %v, %v", found, err)
 	}
 }
 
-// TestCrash cuts the file at every byte, as a crash may, and opens what is
+// TestCrash cuts the file at every byte, as a power failure may, and opens what is
 // left: every entry whose Add had returned by then is there, unless a Remove
-// that was called by then reached the disk, and nothing is that nobody added.
+// that was called by then reached the disk, and nothing is that nobody added. That
+// the end is missing is told.
 func TestCrash(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, dir)
@@ -134,7 +138,7 @@ func TestCrash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return int(info.Size())
+		return int(info.Size()) - len(endLine(int(info.Size())))
 	}
 	type moment struct {
 		size int
@@ -172,9 +176,9 @@ func TestCrash(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(cut, fileName+".new"), text[:n/2], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l, warning, err := Open(cut)
-		if err != nil || warning != "" {
-			t.Fatalf("cut at %d: %v, warning %q", n, err, warning)
+		l, found, err := Open(cut, nil)
+		if err != nil || (found.Damage == "") != (n == len(text)) {
+			t.Fatalf("cut at %d: %v, damage %q", n, err, found.Damage)
 		}
 		if got := ids(l); got != moments[at].want {
 			t.Fatalf("cut at %d: got %s, want %s", n, got, moments[at].want)
@@ -190,23 +194,47 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestCutFirstFile: before the first line is whole nothing was ever added.
+// TestCutFirstFile: a file is there whole or not at all. One without its end was cut.
 func TestCutFirstFile(t *testing.T) {
 	line, err := appendLine(nil, change{Version: version})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range line {
+	for n := range append(line, ' ') {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, fileName), line[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		mustOpen(t, dir).Close()
+		l, found, err := Open(dir, nil)
+		if err != nil || !strings.Contains(found.Damage, "cut") {
+			t.Fatalf("%d bytes: %v, damage %q", n, err, found.Damage)
+		}
+		l.Close()
 	}
 }
 
-// TestDamage flips every byte of the file but those of the last line: the rest
-// is kept, the damage is told, and a copy of the file is there to look at.
+// TestFormerFormat: a file of version 1 has no last line.
+func TestFormerFormat(t *testing.T) {
+	text, _ := appendLine(nil, change{Version: 1})
+	a := entry("a", "1")
+	text, _ = appendLine(text, change{Add: &a})
+	dir := t.TempDir()
+	for range 2 {
+		if err := os.WriteFile(filepath.Join(dir, fileName), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l := mustOpen(t, dir)
+		if got := ids(l); got != "a=1" {
+			t.Errorf("got %s", got)
+		}
+		l.Close()
+		text, _ = os.ReadFile(filepath.Join(dir, fileName))
+	}
+}
+
+// TestDamage flips a bit of every byte of the file, takes every byte out of it, and each
+// of its lines: the rest is kept, the damage is told before the file is written anew,
+// and a copy of it is there to look at.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, dir)
@@ -216,28 +244,43 @@ func TestDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	damaged := map[string][]byte{"empty": {}}
 	for n := range text {
-		bad := append([]byte(nil), text...)
-		bad[n] ^= 0x10
+		bad := bytes.Clone(text)
+		bad[n] ^= 1 << (n % 8)
+		damaged[fmt.Sprintf("a bit of byte %d", n)] = bad
+		damaged[fmt.Sprintf("without byte %d", n)] = append(bytes.Clone(text[:n]), text[n+1:]...)
+	}
+	at := 0
+	for i, line := range slices.Collect(bytes.Lines(text)) {
+		damaged[fmt.Sprintf("without line %d", i)] = append(bytes.Clone(text[:at]), text[at+len(line):]...)
+		at += len(line)
+	}
+	for name, bad := range damaged {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, fileName), bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l, warning, err := Open(dir)
+		told := Found{}
+		l, found, err := Open(dir, func(f Found) error {
+			told = f
+			if now, _ := os.ReadFile(filepath.Join(dir, fileName)); !bytes.Equal(now, bad) {
+				t.Errorf("%s: the file was changed before it was told", name)
+			}
+			return nil
+		})
 		if err != nil {
-			t.Fatalf("byte %d: %v", n, err)
+			t.Fatalf("%s: %v", name, err)
 		}
-		if len(l.Entries()) < 1 {
-			t.Errorf("byte %d: all is lost", n)
+		if len(l.Entries()) < 1 && name != "empty" {
+			t.Errorf("%s: all is lost", name)
 		}
 		l.Close()
-		if n == len(text)-1 {
-			continue // the last newline: like a torn line
-		}
 		copied, err := os.ReadFile(filepath.Join(dir, fileName+".damaged-1"))
-		if !strings.Contains(warning, "ledger.damaged-1") || err != nil || string(copied) != string(bad) {
-			t.Errorf("byte %d: warning %q, copy %v", n, warning, err)
+		if found.Damage == "" || told != found || !strings.HasSuffix(found.Aside, "ledger.damaged-1") || err != nil || !bytes.Equal(copied, bad) {
+			t.Errorf("%s: found %+v, told %+v, copy %v", name, found, told, err)
 		}
+		mustOpen(t, dir).Close() // from now on it is whole
 	}
 }
 

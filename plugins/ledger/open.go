@@ -7,69 +7,108 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// Open reads the ledger in a state directory, which must exist and be ours
-// alone for as long as the ledger is open. A warning tells of damage that was
-// found: what could be read is there, but the list may lack objects of ours.
-func Open(dir string) (l *Ledger, warning string, err error) {
-	l, warning, err = open(&fileDisk{dir: dir})
-	if err != nil {
-		return nil, "", fmt.Errorf("open the ledger in %s: %w", dir, err)
-	}
-	return l, warning, nil
+// Found says what was found of a ledger when it was opened.
+type Found struct {
+	// Missing: there was no file. It is for the caller to know whether there should
+	// have been one.
+	Missing bool
+	// Damage says what is wrong with the file, "" if it is whole. What could be read
+	// is there, but the list may lack objects of ours, or name some that are gone.
+	Damage string
+	// Aside is the copy of the damaged file.
+	Aside string
 }
 
-func open(d disk) (*Ledger, string, error) {
-	text, err := d.read()
+// Open reads the ledger in a state directory, which must exist and be ours
+// alone for as long as the ledger is open. damaged, if not nil, is called before
+// a file that is not whole is written anew, so that it can be remembered.
+//
+// A disk that cannot be written is no error: nothing can be added then, see
+// [Ledger.Broken].
+func Open(dir string, damaged func(Found) error) (*Ledger, Found, error) {
+	l, found, err := open(&fileDisk{dir: dir}, damaged)
 	if err != nil {
-		return nil, "", err
+		return nil, found, fmt.Errorf("open the ledger in %s: %w", dir, err)
+	}
+	return l, found, nil
+}
+
+func open(d disk, damaged func(Found) error) (*Ledger, Found, error) {
+	text, there, err := d.read()
+	if err != nil {
+		return nil, Found{}, err
 	}
 	l := newLedger(d)
-	bad, err := l.load(text)
-	if err != nil {
-		return nil, "", err
-	}
-	warning := ""
-	if len(bad) > 0 {
-		name, err := d.aside(text)
+	found := Found{Missing: !there}
+	if there {
+		bad, err := l.load(text)
 		if err != nil {
-			return nil, "", fmt.Errorf("keep a copy of the damaged file: %w", err)
+			return nil, found, err
 		}
-		warning = fmt.Sprintf("the ledger was damaged in %d lines (first: %s); the others were kept, the damaged file is %s", len(bad), bad[0], name)
+		if len(bad) > 0 {
+			found.Damage = fmt.Sprintf("%d lines cannot be read (first: %s); the others are kept", len(bad), bad[0])
+		}
 	}
-	if err := l.rewrite(); err != nil {
-		d.close()
-		return nil, "", err
+	if found.Damage != "" {
+		if found.Aside, err = d.aside(text); err == nil && damaged != nil {
+			err = damaged(found)
+		}
+		if err != nil {
+			return nil, found, fmt.Errorf("keep a copy of the damaged file: %w", err)
+		}
 	}
-	return l, warning, nil
+	l.broken = l.rewrite()
+	return l, found, nil
 }
 
-// load replays the log and returns what is wrong with which lines. Only the
-// torn end of a write that never succeeded is passed over in silence: nobody
-// was told that it is there.
+// load replays the log and returns what is wrong with it, by line.
 func (l *Ledger) load(text []byte) (bad []string, err error) {
-	for n := 1; len(text) > 0; n++ {
-		line, rest, whole := bytes.Cut(text, []byte("\n"))
-		text = rest
+	wrong := func(n int, format string, args ...any) {
+		bad = append(bad, fmt.Sprintf("line %d: %s", n, fmt.Sprintf(format, args...)))
+	}
+	format, ended, n := 0, false, 0
+	for at := 0; at < len(text); {
+		n++
+		line, _, whole := bytes.Cut(text[at:], []byte("\n"))
 		c, err := parseLine(line)
 		switch {
-		case err != nil && !whole:
-			return bad, nil
+		case !whole:
+			wrong(n, "it is cut short")
 		case err != nil:
-			bad = append(bad, fmt.Sprintf("line %d: %v", n, err))
+			wrong(n, "%v", err)
 		case c.Version > version:
 			return nil, fmt.Errorf("the file has format %d and this program knows %d; use the program that wrote it, or a newer one", c.Version, version)
-		case !whole:
-			return bad, nil // all but its newline; equally untold
-		case c.Add != nil:
-			l.entries[c.Add.ID] = c.Add
-		case c.Remove != "":
-			delete(l.entries, c.Remove)
+		case ended:
+			wrong(n, "it stands behind the last line")
+		case !c.says():
+			wrong(n, "it says nothing that this program knows")
+		case c.End != 0 && c.End != at:
+			wrong(n, "it is the last of a file of %d bytes, after %d", c.End, at)
+		case (n == 1) != (c.Version != 0):
+			wrong(n, "the first line, and no other, names the format")
 		}
+		if err == nil && whole {
+			l.replay(c)
+			format, ended = max(format, c.Version), c.End == at && at > 0
+		}
+		at += len(line) + 1
+	}
+	if !ended && (format != 1 || len(text) == 0) {
+		wrong(n+1, "the last line is missing: the file was cut")
 	}
 	return bad, nil
 }
 
-// fileText is the whole ledger as a file.
+func (l *Ledger) replay(c change) {
+	if c.Add != nil {
+		l.entries[c.Add.ID] = c.Add
+	}
+	if c.Remove != "" {
+		delete(l.entries, c.Remove)
+	}
+}
+
+// fileText is the whole ledger as a file, but for its last line.
 func fileText(entries []kernel.Entry) ([]byte, error) {
 	text, err := appendLine(nil, change{Version: version})
 	for i := range entries {

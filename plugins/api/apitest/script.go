@@ -31,6 +31,7 @@ import (
 //	runtime NAME STATE [reason]      a container runtime
 //	attachment {…}                   what is attached by CNI
 //	waits TEXT                       what the attachment before waits for
+//	forgotten {…}                    an attachment without a record
 //	left {…}                         a DEL that waits for the agent
 //	unknown TEXT                     why there may be more containers
 //	event {…}                        an event, as container.Event has it, with a Detail;
@@ -102,6 +103,12 @@ func (w *World) line(line string) error {
 	case "waits":
 		at := w.CNI.All[len(w.CNI.All)-1]
 		w.CNI.Waiting = append(w.CNI.Waiting, cni.Pending{Key: at.Key, Waits: rest})
+	case "forgotten":
+		var f cni.Forgotten
+		if err := json.Unmarshal([]byte(rest), &f); err != nil {
+			return err
+		}
+		w.CNI.Lost = append(w.CNI.Lost, f)
 	case "left":
 		var l wire.Left
 		if err := json.Unmarshal([]byte(rest), &l.Request); err != nil {

@@ -2,10 +2,12 @@ package apitest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -96,6 +98,36 @@ type CNI struct {
 	All           []cni.Attachment
 	Waiting       []cni.Pending
 	Queue, Unread []wire.Left
+	Lost          []cni.Forgotten
+}
+
+// Forgotten implements the port.
+func (c *CNI) Forgotten(context.Context) ([]cni.Forgotten, error) { return c.Lost, nil }
+
+// take finds one by its container or digest, and takes it out.
+func (c *CNI) take(id string) (cni.Forgotten, error) {
+	for i, f := range c.Lost {
+		if id == f.Key.ContainerID || id == f.Digest {
+			c.Lost = slices.Delete(c.Lost, i, i+1)
+			return f, nil
+		}
+	}
+	return cni.Forgotten{}, fmt.Errorf("%w: nothing is called %s", cni.ErrNoSuch, id)
+}
+
+// Adopt implements the port. What has no container cannot be adopted.
+func (c *CNI) Adopt(_ context.Context, id string) (cni.Attachment, error) {
+	f, err := c.take(id)
+	if err == nil && f.Key.ContainerID == "" {
+		err = fmt.Errorf("%w: name it by the container's id", cni.ErrNotAsFound)
+	}
+	return cni.Attachment{Key: f.Key, Phase: cni.Added, Netns: f.Netns}, err
+}
+
+// Forget implements the port.
+func (c *CNI) Forget(_ context.Context, id string) (cni.Forgotten, string, error) {
+	f, err := c.take(id)
+	return f, "", err
 }
 
 // Attachments implements the port.

@@ -3879,17 +3879,19 @@ type Attachment struct {
 	Network     string                 `protobuf:"bytes,1,opt,name=network,proto3" json:"network,omitempty"`
 	ContainerId string                 `protobuf:"bytes,2,opt,name=container_id,proto3" json:"container_id,omitempty"`
 	Ifname      string                 `protobuf:"bytes,3,opt,name=ifname,proto3" json:"ifname,omitempty"`
-	// adding, added or removing.
+	// adding, added or removing; forgotten if it is there and has no record.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	// What an ADD waits for.
+	// What an ADD waits for, or what to do about one without a record.
 	Reason    string   `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	Addresses []string `protobuf:"bytes,6,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Path of the network namespace, and its inode.
 	Netns string                 `protobuf:"bytes,7,opt,name=netns,proto3" json:"netns,omitempty"`
 	Inode uint64                 `protobuf:"varint,8,opt,name=inode,proto3" json:"inode,omitempty"`
 	Since *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
-	// The keys of what it wants.
-	Keys          []string `protobuf:"bytes,10,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The keys of what it wants, or of what is there.
+	Keys []string `protobuf:"bytes,10,rep,name=keys,proto3" json:"keys,omitempty"`
+	// How its keys name one without a record, whose container may not be known.
+	Digest        string `protobuf:"bytes,11,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3994,6 +3996,112 @@ func (x *Attachment) GetKeys() []string {
 	return nil
 }
 
+func (x *Attachment) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+// AttachmentRequest names an attachment that has no record.
+type AttachmentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The container's id, the digest, or NETWORK/CONTAINER/INTERFACE.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachmentRequest) Reset() {
+	*x = AttachmentRequest{}
+	mi := &file_agent_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachmentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachmentRequest) ProtoMessage() {}
+
+func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachmentRequest.ProtoReflect.Descriptor instead.
+func (*AttachmentRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *AttachmentRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type AttachmentResponse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Attachment *Attachment            `protobuf:"bytes,1,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	// What is still being removed of it.
+	Left          string `protobuf:"bytes,2,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachmentResponse) Reset() {
+	*x = AttachmentResponse{}
+	mi := &file_agent_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachmentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachmentResponse) ProtoMessage() {}
+
+func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachmentResponse.ProtoReflect.Descriptor instead.
+func (*AttachmentResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *AttachmentResponse) GetAttachment() *Attachment {
+	if x != nil {
+		return x.Attachment
+	}
+	return nil
+}
+
+func (x *AttachmentResponse) GetLeft() string {
+	if x != nil {
+		return x.Left
+	}
+	return ""
+}
+
 // LeftCall is a DEL that the agent has to complete.
 type LeftCall struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -4012,7 +4120,7 @@ type LeftCall struct {
 
 func (x *LeftCall) Reset() {
 	*x = LeftCall{}
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4024,7 +4132,7 @@ func (x *LeftCall) String() string {
 func (*LeftCall) ProtoMessage() {}
 
 func (x *LeftCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4037,7 +4145,7 @@ func (x *LeftCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftCall.ProtoReflect.Descriptor instead.
 func (*LeftCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{57}
+	return file_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *LeftCall) GetNetwork() string {
@@ -4097,7 +4205,7 @@ type MicroservicesRequest struct {
 
 func (x *MicroservicesRequest) Reset() {
 	*x = MicroservicesRequest{}
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4109,7 +4217,7 @@ func (x *MicroservicesRequest) String() string {
 func (*MicroservicesRequest) ProtoMessage() {}
 
 func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4122,7 +4230,7 @@ func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesRequest.ProtoReflect.Descriptor instead.
 func (*MicroservicesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{58}
+	return file_agent_proto_rawDescGZIP(), []int{60}
 }
 
 type MicroservicesResponse struct {
@@ -4137,7 +4245,7 @@ type MicroservicesResponse struct {
 
 func (x *MicroservicesResponse) Reset() {
 	*x = MicroservicesResponse{}
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4149,7 +4257,7 @@ func (x *MicroservicesResponse) String() string {
 func (*MicroservicesResponse) ProtoMessage() {}
 
 func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4162,7 +4270,7 @@ func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesResponse.ProtoReflect.Descriptor instead.
 func (*MicroservicesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{59}
+	return file_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *MicroservicesResponse) GetMicroservices() []*Microservice {
@@ -4207,7 +4315,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4219,7 +4327,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4232,7 +4340,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Microservice) GetLabel() string {
@@ -4315,7 +4423,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4327,7 +4435,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4340,7 +4448,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ContainersRequest) GetId() string {
@@ -4362,7 +4470,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4374,7 +4482,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4387,7 +4495,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ContainersResponse) GetContainers() []*Container {
@@ -4444,7 +4552,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4456,7 +4564,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4469,7 +4577,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Container) GetRuntime() string {
@@ -4635,7 +4743,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4647,7 +4755,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4660,7 +4768,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *EventsRequest) GetTypes() []string {
@@ -4725,7 +4833,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4737,7 +4845,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4750,7 +4858,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *EventsResponse) GetGap() *EventGap {
@@ -4787,7 +4895,7 @@ type EventGap struct {
 
 func (x *EventGap) Reset() {
 	*x = EventGap{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4799,7 +4907,7 @@ func (x *EventGap) String() string {
 func (*EventGap) ProtoMessage() {}
 
 func (x *EventGap) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4812,7 +4920,7 @@ func (x *EventGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventGap.ProtoReflect.Descriptor instead.
 func (*EventGap) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *EventGap) GetFrom() uint64 {
@@ -4882,7 +4990,7 @@ type ContainerEvent struct {
 
 func (x *ContainerEvent) Reset() {
 	*x = ContainerEvent{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4894,7 +5002,7 @@ func (x *ContainerEvent) String() string {
 func (*ContainerEvent) ProtoMessage() {}
 
 func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4907,7 +5015,7 @@ func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEvent.ProtoReflect.Descriptor instead.
 func (*ContainerEvent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ContainerEvent) GetSeq() uint64 {
@@ -5110,7 +5218,7 @@ type OOMKill struct {
 
 func (x *OOMKill) Reset() {
 	*x = OOMKill{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5122,7 +5230,7 @@ func (x *OOMKill) String() string {
 func (*OOMKill) ProtoMessage() {}
 
 func (x *OOMKill) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5135,7 +5243,7 @@ func (x *OOMKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OOMKill.ProtoReflect.Descriptor instead.
 func (*OOMKill) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *OOMKill) GetPid() uint32 {
@@ -5216,7 +5324,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5228,7 +5336,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5241,7 +5349,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{71}
 }
 
 type AgentStatusResponse struct {
@@ -5263,7 +5371,7 @@ type AgentStatusResponse struct {
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5275,7 +5383,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5288,7 +5396,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{70}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -5362,7 +5470,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5374,7 +5482,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5387,7 +5495,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{71}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Health) GetName() string {
@@ -5438,7 +5546,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5450,7 +5558,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5463,7 +5571,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{72}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Source) GetName() string {
@@ -5497,7 +5605,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5509,7 +5617,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5522,7 +5630,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{73}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *StateCount) GetState() string {
@@ -5547,7 +5655,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5559,7 +5667,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5572,7 +5680,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{74}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 type VersionResponse struct {
@@ -5587,7 +5695,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5599,7 +5707,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5612,7 +5720,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{75}
+	return file_agent_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -5651,7 +5759,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5663,7 +5771,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5676,7 +5784,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{76}
+	return file_agent_proto_rawDescGZIP(), []int{78}
 }
 
 type LogsResponse struct {
@@ -5688,7 +5796,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5700,7 +5808,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5713,7 +5821,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{77}
+	return file_agent_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -5734,7 +5842,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5746,7 +5854,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5759,7 +5867,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{78}
+	return file_agent_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Log) GetName() string {
@@ -5786,7 +5894,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5798,7 +5906,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5811,7 +5919,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{79}
+	return file_agent_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -5842,7 +5950,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5854,7 +5962,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5867,7 +5975,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{80}
+	return file_agent_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *KV) GetKey() string {
@@ -5907,7 +6015,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5919,7 +6027,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5932,7 +6040,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{81}
+	return file_agent_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -5951,7 +6059,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5963,7 +6071,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5976,7 +6084,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{82}
+	return file_agent_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -5995,7 +6103,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6007,7 +6115,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6020,7 +6128,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{83}
+	return file_agent_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -6041,7 +6149,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6053,7 +6161,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6066,7 +6174,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{84}
+	return file_agent_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -6099,7 +6207,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6111,7 +6219,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6124,7 +6232,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{85}
+	return file_agent_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -6143,7 +6251,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6155,7 +6263,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6168,7 +6276,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{86}
+	return file_agent_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -6188,7 +6296,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6200,7 +6308,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6213,7 +6321,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{87}
+	return file_agent_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -6508,7 +6616,7 @@ const file_agent_proto_rawDesc = "" +
 	"CNIRequest\"w\n" +
 	"\vCNIResponse\x12:\n" +
 	"\vattachments\x18\x01 \x03(\v2\x18.plumb.api.v1.AttachmentR\vattachments\x12,\n" +
-	"\x05queue\x18\x02 \x03(\v2\x16.plumb.api.v1.LeftCallR\x05queue\"\xa0\x02\n" +
+	"\x05queue\x18\x02 \x03(\v2\x16.plumb.api.v1.LeftCallR\x05queue\"\xb8\x02\n" +
 	"\n" +
 	"Attachment\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\"\n" +
@@ -6521,7 +6629,15 @@ const file_agent_proto_rawDesc = "" +
 	"\x05inode\x18\b \x01(\x04R\x05inode\x120\n" +
 	"\x05since\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x12\n" +
 	"\x04keys\x18\n" +
-	" \x03(\tR\x04keys\"\xd2\x01\n" +
+	" \x03(\tR\x04keys\x12\x16\n" +
+	"\x06digest\x18\v \x01(\tR\x06digest\"#\n" +
+	"\x11AttachmentRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"b\n" +
+	"\x12AttachmentResponse\x128\n" +
+	"\n" +
+	"attachment\x18\x01 \x01(\v2\x18.plumb.api.v1.AttachmentR\n" +
+	"attachment\x12\x12\n" +
+	"\x04left\x18\x02 \x01(\tR\x04left\"\xd2\x01\n" +
 	"\bLeftCall\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\"\n" +
 	"\fcontainer_id\x18\x02 \x01(\tR\fcontainer_id\x12\x16\n" +
@@ -6715,7 +6831,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fDeleteKVRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\".\n" +
 	"\x10DeleteKVResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevision2\xbc\x10\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision2\xe9\x11\n" +
 	"\x05Agent\x128\n" +
 	"\x03Get\x12\x18.plumb.api.v1.GetRequest\x1a\x17.plumb.api.v1.KeyStatus\x12=\n" +
 	"\x04List\x12\x19.plumb.api.v1.ListRequest\x1a\x1a.plumb.api.v1.ListResponse\x12B\n" +
@@ -6738,7 +6854,9 @@ const file_agent_proto_rawDesc = "" +
 	"\rMicroservices\x12\".plumb.api.v1.MicroservicesRequest\x1a#.plumb.api.v1.MicroservicesResponse\x12O\n" +
 	"\n" +
 	"Containers\x12\x1f.plumb.api.v1.ContainersRequest\x1a .plumb.api.v1.ContainersResponse\x12:\n" +
-	"\x03CNI\x12\x18.plumb.api.v1.CNIRequest\x1a\x19.plumb.api.v1.CNIResponse\x12C\n" +
+	"\x03CNI\x12\x18.plumb.api.v1.CNIRequest\x1a\x19.plumb.api.v1.CNIResponse\x12T\n" +
+	"\x0fAdoptAttachment\x12\x1f.plumb.api.v1.AttachmentRequest\x1a .plumb.api.v1.AttachmentResponse\x12U\n" +
+	"\x10ForgetAttachment\x12\x1f.plumb.api.v1.AttachmentRequest\x1a .plumb.api.v1.AttachmentResponse\x12C\n" +
 	"\x06Events\x12\x1b.plumb.api.v1.EventsRequest\x1a\x1c.plumb.api.v1.EventsResponse\x12J\n" +
 	"\vWatchEvents\x12\x1b.plumb.api.v1.EventsRequest\x1a\x1c.plumb.api.v1.EventsResponse0\x01\x12R\n" +
 	"\vAgentStatus\x12 .plumb.api.v1.AgentStatusRequest\x1a!.plumb.api.v1.AgentStatusResponse\x12F\n" +
@@ -6762,7 +6880,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 91)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -6821,58 +6939,60 @@ var file_agent_proto_goTypes = []any{
 	(*CNIRequest)(nil),            // 54: plumb.api.v1.CNIRequest
 	(*CNIResponse)(nil),           // 55: plumb.api.v1.CNIResponse
 	(*Attachment)(nil),            // 56: plumb.api.v1.Attachment
-	(*LeftCall)(nil),              // 57: plumb.api.v1.LeftCall
-	(*MicroservicesRequest)(nil),  // 58: plumb.api.v1.MicroservicesRequest
-	(*MicroservicesResponse)(nil), // 59: plumb.api.v1.MicroservicesResponse
-	(*Microservice)(nil),          // 60: plumb.api.v1.Microservice
-	(*ContainersRequest)(nil),     // 61: plumb.api.v1.ContainersRequest
-	(*ContainersResponse)(nil),    // 62: plumb.api.v1.ContainersResponse
-	(*Container)(nil),             // 63: plumb.api.v1.Container
-	(*EventsRequest)(nil),         // 64: plumb.api.v1.EventsRequest
-	(*EventsResponse)(nil),        // 65: plumb.api.v1.EventsResponse
-	(*EventGap)(nil),              // 66: plumb.api.v1.EventGap
-	(*ContainerEvent)(nil),        // 67: plumb.api.v1.ContainerEvent
-	(*OOMKill)(nil),               // 68: plumb.api.v1.OOMKill
-	(*AgentStatusRequest)(nil),    // 69: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 70: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 71: plumb.api.v1.Health
-	(*Source)(nil),                // 72: plumb.api.v1.Source
-	(*StateCount)(nil),            // 73: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 74: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 75: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 76: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 77: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 78: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 79: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 80: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 81: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 82: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 83: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 84: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 85: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 86: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 87: plumb.api.v1.DeleteKVResponse
-	nil,                           // 88: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 89: plumb.api.v1.ContainerEvent.LabelsEntry
-	nil,                           // 90: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 91: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 92: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 93: google.protobuf.Duration
+	(*AttachmentRequest)(nil),     // 57: plumb.api.v1.AttachmentRequest
+	(*AttachmentResponse)(nil),    // 58: plumb.api.v1.AttachmentResponse
+	(*LeftCall)(nil),              // 59: plumb.api.v1.LeftCall
+	(*MicroservicesRequest)(nil),  // 60: plumb.api.v1.MicroservicesRequest
+	(*MicroservicesResponse)(nil), // 61: plumb.api.v1.MicroservicesResponse
+	(*Microservice)(nil),          // 62: plumb.api.v1.Microservice
+	(*ContainersRequest)(nil),     // 63: plumb.api.v1.ContainersRequest
+	(*ContainersResponse)(nil),    // 64: plumb.api.v1.ContainersResponse
+	(*Container)(nil),             // 65: plumb.api.v1.Container
+	(*EventsRequest)(nil),         // 66: plumb.api.v1.EventsRequest
+	(*EventsResponse)(nil),        // 67: plumb.api.v1.EventsResponse
+	(*EventGap)(nil),              // 68: plumb.api.v1.EventGap
+	(*ContainerEvent)(nil),        // 69: plumb.api.v1.ContainerEvent
+	(*OOMKill)(nil),               // 70: plumb.api.v1.OOMKill
+	(*AgentStatusRequest)(nil),    // 71: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 72: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 73: plumb.api.v1.Health
+	(*Source)(nil),                // 74: plumb.api.v1.Source
+	(*StateCount)(nil),            // 75: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 76: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 77: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 78: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 79: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 80: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 81: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 82: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 83: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 84: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 85: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 86: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 87: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 88: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 89: plumb.api.v1.DeleteKVResponse
+	nil,                           // 90: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 91: plumb.api.v1.ContainerEvent.LabelsEntry
+	nil,                           // 92: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 93: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 94: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 95: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	91,  // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	91,  // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	91,  // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	93,  // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	93,  // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	93,  // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	92,  // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	92,  // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	94,  // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	94,  // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	92,  // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	94,  // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	93,  // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	95,  // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
@@ -6880,39 +7000,39 @@ var file_agent_proto_depIdxs = []int32{
 	32,  // 17: plumb.api.v1.Cause.chain:type_name -> plumb.api.v1.DoneStep
 	15,  // 18: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
 	16,  // 19: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	91,  // 20: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	91,  // 21: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	93,  // 20: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	93,  // 21: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
 	19,  // 22: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
 	20,  // 23: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	92,  // 24: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	94,  // 24: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	23,  // 25: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	92,  // 26: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	94,  // 26: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
 	31,  // 27: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
 	32,  // 28: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	92,  // 29: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	94,  // 29: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
 	24,  // 30: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
 	25,  // 31: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
 	25,  // 32: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	92,  // 33: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	91,  // 34: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	91,  // 35: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	92,  // 36: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	92,  // 37: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	94,  // 33: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	93,  // 34: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	93,  // 35: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	94,  // 36: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	94,  // 37: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
 	24,  // 38: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
 	30,  // 39: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
 	30,  // 40: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
 	30,  // 41: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	92,  // 42: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
-	92,  // 43: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	92,  // 44: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	93,  // 45: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	91,  // 46: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	94,  // 42: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	94,  // 43: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	94,  // 44: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	95,  // 45: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	93,  // 46: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
 	33,  // 47: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	93,  // 48: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	95,  // 48: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
 	40,  // 49: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	91,  // 50: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	93,  // 51: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	93,  // 52: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	93,  // 50: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	95,  // 51: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	95,  // 52: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
 	38,  // 53: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
 	0,   // 54: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	40,  // 55: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
@@ -6926,104 +7046,109 @@ var file_agent_proto_depIdxs = []int32{
 	1,   // 63: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
 	23,  // 64: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
 	0,   // 65: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	93,  // 66: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	92,  // 67: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	95,  // 66: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	94,  // 67: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
 	53,  // 68: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
 	56,  // 69: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
-	57,  // 70: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
-	92,  // 71: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
-	92,  // 72: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
-	60,  // 73: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	71,  // 74: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
-	63,  // 75: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	71,  // 76: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	88,  // 77: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	92,  // 78: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	92,  // 79: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	66,  // 80: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	67,  // 81: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	92,  // 82: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	89,  // 83: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	92,  // 84: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	92,  // 85: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	68,  // 86: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	92,  // 87: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	92,  // 88: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
-	92,  // 89: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	71,  // 90: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	72,  // 91: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	73,  // 92: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	92,  // 93: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	90,  // 94: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	78,  // 95: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	80,  // 96: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 97: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 98: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 99: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 100: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 101: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	13,  // 102: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	17,  // 103: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	21,  // 104: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	26,  // 105: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	28,  // 106: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	34,  // 107: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	35,  // 108: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	36,  // 109: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	39,  // 110: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	45,  // 111: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	47,  // 112: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	49,  // 113: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	51,  // 114: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	58,  // 115: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	61,  // 116: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	54,  // 117: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	64,  // 118: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	64,  // 119: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	69,  // 120: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	74,  // 121: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	76,  // 122: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	79,  // 123: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	81,  // 124: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	82,  // 125: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	84,  // 126: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	86,  // 127: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 128: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 129: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 130: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 131: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 132: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	14,  // 133: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	18,  // 134: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	22,  // 135: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	27,  // 136: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	29,  // 137: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	37,  // 138: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	37,  // 139: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	37,  // 140: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	40,  // 141: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	46,  // 142: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	48,  // 143: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	50,  // 144: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	52,  // 145: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	59,  // 146: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	62,  // 147: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	55,  // 148: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	65,  // 149: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	65,  // 150: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	70,  // 151: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	75,  // 152: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	77,  // 153: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	77,  // 154: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	80,  // 155: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	83,  // 156: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	85,  // 157: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	87,  // 158: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	128, // [128:159] is the sub-list for method output_type
-	97,  // [97:128] is the sub-list for method input_type
-	97,  // [97:97] is the sub-list for extension type_name
-	97,  // [97:97] is the sub-list for extension extendee
-	0,   // [0:97] is the sub-list for field type_name
+	59,  // 70: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
+	94,  // 71: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
+	56,  // 72: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
+	94,  // 73: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
+	62,  // 74: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
+	73,  // 75: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	65,  // 76: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
+	73,  // 77: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	90,  // 78: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	94,  // 79: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	94,  // 80: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	68,  // 81: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	69,  // 82: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	94,  // 83: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	91,  // 84: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	94,  // 85: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	94,  // 86: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	70,  // 87: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	94,  // 88: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	94,  // 89: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	94,  // 90: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	73,  // 91: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	74,  // 92: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	75,  // 93: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	94,  // 94: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	92,  // 95: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	80,  // 96: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	82,  // 97: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 98: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 99: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 100: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 101: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 102: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	13,  // 103: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	17,  // 104: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	21,  // 105: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	26,  // 106: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	28,  // 107: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	34,  // 108: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	35,  // 109: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	36,  // 110: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	39,  // 111: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	45,  // 112: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	47,  // 113: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	49,  // 114: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	51,  // 115: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	60,  // 116: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	63,  // 117: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	54,  // 118: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	57,  // 119: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	57,  // 120: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	66,  // 121: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	66,  // 122: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	71,  // 123: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	76,  // 124: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	78,  // 125: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	81,  // 126: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	83,  // 127: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	84,  // 128: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	86,  // 129: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	88,  // 130: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 131: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 132: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 133: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 134: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 135: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	14,  // 136: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	18,  // 137: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	22,  // 138: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	27,  // 139: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	29,  // 140: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	37,  // 141: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	37,  // 142: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	37,  // 143: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	40,  // 144: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	46,  // 145: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	48,  // 146: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	50,  // 147: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	52,  // 148: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	61,  // 149: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	64,  // 150: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	55,  // 151: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	58,  // 152: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	58,  // 153: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	67,  // 154: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	67,  // 155: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	72,  // 156: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	77,  // 157: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	79,  // 158: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	79,  // 159: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	82,  // 160: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	85,  // 161: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	87,  // 162: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	89,  // 163: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	131, // [131:164] is the sub-list for method output_type
+	98,  // [98:131] is the sub-list for method input_type
+	98,  // [98:98] is the sub-list for extension type_name
+	98,  // [98:98] is the sub-list for extension extendee
+	0,   // [0:98] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -7031,16 +7156,16 @@ func file_agent_proto_init() {
 	if File_agent_proto != nil {
 		return
 	}
-	file_agent_proto_msgTypes[63].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[64].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[67].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[65].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[66].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[69].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   91,
+			NumMessages:   93,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

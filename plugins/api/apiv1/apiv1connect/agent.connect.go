@@ -83,6 +83,10 @@ const (
 	AgentContainersProcedure = "/plumb.api.v1.Agent/Containers"
 	// AgentCNIProcedure is the fully-qualified name of the Agent's CNI RPC.
 	AgentCNIProcedure = "/plumb.api.v1.Agent/CNI"
+	// AgentAdoptAttachmentProcedure is the fully-qualified name of the Agent's AdoptAttachment RPC.
+	AgentAdoptAttachmentProcedure = "/plumb.api.v1.Agent/AdoptAttachment"
+	// AgentForgetAttachmentProcedure is the fully-qualified name of the Agent's ForgetAttachment RPC.
+	AgentForgetAttachmentProcedure = "/plumb.api.v1.Agent/ForgetAttachment"
 	// AgentEventsProcedure is the fully-qualified name of the Agent's Events RPC.
 	AgentEventsProcedure = "/plumb.api.v1.Agent/Events"
 	// AgentWatchEventsProcedure is the fully-qualified name of the Agent's WatchEvents RPC.
@@ -150,6 +154,10 @@ type AgentClient interface {
 	Containers(context.Context, *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error)
 	// CNI returns what runtimes have attached by plumb-cni.
 	CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, error)
+	// AdoptAttachment makes a record again of an attachment that has none.
+	AdoptAttachment(context.Context, *apiv1.AttachmentRequest) (*apiv1.AttachmentResponse, error)
+	// ForgetAttachment removes an attachment that has no record.
+	ForgetAttachment(context.Context, *apiv1.AttachmentRequest) (*apiv1.AttachmentResponse, error)
 	// Events returns what happened to containers and to the agent, oldest first.
 	Events(context.Context, *apiv1.EventsRequest) (*apiv1.EventsResponse, error)
 	// WatchEvents sends events as they happen, and before them those that are
@@ -311,6 +319,18 @@ func NewAgentClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			connect.WithSchema(agentMethods.ByName("CNI")),
 			connect.WithClientOptions(opts...),
 		),
+		adoptAttachment: connect.NewClient[apiv1.AttachmentRequest, apiv1.AttachmentResponse](
+			httpClient,
+			baseURL+AgentAdoptAttachmentProcedure,
+			connect.WithSchema(agentMethods.ByName("AdoptAttachment")),
+			connect.WithClientOptions(opts...),
+		),
+		forgetAttachment: connect.NewClient[apiv1.AttachmentRequest, apiv1.AttachmentResponse](
+			httpClient,
+			baseURL+AgentForgetAttachmentProcedure,
+			connect.WithSchema(agentMethods.ByName("ForgetAttachment")),
+			connect.WithClientOptions(opts...),
+		),
 		events: connect.NewClient[apiv1.EventsRequest, apiv1.EventsResponse](
 			httpClient,
 			baseURL+AgentEventsProcedure,
@@ -376,37 +396,39 @@ func NewAgentClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 
 // agentClient implements AgentClient.
 type agentClient struct {
-	get           *connect.Client[apiv1.GetRequest, apiv1.KeyStatus]
-	list          *connect.Client[apiv1.ListRequest, apiv1.ListResponse]
-	watch         *connect.Client[apiv1.WatchRequest, apiv1.WatchResponse]
-	wait          *connect.Client[apiv1.WaitRequest, apiv1.WaitResponse]
-	why           *connect.Client[apiv1.WhyRequest, apiv1.Cause]
-	diff          *connect.Client[apiv1.DiffRequest, apiv1.DiffResponse]
-	graph         *connect.Client[apiv1.GraphRequest, apiv1.GraphResponse]
-	history       *connect.Client[apiv1.HistoryRequest, apiv1.HistoryResponse]
-	changes       *connect.Client[apiv1.ChangesRequest, apiv1.ChangesResponse]
-	blame         *connect.Client[apiv1.BlameRequest, apiv1.BlameResponse]
-	apply         *connect.Client[apiv1.ApplyRequest, apiv1.ApplyResponse]
-	put           *connect.Client[apiv1.PutRequest, apiv1.ApplyResponse]
-	delete        *connect.Client[apiv1.DeleteRequest, apiv1.ApplyResponse]
-	plan          *connect.Client[apiv1.PlanRequest, apiv1.PlanResponse]
-	resync        *connect.Client[apiv1.ResyncRequest, apiv1.ResyncResponse]
-	pause         *connect.Client[apiv1.PauseRequest, apiv1.PauseResponse]
-	resume        *connect.Client[apiv1.ResumeRequest, apiv1.ResumeResponse]
-	kinds         *connect.Client[apiv1.KindsRequest, apiv1.KindsResponse]
-	microservices *connect.Client[apiv1.MicroservicesRequest, apiv1.MicroservicesResponse]
-	containers    *connect.Client[apiv1.ContainersRequest, apiv1.ContainersResponse]
-	cNI           *connect.Client[apiv1.CNIRequest, apiv1.CNIResponse]
-	events        *connect.Client[apiv1.EventsRequest, apiv1.EventsResponse]
-	watchEvents   *connect.Client[apiv1.EventsRequest, apiv1.EventsResponse]
-	agentStatus   *connect.Client[apiv1.AgentStatusRequest, apiv1.AgentStatusResponse]
-	version       *connect.Client[apiv1.VersionRequest, apiv1.VersionResponse]
-	logs          *connect.Client[apiv1.LogsRequest, apiv1.LogsResponse]
-	setLog        *connect.Client[apiv1.SetLogRequest, apiv1.LogsResponse]
-	getKV         *connect.Client[apiv1.GetKVRequest, apiv1.KV]
-	listKV        *connect.Client[apiv1.ListKVRequest, apiv1.ListKVResponse]
-	putKV         *connect.Client[apiv1.PutKVRequest, apiv1.PutKVResponse]
-	deleteKV      *connect.Client[apiv1.DeleteKVRequest, apiv1.DeleteKVResponse]
+	get              *connect.Client[apiv1.GetRequest, apiv1.KeyStatus]
+	list             *connect.Client[apiv1.ListRequest, apiv1.ListResponse]
+	watch            *connect.Client[apiv1.WatchRequest, apiv1.WatchResponse]
+	wait             *connect.Client[apiv1.WaitRequest, apiv1.WaitResponse]
+	why              *connect.Client[apiv1.WhyRequest, apiv1.Cause]
+	diff             *connect.Client[apiv1.DiffRequest, apiv1.DiffResponse]
+	graph            *connect.Client[apiv1.GraphRequest, apiv1.GraphResponse]
+	history          *connect.Client[apiv1.HistoryRequest, apiv1.HistoryResponse]
+	changes          *connect.Client[apiv1.ChangesRequest, apiv1.ChangesResponse]
+	blame            *connect.Client[apiv1.BlameRequest, apiv1.BlameResponse]
+	apply            *connect.Client[apiv1.ApplyRequest, apiv1.ApplyResponse]
+	put              *connect.Client[apiv1.PutRequest, apiv1.ApplyResponse]
+	delete           *connect.Client[apiv1.DeleteRequest, apiv1.ApplyResponse]
+	plan             *connect.Client[apiv1.PlanRequest, apiv1.PlanResponse]
+	resync           *connect.Client[apiv1.ResyncRequest, apiv1.ResyncResponse]
+	pause            *connect.Client[apiv1.PauseRequest, apiv1.PauseResponse]
+	resume           *connect.Client[apiv1.ResumeRequest, apiv1.ResumeResponse]
+	kinds            *connect.Client[apiv1.KindsRequest, apiv1.KindsResponse]
+	microservices    *connect.Client[apiv1.MicroservicesRequest, apiv1.MicroservicesResponse]
+	containers       *connect.Client[apiv1.ContainersRequest, apiv1.ContainersResponse]
+	cNI              *connect.Client[apiv1.CNIRequest, apiv1.CNIResponse]
+	adoptAttachment  *connect.Client[apiv1.AttachmentRequest, apiv1.AttachmentResponse]
+	forgetAttachment *connect.Client[apiv1.AttachmentRequest, apiv1.AttachmentResponse]
+	events           *connect.Client[apiv1.EventsRequest, apiv1.EventsResponse]
+	watchEvents      *connect.Client[apiv1.EventsRequest, apiv1.EventsResponse]
+	agentStatus      *connect.Client[apiv1.AgentStatusRequest, apiv1.AgentStatusResponse]
+	version          *connect.Client[apiv1.VersionRequest, apiv1.VersionResponse]
+	logs             *connect.Client[apiv1.LogsRequest, apiv1.LogsResponse]
+	setLog           *connect.Client[apiv1.SetLogRequest, apiv1.LogsResponse]
+	getKV            *connect.Client[apiv1.GetKVRequest, apiv1.KV]
+	listKV           *connect.Client[apiv1.ListKVRequest, apiv1.ListKVResponse]
+	putKV            *connect.Client[apiv1.PutKVRequest, apiv1.PutKVResponse]
+	deleteKV         *connect.Client[apiv1.DeleteKVRequest, apiv1.DeleteKVResponse]
 }
 
 // Get calls plumb.api.v1.Agent.Get.
@@ -594,6 +616,24 @@ func (c *agentClient) CNI(ctx context.Context, req *apiv1.CNIRequest) (*apiv1.CN
 	return nil, err
 }
 
+// AdoptAttachment calls plumb.api.v1.Agent.AdoptAttachment.
+func (c *agentClient) AdoptAttachment(ctx context.Context, req *apiv1.AttachmentRequest) (*apiv1.AttachmentResponse, error) {
+	response, err := c.adoptAttachment.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ForgetAttachment calls plumb.api.v1.Agent.ForgetAttachment.
+func (c *agentClient) ForgetAttachment(ctx context.Context, req *apiv1.AttachmentRequest) (*apiv1.AttachmentResponse, error) {
+	response, err := c.forgetAttachment.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Events calls plumb.api.v1.Agent.Events.
 func (c *agentClient) Events(ctx context.Context, req *apiv1.EventsRequest) (*apiv1.EventsResponse, error) {
 	response, err := c.events.CallUnary(ctx, connect.NewRequest(req))
@@ -725,6 +765,10 @@ type AgentHandler interface {
 	Containers(context.Context, *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error)
 	// CNI returns what runtimes have attached by plumb-cni.
 	CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, error)
+	// AdoptAttachment makes a record again of an attachment that has none.
+	AdoptAttachment(context.Context, *apiv1.AttachmentRequest) (*apiv1.AttachmentResponse, error)
+	// ForgetAttachment removes an attachment that has no record.
+	ForgetAttachment(context.Context, *apiv1.AttachmentRequest) (*apiv1.AttachmentResponse, error)
 	// Events returns what happened to containers and to the agent, oldest first.
 	Events(context.Context, *apiv1.EventsRequest) (*apiv1.EventsResponse, error)
 	// WatchEvents sends events as they happen, and before them those that are
@@ -882,6 +926,18 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 		connect.WithSchema(agentMethods.ByName("CNI")),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentAdoptAttachmentHandler := connect.NewUnaryHandlerSimple(
+		AgentAdoptAttachmentProcedure,
+		svc.AdoptAttachment,
+		connect.WithSchema(agentMethods.ByName("AdoptAttachment")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentForgetAttachmentHandler := connect.NewUnaryHandlerSimple(
+		AgentForgetAttachmentProcedure,
+		svc.ForgetAttachment,
+		connect.WithSchema(agentMethods.ByName("ForgetAttachment")),
+		connect.WithHandlerOptions(opts...),
+	)
 	agentEventsHandler := connect.NewUnaryHandlerSimple(
 		AgentEventsProcedure,
 		svc.Events,
@@ -986,6 +1042,10 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 			agentContainersHandler.ServeHTTP(w, r)
 		case AgentCNIProcedure:
 			agentCNIHandler.ServeHTTP(w, r)
+		case AgentAdoptAttachmentProcedure:
+			agentAdoptAttachmentHandler.ServeHTTP(w, r)
+		case AgentForgetAttachmentProcedure:
+			agentForgetAttachmentHandler.ServeHTTP(w, r)
 		case AgentEventsProcedure:
 			agentEventsHandler.ServeHTTP(w, r)
 		case AgentWatchEventsProcedure:
@@ -1097,6 +1157,14 @@ func (UnimplementedAgentHandler) Containers(context.Context, *apiv1.ContainersRe
 
 func (UnimplementedAgentHandler) CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.CNI is not implemented"))
+}
+
+func (UnimplementedAgentHandler) AdoptAttachment(context.Context, *apiv1.AttachmentRequest) (*apiv1.AttachmentResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.AdoptAttachment is not implemented"))
+}
+
+func (UnimplementedAgentHandler) ForgetAttachment(context.Context, *apiv1.AttachmentRequest) (*apiv1.AttachmentResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.ForgetAttachment is not implemented"))
 }
 
 func (UnimplementedAgentHandler) Events(context.Context, *apiv1.EventsRequest) (*apiv1.EventsResponse, error) {

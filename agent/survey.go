@@ -1,0 +1,171 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+
+	"github.com/plumb-net/plumb/descriptors/ipam"
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/ledger"
+	"github.com/plumb-net/plumb/plugins/netlink"
+)
+
+// The ledgers, as losses name them.
+const (
+	ledgerFile   = "ledger"
+	givenFile    = "ipam/ledger"
+	attachedFile = "cni/ledger"
+)
+
+// survey compares what the ledgers say with what can be told without them: whether their
+// files are there, the marks of links, the results of ADDs, addresses in the kernel. What
+// the ledgers lack is noted as a loss, and the addresses count as taken.
+func (h *host) survey(c Config, found map[string]ledger.Found, log *slog.Logger) error {
+	if err := h.missing(c, found); err != nil {
+		return err
+	}
+	own, err := h.kernel.Links(h.kernel.Own())
+	if err != nil {
+		return fmt.Errorf("read the links of the host: %w", err)
+	}
+	if n := h.unrecorded(own); n > 0 && h.lost.String() == "" {
+		if err := h.lost.add(attachedFile, fmt.Sprintf("%d links of containers bear our mark and are of no attachment in it", n), ""); err != nil {
+			return err
+		}
+	}
+	var taken []ipam.Taken
+	for _, held := range h.store.Held() {
+		taken = append(taken, ipam.Taken(held))
+	}
+	taken = append(taken, h.recordedAddresses()...)
+	if h.lost.String() != "" {
+		openAllNamespaces(h.kernel, c)
+		taken = append(taken, h.markedAddresses()...)
+	}
+	if n := h.book.Found(taken); n > 0 {
+		log.Warn("the ledger of addresses lacks some that are in use; nobody else is given them", "addresses", n)
+	}
+	if why := h.lost.String(); why != "" {
+		log.Warn("not all is known of what earlier runs did; nothing is deleted only because nobody wants it", "lost", why)
+	}
+	return nil
+}
+
+// missing notes ledgers that should be there. If there is none this is the first start,
+// unless something bears our mark.
+func (h *host) missing(c Config, found map[string]ledger.Found) error {
+	var gone []string
+	for _, file := range []string{ledgerFile, givenFile, attachedFile} {
+		if found[file].Missing {
+			gone = append(gone, file)
+		}
+	}
+	if len(gone) == len(found) {
+		n, err := h.markedAnywhere(c)
+		if n > 0 {
+			err = h.lost.add(".", fmt.Sprintf("the state directory is empty, and %d links bear the mark of this label", n), "")
+		}
+		return err
+	}
+	for _, file := range gone {
+		if err := h.lost.add(file, "it is missing", ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// markedAnywhere counts the links with our mark in all namespaces of the host. It uses
+// handles of its own: at a first start nobody needs them afterwards.
+func (h *host) markedAnywhere(c Config) (n int, err error) {
+	k, err := netlink.New(netlink.Options{OwnPath: c.Netns, NamedDir: c.NetnsDir})
+	if err != nil {
+		return 0, err
+	}
+	defer k.Close()
+	openAllNamespaces(k, c)
+	return len(h.marked(k)), nil
+}
+
+// unrecorded counts the links of attachments that are not in the store.
+func (h *host) unrecorded(links []kernel.Link) (n int) {
+	for _, l := range links {
+		if key, ours := h.owner.MarkedKey(l.Alias); ours && h.store.Lacks(key) {
+			n++
+		}
+	}
+	return n
+}
+
+// markedLink is a link with our mark.
+type markedLink struct {
+	kernel.Link
+	key string
+}
+
+// marked are the links with our mark in all namespaces that are open.
+func (h *host) marked(k *netlink.Kernel) (list []markedLink) {
+	for _, ns := range k.InUse() {
+		links, _ := k.Links(ns) // one that has just ended has none
+		for _, l := range links {
+			if key, ours := h.owner.MarkedKey(l.Alias); ours {
+				list = append(list, markedLink{l, key})
+			}
+		}
+	}
+	return list
+}
+
+// recordedAddresses are those that the ledger of objects names with the claim that
+// holds them.
+func (h *host) recordedAddresses() (list []ipam.Taken) {
+	for _, e := range h.owner.Entries(models.KindAddress + "/") {
+		v, err := models.DecodeValue[*models.Address](e.Value)
+		p, bad := netip.ParsePrefix(e.Mark)
+		if err == nil && bad == nil && v.GetClaim() != "" {
+			list = append(list, ipam.Taken{Claim: v.GetClaim(), Addr: p.Addr()})
+		}
+	}
+	return list
+}
+
+// markedAddresses are those of links with our mark, but for the ends of cables on the
+// host and bridges: what those have is a gateway, which pools give to nobody else.
+func (h *host) markedAddresses() (list []ipam.Taken) {
+	for _, l := range h.marked(h.kernel) {
+		if strings.HasPrefix(l.key, models.InterfaceKey(cni.Source+":")) {
+			if _, inside := cni.LinkOf(l.key, 0); !inside {
+				continue
+			}
+		}
+		addresses, _ := h.kernel.Addresses(l.NS, l.Index)
+		n := 0
+		for _, a := range addresses {
+			if a.Kernel {
+				continue
+			}
+			t := ipam.Taken{Addr: a.Prefix.Addr()}
+			if claim, inside := cni.LinkOf(l.key, n); inside {
+				t.Claim = claim
+			}
+			list = append(list, t)
+			n++
+		}
+	}
+	return list
+}
+
+// broken says why a ledger cannot be written, nil if all can.
+func (h *host) broken() error {
+	return errors.Join(h.ledger.Broken(), h.given.Broken(), h.attached.Broken())
+}
+
+// mend tries again what could not be written.
+func (h *host) mend() error {
+	return errors.Join(h.ledger.Mend(), h.given.Mend(), h.attached.Mend())
+}

@@ -1,0 +1,98 @@
+package ipam
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// Taken is an address that is in use although the ledger of addresses may not say so:
+// it is on a link of ours, or somebody was told that it is his.
+type Taken struct {
+	// Claim is who holds it, "" if nobody knows.
+	Claim string
+	Addr  netip.Addr
+}
+
+// foundClaim stands for the claim of an address of which nobody knows whose it is.
+func foundClaim(a netip.Addr) string { return "found:" + a.String() }
+
+// Found says that addresses are in use. Each counts as taken in the pool that has it,
+// now or once that pool is there, unless the book knows better: what it says of a
+// claim, or of an address, stays. So nobody else is given them, and who holds them
+// keeps them. It returns how many the book did not have. It is for the start, before
+// anything is asked of the book.
+func (b *Book) Found(list []Taken) (missing int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range list {
+		if !b.knows(t) {
+			b.awaits = append(b.awaits, t)
+			missing++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.values)) {
+		b.takeFound(name)
+	}
+	return missing
+}
+
+// knows tells whether the book has the claim, or the address, or another that was found.
+func (b *Book) knows(t Taken) bool {
+	if _, uses := b.where[t.Claim]; uses && t.Claim != "" {
+		return true
+	}
+	for _, p := range b.pools {
+		if p.User(t.Addr) != "" {
+			return true
+		}
+	}
+	for _, f := range b.awaits {
+		if f.Addr == t.Addr || f.Claim == t.Claim && t.Claim != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// takeFound makes addresses that were found ones that are in use, in the pool of that
+// name. A ledger that cannot be written is no reason to give them to others: they are
+// found again. The lock is held.
+func (b *Book) takeFound(name string) {
+	p := b.pool(name)
+	within, err := netip.ParsePrefix(b.values[name].GetNetwork())
+	if err != nil {
+		return
+	}
+	rest := b.awaits[:0]
+	for _, t := range b.awaits {
+		if !within.Contains(t.Addr) {
+			rest = append(rest, t)
+			continue
+		}
+		if _, uses := b.where[t.Claim]; t.Claim == "" || uses {
+			t.Claim = foundClaim(t.Addr)
+		}
+		if p.User(t.Addr) != "" {
+			continue
+		}
+		p.Restore(t.Claim, t.Addr)
+		b.where[t.Claim] = name
+		if _, there := b.ledger.Get(addressID(name, t.Addr)); !there { // one that cannot be read stays
+			_ = b.ledger.Add(entryOf(name, t.Addr, use{Claim: t.Claim}))
+		}
+	}
+	b.awaits = rest
+}
+
+// unread takes an entry that this release cannot read. It is not written anew, and the
+// address that it is about counts as taken.
+func (b *Book) unread(e kernel.Entry, why error) {
+	b.Unread = append(b.Unread, fmt.Errorf("%s: %w", e.ID, why))
+	if _, addr, ok := splitAddressID(e.ID); ok {
+		b.awaits = append(b.awaits, Taken{Addr: addr})
+	}
+}

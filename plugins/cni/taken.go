@@ -1,0 +1,75 @@
+package cni
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/plumb-net/plumb/models"
+)
+
+// Held is an address that an attachment was told to be its own, and the claim that
+// holds it.
+type Held struct {
+	Claim string
+	Addr  netip.Addr
+}
+
+// Held are the addresses of attachments by the results of their ADDs: what a pool must
+// not give to others, whatever the ledger of addresses says.
+func (s *Store) Held() (list []Held) {
+	for _, a := range s.Of("") {
+		if a.Phase == Added && a.Result != nil && a.Pod == "" {
+			list = append(list, a.held()...)
+		}
+	}
+	return list
+}
+
+// held: the claims of an attachment are numbered as its addresses are.
+func (a Attachment) held() (list []Held) {
+	name := sharedName(a.Key.Network) + ":" + digest(a.Key.String())
+	claims := map[string]bool{}
+	for _, key := range a.Wants {
+		if claim, ok := strings.CutPrefix(key, models.KindIPClaim+"/"); ok {
+			claims[claim] = true
+		}
+	}
+	n := 0
+	for _, ip := range a.Result.IPs {
+		if ip.Interface == nil || *ip.Interface < 0 || *ip.Interface >= len(a.Result.Interfaces) {
+			continue
+		}
+		at := a.Result.Interfaces[*ip.Interface]
+		p, err := netip.ParsePrefix(ip.Address)
+		if claim := numbered(name, n); err == nil && at.Name == a.Key.IfName && at.Sandbox == a.Netns && claims[claim] {
+			list = append(list, Held{claim, p.Addr()})
+			n++
+		}
+	}
+	return list
+}
+
+// LinkOf tells of the mark of a link which claim of an attachment holds its nth address;
+// ok is false if the link is not the end in a container.
+func LinkOf(key string, n int) (claim string, ok bool) {
+	name, isLink := strings.CutPrefix(key, models.KindInterface+"/")
+	_, id, _ := attachmentOf(name)
+	return numbered(name, n), isLink && id != "" && strings.HasSuffix(name, ":"+id)
+}
+
+// Lacks reports whether a link with the mark of that key is of an attachment that is
+// not in the store.
+func (s *Store) Lacks(key string) bool {
+	network, id, _ := attachmentOf(strings.TrimPrefix(key, models.KindInterface+"/"))
+	if id == "" {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.all {
+		if k.Network == network && digest(k.String()) == id {
+			return false
+		}
+	}
+	return true
+}
