@@ -194,15 +194,3 @@ func FuzzStory(f *testing.F) {
 		}
 	})
 }
-
-// FuzzRevision: a name in the database is a revision or is refused.
-func FuzzRevision(f *testing.F) {
-	f.Add([]byte("\x00\x00\x00\x00\x00\x00\x00\x07_\x00\x00\x00\x00\x00\x00\x00\x00"))
-	f.Add([]byte("\x00\x00\x00\x00\x00\x00\x00\x07_\x00\x00\x00\x00\x00\x00\x00\x00t"))
-	f.Add([]byte("_"))
-	f.Fuzz(func(t *testing.T, k []byte) {
-		if rev, _, ok := revision(k); ok && rev <= 0 {
-			t.Errorf("%q is %d", k, rev)
-		}
-	})
-}
