@@ -12,7 +12,6 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
-	cniwire "github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/plugins/container"
 )
 
@@ -113,7 +112,7 @@ func (h cniHost) Containers() (ids []string) {
 	return ids
 }
 
-func (h cniHost) Leave(r cniwire.Request) error { return cni.Queue{Dir: h.config.RunDir}.Leave(r) }
+func (h cniHost) Leave(r cni.Request) error { return cni.Queue{Dir: h.config.RunDir}.Leave(r) }
 
 func (h cniHost) Paths() map[uint64]string {
 	paths := map[uint64]string{}

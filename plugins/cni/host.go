@@ -12,7 +12,6 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
-	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -54,7 +53,7 @@ type Host interface {
 	// Containers are the ids of those that runtimes know.
 	Containers() []string
 	// Leave notes a DEL that the next start has to do again.
-	Leave(r wire.Request) error
+	Leave(r Request) error
 	// Paths are where network namespaces can be found, by their inodes.
 	Paths() map[uint64]string
 }

@@ -13,6 +13,9 @@ import (
 // with each sweep, before it is put aside.
 const maxTries = 5
 
+// Request is a call as plumb-cni makes it.
+type Request = wire.Request
+
 // Queue is what was left for the agent while it was down; Dir is the directory of
 // its socket.
 type Queue struct{ Dir string }
@@ -21,7 +24,7 @@ type Queue struct{ Dir string }
 func (q Queue) Left() (left, bad []wire.Left, err error) { return wire.Queue(q.Dir) }
 
 // Leave notes a DEL that is to be done again at the next start.
-func (q Queue) Leave(r wire.Request) error {
+func (q Queue) Leave(r Request) error {
 	r.Queued = time.Now().Unix()
 	return wire.Leave(q.Dir, r)
 }
