@@ -28,6 +28,7 @@ type fakeHost struct {
 	tell          []func(ids ...string)
 	networks      []cni.HostNetwork
 	cut           map[string]string         // in>out
+	call          bool                      // bridges call iptables
 	unreadable    error                     // why the networks cannot be read
 	routes        map[string][]kernel.Route // of namespaces, by path
 }
@@ -75,6 +76,8 @@ func (h *fakeHost) Routes(path, _ string) ([]kernel.Route, error) {
 	defer h.mu.Unlock()
 	return h.routes[path], nil
 }
+
+func (h *fakeHost) BridgesCall(int) bool { return h.call }
 
 func (h *fakeHost) Cut(_ int, in, out string) string {
 	h.mu.Lock()
