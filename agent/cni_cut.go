@@ -53,16 +53,14 @@ func (v *firewallView) get(h *host) []kernel.Firewall {
 // Cut says which firewall stops packets between two links. Between two ports of a bridge it
 // is asked only where bridges call iptables.
 func (h cniHost) Cut(family int, in, out string) string {
-	program := map[int]string{4: "iptables", 6: "ip6tables"}[family]
+	program := programOf(family)
 	why := "drops them"
 	switch {
 	case in == out:
-		setting := "net.bridge.bridge-nf-call-" + program
-		value, err := h.host.kernel.Sysctl(h.host.kernel.Own(), strings.ReplaceAll(setting, ".", "/"))
-		if err != nil || value == "0" {
+		if !h.BridgesCall(family) {
 			return ""
 		}
-		why += fmt.Sprintf("; bridges call it since %s is %s", setting, value)
+		why += fmt.Sprintf("; bridges call it since net.bridge.bridge-nf-call-%s is 1", program)
 	case out == "":
 		if out = h.wayOut(); out == "" {
 			return ""
@@ -79,6 +77,19 @@ func (h cniHost) Cut(family int, in, out string) string {
 		return fmt.Sprintf("%s%s of %s, %s", whose, kernel.ForwardChain, f.Program, why)
 	}
 	return ""
+}
+
+func programOf(family int) string {
+	if family == 6 {
+		return "ip6tables"
+	}
+	return "iptables"
+}
+
+// BridgesCall reads the setting of the host's namespace; without the module there is none.
+func (h cniHost) BridgesCall(family int) bool {
+	value, err := h.host.kernel.Sysctl(h.host.kernel.Own(), "net/bridge/bridge-nf-call-"+programOf(family))
+	return err == nil && value != "0"
 }
 
 // wayOut is the link by which the default route of the host leads, "" if there is none.

@@ -10,9 +10,9 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// cut says which packets of a network the firewall of the host stops, "" if none. link is
-// that of one attachment, in mode routed.
-func (s *Service) cut(n network, link string) string {
+// cut says which packets of a network the host stops, "" if none. link is that of one
+// attachment, in mode routed; ported tells that ports of the host lead to one.
+func (s *Service) cut(n network, link string, ported bool) string {
 	if n.mode == modeBridge {
 		link = n.bridge
 	}
@@ -34,10 +34,20 @@ func (s *Service) cut(n network, link string) string {
 			told("they do not reach anybody beyond this host: ", s.host.Cut(family, link, ""))
 		}
 	}
-	if len(why) == 0 || n.forward {
-		return strings.Join(why, "; ")
+	if len(why) > 0 && !n.forward {
+		why[len(why)-1] += `. With "forward": true in the network's configuration they do`
 	}
-	return strings.Join(why, "; ") + `. With "forward": true in the network's configuration they do`
+	if ported && n.mode == modeBridge && s.bridgesCall(n) {
+		why = append(why, "a container does not reach its own published ports: bridges call iptables (net.bridge.bridge-nf-call-iptables), "+
+			"and no packet leaves by the port that it came from")
+	}
+	return strings.Join(why, "; ")
+}
+
+func (s *Service) bridgesCall(n network) bool {
+	return slices.ContainsFunc(n.subnets, func(sub subnet) bool {
+		return sub.network.Addr().Is4() && s.host.BridgesCall(4) || sub.network.Addr().Is6() && s.host.BridgesCall(6)
+	})
 }
 
 // warnings are what the caller of an ADD has to know although it succeeded.
@@ -46,7 +56,8 @@ func (s *Service) warnings(c Call) []string {
 	if wrong != nil || n.forward { // the rules that let it pass have been made
 		return nil
 	}
-	if why := s.cut(n, linkOf(n.inside(c))); why != "" {
+	rt, _ := c.runtime() // it was checked
+	if why := s.cut(n, linkOf(n.inside(c)), len(rt.Ports) > 0); why != "" {
 		return []string{why}
 	}
 	return nil
@@ -57,17 +68,18 @@ func (s *Service) warnings(c Call) []string {
 func (s *Service) Cuts() map[string]string {
 	s.mu.Lock()
 	nets := map[string]network{}
-	links := map[string]string{}
+	links, ported := map[string]string{}, map[string]bool{}
 	for name, sh := range s.nets {
 		nets[name] = sh.network
-		for k := range sh.users {
+		for k, u := range sh.users {
+			ported[name] = ported[name] || len(u.ports) > 0
 			links[name] = linkOf(sh.name + ":" + digest(k.String()))
 		}
 	}
 	s.mu.Unlock()
 	cuts := map[string]string{}
 	for name, n := range nets {
-		if why := s.cut(n, links[name]); why != "" {
+		if why := s.cut(n, links[name], ported[name]); why != "" {
 			cuts[name] = why
 		}
 	}

@@ -47,6 +47,15 @@ func TestRow72_Cut(t *testing.T) {
 				t.Errorf("left\n%s", n.show())
 			}
 		}
+		ported := strings.Replace(blue, "{", `{"runtimeConfig":{"portMappings":[{"hostPort":8080,"containerPort":80}]},`, 1)
+		for _, n.host.call = range []bool{false, true} {
+			const own = "does not reach its own published ports"
+			a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", ported)
+			if a.Error != nil || n.host.call != (len(a.Warnings) == 1 && strings.Contains(a.Warnings[0], own)) || strings.Contains(n.Trouble(), own) != n.host.call {
+				t.Errorf("%v %q", a, n.Trouble())
+			}
+			n.call(t.Context(), "DEL", "c1", "", ported)
+		}
 		routed := strings.Replace(blue, "{", `{"mode":"routed",`, 1)
 		n.host.cut = map[string]string{"pv7a9ae503637b>": "FORWARD drops it"}
 		if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", routed); len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], "beyond this host") {

@@ -35,6 +35,9 @@ type Host interface {
 	Full(pool string) bool
 	// User is the ipclaim that uses an address of an ippool, "" if none does.
 	User(pool string, a netip.Addr) (claim string)
+	// BridgesCall reports whether what goes from port to port of a bridge passes the tables of
+	// iptables of a family, 4 or 6.
+	BridgesCall(family int) bool
 	// Cut says why the firewall of the host stops packets of a family, 4 or 6, from one of
 	// its links to another, "" if it may not. They may be ports of one bridge, which is
 	// named twice; out may be empty for the link by which the default route leads.

@@ -33,6 +33,7 @@ type fakeHost struct {
 	tell          []func(ids ...string)
 	networks      []cni.HostNetwork
 	cut           map[string]string         // in>out
+	call          bool                      // bridges call iptables
 	unreadable    error                     // why the networks cannot be read
 	routes        map[string][]kernel.Route // of namespaces, by path
 }
@@ -80,6 +81,8 @@ func (h *fakeHost) Routes(path, _ string) ([]kernel.Route, error) {
 	defer h.mu.Unlock()
 	return h.routes[path], nil
 }
+
+func (h *fakeHost) BridgesCall(int) bool { return h.call }
 
 func (h *fakeHost) Cut(_ int, in, out string) string {
 	h.mu.Lock()

