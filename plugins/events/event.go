@@ -29,6 +29,7 @@ func Types() []Type {
 	return []Type{
 		container.Discovered, container.Created, container.Started, container.Died, container.OOM,
 		container.Paused, container.Unpaused, container.Renamed, container.ImageChanged, container.Removed,
+		container.LabelTaken, container.LabelRefused,
 		AgentStarted, RuntimeConnected, RuntimeLost, RuntimeAbsent, RuntimeVersion,
 	}
 }
@@ -41,8 +42,6 @@ type Event struct {
 	// Earlier: it is from an earlier run of the agent.
 	Earlier bool
 	container.Event
-	// Detail says more in words, of the agent's own events.
-	Detail string
 
 	kept time.Time // when it was taken in, by the clock that never jumps
 	size int64

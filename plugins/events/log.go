@@ -84,7 +84,10 @@ func age(earlier []*Event, now time.Time) {
 func (l *Log) Add(e container.Event) { l.add(&Event{Event: e}) }
 
 // AddDetail takes in an event with more to say in words.
-func (l *Log) AddDetail(e container.Event, detail string) { l.add(&Event{Event: e, Detail: detail}) }
+func (l *Log) AddDetail(e container.Event, detail string) {
+	e.Detail = detail
+	l.Add(e)
+}
 
 func (l *Log) add(e *Event) {
 	now := time.Now()
