@@ -172,6 +172,7 @@ func (l *Log) Query(q Query) (found []*Event, upTo uint64) {
 	l.mu.Lock()
 	l.expire(time.Now())
 	below := l.next
+	l.aliases(&q)
 	l.mu.Unlock()
 	upTo = below - 1
 	for q.Limit == 0 || len(found) < q.Limit {
@@ -190,6 +191,14 @@ func (l *Log) Query(q Query) (found []*Event, upTo uint64) {
 	}
 	slices.Reverse(found)
 	return found, upTo
+}
+
+// aliases finds out which containers bore the name that is asked for.
+func (l *Log) aliases(q *Query) {
+	q.ids = nil
+	for _, i := range l.ring(container.Renamed).all {
+		q.renamed(i.Event)
+	}
 }
 
 // Stats tell what is kept.
