@@ -27,7 +27,7 @@ func serviceLabel(c Container, env, key string) (label, why string) {
 		}
 	}
 	if len(label) > maxLabel {
-		return "", fmt.Sprintf("the service label in its %s has %d bytes, and may have %d: %.20s…", from, len(label), maxLabel, label)
+		return "", fmt.Sprintf("the service label in its %s has %d bytes, and may have %d: %.20q…", from, len(label), maxLabel, label)
 	}
 	return label, ""
 }
