@@ -39,6 +39,8 @@ type Config struct {
 	CRI               string
 	MicroserviceEnv   string
 	MicroserviceLabel string
+	LabelConflict     string
+	LabelCarrier      []string
 	Netns             string
 	NetnsDir          string
 }
@@ -76,8 +78,11 @@ func Settings() []Setting {
 		text("docker", func(c *Config) *string { return &c.Docker }, "URL of the Docker engine, or off (default: found by itself)"),
 		text("containerd", func(c *Config) *string { return &c.Containerd }, "path of containerd's socket, or off (default: found by itself)"),
 		text("cri", func(c *Config) *string { return &c.CRI }, "path of the socket of another engine with CRI, or off (default: CRI-O is found by itself)"),
-		text("microservice-env", func(c *Config) *string { return &c.MicroserviceEnv }, "environment variable with a container's service label"),
-		text("microservice-label", func(c *Config) *string { return &c.MicroserviceLabel }, "container label with a container's service label"),
+		text("microservice-env", func(c *Config) *string { return &c.MicroserviceEnv }, "environment variable with a container's service label, or off; it goes before the container label"),
+		text("microservice-label", func(c *Config) *string { return &c.MicroserviceLabel }, "container label with a container's service label, or off"),
+		text("label-conflict", func(c *Config) *string { return &c.LabelConflict }, "who has a service label that several containers bear: newest, the last that started, or incumbent, the first one for as long as it runs"),
+		{Name: "label-carrier", Usage: "who may carry service labels, each \"LABEL runtime=NAME namespace=NAME name=NAME image=IMAGE\" with * for any text, separated by commas; a label that none names goes to all",
+			list: func(c *Config) *[]string { return &c.LabelCarrier }},
 		text("netns", func(c *Config) *string { return &c.Netns }, "file of the namespace to manage as the agent's own (default: the one it runs in)"),
 		text("netns-dir", func(c *Config) *string { return &c.NetnsDir }, "directory of named namespaces"),
 	}
@@ -87,7 +92,7 @@ func Settings() []Setting {
 func Default() Config {
 	return Config{
 		RunDir: "/run/plumb", StateDir: "/var/lib/plumb", History: "8", Events: "8", LogLevel: "info",
-		MicroserviceEnv: "MICROSERVICE_LABEL", MicroserviceLabel: "plumb.microservice",
+		MicroserviceEnv: "MICROSERVICE_LABEL", MicroserviceLabel: "plumb.microservice", LabelConflict: newest,
 		NetnsDir: "/run/netns",
 	}
 }
@@ -243,6 +248,9 @@ func (c *Config) validate() error {
 		}
 	}
 	if _, err := parsePolicies(c.Policy); err != nil {
+		return err
+	}
+	if _, err := c.labelRules(); err != nil {
 		return err
 	}
 	_, err := c.runtimes()

@@ -325,8 +325,12 @@ func (a *agent) wireSources() error {
 	if err != nil {
 		return err
 	}
+	rules, err := c.labelRules()
+	if err != nil {
+		return err
+	}
 	a.tracker, err = container.New(container.Options{
-		LabelEnv: c.MicroserviceEnv, LabelKey: c.MicroserviceLabel,
+		LabelEnv: c.MicroserviceEnv, LabelKey: c.MicroserviceLabel, Labels: rules,
 		Earlier: a.told, Past: a.recorder.past, Observer: a.recorder.observe, Log: a.log.With("part", "containers")}, runtimes...)
 	if err != nil {
 		return err

@@ -2210,6 +2210,8 @@ type Container struct {
 	NetworkMembers []string `protobuf:"bytes,19,rep,name=network_members,json=networkMembers,proto3" json:"network_members,omitempty"`
 	// Addresses that it had while it ran. Only of a container that does not run.
 	LastAddresses []string `protobuf:"bytes,20,rep,name=last_addresses,json=lastAddresses,proto3" json:"last_addresses,omitempty"`
+	// Why it does not carry the service label that it bears. Empty: nothing is refused.
+	LabelRefused  string `protobuf:"bytes,21,opt,name=label_refused,json=labelRefused,proto3" json:"label_refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2382,6 +2384,13 @@ func (x *Container) GetLastAddresses() []string {
 		return x.LastAddresses
 	}
 	return nil
+}
+
+func (x *Container) GetLabelRefused() string {
+	if x != nil {
+		return x.LabelRefused
+	}
+	return ""
 }
 
 // A link of the agent's own namespace, or of another in which one is needed. Observed.
@@ -2696,7 +2705,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\n" +
 	"started_at\x18\a \x01(\tR\tstartedAt\x12\x1c\n" +
 	"\tconflicts\x18\b \x03(\tR\tconflicts\x12\x18\n" +
-	"\arefused\x18\t \x01(\tR\arefused\"\x9f\x05\n" +
+	"\arefused\x18\t \x01(\tR\arefused\"\xc4\x05\n" +
 	"\tContainer\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12!\n" +
 	"\fcontainer_id\x18\x02 \x01(\tR\vcontainerId\x12\x12\n" +
@@ -2721,7 +2730,8 @@ const file_models_models_proto_rawDesc = "" +
 	"\x05error\x18\x11 \x01(\tR\x05error\x12#\n" +
 	"\rnetwork_owner\x18\x12 \x01(\tR\fnetworkOwner\x12'\n" +
 	"\x0fnetwork_members\x18\x13 \x03(\tR\x0enetworkMembers\x12%\n" +
-	"\x0elast_addresses\x18\x14 \x03(\tR\rlastAddresses\x1a9\n" +
+	"\x0elast_addresses\x18\x14 \x03(\tR\rlastAddresses\x12#\n" +
+	"\rlabel_refused\x18\x15 \x01(\tR\flabelRefused\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9e\x01\n" +

@@ -79,6 +79,9 @@ func containerNotes(x *apiv1.Container) (notes []string) {
 	} else if x.Reason != "" {
 		notes = append(notes, x.Reason)
 	}
+	if x.LabelRefused != "" {
+		notes = append(notes, x.LabelRefused)
+	}
 	if x.Error != "" {
 		notes = append(notes, "cannot be inspected: "+x.Error)
 	}

@@ -25,8 +25,8 @@ func newEvents(c *cli) *cobra.Command {
 to the agent, oldest first. It filters first and then shows the newest.
 
 Types are discovered, created, started, died, oom, paused, unpaused, renamed,
-image_changed and removed; and agent_started, runtime_connected, runtime_lost,
-runtime_absent and runtime_version.
+image_changed, removed, label_taken and label_refused; and agent_started,
+runtime_connected, runtime_lost, runtime_absent and runtime_version.
 
 Every event has a number, which goes on when the agent restarts; the numbers, and
 not the times, tell what came after what. --after goes on from one. Of what was
@@ -205,6 +205,7 @@ func whatHappened(e *apiv1.ContainerEvent) string {
 	case "image_changed":
 		say(true, "from %s to %s", e.OldImage, e.Image)
 	}
+	say(e.Type == "label_taken" || e.Type == "label_refused" && e.Microservice != "", "service label %s", e.Microservice)
 	say(e.Detail != "", "%s", e.Detail)
 	say(e.Type == "created" || e.Type == "discovered", "%s", orDash(e.Image))
 	say(e.Microservice != "" && (e.Type == "discovered" || e.Type == "started"), "serves %s", e.Microservice)

@@ -82,7 +82,7 @@ func container(c *models.Container) *apiv1.Container {
 		Pid: c.Pid, Netns: c.Netns, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
 		Reason: c.Reason, Labels: c.Labels, Microservice: c.Microservice, Addresses: c.Addresses, Refused: c.Refused,
 		CreatedAt: c.CreatedAt, Error: c.Error, NetworkOwner: c.NetworkOwner, NetworkMembers: c.NetworkMembers,
-		LastAddresses: c.LastAddresses,
+		LastAddresses: c.LastAddresses, LabelRefused: c.LabelRefused,
 	}
 	if c.FinishedAt != "" || c.State == "exited" || c.State == "dead" {
 		out.ExitCode = &c.ExitCode

@@ -15,6 +15,8 @@ type entry struct {
 	seen  bool
 	last  Container
 	label string
+	// noLabel says why it has none though it bears one.
+	noLabel string
 	// addresses are those it had when it last ran.
 	addresses []string
 	// hold is the container's process while it lives.
@@ -154,7 +156,7 @@ func (s *source) show(e *entry, seen sighting) {
 	e.shown = nil
 	e.last = seen.Container
 	e.last.Env = nil
-	e.label = serviceLabel(seen.Container, s.t.opts.LabelEnv, s.t.opts.LabelKey)
+	e.label, e.noLabel = serviceLabel(seen.Container, s.t.opts.LabelEnv, s.t.opts.LabelKey)
 	if e.last.Running {
 		e.addresses = e.last.Addresses
 	}
@@ -308,7 +310,7 @@ func (s *source) members() (all, ended []*member) {
 		if known := sure || e.hold != nil || e.endedNow; !known || !e.seen {
 			continue
 		}
-		m := &member{key: s.key(e), former: e.shown, Container: e.last, label: e.label, netns: e.netns(), failure: e.err}
+		m := &member{key: s.key(e), former: e.shown, Container: e.last, label: e.label, barred: e.noLabel, netns: e.netns(), failure: e.err}
 		m.runtime, m.ID = scope(s.rt.Name(), e.id)
 		m.Reason = e.reason()
 		if !m.Running {

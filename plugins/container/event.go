@@ -26,6 +26,10 @@ const (
 	// ImageChanged: its image bears another name now.
 	ImageChanged EventType = "image_changed"
 	Removed      EventType = "removed"
+	// LabelTaken: it has the service label of another container, which runs on.
+	LabelTaken EventType = "label_taken"
+	// LabelRefused: it does not carry the service label that it bears.
+	LabelRefused EventType = "label_refused"
 )
 
 // Event tells what happened to a container. Its map and pointers are shared by
@@ -55,6 +59,8 @@ type Event struct {
 	// OOM tells of the kill, of an OOM; nil if only the runtime told of it. Of a Died
 	// it is a kill in that run which did not end it: of a child of its first process.
 	OOM *OOMKill
+	// Detail says more in words, of a LabelTaken and a LabelRefused.
+	Detail string
 	// OldName is the former name, of a Renamed; OldImage of an ImageChanged.
 	OldName, OldImage string
 	// Amends: it tells more of something that was told already by an event of
@@ -146,6 +152,9 @@ func (e Event) String() string {
 	}
 	if k := e.OOM; k != nil {
 		fmt.Fprintf(&b, " victim=%d by=%s", k.Pid, k.Source)
+	}
+	if e.Detail != "" {
+		b.WriteString(" " + e.Detail)
 	}
 	if e.Amends {
 		b.WriteString(" (amends)")

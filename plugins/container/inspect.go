@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// fewFails is how many failures in a row are worth a word: after one it may be the
+// runtime itself that is away, which is told then.
+const fewFails = 2
+
 // How long a container whose inspect failed waits for the next one.
 const (
 	firstReinspect = time.Second
@@ -25,6 +29,7 @@ type inspecting struct {
 	slow    bool // began as a retry
 	err     error
 	fails   int
+	logged  bool // that it fails
 	retryAt time.Time
 }
 
@@ -104,7 +109,7 @@ func (s *source) recovered(e *entry) {
 	if e.err != nil {
 		s.t.changed = true
 	}
-	e.err, e.fails, e.asOf = nil, 0, e.began
+	e.err, e.fails, e.asOf, e.logged = nil, 0, e.began, false
 	s.aged = append(s.aged, e)
 	delete(s.first, e.id)
 }
@@ -121,7 +126,9 @@ func (s *source) setBack(e *entry, err error) {
 		return // the kernel is quicker than the runtime: no fault
 	}
 	s.stats.InspectFails++
-	if e.err == nil {
+	// An outage of the runtime is no matter of each container.
+	if e.fails >= fewFails && s.phase == known && !e.logged {
+		e.logged = true
 		s.t.opts.Log.Warn("container cannot be inspected", "container", s.rt.Name()+":"+e.id, "error", err)
 	}
 	e.err = err

@@ -19,6 +19,7 @@ type picture struct {
 	unknown error
 	// synced: every runtime was known once, or was not there.
 	synced bool
+	claims claims
 }
 
 // member is one container that goes into a picture.
@@ -30,6 +31,8 @@ type member struct {
 	former *models.Container
 	Container
 	label string
+	// barred says why it does not carry the label that it bears, "" if nothing does.
+	barred string
 	// netns is the inode of its namespace, 0 if it has no living process.
 	netns uint64
 	// trouble says why its process cannot be used, "" if it can.
@@ -75,24 +78,30 @@ func (m *member) refusal(host map[uint64]bool) string {
 
 // resolve makes values out of members: it decides which container serves a
 // label and what is refused. own is the agent's namespace.
-func resolve(members []*member, own uint64) (map[string]*models.Container, map[string]*models.Microservice) {
+func resolve(members []*member, own uint64, rules LabelRules) (map[string]*models.Container, map[string]*models.Microservice, claims) {
 	members = slices.SortedFunc(slices.Values(members), byID)
 	nameOwners(members)
 	host := hostNamespaces(members, own)
 	shareNamespaces(members, host)
 	containers := make(map[string]*models.Container, len(members))
+	noted := newClaims()
 	candidates := map[string][]*member{}
 	for _, m := range members {
 		refused := ""
 		if m.Running {
 			refused = m.refusal(host)
 		}
+		if m.label != "" {
+			m.barred = rules.bar(m)
+		} else if m.Running && m.barred != "" {
+			noted.refused[m.key] = m.barred
+		}
 		containers[m.id()] = m.container(refused)
 		if m.label != "" && m.Running {
 			candidates[m.label] = append(candidates[m.label], m)
 		}
 	}
-	return containers, serve(candidates, host)
+	return containers, serve(candidates, host, rules, noted), noted
 }
 
 // nameOwners finds the containers whose namespaces others joined. An owner that
@@ -169,16 +178,17 @@ type claimant struct {
 
 // serve chooses a container for each label and then settles who has each
 // namespace.
-func serve(candidates map[string][]*member, host map[uint64]bool) map[string]*models.Microservice {
+func serve(candidates map[string][]*member, host map[uint64]bool, rules LabelRules, noted claims) map[string]*models.Microservice {
 	values := make(map[string]*models.Microservice, len(candidates))
 	sharing := map[uint64][]claimant{}
 	for _, label := range slices.Sorted(maps.Keys(candidates)) {
 		twins := candidates[label]
-		slices.SortStableFunc(twins, func(a, b *member) int { return betterServer(a, b, host) })
+		slices.SortStableFunc(twins, func(a, b *member) int { return betterServer(a, b, host, rules) })
 		ownerFirst(twins)
-		v := twins[0].microservice(twins[0].refusal(host))
+		noted.settled(label, twins, host, rules)
+		v := twins[0].microservice(twins[0].unusable(host))
 		for _, t := range twins[1:] {
-			v.Conflicts = append(v.Conflicts, "container "+t.title()+" has the label too and waits: "+behind(twins[0], t, host))
+			v.Conflicts = append(v.Conflicts, "container "+t.title()+" has the label too and waits: "+behind(twins[0], t, host, rules))
 		}
 		values[label] = v
 		if v.Refused == "" {
@@ -192,15 +202,23 @@ func serve(candidates map[string][]*member, host map[uint64]bool) map[string]*mo
 }
 
 // betterServer orders the containers with one label, the one that serves it
-// first: usable ones before refused ones, then the newest start.
-func betterServer(a, b *member, host map[uint64]bool) int {
-	if ra, rb := a.refusal(host) != "", b.refusal(host) != ""; ra != rb {
+// first: usable ones before refused ones, then the newest start, or the oldest.
+func betterServer(a, b *member, host map[uint64]bool, rules LabelRules) int {
+	if ra, rb := a.unusable(host) != "", b.unusable(host) != ""; ra != rb {
 		if rb {
 			return -1
 		}
 		return 1
 	}
+	if rules.Incumbent {
+		a, b = b, a
+	}
 	return b.StartedAt.Compare(a.StartedAt)
+}
+
+// unusable says why the member cannot serve its label, "" if it can.
+func (m *member) unusable(host map[uint64]bool) string {
+	return cmp.Or(m.barred, m.refusal(host))
 }
 
 // ownerFirst lets a label go to the container that the namespace of the first
@@ -208,7 +226,7 @@ func betterServer(a, b *member, host map[uint64]bool) int {
 // its containers come and go.
 func ownerFirst(twins []*member) {
 	for i, t := range twins {
-		if twins[0].Joins != "" && t.Joins == "" && t.netns == twins[0].netns {
+		if twins[0].Joins != "" && t.Joins == "" && t.netns == twins[0].netns && t.barred == "" {
 			copy(twins[1:i+1], twins[:i])
 			twins[0] = t
 			return
@@ -216,12 +234,14 @@ func ownerFirst(twins []*member) {
 	}
 }
 
-func behind(winner, loser *member, host map[uint64]bool) string {
-	if why := loser.refusal(host); why != "" && winner.refusal(host) == "" {
+func behind(winner, loser *member, host map[uint64]bool, rules LabelRules) string {
+	switch why := loser.unusable(host); {
+	case why != "" && winner.unusable(host) == "":
 		return why
-	}
-	if loser.netns == winner.netns {
+	case loser.netns == winner.netns:
 		return "they share a network namespace"
+	case rules.Incumbent:
+		return "it started later, and label-conflict is incumbent"
 	}
 	return "it started earlier"
 }
@@ -263,7 +283,7 @@ func (m *member) container(refused string) *models.Container {
 	if m.failure != nil {
 		failure = m.failure.Error()
 	}
-	if f := m.former; f != nil && f.Reason == m.Reason && f.Error == failure && f.Refused == refused &&
+	if f := m.former; f != nil && f.Reason == m.Reason && f.Error == failure && f.Refused == refused && f.LabelRefused == m.barred &&
 		f.NetworkOwner == m.owner && slices.Equal(f.NetworkMembers, m.members) {
 		return f
 	}
@@ -289,6 +309,7 @@ func (m *member) container(refused string) *models.Container {
 		NetworkOwner:   m.owner,
 		NetworkMembers: m.members,
 		LastAddresses:  m.lastAddresses,
+		LabelRefused:   m.barred,
 	}
 }
 

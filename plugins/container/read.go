@@ -54,6 +54,9 @@ func (t *Tracker) publish() {
 	}
 	t.changed = false
 	next := t.draw()
+	if old != nil {
+		t.tellClaims(old, next)
+	}
 	t.picture.Store(next)
 	t.moved.give()
 	if old == nil {
@@ -93,7 +96,7 @@ func (t *Tracker) draw() *picture {
 			unknown = append(unknown, s.rt.Name()+": "+why)
 		}
 	}
-	p.containers, p.microservices = resolve(members, t.opts.Processes.OwnNetns())
+	p.containers, p.microservices, p.claims = resolve(members, t.opts.Processes.OwnNetns(), t.opts.Labels)
 	for _, s := range t.sources {
 		for _, e := range s.entries {
 			e.shown = p.containers[s.key(e)]

@@ -39,6 +39,12 @@ type Runtime interface {
 	Events(ctx context.Context, ready func(), hint func(Hint)) error
 }
 
+// Pinger is a runtime that can be asked cheaply whether it answers. One that is frozen
+// keeps its streams open and says nothing: without a Ping only lists find that out.
+type Pinger interface {
+	Ping(ctx context.Context) error
+}
+
 // Hint says that a container may have changed. The id alone is enough: the
 // tracker inspects the container and believes that. What the event told beside
 // it is evidence for what no inspect saw: a run that was too short, the exit

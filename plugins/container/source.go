@@ -145,16 +145,48 @@ func (s *source) stream() (up time.Time, err error) {
 	defer cancel(nil)
 	timer := time.AfterFunc(s.t.opts.CallTimeout, func() { cancel(errNoStream) })
 	defer timer.Stop()
+	var pings sync.WaitGroup
+	defer pings.Wait()
 	err = s.rt.Events(ctx, func() {
 		if timer.Stop() {
 			up = time.Now()
 			s.t.post(s.ctx, func() { s.connected(cancel) })
+			if p, ok := s.rt.(Pinger); ok {
+				pings.Go(func() { s.ping(ctx, p) })
+			}
 		}
 	}, s.hint)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
+	cancel(nil)
 	return up, err
+}
+
+// How often a runtime with a standing stream is asked whether it answers, and how long
+// it may take: together less than ten seconds.
+const (
+	pingEvery   = 4 * time.Second
+	pingTimeout = 4 * time.Second
+)
+
+// ping asks the runtime for as long as ctx stands, and has it known when it gives no
+// answer, and listed when it answers again.
+func (s *source) ping(ctx context.Context, p Pinger) {
+	for failing := false; pause(ctx, pingEvery); {
+		once, cancel := context.WithTimeout(ctx, min(pingTimeout, s.t.opts.CallTimeout))
+		err := p.Ping(once)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			s.t.post(ctx, func() { s.failed(fmt.Errorf("ping: %w", err)) })
+		} else if failing {
+			s.t.post(ctx, func() { s.relistAt(time.Now(), "answers") })
+		}
+		failing = err != nil
+	}
 }
 
 var (

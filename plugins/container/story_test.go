@@ -42,6 +42,8 @@ func TestStories(t *testing.T) {
 					return w.takeEvents()
 				case "health":
 					return health(w.tracker)
+				case "labels":
+					return fmt.Sprintln(w.tracker.LabelHealth())
 				}
 				t.Fatalf("unknown directive %s", d.Cmd)
 				return ""
@@ -60,6 +62,8 @@ type story struct {
 	mu     sync.Mutex
 	heard  []string
 	events []Event
+	// options of the next tracker.
+	options Options
 	// told are all events, as a file keeps them over restarts of the agent.
 	told []Event
 }
@@ -75,8 +79,9 @@ func newStory(t testing.TB) *story {
 
 // renew makes a tracker that knows what was told before.
 func (w *story) renew() (err error) {
-	w.tracker, err = New(Options{
-		Processes: w.engine, Observer: w.observe, Earlier: w.told, Spread: func() float64 { return 0.5 }}, w.engine)
+	o := w.options
+	o.Processes, o.Observer, o.Earlier, o.Spread = w.engine, w.observe, w.told, func() float64 { return 0.5 }
+	w.tracker, err = New(o, w.engine)
 	return err
 }
 
@@ -160,6 +165,8 @@ func (w *story) step(words []string) error {
 		w.start()
 	case "agent":
 		return w.agentStep(args[0])
+	case "labels":
+		return w.labelStep(args[0], args[1:])
 	case "create", "run":
 		e.create(newContainer(args))
 		if words[0] == "run" {
@@ -308,6 +315,28 @@ func (w *story) engineStep(what string) error {
 	return nil
 }
 
+// labelStep sets what the next tracker makes of service labels.
+func (w *story) labelStep(what string, args []string) error {
+	switch what {
+	case "newest", "incumbent":
+		w.options.Labels.Incumbent = what == "incumbent"
+	case "env":
+		w.options.LabelEnv = args[0]
+	case "label":
+		w.options.LabelKey = args[0]
+	case "carrier":
+		c := LabelCarrier{Label: args[0]}
+		for _, arg := range args[1:] {
+			name, value, _ := strings.Cut(arg, "=")
+			*map[string]*string{"runtime": &c.Runtime, "namespace": &c.Namespace, "name": &c.Name, "image": &c.Image}[name] = value
+		}
+		w.options.Labels.Carriers = append(w.options.Labels.Carriers, c)
+	default:
+		return errors.New("no such rule")
+	}
+	return nil
+}
+
 // agentStep ends the tracker, or begins the next one: with what was told before,
 // or, where that is lost, without.
 func (w *story) agentStep(what string) error {
@@ -444,7 +473,7 @@ func containerText(id string, v *models.Container) string {
 	if v.Error != "" {
 		text += ", inspect fails: " + v.Error
 	}
-	for _, s := range []string{v.Reason, v.Refused} {
+	for _, s := range []string{v.Reason, v.Refused, v.LabelRefused} {
 		if s != "" {
 			text += ", " + s
 		}

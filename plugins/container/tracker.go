@@ -18,8 +18,10 @@ type Options struct {
 	// Default MICROSERVICE_LABEL.
 	LabelEnv string
 	// LabelKey is the container label with the service label, for containers
-	// without the variable. Default plumb.microservice.
+	// without the variable. Default plumb.microservice. Either may be LabelsOff.
 	LabelKey string
+	// Labels say who carries which service label.
+	Labels LabelRules
 	// Relist is how long to wait, about, between two lists while nothing
 	// calls for one; each wait is between half and one and a half of it.
 	// Default 30 s.
@@ -104,6 +106,7 @@ type Tracker struct {
 
 	picture  atomic.Pointer[picture]
 	moved    signal // the picture did
+	labels   atomic.Pointer[LabelStats]
 	ages     ages
 	health   atomic.Pointer[[]RuntimeHealth]
 	watchers watchers
@@ -116,6 +119,7 @@ func New(o Options, runtimes ...Runtime) (*Tracker, error) {
 		return nil, err
 	}
 	t := &Tracker{opts: o, inputs: make(chan func(), 64), wake: make(chan struct{}, 1), news: heardFrom(o.Earlier)}
+	t.labels.Store(&LabelStats{})
 	names := map[string]bool{}
 	for _, rt := range runtimes {
 		if names[rt.Name()] {

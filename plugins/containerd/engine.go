@@ -54,6 +54,12 @@ func New(o Options) (*Engine, error) {
 // Name is the prefix of containerd's containers.
 func (e *Engine) Name() string { return "containerd" }
 
+// Ping asks the engine whether it answers.
+func (e *Engine) Ping(ctx context.Context) error {
+	_, err := e.Version(ctx)
+	return err
+}
+
 // Version returns containerd's version.
 func (e *Engine) Version(ctx context.Context) (string, error) {
 	conn, err := e.socket.Conn()

@@ -49,6 +49,12 @@ func New(o Options) (*Engine, error) {
 // Name is the prefix of the engine's containers.
 func (e *Engine) Name() string { return "cri" }
 
+// Ping asks the engine whether it answers.
+func (e *Engine) Ping(ctx context.Context) error {
+	_, err := e.Version(ctx)
+	return err
+}
+
 // Version returns the engine's name and version, container.ErrAbsent if it is
 // one that is refused.
 func (e *Engine) Version(ctx context.Context) (string, error) {

@@ -121,6 +121,14 @@ func (e *Engine) Version(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s, API %s", e.engine, e.api), nil
 }
 
+// Ping asks the engine whether it answers.
+func (e *Engine) Ping(ctx context.Context) error {
+	if err := e.plain.PingWithContext(ctx); err != nil {
+		return e.explain(ctx, err)
+	}
+	return nil
+}
+
 // client returns a client that speaks a version the engine knows.
 func (e *Engine) client(ctx context.Context) (*client.Client, error) {
 	e.mu.Lock()

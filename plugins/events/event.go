@@ -29,6 +29,7 @@ func Types() []Type {
 	return []Type{
 		container.Discovered, container.Created, container.Started, container.Died, container.OOM,
 		container.Paused, container.Unpaused, container.Renamed, container.ImageChanged, container.Removed,
+		container.LabelTaken, container.LabelRefused,
 		AgentStarted, RuntimeConnected, RuntimeLost, RuntimeAbsent, RuntimeVersion,
 	}
 }
@@ -41,8 +42,6 @@ type Event struct {
 	// Earlier: it is from an earlier run of the agent.
 	Earlier bool
 	container.Event
-	// Detail says more in words, of the agent's own events.
-	Detail string
 
 	kept time.Time // when it was taken in, by the clock that never jumps
 	size int64
@@ -52,7 +51,7 @@ type Event struct {
 type Query struct {
 	// Types: one of them. None means all.
 	Types []Type
-	// Container: its name (or the one it had before a Renamed), its id or the
+	// Container: its name, also one that it had before or after, its id or the
 	// beginning of it, or <runtime>:<id>.
 	Container string
 	// Labels: all of them; NAME=VALUE, or NAME for any value.
@@ -63,6 +62,8 @@ type Query struct {
 	After uint64
 	// Limit: the newest so many of those that match. 0: all.
 	Limit int
+
+	ids map[string]bool // of containers that were renamed from or to Container
 }
 
 // shell is what an event takes without what it points to, roughly.

@@ -27,7 +27,7 @@ func full() container.Event {
 		Run:     container.Run{StartedAt: noon, Pid: 7, Netns: 8},
 		Exit:    &container.Exit{Code: -1, Signal: 9, Reason: container.OutOfMemory, StartedAt: noon, FinishedAt: noon},
 		OOM:     &container.OOMKill{At: noon, Container: "abc", Cgroup: "/a", Owner: "o", OwnerCgroup: "/o", Pid: 9, Process: "a\nb\xff", Constraint: "C", Source: "kmsg", Count: 2, Amends: true, All: true},
-		OldName: "old", OldImage: "shop:0", Amends: true, FoundLater: true,
+		OldName: "old", OldImage: "shop:0", Amends: true, FoundLater: true, Detail: "more",
 	}
 }
 
@@ -193,7 +193,7 @@ func TestRow30_Unknown(t *testing.T) {
 
 // Everything that can be known of an event is written.
 func TestRecordIsComplete(t *testing.T) {
-	line, err := encode(&Event{Seq: 1, Event: full(), Detail: "more"})
+	line, err := encode(&Event{Seq: 1, Event: full()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,10 @@ func age(earlier []*Event, now time.Time) {
 func (l *Log) Add(e container.Event) { l.add(&Event{Event: e}) }
 
 // AddDetail takes in an event with more to say in words.
-func (l *Log) AddDetail(e container.Event, detail string) { l.add(&Event{Event: e, Detail: detail}) }
+func (l *Log) AddDetail(e container.Event, detail string) {
+	e.Detail = detail
+	l.Add(e)
+}
 
 func (l *Log) add(e *Event) {
 	now := time.Now()
@@ -169,6 +172,7 @@ func (l *Log) Query(q Query) (found []*Event, upTo uint64) {
 	l.mu.Lock()
 	l.expire(time.Now())
 	below := l.next
+	l.aliases(&q)
 	l.mu.Unlock()
 	upTo = below - 1
 	for q.Limit == 0 || len(found) < q.Limit {
@@ -187,6 +191,14 @@ func (l *Log) Query(q Query) (found []*Event, upTo uint64) {
 	}
 	slices.Reverse(found)
 	return found, upTo
+}
+
+// aliases finds out which containers bore the name that is asked for.
+func (l *Log) aliases(q *Query) {
+	q.ids = nil
+	for _, i := range l.ring(container.Renamed).all {
+		q.renamed(i.Event)
+	}
 }
 
 // Stats tell what is kept.

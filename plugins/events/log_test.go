@@ -41,6 +41,45 @@ func seqs(all []*Event) (out []uint64) {
 
 // TestRow28_FiltersThenNewest: past events by type, time, container and label,
 // and the newest N after filtering: compared with going through them all.
+// TestRow71_RenamedIsFound: by a name that it had before, or has since, all events of
+// a container are found, past and live.
+func TestRow71_RenamedIsFound(t *testing.T) {
+	l := New(Limits{}, nil, 0)
+	add := func(kind Type, id, name, old string) {
+		l.Add(container.Event{Type: kind, Runtime: "docker", ID: id, Name: name, OldName: old})
+	}
+	w, err := l.Watch(Query{Container: "new"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	add(container.Created, "a", "old", "")
+	add(container.Created, "b", "other", "")
+	add(container.Renamed, "a", "new", "old")
+	add(container.Died, "a", "new", "")
+	add(container.Removed, "b", "other", "")
+	for _, name := range []string{"old", "new", "a"} {
+		found, _ := l.Query(Query{Container: name})
+		if len(found) != 3 || found[0].Type != container.Created || found[2].Type != container.Died {
+			t.Errorf("%s: %d events", name, len(found))
+		}
+	}
+	add(container.Started, "a", "new", "")
+	later, err := l.Watch(Query{Container: "old"}, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer later.Stop()
+	if found, _, err := later.Next(t.Context()); err != nil || len(found) != 1 || found[0].Type != container.Started {
+		t.Errorf("live by the old name: %v, %v", found, err)
+	}
+	add(container.Renamed, "b", "new", "other")
+	add(container.Created, "c", "x", "")
+	if found, _, err := w.Next(t.Context()); err != nil || len(found) != 4 {
+		t.Errorf("live by the new name: %d, %v", len(found), err)
+	}
+}
+
 func TestRow28_FiltersThenNewest(t *testing.T) {
 	l := New(Limits{}, nil, 0)
 	var all []*Event

@@ -3,6 +3,8 @@ package events
 import (
 	"slices"
 	"strings"
+
+	"github.com/plumb-net/plumb/plugins/container"
 )
 
 // wants tells whether the query means events of the type.
@@ -12,8 +14,20 @@ func (q *Query) wants(t Type) bool { return len(q.Types) == 0 || slices.Contains
 func (q *Query) matches(e *Event) bool {
 	return (q.Since.IsZero() || !e.At.Before(q.Since)) &&
 		(q.Until.IsZero() || !e.At.After(q.Until)) &&
-		(q.Container == "" || e.named(q.Container)) &&
+		(q.Container == "" || e.named(q.Container) || q.ids[e.ID]) &&
 		e.labelled(q.Labels)
+}
+
+// renamed notes that a container bore the name, if the event tells so: all of its events
+// are meant then, by whatever name.
+func (q *Query) renamed(e *Event) {
+	if e.Type != container.Renamed || q.Container == "" || e.ID == "" || q.Container != e.Name && q.Container != e.OldName {
+		return
+	}
+	if q.ids == nil {
+		q.ids = map[string]bool{}
+	}
+	q.ids[e.ID] = true
 }
 
 func (e *Event) named(word string) bool {

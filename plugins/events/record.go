@@ -85,10 +85,10 @@ func decode(text []byte) (r record, ok bool) {
 }
 
 func (r record) event() *Event {
-	e := &Event{Seq: r.Seq, Detail: r.Detail, Event: container.Event{
+	e := &Event{Seq: r.Seq, Event: container.Event{
 		Type: r.Type, At: r.At, Seen: r.Seen, Runtime: r.Runtime, ID: r.ID, Name: r.Name, Image: r.Image,
 		Labels: r.Labels, Microservice: r.Microservice, State: r.State, OldName: r.OldName, OldImage: r.OldImage,
-		Amends: r.Amends, FoundLater: r.FoundLater, Exit: (*container.Exit)(r.Exit), OOM: (*container.OOMKill)(r.OOM),
+		Amends: r.Amends, FoundLater: r.FoundLater, Detail: r.Detail, Exit: (*container.Exit)(r.Exit), OOM: (*container.OOMKill)(r.OOM),
 	}}
 	if r.Run != nil {
 		e.Run = container.Run(*r.Run)

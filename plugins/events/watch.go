@@ -38,6 +38,7 @@ func (l *Log) Watch(q Query, after uint64) (*Watcher, error) {
 	w := &Watcher{log: l, query: q, wake: make(chan struct{}, 1), at: after}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.aliases(&w.query)
 	if len(l.watchers) >= maxWatchers {
 		return nil, ErrTooManyWatchers
 	}
@@ -87,6 +88,7 @@ func (w *Watcher) take() (found []*Event, gap *Gap) {
 	for {
 		run, gap, done := w.step()
 		for _, e := range run {
+			w.query.renamed(e)
 			if w.query.matches(e) {
 				found = append(found, e)
 			}

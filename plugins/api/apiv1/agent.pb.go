@@ -4546,6 +4546,8 @@ type Container struct {
 	NetworkMembers []string `protobuf:"bytes,19,rep,name=network_members,proto3" json:"network_members,omitempty"`
 	// Addresses that it had while it ran; only of one that does not run.
 	LastAddresses []string `protobuf:"bytes,20,rep,name=last_addresses,proto3" json:"last_addresses,omitempty"`
+	// Why it does not carry the service label that it bears.
+	LabelRefused  string `protobuf:"bytes,21,opt,name=label_refused,proto3" json:"label_refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4720,10 +4722,17 @@ func (x *Container) GetLastAddresses() []string {
 	return nil
 }
 
+func (x *Container) GetLabelRefused() string {
+	if x != nil {
+		return x.LabelRefused
+	}
+	return ""
+}
+
 type EventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only these types: discovered, created, started, died, oom, paused,
-	// unpaused, renamed, image_changed, removed; agent_started,
+	// unpaused, renamed, image_changed, removed, label_taken, label_refused; agent_started,
 	// runtime_connected, runtime_lost, runtime_absent, runtime_version.
 	Types []string `protobuf:"bytes,1,rep,name=types,proto3" json:"types,omitempty"`
 	// Only of this container: a name, an id or its beginning, <runtime>:<id>.
@@ -6672,7 +6681,7 @@ const file_agent_proto_rawDesc = "" +
 	"containers\x18\x01 \x03(\v2\x17.plumb.api.v1.ContainerR\n" +
 	"containers\x120\n" +
 	"\bruntimes\x18\x02 \x03(\v2\x14.plumb.api.v1.HealthR\bruntimes\x12\x18\n" +
-	"\aunknown\x18\x03 \x01(\tR\aunknown\"\xbe\x05\n" +
+	"\aunknown\x18\x03 \x01(\tR\aunknown\"\xe4\x05\n" +
 	"\tContainer\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\"\n" +
 	"\fcontainer_id\x18\x02 \x01(\tR\fcontainer_id\x12\x12\n" +
@@ -6698,7 +6707,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x05error\x18\x11 \x01(\tR\x05error\x12$\n" +
 	"\rnetwork_owner\x18\x12 \x01(\tR\rnetwork_owner\x12(\n" +
 	"\x0fnetwork_members\x18\x13 \x03(\tR\x0fnetwork_members\x12&\n" +
-	"\x0elast_addresses\x18\x14 \x03(\tR\x0elast_addresses\x1a9\n" +
+	"\x0elast_addresses\x18\x14 \x03(\tR\x0elast_addresses\x12$\n" +
+	"\rlabel_refused\x18\x15 \x01(\tR\rlabel_refused\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
