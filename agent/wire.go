@@ -136,7 +136,7 @@ func (h *host) close() {
 // registerLinux registers the kinds that live in the kernel. containers may be nil, and
 // so may reach, which then bounds nothing.
 func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microservice.Source, reach *reach) error {
-	views := namespace.Views{NamedDir: c.NetnsDir, Pods: h.store}
+	views := namespace.Views{NamedDir: c.NetnsDir, Pods: h.store, Refused: reach.refused}
 	if containers != nil {
 		services, err := scheduler.Register(s, microservice.Microservices(containers))
 		if err != nil {
