@@ -32,7 +32,7 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer) err
 	openAllNamespaces(h.kernel, c)
 
 	s := scheduler.New(scheduler.Options{Sources: []string{"cleanup"}, RetryMin: 200 * time.Millisecond, RetryMax: 5 * time.Second})
-	if err := registerLinux(s, h, c, nil); err != nil {
+	if err := registerLinux(s, h, c, nil, nil); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)

@@ -12,13 +12,15 @@ import (
 type policies struct {
 	keys   []scheduler.Policy
 	paused map[scheduler.Key]string // with the reason
+	reach  []reachRule
 }
 
 // parsePolicies reads lines like
 //
 //	sysctl/ drift=alert audit=10m
 //	microservice/ hold-down=2s
-//	interface/uplink pause=cabling
+//	interface/uplink pause=cabling existing=eth1
+//	* pid=none path=/run/netns/*
 //
 // A pattern is a key, all below a prefix that ends in a slash, or * for all.
 func parsePolicies(lines []string) (policies, error) {
@@ -36,6 +38,17 @@ func parsePolicies(lines []string) (policies, error) {
 			name, value, _ := strings.Cut(word, "=")
 			if name == "pause" && value != "" && k.Keys != "" {
 				p.paused[k.Keys] = value
+				continue
+			}
+			if isReach(name) {
+				rule, err := newReachRule(k.Keys, name, value)
+				if err == nil && p.hasReach(rule) {
+					err = fmt.Errorf("there is another %s= for %q", name, f[0])
+				}
+				if err != nil {
+					return p, fmt.Errorf("policy %q: %w", l, err)
+				}
+				p.reach = append(p.reach, rule)
 				continue
 			}
 			if err := setPolicy(&k, name, value); err != nil {
@@ -64,7 +77,7 @@ func setPolicy(k *scheduler.Policy, name, value string) (err error) {
 	case "audit":
 		k.Audit, err = positive(value)
 	default:
-		return fmt.Errorf("%q: want drift=, hold-down=, audit=, or pause= with a reason and not for *", name)
+		return fmt.Errorf("%q: want drift=, hold-down=, audit=, %s, or pause= with a reason and not for *", name, strings.Join(reachWords(), "=, ")+"=")
 	}
 	if err != nil {
 		return fmt.Errorf("%s=%s: %w", name, value, err)

@@ -152,9 +152,10 @@ func (h *host) close() {
 	}
 }
 
-// registerLinux registers the kinds that live in the kernel. containers may be nil.
-func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microservice.Source) error {
-	views := namespace.Views{NamedDir: c.NetnsDir, Pods: h.store}
+// registerLinux registers the kinds that live in the kernel. containers may be nil, and
+// so may reach, which then bounds nothing.
+func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microservice.Source, reach *reach) error {
+	views := namespace.Views{NamedDir: c.NetnsDir, Pods: h.store, Refused: reach.refused}
 	if containers != nil {
 		services, err := scheduler.Register(s, microservice.Microservices(containers))
 		if err != nil {
@@ -173,7 +174,7 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	if err != nil {
 		return err
 	}
-	refs, err := scheduler.Register(s, namespace.New(h.kernel, namespace.Options{Pods: h.store}))
+	refs, err := scheduler.Register(s, namespace.New(h.kernel, namespace.Options{Pods: h.store, Refused: reach.refused}))
 	if err != nil {
 		return err
 	}
@@ -247,6 +248,7 @@ type agent struct {
 	store   *etcd.Plugin
 	files   *file.Source // nil without --intent
 	cni     *attacher
+	reach   *reach
 	// firewalls are what others have made to stop packets, as far as CNI has to tell.
 	firewalls firewallView
 	api       *api.Server
@@ -283,6 +285,7 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 	if err != nil {
 		return nil, err
 	}
+	a.reach = newReach(a.host.kernel, c.NetnsDir, said.reach)
 	a.sched = scheduler.New(scheduler.Options{Sources: sources, Earlier: earlier, Policies: said.keys, Log: log.With("part", "scheduler")})
 	for k, reason := range said.paused {
 		if err := a.sched.Pause(k, reason, time.Time{}); err != nil {
@@ -295,7 +298,7 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 	if err := a.wireSources(); err != nil {
 		return nil, err
 	}
-	if err := registerLinux(a.sched, a.host, c, a.tracker); err != nil {
+	if err := registerLinux(a.sched, a.host, c, a.tracker, a.reach); err != nil {
 		return nil, err
 	}
 	a.wireCNI()
@@ -336,7 +339,7 @@ func (a *agent) wireSources() error {
 		return err
 	}
 	a.told = nil
-	a.store, err = etcd.New(storeConfig(c, a.log), models.Decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() })
+	a.store, err = etcd.New(storeConfig(c, a.log), a.reach.decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() })
 	if err != nil {
 		return err
 	}
@@ -364,7 +367,7 @@ func RecoverStore(ctx context.Context, c Config, force bool, log *slog.Logger, o
 func (a *agent) wireAPI() (err error) {
 	a.api, err = api.New(api.Config{
 		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source,
-		Place: a.place, Containers: a.tracker, CNI: a.cni, Events: a.recorder.log, Health: a.health, Accept: a.accept,
+		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, CNI: a.cni, Events: a.recorder.log, Health: a.health, Accept: a.accept,
 		Metrics: metrics.Handler(a.sched, a.host.kernel.Writes, a.health, a.tracker.Runtimes, a.cni.server.Figures, a.recorder.figures()),
 		Levels:  map[string]*slog.LevelVar{"agent": a.level},
 		Label:   a.config.Label, Version: Version(), Started: a.started,

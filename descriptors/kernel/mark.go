@@ -57,6 +57,11 @@ const firstProtocol, protocols = 200, 48
 // group it is only a hint: two labels may share one.
 func Protocol(label string) uint8 { return uint8(firstProtocol + hash(label)%protocols) }
 
+// IsMarked reports whether the number is that of some agent.
+func IsMarked(protocol uint8) bool {
+	return protocol >= firstProtocol && protocol-firstProtocol < protocols
+}
+
 func hash(s string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(s)) // never fails

@@ -26,6 +26,10 @@ type Options struct {
 	StartTime func(pid uint32) (uint64, error)
 	// Pods tells of pods. Default: there are none.
 	Pods Pods
+	// Refused reports whether the namespace that a selector leads to may not be used.
+	// It is asked whenever one is opened: a process and a file may come to mean
+	// another. Nil refuses none.
+	Refused func(in *models.Namespace, inode uint64) bool
 }
 
 // Pods tells which namespace a pod has.
@@ -159,6 +163,8 @@ func (d *observer) look(k scheduler.Key) (*models.NamespaceRef, error) {
 		return nil, fmt.Errorf("%s: %w", in.Text(), err)
 	case inode != 0 && inode != uint64(ns):
 		return nil, nil // the path is another's by now
+	case d.opts.Refused != nil && d.opts.Refused(in, uint64(ns)):
+		return nil, nil
 	}
 	return &models.NamespaceRef{Inode: uint64(ns), Pid: in.GetPid(), Path: pod}, nil
 }

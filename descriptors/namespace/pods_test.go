@@ -69,3 +69,36 @@ func TestPods(t *testing.T) {
 		t.Errorf("with an inode that is not known: %v", ref)
 	}
 }
+
+// TestRefused: a namespace that may not be used is not there, whatever names it, also
+// for what is to be removed.
+func TestRefused(t *testing.T) {
+	k, ns := newKernel(t), netlinktest.New(t)
+	refuse := true
+	refused := func(in *models.Namespace, inode uint64) bool {
+		return refuse && in.GetPath() == ns.Path && inode == ns.Inode
+	}
+	d := namespace.New(k, namespace.Options{Refused: refused})
+	r := namespace.NewResolver(k, namespace.Views{Refs: view[*models.NamespaceRef, struct{}]{}, Refused: refused})
+	key := scheduler.Key(models.NamespacePathKey(ns.Path))
+	d.Interest(key, true)
+	look := func() (there bool) {
+		for f, err := range d.Retrieve(t.Context(), scheduler.Scope[*models.NamespaceRef, struct{}]{Keys: []scheduler.Key{key}}) {
+			if err != nil {
+				t.Error(err)
+			}
+			there = f.Value.GetInode() == ns.Inode
+		}
+		return there
+	}
+	if look() {
+		t.Error("it is there and refused")
+	}
+	if _, err := r.Resolve(t.Context(), in("path:"+ns.Path)); !errors.Is(err, kernel.ErrNoNamespace) {
+		t.Errorf("what is to be removed there: %v", err)
+	}
+	refuse = false
+	if !look() {
+		t.Error("it is not refused, and not there")
+	}
+}

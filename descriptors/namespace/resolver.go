@@ -27,6 +27,8 @@ type Views struct {
 	NetNS         View[*models.NetNS, kernel.NS]
 	// Refs are the namespaces named by pid, path and pod; see [New].
 	Refs View[*models.NamespaceRef, struct{}]
+	// Refused is that of [Options]: what may not be used is not there.
+	Refused func(in *models.Namespace, inode uint64) bool
 	// Pods is what New was given.
 	Pods Pods
 	// NamedDir is where named namespaces are. Default: [NamedDir].
@@ -111,7 +113,7 @@ func gone(in *models.Namespace, err error) error {
 // doubt tells why a namespace that is not in place in the scheduler may be
 // there all the same; nil: it is surely gone.
 func (r *Resolver) doubt(in *models.Namespace) error {
-	key, meant := scheduler.Key(in.Key()), in.GetInode()
+	named, key, meant := in, scheduler.Key(in.Key()), in.GetInode()
 	switch in := in.GetIn().(type) {
 	case *models.Namespace_Microservice:
 		if r.views.Source == nil {
@@ -134,11 +136,11 @@ func (r *Resolver) doubt(in *models.Namespace) error {
 		}
 		return err
 	case *models.Namespace_Netns:
-		return r.doubtFile(r.views.NamedDir+"/"+in.Netns, 0)
+		return r.doubtFile(nil, r.views.NamedDir+"/"+in.Netns, 0)
 	case *models.Namespace_Pid:
-		return r.doubtFile(processPath(in.Pid), 0)
+		return r.doubtFile(named, processPath(in.Pid), 0)
 	case *models.Namespace_Path:
-		return r.doubtFile(in.Path, meant)
+		return r.doubtFile(named, in.Path, meant)
 	case *models.Namespace_Pod:
 		path, _ := podOf(r.views.Pods, in.Pod)
 		return unread(path != "")
@@ -146,9 +148,13 @@ func (r *Resolver) doubt(in *models.Namespace) error {
 	return nil
 }
 
-// doubtFile: meant is the inode of the namespace that is meant, 0 for any.
-func (r *Resolver) doubtFile(path string, meant uint64) error {
+// doubtFile: meant is the inode of the namespace that is meant, 0 for any. in is what
+// may be refused, nil for what is never.
+func (r *Resolver) doubtFile(in *models.Namespace, path string, meant uint64) error {
 	ns, err := r.kernel.Open(path)
+	if err == nil && in != nil && r.views.Refused != nil && r.views.Refused(in, uint64(ns)) {
+		return nil
+	}
 	another := err == nil && meant != 0 && uint64(ns) != meant
 	if another || errors.Is(err, kernel.ErrNoNamespace) || errors.Is(err, kernel.ErrNotExist) {
 		return nil

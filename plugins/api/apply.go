@@ -41,7 +41,7 @@ func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.Apply
 	if r.Plan != nil {
 		return s.applyPlan(ctx, r)
 	}
-	ws, err := wishes(r.Items, r.Force, forceHint)
+	ws, err := s.wishes(r.Items, r.Force, forceHint)
 	if err != nil {
 		return nil, err
 	}

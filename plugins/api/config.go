@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/events"
 )
@@ -19,6 +21,9 @@ type Config struct {
 	// StoreSource is the scheduler's name of the source that brings what is
 	// in the store. Default "etcd".
 	StoreSource string
+	// Decode reads values that are to be written to the store, and refuses those that
+	// its source would refuse. Default models.Decode.
+	Decode func(key string, text []byte) (proto.Message, error)
 	// Place tells where a source that is not the store keeps a key (the path
 	// of a file), for messages. It may be nil or return "".
 	Place func(source, key string) string
@@ -56,6 +61,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.StoreSource == "" {
 		c.StoreSource = "etcd"
+	}
+	if c.Decode == nil {
+		c.Decode = models.Decode
 	}
 	if c.Place == nil {
 		c.Place = func(string, string) string { return "" }

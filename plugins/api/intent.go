@@ -30,7 +30,7 @@ const forceHint = "\nnothing was written; --force writes it all the same"
 
 // wishes reads the items of a request. Invalid ones are refused, all in one
 // error, unless they are forced.
-func wishes(items []*apiv1.Item, force bool, hint string) ([]wish, error) {
+func (s *Server) wishes(items []*apiv1.Item, force bool, hint string) ([]wish, error) {
 	var out []wish
 	var bad []invalidItem
 	place := map[string]string{}
@@ -46,7 +46,7 @@ func wishes(items []*apiv1.Item, force bool, hint string) ([]wish, error) {
 			return nil, refuse("%s is given twice, in %s and in %s", item.Key, first, where)
 		}
 		place[item.Key] = where
-		w, err := readWish(item)
+		w, err := s.readWish(item)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func wishes(items []*apiv1.Item, force bool, hint string) ([]wish, error) {
 	return out, nil
 }
 
-func readWish(item *apiv1.Item) (wish, error) {
+func (s *Server) readWish(item *apiv1.Item) (wish, error) {
 	text := []byte(item.Text)
 	switch {
 	case item.Value != nil && item.Text != "":
@@ -73,7 +73,7 @@ func readWish(item *apiv1.Item) (wish, error) {
 		}
 	}
 	w := wish{key: item.Key, text: text}
-	if w.message, w.err = models.Decode(item.Key, text); w.err == nil {
+	if w.message, w.err = s.Decode(item.Key, text); w.err == nil {
 		w.text = models.Encode(w.message)
 	}
 	return w, nil

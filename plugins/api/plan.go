@@ -14,7 +14,7 @@ import (
 
 // Plan implements the service.
 func (s *Server) Plan(ctx context.Context, r *apiv1.PlanRequest) (*apiv1.PlanResponse, error) {
-	ws, err := wishes(r.Items, false, "")
+	ws, err := s.wishes(r.Items, false, "")
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func saved(p *apiv1.PlanResponse) scheduler.Base {
 // told to expect the plan from the source of the store, and then the change is
 // written on condition that nothing in the store moved.
 func (s *Server) applyPlan(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.ApplyResponse, error) {
-	req, err := plannedRequest(r)
+	req, err := s.plannedRequest(r)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (s *Server) applyPlan(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.A
 }
 
 // plannedRequest is what a plan writes.
-func plannedRequest(r *apiv1.ApplyRequest) (req request, err error) {
+func (s *Server) plannedRequest(r *apiv1.ApplyRequest) (req request, err error) {
 	p := r.Plan
 	switch {
 	case len(r.Items)+len(r.Delete) > 0 || r.Set != "" || r.Prune || r.DryRun || r.Force || r.Chunked:
@@ -112,7 +112,7 @@ func plannedRequest(r *apiv1.ApplyRequest) (req request, err error) {
 	case len(p.Request.Vanish)+len(p.Request.Unread) > 0:
 		return req, refuse("the plan supposes that something happens in the world; it cannot be executed")
 	}
-	ws, err := wishes(p.Request.Items, false, "")
+	ws, err := s.wishes(p.Request.Items, false, "")
 	return request{wishes: ws, deletes: p.Request.Delete, set: p.Request.Set, prune: p.Request.Prune}, err
 }
 

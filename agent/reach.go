@@ -1,0 +1,216 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// reachRule is what a policy says of one thing that values may reach.
+type reachRule struct {
+	keys scheduler.Key // as in scheduler.Policy
+	word string
+	list []string
+}
+
+// reachLists are the words of a policy for how far values reach, each with its list.
+var reachLists = []struct {
+	word string
+	of   func(*models.Reach) *[]string // nil for pid
+}{
+	{"path", func(r *models.Reach) *[]string { return &r.Paths }},
+	{"pid", nil},
+	{"existing", func(r *models.Reach) *[]string { return &r.Existing }},
+	{"sysctl", func(r *models.Reach) *[]string { return &r.Sysctls }},
+	{"hook", func(r *models.Reach) *[]string { return &r.Hooks }},
+}
+
+func reachWords() (words []string) {
+	for _, l := range reachLists {
+		words = append(words, l.word)
+	}
+	return words
+}
+
+func isReach(word string) bool { return slices.Contains(reachWords(), word) }
+
+func newReachRule(keys scheduler.Key, word, value string) (reachRule, error) {
+	r := reachRule{keys: keys, word: word, list: strings.Split(value, "|")}
+	if word == "pid" {
+		if !slices.Contains([]string{"isolated", models.ReachAny, models.ReachNone}, value) {
+			return r, fmt.Errorf("pid=%s: want isolated, any or none", value)
+		}
+		return r, nil
+	}
+	for _, p := range r.list {
+		if _, err := path.Match(p, ""); p == "" || err != nil {
+			return r, fmt.Errorf("%s=%s: want patterns separated by |, or any, or none", word, value)
+		}
+		if word == "path" && p != models.ReachAny && p != models.ReachNone && !path.IsAbs(p) {
+			return r, fmt.Errorf("path=%s: want paths from /, such as /run/netns/*, or any, or none", value)
+		}
+	}
+	return r, nil
+}
+
+func (p policies) hasReach(r reachRule) bool {
+	return slices.ContainsFunc(p.reach, func(o reachRule) bool { return o.keys == r.keys && o.word == r.word })
+}
+
+// covers reports whether the pattern fits the key.
+func (r reachRule) covers(key string) bool {
+	p := string(r.keys)
+	return p == "" || p == key || strings.HasSuffix(p, "/") && strings.HasPrefix(key, p)
+}
+
+// reach judges how far the values of the store reach into this host. What files and
+// container runtimes want is root's own wish and is not judged.
+type reach struct {
+	kernel   *netlink.Kernel
+	rules    []reachRule
+	defaults models.Reach
+	host     map[uint64]bool // namespaces: the host's and the agent's
+}
+
+func newReach(k *netlink.Kernel, netnsDir string, rules []reachRule) *reach {
+	r := &reach{kernel: k, rules: rules, host: map[uint64]bool{uint64(k.Own()): true}}
+	r.defaults = models.Reach{IsHost: r.isHost, Uplink: r.uplink}
+	if netnsDir != Default().NetnsDir {
+		r.defaults.MorePaths = []string{filepath.Join(netnsDir, "*")}
+	}
+	first, here := inodeOf("/proc/1/ns/net"), inodeOf("/proc/self/ns/net")
+	if first == 0 {
+		first = here // process 1 is out of sight
+	}
+	for _, ns := range []uint64{first, here} {
+		r.host[ns] = ns != 0
+	}
+	if first != uint64(k.Own()) {
+		// The agent looks after a namespace that is not the host's; what is in it is
+		// there for that.
+		everything := []string{models.ReachAny}
+		r.defaults.Existing, r.defaults.Sysctls, r.defaults.Hooks = everything, everything, everything
+	}
+	return r
+}
+
+func inodeOf(file string) uint64 {
+	st, err := os.Stat(file)
+	if err != nil {
+		return 0
+	}
+	return st.Sys().(*syscall.Stat_t).Ino
+}
+
+// isHost reports whether the file is the host's namespace or may be: one that is hidden
+// even from root is nobody's to name.
+func (r *reach) isHost(file string) bool {
+	st, err := os.Stat(file)
+	if err != nil {
+		return errors.Is(err, fs.ErrPermission)
+	}
+	return r.host[st.Sys().(*syscall.Stat_t).Ino]
+}
+
+// decode reads a value of the store, and refuses one that reaches too far.
+func (r *reach) decode(key string, text []byte) (proto.Message, error) {
+	msg, err := models.Decode(key, text)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.of(key).Check(key, msg); err != nil {
+		return nil, err
+	}
+	return msg, nil
+}
+
+// of is what the key may reach: each word as the longest pattern says that has it.
+func (r *reach) of(key string) models.Reach {
+	out := r.defaults
+	for _, l := range reachLists {
+		best := -1
+		for _, rule := range r.rules {
+			if rule.word != l.word || !rule.covers(key) || len(rule.keys) <= best {
+				continue
+			}
+			best = len(rule.keys)
+			if l.of == nil {
+				out.PIDs = rule.list[0]
+			} else {
+				*l.of(&out) = rule.list
+			}
+		}
+	}
+	return out
+}
+
+// refused reports whether a namespace that is named by pid or path is the host's and
+// no rule allows that. A process may come to have a number, and a file a place, that
+// was judged when they were another's.
+func (r *reach) refused(in *models.Namespace, inode uint64) bool {
+	if r == nil || !r.host[inode] {
+		return false
+	}
+	for _, rule := range r.rules {
+		switch in := in.GetIn().(type) {
+		case *models.Namespace_Pid:
+			if rule.word == "pid" && rule.list[0] == models.ReachAny {
+				return false
+			}
+		case *models.Namespace_Path:
+			if rule.word == "path" && models.InReach(rule.list, in.Path) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// uplink says why the host needs a link of the agent's namespace.
+func (r *reach) uplink(name string) string {
+	if _, err := os.Stat(filepath.Join("/sys/class/net", filepath.Base(name), "device")); err == nil {
+		return "is a physical device"
+	}
+	link, err := r.kernel.Link(r.kernel.Own(), name)
+	if err != nil {
+		return uplinkByName(name)
+	}
+	routes, err := r.kernel.Routes(r.kernel.Own())
+	if err != nil {
+		return "may carry the default route: the routes cannot be read: " + err.Error()
+	}
+	for _, route := range routes {
+		ours := kernel.IsMarked(route.Protocol)
+		through := route.Index == link.Index || slices.ContainsFunc(route.NextHops, func(h kernel.NextHop) bool { return h.Index == link.Index })
+		if route.Dst.Bits() == 0 && through && !ours {
+			return "carries a default route that is not ours"
+		}
+	}
+	return ""
+}
+
+// physicalNames begin the names that the kernel and udev give to devices.
+var physicalNames = []string{"eth", "en", "wl", "ww", "ib"}
+
+// uplinkByName judges a link that is not there yet, as a cable that is not plugged.
+func uplinkByName(name string) string {
+	if slices.ContainsFunc(physicalNames, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		return "is not there and has the name of a physical device"
+	}
+	return ""
+}

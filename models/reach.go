@@ -1,0 +1,199 @@
+package models
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Reach says how far values may reach into the host, beyond what is made for them:
+// into namespaces that are named by pid or path, and, in the agent's own namespace, to
+// links that somebody else has made, settings of the kernel, and the hooks of its
+// packet filter. Each list holds patterns; one that is nil is the default's.
+type Reach struct {
+	// Paths are files of namespaces, as for path.Match.
+	Paths []string
+	// MorePaths are allowed besides the default's.
+	MorePaths []string
+	// PIDs is "isolated" for processes with a network namespace other than the
+	// host's, "any" or "none".
+	PIDs string
+	// Existing are names of links as for path.Match; "virtual" stands for those that
+	// Uplink says nothing of.
+	Existing []string
+	// Sysctls are settings; one that ends in .* stands for all below.
+	Sysctls []string
+	// Hooks are "type:hook" of chains, as for path.Match.
+	Hooks []string
+
+	// IsHost reports whether a file is the network namespace of the host or of the
+	// agent. Nil means that none is.
+	IsHost func(file string) bool
+	// Uplink says why the host needs a link of the agent's namespace, "" if it does
+	// not. Nil means that it needs none.
+	Uplink func(link string) string
+}
+
+// What may be reached if nothing is said.
+var (
+	// defaultPaths are where the tools of hosts and runtimes keep namespaces. What is
+	// below /proc is subject to PIDs as well.
+	defaultPaths = []string{"/run/netns/*", "/var/run/netns/*", "/run/docker/netns/*", "/var/run/docker/netns/*",
+		"/proc/*/ns/net", "/proc/*/task/*/ns/net"}
+	defaultExisting = []string{"virtual"}
+	defaultSysctls  = []string{"net.ipv4.*", "net.ipv6.*", "net.bridge.*", "net.mpls.*", "net.netfilter.*"}
+	defaultHooks    = []string{"nat:*", "filter:forward", "filter:postrouting", "route:output"}
+)
+
+// ReachAny and ReachNone stand for everything and nothing in a list.
+const (
+	ReachAny  = "any"
+	ReachNone = "none"
+)
+
+// Check says which fields of a valid value reach too far, as an *InvalidError, or nil.
+func (r Reach) Check(key string, msg proto.Message) error {
+	f := findings{}
+	c := reachCheck{Reach: r, key: key, found: &f}
+	c.namespaces(msg.ProtoReflect(), "")
+	switch v := msg.(type) {
+	case *Interface:
+		if _, is := v.GetLink().(*Interface_Existing); is && v.Namespace == nil {
+			c.existing(v.EffectiveHostName(key))
+		}
+	case *Sysctl:
+		if v.Namespace == nil {
+			c.sysctl(v)
+		}
+	case *Nftables:
+		if v.Namespace == nil {
+			c.hooks(v)
+		}
+	}
+	return f.err()
+}
+
+type reachCheck struct {
+	Reach
+	key   string
+	found *findings
+}
+
+// refuse names the field, what the policy says, and what would allow it.
+func (c reachCheck) refuse(field, what, word string, now []string, want string) {
+	c.found.add(field, "%s: the agent's policy for values from etcd has %s=%s; who runs the host allows it with the setting policy: %q",
+		what, word, strings.Join(now, "|"), c.key+" "+word+"="+want)
+}
+
+// namespaces checks every field that names a namespace, in whichever kind.
+func (c reachCheck) namespaces(m protoreflect.Message, at string) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		where := join(at, string(f.Name()))
+		switch {
+		case f.Kind() != protoreflect.MessageKind || f.IsMap():
+		case f.IsList():
+			for i := range v.List().Len() {
+				c.namespaces(v.List().Get(i).Message(), fmt.Sprintf("%s[%d]", where, i))
+			}
+		default:
+			if ns, ok := v.Message().Interface().(*Namespace); ok {
+				c.namespace(ns, where)
+			} else {
+				c.namespaces(v.Message(), where)
+			}
+		}
+		return true
+	})
+}
+
+func (c reachCheck) namespace(ns *Namespace, at string) {
+	switch in := ns.GetIn().(type) {
+	case *Namespace_Pid:
+		c.process(join(at, "pid"), fmt.Sprintf("/proc/%d/ns/net", in.Pid), fmt.Sprintf("process %d", in.Pid))
+	case *Namespace_Path:
+		field := join(at, "path")
+		paths := orList(c.Paths, append(slices.Clone(defaultPaths), c.MorePaths...))
+		switch {
+		case !InReach(paths, in.Path):
+			c.refuse(field, in.Path+" is not where namespaces may be named by path", "path", paths, in.Path)
+		case c.Paths != nil: // by its name: then it is meant
+		case strings.HasPrefix(in.Path, "/proc/"):
+			c.process(field, in.Path, in.Path)
+		case c.host(in.Path):
+			c.refuse(field, in.Path+" is the network namespace of the host or of the agent (leave namespace out for the agent's own)", "path", paths, in.Path)
+		}
+	}
+}
+
+func (c reachCheck) process(field, file, what string) {
+	mode := c.PIDs
+	if mode == "" {
+		mode = "isolated"
+	}
+	switch {
+	case mode == ReachNone:
+		c.refuse(field, what+" may not be named", "pid", []string{mode}, "isolated")
+	case mode != ReachAny && c.host(file):
+		c.refuse(field, what+" is in the network namespace of the host or of the agent (leave namespace out for the agent's own)", "pid", []string{mode}, ReachAny)
+	}
+}
+
+func (c reachCheck) host(file string) bool { return c.IsHost != nil && c.IsHost(file) }
+
+func (c reachCheck) existing(link string) {
+	allowed, why := orList(c.Existing, defaultExisting), ""
+	if InReach(allowed, link) {
+		return
+	}
+	if slices.Contains(allowed, "virtual") {
+		if c.Uplink != nil {
+			why = c.Uplink(link)
+		}
+		if why == "" {
+			return
+		}
+		why = ", which " + why
+	}
+	c.refuse("existing", "no value may take over "+link+why, "existing", allowed, link)
+}
+
+func (c reachCheck) sysctl(v *Sysctl) {
+	allowed, place := orList(c.Sysctls, defaultSysctls), v.Path()
+	for _, p := range allowed {
+		at := (&Sysctl{Key: p}).Path()
+		below, all := strings.CutSuffix(at, "*")
+		if p == ReachAny || place == at || all && strings.HasPrefix(place, below) {
+			return
+		}
+	}
+	c.refuse("key", v.Key+" may not be set in the namespace of the agent", "sysctl", allowed, v.Key)
+}
+
+func (c reachCheck) hooks(v *Nftables) {
+	allowed := orList(c.Hooks, defaultHooks)
+	for i, chain := range v.Chains {
+		hook := chain.Type + ":" + chain.Hook
+		if chain.Hook != "" && !InReach(allowed, hook) {
+			c.refuse(fmt.Sprintf("chains[%d].hook", i), "a chain of the namespace of the agent may not have the hook "+hook, "hook", allowed, hook)
+		}
+	}
+}
+
+func orList(list, or []string) []string {
+	if list == nil {
+		return or
+	}
+	return list
+}
+
+// InReach reports whether a pattern of the list fits.
+func InReach(list []string, s string) bool {
+	return slices.ContainsFunc(list, func(p string) bool {
+		ok, err := path.Match(p, s)
+		return p == ReachAny || p != ReachNone && err == nil && ok
+	})
+}
