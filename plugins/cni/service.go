@@ -259,9 +259,9 @@ func (s *Service) join(c *Call) ([]Want, *spec.Error) {
 // await waits until all that is wanted is configured, one of it cannot be, or nobody
 // needs it any more.
 func (s *Service) await(ctx context.Context, c Call, wants []Want) error {
-	keys := make([]scheduler.Key, len(wants))
-	for i, w := range wants {
-		keys[i] = scheduler.Key(w.Key)
+	var keys []scheduler.Key
+	for _, w := range wants {
+		keys = append(keys, scheduler.Key(w.Key))
 	}
 	keys = append(keys, derivedOf(wants)...)
 	defer s.waitsFor(c.Key(), "")

@@ -57,11 +57,11 @@ func matches(pattern, text string) bool {
 	}
 	rest, found := strings.CutPrefix(text, parts[0])
 	for _, p := range parts[1 : len(parts)-1] {
-		if _, after, ok := strings.Cut(rest, p); ok {
-			rest = after
-		} else {
+		_, after, ok := strings.Cut(rest, p)
+		if !ok {
 			return false
 		}
+		rest = after
 	}
 	return found && strings.HasSuffix(rest, parts[len(parts)-1])
 }

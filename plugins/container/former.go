@@ -82,11 +82,10 @@ func heardFrom(earlier []Event) (first time.Time) {
 
 // foundLater marks what happened before anybody listened, and is told all the same.
 // Where it is not known when it happened, it did before.
-func foundLater(events []Event, listened time.Time) []Event {
+func foundLater(events []Event, listened time.Time) {
 	for i := range events {
 		e := &events[i]
 		news := e.Type == Created || e.Type == Discovered || e.Amends
 		e.FoundLater = !news && (e.At.IsZero() || e.At.Before(listened))
 	}
-	return events
 }

@@ -60,13 +60,6 @@ func newHub(k *Kernel) (*hub, error) {
 
 func (h *hub) list() []*watcher { return *h.watchers.Load() }
 
-// open is how many sockets there are.
-func (h *hub) open() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.byNS)
-}
-
 // add subscribes to a namespace. k.mu is held.
 func (h *hub) add(n *namespace) error {
 	s := &source{n: n, fd: -1}

@@ -54,11 +54,8 @@ func (p *poller) add(fd int, events uint32) (int32, error) {
 	return token, nil
 }
 
-// wake ends the wait under way, or the next one if none is. Who waits calls
-// clear first and then looks for what he is woken for.
+// wake ends the wait under way, and all to come.
 func (p *poller) wake() { _ = p.file.SetReadDeadline(time.Unix(1, 0)) }
-
-func (p *poller) clear() { _ = p.file.SetReadDeadline(time.Time{}) }
 
 // wait returns the tokens of files that are ready, none when woken.
 func (p *poller) wait(events []unix.EpollEvent) ([]unix.EpollEvent, error) {

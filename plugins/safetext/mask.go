@@ -13,6 +13,8 @@ import (
 const masked = "***"
 
 // secretWord is in the name of what is secret.
+//
+//nolint:gosec // it is no secret, it finds them
 const secretWord = `(?:passw(?:or)?d|passphrase|pwd|secret|token|credential|private[_-]?key|api[_-]?key|access[_-]?key|auth[_-]?key|encryption[_-]?key)`
 
 // The secrets that can be told by what is written.
