@@ -127,8 +127,14 @@ func verboseOf(info map[string]string) (v verbose, err error) {
 // errNoPid: without it there is no way to the network namespace.
 var errNoPid = errors.New("the engine does not tell the id of the process")
 
+// errNoStatus: an engine that answers without a status says nothing.
+var errNoStatus = errors.New("the engine tells no status")
+
 func ofContainer(r *runtime.ContainerStatusResponse) (container.Container, error) {
-	s := r.Status
+	s := r.GetStatus()
+	if s == nil {
+		return container.Container{}, errNoStatus
+	}
 	d := container.Container{
 		ID: s.Id, Name: s.GetMetadata().GetName(), Image: s.GetImage().GetImage(), Labels: s.Labels,
 		CreatedAt: at(s.CreatedAt), StartedAt: at(s.StartedAt),
@@ -156,7 +162,10 @@ func ofContainer(r *runtime.ContainerStatusResponse) (container.Container, error
 }
 
 func ofPod(r *runtime.PodSandboxStatusResponse) (container.Container, error) {
-	s := r.Status
+	s := r.GetStatus()
+	if s == nil {
+		return container.Container{}, errNoStatus
+	}
 	d := container.Container{
 		ID: s.Id, Name: podName(s.Metadata), Labels: s.Labels,
 		State: podState(s.State), Digest: podState(s.State),
@@ -187,7 +196,7 @@ func ownsHost(s *runtime.PodSandboxStatus) bool {
 func addresses(n *runtime.PodSandboxNetworkStatus) []string {
 	texts := []string{n.GetIp()}
 	for _, ip := range n.GetAdditionalIps() {
-		texts = append(texts, ip.Ip)
+		texts = append(texts, ip.GetIp())
 	}
 	var all []string
 	for _, text := range texts {

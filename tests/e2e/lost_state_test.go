@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,12 +86,14 @@ func fixedLosses() (all []loss) {
 }
 
 // randomLoss flips, takes out or cuts something of one file.
-func randomLoss(r *rand.Rand) loss {
-	file := stateFiles[r.IntN(len(stateFiles))]
+func randomLoss(r *rand.Rand, file string) loss {
 	what, at, bit := r.IntN(3), r.Float64(), r.IntN(8)
 	name := fmt.Sprintf("%s at %.4f: %s", file, at, []string{fmt.Sprintf("bit %d is flipped", bit), "a byte is missing", "it is cut"}[what])
 	return loss{name, change(file, func(text []byte) []byte {
 		n := int(at * float64(len(text)))
+		if len(text) == 0 {
+			what = 2
+		}
 		switch what {
 		case 0:
 			text[n] ^= 1 << bit
@@ -100,6 +103,21 @@ func randomLoss(r *rand.Rand) loss {
 		}
 		return text[:n]
 	}), file + ": ", -1, 1}
+}
+
+// otherFiles are the other files of a state directory, but for those of etcd, whose
+// damages are those of TestDamagedStore. What they say can be done without.
+func otherFiles(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	for _, name := range filesBelow(t, dir) {
+		if !strings.HasPrefix(name, "etcd/") && !slices.Contains(stateFiles, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) < 3 {
+		t.Fatalf("only %v", names)
+	}
+	return names
 }
 
 // TestLostState starts the agent on a host with attached containers and operators'
@@ -127,7 +145,7 @@ func TestLostState(t *testing.T) {
 	r := rand.New(rand.NewPCG(*lossSeed, 1))
 	all := fixedLosses()
 	for range *lossRuns {
-		all = append(all, randomLoss(r))
+		all = append(all, randomLoss(r, stateFiles[r.IntN(len(stateFiles))]))
 	}
 	for _, d := range all {
 		t.Run(d.name, func(t *testing.T) {
@@ -158,6 +176,33 @@ func TestLostState(t *testing.T) {
 				}
 				h.Stop()
 			}
+			pings()
+		})
+	}
+	for _, file := range otherFiles(t, kept) {
+		d := randomLoss(r, file)
+		t.Run(d.name, func(t *testing.T) {
+			h := h.With(t)
+			if err := os.RemoveAll(h.StateDir()); err != nil {
+				t.Fatal(err)
+			}
+			copyDir(t, kept, h.StateDir())
+			d.do(t, h.StateDir())
+			pings := startPings(t, namespaces["c1"], gateway)
+			h.Launch()
+			h.Eventually("containers are attached", func() error {
+				if r := call(h, "ADD", "c3", blue); r.Code != 0 {
+					return fmt.Errorf("%s%s", r.Out, r.Err)
+				}
+				return nil
+			})
+			if r := call(h, "DEL", "c3", blue); r.Code != 0 {
+				t.Errorf("DEL c3: %s%s", r.Out, r.Err)
+			}
+			if diff := host.Diff(before, h.Exact()); diff != "" {
+				t.Errorf("the start changed something:\n%s", diff)
+			}
+			h.Stop()
 			pings()
 		})
 	}
