@@ -74,7 +74,7 @@ func checkDirs(c Config) error {
 		known := ourFiles()
 		for _, other := range []string{c.StateDir, c.RunDir} {
 			if filepath.Dir(other) == dir {
-				known.More = append(known.More, filepath.Base(other))
+				known.Dirs = append(known.Dirs, filepath.Base(other))
 			}
 		}
 		if err := private.Check(dir, known); err != nil {
@@ -88,7 +88,7 @@ func checkDirs(c Config) error {
 func ourFiles() private.Known {
 	return private.Known{
 		Files: []string{"ledger", "uuid", "agent.sock.lock", "etcd.sock.lock", "cni.sock.lock"},
-		More: []string{"lock", "agent.sock", "etcd.sock", "cni.sock", "cni-queue", "etcd", "ipam", "cni",
-			"store", "store.json", "history", "history.1", "events", "events.1"},
+		More:  []string{"lock", "agent.sock", "etcd.sock", "cni.sock", "store", "store.json", "history", "history.1", "events", "events.1"},
+		Dirs:  []string{"cni-queue", "etcd", "ipam", "cni", "lost+found"}, // the last where it is a file system of its own
 	}
 }

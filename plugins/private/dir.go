@@ -12,9 +12,9 @@ import (
 type Known struct {
 	// Files are the names of regular files that only we make.
 	Files []string
-	// More are names that may be there besides: of any kind, and too common to
-	// tell a directory of ours by one of them.
-	More []string
+	// More are names of files and sockets that may be there besides, too common to
+	// tell a directory of ours by one of them; Dirs are those of directories.
+	More, Dirs []string
 }
 
 // Check reports why the directory cannot be ours. It changes nothing. One that is
@@ -56,7 +56,11 @@ func ours(entries []fs.DirEntry, k Known) bool {
 // stranger is an entry that we do not know, "" if there is none.
 func stranger(entries []fs.DirEntry, k Known) string {
 	for _, e := range entries {
-		if !slices.Contains(k.Files, e.Name()) && !slices.Contains(k.More, e.Name()) {
+		known := slices.Contains(k.Files, e.Name()) || slices.Contains(k.More, e.Name())
+		if e.IsDir() {
+			known = slices.Contains(k.Dirs, e.Name())
+		}
+		if !known {
 			return e.Name()
 		}
 	}

@@ -113,7 +113,7 @@ func TestCheck(t *testing.T) {
 		{"ours", []string{"700 0 run/", "600 0 run/ledger", "600 0 run/mine.txt"}, "run", ""},
 		{"only what may be there", []string{"700 0 run/", "600 0 run/lock"}, "run", ""},
 		{"a directory with the name of a file of ours, as in /run",
-			[]string{"755 0 run/", "755 0 run/lock/", "755 0 run/udev/"}, "run", "holds things that are not ours, such as udev: name an empty directory"},
+			[]string{"755 0 run/", "755 0 run/lock/", "755 0 run/udev/"}, "run", "holds things that are not ours, such as lock: name an empty directory"},
 		{"ledger is a directory", []string{"755 0 run/", "755 0 run/ledger/", "755 0 run/x/"}, "run", "not ours"},
 		{"ledger is a link", []string{"755 0 run/", "755 0 run/ledger->/etc/passwd", "600 0 run/x"}, "run", "not ours"},
 		{"ledger is another user's", []string{"755 0 run/", "600 65534 run/ledger", "600 0 run/x"}, "run", "not ours"},
