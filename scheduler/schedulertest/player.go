@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -402,11 +403,17 @@ func (p *Player) txn(s Step) error {
 		return fmt.Errorf("no source is called %q", t.Source)
 	}
 	undo := p.Model.Undo(source, t)
-	p.note(source, t)
+	p.Model.Note(source, t)
+	sure := maps.Clone(p.Model.valid) // what it may take back is not claimed for certain
+	for _, c := range t.Want {
+		delete(sure, c.Key)
+	}
+	p.World.claim(sure)
 	r, err := p.await(p.say(t))
+	defer func() { p.World.claim(p.Model.valid) }()
 	if err == nil && r.Reverted {
 		p.Tally.Count("reverted", "")
-		p.note(source, undo)
+		p.Model.Note(source, undo)
 	}
 	return err
 }
