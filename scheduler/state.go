@@ -269,7 +269,11 @@ func (e *engine) explainInvalid(n *graph.Node, s *Status) {
 	if errors.As(err, &invalid) {
 		s.Fields = slices.Clone(invalid.Fields)
 	}
-	if n.Goal() != nil && n.Presence == graph.Present && n.X != nil && n.X.Invalid != nil {
+	switch x := n.X; {
+	case x == nil || x.Invalid == nil:
+	case x.Lost != nil:
+		s.Reason += "; of the last valid value, " + lost(x.Lost).Error()
+	case n.Goal() != nil && n.Presence == graph.Present:
 		s.Reason += "; the object of the last valid value stays"
 	}
 }

@@ -194,7 +194,8 @@ func (m *Model) Expect(there map[scheduler.Key]Thing) map[scheduler.Key]Thing {
 func (m *Model) Own(world map[scheduler.Key]Thing, all []scheduler.Status) {
 	m.owners = map[string]scheduler.Key{}
 	for _, s := range all {
-		name, owner, ok := strings.Cut(strings.TrimPrefix(s.Reason, "the name "), " is in use by ")
+		_, told, _ := strings.Cut(s.Reason, "the name ")
+		name, owner, ok := strings.Cut(told, " is in use by ")
 		if ok && s.State == scheduler.InvalidState {
 			m.owners[name] = scheduler.Key(owner)
 		}

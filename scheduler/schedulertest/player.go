@@ -289,8 +289,7 @@ func (p *Player) Close() error {
 
 func (p *Player) restart(silent bool) error {
 	err := p.stop()
-	p.World.NewProcess()
-	p.Model.Forget()
+	p.forget()
 	if err := p.start(silent); err != nil {
 		return err
 	}
@@ -298,6 +297,13 @@ func (p *Player) restart(silent bool) error {
 		return err
 	}
 	return nil
+}
+
+// forget is for a new process, which knows nothing but what the sources say.
+func (p *Player) forget() {
+	p.World.NewProcess()
+	p.Model.Forget()
+	p.World.claim(p.Model.valid)
 }
 
 // revive starts a new process where one has crashed. Who orders that every one
@@ -310,8 +316,7 @@ func (p *Player) revive() error {
 		p.Tally.Count("crash", "")
 		p.crashed = true
 		_ = p.stop() // what it left running has no effect
-		p.World.NewProcess()
-		p.Model.Forget()
+		p.forget()
 		if err := p.start(false); err != nil {
 			panic(err) // it could the first time
 		}
