@@ -74,10 +74,11 @@ func (w *World) disown(keeps func(scheduler.Key) bool) {
 	maps.DeleteFunc(w.owners, func(_ string, k scheduler.Key) bool { return !keeps(k) })
 }
 
-// checkNames: nobody gets a name while somebody else who had it claims it still.
+// checkNames: nobody gets a name while another of its kind that had it claims it still. Of
+// other kinds a new process may not have read yet who has it.
 func (w *World) checkNames(k scheduler.Key, t Thing) {
 	for _, name := range t.Claims {
-		if owner := w.owners[name]; owner != "" && owner != k {
+		if owner := w.owners[name]; owner != "" && owner != k && kindName(owner) == kindName(k) {
 			w.breach("%s gets %s, which %s has and claims", k, name, owner)
 		} else if slices.Contains(w.claims[k], name) {
 			w.owners[name] = k
