@@ -229,8 +229,9 @@ func TestRow62_HostNamespace(t *testing.T) {
 	}
 }
 
-// TestRow51_NamespaceGoneWhileWaiting: an ADD that waits for an address ends as soon
-// as its namespace does; agentctl tells what it waits for.
+// TestRow51_NamespaceGoneWhileWaiting: an ADD that waits for what an operator wants ends
+// as soon as its namespace does; agentctl tells what it waits for. One for which a pool has
+// no address does not wait.
 func TestRow51_NamespaceGoneWhileWaiting(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
@@ -242,10 +243,14 @@ func TestRow51_NamespaceGoneWhileWaiting(t *testing.T) {
 	if r := call(h, "STATUS", "", strings.Replace(small, "1.0.0", "1.1.0", 1)); r.Code != 1 || !strings.Contains(r.Out, `"code": 50`) {
 		t.Errorf("STATUS of a full pool: exit %d\n%s%s", r.Code, r.Out, r.Err)
 	}
+	if r := call(h, "ADD", "c2", small); r.Code != 1 || !strings.Contains(r.Out, `"code": 11`) || !strings.Contains(r.Out, "has no free address") {
+		t.Errorf("ADD of a full pool: exit %d\n%s%s", r.Code, r.Out, r.Err)
+	}
+	const wished = `{"cniVersion":"1.0.0","name":"green","type":"plumb-cni","mode":"intent"}`
 	answer := make(chan host.Result, 1)
-	go func() { answer <- call(h, "ADD", "c2", small) }()
+	go func() { answer <- call(h, "ADD", "c2", wished) }()
 	h.Eventually("the ADD waits", func() error {
-		if out := h.MustCtl("cni"); !strings.Contains(out, "iplease/") && !strings.Contains(out, "ipclaim/") {
+		if out := h.MustCtl("cni"); !strings.Contains(out, "green") || !strings.Contains(out, "adding") {
 			return errors.New(out)
 		}
 		return nil
@@ -276,6 +281,10 @@ func TestRow65_SocketCannotBeServed(t *testing.T) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// By which the agent knows the directory as its own.
+	if err := os.WriteFile(filepath.Join(h.RunDir(), "agent.sock.lock"), nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	h.Launch()
 	h.Eventually("the agent says why it is not ready", func() error {

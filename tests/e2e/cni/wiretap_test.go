@@ -35,6 +35,10 @@ func (n *node) tap(name string) *wiretap {
 	if err := os.MkdirAll(n.host.RunDir(), 0o700); err != nil {
 		n.t.Fatal(err)
 	}
+	// By which the agent knows the directory as its own, beside a socket of ours.
+	if err := os.WriteFile(n.socket("agent.sock.lock"), nil, 0o600); err != nil {
+		n.t.Fatal(err)
+	}
 	l, err := net.Listen("unix", n.socket(name))
 	if err != nil {
 		n.t.Fatal(err)
