@@ -186,9 +186,12 @@ func TestRow62_AnotherNamespaceAtThePath(t *testing.T) {
 	if names := stranger.Names(t); len(names) > 0 {
 		t.Errorf("in the stranger's namespace there are %v", names)
 	}
-	if out := h.MustCtl("cni", "-o", "json"); strings.Contains(out, `"added"`) {
-		t.Errorf("it is still attached:\n%s", out)
-	}
+	h.Eventually("it is not attached any more", func() error {
+		if out := h.MustCtl("cni", "-o", "json"); strings.Contains(out, "c1") {
+			return errors.New(out)
+		}
+		return nil
+	})
 	// The same while the agent runs: the cable is not made again in another's.
 	add(t, h, "c1", blue)
 	h.Unmount("c1")
