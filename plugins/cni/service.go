@@ -103,10 +103,12 @@ func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Servi
 
 // Run follows the states of what is waited for, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	s.finish(ctx)
-	var containers sync.WaitGroup
-	defer containers.Wait()
-	containers.Go(func() {
+	news := s.engine.Watch(models.KindInterface+"/", models.KindIPClaim+"/", models.KindRoute+"/",
+		models.KindNftables+"/", models.KindSysctl+"/", models.KindNamespace+"/", models.KindForward+"/")
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { s.finish(ctx) })
+	beside.Go(func() {
 		_ = s.host.Watch(ctx, func(ids ...string) { // it ends with ctx
 			for _, id := range ids {
 				s.events.tell(containerKey(id))
@@ -116,8 +118,7 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 		})
 	})
-	return s.events.run(ctx, s.pods.see, s.engine.Watch(models.KindInterface+"/", models.KindIPClaim+"/", models.KindRoute+"/",
-		models.KindNftables+"/", models.KindSysctl+"/", models.KindNamespace+"/", models.KindForward+"/"))
+	return s.events.run(ctx, s.pods.see, news)
 }
 
 // Serve does what is asked.

@@ -2,6 +2,7 @@ package cni
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
@@ -35,19 +36,33 @@ func (s *Service) Sweep(ctx context.Context) (removed int) {
 	return removed
 }
 
-// finish removes what a crash left half made or half removed. It is read first: what
-// is not known to be there cannot go.
+// finish removes what a crash left half made or half removed, each until it is gone: at
+// a start it may have to wait for others to make way. It is read first: what is not known
+// to be there cannot go.
 func (s *Service) finish(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
 	for _, a := range s.store.Of("") {
 		_, stranger := s.there(a)
-		if a.Phase == Added && !stranger || ctx.Err() != nil {
+		if a.Phase == Added && !stranger {
 			continue
 		}
-		_, err := s.engine.Apply(ctx, scheduler.Txn{Source: Source, Note: "what is left of " + a.Key.String(), Look: keysIn(a.Wants)})
-		if err != nil {
-			continue // the sweep does it
-		}
-		s.drop(ctx, a, func(now Attachment) bool { return now.Phase != Added || stranger })
+		all.Go(func() {
+			news, stop := s.events.follow(keysIn(a.Wants))
+			defer stop()
+			_, err := s.engine.Apply(ctx, scheduler.Txn{Source: Source, Note: "what is left of " + a.Key.String(), Look: keysIn(a.Wants)})
+			for err == nil { // else the sweep does it
+				done, left := s.drop(ctx, a, func(now Attachment) bool { return now.Phase != Added || stranger })
+				if !done || left == "" {
+					return
+				}
+				select {
+				case <-news:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
 	}
 }
 
