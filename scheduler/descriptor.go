@@ -78,10 +78,12 @@ type Descriptor[V, M any] struct {
 	// one. Each needs this value without saying so.
 	Derive func(k Key, v V) []Change
 	// Claims names what only one value may have at a time (a host name in a
-	// namespace), best of one kind: nothing of a kind is made before all of it was
-	// read, and so it is known who has which name. Who has it in the world keeps it for as long as it claims it; of
+	// namespace). Who has it in the world keeps it for as long as it claims it; of
 	// those that never had it the stronger source, then the smaller key, gets it.
 	// The others are invalid, name the owner and wake when it lets go.
+	//
+	// A name should be of one kind: nothing of a kind is made before all of it was
+	// read, but another kind may be read later.
 	Claims func(k Key, v V) []Claim
 
 	// Retrieve reads the world. It yields every object of the kind within
