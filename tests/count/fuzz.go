@@ -11,15 +11,22 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// target is a function that is fuzzed.
-type target struct{ pkg, name string }
+// target is a function that is fuzzed. What it finds go test writes to a file in corpus.
+type target struct{ pkg, name, corpus string }
 
-// fuzz runs every fuzz target of the packages for a time, one after the other: each
-// uses all processors. Flags are those of go test, -fuzztime among them. A new target
-// needs no entry anywhere. What one finds it leaves below testdata/fuzz.
-func fuzz(args []string, t *tally, goTest func([]string, *tally) error) error {
+// fuzzed marks the results of a target apart from those of the test that it is as well.
+const fuzzed = " (fuzzed)"
+
+// together is how many targets are fuzzed at the same time, each on one processor.
+const together = 2
+
+// fuzz runs every fuzz target of the packages for a time. Flags are those of go test,
+// -fuzztime among them. A new target needs no entry anywhere. What one finds it leaves
+// below testdata/fuzz.
+func fuzz(args []string, t *tally, goTest runner) error {
 	given := flags(args)
 	all, err := targets(without(slices.Clone(args), given))
 	if err != nil {
@@ -28,15 +35,45 @@ func fuzz(args []string, t *tally, goTest func([]string, *tally) error) error {
 	if len(all) == 0 {
 		return errors.New("there is no fuzz target")
 	}
-	var errs []error
-	defer func() { t.fuzzed = "" }()
-	for _, one := range all {
-		t.fuzzed = one.name
-		if err := goTest(append(slices.Clone(given), "-run=^$", "-fuzz=^"+one.name+"$", one.pkg), t); err != nil {
-			errs = append(errs, fmt.Errorf("%s of %s: %w", one.name, one.pkg, err))
-		}
+	errs := make([]error, len(all))
+	var running sync.WaitGroup
+	free := make(chan struct{}, together)
+	for i, one := range all {
+		free <- struct{}{}
+		running.Go(func() {
+			defer func() { <-free }()
+			if err := one.run(given, t, goTest); err != nil {
+				errs[i] = fmt.Errorf("%s of %s: %w", one.name, one.pkg, err)
+			}
+		})
 	}
+	running.Wait()
 	return errors.Join(errs...)
+}
+
+// run fuzzes. A target that fails and has found nothing is fuzzed once more: when
+// -fuzztime is over go test says now and then "context deadline exceeded" of a target
+// that had not ended yet (golang/go#75804). What finds something leaves a file.
+func (one target) run(given []string, t *tally, goTest runner) error {
+	args := append(slices.Clone(given), "-parallel=1", "-run=^$", "-fuzz=^"+one.name+"$", one.pkg)
+	line := func(text []byte) { t.fuzzLine(one.name, text) }
+	before := one.findings()
+	err := goTest(args, line)
+	if err == nil || one.findings() != before {
+		return err
+	}
+	t.forget(one.pkg, []string{one.name + fuzzed})
+	if err := goTest(args, line); err != nil {
+		return err
+	}
+	t.atSecond(one.pkg + ":" + one.name + fuzzed)
+	return nil
+}
+
+// findings counts the files of a target's corpus.
+func (one target) findings() int {
+	files, _ := os.ReadDir(one.corpus)
+	return len(files)
 }
 
 // declared are fuzz targets as they stand in a file.
@@ -68,7 +105,7 @@ func targets(packages []string) (all []target, err error) {
 				return nil, err
 			}
 			for _, m := range declared.FindAllSubmatch(source, -1) {
-				all = append(all, target{p.ImportPath, string(m[1])})
+				all = append(all, target{p.ImportPath, string(m[1]), filepath.Join(p.Dir, "testdata/fuzz", string(m[1]))})
 			}
 		}
 	}

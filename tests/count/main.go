@@ -7,7 +7,7 @@
 //
 // What fails in a group that begins with again is tried once more, by itself, and
 // named at the end if it passes then: see docs/decisions/0055-tried-twice.md. A group
-// that begins with fuzz runs the fuzz targets of its packages, one after the other.
+// that begins with fuzz runs the fuzz targets of its packages, two at a time.
 package main
 
 import (
@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 )
 
 func main() {
@@ -39,7 +40,7 @@ func run(args []string, out io.Writer) int {
 		if len(group) > 0 && group[0] == "fuzz" {
 			err = fuzz(group[1:], t, goTest)
 		} else {
-			err = goTest(group, t)
+			err = goTest(group, t.line)
 		}
 		if failed := without(t.failed(), before); err != nil && again && 0 < len(failed) && len(failed) <= chance {
 			fmt.Fprintf(out, "once more: %s\n", strings.Join(failed, " "))
@@ -81,14 +82,14 @@ func without(list, other []string) []string {
 }
 
 // tryAgain runs tests once more, each package by itself, and notes which pass now.
-func tryAgain(flags, failed []string, t *tally, goTest func([]string, *tally) error) (err error) {
+func tryAgain(flags, failed []string, t *tally, goTest runner) (err error) {
 	for pkg, tests := range byPackage(failed) {
 		args := slices.Clone(flags)
 		if !slices.Contains(tests, whole) {
 			args = append(args, "-run=^("+strings.Join(tests, "|")+")$")
 		}
 		t.forget(pkg, tests)
-		err = errors.Join(err, goTest(append(args, pkg), t))
+		err = errors.Join(err, goTest(append(args, pkg), t.line))
 	}
 	t.second = append(t.second, without(failed, t.failed())...)
 	return err
@@ -121,7 +122,10 @@ func groups(args []string) [][]string {
 	return all
 }
 
-func goTest(args []string, t *tally) error {
+// runner runs go test and hands on each line that it prints.
+type runner func(args []string, line func([]byte)) error
+
+func goTest(args []string, to func([]byte)) error {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	events, err := cmd.StdoutPipe()
@@ -135,7 +139,7 @@ func goTest(args []string, t *tally) error {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
-			t.line(line)
+			to(line)
 		}
 		if err != nil {
 			break
@@ -154,8 +158,10 @@ type event struct {
 	Output     string
 }
 
-// tally counts, and shows of each package a line and what its failures said.
+// tally counts, and shows of each package a line and what its failures said. Lines of
+// several runs may come at the same time.
 type tally struct {
+	mu  sync.Mutex
 	out io.Writer
 	// results holds pass, fail or skip of every test, under package and name.
 	results map[[2]string]string
@@ -165,22 +171,25 @@ type tally struct {
 	said map[[2]string][]string
 	// second are those that passed when they were tried again.
 	second []string
-	// fuzzed is the target that is fuzzed now, which counts beside its test.
-	fuzzed string
 }
 
 func newTally(out io.Writer) *tally {
 	return &tally{out: out, results: map[[2]string]string{}, parents: map[[2]string]bool{}, said: map[[2]string][]string{}}
 }
 
-func (t *tally) line(line []byte) {
+func (t *tally) line(line []byte) { t.fuzzLine("", line) }
+
+// fuzzLine takes a line of a run that fuzzes a target, which counts beside its test.
+func (t *tally) fuzzLine(target string, line []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil {
 		t.out.Write(line) // what a broken build or a test's child printed
 		return
 	}
-	if e.Test != "" && t.fuzzed != "" {
-		e.Test += " (fuzzed)"
+	if e.Test != "" && target != "" {
+		e.Test += fuzzed
 	}
 	id := [2]string{e.Package, e.Test}
 	switch e.Action {
@@ -196,7 +205,7 @@ func (t *tally) line(line []byte) {
 		t.said[id] = append(t.said[id], e.Output)
 	case "pass", "fail", "skip":
 		if e.Test == "" {
-			t.packageEnds(e)
+			t.packageEnds(e, target)
 		} else {
 			t.results[id] = e.Action
 		}
@@ -207,7 +216,7 @@ func (t *tally) line(line []byte) {
 	}
 }
 
-func (t *tally) packageEnds(e event) {
+func (t *tally) packageEnds(e event, target string) {
 	n, failed := 0, false
 	for id, result := range t.results {
 		if id[0] == e.Package {
@@ -229,8 +238,8 @@ func (t *tally) packageEnds(e event) {
 		}
 		t.results[[2]string{e.Package, whole}] = "fail"
 	}
-	if t.fuzzed != "" {
-		fmt.Fprintf(t.out, "%-5s %s: %s, %.1fs\n", e.Action, e.Package, t.fuzzed, e.Elapsed)
+	if target != "" {
+		fmt.Fprintf(t.out, "%-5s %s: %s, %.1fs\n", e.Action, e.Package, target, e.Elapsed)
 		return
 	}
 	fmt.Fprintf(t.out, "%-5s %s: %d tests, %.1fs\n", e.Action, e.Package, n, e.Elapsed)
@@ -249,10 +258,18 @@ func (t *tally) failed() (names []string) {
 
 // forget drops the results of tests, and of all that are below them.
 func (t *tally) forget(pkg string, tests []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	maps.DeleteFunc(t.results, func(id [2]string, _ string) bool {
 		top, _, _ := strings.Cut(id[1], "/")
 		return id[0] == pkg && (slices.Contains(tests, top) || slices.Contains(tests, whole))
 	})
+}
+
+func (t *tally) atSecond(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.second = append(t.second, name)
 }
 
 // totals counts tests without subtests, and those that fail by themselves.

@@ -73,7 +73,7 @@ func TestAgain(t *testing.T) {
 		t.Fatalf("failed: %v, want %v", failed, want)
 	}
 	var runs []string
-	err := tryAgain(flags([]string{"-race", "./..."}), failed, counted, func(args []string, _ *tally) error {
+	err := tryAgain(flags([]string{"-race", "./..."}), failed, counted, func(args []string, _ func([]byte)) error {
 		runs = append(runs, strings.Join(args, " "))
 		if args[len(args)-1] == "b" {
 			say(`{"Action":"pass","Package":"b","Test":"TestOnly"}` + "\n")
