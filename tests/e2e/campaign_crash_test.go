@@ -111,6 +111,10 @@ func (c *crashes) marks() (group, protocol string) {
 // others puts objects of somebody else where ours are: on the same link, in
 // the same subnets, tables and bridge, with the same group and protocol.
 func (c *crashes) others(group, protocol string) {
+	// A firewall as Docker leaves it; in it forward/br0 has rules.
+	for _, args := range []string{"-P FORWARD DROP", "-N DOCKER-USER", "-A FORWARD -j DOCKER-USER", "-A DOCKER-USER -s 192.0.2.7 -j DROP"} {
+		c.Own.Run(c.t, append([]string{"iptables"}, strings.Fields(args)...)...)
+	}
 	for _, args := range []string{
 		"link add up0 type veth peer name up1",
 		"link set up0 up", "link set up1 up", "link set up1 group " + group, "link set up1 alias plumb:other:interface/br0",
@@ -185,8 +189,9 @@ func (c *crashes) campaign(kills int) {
 		}
 		c.round(build, point)
 		c.missed = build && point != "" && c.hits[point] == 0
-		if c.hits[point] > 0 {
-			due = slices.DeleteFunc(due, func(p string) bool { return p == point })
+		due = slices.DeleteFunc(due, func(p string) bool { return p == point })
+		if point != "" && c.hits[point] == 0 {
+			due = append(due, point) // the others come first
 		}
 		if round%5 == 4 {
 			c.unharmed(fmt.Sprintf("after %d kills, the last at %q", round+1, point))

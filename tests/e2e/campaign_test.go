@@ -70,6 +70,7 @@ var office = intent{
 	"address/extra":     `{"interface":"vx","address":"10.54.0.1/24"}`,
 	"sysctl/web":        `{"namespace":{"microservice":"web"},"key":"net.ipv4.ip_default_ttl","value":"63"}`,
 	"sysctl/own":        `{"interface":"tap0","key":"net.ipv4.conf.IFNAME.arp_notify","value":"1"}`,
+	"forward/br0":       `{"interface":"br0"}`,
 	"nftables/blue":     `{"namespace":{"netns":"blue"},"chains":[{"name":"in","type":"filter","hook":"input","rules":["ip saddr 192.0.2.0/24 drop"]}]}`,
 	"nftables/own":      `{"family":"ip","table":"office","chains":[{"name":"out","type":"filter","hook":"output","rules":["ip daddr 192.0.2.9 jump tunnel"]},{"name":"tunnel","rules":["udp dport {4789} counter accept"]}]}`,
 }
@@ -97,6 +98,7 @@ var detours = map[string][]string{
 	"address/extra":     {`{"interface":"tap0","address":"10.54.0.1/24"}`, `{"interface":"vx","address":"10.54.0.1"}`},
 	"sysctl/web":        {`{"namespace":{"microservice":"web"},"key":"net.ipv4.ip_default_ttl","value":"62"}`, `{"namespace":{"microservice":"db"},"key":"net.ipv4.tcp_retries2","value":"9"}`, `{"key":"kernel.hostname","value":"web"}`},
 	"sysctl/own":        {`{"interface":"br0","key":"net.ipv4.conf.IFNAME.arp_notify","value":"1"}`, `{"interface":"tap0","key":"net.ipv4.conf.IFNAME.no_such","value":"1"}`},
+	"forward/br0":       {`{"interface":"vx"}`, `{"interface":""}`, `{"interface":"web"}`},
 	"nftables/blue":     {`{"namespace":{"netns":"blue"},"table":"other","chains":[{"name":"in"}]}`, `{"namespace":{"netns":"blue"},"chains":[{"name":"in","rules":["ip sadr 192.0.2.0/24 drop"]}]}`},
 	"nftables/own":      {`{"family":"ip","table":"office","chains":[{"name":"tunnel","rules":["accept","drop"]}]}`, `{"family":"ip","table":"office","chains":[{"name":"out","rules":["jump nowhere"]}]}`},
 }

@@ -58,7 +58,7 @@ func TestSystemDirectoriesStay(t *testing.T) {
 		var said bytes.Buffer
 		cmd.Stderr = &said
 		_ = cmd.Run()
-		want := "plumb-agent: " + flag + ": " + system + " holds things that are not ours, such as udev: name an empty directory"
+		want := "plumb-agent: " + flag + ": " + system + " holds things that are not ours, such as lock: name an empty directory"
 		if code := cmd.ProcessState.ExitCode(); code != 2 || !strings.HasPrefix(said.String(), want) {
 			t.Errorf("%s: exit %d\n%swant\n%s", flag, code, said.String(), want)
 		}
