@@ -42,7 +42,7 @@ func TestFuzz(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		run := strings.Join(args, " ")
-		name := regexp.MustCompile("Fuzz[A-Z]\\w+").FindString(run)
+		name := regexp.MustCompile(`Fuzz[A-Z]\w+`).FindString(run)
 		runs[run]++
 		result := "pass"
 		if name == "FuzzTwo" || name == "FuzzLate" && runs[run] == 1 {
