@@ -170,19 +170,31 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 	k.sameMeta = identity[M]()
 }
 
-// identity tells cheaply whether two values are the same; pointers to equal
-// values may count as different.
+// identity tells cheaply whether two values are the same, whatever a method Equal of
+// theirs says; pointers to equal values may count as different.
 func identity[T any]() func(a, b any) bool {
-	t := reflect.TypeFor[T]()
-	if t.Comparable() && t.Kind() != reflect.Interface && !t.Implements(reflect.TypeFor[interface{ Equal(T) bool }]()) {
+	if plainlyComparable(reflect.TypeFor[T]()) {
 		return func(a, b any) bool { return a == b }
 	}
-	equal := equality[T]()
-	return func(a, b any) bool {
-		x, ok := a.(T)
-		y, too := b.(T)
-		return ok && too && equal("", x, y)
+	return func(a, b any) bool { return reflect.DeepEqual(a, b) }
+}
+
+// plainlyComparable tells that == works on all values of a type: what an interface holds may
+// be of a type that has no ==.
+func plainlyComparable(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Interface:
+		return false
+	case reflect.Array:
+		return plainlyComparable(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if !plainlyComparable(t.Field(i).Type) {
+				return false
+			}
+		}
 	}
+	return t.Comparable()
 }
 
 // comparer makes one verdict function of Compare, Equal and Update.
@@ -218,7 +230,7 @@ func equality[V any]() func(Key, V, V) bool {
 	switch {
 	case t.Implements(reflect.TypeFor[equaler]()):
 		return func(_ Key, a, b V) bool { return any(a).(equaler).Equal(b) }
-	case t.Comparable() && t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface:
+	case t.Kind() != reflect.Pointer && plainlyComparable(t):
 		return func(_ Key, a, b V) bool { return any(a) == any(b) }
 	}
 	return func(_ Key, a, b V) bool { return reflect.DeepEqual(a, b) }
