@@ -27,10 +27,21 @@ func (a action) operation() Operation {
 // decision is what to do with a node now, and why.
 type decision struct {
 	do      action
-	leaving bool // it must go: it satisfies nobody from now on
-	replace bool // it goes to come back with another value
-	same    bool // what is there turned out to be what is wanted
+	leaving bool  // it must go: it satisfies nobody from now on
+	replace bool  // it goes to come back with another value
+	same    bool  // what is there turned out to be what is wanted
+	read    *kind // it waits until this kind was read
 	reason  string
+}
+
+// decision decides about a node. What waits for a read is considered again when that
+// has ended.
+func (e *engine) decision(n *graph.Node, k *kind) decision {
+	d := decide(e, n, k)
+	if d.read != nil {
+		d.read.look.waiting = append(d.read.look.waiting, n)
+	}
+	return d
 }
 
 // decide is the heart of the engine: from what is wanted, what is there and
@@ -57,7 +68,33 @@ func decideAbsent(e *engine, n *graph.Node, k *kind) decision {
 	if _, holder := n.Holder(); holder != nil {
 		return decision{}
 	}
-	return decision{do: doCreate, reason: "it is wanted and all that it needs is there"}
+	return e.make(n, decision{do: doCreate, reason: "it is wanted and all that it needs is there"})
+}
+
+// make is the decision to make n, or to change it: on what it needs, unless that is
+// about to be read and may turn out to have gone.
+func (e *engine) make(n *graph.Node, d decision) decision {
+	if k := e.groundIsRead(n); k != nil {
+		return decision{read: k}
+	}
+	return d
+}
+
+// groundIsRead returns a kind that n needs something of and of which all is about to be
+// read, or is read just now and what n needs was not made since.
+func (e *engine) groundIsRead(n *graph.Node) *kind {
+	if e.sim != nil || e.reading == 0 && len(e.looks) == 0 {
+		return nil
+	}
+	for _, edge := range n.Out {
+		if !edge.OfDesired() || edge.To == nil || edge.Together() {
+			continue
+		}
+		if k := kindOf(edge.To); k != nil && (k.look.all || k.look.running && edge.To.Stamp <= k.look.stamp) {
+			return k
+		}
+	}
+	return nil
 }
 
 // decideUnknown: a read settles what is there. Without Retrieve, the operation
@@ -81,11 +118,11 @@ func decideUnknown(e *engine, n *graph.Node, k *kind) decision {
 	case n.Needs() != graph.Satisfied:
 		return decision{}
 	case n.Actual != nil && k.update != nil:
-		return decision{do: doUpdate, reason: "its last update failed"}
+		return e.make(n, decision{do: doUpdate, reason: "its last update failed"})
 	case n.Actual != nil:
 		return decision{do: doDelete, leaving: true, replace: true, reason: "its last operation failed; it is made anew"}
 	}
-	return decision{do: doCreate, reason: "its last creation failed"}
+	return e.make(n, decision{do: doCreate, reason: "its last creation failed"})
 }
 
 func decidePresent(e *engine, n *graph.Node, k *kind) decision {
@@ -112,7 +149,7 @@ func decidePresent(e *engine, n *graph.Node, k *kind) decision {
 		if e.held(n) {
 			return decision{}
 		}
-		return decision{do: doCreate, reason: "it is wanted and stands there by somebody else"}
+		return e.make(n, decision{do: doCreate, reason: "it is wanted and stands there by somebody else"})
 	}
 	if (has(n, flagSame) || left(n)) && !has(n, flagStale) {
 		return decision{}
@@ -148,7 +185,10 @@ func decideChange(e *engine, n *graph.Node, k *kind, goal any) decision {
 		if _, holder := n.Holder(); holder != nil {
 			return waitForName(e, n, holder)
 		}
-		return decision{do: doUpdate, reason: v.Reason}
+		return e.make(n, decision{do: doUpdate, reason: v.Reason})
+	}
+	if k := e.groundIsRead(n); k != nil {
+		return decision{read: k} // it could not come back
 	}
 	return e.leave(n, decision{replace: true, reason: v.Reason})
 }

@@ -88,9 +88,12 @@ type Descriptor[V, M any] struct {
 
 	// Retrieve reads the world. It yields every object of the kind within
 	// the scope; what it does not yield is not there. An error yielded with
-	// a key makes that key unknown, one without a key the whole scope: if the
-	// world cannot be read, say so, and never yield less. What is yielded comes
-	// from the world, not from memory; Found.Meta is what Create would return.
+	// a key makes that key unknown, one without a key all keys of the scope. If
+	// the scope is all of the kind what is known stays, as last seen. Of neither
+	// anything is taken down, and nothing new is built on it before it was read
+	// again, or made. So if the world cannot be read, say so, and never yield
+	// less. What is yielded comes from the world, not from memory; Found.Meta is
+	// what Create would return.
 	// Without Retrieve the scheduler believes its own operations.
 	Retrieve func(ctx context.Context, s Scope[V, M]) iter.Seq2[Found[V, M], error]
 	// Watch runs for as long as the kind is registered and calls notify with

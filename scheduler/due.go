@@ -110,7 +110,7 @@ func (e *engine) act(n *graph.Node) {
 	if k == nil || n.Moving || n.Dropped() {
 		return
 	}
-	if d := decide(e, n, k); d.do > doLook {
+	if d := e.decision(n, k); d.do > doLook {
 		e.start(n, k, d)
 	}
 }

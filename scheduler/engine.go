@@ -162,7 +162,7 @@ func (e *engine) consider(n *graph.Node) {
 	}
 	e.freeze(n)
 	e.calmDown(n)
-	d := decide(e, n, k)
+	d := e.decision(n, k)
 	if d.leaving && !n.Leaving && n.Standing > 0 {
 		e.g.Wake(n) // once more, when those that can move off it have done so
 	}
@@ -215,7 +215,7 @@ func (e *engine) wavers(n *graph.Node) bool {
 // forget drops a node that is neither wanted nor there nor needed.
 func (e *engine) forget(n *graph.Node) {
 	if k := kindOf(n); k != nil && k.look.running && e.sim == nil {
-		k.look.kept = append(k.look.kept, n) // the read may show it as it was
+		k.look.waiting = append(k.look.waiting, n) // the read may show it as it was
 		return
 	}
 	base := n.Base

@@ -22,7 +22,7 @@ type kindLook struct {
 	running  bool          // one is under way
 	stamp    uint64        // when it began
 	again    bool          // and another was asked for meanwhile
-	kept     []*graph.Node // that would be forgotten but for it
+	waiting  []*graph.Node // to think about when it has ended
 	knew     int           // how many keys were known at the last one
 	attempts int           // failed reads of the whole kind in a row
 	err      error         // of the last one
@@ -240,9 +240,10 @@ func (e *engine) looked(o *op) {
 		}
 		f, there := byKey[n.Key]
 		e.under(n.Cause, n, func() { e.seen(n, f, there, err) })
-		if look := &o.kind.look; look.running && o.stamp >= look.stamp {
+		if look := &o.kind.look; err == nil && o.kind.Blind != 0 || look.running && o.stamp >= look.stamp {
 			e.stamp++
-			n.Stamp = e.stamp // the read of all may have seen less
+			n.Stamp = e.stamp // a read of all may have seen less, or nothing
+			e.g.Refresh(n)
 		}
 		e.lookAgain(n)
 	}
@@ -252,6 +253,7 @@ func (e *engine) looked(o *op) {
 // its keys now.
 func (e *engine) lookedInVain(o *op) {
 	e.stirAll()
+	e.wakeWaiting(o.kind)
 	for _, n := range o.nodes {
 		e.g.SetMoving(n, false, false)
 		if !n.Dropped() {
@@ -274,10 +276,7 @@ func (e *engine) lookedAll(o *op) {
 	k := o.kind
 	k.look.running = false
 	e.stirAll()
-	for _, n := range k.look.kept {
-		e.g.Wake(n) // nothing keeps it any more
-	}
-	k.look.kept = nil
+	e.wakeWaiting(k)
 	if k.look.again {
 		k.look.again = false
 		e.under(k.look.cause, nil, func() { e.lookAtKind(k) })
@@ -286,9 +285,9 @@ func (e *engine) lookedAll(o *op) {
 		e.lookFailed(k, o.err)
 		return
 	}
-	first, wasBlind := !k.Read, k.Blind
+	first, wasBlind := !k.Read, k.Blind != 0
 	k.look.attempts, k.look.err = 0, nil
-	k.Read, k.Blind = true, false
+	k.Read, k.Blind = true, 0
 	for _, s := range e.sightings(o) {
 		n := s.n
 		if n.Moving || n.Stamp > o.stamp || !s.there && k.OnDemand && n.Presence == graph.Unknown {
@@ -326,6 +325,14 @@ func (e *engine) lookedAll(o *op) {
 	if first {
 		e.wakeAdopted()
 	}
+}
+
+// wakeWaiting: a read of all of a kind has ended, and keeps nobody any more.
+func (e *engine) wakeWaiting(k *kind) {
+	for _, n := range k.look.waiting {
+		e.g.Wake(n)
+	}
+	k.look.waiting = nil
 }
 
 // sighting is what a read of a whole kind says of one node.
@@ -399,15 +406,13 @@ func (e *engine) wakeAdopted() {
 	}
 }
 
-// lookFailed: unknown is not empty. What was seen stays; for observed kinds
-// nothing new may build on it until a read succeeds.
+// lookFailed: unknown is not empty. What was seen stays, but nothing new builds on
+// it until it is read.
 func (e *engine) lookFailed(k *kind, err error) {
 	k.look.attempts++
 	k.look.err = err
-	if k.Observed && !k.Blind {
-		k.Blind = true
-		e.g.KindChanged(k.Prefix)
-	}
+	k.Blind = k.look.stamp
+	e.g.KindChanged(k.Prefix)
 	if e.log != nil {
 		level := slogWarn
 		if !k.Read && k.look.attempts == 1 {

@@ -224,10 +224,9 @@ func (e *engine) explain(n *graph.Node, s *Status) {
 		}
 	case Leftover:
 		e.explainLeftover(n, s)
-	case Observed:
-		if k := kindOf(n); k != nil && k.Blind {
-			s.Reason = "as last seen; it cannot be read now: " + firstLine(k.look.err)
-		}
+	}
+	if n.Stale() && n.Presence != graph.Absent && s.Reason == "" {
+		s.Reason = "as last seen; it cannot be read now: " + firstLine(kindOf(n).look.err)
 	}
 	if n.Leaving && n.Presence == graph.Present && n.Wanted() {
 		if s.Reason != "" {
@@ -319,6 +318,8 @@ func (e *engine) explainPending(n *graph.Node, s *Status) {
 		e.explainDerived(n, s)
 	case n.Used > 0:
 		s.Reason = "something that is being made needs it as it is"
+	case e.groundIsRead(n) != nil:
+		s.Reason = "it waits until all of " + e.groundIsRead(n).Name + " was read"
 	default:
 		s.Reason = "it is due"
 	}
@@ -382,7 +383,7 @@ func (e *engine) howStands(t *graph.Node, edge *graph.Edge) string {
 		return "no descriptor is registered for it"
 	case t.X != nil && t.X.GoneAt != 0:
 		return "it went a moment ago and may come back"
-	case k.Blind:
+	case t.Stale():
 		return "it cannot be read now: " + firstLine(k.look.err)
 	case t.Presence == graph.Unknown || k.Observed && !k.Read:
 		return "not known yet"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -153,10 +154,8 @@ func (e *engine) blind(name string) (see func(), err error) {
 		}
 		blind, because := k.Blind, k.look.err
 		k.look.err = errors.New("it cannot be read")
-		if k.Observed && !k.Blind {
-			k.Blind = true
-			e.g.KindChanged(k.Prefix)
-		}
+		k.Blind = math.MaxUint64
+		e.g.KindChanged(k.Prefix)
 		return func() { k.Blind, k.look.err = blind, because }, nil
 	}
 	return nil, fmt.Errorf("no kind is called %q, known are %s", name, strings.Join(e.kinds.names(), ", "))

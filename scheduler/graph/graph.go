@@ -474,7 +474,7 @@ func (g *Graph) moveTo(e *Edge, m *Node) {
 // prefixBlind tells that the world below a prefix cannot be told.
 func (g *Graph) prefixBlind(p Key) bool {
 	k := g.kindOf(p)
-	return k != nil && (k.Blind || k.Reads && !k.Read)
+	return k != nil && (k.Blind != 0 || k.Reads && !k.Read)
 }
 
 // provide makes m the node that an any-of edge stands on.

@@ -27,8 +27,11 @@ type Kind struct {
 	// Observed kinds are never created by us.
 	Observed bool
 	// Reads tells that the world of this kind can be read; Read that it was,
-	// completely, at least once; Blind that the last such read failed.
-	Reads, Read, Blind bool
+	// completely, at least once.
+	Reads, Read bool
+	// Blind is when the last read of all began, if that failed, else 0: what was
+	// neither made nor read since (by Node.Stamp) is as last seen.
+	Blind uint64
 	// OnDemand kinds learn of a key when it is first needed: until it was
 	// looked at, it is unknown.
 	OnDemand bool
@@ -124,7 +127,7 @@ func (n *Node) availability() Sat {
 	switch {
 	case k == nil:
 		return Missing
-	case k.Blind, k.Observed && k.Reads && !k.Read && n.Presence != Present:
+	case k.Observed && (n.Stale() || k.Reads && !k.Read && n.Presence != Present):
 		return Unsure
 	case n.Presence == Absent && n.Grounded:
 		return Unsure // it is being created: whoever is in place may wait for it
@@ -134,11 +137,14 @@ func (n *Node) availability() Sat {
 		return Unsure
 	case n.Leaving:
 		return Missing
-	case n.Moving, n.Frozen:
+	case n.Moving, n.Frozen, n.Stale():
 		return Unsure
 	}
 	return Satisfied
 }
+
+// Stale tells that the node is as it was last seen, for its kind cannot be read.
+func (n *Node) Stale() bool { return n.Kind != nil && n.Kind.Blind != 0 && n.Stamp <= n.Kind.Blind }
 
 // Edge is one need of one node.
 type Edge struct {

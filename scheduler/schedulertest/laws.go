@@ -36,7 +36,7 @@ func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
 		w.breach("%s of %s, which is invalid", op, k)
 	}
 	for _, n := range t.Needs {
-		if w.met(k, n) || w.stirred(n) {
+		if w.met(k, n) || w.stirred(n) && !w.beingRead(n) {
 			continue
 		}
 		// What waited in a lane behind something that hung may find that a
@@ -183,6 +183,29 @@ func (w *World) stirred(need string) bool {
 		}
 	}
 	return false
+}
+
+// Asked says that the scheduler is told to read keys, or all below prefixes, now that
+// nothing moves: it builds on nothing that changed there before it was read.
+func (w *World) Asked(all bool, keys ...scheduler.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.everHung { // what began before may go on at any time
+		return
+	}
+	for k := range w.unseen {
+		named := func(at scheduler.Key) bool { return at == k || strings.HasSuffix(string(at), "/") && strings.HasPrefix(string(k), string(at)) }
+		name := kindName(k)
+		if r := w.kinds[name]; r != nil && !r.gone && !w.deaf[name] && (all || slices.ContainsFunc(keys, named)) {
+			w.due[k] = true
+		}
+	}
+}
+
+// beingRead tells that the scheduler was told to read the one key that is needed.
+func (w *World) beingRead(need string) bool {
+	key, _, _ := parseNeed(need)
+	return w.due[scheduler.Key(key)] && !w.everHung
 }
 
 // Outdated names something that the thing was built with and that has changed

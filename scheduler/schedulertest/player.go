@@ -350,6 +350,12 @@ func (p *Player) Submit(s Step) (*scheduler.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
+	if (t.LookAll || len(t.Look) > 0) && len(t.Want) == 0 && !s.Has("nowait") {
+		if err := p.settle(); err != nil {
+			return nil, err
+		}
+		p.World.Asked(t.LookAll, t.Look...)
+	}
 	p.note(slices.Index(p.Sources, t.Source), t)
 	return p.say(t), nil
 }

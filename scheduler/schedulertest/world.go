@@ -18,6 +18,7 @@ type World struct {
 	made     int
 	process  *process // that may act on the world now
 	notify   map[string]func(...scheduler.Key)
+	due      map[scheduler.Key]bool     // of those, what the scheduler is told to read; see Asked
 	unseen   map[scheduler.Key]bool     // changed behind the scheduler's back; true: and read since
 	known    map[scheduler.Key][]object // what was there before, each time
 	mute     bool                       // no source has spoken so far
@@ -61,7 +62,7 @@ type process struct{ dead bool }
 // NewWorld makes an empty world.
 func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
-		unseen: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
+		unseen: map[scheduler.Key]bool{}, due: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
 		owners: map[string]scheduler.Key{}, tally: NewTally()}
 }
 
@@ -144,11 +145,13 @@ func (w *World) moved(k scheduler.Key) {
 		w.known[k] = append(w.known[k], o)
 	}
 	w.unseen[k] = false
+	delete(w.due, k)
 }
 
 // seen says that the scheduler knows how things stand with a key.
 func (w *World) seen(k scheduler.Key) {
 	delete(w.unseen, k)
+	delete(w.due, k)
 	delete(w.known, k)
 }
 
@@ -258,6 +261,7 @@ func (w *World) NewProcess() {
 	w.release()
 	clear(w.notify)
 	clear(w.unseen)
+	clear(w.due)
 	clear(w.known)
 	w.disown(func(k scheduler.Key) bool {
 		o, there := w.objects[k]
