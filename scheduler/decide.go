@@ -72,12 +72,24 @@ func decideAbsent(e *engine, n *graph.Node, k *kind) decision {
 }
 
 // make is the decision to make n, or to change it: on what it needs, unless that is
-// about to be read and may turn out to have gone.
+// about to be read and may turn out to have gone. What is derived waits for the value
+// that derives it.
 func (e *engine) make(n *graph.Node, d decision) decision {
+	if baseUntried(n) {
+		return decision{}
+	}
 	if k := e.groundIsRead(n); k != nil {
 		return decision{read: k}
 	}
 	return d
+}
+
+// baseUntried tells that n is derived, or was, by a value that is wanted and was never in
+// the world: n is made, changed and taken away after that. What somebody else made is
+// there, whatever its value.
+func baseUntried(n *graph.Node) bool {
+	b := n.Base
+	return b != nil && has(b, flagUntried) && b.Goal() != nil && !b.Foreign
 }
 
 // groundIsRead returns a kind that n needs something of and of which all is about to be
@@ -163,8 +175,31 @@ func decideUnwanted(e *engine, n *graph.Node) decision {
 		return decision{}
 	case !has(n, flagWithdrawn) && !e.mayDelete() && !n.Wanted():
 		return decision{} // held back: a source has not spoken yet
+	case staysWithBase(n):
+		return decision{}
 	}
 	return e.leave(n, decision{reason: "nobody wants it any more"})
+}
+
+// staysWithBase tells that n was derived by the value that its base still has in the
+// world: it goes when that has changed.
+func staysWithBase(n *graph.Node) bool { return n.Base != nil && changesAlone(n.Base) }
+
+// changesAlone tells that a value in place is about to become what it never was, or
+// failed to, and waits for no other: so for none that waits for what it derived.
+func changesAlone(n *graph.Node) bool {
+	if !has(n, flagUntried) || n.Goal() == nil || n.Foreign || n.Leaving || n.Presence == graph.Absent {
+		return false
+	}
+	if _, holder := n.Holder(); holder != nil {
+		return false
+	}
+	for _, edge := range n.Out {
+		if edge.OfDesired() && edge.State != graph.Satisfied && !(edge.OfBase() && changesAlone(edge.To)) {
+			return false
+		}
+	}
+	return true
 }
 
 func decideChange(e *engine, n *graph.Node, k *kind, goal any) decision {

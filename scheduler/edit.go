@@ -256,6 +256,7 @@ func (e *engine) setDesired(n *graph.Node, v any) {
 	e.g.Touch(n)
 	n.Gen++
 	e.setFlag(n, flagSame, false)
+	e.setFlag(n, flagUntried, true)
 	e.setFlag(n, flagDerive, true)
 	e.clearHold(n)
 	was := n.Desired
@@ -281,12 +282,26 @@ func (e *engine) noteSame(n *graph.Node) {
 	}
 	if e.isSame(n, k, n.Actual) {
 		e.g.AdoptNeeds(n)
-		e.setFlag(n, flagSame, true)
+		e.reached(n)
 		if n.X != nil && n.X.Refused {
 			e.accept(n)
 		}
 		e.forgive(n)
 		e.unleave(n)
+	}
+}
+
+// reached marks a node whose world is what is wanted: what it derives may follow.
+func (e *engine) reached(n *graph.Node) {
+	e.setFlag(n, flagSame, true)
+	if !has(n, flagUntried) {
+		return
+	}
+	e.setFlag(n, flagUntried, false)
+	if n.X != nil {
+		for _, c := range n.X.Children {
+			e.g.Wake(c)
+		}
 	}
 }
 

@@ -82,6 +82,7 @@ const (
 	flagAdopted                       // found in the world, not made by this process
 	flagRunning                       // an operation (not a look) is under way
 	flagDue                           // in engine.making or engine.going
+	flagUntried                       // what is desired was never in the world, as far as is known
 )
 
 const maxSpare = 1 << 14 // room that a list keeps for the next turn
@@ -170,6 +171,13 @@ func (e *engine) consider(n *graph.Node) {
 		d = decision{leaving: true}
 	}
 	e.g.SetLeaving(n, d.leaving)
+	if has(n, flagUntried) && n.X != nil {
+		for _, c := range n.X.Children {
+			if c.Goal() == nil && c.Presence != graph.Absent {
+				e.g.Wake(c) // whether it stays for n depends on what becomes of n
+			}
+		}
+	}
 	switch d.do {
 	case doNothing:
 		if d.same {

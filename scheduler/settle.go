@@ -80,8 +80,8 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 			e.accept(n)
 		}
 		e.g.AdoptNeeds(n)
-		e.setFlag(n, flagSame, true)
 		e.rebuild(e.g.SetWorld(n, w, false))
+		e.reached(n)
 		return
 	}
 	e.g.Made(n)

@@ -19,6 +19,7 @@ const (
 	onMissing         // for what it needs
 	onHolder          // for who has its name
 	onDerived         // for what it derives
+	onBase            // for what derives it, or did
 )
 
 // settled tells whether nothing that is under way or due can change the node.
@@ -89,6 +90,11 @@ func (e *engine) nextOf(top int) (next *graph.Node, ok bool) {
 				return nil, true
 			}
 			_, m = n.Holder()
+		case onBase:
+			if i > 0 {
+				return nil, true
+			}
+			m = n.Base
 		case onDerived:
 			if n.X == nil || i == len(n.X.Children) {
 				return nil, true
@@ -136,10 +142,14 @@ func (e *engine) waitsOn(n *graph.Node) waitsOn {
 			return onPins
 		}
 		return onItself
+	case goal == nil && staysWithBase(n):
+		return onBase
 	case goal == nil:
 		return onItself
 	case n.Needs() != graph.Satisfied:
 		return onMissing
+	case baseUntried(n) && !has(n, flagSame):
+		return onBase
 	case left(n):
 		return onDerived
 	case n.Presence == graph.Absent, !has(n, flagSame):

@@ -318,6 +318,8 @@ func (e *engine) explainPending(n *graph.Node, s *Status) {
 		e.explainDerived(n, s)
 	case n.Used > 0:
 		s.Reason = "something that is being made needs it as it is"
+	case baseUntried(n):
+		s.Reason = "it waits until " + string(n.Base.Key) + " is as wanted"
 	case e.groundIsRead(n) != nil:
 		s.Reason = "it waits until all of " + e.groundIsRead(n).Name + " was read"
 	default:
@@ -430,6 +432,8 @@ func (e *engine) explainLeftover(n *graph.Node, s *Status) {
 		s.Reason = "nobody wants it, but " + string(p.Key) + " stands on it"
 	case !e.mayDelete() && !has(n, flagWithdrawn):
 		s.Reason = "nobody wants it so far; it is kept until " + e.unspoken() + " has spoken"
+	case staysWithBase(n):
+		s.Reason = "nobody wants it; it stays until " + string(n.Base.Key) + " is as wanted"
 	case has(n, flagAdopted) && e.unread():
 		s.Reason = "nobody wants it; it is kept until " + e.nameUnread() + " has been read"
 	default:

@@ -140,6 +140,9 @@ func (w *World) set(sign string, r *registration, f Fault, k scheduler.Key, t Th
 		}
 		w.seen(k)
 		w.checkNames(k, t)
+		w.applied[k] = t
+	} else {
+		delete(w.applied, k)
 	}
 	w.objects[k] = o
 	w.came(k)

@@ -46,10 +46,34 @@ func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
 		}
 		w.breach("%s of %s without %s", op, k, n)
 	}
+	w.checkBase(op, k, t)
 	if t.Peer != "" && string(k) > t.Peer {
 		if _, ok := w.objects[scheduler.Key(t.Peer)]; !ok && !w.stirred(t.Peer) {
 			w.breach("%s of %s without its peer %s", op, k, t.Peer)
 		}
+	}
+}
+
+// checkBase: a value is derived from one that is in place, not from one that an
+// operation could not bring about. Of what moved since, or was left by a failure, or by
+// another process, the world does not know what the scheduler makes of it.
+func (w *World) checkBase(op string, k scheduler.Key, t Thing) {
+	if _, own := w.claims[k]; own {
+		return // a source wants it by itself
+	}
+	derives, known := false, false
+	for base, last := range w.applied {
+		of := w.bases[kindName(base)]
+		if of == "" || of != kindName(k) || !partOf(k, base) {
+			continue
+		}
+		known = true
+		for _, c := range derive(of, base, last) {
+			derives = derives || c.Key == k && t.equal(c.Value.(Thing))
+		}
+	}
+	if known && !derives && !w.everHung {
+		w.breach("%s of %s as no value in place derives it", op, k)
 	}
 }
 
@@ -194,7 +218,9 @@ func (w *World) Asked(all bool, keys ...scheduler.Key) {
 		return
 	}
 	for k := range w.unseen {
-		named := func(at scheduler.Key) bool { return at == k || strings.HasSuffix(string(at), "/") && strings.HasPrefix(string(k), string(at)) }
+		named := func(at scheduler.Key) bool {
+			return at == k || strings.HasSuffix(string(at), "/") && strings.HasPrefix(string(k), string(at))
+		}
 		name := kindName(k)
 		if r := w.kinds[name]; r != nil && !r.gone && !w.deaf[name] && (all || slices.ContainsFunc(keys, named)) {
 			w.due[k] = true

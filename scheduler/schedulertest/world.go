@@ -31,6 +31,8 @@ type World struct {
 	hung     []chan struct{} // operations that Release lets go on
 	everHung bool
 	log      []entry
+	bases    map[string]string          // kinds, and the kind of what they derive
+	applied  map[scheduler.Key]Thing    // what operations brought about, where nothing moved since
 	broken   []string                   // laws that were broken
 	owners   map[string]scheduler.Key   // who was first to have a name, while it claims it
 	claims   map[scheduler.Key][]string // what the values that are wanted claim
@@ -62,6 +64,7 @@ type process struct{ dead bool }
 // NewWorld makes an empty world.
 func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
+		bases: map[string]string{}, applied: map[scheduler.Key]Thing{},
 		unseen: map[scheduler.Key]bool{}, due: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
 		owners: map[string]scheduler.Key{}, tally: NewTally()}
 }
@@ -146,6 +149,7 @@ func (w *World) moved(k scheduler.Key) {
 	}
 	w.unseen[k] = false
 	delete(w.due, k)
+	delete(w.applied, k)
 }
 
 // seen says that the scheduler knows how things stand with a key.
@@ -262,6 +266,7 @@ func (w *World) NewProcess() {
 	clear(w.notify)
 	clear(w.unseen)
 	clear(w.due)
+	clear(w.applied)
 	clear(w.known)
 	w.disown(func(k scheduler.Key) bool {
 		o, there := w.objects[k]
@@ -312,6 +317,7 @@ func (w *World) forgetKind(name string) {
 	w.disown(func(k scheduler.Key) bool { return kindName(k) != name })
 	for k, o := range w.objects {
 		if kindName(k) == name {
+			delete(w.applied, k)
 			o.built = nil
 			w.objects[k] = o
 			w.unseen[k] = false
