@@ -214,7 +214,7 @@ func decideChange(e *engine, n *graph.Node, k *kind, goal any) decision {
 	case Same:
 		return decision{same: true}
 	case InPlace:
-		if e.held(n) || n.Used > 0 {
+		if e.held(n) || n.Used > 0 || n.Ending() != nil {
 			return decision{}
 		}
 		if _, holder := n.Holder(); holder != nil {

@@ -256,15 +256,24 @@ func (e *engine) setDesired(n *graph.Node, v any) {
 	e.g.Touch(n)
 	n.Gen++
 	e.setFlag(n, flagSame, false)
-	e.setFlag(n, flagUntried, true)
 	e.setFlag(n, flagDerive, true)
 	e.clearHold(n)
 	was := n.Desired
 	if left(n) && differ(kindOf(n), n.Key, was, v) { // who says the same again asks for nothing new
 		e.unleave(n)
 	}
+	reached := !has(n, flagUntried)
+	e.setFlag(n, flagUntried, true)
 	if !e.guard(n, func() { e.g.SetDesired(n, v) }) && !e.guard(n, func() { e.g.SetDesired(n, was) }) {
 		e.g.SetDesired(n, nil)
+	}
+	switch {
+	case n.Presence != graph.Present || n.Foreign:
+		e.g.Change(n, nil)
+	case was != nil && reached:
+		e.g.Change(n, was)
+	case n.X != nil && n.X.Was != nil:
+		e.g.Change(n, n.X.Was) // on the way to something else now
 	}
 	n.Peers(e.g.Wake) // whether they agree with it is part of their state
 	if has(n, flagSame) || n.Presence != graph.Present || n.Foreign || v == nil {
@@ -294,6 +303,7 @@ func (e *engine) noteSame(n *graph.Node) {
 // reached marks a node whose world is what is wanted: what it derives may follow.
 func (e *engine) reached(n *graph.Node) {
 	e.setFlag(n, flagSame, true)
+	e.g.Change(n, nil)
 	if !has(n, flagUntried) {
 		return
 	}

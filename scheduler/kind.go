@@ -176,7 +176,7 @@ func identity[T any]() func(a, b any) bool {
 	if plainlyComparable(reflect.TypeFor[T]()) {
 		return func(a, b any) bool { return a == b }
 	}
-	return func(a, b any) bool { return reflect.DeepEqual(a, b) }
+	return reflect.DeepEqual
 }
 
 // plainlyComparable tells that == works on all values of a type: what an interface holds may

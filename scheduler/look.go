@@ -496,7 +496,11 @@ func (e *engine) seenThere(n *graph.Node, f found) {
 	if !foreign && !e.isSame(n, k, f.value) {
 		e.guard(n, func() { e.g.SetActualNeeds(n, f.value) })
 	}
+	owner := n.Foreign != foreign
 	stale := e.g.SetWorld(n, graph.World{Presence: graph.Present, Actual: f.value, Meta: f.meta, Foreign: foreign}, true)
+	if owner && has(n, flagUntried) {
+		e.wakeDerived(n) // it stands on what somebody else made, whatever that is
+	}
 	if n.X != nil && n.X.Invalid != nil && !foreign {
 		defer e.asked(n, wishOf(n))
 		e.keepWorld(n)

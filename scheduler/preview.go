@@ -75,7 +75,7 @@ func (s *Scheduler) Preview(ctx context.Context, t Txn) (Plan, error) {
 // operation succeeds at once and becomes a step.
 type simulation struct {
 	plan Plan
-	gens []uint32              // of the node at each step
+	to   []any                 // what each step brings about, nil for deletions
 	last map[*graph.Node]int   // the newest step of each node
 	used map[*graph.Node][]use // the steps of what stands, or stood, on each node
 	done []*op
@@ -127,7 +127,7 @@ func (sim *simulation) step(e *engine, o *op, d decision) {
 	s.Disruption = sim.disruption(e, o)
 	delete(sim.used, n) // they are before this step, which the next on n is after
 	sim.plan.Steps = append(sim.plan.Steps, s)
-	sim.gens = append(sim.gens, o.gen)
+	sim.to = append(sim.to, o.to)
 	sim.uses(n, use{s.N, o.what == OpDelete && n.Goal() != nil && (!d.replace || has(n, flagStale))})
 	e.g.SetMoving(n, true, d.do != doDelete)
 	sim.done = append(sim.done, o)
@@ -180,7 +180,7 @@ func (sim *simulation) cause(o *op) (key Key) {
 
 func (sim *simulation) disruption(e *engine, o *op) (class Disruption) {
 	switch {
-	case o.what == OpDelete && slices.ContainsFunc(sim.used[o.n], func(u use) bool { return u.forced }):
+	case o.what != OpCreate && slices.ContainsFunc(sim.used[o.n], func(u use) bool { return u.forced }):
 		return Cascading
 	case o.kind.disruption != nil:
 		e.guard(o.n, func() { class = o.kind.disruption(o.key, o.from, o.to) })

@@ -26,6 +26,7 @@ func (e *engine) clearHold(n *graph.Node) {
 	x := e.g.Extra(n)
 	x.Err, x.Attempts, x.NextTry, x.LastOp, x.LastTo = nil, 0, 0, 0, nil
 	e.setFlag(n, flagHeld, false)
+	e.g.Refute(n, false)
 }
 
 // retryAbove: n is not as it was, so what could not be made on it is tried
@@ -147,6 +148,7 @@ func (e *engine) release(n *graph.Node) {
 	e.setFlag(n, flagHeld, false)
 	x := e.g.Extra(n)
 	x.NextTry, x.CalmAt = 0, 0
+	e.g.Refute(n, false)
 	e.touch(n)
 	if k := kindOf(n); k != nil && k.retrieve != nil && n.Presence != graph.Absent {
 		e.suspect(n)

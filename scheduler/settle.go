@@ -85,6 +85,9 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 		return
 	}
 	e.g.Made(n)
+	if n.Goal() != nil {
+		e.g.Change(n, o.to) // something else is wanted by now
+	}
 	e.setFlag(n, flagSame, false)
 	e.rebuild(e.g.SetWorld(n, w, false))
 	e.noteSame(n)
@@ -118,6 +121,9 @@ func (e *engine) failed(n *graph.Node, o *op) {
 		if o.what == OpDelete {
 			n.X.LastTo = o.from
 		}
+	}
+	if o.what == OpUpdate && n.X != nil && n.X.Was == nil && n.Goal() != nil {
+		e.g.Change(n, o.from)
 	}
 	n.Moving = false
 	e.setFlag(n, flagSame, false)
@@ -168,18 +174,15 @@ func (e *engine) fail(n *graph.Node, what Operation, err error) {
 	delay := e.delay(x.Attempts, r)
 	switch {
 	case errors.As(err, &invalid):
-		x.NextTry = 0
-		e.setFlag(n, flagHeld, true)
+		e.giveUp(n)
 		return
 	case errors.As(err, &oe) && oe.Terminal:
-		x.NextTry = 0
-		e.setFlag(n, flagHeld, true)
+		e.giveUp(n)
 		e.logFailure(n, what, err, 0)
 		return
 	case r.Attempts > 0 && x.Attempts >= r.Attempts:
 		x.Err = fmt.Errorf("%w; all %d attempts are used up", err, r.Attempts)
-		x.NextTry = 0
-		e.setFlag(n, flagHeld, true)
+		e.giveUp(n)
 		e.logFailure(n, what, err, 0)
 		return
 	case errors.As(err, &oe) && oe.After > 0:
@@ -189,6 +192,14 @@ func (e *engine) fail(n *graph.Node, what Operation, err error) {
 	}
 	e.hold(n, delay)
 	e.logFailure(n, what, err, delay)
+}
+
+// giveUp tries no more until something changes. What the node was about to become it
+// does not become.
+func (e *engine) giveUp(n *graph.Node) {
+	e.g.Extra(n).NextTry = 0
+	e.setFlag(n, flagHeld, true)
+	e.g.Refute(n, true)
 }
 
 func (e *engine) logFailure(n *graph.Node, what Operation, err error, next time.Duration) {

@@ -152,6 +152,8 @@ func (e *engine) waitsOn(n *graph.Node) waitsOn {
 		return onBase
 	case left(n):
 		return onDerived
+	case n.Ending() != nil:
+		return onPins
 	case n.Presence == graph.Absent, !has(n, flagSame):
 		if _, h := n.Holder(); h != nil {
 			return onHolder

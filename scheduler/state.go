@@ -316,6 +316,8 @@ func (e *engine) explainPending(n *graph.Node, s *Status) {
 		s.Reason = "it is being updated"
 	case has(n, flagSame):
 		e.explainDerived(n, s)
+	case n.Ending() != nil:
+		s.Reason = "it waits until " + string(n.Ending().Key) + " is gone, which cannot stand on what it becomes"
 	case n.Used > 0:
 		s.Reason = "something that is being made needs it as it is"
 	case baseUntried(n):

@@ -171,6 +171,9 @@ func (g *Graph) SetWorld(n *Node, w World, seen bool) (stale []Stale) {
 	}
 	if w.Presence == Absent || w.Foreign { // what is not ours stands on nothing of ours
 		g.setActualNeeds(n, nil, false)
+		if n.X != nil && n.X.Was != nil {
+			g.Extra(n).Was = nil // nothing of ours is about to change
+		}
 	}
 	g.own(n)
 	g.setGrounded(n)
@@ -331,7 +334,7 @@ func (n *Node) Stander(i int) (m *Node, more bool) {
 func (g *Graph) stand(t *Node, by int32) {
 	g.Touch(t)
 	t.Standing += by
-	if t.Standing == 0 {
+	if t.Standing == 0 || by < 0 && t.X != nil && t.X.Was != nil {
 		g.Wake(t)
 	}
 }
@@ -370,7 +373,7 @@ func (g *Graph) judge(e *Edge) {
 		return // judged with the unit
 	}
 	s := e.To.avail
-	if s == Satisfied && !e.passes(e.To) {
+	if s == Satisfied && (!e.passes(e.To) || e.ends(e.To)) {
 		s = Missing
 	}
 	if s == Satisfied {
@@ -383,7 +386,7 @@ func (g *Graph) judge(e *Edge) {
 func (g *Graph) judgeAny(e *Edge, m *Node) {
 	circle := false
 	good := func(n *Node) bool {
-		if n.avail != Satisfied || n == e.From || !e.passes(n) || !e.mayMoveTo(n) {
+		if n.avail != Satisfied || n == e.From || !e.passes(n) || e.ends(n) || !e.mayMoveTo(n) {
 			return false
 		}
 		grounded := g.founded(e.From, n) == Satisfied

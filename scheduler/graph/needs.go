@@ -18,6 +18,51 @@ func (g *Graph) SetDesired(n *Node, v any) {
 	g.Wake(n)
 }
 
+// Change notes that n is about to become another than it was wanted to be and is: what
+// accepts it only as it is stands on it no longer than until then. With nil the change
+// was made, or will not be.
+func (g *Graph) Change(n *Node, was any) {
+	if n.X == nil && was == nil || n.X != nil && n.X.Was == nil && was == nil {
+		return
+	}
+	if was != nil && n.X == nil && !n.Kind.Judged {
+		return // nobody looks at its value, and it takes memory
+	}
+	x := g.Extra(n)
+	x.Was, x.Refuted = was, false
+	g.refresh(n, true)
+}
+
+// Refute notes whether a change that is to come was given up.
+func (g *Graph) Refute(n *Node, yes bool) {
+	if n.X == nil || n.X.Was == nil || n.X.Refuted == yes {
+		return
+	}
+	g.Extra(n).Refuted = yes
+	g.refresh(n, true)
+}
+
+// Ending finds something that stands on n and not on what n is about to become.
+func (n *Node) Ending() (found *Node) {
+	if n.X == nil || n.X.Was == nil || n.X.Refuted {
+		return nil
+	}
+	look := func(e *Edge) {
+		if found == nil && e.To == n && e.is(bears) && e.ends(n) {
+			found = e.From
+		}
+	}
+	for _, e := range n.In {
+		look(e)
+	}
+	n.watchesOf(func(p *Prefix) {
+		for _, e := range p.in {
+			look(e)
+		}
+	})
+	return found
+}
+
 // SetBase makes n a value derived from base, nil to cut the bond.
 func (g *Graph) SetBase(n, base *Node) {
 	g.Touch(n)
@@ -173,6 +218,9 @@ func nth(needs []Need, like Need) (n uint8) {
 
 // attach has the edge begin to count. old are the edges of the node so far.
 func (g *Graph) attach(e *Edge, need Need, old []*Edge, r role) {
+	if k := g.kindOf(max(need.Key, need.Prefix)); need.Pass != nil && k != nil {
+		k.Judged = true
+	}
 	if need.Prefix != "" {
 		p := g.watch(need.Prefix)
 		g.touchPrefix(p)

@@ -108,6 +108,7 @@ func (w *World) update(r *registration, k scheduler.Key, _, to Thing) (int, erro
 		w.breach("update of %s to what it is already", k)
 	}
 	w.checkGround("update", k, to)
+	w.checkFits(k, old.Thing, to)
 	if f == FailHalf {
 		to = half(old.Thing)
 	}

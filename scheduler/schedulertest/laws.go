@@ -140,6 +140,26 @@ func (w *World) checkFree(k scheduler.Key) {
 	}
 }
 
+// checkFits: law 2 of what changes in place. Nothing that is in place may stand on what
+// becomes another than it needs; of what it needs any of, another may be as needed.
+// What somebody else made of it is made good at once.
+func (w *World) checkFits(k scheduler.Key, from, to Thing) {
+	if last, ours := w.applied[k]; !ours || !last.equal(from) {
+		return
+	}
+	for d, o := range w.objects {
+		if _, unseen := w.unseen[d]; d == k || o.foreign || unseen || w.everHung {
+			continue
+		}
+		for _, n := range o.Needs {
+			key, text, how := parseNeed(n)
+			if key == string(k) && how == '=' && text == from.Text && text != to.Text {
+				w.breach("update of %s to %s, on which %s stands as %s", k, to.Text, d, text)
+			}
+		}
+	}
+}
+
 // standsOn tells whether k needs d, or is derived from it, directly or through
 // others. Where the ground of d went and left it with nothing below its prefix
 // but what stands on d itself, one of the two must go first.

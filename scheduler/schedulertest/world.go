@@ -300,6 +300,19 @@ func (w *World) Settled() {
 	}
 }
 
+// Still tells that the scheduler knows how all things stand, and that nothing will go
+// wrong with what it does.
+func (w *World) Still() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.objects {
+		if o.foreign {
+			return false // what it takes to have its place is not known
+		}
+	}
+	return len(w.unseen) == 0 && len(w.orders) == 0 && w.fault == nil && !w.everHung
+}
+
 // Foreign tells whether an object is somebody else's.
 func (w *World) Foreign(k scheduler.Key) bool {
 	w.mu.Lock()
@@ -316,6 +329,10 @@ func (w *World) forgetKind(name string) {
 	w.kinds[name].gone = true
 	w.disown(func(k scheduler.Key) bool { return kindName(k) != name })
 	for k, o := range w.objects {
+		if slices.Contains(o.Needs, name+"/#") || slices.Contains(o.Needs, name+"/@") {
+			o.built = nil // nor which of them others were built with
+			w.objects[k] = o
+		}
 		if kindName(k) == name {
 			delete(w.applied, k)
 			o.built = nil
