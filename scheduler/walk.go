@@ -30,7 +30,7 @@ type walk struct {
 type walkStep struct {
 	key  Key
 	op   Operation
-	gen  uint32
+	to   any // what it brings about
 	next int // the next step of the same key, 0 for none
 	// after is the last step that must be done before, counted from 1. As
 	// outcomes are taken in in order, all others are then.
@@ -69,7 +69,7 @@ func (e *engine) setOut(h *Handle, sim *simulation) {
 	x.steps = make([]walkStep, len(sim.plan.Steps))
 	for i := len(x.steps) - 1; i >= 0; i-- {
 		s := sim.plan.Steps[i]
-		x.steps[i] = walkStep{key: s.Key, op: s.Op, gen: sim.gens[i], next: x.due[s.Key]}
+		x.steps[i] = walkStep{key: s.Key, op: s.Op, to: sim.to[i], next: x.due[s.Key]}
 		if n := len(s.After); n > 0 {
 			x.steps[i].after = s.After[n-1]
 		}
@@ -109,7 +109,7 @@ func (e *engine) stepBegun(o *op) (waits bool) {
 
 func (x *walk) begins(o *op) bool {
 	i, due := x.due[o.key]
-	if !due || x.steps[i].op != o.what || x.steps[i].gen != o.gen {
+	if !due || x.steps[i].op != o.what || differ(o.kind, o.key, x.steps[i].to, o.to) {
 		return false
 	}
 	if next := x.steps[i].next; next > 0 {

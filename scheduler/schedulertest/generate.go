@@ -297,6 +297,9 @@ func (g *generator) write() {
 		args = append(args, "revert", "result")
 	case g.chance(8):
 		args = append(args, "result")
+	case g.chance(6): // it goes as planned
+		g.steps = append(g.steps, Step{Do: "txn", Args: append(args, "planned"), Lines: lines})
+		return
 	}
 	g.add("txn", args, lines...)
 }

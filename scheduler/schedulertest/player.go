@@ -65,7 +65,8 @@ func (p *Player) Play(steps []Step) error {
 //	world            lines: "sources strong weak", "workers 3", "watched",
 //	                 "silent", "policy a/ drift=alert hold-down=5s audit=1m"
 //	                 ("all" for every key), "grace 1m", and kinds, see ParseKind
-//	txn              see Step.ParseTxn; "result" waits until it is settled
+//	txn              see Step.ParseTxn; "result" waits until it is settled, "planned"
+//	                 too, and executes a plan that was made of it
 //	plan             a preview of a transaction
 //	put, foreign     "key THING [untold]": it comes or changes behind our back;
 //	                 foreign: it is somebody else's
@@ -397,6 +398,9 @@ func (p *Player) txn(s Step) error {
 	if s.Do == "plan" {
 		return p.plan(s)
 	}
+	if s.Has("planned") {
+		return p.planned(s)
+	}
 	if !s.Has("revert") {
 		h, err := p.Submit(s)
 		if err != nil || !s.Has("result") {
@@ -427,6 +431,60 @@ func (p *Player) txn(s Step) error {
 		p.Model.Note(source, undo)
 	}
 	return err
+}
+
+// planned executes a plan as soon as it was made. Where nothing else moves, it goes as it
+// says.
+func (p *Player) planned(s Step) error {
+	t, err := s.ParseTxn(p.Sources)
+	if err != nil {
+		return err
+	}
+	if err := p.settle(); err != nil {
+		return err
+	}
+	still := p.World.Still() && p.Model.foretells(t)
+	plan, err := p.Scheduler.Preview(context.Background(), t)
+	if err != nil {
+		return err
+	}
+	t.Base = plan.Base
+	source := slices.Index(p.Sources, t.Source)
+	undo := p.Model.Undo(source, t)
+	p.note(source, t)
+	r, err := p.await(p.say(t))
+	switch {
+	case errors.Is(err, scheduler.ErrBaseMoved) && !still:
+		p.note(source, undo)
+		return nil
+	case err != nil:
+		return err
+	case r.Deviation != nil && still:
+		return failure("plan", "it was %v\n%s", r.Deviation, plan)
+	case r.Deviation == nil:
+		p.Tally.Count("planned", "")
+	}
+	return nil
+}
+
+// foretells tells that a plan can know what will come: not so if something is built with
+// what operations leave. Of two ends that are made anew, what stands on one may be made
+// once more than planned, or once less.
+func (m *Model) foretells(t scheduler.Txn) bool {
+	vague := func(v Thing) bool {
+		return v.Peer != "" || slices.ContainsFunc(v.Needs, func(n string) bool { return strings.Contains(n, "#") })
+	}
+	for _, c := range t.Want {
+		if v, ok := c.Value.(Thing); ok && vague(v) {
+			return false
+		}
+	}
+	for _, v := range m.valid {
+		if vague(v) {
+			return false
+		}
+	}
+	return true
 }
 
 // await waits for a transaction to settle. What a crash cuts off is as good as
