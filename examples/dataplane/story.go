@@ -186,12 +186,26 @@ func (s *story) reconnect(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// lost waits until the agent knows that it does not know, and wants something.
+// lost waits until the agent knows that it does not know, and wants something. Then it
+// waits until everything that this stands on is found to be unreadable, kind by kind.
 func (s *story) lost(ctx context.Context, c scheduler.Change) error {
 	if err := s.await(ctx, scheduler.Unknown, processKey); err != nil {
 		return err
 	}
-	return s.apply(ctx, scheduler.Txn{Want: []scheduler.Change{c}})
+	if err := s.apply(ctx, scheduler.Txn{Want: []scheduler.Change{c}}); err != nil {
+		return err
+	}
+	for {
+		switch st, err := s.agent.Get(ctx, c.Key); {
+		case err != nil:
+			return err
+		case len(st.Missing) == 4:
+			return nil
+		}
+		if _, _, err := s.heard.Next(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // await follows what the agent says until the keys are in the state.

@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -66,6 +68,7 @@ func TestRow67_AgentAway(t *testing.T) {
 			}
 			a.Docker("kill", a.ContainerName("over"))
 			a.Eventually("all is told", func() error { return a.told("started", 6, "died", 1) })
+			a.Eventually("the death is on disk", a.deathWritten) // events are written a moment later
 			if way == "killed" {
 				a.Kill9()
 			} else {
@@ -111,6 +114,26 @@ func (a *away) told(args ...any) error {
 		}
 	}
 	return nil
+}
+
+// deathWritten reports why the death of over is not in the file of events.
+func (a *away) deathWritten() error {
+	files, err := filepath.Glob(filepath.Join(a.StateDir(), "events*"))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(data)) {
+			if strings.Contains(line, a.ids["over"]) && strings.Contains(line, "died") {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("not in %v", files)
 }
 
 // meanwhile is what happens without the agent.
