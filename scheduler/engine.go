@@ -35,10 +35,13 @@ type engine struct {
 	began   uint64              // the number of the last one of an earlier run
 	mark    uint32              // of the pass over the graph, see newPass
 
-	waiters  []*Handle
-	stirred  []*Handle // to check at the end of the turn
+	waiters  []*waiter
+	stirred  []*waiter // to check at the end of the turn
 	places   places
-	trail    []visit // from a node to what it waits for
+	trail    []visit              // from a node to what it waits for
+	circled  bool                 // the trail has met itself
+	unsure   []*graph.Node        // settled if those are that it met
+	toldBusy map[*graph.Node]bool // to watchers, which hear when they are not any more
 	watchers [64]*Watcher
 	watching int
 	unkept   map[uint64]*Record // of looks that nothing has come of yet
@@ -122,9 +125,9 @@ func (e *engine) under(cause uint64, via *graph.Node, f func()) {
 const firstMark = math.MaxUint32 - 1000
 
 // newPass begins a pass that marks nodes with the engine's mark. Marks are small, for
-// there are many, and begin anew after four billion passes.
+// there are many, and begin anew after a billion passes.
 func (e *engine) newPass() {
-	if e.mark++; e.mark == 0 {
+	if e.mark += marksOfPass; e.mark > math.MaxUint32-marksOfPass {
 		e.g.All(func(n *graph.Node) bool { n.Mark = 0; return true })
 		e.mark = 1
 	}
@@ -314,6 +317,7 @@ func (e *engine) turn() {
 		}
 	}
 	e.checkWaiters()
+	e.wakeReaders()
 	if audit != nil {
 		audit(e.g)
 	}
@@ -347,7 +351,6 @@ func (e *engine) tell() {
 		e.touched = nil
 	}
 	e.hist.publish()
-	e.wakeReaders()
 }
 
 // retell tells of those who wait for n: their reasons say how n stands.

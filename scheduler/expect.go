@@ -12,7 +12,7 @@ import "slices"
 // The handle is that of the transaction to come. Call Forget when it is no
 // longer expected.
 func (s *Scheduler) Expect(t Txn) *Handle {
-	h := &Handle{s: s, txn: t, done: make(chan struct{}), slot: -1}
+	h := newHandle(s, t)
 	if s.call(func(e *engine) { e.expected = append(e.expected, h) }) != nil {
 		h.err = ErrStopped
 		close(h.done)

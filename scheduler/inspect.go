@@ -77,11 +77,12 @@ func (e *engine) inspections(prefixes []Key) []*op {
 
 func (e *engine) inspected(prefixes []Key, found map[Key]found, failed map[Key]error) []Status {
 	var out []Status
+	e.newPass()
 	for _, n := range e.nodesUnder(prefixes) {
 		k := kindOf(n)
 		f, there := found[n.Key]
 		delete(found, n.Key)
-		s := e.status(n)
+		s := e.statusNow(n)
 		s.Derived = nil // they stand on their own here
 		switch {
 		case k == nil || k.retrieve == nil || n.Moving:

@@ -160,7 +160,7 @@ func (e *engine) auditNext(p Policy) {
 		if p.Keys == "" {
 			t.Look, t.LookAll = nil, true
 		}
-		e.inbox(input{txn: t, handle: &Handle{txn: *t, done: make(chan struct{}), slot: -1}})
+		e.inbox(input{txn: t, handle: newHandle(nil, *t)})
 		e.auditNext(p)
 	})
 }

@@ -254,7 +254,7 @@ func restless(r *running) error {
 	all, err := r.List(ctx)
 	r.check(err)
 	for _, s := range all {
-		if !s.Settled() || s.State == scheduler.Leftover || s.State == scheduler.Pending && len(s.Missing) == 0 {
+		if s.Busy || s.State == scheduler.Leftover || s.State == scheduler.Pending && len(s.Missing) == 0 {
 			return fmt.Errorf("%s", line(s))
 		}
 	}

@@ -15,7 +15,8 @@ func (s *Scheduler) Get(ctx context.Context, k Key) (Status, error) {
 	found := false
 	err := s.call(func(e *engine) {
 		if n := e.g.Get(k); n != nil {
-			st, found = e.status(n), true
+			e.newPass()
+			st, found = e.statusNow(n), true
 		}
 	})
 	if err == nil && (!found || st.State == Absent) {
@@ -42,11 +43,12 @@ func (s *Scheduler) List(ctx context.Context, prefixes ...Key) ([]Status, error)
 			return nil, err
 		}
 		err := s.call(func(e *engine) {
+			e.newPass()
 			for _, n := range page {
 				if n.Dropped() {
 					continue
 				}
-				if st := e.status(n); st.State != Absent && st.State != Removed {
+				if st := e.statusNow(n); st.State != Absent && st.State != Removed {
 					out = append(out, st)
 				}
 			}

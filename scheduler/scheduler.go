@@ -58,7 +58,7 @@ func New(o Options) *Scheduler {
 	s.hist = newHistory(s.opts)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	e := &engine{opts: s.opts, kinds: newKinds(), hist: &s.hist, log: s.opts.Log, pauses: map[Key]pause{}, unseen: map[*graph.Node]bool{}, mark: firstMark,
-		unkept: map[uint64]*Record{}, places: newPlaces(), blocked: map[Key]map[*graph.Node]bool{},
+		unkept: map[uint64]*Record{}, places: newPlaces(), toldBusy: map[*graph.Node]bool{}, blocked: map[Key]map[*graph.Node]bool{},
 		now: s.opts.Clock.Now(), wakeAt: s.wakeAt, inbox: s.push, logf: s.logf}
 	e.g = graph.New(e.kinds.graphKind)
 	for _, name := range s.opts.Sources {
@@ -131,7 +131,13 @@ func (s *Scheduler) shutdown() error {
 	for _, in := range inputs {
 		in.refuse()
 	}
-	for _, h := range slices.Concat(s.e.waiters, s.e.expected) {
+	open := s.e.expected
+	for _, w := range s.e.waiters {
+		if w.handle != nil {
+			open = append(open, w.handle)
+		}
+	}
+	for _, h := range open {
 		h.err = ErrStopped
 		close(h.done)
 		if h.twin != nil {
@@ -237,7 +243,7 @@ func (e *engine) take(in input) {
 		e.turn() // so that a caller reads what it wrote
 		in.call(e)
 	case in.abandon != nil:
-		e.leaveOff(in.abandon)
+		e.leaveOff(&in.abandon.waiter)
 	}
 }
 
@@ -279,7 +285,7 @@ func (e *engine) begin(t *Txn, h *Handle) {
 		h.keys = touched
 	}
 	h.kinds = e.lookedAtWhole(t)
-	e.await(h)
+	e.await(&h.waiter)
 }
 
 // lookedAtWhole are the kinds of which the transaction has everything read.
@@ -450,7 +456,7 @@ func (s *Scheduler) Submit(t Txn) *Handle {
 }
 
 func (s *Scheduler) submit(t Txn) *Handle {
-	h := &Handle{s: s, txn: t, done: make(chan struct{}), slot: -1}
+	h := newHandle(s, t)
 	if err := s.e.checkTxn(t); err != nil {
 		h.err = err
 		close(h.done)

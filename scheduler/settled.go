@@ -22,10 +22,30 @@ const (
 	onBase            // for what derives it, or did
 )
 
-// settled tells whether nothing that is under way or due can change the node.
+// A pass over the graph says of each node once whether it is settled, by a mark:
+// e.mark for yes, and these for what is not known yet, and for no.
+const (
+	onTrail = 1 + iota // added to e.mark
+	isBusy
+	marksOfPass
+)
+
+// busy reports whether something that follows by itself is still to come. It is for
+// telling many nodes in one pass, see newPass.
+func (e *engine) busy(n *graph.Node) bool {
+	if e.settled(n) {
+		return false
+	}
+	e.trailEnds(func(n *graph.Node) { n.Mark = e.mark + isBusy })
+	n.Mark = e.mark + isBusy
+	return true
+}
+
+// settled reports whether nothing that is under way or due can change the node.
 // What is settled is so for the whole pass, so chains that keys share are
 // walked once; where a node is not, trail is the way from it to what it waits
-// for at the end. Chains are long: the way is a list and not the stack.
+// for at the end, and the caller ends it. Chains are long: the way is a list and
+// not the stack.
 func (e *engine) settled(n *graph.Node) bool {
 	base := len(e.trail)
 	if !e.enter(n) {
@@ -37,7 +57,7 @@ func (e *engine) settled(n *graph.Node) bool {
 		case !ok:
 			return false
 		case next == nil:
-			e.trail = e.trail[:len(e.trail)-1]
+			e.leaveTrail()
 		case !e.enter(next):
 			return false
 		}
@@ -49,15 +69,48 @@ func (e *engine) settled(n *graph.Node) bool {
 // is surely not settled. Whoever waits on the trail counts as settled: a circle
 // that waits for itself alone is.
 func (e *engine) enter(n *graph.Node) bool {
-	if n.Mark == e.mark {
+	switch n.Mark {
+	case e.mark:
+		return true
+	case e.mark + isBusy:
+		return false
+	case e.mark + onTrail:
+		e.circled = true
 		return true
 	}
-	n.Mark = e.mark
 	on := e.waitsOn(n)
-	if on != atRest {
+	if n.Mark = e.mark; on != atRest {
+		n.Mark = e.mark + onTrail
 		e.trail = append(e.trail, visit{n: n, on: on})
 	}
 	return on != onItself
+}
+
+// leaveTrail takes the last node of the trail off, which is settled if all before it are
+// that it waits for in a circle.
+func (e *engine) leaveTrail() {
+	last := len(e.trail) - 1
+	n := e.trail[last].n
+	n.Mark = e.mark
+	if e.circled && last > 0 {
+		e.unsure = append(e.unsure, n)
+	}
+	e.trail = e.trail[:last]
+	if last == 0 {
+		e.circled, e.unsure = false, e.unsure[:0]
+	}
+}
+
+// trailEnds ends the trail of a node that is not settled; f is told every node on it.
+func (e *engine) trailEnds(f func(*graph.Node)) {
+	for _, n := range e.unsure {
+		n.Mark = 0
+	}
+	for _, v := range e.trail {
+		f(v.n)
+	}
+	clear(e.trail)
+	e.trail, e.circled, e.unsure = e.trail[:0], false, e.unsure[:0]
 }
 
 // nextOf returns the next node that the one at place top of the trail waits for,
@@ -119,6 +172,9 @@ func (e *engine) waitsOn(n *graph.Node) waitsOn {
 	case n.Moving:
 		return onItself
 	case n.Presence == graph.Unknown && k.unread() && k.look.attempts > 0:
+		if n.Goal() != nil && n.Needs() != graph.Satisfied {
+			return onMissing
+		}
 		return atRest // it is read with all of its kind, which may be never
 	case has(n, flagSuspect) && k.retrieve != nil:
 		return onItself

@@ -129,10 +129,25 @@ func (e *engine) outcome(n *graph.Node, o *Outcome) {
 	}
 }
 
-// status tells all that is known of a node.
+// statusNow is the status of a node with what is still to come of it. It is for many
+// nodes in one pass, see newPass.
+func (e *engine) statusNow(n *graph.Node) Status {
+	s := e.status(n)
+	e.markBusy(n, &s)
+	return s
+}
+
+func (e *engine) markBusy(n *graph.Node, s *Status) {
+	s.Busy = e.busy(n)
+	for i := range s.Derived {
+		e.markBusy(n.X.Children[i], &s.Derived[i])
+	}
+}
+
+// status tells all that is known of a node, but for whether it is busy.
 func (e *engine) status(n *graph.Node) Status {
 	s := Status{Key: n.Key, State: e.stateOf(n), Actual: n.Actual, Meta: n.Meta, Desired: n.Desired,
-		Revision: n.Revision, Cause: n.Cause, Busy: n.Moving || has(n, flagSuspect|flagStale|flagDue)}
+		Revision: n.Revision, Cause: n.Cause}
 	if n.Presence == graph.Absent {
 		s.Actual, s.Meta = nil, nil
 	}

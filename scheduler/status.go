@@ -72,7 +72,8 @@ type Status struct {
 	Desired, Actual any
 	Meta            any
 	Derived         []Status
-	// Busy: an operation or a look is under way, so the state may change at once.
+	// Busy: something that follows by itself is still to come, at this key or at what
+	// it waits for; see [Handle.Wait], which ends when it has. A next try does not count.
 	Busy bool
 	// Revision grows with every change of the key's status.
 	Revision uint64
@@ -83,9 +84,4 @@ type Status struct {
 	// Cause is the transaction that last moved the key, Via the key through which.
 	Cause uint64
 	Via   Key
-}
-
-// Settled tells whether the state stands until something new comes in.
-func (s Status) Settled() bool {
-	return !s.Busy && s.State != Unknown && (s.State != Drifted || s.Drift != DriftRepair)
 }

@@ -35,6 +35,16 @@ func (st *story) show(cmd string, args []string) string {
 			b.WriteString(line(s) + "\n")
 		}
 		return b.String()
+	case "busy":
+		all, err := st.Scheduler.List(ctx)
+		st.check(err)
+		var b strings.Builder
+		for _, s := range all {
+			if s.Busy {
+				b.WriteString(line(s) + "\n")
+			}
+		}
+		return b.String()
 	case "history":
 		var q scheduler.HistoryQuery
 		if len(args) > 0 {

@@ -16,17 +16,18 @@ type Handle struct {
 	done   chan struct{}
 
 	// owned by the loop
-	keys     []*graph.Node // that the transaction touched
-	kinds    []*kind       // whose whole world is to be read first
-	at       int           // keys before it were settled when they were looked at
-	path     []*graph.Node // from a key to what it waits for at the end
-	moved    int           // the first of the path that has changed since
-	slot     int           // in engine.waiters, -1 when not waiting
-	stirred  bool          // in engine.stirred
+	waiter           // for the keys that the transaction touched
+	kinds    []*kind // whose whole world is to be read first
 	before   []Change
 	reverted bool
 	walk     *walk   // of the plan that is being executed
 	twin     *Handle // of Expect, for the same transaction
+}
+
+func newHandle(s *Scheduler, t Txn) *Handle {
+	h := &Handle{s: s, txn: t, done: make(chan struct{})}
+	h.waiter = waiter{handle: h, slot: -1}
+	return h
 }
 
 // Wait returns when every touched key, derived ones included, is settled. When
@@ -51,47 +52,59 @@ func (h *Handle) Wait(ctx context.Context) (Result, error) {
 // Done is closed when the transaction is settled.
 func (h *Handle) Done() <-chan struct{} { return h.done }
 
-// await has the handle looked at once its keys may have settled.
-func (e *engine) await(h *Handle) {
-	h.at, h.path, h.moved = 0, nil, 0
-	h.slot = len(e.waiters)
-	e.waiters = append(e.waiters, h)
-	e.stir(h)
+// waiter waits until keys are settled: those of a transaction, or the one that
+// watchers were told is busy.
+type waiter struct {
+	handle  *Handle // nil if watchers are to be told
+	keys    []*graph.Node
+	at      int           // keys before it were settled when they were looked at
+	path    []*graph.Node // from a key to what it waits for at the end
+	moved   int           // the first of the path that has changed since
+	slot    int           // in engine.waiters, -1 when not waiting
+	stirred bool          // in engine.stirred
 }
 
-// leaveOff ends the waiting of a handle.
-func (e *engine) leaveOff(h *Handle) {
-	if h.slot < 0 {
+// await has the waiter looked at once its keys may have settled.
+func (e *engine) await(w *waiter) {
+	w.at, w.path, w.moved = 0, nil, 0
+	w.slot = len(e.waiters)
+	e.waiters = append(e.waiters, w)
+	e.stir(w)
+}
+
+// leaveOff ends the waiting.
+func (e *engine) leaveOff(w *waiter) {
+	if w.slot < 0 {
 		return
 	}
-	e.cutPath(h, 0)
+	e.cutPath(w, 0)
 	last := e.waiters[len(e.waiters)-1]
-	e.waiters[h.slot], last.slot = last, h.slot
+	e.waiters[w.slot], last.slot = last, w.slot
 	e.waiters[len(e.waiters)-1] = nil
 	e.waiters = e.waiters[:len(e.waiters)-1]
-	h.slot = -1
+	w.slot = -1
 }
 
-// stir has the handle checked at the end of the turn.
-func (e *engine) stir(h *Handle) {
-	if !h.stirred {
-		h.stirred = true
-		e.stirred = append(e.stirred, h)
+// stir has the waiter checked at the end of the turn.
+func (e *engine) stir(w *waiter) {
+	if !w.stirred {
+		w.stirred = true
+		e.stirred = append(e.stirred, w)
 	}
 }
 
-// stirAll has every handle checked from the start: something changed that
+// stirAll has every waiter checked from the start: something changed that
 // shows at no node.
 func (e *engine) stirAll() {
-	for _, h := range e.waiters {
-		h.moved = 0
-		e.stir(h)
+	for _, w := range e.waiters {
+		w.moved = 0
+		e.stir(w)
 	}
 }
 
-// place is where a node stands on the path of a handle.
+// place is where a node stands on the path of a waiter.
 type place struct {
-	h *Handle
+	w *waiter
 	i int
 }
 
@@ -113,11 +126,11 @@ func (p *places) add(n *graph.Node, at place) {
 	p.one[n] = at
 }
 
-func (p *places) remove(n *graph.Node, h *Handle) {
+func (p *places) remove(n *graph.Node, w *waiter) {
 	rest := p.more[n]
 	switch last := len(rest) - 1; {
-	case p.one[n].h != h:
-		rest = slices.DeleteFunc(rest, func(at place) bool { return at.h == h })
+	case p.one[n].w != w:
+		rest = slices.DeleteFunc(rest, func(at place) bool { return at.w == w })
 	case last < 0:
 		delete(p.one, n)
 		return
@@ -129,7 +142,7 @@ func (p *places) remove(n *graph.Node, h *Handle) {
 	}
 }
 
-// movedOnPath notes that a node changed that handles wait for.
+// movedOnPath notes that a node changed that somebody waits for.
 func (e *engine) movedOnPath(n *graph.Node) {
 	p, found := e.places.one[n]
 	if !found {
@@ -142,11 +155,11 @@ func (e *engine) movedOnPath(n *graph.Node) {
 }
 
 func (e *engine) pathMoved(p place) {
-	p.h.moved = min(p.h.moved, p.i)
-	e.stir(p.h)
+	p.w.moved = min(p.w.moved, p.i)
+	e.stir(p.w)
 }
 
-// checkWaiters ends the handles whose keys have all settled. A handle is
+// checkWaiters ends the waiting of those whose keys have all settled. A waiter is
 // looked at only when a node on its path changed, and from there on: so long
 // chains cost what moves in them, not their length at every turn.
 func (e *engine) checkWaiters() {
@@ -156,19 +169,47 @@ func (e *engine) checkWaiters() {
 	e.newPass()
 	stirred := e.stirred
 	e.stirred = nil
-	for _, h := range stirred {
-		h.stirred = false
-		if h.slot >= 0 && e.handleSettled(h) {
-			e.leaveOff(h)
-			e.finish(h)
+	for _, w := range stirred {
+		w.stirred = false
+		if w.slot < 0 || !e.allSettled(w) {
+			continue
+		}
+		e.leaveOff(w)
+		if w.handle != nil {
+			e.finish(w.handle)
+		} else {
+			e.tellSettled(w.keys[0])
 		}
 	}
 }
 
-// handleSettled goes through the keys once, and a second time at the end, since
+// allSettled goes through the keys once, and a second time at the end, since
 // what was settled early may have moved again. So the cost over a transaction's
 // life is linear in its keys.
-func (e *engine) handleSettled(h *Handle) bool {
+func (e *engine) allSettled(w *waiter) bool {
+	if w.handle != nil && !e.mayEnd(w.handle) {
+		return false
+	}
+	if len(w.path) > 0 && !e.pathSettled(w) {
+		return false
+	}
+	for ; w.at < len(w.keys); w.at++ {
+		if !e.keySettled(w, w.keys[w.at]) {
+			return false
+		}
+	}
+	for i, n := range w.keys {
+		if !e.keySettled(w, n) {
+			w.at = i
+			return false
+		}
+	}
+	return true
+}
+
+// mayEnd reports whether the plan of the transaction is through, and whether the kinds
+// that it asked to be read were.
+func (e *engine) mayEnd(h *Handle) bool {
 	if h.walk != nil {
 		return false
 	}
@@ -178,42 +219,28 @@ func (e *engine) handleSettled(h *Handle) bool {
 		}
 		h.kinds = h.kinds[1:]
 	}
-	if len(h.path) > 0 && !e.pathSettled(h) {
-		return false
-	}
-	for ; h.at < len(h.keys); h.at++ {
-		if !e.keySettled(h, h.keys[h.at]) {
-			return false
-		}
-	}
-	for i, n := range h.keys {
-		if !e.keySettled(h, n) {
-			h.at = i
-			return false
-		}
-	}
 	return true
 }
 
 // pathSettled takes up the path where it has changed and goes back towards the
 // key as far as all is settled.
-func (e *engine) pathSettled(h *Handle) bool {
-	if h.moved >= len(h.path) {
+func (e *engine) pathSettled(w *waiter) bool {
+	if w.moved >= len(w.path) {
 		return false
 	}
-	for i := h.moved; i >= 0; i-- {
-		n := h.path[i]
-		e.cutPath(h, i)
-		if !e.follow(h, n) {
+	for i := w.moved; i >= 0; i-- {
+		n := w.path[i]
+		e.cutPath(w, i)
+		if !e.follow(w, n) {
 			return false
 		}
 	}
 	return true
 }
 
-func (e *engine) keySettled(h *Handle, n *graph.Node) bool {
+func (e *engine) keySettled(w *waiter, n *graph.Node) bool {
 	n = e.current(n)
-	return n == nil || e.follow(h, n)
+	return n == nil || e.follow(w, n)
 }
 
 // current is the node of the same key now, nil if there is none.
@@ -224,30 +251,28 @@ func (e *engine) current(n *graph.Node) *graph.Node {
 	return n
 }
 
-// follow tells whether the node is settled; if not, the way to what it waits
-// for is added to the handle's path.
-func (e *engine) follow(h *Handle, n *graph.Node) bool {
+// follow reports whether the node is settled; if not, the way to what it waits
+// for is added to the waiter's path.
+func (e *engine) follow(w *waiter, n *graph.Node) bool {
 	if e.settled(n) {
 		return true
 	}
-	for _, v := range e.trail {
-		v.n.Mark = 0
-		e.places.add(v.n, place{h, len(h.path)})
-		h.path = append(h.path, v.n)
-	}
-	clear(e.trail)
-	e.trail = e.trail[:0]
-	h.moved = len(h.path)
+	e.trailEnds(func(n *graph.Node) {
+		n.Mark = 0 // whoever else waits for it needs the whole way
+		e.places.add(n, place{w, len(w.path)})
+		w.path = append(w.path, n)
+	})
+	w.moved = len(w.path)
 	return false
 }
 
-// cutPath shortens a handle's path to i nodes.
-func (e *engine) cutPath(h *Handle, i int) {
-	for _, n := range h.path[i:] {
-		e.places.remove(n, h)
+// cutPath shortens a waiter's path to i nodes.
+func (e *engine) cutPath(w *waiter, i int) {
+	for _, n := range w.path[i:] {
+		e.places.remove(n, w)
 	}
-	h.path = h.path[:i]
-	h.moved = i
+	w.path = w.path[:i]
+	w.moved = i
 }
 
 func (e *engine) finish(h *Handle) {

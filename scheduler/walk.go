@@ -193,7 +193,7 @@ func (e *engine) followWalks() {
 			e.hist.deviated(x.seq, x.left)
 		}
 		x.h.walk, x.h.result.Deviation = nil, x.left
-		e.stir(x.h)
+		e.stir(&x.h.waiter)
 	}
 	clear(e.walks[len(on):])
 	e.walks = on

@@ -143,13 +143,18 @@ func (e *engine) wakeReaders() {
 
 func (e *engine) drain(w *Watcher) (out []Status, inSync, first bool) {
 	n := min(len(w.queue), watchBatch)
+	e.newPass()
 	for _, node := range w.queue[:n] {
 		node.Watchers &^= 1 << w.bit
 		if now := e.current(node); now != node && now != nil && e.stateOf(now) != Absent {
 			continue // the key has come back, and that is told by its new node
 		}
-		if s := e.status(node); s.State != Absent {
+		if s := e.statusNow(node); s.State != Absent {
 			out = append(out, s)
+			if s.Busy && !e.toldBusy[node] {
+				e.toldBusy[node] = true
+				e.await(&waiter{keys: []*graph.Node{node}})
+			}
 		}
 	}
 	w.queue = w.queue[n:]
@@ -158,6 +163,15 @@ func (e *engine) drain(w *Watcher) (out []Status, inSync, first bool) {
 		w.synced = true
 	}
 	return out, w.synced, first
+}
+
+// tellSettled tells watchers that a key is busy no more.
+func (e *engine) tellSettled(n *graph.Node) {
+	delete(e.toldBusy, n)
+	if n = e.current(n); n != nil {
+		n.Revision++
+		e.notifyWatchers(n)
+	}
 }
 
 // under tells whether one of the targets covers the key; none cover all.

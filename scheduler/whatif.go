@@ -56,7 +56,7 @@ func (e *engine) preview(events ...Event) (*simulation, error) {
 	e.beginAll()
 	e.inFull = true
 	defer func() { e.inFull = false }()
-	sim := &simulation{mark: e.mark}
+	sim := &simulation{mark: e.mark + marksOfPass - 1}
 	var failed error
 	var blinded []func()
 	e.g.Try(func() {

@@ -41,6 +41,7 @@ func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) {
 			return
 		}
 		found = true
+		e.newPass()
 		budget := maxCauses
 		c = e.why(n, map[*graph.Node]bool{}, &budget)
 		c.Record = e.hist.lastOf(k)
@@ -66,7 +67,7 @@ func (e *engine) why(n *graph.Node, told map[*graph.Node]bool, budget *int) Caus
 	*budget--
 	again := told[n]
 	told[n] = true
-	s := e.status(n)
+	s := e.statusNow(n)
 	c := Cause{Status: s, Text: sentence(s)}
 	if !n.Wanted() && n.Presence == graph.Absent {
 		c.Text = fmt.Sprintf("%s is not there", n.Key)

@@ -32,9 +32,7 @@ func configured(s scheduler.Status) bool {
 }
 
 // settled: it stands so until something new comes in.
-func settled(s scheduler.Status) bool {
-	return s.Settled() && !slices.ContainsFunc(s.Derived, func(d scheduler.Status) bool { return !settled(d) })
-}
+func settled(s scheduler.Status) bool { return !s.Busy }
 
 func configuredOrGone(s scheduler.Status) bool { return configured(s) || gone(s) }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -27,6 +28,10 @@ func (w *World) begin(r *registration, op string, k scheduler.Key) (Fault, error
 	case Hang:
 		h := make(chan struct{})
 		w.hung, w.everHung = append(w.hung, h), true
+		w.readHung = w.readHung || op == "look"
+		if len(w.hung) == 1 {
+			w.hungAt = time.Now()
+		}
 		w.mu.Unlock()
 		<-h
 		w.mu.Lock()

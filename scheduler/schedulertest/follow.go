@@ -12,12 +12,25 @@ import (
 // what the watcher was told last of each key.
 type follower struct {
 	mu     sync.Mutex
-	states map[scheduler.Key]scheduler.State
+	states map[scheduler.Key]told
 	ended  chan struct{}
 }
 
+// told is what a watcher hears of a key.
+type told struct {
+	state scheduler.State
+	busy  bool
+}
+
+func (t told) String() string {
+	if t.busy {
+		return t.state.String() + " and busy"
+	}
+	return t.state.String()
+}
+
 func follow(s *scheduler.Scheduler, t *Tally) *follower {
-	f := &follower{states: map[scheduler.Key]scheduler.State{}, ended: make(chan struct{})}
+	f := &follower{states: map[scheduler.Key]told{}, ended: make(chan struct{})}
 	go func() {
 		defer close(f.ended)
 		w := s.Watch()
@@ -28,10 +41,10 @@ func follow(s *scheduler.Scheduler, t *Tally) *follower {
 			}
 			f.mu.Lock()
 			for _, c := range changes {
-				if was := f.states[c.Key]; was != c.State {
+				if was := f.states[c.Key].state; was != c.State {
 					t.Count("change", was.String()+" → "+c.State.String())
 				}
-				if f.states[c.Key] = c.State; c.State == scheduler.Removed || c.State == scheduler.Absent {
+				if f.states[c.Key] = (told{c.State, c.Busy}); c.State == scheduler.Removed || c.State == scheduler.Absent {
 					delete(f.states, c.Key)
 				}
 			}
@@ -46,8 +59,8 @@ func (f *follower) check(all []scheduler.Status) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range all {
-		if told := f.states[s.Key]; told != s.State && s.State != scheduler.Absent && s.State != scheduler.Removed {
-			return &Failure{What: "watcher", Text: fmt.Sprintf("%s is %s, but the watcher was told last that it is %s", s.Key, s.State, told)}
+		if last, now := f.states[s.Key], (told{s.State, s.Busy}); last != now && s.State != scheduler.Absent && s.State != scheduler.Removed {
+			return &Failure{What: "watcher", Text: fmt.Sprintf("%s is %s, but the watcher was told last that it is %s", s.Key, now, last)}
 		}
 	}
 	return nil

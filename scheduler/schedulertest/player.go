@@ -111,7 +111,7 @@ func (p *Player) do(s Step) error {
 	case "fault":
 		return p.order(s.Lines)
 	case "release":
-		p.World.Release()
+		return p.release()
 	case "restart":
 		if s.Has("empty") {
 			p.Model.Clear()
@@ -154,6 +154,33 @@ func (p *Player) operate(s Step) error {
 		p.Scheduler.Retry(key)
 	default:
 		return fmt.Errorf("no step is called %q", s.Do)
+	}
+	return nil
+}
+
+// release lets what hangs go on. All that changes by that followed by itself, so it must
+// have been told busy.
+func (p *Player) release() error {
+	if err := p.settle(); err != nil {
+		return err
+	}
+	before, err := p.Scheduler.List(context.Background())
+	if err != nil {
+		return err
+	}
+	doubtful := p.World.doubtful()
+	p.World.Release()
+	if err := p.settle(); err != nil || doubtful || p.crashed {
+		return err
+	}
+	for _, was := range before {
+		now, err := p.Scheduler.Get(context.Background(), was.Key)
+		if err != nil && !errors.Is(err, scheduler.ErrUnknownKey) {
+			return err
+		}
+		if !was.Busy && now.State != was.State {
+			return failure("busy", "%s was told to be %s and not busy, and became %s by itself (%s)", was.Key, was.State, now.State, now.Reason)
+		}
 	}
 	return nil
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
+// overdue is how long the scheduler of a world waits for an operation.
+const overdue = 30 * time.Second
+
 // World is a made-up outside world. It may be used from any goroutine.
 type World struct {
 	mu       sync.Mutex
@@ -30,6 +33,8 @@ type World struct {
 	kinds    map[string]*registration
 	hung     []chan struct{} // operations that Release lets go on
 	everHung bool
+	hungAt   time.Time // when the first of them began
+	readHung bool      // one of them is a read
 	log      []entry
 	bases    map[string]string          // kinds, and the kind of what they derive
 	applied  map[scheduler.Key]Thing    // what operations brought about, where nothing moved since
@@ -237,7 +242,7 @@ func (w *World) release() {
 	for _, h := range w.hung {
 		close(h)
 	}
-	w.hung = nil
+	w.hung, w.readHung = nil, false
 }
 
 // hanging tells whether anything hangs.
@@ -245,6 +250,14 @@ func (w *World) hanging() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.hung) > 0
+}
+
+// doubtful reports whether a read hangs, which may tell of what others did meanwhile, or
+// an operation that is overdue, of which nobody knows what will come.
+func (w *World) doubtful() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.readHung || len(w.hung) > 0 && time.Since(w.hungAt) >= overdue
 }
 
 // Crashed tells whether the scheduler's process has ended by a fault.
