@@ -68,7 +68,31 @@ func decideAbsent(e *engine, n *graph.Node, k *kind) decision {
 	if _, holder := n.Holder(); holder != nil {
 		return decision{}
 	}
-	return e.make(n, decision{do: doCreate, reason: "it is wanted and all that it needs is there"})
+	return e.create(n, decision{do: doCreate, reason: "it is wanted and all that it needs is there"})
+}
+
+// create is the decision to make n where nothing of ours is.
+func (e *engine) create(n *graph.Node, d decision) decision {
+	if oldPeer(n) != nil {
+		return decision{}
+	}
+	return e.make(n, d)
+}
+
+// waitsForPeer reports whether n could be made but for an old peer.
+func waitsForPeer(n *graph.Node) bool {
+	return (n.Presence != graph.Present || n.Foreign) && oldPeer(n) != nil
+}
+
+// oldPeer returns one that n is to be made together with and that may still be there as
+// it was, on its way out: making n may make both.
+func oldPeer(n *graph.Node) (old *graph.Node) {
+	n.With(func(p *graph.Node) {
+		if p.Leaving || p.X != nil && p.X.Overdue {
+			old = p
+		}
+	})
+	return old
 }
 
 // make is the decision to make n, or to change it: on what it needs, unless that is
@@ -134,7 +158,7 @@ func decideUnknown(e *engine, n *graph.Node, k *kind) decision {
 	case n.Actual != nil:
 		return decision{do: doDelete, leaving: true, replace: true, reason: "its last operation failed; it is made anew"}
 	}
-	return e.make(n, decision{do: doCreate, reason: "its last creation failed"})
+	return e.create(n, decision{do: doCreate, reason: "its last creation failed"})
 }
 
 func decidePresent(e *engine, n *graph.Node, k *kind) decision {
@@ -161,7 +185,7 @@ func decidePresent(e *engine, n *graph.Node, k *kind) decision {
 		if e.held(n) {
 			return decision{}
 		}
-		return e.make(n, decision{do: doCreate, reason: "it is wanted and stands there by somebody else"})
+		return e.create(n, decision{do: doCreate, reason: "it is wanted and stands there by somebody else"})
 	}
 	if (has(n, flagSame) || left(n)) && !has(n, flagStale) {
 		return decision{}
@@ -319,6 +343,9 @@ func (e *engine) held(n *graph.Node) bool {
 func waitingFor(n *graph.Node) string {
 	if c, h := n.Holder(); h != nil {
 		return fmt.Sprintf("%s is still held by %s", c.What, h.Key)
+	}
+	if waitsForPeer(n) {
+		return fmt.Sprintf("%s, which it goes together with, is still being replaced", oldPeer(n).Key)
 	}
 	return ""
 }

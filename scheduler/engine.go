@@ -41,6 +41,7 @@ type engine struct {
 	trail    []visit              // from a node to what it waits for
 	circled  bool                 // the trail has met itself
 	unsure   []*graph.Node        // settled if those are that it met
+	syncing  []*synced            // who waits for sources or kinds
 	toldBusy map[*graph.Node]bool // to watchers, which hear when they are not any more
 	watchers [64]*Watcher
 	watching int
@@ -317,6 +318,7 @@ func (e *engine) turn() {
 		}
 	}
 	e.checkWaiters()
+	e.checkSynced()
 	e.wakeReaders()
 	if audit != nil {
 		audit(e.g)

@@ -148,6 +148,7 @@ func (e *engine) overdue(n *graph.Node, o *op) {
 func (e *engine) late(n *graph.Node, o *op) {
 	x := e.g.Extra(n)
 	x.Overdue = false
+	n.Peers(e.g.Wake)
 	e.setFlag(n, flagRunning, false)
 	n.Moving = false
 	switch {

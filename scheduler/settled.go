@@ -18,6 +18,7 @@ const (
 	onPins            // for what stands on it to go
 	onMissing         // for what it needs
 	onHolder          // for who has its name
+	onPeer            // for its old peer to go
 	onDerived         // for what it derives
 	onBase            // for what derives it, or did
 )
@@ -143,6 +144,11 @@ func (e *engine) nextOf(top int) (next *graph.Node, ok bool) {
 				return nil, true
 			}
 			_, m = n.Holder()
+		case onPeer:
+			if i > 0 {
+				return nil, true
+			}
+			m = oldPeer(n)
 		case onBase:
 			if i > 0 {
 				return nil, true
@@ -184,6 +190,9 @@ func (e *engine) waitsOn(n *graph.Node) waitsOn {
 	goal := n.Goal()
 	switch {
 	case n.Presence == graph.Unknown:
+		if k.retrieve == nil && goal != nil && waitsForPeer(n) {
+			return onPeer
+		}
 		return onItself
 	case k.Observed:
 		return atRest
@@ -213,6 +222,9 @@ func (e *engine) waitsOn(n *graph.Node) waitsOn {
 	case n.Presence == graph.Absent, !has(n, flagSame):
 		if _, h := n.Holder(); h != nil {
 			return onHolder
+		}
+		if waitsForPeer(n) {
+			return onPeer
 		}
 		return onItself
 	}

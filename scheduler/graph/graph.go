@@ -167,6 +167,9 @@ func (g *Graph) SetWorld(n *Node, w World, seen bool) (stale []Stale) {
 	valueMoved := w.Presence != n.Presence || w.Presence == Present
 	n.Presence, n.Actual, n.Meta, n.Foreign = w.Presence, w.Actual, w.Meta, w.Foreign
 	if w.Presence == Absent {
+		if n.Leaving {
+			n.Peers(g.Wake)
+		}
 		n.Leaving = false
 	}
 	if w.Presence == Absent || w.Foreign { // what is not ours stands on nothing of ours
@@ -245,6 +248,7 @@ func (g *Graph) SetLeaving(n *Node, leaving bool) {
 	}
 	g.Touch(n)
 	n.Leaving = leaving
+	n.Peers(g.Wake) // none of them is made while it is on its way out
 	g.refresh(n, false)
 	if n.X != nil {
 		for _, c := range n.X.hold {

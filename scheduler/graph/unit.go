@@ -35,7 +35,7 @@ func (g *Graph) judgeUnit(n *Node) {
 // recheckUnit judges once more what n stands on, and what those stand on that it
 // needs together with itself, when its ties may have changed.
 func (g *Graph) recheckUnit(n *Node) {
-	for _, m := range closure(n, (*Node).with) {
+	for _, m := range closure(n, (*Node).With) {
 		for _, e := range m.Out {
 			g.recheck(e)
 		}
@@ -87,8 +87,8 @@ func closure(n *Node, follow func(*Node, func(*Node))) []*Node {
 	return found
 }
 
-// with calls f with the nodes that n needs together with itself.
-func (n *Node) with(f func(*Node)) {
+// With calls f with the nodes that n needs together with itself.
+func (n *Node) With(f func(*Node)) {
 	if n.ties == 0 {
 		return
 	}
@@ -101,12 +101,12 @@ func (n *Node) with(f func(*Node)) {
 
 // component is all nodes tied to n by together needs, in either direction.
 func component(n *Node) []*Node {
-	return closure(n, func(m *Node, f func(*Node)) { m.with(f); m.Peers(f) })
+	return closure(n, func(m *Node, f func(*Node)) { m.With(f); m.Peers(f) })
 }
 
 // inUnit tells whether both nodes need each other together.
 func inUnit(n, m *Node) bool {
-	return n.ties > 0 && m.ties > 0 && slices.Contains(closure(n, (*Node).with), m) && slices.Contains(closure(m, (*Node).with), n)
+	return n.ties > 0 && m.ties > 0 && slices.Contains(closure(n, (*Node).With), m) && slices.Contains(closure(m, (*Node).With), n)
 }
 
 // InUnit tells that the need, of whatever sort, is for one that needs the edge's owner
@@ -119,7 +119,7 @@ func feasible(e *Edge) Sat {
 	if e.role&ofDesired != 0 && e.To.Goal() != nil && e.Agree(e.To.Desired) != nil {
 		return Missing
 	}
-	all := closure(e.To, (*Node).with)
+	all := closure(e.To, (*Node).With)
 	in := make(map[*Node]bool, len(all))
 	for _, m := range all {
 		in[m] = true

@@ -29,7 +29,7 @@ func (w *World) begin(r *registration, op string, k scheduler.Key) (Fault, error
 		h := make(chan struct{})
 		w.hung, w.everHung = append(w.hung, h), true
 		w.readHung = w.readHung || op == "look"
-		if len(w.hung) == 1 {
+		if w.hungAt.IsZero() {
 			w.hungAt = time.Now()
 		}
 		w.mu.Unlock()
@@ -77,6 +77,9 @@ func (w *World) done(k scheduler.Key) { w.unlock(w.echo[kindName(k)], k) }
 func (w *World) create(r *registration, k scheduler.Key, t Thing) (int, error) {
 	w.mu.Lock()
 	defer w.done(k)
+	if w.going[scheduler.Key(t.Peer)] && !r.over() {
+		w.breach("create of %s while its old peer %s is being deleted", k, t.Peer)
+	}
 	f, err := w.begin(r, "create", k)
 	if err != nil {
 		return 0, err
@@ -159,6 +162,14 @@ func (w *World) set(sign string, r *registration, f Fault, k scheduler.Key, t Th
 func (w *World) delete(r *registration, k scheduler.Key) error {
 	w.mu.Lock()
 	defer w.done(k)
+	if !r.over() {
+		w.going[k] = true
+		defer func() {
+			if !r.over() {
+				delete(w.going, k)
+			}
+		}()
+	}
 	f, err := w.begin(r, "delete", k)
 	if err != nil {
 		return err

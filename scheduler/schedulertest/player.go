@@ -168,7 +168,13 @@ func (p *Player) release() error {
 	if err != nil {
 		return err
 	}
-	doubtful := p.World.doubtful()
+	doubtful := p.World.doubtful() || slices.ContainsFunc(before, func(s scheduler.Status) bool {
+		switch s.State { // what goes wrong counts as at rest, and may come right by what others do
+		case scheduler.Retrying, scheduler.Failed, scheduler.InvalidState, scheduler.Unknown, scheduler.Drifted:
+			return true
+		}
+		return false
+	})
 	p.World.Release()
 	if err := p.settle(); err != nil || doubtful || p.crashed {
 		return err
@@ -178,7 +184,8 @@ func (p *Player) release() error {
 		if err != nil && !errors.Is(err, scheduler.ErrUnknownKey) {
 			return err
 		}
-		if !was.Busy && now.State != was.State {
+		lost := now.State == scheduler.InvalidState // its name, to one that was being made
+		if !was.Busy && now.State != was.State && !lost {
 			return failure("busy", "%s was told to be %s and not busy, and became %s by itself (%s)", was.Key, was.State, now.State, now.Reason)
 		}
 	}

@@ -23,6 +23,7 @@ type World struct {
 	notify   map[string]func(...scheduler.Key)
 	due      map[scheduler.Key]bool     // of those, what the scheduler is told to read; see Asked
 	unseen   map[scheduler.Key]bool     // changed behind the scheduler's back; true: and read since
+	going    map[scheduler.Key]bool     // what is being deleted
 	known    map[scheduler.Key][]object // what was there before, each time
 	mute     bool                       // no source has spoken so far
 	deaf     map[string]bool            // kinds without Retrieve
@@ -33,7 +34,7 @@ type World struct {
 	kinds    map[string]*registration
 	hung     []chan struct{} // operations that Release lets go on
 	everHung bool
-	hungAt   time.Time // when the first of them began
+	hungAt   time.Time // when the first began of what hangs since nothing did
 	readHung bool      // one of them is a read
 	log      []entry
 	bases    map[string]string          // kinds, and the kind of what they derive
@@ -70,7 +71,7 @@ type process struct{ dead bool }
 func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
 		bases: map[string]string{}, applied: map[scheduler.Key]Thing{},
-		unseen: map[scheduler.Key]bool{}, due: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
+		unseen: map[scheduler.Key]bool{}, due: map[scheduler.Key]bool{}, going: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
 		owners: map[string]scheduler.Key{}, tally: NewTally()}
 }
 
@@ -281,6 +282,7 @@ func (w *World) NewProcess() {
 	clear(w.due)
 	clear(w.applied)
 	clear(w.known)
+	clear(w.going)
 	w.disown(func(k scheduler.Key) bool {
 		o, there := w.objects[k]
 		return there && !o.foreign && !w.deaf[kindName(k)] // the new process can see that it has the name
@@ -306,6 +308,7 @@ func (w *World) Settled() {
 	if len(w.hung) > 0 {
 		return
 	}
+	w.hungAt = time.Time{}
 	for k, read := range w.unseen {
 		if read {
 			w.seen(k)
@@ -341,6 +344,7 @@ func (w *World) forgetKind(name string) {
 	delete(w.notify, name)
 	w.kinds[name].gone = true
 	w.disown(func(k scheduler.Key) bool { return kindName(k) != name })
+	maps.DeleteFunc(w.going, func(k scheduler.Key, _ bool) bool { return kindName(k) == name })
 	for k, o := range w.objects {
 		if slices.Contains(o.Needs, name+"/#") || slices.Contains(o.Needs, name+"/@") {
 			o.built = nil // nor which of them others were built with
