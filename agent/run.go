@@ -154,6 +154,28 @@ func (a *agent) place(source, key string) string {
 	return ""
 }
 
+// synced waits until all sources have told what they want and all that is there was read.
+// What cannot be read, as a container runtime that hangs, is not waited for for ever.
+func (a *agent) synced(ctx context.Context) error {
+	sources, err := a.sched.Sources(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range withoutLedger(sources) {
+		names = append(names, s.Name)
+	}
+	if err := a.sched.WaitForSources(ctx, names...); err != nil {
+		return err
+	}
+	known, cancel := context.WithTimeout(ctx, runtimesTime)
+	defer cancel()
+	if err := a.tracker.WaitSynced(known); err == nil {
+		_ = a.sched.WaitForKinds(known)
+	}
+	return ctx.Err()
+}
+
 // spoken waits until every source has said a complete word, or one never will.
 func (a *agent) spoken(ctx context.Context, failed func() error) error {
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -367,7 +367,7 @@ func RecoverStore(ctx context.Context, c Config, force bool, log *slog.Logger, o
 func (a *agent) wireAPI() (err error) {
 	a.api, err = api.New(api.Config{
 		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source,
-		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, CNI: a.cni, Events: a.recorder.log, Health: a.health, Accept: a.accept,
+		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, CNI: a.cni, Events: a.recorder.log, Health: a.health, Synced: a.synced, Accept: a.accept,
 		Metrics: metrics.Handler(a.sched, a.host.kernel.Writes, a.health, a.tracker.Runtimes, a.cni.server.Figures, a.recorder.figures()),
 		Levels:  map[string]*slog.LevelVar{"agent": a.level},
 		Label:   a.config.Label, Version: Version(), Started: a.started,

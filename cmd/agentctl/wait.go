@@ -41,6 +41,7 @@ configured, pending, failed, invalid. It exits with 1 if the time is up.`,
 				return err
 			}
 			if out.Outcome != "met" {
+				c.notes(out.Notes)
 				c.tell("the time is up after %s: not all keys are %s", timeout, req.For)
 				return differs
 			}

@@ -35,6 +35,9 @@ type Config struct {
 	Events *events.Log
 	// Health tells how the parts of the agent are.
 	Health func() []models.Health
+	// Synced blocks until the agent has heard of all that is wanted, and of all that is
+	// there as far as it can be told. Default: it is so.
+	Synced func(ctx context.Context) error
 	// Accept believes a store that was replaced.
 	Accept func(ctx context.Context) error
 	// Metrics serves /metrics.
@@ -61,6 +64,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.StoreSource == "" {
 		c.StoreSource = "etcd"
+	}
+	if c.Synced == nil {
+		c.Synced = func(context.Context) error { return nil }
 	}
 	if c.Decode == nil {
 		c.Decode = models.Decode

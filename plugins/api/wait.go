@@ -59,13 +59,23 @@ func (s *Server) Wait(ctx context.Context, r *apiv1.WaitRequest) (*apiv1.WaitRes
 	}
 	ctx, cancel := limit(ctx, r.Timeout)
 	defer cancel()
+	out := &apiv1.WaitResponse{Outcome: "met"}
+	if r.All {
+		switch err := s.Synced(ctx); {
+		case err == nil:
+		case errors.Is(context.Cause(ctx), errTimeUp):
+			out.Notes = append(out.Notes, err.Error())
+		default:
+			return nil, fail(err)
+		}
+	}
 	s.catchUp(ctx, r.Keys)
 	all, met, err := s.await(ctx, r.Keys, want)
 	if err != nil {
 		return nil, err
 	}
-	out := &apiv1.WaitResponse{Outcome: "met", Keys: keyStatuses(all)}
-	if !met {
+	out.Keys = keyStatuses(all)
+	if !met || len(out.Notes) > 0 {
 		out.Outcome = "timed out"
 	}
 	return out, nil

@@ -6,8 +6,10 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/plumb-net/plumb/plugins/api/apitest"
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
@@ -105,6 +107,34 @@ func TestTooManyWatchers(t *testing.T) {
 	}
 	if n := w.Engine.AwaitRead(); n != 48 {
 		t.Errorf("%d watchers", n)
+	}
+}
+
+// TestWaitForAll: who waits for all keys waits until all are known.
+func TestWaitForAll(t *testing.T) {
+	w := apitest.New()
+	config, synced := w.Config(), make(chan struct{})
+	config.Synced = func(ctx context.Context) error {
+		select {
+		case <-synced:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("sources not synced: etcd: %w", context.Cause(ctx))
+		}
+	}
+	c := dial(t, apitest.Serve(t, config))
+	build(t, w, `{"key":"interface/web","state":"configured"}`)
+	out, err := c.Wait(t.Context(), &apiv1.WaitRequest{All: true, For: "settled", Timeout: durationpb.New(time.Millisecond)})
+	if err != nil || out.Outcome != "timed out" || len(out.Notes) != 1 || out.Notes[0] != "sources not synced: etcd: the time is up" {
+		t.Errorf("%v, %v", out, err)
+	}
+	go func() {
+		build(t, w, `{"key":"route/r1","state":"pending"}`)
+		close(synced)
+	}()
+	out, err = c.Wait(t.Context(), &apiv1.WaitRequest{All: true, For: "settled"})
+	if err != nil || out.Outcome != "met" || len(out.Keys) != 2 {
+		t.Errorf("%v, %v", out, err)
 	}
 }
 

@@ -755,8 +755,10 @@ func (x *WaitRequest) GetTimeout() *durationpb.Duration {
 type WaitResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// met or timed out.
-	Outcome       string       `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	Keys          []*KeyStatus `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	Outcome string       `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Keys    []*KeyStatus `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	// What was still missing when the time was up, beside what the keys say.
+	Notes         []string `protobuf:"bytes,3,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -801,6 +803,13 @@ func (x *WaitResponse) GetOutcome() string {
 func (x *WaitResponse) GetKeys() []*KeyStatus {
 	if x != nil {
 		return x.Keys
+	}
+	return nil
+}
+
+func (x *WaitResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
 	}
 	return nil
 }
@@ -6399,10 +6408,11 @@ const file_agent_proto_rawDesc = "" +
 	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x10\n" +
 	"\x03all\x18\x02 \x01(\bR\x03all\x12\x10\n" +
 	"\x03for\x18\x03 \x01(\tR\x03for\x123\n" +
-	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"U\n" +
+	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"k\n" +
 	"\fWaitResponse\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12+\n" +
-	"\x04keys\x18\x02 \x03(\v2\x17.plumb.api.v1.KeyStatusR\x04keys\"\x1e\n" +
+	"\x04keys\x18\x02 \x03(\v2\x17.plumb.api.v1.KeyStatusR\x04keys\x12\x14\n" +
+	"\x05notes\x18\x03 \x03(\tR\x05notes\"\x1e\n" +
 	"\n" +
 	"WhyRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\"\xed\x01\n" +
