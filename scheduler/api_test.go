@@ -142,6 +142,36 @@ func TestApplyWaits(t *testing.T) {
 	})
 }
 
+// A look ends when all that moved because of it is settled: what was found to be gone,
+// what stood on it, and what that derives.
+func TestLookEndsWithWhatMoved(t *testing.T) {
+	for name, look := range map[string]scheduler.Txn{
+		"a key": {Look: []scheduler.Key{"b/1"}}, "a kind": {Look: []scheduler.Key{"b/"}}, "all": {LookAll: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := run(t, scheduler.Options{})
+				r.want("b/1 v1", "a/1 v1 needs=b/1 derives=p0", "b/2 v1")
+				r.world.Take("b/1", false)
+				r.hang("create", "d/1/p0")
+				h := r.Submit(look)
+				synctest.Wait()
+				select {
+				case <-h.Done():
+					t.Error("it did not wait for what it has brought about")
+				default:
+				}
+				r.want("b/3 v1") // which is another's doing
+				r.world.Release()
+				res, err := h.Wait(ctx)
+				if err != nil || r.world.Objects()["d/1/p0"].Text == "" {
+					t.Errorf("it ended with %v, %v; there is %s", res.Keys, err, r.world)
+				}
+			})
+		})
+	}
+}
+
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, scheduler.Options{StopTimeout: 3 * time.Second})

@@ -42,6 +42,7 @@ type engine struct {
 	circled  bool                 // the trail has met itself
 	unsure   []*graph.Node        // settled if those are that it met
 	syncing  []*synced            // who waits for sources or kinds
+	lookers  map[uint64]*Handle   // of transactions that look, by their number
 	toldBusy map[*graph.Node]bool // to watchers, which hear when they are not any more
 	watchers [64]*Watcher
 	watching int
@@ -343,6 +344,9 @@ func (e *engine) tell() {
 		}
 		n.Revision++
 		e.notifyWatchers(n)
+		if len(e.lookers) > 0 {
+			e.awaitMoved(n)
+		}
 		if len(e.places.one) > 0 {
 			e.movedOnPath(n)
 		}

@@ -58,7 +58,7 @@ func New(o Options) *Scheduler {
 	s.hist = newHistory(s.opts)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	e := &engine{opts: s.opts, kinds: newKinds(), hist: &s.hist, log: s.opts.Log, pauses: map[Key]pause{}, unseen: map[*graph.Node]bool{}, mark: firstMark,
-		unkept: map[uint64]*Record{}, places: newPlaces(), toldBusy: map[*graph.Node]bool{}, blocked: map[Key]map[*graph.Node]bool{},
+		unkept: map[uint64]*Record{}, places: newPlaces(), toldBusy: map[*graph.Node]bool{}, lookers: map[uint64]*Handle{}, blocked: map[Key]map[*graph.Node]bool{},
 		now: s.opts.Clock.Now(), wakeAt: s.wakeAt, inbox: s.push, logf: s.logf}
 	e.g = graph.New(e.kinds.graphKind)
 	for _, name := range s.opts.Sources {
@@ -282,7 +282,10 @@ func (e *engine) begin(t *Txn, h *Handle) {
 		e.keepLater(r)
 	}
 	if !h.reverted {
-		h.keys = touched
+		h.keys, h.named = touched, len(touched)
+	}
+	if (t.LookAll || len(t.Look) > 0) && !t.hint {
+		e.lookers[e.seq] = h
 	}
 	h.kinds = e.lookedAtWhole(t)
 	e.await(&h.waiter)

@@ -116,6 +116,9 @@ func (st *story) txn(step schedulertest.Step) string {
 	if r.Deviation != nil {
 		out += fmt.Sprintf("the plan was %v\n", r.Deviation)
 	}
+	for _, f := range r.Failed {
+		out += "  failed before: " + f.String() + "\n"
+	}
 	for _, s := range r.Keys {
 		text := s.String()
 		if now, err := st.Scheduler.Get(context.Background(), s.Key); err == nil && now.State == s.State && strings.HasPrefix(now.Reason, s.Reason) {

@@ -42,7 +42,8 @@ type Txn struct {
 	Complete bool
 
 	// Look re-reads keys and all that stands on them. A key that ends in "/"
-	// stands for all below it.
+	// stands for all below it. The transaction is settled when all is that moved
+	// because of what was found.
 	Look []Key
 	// LookAll re-reads the world.
 	LookAll bool
@@ -84,8 +85,10 @@ type Result struct {
 	Seq uint64
 	// Keys are the touched keys as they settled, sorted. Get says more of one.
 	Keys []Outcome
-	// Reverted is set when Txn.Revert was asked and happened.
+	// Reverted is set when Txn.Revert was asked and happened, Failed then are the
+	// touched keys that failed or were invalid before.
 	Reverted bool
+	Failed   []Outcome
 	// Deviation says where the plan that Txn.Base named was left, nil if it was
 	// executed as it stood or there was none.
 	Deviation *Deviation

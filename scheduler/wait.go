@@ -16,8 +16,10 @@ type Handle struct {
 	done   chan struct{}
 
 	// owned by the loop
-	waiter           // for the keys that the transaction touched
-	kinds    []*kind // whose whole world is to be read first
+	waiter                        // for the keys that the transaction touched
+	named    int                  // how many of the keys the transaction names; others moved because of its look
+	follows  map[*graph.Node]bool // those others
+	kinds    []*kind              // whose whole world is to be read first
 	before   []Change
 	reverted bool
 	walk     *walk   // of the plan that is being executed
@@ -76,6 +78,9 @@ func (e *engine) await(w *waiter) {
 func (e *engine) leaveOff(w *waiter) {
 	if w.slot < 0 {
 		return
+	}
+	if w.handle != nil {
+		delete(e.lookers, w.handle.result.Seq)
 	}
 	e.cutPath(w, 0)
 	last := e.waiters[len(e.waiters)-1]
@@ -275,19 +280,36 @@ func (e *engine) cutPath(w *waiter, i int) {
 	w.moved = i
 }
 
-func (e *engine) finish(h *Handle) {
-	if !slices.IsSortedFunc(h.keys, byKey) {
-		slices.SortFunc(h.keys, byKey)
+// awaitMoved has who asked for a look wait for what moved because of it.
+func (e *engine) awaitMoved(n *graph.Node) {
+	h := e.lookers[n.Cause]
+	if h == nil || h.follows[n] {
+		return
 	}
-	h.keys = slices.Compact(h.keys)
-	h.result.Keys = make([]Outcome, len(h.keys))
-	for i, n := range h.keys {
+	if h.follows == nil {
+		h.follows = map[*graph.Node]bool{}
+	}
+	h.follows[n] = true
+	h.keys = append(h.keys, n)
+	e.stir(&h.waiter)
+}
+
+func (e *engine) finish(h *Handle) {
+	keys := h.keys[:h.named]
+	if !slices.IsSortedFunc(keys, byKey) {
+		slices.SortFunc(keys, byKey)
+	}
+	keys = slices.Compact(keys)
+	h.keys, h.named = keys, len(keys) // for a revert, which waits for them once more
+	h.result.Keys = make([]Outcome, len(keys))
+	for i, n := range keys {
 		h.result.Keys[i] = Outcome{Key: n.Key, State: Removed}
 		if now := e.current(n); now != nil {
 			e.outcome(now, &h.result.Keys[i])
 		}
 	}
 	if h.txn.Revert && !h.reverted && slices.ContainsFunc(h.result.Keys, Outcome.failed) {
+		h.result.Failed = slices.DeleteFunc(slices.Clone(h.result.Keys), func(o Outcome) bool { return !o.failed() })
 		e.revert(h)
 		return
 	}
