@@ -92,8 +92,7 @@ func (c *cli) planAnswer(p *apiv1.PlanResponse) answer {
 		table: func(w io.Writer, _ bool) {
 			t := newTable("N", "OP", "KEY", "AFTER", "DISRUPTION", "REASON")
 			for _, s := range p.Steps {
-				after := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.After), " ", ","), "[]")
-				t.add(fmt.Sprint(s.N), s.Op, s.Key, orDash(after), s.Disruption, s.Reason)
+				t.add(fmt.Sprint(s.N), s.Op, s.Key, orDash(nearest(p.Steps, s)), s.Disruption, s.Reason)
 			}
 			if len(p.Steps) > 0 {
 				t.write(w, c.color)
@@ -110,8 +109,44 @@ func (c *cli) planAnswer(p *apiv1.PlanResponse) answer {
 					fmt.Fprintf(w, "%s would break: %s\n", f.Key, stateLine(f))
 				}
 			}
+			if len(p.Steps) > 0 {
+				fmt.Fprintln(w, planSummary(p))
+			}
 		},
 	}
+}
+
+// nearest names the steps that must be done right before a step: not those that other
+// ones wait for already, and of many the last few.
+func nearest(all []*apiv1.Step, s *apiv1.Step) string {
+	const most = 3
+	before := map[uint32]bool{}
+	for _, a := range s.After {
+		for _, b := range all[a-1].After {
+			before[b] = true
+		}
+	}
+	near := slices.DeleteFunc(slices.Clone(s.After), func(a uint32) bool { return before[a] })
+	more := ""
+	if n := len(near) - most; n > 0 {
+		near, more = near[n:], fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(near), " ", ","), "[]") + more
+}
+
+// planSummary counts what a plan does.
+func planSummary(p *apiv1.PlanResponse) string {
+	ops, breaks := map[string]int{}, 0
+	for _, s := range p.Steps {
+		ops[s.Op]++
+	}
+	for _, f := range p.Effects {
+		if f.Breaks {
+			breaks++
+		}
+	}
+	return fmt.Sprintf("%d to create, %d to change, %d to replace, %d to delete; breaks %d",
+		ops["create"], ops["update"], ops["replace"], ops["delete"], breaks)
 }
 
 // stateLine says how a key would stand.

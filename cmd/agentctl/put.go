@@ -1,7 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,6 +94,9 @@ func (c *cli) showApplied(r *apiv1.ApplyResponse) error {
 			if len(r.Keys) > 0 {
 				c.keysAnswer(r.Keys).table(w, wide)
 			}
+			if len(r.Changes) > 1 {
+				fmt.Fprintln(w, appliedSummary(r))
+			}
 		},
 	})
 	if err != nil {
@@ -109,4 +116,27 @@ func (c *cli) showApplied(r *apiv1.ApplyResponse) error {
 		return nil
 	}
 	return differs
+}
+
+// appliedSummary counts what was written, and how the keys stand that were waited for.
+func appliedSummary(r *apiv1.ApplyResponse) string {
+	ops, states := map[string]int{}, map[string]int{}
+	for _, ch := range r.Changes {
+		ops[ch.Op]++
+	}
+	for _, k := range r.Keys {
+		states[k.State]++
+	}
+	line := fmt.Sprintf("written: %d created, %d changed, %d deleted", ops["create"], ops["update"], ops["delete"])
+	if n := ops["none"]; n > 0 {
+		line += fmt.Sprintf("; %d as before", n)
+	}
+	var now []string
+	for _, s := range slices.Sorted(maps.Keys(states)) {
+		now = append(now, fmt.Sprintf("%d %s", states[s], s))
+	}
+	if len(now) > 0 {
+		line += "; now: " + strings.Join(now, ", ")
+	}
+	return line
 }

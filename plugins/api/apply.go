@@ -62,7 +62,7 @@ func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.Apply
 
 // finish waits for what was written, and takes it back, if that is asked.
 // expected is not nil if it is a plan.
-func (s *Server) finish(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.ApplyResponse, st *staged, expected Expected) (*apiv1.ApplyResponse, error) {
+func (s *Server) finish(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.ApplyResponse, st *staged, expected *expectation) (*apiv1.ApplyResponse, error) {
 	wait := r.Wait || r.RevertOnFailure
 	if !wait && expected == nil {
 		return out, nil

@@ -177,16 +177,7 @@ func plan(p scheduler.Plan) *apiv1.PlanResponse {
 		out.Effects = append(out.Effects, &apiv1.Effect{Key: string(f.Key), Was: f.Was.String(), State: f.State.String(),
 			Reason: f.Reason, Missing: missing(f.Missing), Breaks: f.Breaks()})
 	}
-	for _, s := range p.Steps {
-		step := &apiv1.Step{
-			N: uint32(s.N), Op: s.Op.String(), Key: string(s.Key),
-			Reason: s.Reason, Disruption: s.Disruption.String(), Cause: string(s.Cause),
-		}
-		for _, n := range s.After {
-			step.After = append(step.After, uint32(n))
-		}
-		out.Steps = append(out.Steps, step)
-	}
+	out.Steps, _ = steps(p)
 	for _, s := range p.Pending {
 		pend := &apiv1.Pending{Key: string(s.Key), Missing: missing(s.Missing)}
 		if s.State != scheduler.Pending {

@@ -80,11 +80,11 @@ func (s *Server) applyPlan(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.A
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.planAgain(ctx, req, st, r.Plan)
+	t, at, err := s.planAgain(ctx, req, st, r.Plan)
 	if err != nil {
 		return nil, err
 	}
-	expected := s.Scheduler.Expect(t)
+	expected := &expectation{s.Scheduler.Expect(t), at}
 	defer expected.Forget()
 	revision, err := s.commit(ctx, st, false)
 	switch {
@@ -116,35 +116,43 @@ func (s *Server) plannedRequest(r *apiv1.ApplyRequest) (req request, err error) 
 	return request{wishes: ws, deletes: p.Request.Delete, set: p.Request.Set, prune: p.Request.Prune}, err
 }
 
+// expectation is a plan that is being executed, and as what step each of its operations
+// is shown.
+type expectation struct {
+	Expected
+	at map[int]uint32
+}
+
 // planAgain makes the plan anew and refuses if it is another one. It returns
 // the transaction that will come out of the store, with its base.
-func (s *Server) planAgain(ctx context.Context, req request, st *staged, p *apiv1.PlanResponse) (t scheduler.Txn, err error) {
+func (s *Server) planAgain(ctx context.Context, req request, st *staged, p *apiv1.PlanResponse) (t scheduler.Txn, at map[int]uint32, err error) {
 	newest := int64(0)
 	for _, c := range st.changes {
 		newest = max(newest, c.before.Revision)
 	}
 	if err := s.Store.Reached(ctx, newest); err != nil { // else the scheduler does not know yet what was compared
-		return t, fail(err)
+		return t, nil, fail(err)
 	}
 	all, err := s.Scheduler.WhatIf(ctx, scheduler.Event{Txn: s.txn(req.wishes, st.deletes)})
 	if err != nil {
-		return t, fail(err)
+		return t, nil, fail(err)
 	}
 	if err := saved(p).Moved(all.Base); err != nil {
-		return t, notNow("%w; nothing was written; make a new plan", err)
+		return t, nil, notNow("%w; nothing was written; make a new plan", err)
 	}
 	t = s.txn(req.wishes, st.deletes)
 	writes := st.writes()
 	t.Want = slices.DeleteFunc(t.Want, func(c scheduler.Change) bool { return !writes[c.Key] })
 	now, err := s.Scheduler.WhatIf(ctx, scheduler.Event{Txn: t})
 	if err != nil {
-		return t, fail(err)
+		return t, nil, fail(err)
 	}
 	if !sameSteps(now, all) {
-		return t, notNow("%w: some of what the plan writes is in the store already; nothing was written; make a new plan", scheduler.ErrBaseMoved)
+		return t, nil, notNow("%w: some of what the plan writes is in the store already; nothing was written; make a new plan", scheduler.ErrBaseMoved)
 	}
 	t.Base = now.Base
-	return t, nil
+	_, at = steps(now)
+	return t, at, nil
 }
 
 func sameSteps(a, b scheduler.Plan) bool {
@@ -152,7 +160,7 @@ func sameSteps(a, b scheduler.Plan) bool {
 }
 
 // left notes where a plan was left.
-func left(ctx context.Context, out *apiv1.ApplyResponse, expected Expected, wait bool) {
+func left(ctx context.Context, out *apiv1.ApplyResponse, expected *expectation, wait bool) {
 	if !expected.Forget() {
 		out.Notes = append(out.Notes, "the store was read anew meanwhile, so the change was made, but not as a plan")
 		return
@@ -161,6 +169,10 @@ func left(ctx context.Context, out *apiv1.ApplyResponse, expected Expected, wait
 		return
 	}
 	if res, err := expected.Wait(ctx); err == nil && res.Deviation != nil {
-		out.Notes = append(out.Notes, fmt.Sprintf("the plan was %s; see `agentctl history %d`", strings.TrimSuffix(res.Deviation.String(), "."), res.Seq))
+		d := *res.Deviation
+		if n, shown := expected.at[d.Step]; shown {
+			d.Step = int(n)
+		}
+		out.Notes = append(out.Notes, fmt.Sprintf("the plan was %s; see `agentctl history %d`", strings.TrimSuffix(d.String(), "."), res.Seq))
 	}
 }
