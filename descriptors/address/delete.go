@@ -96,6 +96,10 @@ func (d *address) remove(link kernel.LinkRef, doomed []kernel.Address, there ...
 			return err
 		}
 	}
+	stay := survivors(doomed, there)
+	if len(stay) > 0 {
+		defer d.promote(link)()
+	}
 	// Secondary ones first: they would go with their primary anyway.
 	slices.SortStableFunc(doomed, func(a, b kernel.Address) int { return rank(a) - rank(b) })
 	for _, a := range doomed {
@@ -105,7 +109,24 @@ func (d *address) remove(link kernel.LinkRef, doomed []kernel.Address, there ...
 			return fmt.Errorf("delete %s: %w", a.Prefix, err)
 		}
 	}
-	return d.putBack(link, survivors(doomed, there))
+	return d.putBack(link, stay)
+}
+
+// promote has the kernel make a secondary address the primary one when that is deleted,
+// until it is told that this is done. Else all go together, and with the last address
+// all routes over the link. A kernel that cannot do it does not: what went is put back.
+func (d *address) promote(link kernel.LinkRef) (done func()) {
+	done = func() {}
+	l, err := d.Kernel.LinkByIndex(link.NS, link.Index)
+	if err != nil {
+		return done
+	}
+	place := "net/ipv4/conf/" + l.Name + "/promote_secondaries"
+	was, err := d.Kernel.Sysctl(link.NS, place)
+	if err != nil || was != "0" || d.Kernel.SetSysctl(link.NS, place, "1") != nil {
+		return done
+	}
+	return func() { _ = d.Kernel.SetSysctl(link.NS, place, was) }
 }
 
 func rank(a kernel.Address) int {
@@ -132,7 +153,7 @@ func survivors(doomed, there []kernel.Address) []kernel.Address {
 }
 
 // putBack adds what is missing, in the old order, so that the first becomes
-// the new primary. With promote_secondaries nothing is missing.
+// the new primary. Where it was promoted nothing is missing.
 func (d *address) putBack(link kernel.LinkRef, want []kernel.Address) error {
 	if len(want) == 0 {
 		return nil
