@@ -153,11 +153,14 @@ func (e *engine) consider(n *graph.Node) {
 	if k.interest != nil {
 		e.tellInterest(n, k)
 	}
+	if n.Needs() == graph.Missing {
+		e.lapse(n)
+	}
 	if n.Moving {
 		return
 	}
 	if n.Presence == graph.Absent && n.Needs() == graph.Missing {
-		e.clearHold(n) // when its needs come back it is tried at once
+		e.clearHold(n)
 		e.unleave(n)
 		if n.X != nil && n.X.Refused {
 			e.accept(n) // it was refused with what it needed then
@@ -293,6 +296,9 @@ func (e *engine) start(n *graph.Node, k *kind, d decision) {
 	}
 	e.stamp++
 	n.Stamp = e.stamp
+	if n.X != nil {
+		n.X.Lapsed = false
+	}
 	e.setFlag(n, flagRunning, true)
 	e.g.SetMoving(n, true, making)
 	if !e.stepBegun(o) {

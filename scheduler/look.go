@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
 )
@@ -554,7 +555,12 @@ func (e *engine) seenGone(n *graph.Node) {
 	}
 }
 
-const repairsPerMinute = 3
+const (
+	repairsPerMinute = 3
+	// fightWait is the first wait after that, which doubles. It is short, for one command
+	// can be several changes: `ip addr flush` deletes until it finds nothing left.
+	fightWait = 50 * time.Millisecond
+)
 
 // drifted notes that somebody changed what was as wanted. The first repairs in
 // a minute are made at once, further ones are held back: somebody is fighting.
@@ -573,6 +579,6 @@ func (e *engine) drifted(n *graph.Node) {
 	if over := len(x.Repairs) - repairsPerMinute; over > 0 {
 		x.Err = errors.New("somebody keeps changing it")
 		x.Attempts = over
-		e.hold(n, e.backoff(over))
+		e.hold(n, e.delay(over, Retries{Min: fightWait}))
 	}
 }

@@ -35,11 +35,37 @@ func (e *engine) retryAbove(n *graph.Node) {
 	e.unblock(n)
 	for _, edge := range n.In {
 		d := edge.From
-		if edge.OfDesired() && has(d, flagHeld) && d.Presence == graph.Absent && d.X.LastOp != 0 {
+		if edge.OfDesired() && failedToMake(d) {
 			e.clearHold(d)
 			e.g.Wake(d)
 		}
 	}
+}
+
+// lapse: something that n needs is gone. What failed, or will, failed because of that, so
+// it is tried at once when all is there again.
+func (e *engine) lapse(n *graph.Node) {
+	switch {
+	case has(n, flagRunning):
+		e.g.Extra(n).Lapsed = true
+	case failedToMake(n):
+		e.clearHold(n)
+	}
+}
+
+// failedToMake reports whether n is held because it could not be made, or because what is
+// there could not be read after that. What it left may still be read just now.
+func failedToMake(n *graph.Node) bool {
+	if !has(n, flagHeld) || n.X == nil {
+		return false
+	}
+	switch n.Presence {
+	case graph.Absent:
+		return n.X.LastOp != 0
+	case graph.Unknown:
+		return Operation(n.X.LastOp) == OpCreate || Operation(n.X.LastOp) == OpUpdate
+	}
+	return false
 }
 
 // backoff doubles from RetryMin to RetryMax, with jitter.

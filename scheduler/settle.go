@@ -177,6 +177,10 @@ func (e *engine) fail(n *graph.Node, what Operation, err error) {
 	case errors.As(err, &invalid):
 		e.giveUp(n)
 		return
+	case x.Lapsed && (what == OpCreate || what == OpUpdate):
+		x.Attempts-- // it says nothing of what comes when its needs are back
+		e.logFailure(n, what, err, 0)
+		return
 	case errors.As(err, &oe) && oe.Terminal:
 		e.giveUp(n)
 		e.logFailure(n, what, err, 0)

@@ -1,0 +1,87 @@
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"testing/synctest"
+
+	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
+)
+
+// TestLostGroundIsWaitedFor: what failed while something that it needs was gone is tried
+// again when that is back, and not by the clock, whatever comes first: the loss, the
+// failure, the read of what it left, or the return.
+func TestLostGroundIsWaitedFor(t *testing.T) {
+	for _, need := range []string{"needs=b/1", "needs=b/"} {
+		for _, order := range []struct {
+			name  string
+			steps []string
+		}{
+			{"it fails when its ground is back", []string{"take", "put", "fail", "read"}},
+			{"its ground comes back while what it left is read", []string{"fail", "take", "put", "read"}},
+			{"its ground went before it failed, and comes after the read", []string{"take", "fail", "read", "put"}},
+			{"its ground goes after it failed", []string{"fail", "read", "take", "put"}},
+		} {
+			t.Run(need+" "+order.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { lostGround(t, need, order.steps) })
+			})
+		}
+	}
+}
+
+func lostGround(t *testing.T, need string, steps []string) {
+	fail, read := make(chan struct{}), make(chan struct{})
+	failed := false
+	r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+		if d.Name != "a" {
+			return d
+		}
+		create, retrieve := d.Create, d.Retrieve
+		d.Create = func(ctx context.Context, k scheduler.Key, v schedulertest.Thing) (int, error) {
+			if failed {
+				return create(ctx, k, v)
+			}
+			<-fail
+			failed = true
+			return 0, errors.New("what it needs is not there")
+		}
+		d.Retrieve = func(ctx context.Context, s thingScope) iter.Seq2[thingFound, error] {
+			if !s.All {
+				<-read
+			}
+			return retrieve(ctx, s)
+		}
+		return d
+	})
+	r.want("b/1 v1")
+	r.Submit(scheduler.Txn{Want: changes("a/1 v1 " + need)})
+	synctest.Wait()
+	gate := false // b/1 is kept away until the step put
+	r.world.SetFault(func(op string, k scheduler.Key) schedulertest.Fault {
+		if gate && op == "create" && k == "b/1" {
+			return schedulertest.Hang
+		}
+		return schedulertest.None
+	})
+	for _, step := range steps {
+		switch step {
+		case "take":
+			gate = true
+			r.world.Take("b/1", true)
+		case "put":
+			gate = false
+			r.world.Release()
+		case "fail":
+			close(fail)
+		case "read":
+			close(read)
+		}
+		synctest.Wait()
+	}
+	if st, err := r.Get(ctx, "a/1"); err != nil || st.State != scheduler.Configured {
+		t.Errorf("%v, %v", st, err)
+	}
+}
