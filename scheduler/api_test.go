@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -275,10 +276,10 @@ func TestKindReads(t *testing.T) {
 			t.Errorf("a/2 in types: %v %v %v", want, is, m)
 		}
 		n := 0
-		for k := range r.a.All() {
+		for k, o := range r.a.All() {
 			n++
-			if k != "a/1" {
-				t.Errorf("All yields %s", k)
+			if _, m, _ := r.a.Get(k); k != "a/1" || o.Value.Text != "v1" || o.Meta != m || m == 0 {
+				t.Errorf("All yields %s %v", k, o)
 			}
 		}
 		if n != 1 {
@@ -287,6 +288,56 @@ func TestKindReads(t *testing.T) {
 		r.check(r.stop())
 		if v, _, ok := r.a.Get("a/1"); !ok || v.Text != "v1" {
 			t.Error("what was read before can be read after the end")
+		}
+	})
+}
+
+// TestIndex: an index names what is in place, follows it, and forgets it with its kind.
+func TestIndex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		r.want("a/1 one", "a/2 two")
+		x, err := scheduler.NewIndex(r.a, func(k scheduler.Key, v schedulertest.Thing, meta int) []string {
+			switch {
+			case meta == 0:
+				t.Errorf("%s has no meta", k)
+			case v.Text == "none":
+				return nil
+			case v.Text == "bad":
+				panic("told to")
+			}
+			return []string{v.Text, "all"}
+		})
+		r.check(err)
+		finds := func(name string, want ...scheduler.Key) {
+			t.Helper()
+			var got []scheduler.Key
+			for k, o := range x.Find(name) {
+				if got = append(got, k); o.Meta == 0 {
+					t.Errorf("%s has no meta", k)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", name, got, want)
+			}
+		}
+		finds("all", "a/1", "a/2")
+		finds("two", "a/2")
+		r.want("a/1 two", "a/3 none", "a/4 bad", "a/5 waits needs=b/1")
+		finds("two", "a/1", "a/2")
+		finds("one")
+		finds("all", "a/1", "a/2")
+		finds("waits")
+		r.want("a/2 -")
+		finds("two", "a/1")
+		r.check(r.Unregister("a"))
+		finds("two")
+		if v, _, ok := r.a.Get("a/1"); ok {
+			t.Errorf("a kind that is unregistered still tells of %v", v)
+		}
+		r.check(r.stop())
+		if _, err := scheduler.NewIndex(r.a, func(scheduler.Key, schedulertest.Thing, int) []string { return nil }); !errors.Is(err, scheduler.ErrStopped) {
+			t.Errorf("after the end: %v", err)
 		}
 	})
 }

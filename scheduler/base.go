@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -24,9 +25,11 @@ type Base struct {
 
 // SavedBase is a Base that outlives the process.
 type SavedBase struct {
-	// Sum digests the steps and what was read.
+	// Sum digests the steps and what was read. Where some of that is secret a salt follows,
+	// which is in all digests, so that nobody finds the secrets by trying.
 	Sum   string
 	Reads []Read
+	Salt  string
 }
 
 // Read is a key that a planner read, with a digest of how it stood.
@@ -45,7 +48,7 @@ type read struct {
 	gen             uint32
 	presence        graph.Presence
 	same, foreign   bool
-	digest          string // of a saved base, instead of all above but the key
+	digest, salt    string // of a saved base, instead of all above but the key
 }
 
 func readOf(n *graph.Node) read {
@@ -76,13 +79,16 @@ func (b Base) String() string {
 	return fmt.Sprintf("%016x", uint64(h))
 }
 
+const sumLen = 32 // without the salt
+
 // Save makes the base outlive the process: how the keys stood becomes digests
 // of their values. It fails if the kind of one has no Encode.
 func (b Base) Save() (SavedBase, error) {
 	out := SavedBase{Reads: make([]Read, 0, len(b.reads))}
+	salt := b.salt()
 	h := sha256.New()
 	for _, r := range b.reads {
-		d, err := r.content()
+		d, err := r.content(salt)
 		if err != nil {
 			return SavedBase{}, fmt.Errorf("the plan cannot be saved: %w", err)
 		}
@@ -92,15 +98,29 @@ func (b Base) Save() (SavedBase, error) {
 		out.Reads = append(out.Reads, Read{r.key, d})
 		fmt.Fprintf(h, "%s %s\n", r.key, d)
 	}
-	out.Sum = fmt.Sprintf("%016x%s", b.steps, hex.EncodeToString(h.Sum(nil)[:8]))
+	out.Sum = fmt.Sprintf("%016x%s%s", b.steps, hex.EncodeToString(h.Sum(nil)[:8]), salt)
 	return out, nil
+}
+
+// salt is empty where nothing is secret: equal plans are told alike then.
+func (b Base) salt() string {
+	for _, r := range b.reads {
+		switch {
+		case r.salt != "":
+			return r.salt // it was loaded
+		case r.kind != nil && r.kind.secrets != nil:
+			return rand.Text()
+		}
+	}
+	return ""
 }
 
 // Load makes a base of a saved one. What was not written by Save fits nothing.
 func (s SavedBase) Load() Base {
 	b := Base{reads: make([]read, len(s.Reads))}
+	salt := s.Sum[min(len(s.Sum), sumLen):]
 	for i, r := range s.Reads {
-		b.reads[i] = read{key: r.Key, digest: r.Digest}
+		b.reads[i] = read{key: r.Key, digest: r.Digest, salt: salt}
 	}
 	slices.SortFunc(b.reads, func(a, c read) int { return cmp.Compare(a.key, c.key) })
 	if _, err := fmt.Sscanf(s.Sum, "%16x", &b.steps); err != nil || b.steps == 0 {
@@ -111,13 +131,13 @@ func (s SavedBase) Load() Base {
 
 // content digests how the key stood, by its values. Of a value in the world
 // that is as wanted only the wanted one counts: read anew it may look otherwise.
-func (r read) content() (string, error) {
+func (r read) content(salt string) (string, error) {
 	if r.digest != "" || r.blank() {
 		return cmp.Or(r.digest, blank), nil
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%d %v %v\n", r.presence, r.same, r.foreign)
-	values := []any{r.desired, r.actual}
+	fmt.Fprintf(h, "%s%d %v %v\n", salt, r.presence, r.same, r.foreign)
+	values := []any{r.desired, r.kind.show(r.actual)}
 	if r.same {
 		values = values[:1]
 	}
@@ -152,7 +172,7 @@ func (r read) stands(now read) bool {
 	case r.blank() || now.blank():
 		return r.blank() && now.blank()
 	case r.digest != "":
-		d, err := now.content()
+		d, err := now.content(r.salt)
 		return err == nil && d == r.digest
 	}
 	return r.kind == now.kind && r.stamp == now.stamp && r.gen == now.gen && r.presence == now.presence &&

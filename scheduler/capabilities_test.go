@@ -43,6 +43,7 @@ func TestCapabilities(t *testing.T) {
 	all.CreateBatch = func(context.Context, []*scheduler.Op[V, int]) {}
 	all.DeleteBatch = all.CreateBatch
 	all.Lane = func(scheduler.Key, V) string { return "" }
+	all.Secrets = func(v V) (V, []string) { return v, nil }
 	all.Timeout = 1
 	all.Disruption = func(scheduler.Key, V, V) scheduler.Disruption { return scheduler.Brief }
 	all.Encode = func(V) ([]byte, error) { return nil, nil }
@@ -65,7 +66,7 @@ func TestCapabilities(t *testing.T) {
 		"least": "",
 		"equal": "equal",
 		"seen":  "interest,observed,retrieve",
-		"all":   "claims,validate,derive,lane,disruption,codec,compare,timeout,release,update,create-batch,delete-batch,watch,retrieve",
+		"all":   "claims,validate,derive,secrets,lane,disruption,codec,compare,timeout,release,update,create-batch,delete-batch,watch,retrieve",
 	}
 	for _, k := range s.Kinds() {
 		if got := strings.Join(k.Capabilities, ","); got != want[k.Name] {

@@ -228,7 +228,7 @@ func changesAlone(n *graph.Node) bool {
 
 func decideChange(e *engine, n *graph.Node, k *kind, goal any) decision {
 	var v Verdict
-	if !e.guard(n, func() { v = k.compare(n.Key, n.Actual, goal) }) {
+	if !e.guard(n, func() { v = e.verdict(n, k, n.Actual, goal) }) {
 		return decision{}
 	}
 	if has(n, flagStale) {

@@ -86,6 +86,17 @@ type Descriptor[V, M any] struct {
 	// read, but another kind may be read later.
 	Claims func(k Key, v V) []Claim
 
+	// Secrets splits off what must not be told: shown is the value with each secret left
+	// out or replaced by a fixed text, secrets are all of them, in a fixed order. What the
+	// scheduler tells of the value, in statuses, plans, history, records and logs, is shown;
+	// texts of errors have the secrets masked. Only this descriptor, and who reads the kind
+	// by [Kind], gets the value itself.
+	//
+	// Secrets need not be found again by Retrieve: compared is what is shown, and secrets
+	// with those that were applied last. After a restart nobody knows them: a value with
+	// secrets is updated once, if the kind has Update.
+	Secrets func(v V) (shown V, secrets []string)
+
 	// Retrieve reads the world. It yields every object of the kind within
 	// the scope; what it does not yield is not there. An error yielded with
 	// a key makes that key unknown, one without a key all keys of the scope. If

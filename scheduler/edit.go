@@ -224,6 +224,7 @@ func validate(k *kind, key Key, v any) (err error) {
 		if p := recover(); p != nil {
 			err = Invalid("", "validation panicked: %v", p)
 		}
+		err = maskError(err, k.secretsOf(v))
 	}()
 	if k.Observed {
 		return Invalid("", "%s values are observed, they cannot be asked for", k.Name)
@@ -259,7 +260,7 @@ func (e *engine) setDesired(n *graph.Node, v any) {
 	e.setFlag(n, flagDerive, true)
 	e.clearHold(n)
 	was := n.Desired
-	if left(n) && differ(kindOf(n), n.Key, was, v) { // who says the same again asks for nothing new
+	if left(n) && wishesDiffer(kindOf(n), n.Key, was, v) { // who says the same again asks for nothing new
 		e.unleave(n)
 	}
 	reached := !has(n, flagUntried)
@@ -303,6 +304,7 @@ func (e *engine) noteSame(n *graph.Node) {
 // reached marks a node whose world is what is wanted: what it derives may follow.
 func (e *engine) reached(n *graph.Node) {
 	e.setFlag(n, flagSame, true)
+	e.believeSecrets(n)
 	e.g.Change(n, nil)
 	if !has(n, flagUntried) {
 		return
@@ -332,7 +334,7 @@ func failedToGo(n *graph.Node) bool { return n.X != nil && Operation(n.X.LastOp)
 // isSame tells whether a value of the world is what is wanted of the node.
 func (e *engine) isSame(n *graph.Node, k *kind, actual any) (same bool) {
 	if goal := n.Goal(); goal != nil {
-		e.guard(n, func() { same = k.compare(n.Key, actual, goal).Change == Same })
+		e.guard(n, func() { same = e.verdict(n, k, actual, goal).Change == Same })
 	}
 	return same
 }

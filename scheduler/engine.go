@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"hash/maphash"
 	"log/slog"
 	"math"
 	"time"
@@ -33,6 +34,7 @@ type engine struct {
 	stamp   uint64              // counts operations and looks, to tell stale reads
 	seq     uint64              // numbers transactions
 	began   uint64              // the number of the last one of an earlier run
+	seed    maphash.Seed        // of digests of secrets
 	mark    uint32              // of the pass over the graph, see newPass
 
 	waiters  []*waiter

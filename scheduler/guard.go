@@ -26,6 +26,9 @@ func (e *engine) guard(n *graph.Node, f func()) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			ok = false
+			if kindOf(n).secrets != nil {
+				p = "over a value with secrets, so what it said is not told"
+			}
 			e.g.Extra(n).Invalid = &panicked{n.Kind.Name, p}
 		}
 	}()

@@ -217,10 +217,11 @@ func (e *engine) asked(n *graph.Node, was wish) {
 	}
 	now := wishOf(n)
 	plain := was.gen == now.gen && !was.refused && !now.refused
-	if was.source == now.source && (plain || was.same && now.same || !differ(kindOf(n), n.Key, was.value, now.value)) {
+	if was.source == now.source && (plain || was.same && now.same || !wishesDiffer(kindOf(n), n.Key, was.value, now.value)) {
 		return
 	}
-	c := change{key: n.Key, before: was.value, after: now.value, at: e.now.UnixNano(), cause: e.g.Cause,
+	k := kindOf(n)
+	c := change{key: n.Key, before: k.show(was.value), after: k.show(now.value), at: e.now.UnixNano(), cause: e.g.Cause,
 		of: ofWanted, from: was.source, to: now.source}
 	if n.Source == graph.Derived && n.Base != nil {
 		c.via = n.Base.Key
@@ -233,12 +234,12 @@ func (e *engine) made(n *graph.Node, o *op) {
 	if e.sim != nil || e.hist.off() {
 		return
 	}
-	c := change{key: n.Key, before: actualOf(n), at: e.now.UnixNano(), cause: o.cause, of: ofActual, op: o.what}
+	c := change{key: n.Key, before: o.kind.show(actualOf(n)), at: e.now.UnixNano(), cause: o.cause, of: ofActual, op: o.what}
 	if o.via != nil {
 		c.via = o.via.Key
 	}
 	if o.what != OpDelete {
-		c.after = o.to
+		c.after = o.kind.show(o.to)
 	}
 	e.hist.append(&c, changeBytes)
 }
@@ -246,11 +247,11 @@ func (e *engine) made(n *graph.Node, o *op) {
 // saw notes that the world was found to be something else than was believed.
 // same tells that it was as wanted before.
 func (e *engine) saw(n *graph.Node, was any, same bool) {
-	now := actualOf(n)
-	if e.hist.off() || same && has(n, flagSame) || !differ(kindOf(n), n.Key, was, now) {
+	now, k := actualOf(n), kindOf(n)
+	if e.hist.off() || same && has(n, flagSame) || !differ(k, n.Key, was, now) {
 		return
 	}
-	e.hist.append(&change{key: n.Key, before: was, after: now, at: e.now.UnixNano(), cause: e.g.Cause, of: ofActual, op: OpLook},
+	e.hist.append(&change{key: n.Key, before: k.show(was), after: k.show(now), at: e.now.UnixNano(), cause: e.g.Cause, of: ofActual, op: OpLook},
 		changeBytes+e.sizeOf(n, now))
 	e.keepRecord(e.g.Cause)
 }

@@ -102,7 +102,7 @@ func (e *engine) inspected(prefixes []Key, found map[Key]found, failed map[Key]e
 		if k == nil || !under(key, prefixes) {
 			continue
 		}
-		s := Status{Key: key, Kind: k.Name, State: Observed, Actual: f.value, Meta: f.meta}
+		s := Status{Key: key, Kind: k.Name, State: Observed, Actual: k.show(f.value), Meta: f.meta}
 		if !f.foreign && !k.Observed {
 			s.State, s.Reason = Leftover, "it bears our mark and nobody wants it"
 		}
@@ -116,7 +116,7 @@ func (e *engine) inspected(prefixes []Key, found map[Key]found, failed map[Key]e
 func (e *engine) compareFound(n *graph.Node, k *kind, f found, there bool, s *Status) {
 	s.Actual, s.Meta = nil, nil
 	if there {
-		s.Actual, s.Meta = f.value, f.meta
+		s.Actual, s.Meta = k.show(f.value), f.meta
 	}
 	goal := n.Goal()
 	switch {
@@ -131,7 +131,7 @@ func (e *engine) compareFound(n *graph.Node, k *kind, f found, there bool, s *St
 		}
 	default:
 		var v Verdict
-		if !e.guard(n, func() { v = k.compare(n.Key, f.value, goal) }) {
+		if !e.guard(n, func() { v = e.verdict(n, k, f.value, goal) }) {
 			return
 		}
 		switch {

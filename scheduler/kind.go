@@ -24,6 +24,7 @@ type kind struct {
 	sameMeta   func(a, b any) bool
 	derive     func(k Key, v any) []Change
 	lane       func(k Key, v any) string
+	secrets    func(v any) (shown any, secrets []string)
 	disruption func(k Key, from, to any) Disruption
 	timeout    time.Duration
 	size       int // of a value, encoded, on average
@@ -122,6 +123,17 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 		k.has("derive")
 		k.derive = func(key Key, v any) []Change { return d.Derive(key, v.(V)) }
 	}
+	if d.Secrets != nil {
+		k.has("secrets")
+		k.secrets = func(v any) (shown any, secrets []string) {
+			defer onPanic(func(any) { shown, secrets = nil, nil }) // nothing of it can be told
+			typed, ok := v.(V)
+			if !ok {
+				return nil, nil
+			}
+			return d.Secrets(typed)
+		}
+	}
 	if d.Lane != nil {
 		k.has("lane")
 		k.lane = func(key Key, v any) (lane string) {
@@ -166,6 +178,9 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 		k.has("timeout")
 	}
 	k.compare = comparer(d)
+	if whole := k.compare; d.Secrets != nil {
+		k.compare = func(key Key, from, to any) Verdict { return whole(key, k.show(from), k.show(to)) }
+	}
 	k.identical = identity[V]()
 	k.sameMeta = identity[M]()
 }
@@ -356,13 +371,9 @@ func (k *Kind[V, M]) Of(s Status) (desired, actual V, meta M) {
 
 // Get returns what is in place at the key.
 func (k *Kind[V, M]) Get(key Key) (v V, m M, ok bool) {
-	e, ok := k.s.look(k.k, key)
-	if !ok || !e.inPlace {
-		return v, m, false
-	}
-	v, ok = e.actual.(V)
-	m, _ = e.meta.(M)
-	return v, m, ok
+	e, _ := k.s.look(k.k, key)
+	o, ok := objectOf[V, M](e)
+	return o.Value, o.Meta, ok
 }
 
 // Wanted returns what should be in place at the key: the strongest source's
@@ -377,12 +388,26 @@ func (k *Kind[V, M]) Wanted(key Key) (v V, ok bool) {
 }
 
 // All yields everything of the kind that is in place, in no order.
-func (k *Kind[V, M]) All() iter.Seq2[Key, V] {
-	return func(yield func(Key, V) bool) {
+func (k *Kind[V, M]) All() iter.Seq2[Key, Object[V, M]] {
+	return func(yield func(Key, Object[V, M]) bool) {
 		for key, e := range k.s.lookAll(k.k) {
-			if v, ok := e.actual.(V); ok && e.inPlace && !yield(key, v) {
+			if o, ok := objectOf[V, M](e); ok && !yield(key, o) {
 				return
 			}
 		}
 	}
+}
+
+// Object is what is in place at a key.
+type Object[V, M any] struct {
+	Value V
+	Meta  M
+}
+
+func objectOf[V, M any](e viewEntry) (o Object[V, M], ok bool) {
+	if o.Value, ok = e.actual.(V); !ok || !e.inPlace {
+		return o, false
+	}
+	o.Meta, _ = e.meta.(M)
+	return o, true
 }

@@ -544,6 +544,7 @@ func (e *engine) seenGone(n *graph.Node) {
 	e.setFlag(n, flagSame, false)
 	e.setFlag(n, flagStale, false)
 	e.setTaken(n, false, nil)
+	e.applied(n, kindOf(n), nil)
 	e.g.SetWorld(n, graph.World{}, true)
 	if was != graph.Absent {
 		e.unblock(n)

@@ -90,8 +90,10 @@ func (o *op) overdues() []*op {
 func (o *op) run(ctx context.Context) {
 	if o.what == OpLook {
 		runLook(ctx, o)
+		o.mask()
 		return
 	}
+	defer o.mask()
 	defer func() {
 		if p := recover(); p != nil {
 			err := fmt.Errorf("%s panicked: %v\n%s", o.what, p, debug.Stack())

@@ -61,6 +61,7 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 	n.Moving = false
 	if o.what == OpDelete {
 		e.setTaken(n, false, nil)
+		e.applied(n, o.kind, nil)
 		e.setFlag(n, flagSame, false)
 		e.g.SetWorld(n, graph.World{}, false)
 		e.unblock(n)
@@ -74,6 +75,7 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 		e.setTaken(n, o.foreign && o.kind.release != nil, o.from)
 	}
 	defer e.retryAbove(n)
+	e.applied(n, o.kind, o.to)
 	w := graph.World{Presence: graph.Present, Actual: o.to, Meta: o.meta}
 	if n.Gen == o.gen && n.Goal() != nil {
 		if n.X != nil && n.X.Refused { // this time it was taken
@@ -126,6 +128,7 @@ func (e *engine) failed(n *graph.Node, o *op) {
 		e.g.Change(n, o.from)
 	}
 	n.Moving = false
+	e.applied(n, o.kind, nil)
 	e.setFlag(n, flagSame, false)
 	if kindOf(n) != nil && kindOf(n).retrieve != nil {
 		e.setFlag(n, flagSuspect, true) // see at once what it left behind
@@ -138,6 +141,7 @@ func (e *engine) overdue(n *graph.Node, o *op) {
 	x := e.g.Extra(n)
 	x.Overdue = true
 	x.Err = o.overdueError()
+	e.applied(n, kindOf(n), nil)
 	e.g.Wake(n)
 	n.Moving = true
 	e.g.SetWorld(n, graph.World{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, false)

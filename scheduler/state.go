@@ -146,7 +146,8 @@ func (e *engine) markBusy(n *graph.Node, s *Status) {
 
 // status tells all that is known of a node, but for whether it is busy.
 func (e *engine) status(n *graph.Node) Status {
-	s := Status{Key: n.Key, State: e.stateOf(n), Actual: n.Actual, Meta: n.Meta, Desired: n.Desired,
+	k := kindOf(n)
+	s := Status{Key: n.Key, State: e.stateOf(n), Actual: k.show(n.Actual), Meta: n.Meta, Desired: k.show(n.Desired),
 		Revision: n.Revision, Cause: n.Cause}
 	if n.Presence == graph.Absent {
 		s.Actual, s.Meta = nil, nil
@@ -203,7 +204,7 @@ func (e *engine) origin(n *graph.Node, s *Status) {
 		return
 	}
 	if n.X.Asked != nil && n.Desired == nil {
-		s.Desired = n.X.Asked
+		s.Desired = kindOf(n).show(n.X.Asked)
 	}
 	for _, w := range n.X.Wants {
 		if w.Source != n.Source {

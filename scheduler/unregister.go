@@ -34,6 +34,7 @@ func (e *engine) unregister(k *kind) {
 		k.stop()
 	}
 	e.kinds.remove(k)
+	k.view.close()
 	k.look = kindLook{listed: k.look.listed}
 	var nodes []*graph.Node
 	e.g.Below(k.Prefix, func(n *graph.Node) bool { nodes = append(nodes, n); return true })

@@ -109,7 +109,7 @@ func (e *engine) stepBegun(o *op) (waits bool) {
 
 func (x *walk) begins(o *op) bool {
 	i, due := x.due[o.key]
-	if !due || x.steps[i].op != o.what || differ(o.kind, o.key, x.steps[i].to, o.to) {
+	if !due || x.steps[i].op != o.what || wishesDiffer(o.kind, o.key, x.steps[i].to, o.to) {
 		return false
 	}
 	if next := x.steps[i].next; next > 0 {

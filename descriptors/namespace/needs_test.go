@@ -103,10 +103,10 @@ func (w view[V, M]) Get(k scheduler.Key) (V, M, bool) {
 	return e.v, e.m, ok
 }
 
-func (w view[V, M]) All() iter.Seq2[scheduler.Key, V] {
-	return func(yield func(scheduler.Key, V) bool) {
+func (w view[V, M]) All() iter.Seq2[scheduler.Key, scheduler.Object[V, M]] {
+	return func(yield func(scheduler.Key, scheduler.Object[V, M]) bool) {
 		for k, e := range w {
-			if !yield(k, e.v) {
+			if !yield(k, scheduler.Object[V, M]{Value: e.v, Meta: e.m}) {
 				return
 			}
 		}

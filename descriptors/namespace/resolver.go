@@ -17,7 +17,7 @@ import (
 // [scheduler.Kind] is one.
 type View[V, M any] interface {
 	Get(k scheduler.Key) (V, M, bool)
-	All() iter.Seq2[scheduler.Key, V]
+	All() iter.Seq2[scheduler.Key, scheduler.Object[V, M]]
 }
 
 // Views are the kinds that selectors name.
@@ -209,7 +209,8 @@ func (r *Resolver) container(selector string) (*models.Container, bool) {
 	}
 	var best *models.Container
 	var bestKey scheduler.Key
-	for k, v := range r.views.Containers.All() {
+	for k, o := range r.views.Containers.All() {
+		v := o.Value
 		if isContainer(v, selector) && containerUsable(v) && (best == nil || k < bestKey) {
 			best, bestKey = v, k
 		}

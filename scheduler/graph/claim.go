@@ -52,6 +52,7 @@ type Extra struct {
 	NextTry  int64 // unix nanoseconds, 0 if none is due
 	Repairs  []int64
 	GoneAt   int64   // when it was seen to be gone, while that is not believed
+	Secrets  uint64  // digest of those it was made with, 0 if they are not known
 	Lapsed   bool    // what it needs went while an operation was under way
 	Flaps    []int64 // when it went because what it needs went
 	CalmAt   int64   // when it may be made again after that

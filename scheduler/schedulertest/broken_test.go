@@ -67,6 +67,9 @@ var broken = []struct {
 		}
 	}},
 
+	{"secrets", "the secret is shown", func(d *bookKind, _ *shelf) {
+		d.Secrets = func(v *book) (*book, []string) { return v, []string{v.Title} }
+	}},
 	{"validate", "everything is refused", func(d *bookKind, _ *shelf) {
 		d.Validate = func(scheduler.Key, *book) error { return scheduler.Invalid("", "no") }
 	}},

@@ -23,6 +23,8 @@ func laws[V, M any]() []law[V, M] {
 			right: "pure functions give the same for the same, also for copies, and do not change their arguments"},
 		{name: "validate", try: X.validate, concerns: func(d D) bool { return d.Validate != nil },
 			right: "Validate lets the samples pass, and refuses with an InvalidError that says what is wrong"},
+		{name: "secrets", try: X.secrets, concerns: func(d D) bool { return d.Secrets != nil },
+			right: "what is shown has none of the secrets left, also when it is encoded"},
 		{name: "compare", try: X.comparable,
 			right: "a value is the same as itself, Equal and Compare agree, a change has a reason, and InPlace needs Update"},
 		{name: "needs", try: X.needs, concerns: func(d D) bool { return d.Needs != nil },

@@ -24,6 +24,7 @@ func (x *trial[V, M]) registers() {
 
 // compare is the verdict that the scheduler would come to.
 func (x *trial[V, M]) compare(k scheduler.Key, from, to V) scheduler.Verdict {
+	from, to = x.shown(from), x.shown(to)
 	if x.d.Compare != nil {
 		return x.d.Compare(k, from, to)
 	}
@@ -48,6 +49,42 @@ func (x *trial[V, M]) equal(k scheduler.Key, a, b V) bool {
 		return any(a) == any(b)
 	}
 	return reflect.DeepEqual(a, b)
+}
+
+// shown is a value without its secrets, as it is compared.
+func (x *trial[V, M]) shown(v V) V {
+	if x.d.Secrets != nil {
+		v, _ = x.d.Secrets(v)
+	}
+	return v
+}
+
+func (x *trial[V, M]) secrets() {
+	x.values(func(k scheduler.Key, v V) {
+		shown, secrets := x.d.Secrets(v)
+		texts := []string{show(shown)}
+		if x.d.Encode != nil {
+			text, err := x.d.Encode(shown)
+			if err != nil {
+				x.fail(k, "what is shown of %s cannot be encoded: %v", show(shown), err)
+			}
+			texts = append(texts, string(text))
+		}
+		for _, s := range secrets {
+			for _, text := range texts {
+				if s != "" && strings.Contains(text, s) {
+					x.fail(k, "what is shown of it tells a secret: %s", text)
+				}
+			}
+		}
+		again, left := x.d.Secrets(shown)
+		if !x.spec.Identical(shown, again) {
+			x.fail(k, "what is shown of it is shown as something else again: %s", show(again))
+		}
+		if len(secrets) == 0 && len(left) > 0 {
+			x.fail(k, "what is shown of it has secrets, it has none")
+		}
+	})
 }
 
 // values tries something with every value of every sample.
@@ -78,10 +115,14 @@ func (x *trial[V, M]) pure() {
 func (x *trial[V, M]) purely(k scheduler.Key, v, other V) {
 	d, otherBefore := x.d, x.spec.Clone(other)
 	for name, call := range map[string]func(v, other V) any{
-		"Needs":      optional(d.Needs != nil, func(v, _ V) any { return needTexts(d.Needs(k, v)) }),
-		"Derive":     optional(d.Derive != nil, func(v, _ V) any { return changeTexts(d.Derive(k, v)) }),
-		"Claims":     optional(d.Claims != nil, func(v, _ V) any { return d.Claims(k, v) }),
-		"Validate":   optional(d.Validate != nil, func(v, _ V) any { return fmt.Sprint(d.Validate(k, v)) }),
+		"Needs":    optional(d.Needs != nil, func(v, _ V) any { return needTexts(d.Needs(k, v)) }),
+		"Derive":   optional(d.Derive != nil, func(v, _ V) any { return changeTexts(d.Derive(k, v)) }),
+		"Claims":   optional(d.Claims != nil, func(v, _ V) any { return d.Claims(k, v) }),
+		"Validate": optional(d.Validate != nil, func(v, _ V) any { return fmt.Sprint(d.Validate(k, v)) }),
+		"Secrets": optional(d.Secrets != nil, func(v, _ V) any {
+			shown, secrets := d.Secrets(v)
+			return []any{show(shown), secrets}
+		}),
 		"Lane":       optional(d.Lane != nil, func(v, _ V) any { return d.Lane(k, v) }),
 		"Equal":      optional(d.Equal != nil, func(v, other V) any { return d.Equal(k, v, other) }),
 		"Compare":    func(v, other V) any { return x.compare(k, v, other) },

@@ -1,0 +1,79 @@
+package scheduler
+
+import (
+	"iter"
+	"maps"
+	"slices"
+)
+
+// Index finds what is in place of a kind by names of your choice: interfaces by their
+// host name, containers by their namespace. Make one with [NewIndex].
+type Index[V, M any] struct {
+	k      *Kind[V, M]
+	of     func(k Key, v V, m M) []string
+	byName map[string]map[Key]Object[V, M]
+	names  map[Key][]string
+}
+
+// NewIndex makes an index of a kind, which follows it from then on. of names an object; it
+// is pure, quick, and asks nothing of the scheduler. One that panics gives no names.
+// The error is ErrStopped.
+func NewIndex[V, M any](k *Kind[V, M], of func(k Key, v V, m M) []string) (*Index[V, M], error) {
+	x := &Index[V, M]{k: k, of: of, byName: map[string]map[Key]Object[V, M]{}, names: map[Key][]string{}}
+	err := k.s.call(func(e *engine) {
+		e.activate(k.k)
+		v := &k.k.view
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.indexes = append(v.indexes, x.update)
+		for key, e := range v.entries {
+			x.update(key, e)
+		}
+	})
+	return x, err
+}
+
+// Find yields what has the name, sorted by key. It waits for nobody, and what it yields
+// is of one time.
+func (x *Index[V, M]) Find(name string) iter.Seq2[Key, Object[V, M]] {
+	v := &x.k.k.view
+	v.mu.RLock()
+	found := maps.Clone(x.byName[name])
+	v.mu.RUnlock()
+	return func(yield func(Key, Object[V, M]) bool) {
+		for _, k := range slices.Sorted(maps.Keys(found)) {
+			if !yield(k, found[k]) {
+				return
+			}
+		}
+	}
+}
+
+// update runs in the loop, with the view locked.
+func (x *Index[V, M]) update(k Key, e viewEntry) {
+	for _, name := range x.names[k] {
+		if delete(x.byName[name], k); len(x.byName[name]) == 0 {
+			delete(x.byName, name)
+		}
+	}
+	delete(x.names, k)
+	o, ok := objectOf[V, M](e)
+	if !ok {
+		return
+	}
+	names := x.namesOf(k, o)
+	for _, name := range names {
+		if x.byName[name] == nil {
+			x.byName[name] = map[Key]Object[V, M]{}
+		}
+		x.byName[name][k] = o
+	}
+	if len(names) > 0 {
+		x.names[k] = names
+	}
+}
+
+func (x *Index[V, M]) namesOf(k Key, o Object[V, M]) (names []string) {
+	defer onPanic(func(any) { names = nil })
+	return slices.Clone(x.of(k, o.Value, o.Meta))
+}
