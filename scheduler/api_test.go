@@ -360,6 +360,8 @@ func TestRegisterRefuses(t *testing.T) {
 		{D{Name: "x", Prefix: "x/", Create: create, Delete: remove, Interest: func(scheduler.Key, bool) {}}, "for observed kinds"},
 		{D{Name: "x", Prefix: "x/", Needs: func(scheduler.Key, int) []scheduler.Need { return nil },
 			Validate: func(scheduler.Key, int) error { return nil }}, "drop Needs, Validate, or"},
+		{D{Name: "x", Prefix: "x/", Derive: func(scheduler.Key, int) []scheduler.Change { return nil },
+			Interest: func(scheduler.Key, bool) {}}, "Derive and Interest"},
 		{D{Name: "x", Prefix: "a/x/", Create: create, Delete: remove}, "overlaps"},
 		{D{Name: "a", Prefix: "x/", Create: create, Delete: remove}, "registered already"},
 	} {

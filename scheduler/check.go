@@ -38,7 +38,7 @@ func checkObserved[V, M any](d Descriptor[V, M]) error {
 		set  bool
 	}{
 		{"Needs", d.Needs != nil}, {"Update", d.Update != nil}, {"Release", d.Release != nil}, {"Validate", d.Validate != nil},
-		{"Derive", d.Derive != nil}, {"Claims", d.Claims != nil}, {"Lane", d.Lane != nil}, {"Disruption", d.Disruption != nil},
+		{"Claims", d.Claims != nil}, {"Lane", d.Lane != nil}, {"Disruption", d.Disruption != nil},
 		{"CreateBatch", d.CreateBatch != nil}, {"DeleteBatch", d.DeleteBatch != nil},
 	} {
 		if f.set {
@@ -48,6 +48,8 @@ func checkObserved[V, M any](d Descriptor[V, M]) error {
 	switch {
 	case len(idle) > 0:
 		return fmt.Errorf("it has no Create, so it is observed: drop %s, or give it Create and Delete", strings.Join(idle, ", "))
+	case d.Derive != nil && d.Interest != nil:
+		return errors.New("it has Derive and Interest: what nobody needs is not looked at, so nothing can be derived of it; drop one")
 	case d.Retrieve == nil:
 		return errors.New("an observed kind needs Retrieve: how else would it be known")
 	}

@@ -305,9 +305,12 @@ func (e *engine) mayDelete() bool { return e.spoken == len(e.sources) || e.grace
 // stands on: all of a kind, or a key that could not be read when its kind was.
 func (e *engine) unread() bool { return len(e.unseen) > 0 || e.unreadKind() != nil }
 
+// makes reports whether things come of the kind: it makes them, or derives what is made.
+func (k *kind) makes() bool { return !k.Observed || k.derive != nil }
+
 func (e *engine) unreadKind() *kind {
 	for _, k := range e.kinds.all() {
-		if k.Reads && !k.Observed && !k.Read {
+		if k.Reads && k.makes() && !k.Read {
 			return k
 		}
 	}
@@ -330,7 +333,7 @@ func (e *engine) cannotRead() bool {
 		}
 	}
 	return slices.ContainsFunc(e.kinds.all(), func(k *kind) bool {
-		return k.Reads && !k.Observed && !k.Read && k.look.attempts > 0
+		return k.Reads && k.makes() && !k.Read && k.look.attempts > 0
 	})
 }
 

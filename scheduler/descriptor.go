@@ -75,7 +75,8 @@ type Descriptor[V, M any] struct {
 	// Validate refuses a value before anything is touched; see [InvalidError].
 	Validate func(k Key, v V) error
 	// Derive splits off values of other kinds, which live and die with this
-	// one. Each needs this value without saying so.
+	// one. Each needs this value without saying so. An observed kind may derive what is
+	// to be made for each thing that is there.
 	Derive func(k Key, v V) []Change
 	// Claims names what only one value may have at a time (a host name in a
 	// namespace). Who has it in the world keeps it for as long as it claims it; of

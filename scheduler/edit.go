@@ -339,9 +339,12 @@ func (e *engine) isSame(n *graph.Node, k *kind, actual any) (same bool) {
 	return same
 }
 
-// syncDerived makes the derived values of n those of its goal.
+// syncDerived makes the derived values of n those of its goal, or of what was observed.
 func (e *engine) syncDerived(n *graph.Node, k *kind) {
 	goal := n.Goal()
+	if k.Observed {
+		goal = actualOf(n)
+	}
 	if !has(n, flagDerive) && has(n, flagChildless) == (goal == nil) {
 		return
 	}

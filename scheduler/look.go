@@ -481,6 +481,9 @@ func (e *engine) seenThere(n *graph.Node, f found) {
 			return
 		}
 	}
+	if k.Observed {
+		e.setFlag(n, flagDerive, true)
+	}
 	foreign := f.foreign || k.Observed
 	e.setFlag(n, flagSame, false)
 	if foreign {

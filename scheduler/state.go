@@ -238,6 +238,10 @@ func (e *engine) explain(n *graph.Node, s *Status) {
 		if left(n) {
 			s.Reason = explainDrift(n, s.Drift)
 		}
+	case Observed:
+		if n.X != nil {
+			s.Reason = firstLine(n.X.Derived)
+		}
 	case Leftover:
 		e.explainLeftover(n, s)
 	}

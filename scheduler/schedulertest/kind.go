@@ -61,13 +61,13 @@ func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 	if !o.NoWatch {
 		d.Watch = w.watch(r, name)
 	}
+	if o.DerivedTo != "" {
+		d.Derive = func(k scheduler.Key, t Thing) []scheduler.Change { return derive(o.DerivedTo, k, t) }
+	}
 	if o.Observed {
 		return d
 	}
 	d.Needs, d.Claims, d.Validate = needs, claims, validate
-	if o.DerivedTo != "" {
-		d.Derive = func(k scheduler.Key, t Thing) []scheduler.Change { return derive(o.DerivedTo, k, t) }
-	}
 	if o.Lane {
 		d.Lane = func(scheduler.Key, Thing) string { return name }
 	}
