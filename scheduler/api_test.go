@@ -362,6 +362,7 @@ func TestRegisterRefuses(t *testing.T) {
 			Validate: func(scheduler.Key, int) error { return nil }}, "drop Needs, Validate, or"},
 		{D{Name: "x", Prefix: "x/", Derive: func(scheduler.Key, int) []scheduler.Change { return nil },
 			Interest: func(scheduler.Key, bool) {}}, "Derive and Interest"},
+		{D{Name: "x", Prefix: "x/", Create: create, Delete: remove, ReadAfter: []string{"a"}}, "ReadAfter and no Retrieve"},
 		{D{Name: "x", Prefix: "a/x/", Create: create, Delete: remove}, "overlaps"},
 		{D{Name: "a", Prefix: "x/", Create: create, Delete: remove}, "registered already"},
 	} {

@@ -44,6 +44,7 @@ func TestCapabilities(t *testing.T) {
 	all.DeleteBatch = all.CreateBatch
 	all.Lane = func(scheduler.Key, V) string { return "" }
 	all.Secrets = func(v V) (V, []string) { return v, nil }
+	all.ReadAfter = []string{"seen"}
 	all.Timeout = 1
 	all.Disruption = func(scheduler.Key, V, V) scheduler.Disruption { return scheduler.Brief }
 	all.Encode = func(V) ([]byte, error) { return nil, nil }
@@ -66,7 +67,7 @@ func TestCapabilities(t *testing.T) {
 		"least": "",
 		"equal": "equal",
 		"seen":  "interest,observed,retrieve",
-		"all":   "claims,validate,derive,secrets,lane,disruption,codec,compare,timeout,release,update,create-batch,delete-batch,watch,retrieve",
+		"all":   "claims,validate,derive,secrets,lane,disruption,codec,compare,timeout,release,update,create-batch,delete-batch,watch,retrieve,read-after",
 	}
 	for _, k := range s.Kinds() {
 		if got := strings.Join(k.Capabilities, ","); got != want[k.Name] {

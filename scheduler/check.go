@@ -21,6 +21,8 @@ func check[V, M any](d Descriptor[V, M]) error {
 		return errors.New("it has one of Create and Delete: an observed kind has neither, any other has both")
 	case (d.Encode == nil) != (d.Decode == nil):
 		return errors.New("it has one of Encode and Decode: give it both, or none")
+	case len(d.ReadAfter) > 0 && d.Retrieve == nil:
+		return errors.New("it has ReadAfter and no Retrieve: drop it, or say how it is read")
 	case d.Timeout < 0:
 		return fmt.Errorf("its Timeout is %s: give it none for the default", d.Timeout)
 	case d.Create == nil:

@@ -108,6 +108,12 @@ type Descriptor[V, M any] struct {
 	// what Create would return.
 	// Without Retrieve the scheduler believes its own operations.
 	Retrieve func(ctx context.Context, s Scope[V, M]) iter.Seq2[Found[V, M], error]
+	// ReadAfter names kinds whose typed views Retrieve reads, as needs between values do
+	// not say in which order kinds are read. Retrieve is called when no read of all of
+	// these is due or under way, and finds in their views what they found; as long as one
+	// of them was never read this kind cannot be read either. A kind that is not registered
+	// is not waited for; when it is at last, this one is read again after it.
+	ReadAfter []string
 	// Watch runs for as long as the kind is registered and calls notify with
 	// the keys that may have changed; no keys means all of the kind.
 	// Notifications are hints: they may be doubled, late, or of our own doing.

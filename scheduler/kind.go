@@ -16,6 +16,7 @@ import (
 type kind struct {
 	graph.Kind
 	capabilities []string
+	readAfter    []string
 
 	checkType  func(v any) error
 	validate   func(k Key, v any) error
@@ -81,7 +82,7 @@ func erase[V, M any](d Descriptor[V, M]) (*kind, error) {
 	if err := check(d); err != nil {
 		return nil, fmt.Errorf("kind %q: %w", d.Name, err)
 	}
-	k := &kind{timeout: d.Timeout, watch: d.Watch}
+	k := &kind{timeout: d.Timeout, watch: d.Watch, readAfter: slices.Clone(d.ReadAfter)}
 	k.Kind = graph.Kind{
 		Name: d.Name, Prefix: d.Prefix, Impl: k,
 		Observed: d.Create == nil,
@@ -320,6 +321,9 @@ func eraseRetrieve[V, M any](k *kind, d Descriptor[V, M]) {
 		return
 	}
 	k.has("retrieve")
+	if len(d.ReadAfter) > 0 {
+		k.has("read-after")
+	}
 	k.retrieve = func(ctx context.Context, s lookScope, yield func(found, error) bool) {
 		scope := Scope[V, M]{All: s.all, Keys: s.keys, Known: make([]Known[V, M], 0, len(s.known))}
 		for _, kn := range s.known {

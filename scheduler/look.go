@@ -139,14 +139,20 @@ func (e *engine) queueLook(n *graph.Node, k *kind) {
 
 // flushLooks makes one read per kind of all that waits to be read.
 func (e *engine) flushLooks() {
+	later := e.looks[:0]
 	for _, k := range e.looks {
+		if e.readsFirst(k) {
+			later = append(later, k)
+			continue
+		}
 		k.look.listed = false
+		refused := e.unreadBefore(k)
 		if k.look.all {
 			k.look.all, k.look.running = false, true
 			e.stamp++
 			k.look.stamp = e.stamp
 			e.reading++
-			e.ready = append(e.ready, &op{kind: k, what: OpLook, cause: k.look.cause, reading: &reading{lookAll: true, stamp: e.stamp,
+			e.ready = append(e.ready, &op{kind: k, what: OpLook, cause: k.look.cause, reading: &reading{lookAll: true, stamp: e.stamp, refused: refused,
 				scope: lookScope{all: true, known: e.knownOf(k)}}})
 		}
 		if len(k.look.queued) == 0 {
@@ -154,7 +160,7 @@ func (e *engine) flushLooks() {
 		}
 		nodes := k.look.queued
 		k.look.queued = nil
-		o := &op{kind: k, what: OpLook, reading: &reading{nodes: nodes, stamp: e.stamp}}
+		o := &op{kind: k, what: OpLook, reading: &reading{nodes: nodes, stamp: e.stamp, refused: refused}}
 		for _, n := range nodes {
 			n.Flags &^= flagLookQueued
 			o.scope.keys = append(o.scope.keys, n.Key)
@@ -166,7 +172,35 @@ func (e *engine) flushLooks() {
 		slices.Sort(o.scope.keys)
 		e.ready = append(e.ready, o)
 	}
-	e.looks = e.looks[:0]
+	e.looks = later
+}
+
+// readsFirst reports whether all of a kind is about to be read that k is read after.
+func (e *engine) readsFirst(k *kind) bool {
+	return slices.ContainsFunc(k.readAfter, func(name string) bool {
+		o := e.kinds.named(name)
+		return o != nil && (o.look.all || o.look.running)
+	})
+}
+
+// unreadBefore says why k cannot be read: a kind that it is read after never was.
+func (e *engine) unreadBefore(k *kind) error {
+	for _, name := range k.readAfter {
+		if o := e.kinds.named(name); o != nil && o.Reads && !o.Read {
+			return fmt.Errorf("%s is read after %s, which cannot be read: %s", k.Name, name, firstLine(o.look.err))
+		}
+	}
+	return nil
+}
+
+// readAgainAfter has those kinds read again that are read after k: it was read for the
+// first time, or again after it could not be, or has come.
+func (e *engine) readAgainAfter(k *kind) {
+	for _, o := range e.kinds.all() {
+		if slices.Contains(o.readAfter, k.Name) {
+			e.lookAtKind(o)
+		}
+	}
 }
 
 func knownNode(n *graph.Node) known {
@@ -195,6 +229,9 @@ func runLook(ctx context.Context, o *op) {
 			o.err = fmt.Errorf("reading %s panicked: %v\n%s", o.kind.Name, p, debug.Stack())
 		}
 	}()
+	if o.err = o.refused; o.err != nil {
+		return
+	}
 	o.found = make([]found, 0, len(o.scope.known))
 	o.kind.retrieve(ctx, o.scope, func(f found, err error) bool {
 		switch {
@@ -287,6 +324,9 @@ func (e *engine) lookedAll(o *op) {
 		return
 	}
 	first, wasBlind := !k.Read, k.Blind != 0
+	if first || wasBlind {
+		e.readAgainAfter(k)
+	}
 	k.look.attempts, k.look.err = 0, nil
 	k.Read, k.Blind = true, 0
 	for _, s := range e.sightings(o) {

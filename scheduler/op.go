@@ -34,6 +34,7 @@ type op struct {
 // reading is what a look is about and what it found.
 type reading struct {
 	lookAll bool
+	refused error // it cannot be read yet
 	nodes   []*graph.Node
 	scope   lookScope
 	stamp   uint64

@@ -61,10 +61,45 @@ func (ks *kinds) add(k *kind) error {
 				k.Name, k.Prefix, o.Prefix, o.Name)
 		}
 	}
+	if err := ks.checkOrder(k); err != nil {
+		return err
+	}
 	ks.byPrefix[string(k.Prefix)] = k
 	ks.depth = max(ks.depth, strings.Count(string(k.Prefix), "/"))
 	i, _ := slices.BinarySearchFunc(ks.sorted, k, func(a, b *kind) int { return strings.Compare(string(a.Prefix), string(b.Prefix)) })
 	ks.sorted = slices.Insert(ks.sorted, i, k)
+	return nil
+}
+
+// checkOrder refuses a kind that would be read after itself.
+func (ks *kinds) checkOrder(k *kind) error {
+	way := []string{k.Name}
+	var after func(names []string) bool
+	after = func(names []string) bool {
+		for _, name := range names {
+			if way = append(way, name); name == k.Name {
+				return true
+			}
+			if o := ks.named(name); o != nil && after(o.readAfter) {
+				return true
+			}
+			way = way[:len(way)-1]
+		}
+		return false
+	}
+	if after(k.readAfter) {
+		return fmt.Errorf("kind %q would be read after itself, by ReadAfter: %s; take one out", k.Name, strings.Join(way, " after "))
+	}
+	return nil
+}
+
+// named is the kind with a name, nil if none is registered.
+func (ks *kinds) named(name string) *kind {
+	for _, k := range ks.sorted {
+		if k.Name == name {
+			return k
+		}
+	}
 	return nil
 }
 
@@ -109,6 +144,7 @@ func (e *engine) register(k *kind, startWatch func(*kind)) error {
 	e.g.KindChanged(k.Prefix)
 	e.stirAll()
 	e.lookAtKind(k)
+	e.readAgainAfter(k)
 	if k.watch != nil {
 		startWatch(k)
 	}

@@ -158,7 +158,7 @@ func (e *engine) due() {
 		case it.f != nil:
 			it.f()
 		case it.k != nil:
-			if e.kinds.registered(it.k) {
+			if e.kinds.registered(it.k) && it.k.look.attempts > 0 { // else it was read meanwhile
 				e.under(it.k.look.cause, nil, func() { e.lookAtKind(it.k) })
 			}
 		case !it.n.Dropped() && has(it.n, flagHeld) && it.n.X.NextTry == it.at.UnixNano():
