@@ -245,11 +245,32 @@ func decideChange(e *engine, n *graph.Node, k *kind, goal any) decision {
 			return waitForName(e, n, holder)
 		}
 		return e.make(n, decision{do: doUpdate, reason: v.Reason})
+	case InPlaceAlone:
+		return e.updateAlone(n, v.Reason)
 	}
 	if k := e.groundIsRead(n); k != nil {
 		return decision{read: k} // it could not come back
 	}
 	return e.leave(n, decision{replace: true, reason: v.Reason})
+}
+
+// updateAlone is the decision to change n in place when nothing stands on it any more. n
+// satisfies nobody until that is done, or is given up.
+func (e *engine) updateAlone(n *graph.Node, reason string) decision {
+	_, holder := n.Holder()
+	switch {
+	case n.Frozen || has(n, flagAdopted) && e.unread():
+		return decision{} // as in leave
+	case has(n, flagHeld) && n.X.NextTry == 0:
+		return decision{} // what left comes back to what it was
+	case holder != nil:
+		return waitForName(e, n, holder)
+	}
+	d := e.make(n, decision{do: doUpdate, leaving: true, reason: reason})
+	if n.Standing > 0 || n.Used > 0 || e.held(n) {
+		d.do = doNothing
+	}
+	return d
 }
 
 // waitForName decides about an update to a name that another still has. Where

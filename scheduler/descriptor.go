@@ -212,6 +212,9 @@ const (
 	Same ChangeClass = iota
 	// InPlace: Update gets there.
 	InPlace
+	// InPlaceAlone: Update gets there, when nothing stands on the object. What does
+	// leaves before, and comes back.
+	InPlaceAlone
 	// Replace: Delete, then Create. What stands on the object leaves before, and
 	// comes back.
 	Replace

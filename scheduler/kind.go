@@ -218,7 +218,7 @@ func comparer[V, M any](d Descriptor[V, M]) func(k Key, from, to any) Verdict {
 	if d.Compare != nil {
 		return func(k Key, from, to any) Verdict {
 			v := d.Compare(k, from.(V), to.(V))
-			if v.Change == InPlace && d.Update == nil {
+			if (v.Change == InPlace || v.Change == InPlaceAlone) && d.Update == nil {
 				v.Change = Replace
 			}
 			return v

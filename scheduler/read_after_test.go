@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +22,7 @@ type readingAfter struct {
 	t     *testing.T
 	world *schedulertest.World
 	kinds map[string]*scheduler.Kind[schedulertest.Thing, int]
+	mu    sync.Mutex
 	reads []string
 }
 
@@ -41,7 +44,9 @@ func (r *readingAfter) register(name string, after ...string) error {
 			slices.Sort(keys)
 			note += " sees " + strings.Join(keys, " ")
 		}
+		r.mu.Lock()
 		r.reads = append(r.reads, note)
+		r.mu.Unlock()
 		return retrieve(ctx, s)
 	}
 	k, err := scheduler.Register(r.Scheduler, d)
@@ -54,6 +59,8 @@ func (r *readingAfter) register(name string, after ...string) error {
 func (r *readingAfter) read(want ...string) {
 	r.t.Helper()
 	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if !slices.Equal(r.reads, want) {
 		r.t.Errorf("reads %q, want %q", r.reads, want)
 	}
@@ -65,9 +72,10 @@ func (r *readingAfter) read(want ...string) {
 func TestReadAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &readingAfter{Scheduler: scheduler.New(scheduler.Options{}), t: t, world: schedulertest.NewWorld(), kinds: map[string]*scheduler.Kind[schedulertest.Thing, int]{}}
-		fails := true
+		var fails atomic.Bool
+		fails.Store(true)
 		r.world.SetFault(func(op string, k scheduler.Key) schedulertest.Fault {
-			if op == "look" && k == "c/" && fails {
+			if op == "look" && k == "c/" && fails.Load() {
 				return schedulertest.Fail
 			}
 			return schedulertest.None
@@ -96,7 +104,7 @@ func TestReadAfter(t *testing.T) {
 				t.Errorf("b: %q", k.Unread)
 			}
 		}
-		fails = false
+		fails.Store(false)
 		time.Sleep(time.Minute)
 		r.read("c", "b sees c/1", "a sees b/1")
 
@@ -106,7 +114,7 @@ func TestReadAfter(t *testing.T) {
 		r.read("c", "b sees c/1 c/2", "a sees b/1")
 
 		// Once read, it may fail: its view is as last seen.
-		fails = true
+		fails.Store(true)
 		_, err = r.Apply(t.Context(), scheduler.Txn{LookAll: true})
 		check(err)
 		r.read("c", "b sees c/1 c/2", "a sees b/1")

@@ -252,11 +252,23 @@ func (e *engine) explain(n *graph.Node, s *Status) {
 		if s.Reason != "" {
 			s.Reason += "; "
 		}
-		s.Reason += "what is there is being removed"
+		if e.changesInPlace(n) {
+			s.Reason += "it is being changed"
+		} else {
+			s.Reason += "what is there is being removed"
+		}
 		if p := pinner(n); p != nil {
 			s.Reason += ", once " + string(p.Key) + " is gone"
 		}
 	}
+}
+
+// changesInPlace reports whether a node that satisfies nobody is to change in place.
+func (e *engine) changesInPlace(n *graph.Node) (yes bool) {
+	if k, goal := kindOf(n), n.Goal(); k != nil && goal != nil && !has(n, flagStale) {
+		e.guard(n, func() { yes = e.verdict(n, k, n.Actual, goal).Change == InPlaceAlone })
+	}
+	return yes
 }
 
 func firstLine(err error) string {
@@ -329,7 +341,9 @@ func (e *engine) explainPending(n *graph.Node, s *Status) {
 	case waitingFor(n) != "":
 		s.Reason = waitingFor(n)
 	case n.Leaving:
-		s.Reason = "it is being replaced"
+		if !e.changesInPlace(n) {
+			s.Reason = "it is being replaced"
+		}
 	case n.Moving && n.Presence == graph.Absent:
 		s.Reason = "it is being created"
 	case n.Moving:

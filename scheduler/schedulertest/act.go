@@ -112,11 +112,15 @@ func (w *World) update(r *registration, k scheduler.Key, _, to Thing) (int, erro
 	if !ok {
 		return 0, errors.New("it is not there")
 	}
-	if _, unseen := w.unseen[k]; old.equal(to) && !unseen {
+	_, unseen := w.unseen[k]
+	if old.equal(to) && !unseen {
 		w.breach("update of %s to what it is already", k)
 	}
 	w.checkGround("update", k, to)
 	w.checkFits(k, old.Thing, to)
+	if compare(k, old.Thing, to).Change == scheduler.InPlaceAlone && !unseen {
+		w.checkFree("update", k)
+	}
 	if f == FailHalf {
 		to = half(old.Thing)
 	}
@@ -183,7 +187,7 @@ func (w *World) delete(r *registration, k scheduler.Key) error {
 	if w.objects[k].found != nil {
 		w.breach("delete of %s, which was taken over", k)
 	}
-	w.checkFree(k)
+	w.checkFree("delete", k)
 	if o, ok := w.objects[k]; ok && f == FailHalf {
 		_, err := w.set("~ ", r, f, k, half(o.Thing))
 		return err

@@ -48,7 +48,7 @@ func (x *trial[V, M]) cancelled() {
 
 func (x *trial[V, M]) cancelledUpdate(ended context.Context, k scheduler.Key, to V) (ok bool) {
 	from, m, _ := x.view.Get(k)
-	if x.d.Update == nil || x.compare(k, from, to).Change != scheduler.InPlace || !x.ground(k, to) {
+	if x.d.Update == nil || !inPlace(x.compare(k, from, to)) || !x.ground(k, to) {
 		return true
 	}
 	x.view.want(k, to)

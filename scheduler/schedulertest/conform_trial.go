@@ -229,7 +229,7 @@ func (x *trial[V, M]) made(k scheduler.Key, v V, m M) {
 func (x *trial[V, M]) update(k scheduler.Key, to V, change scheduler.ChangeClass) bool {
 	from, m, _ := x.view.Get(k)
 	x.view.want(k, to)
-	if change != scheduler.InPlace || x.d.Update == nil {
+	if change == scheduler.Replace || x.d.Update == nil {
 		return x.remove(k) && x.ground(k, to) && x.create(k, to)
 	}
 	ctx, cancel := x.deadline()

@@ -51,6 +51,10 @@ func (x *trial[V, M]) equal(k scheduler.Key, a, b V) bool {
 	return reflect.DeepEqual(a, b)
 }
 
+func inPlace(v scheduler.Verdict) bool {
+	return v.Change == scheduler.InPlace || v.Change == scheduler.InPlaceAlone
+}
+
 // shown is a value without its secrets, as it is compared.
 func (x *trial[V, M]) shown(v V) V {
 	if x.d.Secrets != nil {
@@ -215,8 +219,8 @@ func (x *trial[V, M]) verdict(k scheduler.Key, from, to V) {
 	switch {
 	case verdict.Change > scheduler.Replace:
 		x.fail(k, "from %s to %s: there is no verdict %d", show(from), show(to), verdict.Change)
-	case verdict.Change == scheduler.InPlace && x.d.Update == nil:
-		x.fail(k, "from %s to %s: InPlace, but there is no Update", show(from), show(to))
+	case inPlace(verdict) && x.d.Update == nil:
+		x.fail(k, "from %s to %s: in place, but there is no Update", show(from), show(to))
 	case !same && verdict.Reason == "":
 		x.fail(k, "from %s to %s: no reason is given", show(from), show(to))
 	}

@@ -114,7 +114,7 @@ func (x *trial[V, M]) updates() {
 			return
 		}
 		changed, ok := x.isAs(k, to, "the change from "+show(from))
-		if !ok || verdict.Change != scheduler.InPlace || !x.remove(k) || !x.ground(k, to) || !x.create(k, to) {
+		if !ok || !inPlace(verdict) || !x.remove(k) || !x.ground(k, to) || !x.create(k, to) {
 			return
 		}
 		anew, _, _ := x.find(k)
@@ -126,7 +126,7 @@ func (x *trial[V, M]) updates() {
 
 func (x *trial[V, M]) updateAbsent() {
 	x.pairs(func(k scheduler.Key, from, to V) {
-		if x.compare(k, from, to).Change != scheduler.InPlace || !x.create(k, from) {
+		if !inPlace(x.compare(k, from, to)) || !x.create(k, from) {
 			return
 		}
 		_, m, _ := x.view.Get(k)

@@ -371,7 +371,7 @@ func (g *generator) change(k string) string {
 func (g *generator) thing(k string) string { return g.value(k).String() }
 
 func (g *generator) value(k string) Thing {
-	t := Thing{Text: g.text(), Fixed: g.chance(4), Bad: g.chance(12)}
+	t := Thing{Text: g.text(), Fixed: g.chance(4), Alone: g.chance(6), Bad: g.chance(12)}
 	for range g.IntN(3) {
 		if n := g.need(k); n != "" && !slices.Contains(t.Needs, n) {
 			t.Needs = append(t.Needs, n)

@@ -111,7 +111,11 @@ func compare(_ scheduler.Key, from, to Thing) scheduler.Verdict {
 	case to.Fixed || from.Peer != to.Peer:
 		return scheduler.Verdict{Change: scheduler.Replace, Reason: "it is fixed"}
 	}
-	return scheduler.Verdict{Change: scheduler.InPlace, Reason: "text " + from.Text + " → " + to.Text}
+	class := scheduler.InPlace
+	if to.Alone {
+		class = scheduler.InPlaceAlone
+	}
+	return scheduler.Verdict{Change: class, Reason: "text " + from.Text + " → " + to.Text}
 }
 
 func needs(k scheduler.Key, t Thing) []scheduler.Need {

@@ -110,9 +110,10 @@ func (w *World) checkNames(k scheduler.Key, t Thing) {
 	}
 }
 
-// checkFree: law 2. Nothing that is in place may stand on what is deleted.
-func (w *World) checkFree(k scheduler.Key) {
-	if w.mute {
+// checkFree: law 2. Nothing that is in place may stand on what is deleted, or changes
+// alone.
+func (w *World) checkFree(op string, k scheduler.Key) {
+	if w.mute && op == "delete" {
 		w.breach("delete of %s before any source has spoken", k)
 	}
 	if _, ok := w.objects[k]; !ok {
@@ -129,12 +130,12 @@ func (w *World) checkFree(k scheduler.Key) {
 			key, _, _ := parseNeed(n)
 			switch {
 			case key == string(k):
-				w.breach("delete of %s, which %s stands on", k, d)
+				w.breach("%s of %s, which %s stands on", op, k, d)
 			case !fits(key, k, d), w.stirred(key), w.standsOn(k, d, map[scheduler.Key]bool{}):
 			case w.othersBelow(key, k, d) == 0:
-				w.breach("delete of %s, which %s stands on", k, d)
+				w.breach("%s of %s, which %s stands on", op, k, d)
 			case o.built != nil && o.built[i].only(k):
-				w.breach("delete of %s, which %s was built with", k, d)
+				w.breach("%s of %s, which %s was built with", op, k, d)
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func (f *FullPlan) force() {
 				continue
 			}
 			for _, n := range needed(k, t) {
-				if f.Delete[n] && slices.Contains(needed(k, old), n) {
+				if (f.Delete[n] || f.Update[n] && f.End[n].Alone) && slices.Contains(needed(k, old), n) {
 					f.Delete[k], f.Create[k], more = true, true, true
 					delete(f.Update, k)
 				}
@@ -257,6 +257,13 @@ func (f FullPlan) walk(p scheduler.Plan, order []int) error {
 		}
 		if base := baseOf(s.Key); base != "" && world[base].Text == "" {
 			return fmt.Errorf("step %d, %s %s, without its base", s.N, s.Op, s.Key)
+		}
+		if s.Op == scheduler.OpUpdate && t.Alone {
+			for k, o := range world {
+				if slices.Contains(needed(k, o), s.Key) {
+					return fmt.Errorf("step %d updates %s alone, which %s stands on", s.N, s.Key, k)
+				}
+			}
 		}
 		world[s.Key] = t
 	}

@@ -25,6 +25,8 @@ type Thing struct {
 	Claims []string
 	// Fixed: a change of the text replaces instead of updating.
 	Fixed bool
+	// Alone: the text changes in place, when nothing stands on the thing.
+	Alone bool
 	// Bad is refused by validation.
 	Bad bool
 }
@@ -40,7 +42,7 @@ func (t Thing) equal(o Thing) bool {
 
 // ParseThing reads what String writes:
 //
-//	text [needs=k,…] [peer=k] [derives=p,…] [claims=n,…] [fixed] [bad]
+//	text [needs=k,…] [peer=k] [derives=p,…] [claims=n,…] [fixed] [alone] [bad]
 func ParseThing(words []string) (Thing, error) {
 	if len(words) == 0 || strings.Contains(words[0], "=") {
 		return Thing{}, fmt.Errorf("a thing begins with its text, not %q", words)
@@ -59,6 +61,8 @@ func ParseThing(words []string) (Thing, error) {
 			t.Peer = list
 		case "fixed":
 			t.Fixed = true
+		case "alone":
+			t.Alone = true
 		case "bad":
 			t.Bad = true
 		default:
@@ -86,6 +90,9 @@ func (t Thing) String() string {
 	list(" claims=", t.Claims)
 	if t.Fixed {
 		b.WriteString(" fixed")
+	}
+	if t.Alone {
+		b.WriteString(" alone")
 	}
 	if t.Bad {
 		b.WriteString(" bad")

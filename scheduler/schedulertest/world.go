@@ -177,6 +177,9 @@ func (w *World) take(k scheduler.Key, gone *[]scheduler.Key) {
 	if _, ok := w.objects[k]; !ok {
 		return
 	}
+	if _, unseen := w.unseen[k]; unseen { // that it had its names is not known either
+		w.disown(func(owner scheduler.Key) bool { return owner != k })
+	}
 	w.moved(k)
 	delete(w.objects, k)
 	w.went(k, false)
