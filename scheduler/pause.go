@@ -8,6 +8,7 @@ import (
 )
 
 type pause struct {
+	target Key
 	reason string
 	until  time.Time
 }
@@ -16,7 +17,7 @@ type pause struct {
 // is: nothing is done to it until Resume, or until the time, if that is not zero.
 func (s *Scheduler) Pause(target Key, reason string, until time.Time) error {
 	return s.call(func(e *engine) {
-		e.pauses[target] = pause{reason, until}
+		e.pauses[target] = pause{target, reason, until}
 		e.because("", "pause "+string(target), func() { e.wakeUnder(target) })
 		if !until.IsZero() {
 			e.retries.addFunc(until, func() {

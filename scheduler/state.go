@@ -499,9 +499,24 @@ func pinner(n *graph.Node) (p *graph.Node) {
 	return p
 }
 
-// cycle names a circle of missing needs that n is part of, "" if there is none. Two
+// cycle names a circle of missing needs that n is part of, "" if there is none.
+func (e *engine) cycle(n *graph.Node) string { return circleText(circleOf(n)) }
+
+// circleText names the members of a circle, the first once more at the end.
+func circleText(path []*graph.Node) string {
+	if len(path) == 0 {
+		return ""
+	}
+	names := make([]string, 0, len(path)+1)
+	for _, m := range path {
+		names = append(names, string(m.Key))
+	}
+	return strings.Join(append(names, names[0]), " → ")
+}
+
+// circleOf finds a circle of missing needs that n is part of, nil if there is none. Two
 // that need each other together are none by themselves.
-func (e *engine) cycle(n *graph.Node) string {
+func circleOf(n *graph.Node) []*graph.Node {
 	path := []*graph.Node{n}
 	seen := map[*graph.Node]bool{n: true}
 	var walk func(m *graph.Node, afar bool) bool
@@ -527,11 +542,7 @@ func (e *engine) cycle(n *graph.Node) string {
 		return false
 	}
 	if !walk(n, false) {
-		return ""
+		return nil
 	}
-	names := make([]string, 0, len(path)+1)
-	for _, m := range path {
-		names = append(names, string(m.Key))
-	}
-	return strings.Join(append(names, string(n.Key)), " → ")
+	return path
 }

@@ -80,7 +80,7 @@ func (st *story) show(cmd string, args []string) string {
 		if err != nil {
 			return err.Error() + "\n"
 		}
-		return c.String()
+		return roots(c.Roots) + c.String()
 	case "sources":
 		all, err := st.Scheduler.Sources(ctx)
 		st.check(err)
@@ -234,6 +234,25 @@ func describe(s scheduler.Status) string {
 	}
 	for _, d := range s.Derived {
 		b.WriteString("derived " + line(d) + "\n")
+	}
+	return b.String()
+}
+
+// roots shows where the chain of a why ends.
+func roots(all []scheduler.Root) string {
+	var b strings.Builder
+	for _, r := range all {
+		fmt.Fprintf(&b, "root (%s) %s", r.Kind, r.Text)
+		if r.For != "" {
+			fmt.Fprintf(&b, ", for %s", r.For)
+		}
+		if r.By != "" {
+			fmt.Fprintf(&b, ", by %s", r.By)
+		}
+		if !r.Until.IsZero() {
+			fmt.Fprintf(&b, ", until %s", r.Until.UTC().Format(time.TimeOnly))
+		}
+		b.WriteByte('\n')
 	}
 	return b.String()
 }

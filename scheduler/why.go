@@ -16,6 +16,9 @@ type Cause struct {
 	Text string
 	// Because are the causes below.
 	Because []Cause
+	// Roots are where the chain ends, of the topmost cause only; none for a key that
+	// is as it should be.
+	Roots []Root
 	// Record is the transaction that last moved the key, if it is still kept.
 	Record *Record
 	// Chain leads from the last operation on the key up to what the transaction
@@ -44,6 +47,7 @@ func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) {
 		e.newPass()
 		budget := maxCauses
 		c = e.why(n, map[*graph.Node]bool{}, &budget)
+		c.Roots = e.roots(n)
 		c.Record = e.hist.lastOf(k)
 		if c.Record == nil {
 			c.Record = e.hist.get(n.Cause)
@@ -61,30 +65,26 @@ func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) {
 	return c, err
 }
 
-// why explains n and what is below it. What was explained before in the same
-// answer is only named again.
+// why explains n and what is below it. What was explained before in the same answer is
+// only named again, and what stands above on the way here not even that; told has both,
+// and is true for the latter.
 func (e *engine) why(n *graph.Node, told map[*graph.Node]bool, budget *int) Cause {
 	*budget--
-	again := told[n]
-	told[n] = true
 	s := e.statusNow(n)
-	c := Cause{Status: s, Text: sentence(s)}
-	if !n.Wanted() && n.Presence == graph.Absent {
-		c.Text = fmt.Sprintf("%s is not there", n.Key)
-		if k := kindOf(n); k != nil {
-			if k.Observed {
-				c.Text += ": nothing like it was found in the world"
-			} else {
-				c.Text += ": nobody asked for it"
-			}
-		}
+	if _, again := told[n]; again {
+		s.Missing = nil
+		return Cause{Status: s, Text: fmt.Sprintf("%s, as told above", n.Key)}
 	}
-	if s.State == Configured || s.State == Observed || again {
+	c := Cause{Status: s, Text: causeText(n, s)}
+	told[n] = false
+	if s.State == Configured || s.State == Observed {
 		return c
 	}
+	told[n] = true
+	defer func() { told[n] = false }()
 	named := map[*graph.Node]bool{n: true}
 	below := func(t *graph.Node) {
-		if t != nil && !named[t] && *budget > 0 {
+		if t != nil && !named[t] && !told[t] && *budget > 0 {
 			named[t] = true
 			c.Because = append(c.Because, e.why(t, told, budget))
 		}
@@ -99,39 +99,42 @@ func (e *engine) why(n *graph.Node, told map[*graph.Node]bool, budget *int) Caus
 		}
 		n := len(c.Because)
 		below(edge.To)
-		if unfit := edge.Tell(); unfit != "" && len(c.Because) > n {
-			c.Because[n].Text = fmt.Sprintf("%s is there, but not as needed: %s", edge.To.Key, unfit)
+		if len(c.Because) > n && unfit(e, edge) {
+			c.Because[n].Text = unfitText(edge)
 		}
 	}
-	if _, h := n.Holder(); h != nil {
-		below(h)
-	}
-	if n.X != nil && n.X.Lost != nil {
-		below(n.X.Lost.Winner())
-	}
-	if n.X != nil && n.Needs() == graph.Satisfied {
-		for _, child := range n.X.Children {
-			if child.Wanted() && e.stateOf(child) != Configured {
-				below(child)
-			}
-		}
-	}
-	if n.Leaving {
-		below(pinner(n))
+	for _, t := range e.holders(n) {
+		below(t)
 	}
 	return c
 }
 
 // whyAny lists candidates under a prefix that are asked for and not in place.
 func (e *engine) whyAny(edge *graph.Edge, told map[*graph.Node]bool, budget *int) Cause {
-	c := Cause{Status: Status{Key: edge.Prefix(), State: Pending},
-		Text: fmt.Sprintf("%s: %s is missing", edge.Target(), edge.Why)}
-	for _, n := range e.nodesUnder([]Key{edge.Prefix()}) {
-		if n.Wanted() && *budget > 0 && e.stateOf(n) != Configured {
+	c := Cause{Status: Status{Key: edge.Prefix(), State: Pending}, Text: noneOf(edge)}
+	for _, n := range e.candidates(edge) {
+		if *budget > 0 && !told[n] {
 			c.Because = append(c.Because, e.why(n, told, budget))
 		}
 	}
 	return c
+}
+
+// causeText says how a node stands.
+func causeText(n *graph.Node, s Status) string {
+	if n.Wanted() || n.Presence != graph.Absent {
+		return sentence(s)
+	}
+	k := kindOf(n)
+	switch {
+	case k == nil:
+		return fmt.Sprintf("%s is not there", n.Key)
+	case n.Stale():
+		return fmt.Sprintf("%s was not there when it could be read last: %s", n.Key, firstLine(k.look.err))
+	case k.Observed:
+		return fmt.Sprintf("%s is not there: nothing like it was found in the world", n.Key)
+	}
+	return fmt.Sprintf("%s is not there: nobody asked for it", n.Key)
 }
 
 func sentence(s Status) string {

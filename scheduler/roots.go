@@ -1,0 +1,338 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/graph"
+)
+
+// RootKind says what holds everything up at a root.
+type RootKind uint8
+
+// The kinds of roots.
+const (
+	// RootBusy: something is being done or is about to be; it ends by itself.
+	RootBusy RootKind = iota
+	// RootNotAsked: it is needed, and nobody asks for it.
+	RootNotAsked
+	// RootNotThere: it is needed, and the world does not have it.
+	RootNotThere
+	// RootNoneOf: some key below a prefix is needed, and none will do.
+	RootNoneOf
+	// RootUnfit: it is there, but not as By needs it.
+	RootUnfit
+	// RootInvalid: its value is refused.
+	RootInvalid
+	// RootTaken: By has what only one can have.
+	RootTaken
+	// RootFailed: what was tried last failed.
+	RootFailed
+	// RootPaused: an operator holds By, and with it the key.
+	RootPaused
+	// RootUnread: how it stands in the world cannot be told.
+	RootUnread
+	// RootNoKind: nothing is registered that could make it.
+	RootNoKind
+	// RootDrifted: somebody else changed it, and it is not repaired.
+	RootDrifted
+	// RootKept: nobody wants it, and it goes when all that could is known.
+	RootKept
+	// RootCircle: it needs itself, by way of others.
+	RootCircle
+)
+
+// String is the kind in a word or two: "not asked for".
+func (k RootKind) String() string {
+	return [...]string{"busy", "not asked for", "not there", "none of", "unfit", "invalid", "taken", "failed",
+		"paused", "unread", "no kind", "drifted", "kept", "circle"}[k]
+}
+
+// Root is where the chain of a [Cause] ends: what nothing below it explains.
+type Root struct {
+	Key  Key
+	Kind RootKind
+	// Status is how the key stands; of a prefix it has the Key and no more.
+	Status Status
+	// Text says it to people.
+	Text string
+	// For is who needs the key, empty for the key that was asked about.
+	For Key
+	// By is who is in the way: see RootUnfit, RootTaken and RootPaused.
+	By Key
+	// Until is when a pause ends by itself, zero if it does not.
+	Until time.Time
+}
+
+const (
+	maxRoots = 20
+	// maxVisited bounds the walk: of more than that many nobody reads the causes.
+	maxVisited = 10_000
+)
+
+// rootFinder walks from a key down to the nodes that nothing explains.
+type rootFinder struct {
+	e     *engine
+	seen  map[*graph.Node]*waypoint
+	depth int
+	// circles are the members of those that were told.
+	circles map[*graph.Node]bool
+	roots   []Root
+}
+
+// waypoint is where a node is in the walk, and what came of it.
+type waypoint struct {
+	depth  int // in the walk, 0 once it is over
+	result finding
+}
+
+// finding is what was found below a node: that there are roots, or only that the
+// way leads back to a node on it, the topmost of which is at that depth.
+type finding struct {
+	explained bool
+	back      int
+}
+
+func (f *finding) add(o finding) {
+	f.explained = f.explained || o.explained
+	if o.back != 0 && (f.back == 0 || o.back < f.back) {
+		f.back = o.back
+	}
+}
+
+// roots finds where the chain of a node ends.
+func (e *engine) roots(n *graph.Node) []Root {
+	if s := e.stateOf(n); (s == Configured || s == Observed) && !n.Stale() {
+		return nil
+	}
+	f := &rootFinder{e: e, seen: map[*graph.Node]*waypoint{}, circles: map[*graph.Node]bool{}}
+	if found := f.visit(n, nil); !found.explained && len(f.roots) == 0 {
+		f.add(n, nil)
+	}
+	return f.roots
+}
+
+// visit finds the roots below a node, which is one itself if there are none.
+func (f *rootFinder) visit(n, from *graph.Node) finding {
+	if v := f.seen[n]; v != nil {
+		switch {
+		case v.depth != 0:
+			f.circle(n, from)
+			return finding{explained: f.circles[n], back: v.depth}
+		case !v.result.explained && v.result.back <= f.depth:
+			return v.result
+		}
+		return finding{explained: true}
+	}
+	if len(f.seen) >= maxVisited {
+		return finding{explained: true}
+	}
+	f.depth++
+	v := &waypoint{depth: f.depth}
+	f.seen[n] = v
+	found := finding{}
+	if f.e.holds(n) == nil {
+		found = f.below(n)
+	}
+	own := n.X != nil && n.X.Err != nil && (n.Needs() == graph.Satisfied || failedToGo(n))
+	if !found.explained && (own || found.back == 0 || found.back >= v.depth) {
+		f.add(n, from)
+		found.explained = true
+	}
+	f.depth--
+	v.depth, v.result = 0, found
+	return found
+}
+
+// below visits what a node waits for: the same that [engine.why] names.
+func (f *rootFinder) below(n *graph.Node) (found finding) {
+	e := f.e
+	to := func(t *graph.Node) {
+		if t != nil && t != n {
+			found.add(f.visit(t, n))
+		}
+	}
+	for _, edge := range n.Out {
+		switch {
+		case !edge.OfDesired() || edge.State == graph.Satisfied:
+		case edge.Prefix() != "":
+			found.add(f.anyOf(n, edge))
+		case unfit(e, edge):
+			f.addUnfit(edge)
+			found.explained = true
+		default:
+			to(edge.To)
+		}
+	}
+	if n.X != nil && n.X.Lost != nil {
+		return found // who has it need not be at fault
+	}
+	for _, t := range e.holders(n) {
+		to(t)
+	}
+	return found
+}
+
+// holders are the nodes that a node waits for without needing them: who has its name,
+// what it derives, what its operation missed, and who stands on it as it is.
+func (e *engine) holders(n *graph.Node) (all []*graph.Node) {
+	if _, h := n.Holder(); h != nil {
+		all = append(all, h)
+	}
+	if n.X != nil && n.X.Lost != nil {
+		all = append(all, n.X.Lost.Winner())
+	}
+	if n.X != nil && n.Needs() == graph.Satisfied {
+		for _, child := range n.X.Children {
+			if child.Wanted() && e.stateOf(child) != Configured {
+				all = append(all, child)
+			}
+		}
+	}
+	if t := waitsFor(n); t != "" {
+		if t := e.g.Get(t); t != nil && t.Presence != graph.Present {
+			all = append(all, t)
+		}
+	}
+	if n.Leaving || e.stateOf(n) == Leftover {
+		if p := pinner(n); p != nil {
+			all = append(all, p)
+		}
+	}
+	if t := n.Ending(); t != nil {
+		all = append(all, t)
+	}
+	return all
+}
+
+// unfit reports whether an edge ends at something that is in order, only not as needed.
+func unfit(e *engine, edge *graph.Edge) bool {
+	t := edge.To
+	if edge.State != graph.Missing || t.Presence != graph.Present || t.Moving || t.Leaving || t.Stale() || e.pausedBy(t) != nil {
+		return false
+	}
+	s := e.stateOf(t)
+	return s == Configured || s == Observed || edge.Tell() != ""
+}
+
+// anyOf visits what could become one of what is needed.
+func (f *rootFinder) anyOf(n *graph.Node, edge *graph.Edge) (found finding) {
+	for _, t := range f.e.candidates(edge) {
+		found.add(f.visit(t, n))
+	}
+	if found != (finding{}) {
+		return found
+	}
+	f.put(Root{Key: edge.Prefix(), Kind: RootNoneOf, Status: Status{Key: edge.Prefix(), State: Pending},
+		Text: noneOf(edge), For: n.Key})
+	return finding{explained: true}
+}
+
+// candidates are the keys below the prefix of an edge that are asked for and not in place.
+func (e *engine) candidates(edge *graph.Edge) []*graph.Node {
+	return slices.DeleteFunc(e.nodesUnder([]Key{edge.Prefix()}), func(n *graph.Node) bool {
+		return n == edge.From || !n.Wanted() || e.stateOf(n) == Configured
+	})
+}
+
+func noneOf(edge *graph.Edge) string {
+	return fmt.Sprintf("%s: %s is missing", edge.Target(), edge.Why)
+}
+
+func unfitText(edge *graph.Edge) string {
+	if how := edge.Tell(); how != "" {
+		return fmt.Sprintf("%s is there, but not as needed: %s", edge.To.Key, how)
+	}
+	return fmt.Sprintf("%s is there, but not as %s needs it: %s", edge.To.Key, edge.From.Key, edge.Why)
+}
+
+// circle tells a circle that a node was found to be part of, once.
+func (f *rootFinder) circle(n, from *graph.Node) {
+	if f.circles[n] {
+		return
+	}
+	path := circleOf(n)
+	if path == nil {
+		return
+	}
+	for _, m := range path {
+		f.circles[m] = true
+	}
+	f.put(Root{Key: n.Key, Kind: RootCircle, Status: f.e.statusNow(n), By: from.Key,
+		Text: "they need each other in a circle: " + circleText(path)})
+}
+
+func (f *rootFinder) addUnfit(edge *graph.Edge) {
+	f.put(Root{Key: edge.To.Key, Kind: RootUnfit, Status: f.e.statusNow(edge.To), Text: unfitText(edge),
+		For: edge.From.Key, By: edge.From.Key})
+}
+
+// add makes a node a root.
+func (f *rootFinder) add(n, from *graph.Node) {
+	e := f.e
+	r := Root{Key: n.Key}
+	if from != nil {
+		r.For = from.Key
+	}
+	if p := e.holds(n); p != nil {
+		for n.Base != nil && e.pausedBy(n.Base) != nil { // what is derived is held with its base
+			n = n.Base
+		}
+		r.Key, r.Kind, r.By, r.Until = n.Key, RootPaused, p.target, p.until
+	} else {
+		r.Kind, r.By = e.rootKind(n)
+	}
+	r.Status = e.statusNow(n)
+	r.Text = causeText(n, r.Status)
+	f.put(r)
+}
+
+func (f *rootFinder) put(r Root) {
+	same := func(o Root) bool { return o.Key == r.Key && o.Kind == r.Kind }
+	if len(f.roots) < maxRoots && !slices.ContainsFunc(f.roots, same) {
+		f.roots = append(f.roots, r)
+	}
+}
+
+// holds finds the pause that something waits for: of what nobody wants there is nothing
+// to do either way.
+func (e *engine) holds(n *graph.Node) *pause {
+	if !n.Wanted() && n.Presence == graph.Absent {
+		return nil
+	}
+	return e.pausedBy(n)
+}
+
+// rootKind says what holds a node up by itself, and who is in the way.
+func (e *engine) rootKind(n *graph.Node) (RootKind, Key) {
+	switch s := e.stateOf(n); {
+	case s == Unimplemented || kindOf(n) == nil:
+		return RootNoKind, ""
+	case n.X != nil && n.X.Lost != nil:
+		return RootTaken, n.X.Lost.Winner().Key
+	case s == InvalidState:
+		return RootInvalid, ""
+	case n.X != nil && n.X.Err != nil && (s == Failed || s == Retrying || s == Unknown || s == Leftover):
+		return RootFailed, ""
+	case s == Drifted:
+		return RootDrifted, ""
+	case n.Stale(), s == Unknown, notRead(n):
+		return RootUnread, ""
+	case n.Wanted():
+		return RootBusy, ""
+	case s == Leftover && !taken(n) && (!e.mayDelete() && !has(n, flagWithdrawn) || has(n, flagAdopted) && e.unread()):
+		return RootKept, ""
+	case n.Presence == graph.Absent && kindOf(n).Observed:
+		return RootNotThere, ""
+	case n.Presence == graph.Absent || s == Leftover:
+		return RootNotAsked, ""
+	}
+	return RootBusy, ""
+}
+
+// notRead reports whether nothing can be told yet of an observed kind.
+func notRead(n *graph.Node) bool {
+	k := kindOf(n)
+	return k != nil && k.Observed && k.Reads && !k.Read && !n.Wanted()
+}
