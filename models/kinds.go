@@ -69,7 +69,7 @@ func KindByName(name string) (Kind, error) {
 	for i, k := range kinds {
 		names[i] = k.Name
 	}
-	if near := nearest(name, names); near != "" {
+	if near := Nearest(name, names); near != "" {
 		return Kind{}, invalid("", "unknown kind %q, did you mean %s?", name, near)
 	}
 	return Kind{}, invalid("", "unknown kind %q; known are %s", name, strings.Join(names, ", "))

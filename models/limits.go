@@ -104,7 +104,7 @@ func (l limit) check(v protoreflect.Value, path string, f *findings) {
 		if x == "" || l.words == nil || slices.Contains(l.words, x) {
 			return
 		}
-		if near := nearest(x, l.words); near != "" {
+		if near := Nearest(x, l.words); near != "" {
 			f.add(path, "%q is none of %s; did you mean %s?", x, strings.Join(l.words, ", "), near)
 			return
 		}

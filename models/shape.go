@@ -187,7 +187,7 @@ func hint(md protoreflect.MessageDescriptor, name string) string {
 	for i := range names {
 		names[i] = string(fields.Get(i).Name())
 	}
-	if near := nearest(snake(name), names); near != "" {
+	if near := Nearest(snake(name), names); near != "" {
 		return ", did you mean " + near + "?"
 	}
 	for i := range names {

@@ -2,9 +2,9 @@ package models
 
 import "strings"
 
-// nearest finds the word that was probably meant, or "". Of equally near ones
+// Nearest finds the word that was probably meant, or "". Of equally near ones
 // it takes the first.
-func nearest(got string, words []string) string {
+func Nearest(got string, words []string) string {
 	best, bestDist := "", 1+max(1, len(got)/3)
 	if len(got) > maxSuggest {
 		return ""
