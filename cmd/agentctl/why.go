@@ -14,8 +14,9 @@ func newWhy(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why KEY",
 		Short: "Explain how a key stands, down to what blocks it",
-		Long: `Why prints the chain from a key down to the root of what blocks it, and the one
-from its last operation up to the transaction that caused it.`,
+		Long: `Why prints the roots of what blocks a key, each in a line with what to do, then
+the chain from the key down to them, and the one from its last operation up to
+the transaction that caused it.`,
 		Example: `  agentctl why route/default
   agentctl why interface/web -o json`,
 		Args:              oneArg("key"),
@@ -29,11 +30,20 @@ from its last operation up to the transaction that caused it.`,
 				json:  apiv1.JSON(cause),
 				names: chain(cause),
 				table: func(w io.Writer, _ bool) {
+					writeRoots(w, cause)
 					writeCause(w, cause, "", "")
 					writeChain(w, cause)
 				},
 			})
 		},
+	}
+}
+
+// writeRoots says first what people want to know: what it is that blocks the key, and
+// what they can do.
+func writeRoots(w io.Writer, c *apiv1.Cause) {
+	for _, r := range c.Roots {
+		fmt.Fprintf(w, "root: %s → %s\n", strings.Join(strings.Fields(r.Text), " "), r.Advice)
 	}
 }
 

@@ -68,6 +68,12 @@ func (d *route) sourceNeeds(v *models.Route) []scheduler.Need {
 func upLink(name string) scheduler.Need {
 	n := scheduler.On(scheduler.Key(models.InterfaceKey(name)), "the interface that packets leave by, up")
 	n = scheduler.If(n, func(_ scheduler.Key, v *models.Interface, _ kernel.LinkRef) bool { return v.IsEnabled() })
+	n = scheduler.Tell(n, func(v *models.Interface, _ kernel.LinkRef) string {
+		if v.IsEnabled() {
+			return ""
+		}
+		return "it is disabled (enabled: false)"
+	})
 	return scheduler.Project(n, func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })
 }
 

@@ -62,6 +62,8 @@ type Store interface {
 	List(ctx context.Context, prefix string) ([]models.Stored, error)
 	// Write changes keys in one transaction and returns its revision.
 	Write(ctx context.Context, writes []models.Write) (revision int64, err error)
+	// Elsewhere names the other labels below which the key is, named as in Get.
+	Elsewhere(ctx context.Context, key string) (labels []string, err error)
 	// Reached blocks until the intent of the revision was handed to the scheduler.
 	Reached(ctx context.Context, revision int64) error
 }

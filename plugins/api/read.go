@@ -157,7 +157,9 @@ func (s *Server) Why(ctx context.Context, r *apiv1.WhyRequest) (*apiv1.Cause, er
 		}
 		return nil, s.unknownKey(ctx, r.Key)
 	}
-	return cause(c), nil
+	out := cause(c)
+	out.Roots = s.roots(ctx, c.Roots, out)
+	return out, nil
 }
 
 func cause(c scheduler.Cause) *apiv1.Cause {

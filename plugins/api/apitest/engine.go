@@ -310,7 +310,35 @@ func (e *Engine) Why(_ context.Context, k scheduler.Key) (scheduler.Cause, error
 	if _, ok := e.find(k); !ok {
 		return scheduler.Cause{}, fmt.Errorf("%s: %w", k, scheduler.ErrUnknownKey)
 	}
-	return e.why(k), nil
+	c := e.why(k)
+	c.Roots = e.roots(k, "")
+	return c, nil
+}
+
+// roots are the keys that nothing below explains.
+func (e *Engine) roots(k, from scheduler.Key) (all []scheduler.Root) {
+	st, known := e.find(k)
+	for _, m := range st.Missing {
+		all = append(all, e.roots(scheduler.Key(m.Need), k)...)
+	}
+	if len(all) > 0 || st.State == scheduler.Configured || st.State == scheduler.Observed {
+		return all
+	}
+	r := scheduler.Root{Key: k, Status: st, Text: e.why(k).Text, For: from, Kind: map[scheduler.State]scheduler.RootKind{
+		scheduler.InvalidState: scheduler.RootInvalid, scheduler.Failed: scheduler.RootFailed, scheduler.Retrying: scheduler.RootFailed,
+		scheduler.Drifted: scheduler.RootDrifted, scheduler.Unknown: scheduler.RootUnread, scheduler.Unimplemented: scheduler.RootNoKind,
+	}[st.State]}
+	name, _, _ := strings.Cut(string(k), "/")
+	kind, err := models.KindByName(name)
+	switch {
+	case st.State == scheduler.Paused:
+		r.Kind, r.By = scheduler.RootPaused, k
+	case !known && err == nil && kind.Writable:
+		r.Kind = scheduler.RootNotAsked
+	case !known:
+		r.Kind = scheduler.RootNotThere
+	}
+	return []scheduler.Root{r}
 }
 
 func (e *Engine) why(k scheduler.Key) scheduler.Cause {

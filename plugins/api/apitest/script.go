@@ -20,6 +20,7 @@ import (
 //	becomes {"key":…}                what a key will be once it is wanted
 //	was {"key":…}                    what a key was before
 //	store KEY VALUE                  a key of the store, as somebody else writes it
+//	other LABEL KEY                  a key of the store that another label has
 //	down | up                        the store
 //	edge FROM TO [why]               a need, satisfied if TO is configured or observed
 //	derived FROM BASE                a derivation
@@ -56,6 +57,8 @@ func (w *World) line(line string) error {
 	case "store":
 		_, err := w.Store.Write(context.Background(), []models.Write{{Key: first, Value: []byte(more)}})
 		return err
+	case "other":
+		w.Store.Other(first, more)
 	case "down", "up":
 		w.Store.Down(word == "down")
 	case "edge":

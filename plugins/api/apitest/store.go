@@ -20,14 +20,16 @@ type Store struct {
 	revision int64
 	moved    *sync.Cond // something was written
 	down     bool
-	limit    int    // of writes in a transaction, if not 0
-	before   func() // runs once, before the next write
+	// elsewhere are the other labels that have a key.
+	elsewhere map[string][]string
+	limit     int    // of writes in a transaction, if not 0
+	before    func() // runs once, before the next write
 }
 
 // NewStore makes an empty store. What one transaction writes below config/ comes
 // to hear, by its short keys; a nil value is a deletion.
 func NewStore(hear func(changes []models.Write)) *Store {
-	s := &Store{hear: hear, keys: map[string]models.Stored{}, revision: 10}
+	s := &Store{hear: hear, keys: map[string]models.Stored{}, elsewhere: map[string][]string{}, revision: 10}
 	s.moved = sync.NewCond(&s.mu)
 	return s
 }
@@ -87,6 +89,20 @@ func (s *Store) List(_ context.Context, prefix string) ([]models.Stored, error) 
 		}
 	}
 	return out, nil
+}
+
+// Elsewhere implements the port: what Other wrote.
+func (s *Store) Elsewhere(_ context.Context, key string) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.elsewhere[key], nil
+}
+
+// Other has another label write a key, which is in the same store.
+func (s *Store) Other(label, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.elsewhere[key] = append(s.elsewhere[key], label)
 }
 
 // Write implements the port.

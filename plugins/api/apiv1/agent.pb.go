@@ -871,7 +871,9 @@ type Cause struct {
 	// touched: each step was made due by the key of the next.
 	Chain []*DoneStep `protobuf:"bytes,5,rep,name=chain,proto3" json:"chain,omitempty"`
 	// A later transaction that asked for what was so already.
-	Again         uint64 `protobuf:"varint,6,opt,name=again,proto3" json:"again,omitempty"`
+	Again uint64 `protobuf:"varint,6,opt,name=again,proto3" json:"again,omitempty"`
+	// Where the chain ends, of the topmost cause only.
+	Roots         []*Root `protobuf:"bytes,7,rep,name=roots,proto3" json:"roots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -948,6 +950,95 @@ func (x *Cause) GetAgain() uint64 {
 	return 0
 }
 
+func (x *Cause) GetRoots() []*Root {
+	if x != nil {
+		return x.Roots
+	}
+	return nil
+}
+
+// Root is what nothing below it explains, and what to do about it.
+type Root struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A key; of a need that any of many keys meets, their prefix.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// busy, not asked for, not there, none of, unfit, invalid, taken, failed, paused,
+	// unread, no kind, drifted, kept or circle.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	// What to do.
+	Advice string `protobuf:"bytes,4,opt,name=advice,proto3" json:"advice,omitempty"`
+	// Who needs the key, if it is not the one that was asked about.
+	For           string `protobuf:"bytes,5,opt,name=for,proto3" json:"for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Root) Reset() {
+	*x = Root{}
+	mi := &file_agent_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Root) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Root) ProtoMessage() {}
+
+func (x *Root) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Root.ProtoReflect.Descriptor instead.
+func (*Root) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Root) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Root) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Root) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Root) GetAdvice() string {
+	if x != nil {
+		return x.Advice
+	}
+	return ""
+}
+
+func (x *Root) GetFor() string {
+	if x != nil {
+		return x.For
+	}
+	return ""
+}
+
 type DiffRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Targets       []string               `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
@@ -957,7 +1048,7 @@ type DiffRequest struct {
 
 func (x *DiffRequest) Reset() {
 	*x = DiffRequest{}
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1060,7 @@ func (x *DiffRequest) String() string {
 func (*DiffRequest) ProtoMessage() {}
 
 func (x *DiffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1073,7 @@ func (x *DiffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRequest.ProtoReflect.Descriptor instead.
 func (*DiffRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{13}
+	return file_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DiffRequest) GetTargets() []string {
@@ -1003,7 +1094,7 @@ type DiffResponse struct {
 
 func (x *DiffResponse) Reset() {
 	*x = DiffResponse{}
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1106,7 @@ func (x *DiffResponse) String() string {
 func (*DiffResponse) ProtoMessage() {}
 
 func (x *DiffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1119,7 @@ func (x *DiffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffResponse.ProtoReflect.Descriptor instead.
 func (*DiffResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{14}
+	return file_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DiffResponse) GetOutcome() string {
@@ -1062,7 +1153,7 @@ type Difference struct {
 
 func (x *Difference) Reset() {
 	*x = Difference{}
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1165,7 @@ func (x *Difference) String() string {
 func (*Difference) ProtoMessage() {}
 
 func (x *Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1178,7 @@ func (x *Difference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Difference.ProtoReflect.Descriptor instead.
 func (*Difference) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{15}
+	return file_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Difference) GetKey() string {
@@ -1143,7 +1234,7 @@ type FieldDifference struct {
 
 func (x *FieldDifference) Reset() {
 	*x = FieldDifference{}
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1246,7 @@ func (x *FieldDifference) String() string {
 func (*FieldDifference) ProtoMessage() {}
 
 func (x *FieldDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1259,7 @@ func (x *FieldDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldDifference.ProtoReflect.Descriptor instead.
 func (*FieldDifference) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{16}
+	return file_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FieldDifference) GetField() string {
@@ -1204,7 +1295,7 @@ type GraphRequest struct {
 
 func (x *GraphRequest) Reset() {
 	*x = GraphRequest{}
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1307,7 @@ func (x *GraphRequest) String() string {
 func (*GraphRequest) ProtoMessage() {}
 
 func (x *GraphRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1320,7 @@ func (x *GraphRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphRequest.ProtoReflect.Descriptor instead.
 func (*GraphRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{17}
+	return file_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GraphRequest) GetAround() string {
@@ -1256,7 +1347,7 @@ type GraphResponse struct {
 
 func (x *GraphResponse) Reset() {
 	*x = GraphResponse{}
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1359,7 @@ func (x *GraphResponse) String() string {
 func (*GraphResponse) ProtoMessage() {}
 
 func (x *GraphResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1372,7 @@ func (x *GraphResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphResponse.ProtoReflect.Descriptor instead.
 func (*GraphResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{18}
+	return file_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GraphResponse) GetNodes() []*GraphNode {
@@ -1308,7 +1399,7 @@ type GraphNode struct {
 
 func (x *GraphNode) Reset() {
 	*x = GraphNode{}
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1411,7 @@ func (x *GraphNode) String() string {
 func (*GraphNode) ProtoMessage() {}
 
 func (x *GraphNode) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1424,7 @@ func (x *GraphNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphNode.ProtoReflect.Descriptor instead.
 func (*GraphNode) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{19}
+	return file_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GraphNode) GetKey() string {
@@ -1365,7 +1456,7 @@ type GraphEdge struct {
 
 func (x *GraphEdge) Reset() {
 	*x = GraphEdge{}
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1468,7 @@ func (x *GraphEdge) String() string {
 func (*GraphEdge) ProtoMessage() {}
 
 func (x *GraphEdge) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1481,7 @@ func (x *GraphEdge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphEdge.ProtoReflect.Descriptor instead.
 func (*GraphEdge) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{20}
+	return file_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GraphEdge) GetFrom() string {
@@ -1441,7 +1532,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +1544,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1557,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{21}
+	return file_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HistoryRequest) GetSeq() uint64 {
@@ -1506,7 +1597,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_agent_proto_msgTypes[22]
+	mi := &file_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1609,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[22]
+	mi := &file_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1622,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{22}
+	return file_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *HistoryResponse) GetRecords() []*Record {
@@ -1570,7 +1661,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_agent_proto_msgTypes[23]
+	mi := &file_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1673,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[23]
+	mi := &file_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1686,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{23}
+	return file_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Record) GetSeq() uint64 {
@@ -1711,7 +1802,7 @@ type KeyChange struct {
 
 func (x *KeyChange) Reset() {
 	*x = KeyChange{}
-	mi := &file_agent_proto_msgTypes[24]
+	mi := &file_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1814,7 @@ func (x *KeyChange) String() string {
 func (*KeyChange) ProtoMessage() {}
 
 func (x *KeyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[24]
+	mi := &file_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +1827,7 @@ func (x *KeyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyChange.ProtoReflect.Descriptor instead.
 func (*KeyChange) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{24}
+	return file_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *KeyChange) GetKey() string {
@@ -1786,7 +1877,7 @@ type Moment struct {
 
 func (x *Moment) Reset() {
 	*x = Moment{}
-	mi := &file_agent_proto_msgTypes[25]
+	mi := &file_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1889,7 @@ func (x *Moment) String() string {
 func (*Moment) ProtoMessage() {}
 
 func (x *Moment) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[25]
+	mi := &file_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1902,7 @@ func (x *Moment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moment.ProtoReflect.Descriptor instead.
 func (*Moment) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{25}
+	return file_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Moment) GetState() string {
@@ -1854,7 +1945,7 @@ type ChangesRequest struct {
 
 func (x *ChangesRequest) Reset() {
 	*x = ChangesRequest{}
-	mi := &file_agent_proto_msgTypes[26]
+	mi := &file_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +1957,7 @@ func (x *ChangesRequest) String() string {
 func (*ChangesRequest) ProtoMessage() {}
 
 func (x *ChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[26]
+	mi := &file_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +1970,7 @@ func (x *ChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangesRequest.ProtoReflect.Descriptor instead.
 func (*ChangesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{26}
+	return file_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ChangesRequest) GetTargets() []string {
@@ -1912,7 +2003,7 @@ type ChangesResponse struct {
 
 func (x *ChangesResponse) Reset() {
 	*x = ChangesResponse{}
-	mi := &file_agent_proto_msgTypes[27]
+	mi := &file_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2015,7 @@ func (x *ChangesResponse) String() string {
 func (*ChangesResponse) ProtoMessage() {}
 
 func (x *ChangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[27]
+	mi := &file_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2028,7 @@ func (x *ChangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangesResponse.ProtoReflect.Descriptor instead.
 func (*ChangesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{27}
+	return file_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ChangesResponse) GetChanges() []*KeyChange {
@@ -1956,7 +2047,7 @@ type BlameRequest struct {
 
 func (x *BlameRequest) Reset() {
 	*x = BlameRequest{}
-	mi := &file_agent_proto_msgTypes[28]
+	mi := &file_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2059,7 @@ func (x *BlameRequest) String() string {
 func (*BlameRequest) ProtoMessage() {}
 
 func (x *BlameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[28]
+	mi := &file_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2072,7 @@ func (x *BlameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlameRequest.ProtoReflect.Descriptor instead.
 func (*BlameRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{28}
+	return file_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BlameRequest) GetKey() string {
@@ -2010,7 +2101,7 @@ type BlameResponse struct {
 
 func (x *BlameResponse) Reset() {
 	*x = BlameResponse{}
-	mi := &file_agent_proto_msgTypes[29]
+	mi := &file_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2113,7 @@ func (x *BlameResponse) String() string {
 func (*BlameResponse) ProtoMessage() {}
 
 func (x *BlameResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[29]
+	mi := &file_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2126,7 @@ func (x *BlameResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlameResponse.ProtoReflect.Descriptor instead.
 func (*BlameResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{29}
+	return file_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *BlameResponse) GetKey() string {
@@ -2092,7 +2183,7 @@ type Deed struct {
 
 func (x *Deed) Reset() {
 	*x = Deed{}
-	mi := &file_agent_proto_msgTypes[30]
+	mi := &file_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2195,7 @@ func (x *Deed) String() string {
 func (*Deed) ProtoMessage() {}
 
 func (x *Deed) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[30]
+	mi := &file_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2208,7 @@ func (x *Deed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deed.ProtoReflect.Descriptor instead.
 func (*Deed) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{30}
+	return file_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Deed) GetSeq() uint64 {
@@ -2179,7 +2270,7 @@ type PlannedStep struct {
 
 func (x *PlannedStep) Reset() {
 	*x = PlannedStep{}
-	mi := &file_agent_proto_msgTypes[31]
+	mi := &file_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2282,7 @@ func (x *PlannedStep) String() string {
 func (*PlannedStep) ProtoMessage() {}
 
 func (x *PlannedStep) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[31]
+	mi := &file_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2295,7 @@ func (x *PlannedStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedStep.ProtoReflect.Descriptor instead.
 func (*PlannedStep) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{31}
+	return file_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PlannedStep) GetOp() string {
@@ -2236,7 +2327,7 @@ type DoneStep struct {
 
 func (x *DoneStep) Reset() {
 	*x = DoneStep{}
-	mi := &file_agent_proto_msgTypes[32]
+	mi := &file_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2248,7 +2339,7 @@ func (x *DoneStep) String() string {
 func (*DoneStep) ProtoMessage() {}
 
 func (x *DoneStep) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[32]
+	mi := &file_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2261,7 +2352,7 @@ func (x *DoneStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoneStep.ProtoReflect.Descriptor instead.
 func (*DoneStep) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{32}
+	return file_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DoneStep) GetOp() string {
@@ -2321,7 +2412,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_agent_proto_msgTypes[33]
+	mi := &file_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2424,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[33]
+	mi := &file_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2437,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{33}
+	return file_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Item) GetKey() string {
@@ -2409,7 +2500,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_agent_proto_msgTypes[34]
+	mi := &file_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2421,7 +2512,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[34]
+	mi := &file_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2434,7 +2525,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{34}
+	return file_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ApplyRequest) GetItems() []*Item {
@@ -2528,7 +2619,7 @@ type PutRequest struct {
 
 func (x *PutRequest) Reset() {
 	*x = PutRequest{}
-	mi := &file_agent_proto_msgTypes[35]
+	mi := &file_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2631,7 @@ func (x *PutRequest) String() string {
 func (*PutRequest) ProtoMessage() {}
 
 func (x *PutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[35]
+	mi := &file_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2553,7 +2644,7 @@ func (x *PutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRequest.ProtoReflect.Descriptor instead.
 func (*PutRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{35}
+	return file_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PutRequest) GetKey() string {
@@ -2609,7 +2700,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_agent_proto_msgTypes[36]
+	mi := &file_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2712,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[36]
+	mi := &file_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2725,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{36}
+	return file_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DeleteRequest) GetKeys() []string {
@@ -2678,7 +2769,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_agent_proto_msgTypes[37]
+	mi := &file_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2690,7 +2781,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[37]
+	mi := &file_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2703,7 +2794,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{37}
+	return file_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ApplyResponse) GetOutcome() string {
@@ -2760,7 +2851,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_agent_proto_msgTypes[38]
+	mi := &file_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2772,7 +2863,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[38]
+	mi := &file_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2785,7 +2876,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{38}
+	return file_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Change) GetKey() string {
@@ -2819,7 +2910,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2831,7 +2922,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2844,7 +2935,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{39}
+	return file_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PlanRequest) GetItems() []*Item {
@@ -2909,7 +3000,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2921,7 +3012,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2934,7 +3025,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{40}
+	return file_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PlanResponse) GetBase() string {
@@ -3002,7 +3093,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3014,7 +3105,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3027,7 +3118,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{41}
+	return file_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Effect) GetKey() string {
@@ -3083,7 +3174,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3095,7 +3186,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3108,7 +3199,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{42}
+	return file_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Read) GetKey() string {
@@ -3144,7 +3235,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3156,7 +3247,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3169,7 +3260,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{43}
+	return file_agent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Step) GetN() uint32 {
@@ -3235,7 +3326,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3247,7 +3338,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3260,7 +3351,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{44}
+	return file_agent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Pending) GetKey() string {
@@ -3302,7 +3393,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3314,7 +3405,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3327,7 +3418,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{45}
+	return file_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ResyncRequest) GetTargets() []string {
@@ -3360,7 +3451,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3372,7 +3463,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3385,7 +3476,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{46}
+	return file_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ResyncResponse) GetOutcome() string {
@@ -3429,7 +3520,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3441,7 +3532,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3454,7 +3545,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{47}
+	return file_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PauseRequest) GetTarget() string {
@@ -3488,7 +3579,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3500,7 +3591,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3513,7 +3604,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{48}
+	return file_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PauseResponse) GetTarget() string {
@@ -3539,7 +3630,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3551,7 +3642,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3564,7 +3655,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{49}
+	return file_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ResumeRequest) GetTarget() string {
@@ -3583,7 +3674,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +3686,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +3699,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{50}
+	return file_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ResumeResponse) GetTarget() string {
@@ -3626,7 +3717,7 @@ type KindsRequest struct {
 
 func (x *KindsRequest) Reset() {
 	*x = KindsRequest{}
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3638,7 +3729,7 @@ func (x *KindsRequest) String() string {
 func (*KindsRequest) ProtoMessage() {}
 
 func (x *KindsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3651,7 +3742,7 @@ func (x *KindsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsRequest.ProtoReflect.Descriptor instead.
 func (*KindsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{51}
+	return file_agent_proto_rawDescGZIP(), []int{52}
 }
 
 type KindsResponse struct {
@@ -3663,7 +3754,7 @@ type KindsResponse struct {
 
 func (x *KindsResponse) Reset() {
 	*x = KindsResponse{}
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3675,7 +3766,7 @@ func (x *KindsResponse) String() string {
 func (*KindsResponse) ProtoMessage() {}
 
 func (x *KindsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3688,7 +3779,7 @@ func (x *KindsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsResponse.ProtoReflect.Descriptor instead.
 func (*KindsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{52}
+	return file_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *KindsResponse) GetKinds() []*Kind {
@@ -3716,7 +3807,7 @@ type Kind struct {
 
 func (x *Kind) Reset() {
 	*x = Kind{}
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3728,7 +3819,7 @@ func (x *Kind) String() string {
 func (*Kind) ProtoMessage() {}
 
 func (x *Kind) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3741,7 +3832,7 @@ func (x *Kind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kind.ProtoReflect.Descriptor instead.
 func (*Kind) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{53}
+	return file_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Kind) GetName() string {
@@ -3801,7 +3892,7 @@ type CNIRequest struct {
 
 func (x *CNIRequest) Reset() {
 	*x = CNIRequest{}
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3813,7 +3904,7 @@ func (x *CNIRequest) String() string {
 func (*CNIRequest) ProtoMessage() {}
 
 func (x *CNIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3826,7 +3917,7 @@ func (x *CNIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIRequest.ProtoReflect.Descriptor instead.
 func (*CNIRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{54}
+	return file_agent_proto_rawDescGZIP(), []int{55}
 }
 
 type CNIResponse struct {
@@ -3840,7 +3931,7 @@ type CNIResponse struct {
 
 func (x *CNIResponse) Reset() {
 	*x = CNIResponse{}
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3852,7 +3943,7 @@ func (x *CNIResponse) String() string {
 func (*CNIResponse) ProtoMessage() {}
 
 func (x *CNIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3865,7 +3956,7 @@ func (x *CNIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIResponse.ProtoReflect.Descriptor instead.
 func (*CNIResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{55}
+	return file_agent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CNIResponse) GetAttachments() []*Attachment {
@@ -3907,7 +3998,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3919,7 +4010,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3932,7 +4023,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{56}
+	return file_agent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Attachment) GetNetwork() string {
@@ -4023,7 +4114,7 @@ type AttachmentRequest struct {
 
 func (x *AttachmentRequest) Reset() {
 	*x = AttachmentRequest{}
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4035,7 +4126,7 @@ func (x *AttachmentRequest) String() string {
 func (*AttachmentRequest) ProtoMessage() {}
 
 func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4048,7 +4139,7 @@ func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentRequest.ProtoReflect.Descriptor instead.
 func (*AttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{57}
+	return file_agent_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AttachmentRequest) GetId() string {
@@ -4069,7 +4160,7 @@ type AttachmentResponse struct {
 
 func (x *AttachmentResponse) Reset() {
 	*x = AttachmentResponse{}
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4081,7 +4172,7 @@ func (x *AttachmentResponse) String() string {
 func (*AttachmentResponse) ProtoMessage() {}
 
 func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4094,7 +4185,7 @@ func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentResponse.ProtoReflect.Descriptor instead.
 func (*AttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{58}
+	return file_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AttachmentResponse) GetAttachment() *Attachment {
@@ -4129,7 +4220,7 @@ type LeftCall struct {
 
 func (x *LeftCall) Reset() {
 	*x = LeftCall{}
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4141,7 +4232,7 @@ func (x *LeftCall) String() string {
 func (*LeftCall) ProtoMessage() {}
 
 func (x *LeftCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4154,7 +4245,7 @@ func (x *LeftCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftCall.ProtoReflect.Descriptor instead.
 func (*LeftCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{59}
+	return file_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *LeftCall) GetNetwork() string {
@@ -4214,7 +4305,7 @@ type MicroservicesRequest struct {
 
 func (x *MicroservicesRequest) Reset() {
 	*x = MicroservicesRequest{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4226,7 +4317,7 @@ func (x *MicroservicesRequest) String() string {
 func (*MicroservicesRequest) ProtoMessage() {}
 
 func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4239,7 +4330,7 @@ func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesRequest.ProtoReflect.Descriptor instead.
 func (*MicroservicesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{61}
 }
 
 type MicroservicesResponse struct {
@@ -4254,7 +4345,7 @@ type MicroservicesResponse struct {
 
 func (x *MicroservicesResponse) Reset() {
 	*x = MicroservicesResponse{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4266,7 +4357,7 @@ func (x *MicroservicesResponse) String() string {
 func (*MicroservicesResponse) ProtoMessage() {}
 
 func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4279,7 +4370,7 @@ func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesResponse.ProtoReflect.Descriptor instead.
 func (*MicroservicesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *MicroservicesResponse) GetMicroservices() []*Microservice {
@@ -4324,7 +4415,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4336,7 +4427,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4349,7 +4440,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Microservice) GetLabel() string {
@@ -4432,7 +4523,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4444,7 +4535,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4457,7 +4548,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ContainersRequest) GetId() string {
@@ -4479,7 +4570,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4491,7 +4582,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4504,7 +4595,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ContainersResponse) GetContainers() []*Container {
@@ -4563,7 +4654,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4575,7 +4666,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4588,7 +4679,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Container) GetRuntime() string {
@@ -4761,7 +4852,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4773,7 +4864,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4786,7 +4877,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *EventsRequest) GetTypes() []string {
@@ -4851,7 +4942,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4863,7 +4954,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4876,7 +4967,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *EventsResponse) GetGap() *EventGap {
@@ -4913,7 +5004,7 @@ type EventGap struct {
 
 func (x *EventGap) Reset() {
 	*x = EventGap{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4925,7 +5016,7 @@ func (x *EventGap) String() string {
 func (*EventGap) ProtoMessage() {}
 
 func (x *EventGap) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4938,7 +5029,7 @@ func (x *EventGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventGap.ProtoReflect.Descriptor instead.
 func (*EventGap) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *EventGap) GetFrom() uint64 {
@@ -5008,7 +5099,7 @@ type ContainerEvent struct {
 
 func (x *ContainerEvent) Reset() {
 	*x = ContainerEvent{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5020,7 +5111,7 @@ func (x *ContainerEvent) String() string {
 func (*ContainerEvent) ProtoMessage() {}
 
 func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5033,7 +5124,7 @@ func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEvent.ProtoReflect.Descriptor instead.
 func (*ContainerEvent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ContainerEvent) GetSeq() uint64 {
@@ -5236,7 +5327,7 @@ type OOMKill struct {
 
 func (x *OOMKill) Reset() {
 	*x = OOMKill{}
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5248,7 +5339,7 @@ func (x *OOMKill) String() string {
 func (*OOMKill) ProtoMessage() {}
 
 func (x *OOMKill) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5261,7 +5352,7 @@ func (x *OOMKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OOMKill.ProtoReflect.Descriptor instead.
 func (*OOMKill) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{70}
+	return file_agent_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *OOMKill) GetPid() uint32 {
@@ -5342,7 +5433,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5354,7 +5445,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5367,7 +5458,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{71}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 type AgentStatusResponse struct {
@@ -5389,7 +5480,7 @@ type AgentStatusResponse struct {
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5401,7 +5492,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5414,7 +5505,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{72}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -5488,7 +5579,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5500,7 +5591,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5513,7 +5604,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{73}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Health) GetName() string {
@@ -5564,7 +5655,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5576,7 +5667,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5589,7 +5680,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{74}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Source) GetName() string {
@@ -5623,7 +5714,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5635,7 +5726,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5648,7 +5739,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{75}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *StateCount) GetState() string {
@@ -5673,7 +5764,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5685,7 +5776,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5698,7 +5789,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{76}
+	return file_agent_proto_rawDescGZIP(), []int{77}
 }
 
 type VersionResponse struct {
@@ -5713,7 +5804,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5725,7 +5816,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5738,7 +5829,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{77}
+	return file_agent_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -5777,7 +5868,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5789,7 +5880,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5802,7 +5893,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{78}
+	return file_agent_proto_rawDescGZIP(), []int{79}
 }
 
 type LogsResponse struct {
@@ -5814,7 +5905,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5826,7 +5917,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5839,7 +5930,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{79}
+	return file_agent_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -5860,7 +5951,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5872,7 +5963,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5885,7 +5976,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{80}
+	return file_agent_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Log) GetName() string {
@@ -5912,7 +6003,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5924,7 +6015,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5937,7 +6028,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{81}
+	return file_agent_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -5968,7 +6059,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5980,7 +6071,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5993,7 +6084,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{82}
+	return file_agent_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *KV) GetKey() string {
@@ -6033,7 +6124,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6045,7 +6136,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6058,7 +6149,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{83}
+	return file_agent_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -6077,7 +6168,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6089,7 +6180,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6102,7 +6193,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{84}
+	return file_agent_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -6121,7 +6212,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6133,7 +6224,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6146,7 +6237,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{85}
+	return file_agent_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -6167,7 +6258,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6179,7 +6270,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6192,7 +6283,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{86}
+	return file_agent_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -6225,7 +6316,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6237,7 +6328,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6250,7 +6341,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{87}
+	return file_agent_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -6269,7 +6360,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6281,7 +6372,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6294,7 +6385,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{88}
+	return file_agent_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -6314,7 +6405,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6326,7 +6417,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6339,7 +6430,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{89}
+	return file_agent_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -6415,14 +6506,21 @@ const file_agent_proto_rawDesc = "" +
 	"\x05notes\x18\x03 \x03(\tR\x05notes\"\x1e\n" +
 	"\n" +
 	"WhyRequest\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\"\xed\x01\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\"\x97\x02\n" +
 	"\x05Cause\x12/\n" +
 	"\x06status\x18\x01 \x01(\v2\x17.plumb.api.v1.KeyStatusR\x06status\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12-\n" +
 	"\abecause\x18\x03 \x03(\v2\x13.plumb.api.v1.CauseR\abecause\x12,\n" +
 	"\x06record\x18\x04 \x01(\v2\x14.plumb.api.v1.RecordR\x06record\x12,\n" +
 	"\x05chain\x18\x05 \x03(\v2\x16.plumb.api.v1.DoneStepR\x05chain\x12\x14\n" +
-	"\x05again\x18\x06 \x01(\x04R\x05again\"'\n" +
+	"\x05again\x18\x06 \x01(\x04R\x05again\x12(\n" +
+	"\x05roots\x18\a \x03(\v2\x12.plumb.api.v1.RootR\x05roots\"j\n" +
+	"\x04Root\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x12\x16\n" +
+	"\x06advice\x18\x04 \x01(\tR\x06advice\x12\x10\n" +
+	"\x03for\x18\x05 \x01(\tR\x03for\"'\n" +
 	"\vDiffRequest\x12\x18\n" +
 	"\atargets\x18\x01 \x03(\tR\atargets\"d\n" +
 	"\fDiffResponse\x12\x18\n" +
@@ -6900,7 +6998,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 93)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -6915,260 +7013,262 @@ var file_agent_proto_goTypes = []any{
 	(*WaitResponse)(nil),          // 10: plumb.api.v1.WaitResponse
 	(*WhyRequest)(nil),            // 11: plumb.api.v1.WhyRequest
 	(*Cause)(nil),                 // 12: plumb.api.v1.Cause
-	(*DiffRequest)(nil),           // 13: plumb.api.v1.DiffRequest
-	(*DiffResponse)(nil),          // 14: plumb.api.v1.DiffResponse
-	(*Difference)(nil),            // 15: plumb.api.v1.Difference
-	(*FieldDifference)(nil),       // 16: plumb.api.v1.FieldDifference
-	(*GraphRequest)(nil),          // 17: plumb.api.v1.GraphRequest
-	(*GraphResponse)(nil),         // 18: plumb.api.v1.GraphResponse
-	(*GraphNode)(nil),             // 19: plumb.api.v1.GraphNode
-	(*GraphEdge)(nil),             // 20: plumb.api.v1.GraphEdge
-	(*HistoryRequest)(nil),        // 21: plumb.api.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 22: plumb.api.v1.HistoryResponse
-	(*Record)(nil),                // 23: plumb.api.v1.Record
-	(*KeyChange)(nil),             // 24: plumb.api.v1.KeyChange
-	(*Moment)(nil),                // 25: plumb.api.v1.Moment
-	(*ChangesRequest)(nil),        // 26: plumb.api.v1.ChangesRequest
-	(*ChangesResponse)(nil),       // 27: plumb.api.v1.ChangesResponse
-	(*BlameRequest)(nil),          // 28: plumb.api.v1.BlameRequest
-	(*BlameResponse)(nil),         // 29: plumb.api.v1.BlameResponse
-	(*Deed)(nil),                  // 30: plumb.api.v1.Deed
-	(*PlannedStep)(nil),           // 31: plumb.api.v1.PlannedStep
-	(*DoneStep)(nil),              // 32: plumb.api.v1.DoneStep
-	(*Item)(nil),                  // 33: plumb.api.v1.Item
-	(*ApplyRequest)(nil),          // 34: plumb.api.v1.ApplyRequest
-	(*PutRequest)(nil),            // 35: plumb.api.v1.PutRequest
-	(*DeleteRequest)(nil),         // 36: plumb.api.v1.DeleteRequest
-	(*ApplyResponse)(nil),         // 37: plumb.api.v1.ApplyResponse
-	(*Change)(nil),                // 38: plumb.api.v1.Change
-	(*PlanRequest)(nil),           // 39: plumb.api.v1.PlanRequest
-	(*PlanResponse)(nil),          // 40: plumb.api.v1.PlanResponse
-	(*Effect)(nil),                // 41: plumb.api.v1.Effect
-	(*Read)(nil),                  // 42: plumb.api.v1.Read
-	(*Step)(nil),                  // 43: plumb.api.v1.Step
-	(*Pending)(nil),               // 44: plumb.api.v1.Pending
-	(*ResyncRequest)(nil),         // 45: plumb.api.v1.ResyncRequest
-	(*ResyncResponse)(nil),        // 46: plumb.api.v1.ResyncResponse
-	(*PauseRequest)(nil),          // 47: plumb.api.v1.PauseRequest
-	(*PauseResponse)(nil),         // 48: plumb.api.v1.PauseResponse
-	(*ResumeRequest)(nil),         // 49: plumb.api.v1.ResumeRequest
-	(*ResumeResponse)(nil),        // 50: plumb.api.v1.ResumeResponse
-	(*KindsRequest)(nil),          // 51: plumb.api.v1.KindsRequest
-	(*KindsResponse)(nil),         // 52: plumb.api.v1.KindsResponse
-	(*Kind)(nil),                  // 53: plumb.api.v1.Kind
-	(*CNIRequest)(nil),            // 54: plumb.api.v1.CNIRequest
-	(*CNIResponse)(nil),           // 55: plumb.api.v1.CNIResponse
-	(*Attachment)(nil),            // 56: plumb.api.v1.Attachment
-	(*AttachmentRequest)(nil),     // 57: plumb.api.v1.AttachmentRequest
-	(*AttachmentResponse)(nil),    // 58: plumb.api.v1.AttachmentResponse
-	(*LeftCall)(nil),              // 59: plumb.api.v1.LeftCall
-	(*MicroservicesRequest)(nil),  // 60: plumb.api.v1.MicroservicesRequest
-	(*MicroservicesResponse)(nil), // 61: plumb.api.v1.MicroservicesResponse
-	(*Microservice)(nil),          // 62: plumb.api.v1.Microservice
-	(*ContainersRequest)(nil),     // 63: plumb.api.v1.ContainersRequest
-	(*ContainersResponse)(nil),    // 64: plumb.api.v1.ContainersResponse
-	(*Container)(nil),             // 65: plumb.api.v1.Container
-	(*EventsRequest)(nil),         // 66: plumb.api.v1.EventsRequest
-	(*EventsResponse)(nil),        // 67: plumb.api.v1.EventsResponse
-	(*EventGap)(nil),              // 68: plumb.api.v1.EventGap
-	(*ContainerEvent)(nil),        // 69: plumb.api.v1.ContainerEvent
-	(*OOMKill)(nil),               // 70: plumb.api.v1.OOMKill
-	(*AgentStatusRequest)(nil),    // 71: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 72: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 73: plumb.api.v1.Health
-	(*Source)(nil),                // 74: plumb.api.v1.Source
-	(*StateCount)(nil),            // 75: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 76: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 77: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 78: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 79: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 80: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 81: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 82: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 83: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 84: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 85: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 86: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 87: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 88: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 89: plumb.api.v1.DeleteKVResponse
-	nil,                           // 90: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 91: plumb.api.v1.ContainerEvent.LabelsEntry
-	nil,                           // 92: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 93: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 94: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 95: google.protobuf.Duration
+	(*Root)(nil),                  // 13: plumb.api.v1.Root
+	(*DiffRequest)(nil),           // 14: plumb.api.v1.DiffRequest
+	(*DiffResponse)(nil),          // 15: plumb.api.v1.DiffResponse
+	(*Difference)(nil),            // 16: plumb.api.v1.Difference
+	(*FieldDifference)(nil),       // 17: plumb.api.v1.FieldDifference
+	(*GraphRequest)(nil),          // 18: plumb.api.v1.GraphRequest
+	(*GraphResponse)(nil),         // 19: plumb.api.v1.GraphResponse
+	(*GraphNode)(nil),             // 20: plumb.api.v1.GraphNode
+	(*GraphEdge)(nil),             // 21: plumb.api.v1.GraphEdge
+	(*HistoryRequest)(nil),        // 22: plumb.api.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 23: plumb.api.v1.HistoryResponse
+	(*Record)(nil),                // 24: plumb.api.v1.Record
+	(*KeyChange)(nil),             // 25: plumb.api.v1.KeyChange
+	(*Moment)(nil),                // 26: plumb.api.v1.Moment
+	(*ChangesRequest)(nil),        // 27: plumb.api.v1.ChangesRequest
+	(*ChangesResponse)(nil),       // 28: plumb.api.v1.ChangesResponse
+	(*BlameRequest)(nil),          // 29: plumb.api.v1.BlameRequest
+	(*BlameResponse)(nil),         // 30: plumb.api.v1.BlameResponse
+	(*Deed)(nil),                  // 31: plumb.api.v1.Deed
+	(*PlannedStep)(nil),           // 32: plumb.api.v1.PlannedStep
+	(*DoneStep)(nil),              // 33: plumb.api.v1.DoneStep
+	(*Item)(nil),                  // 34: plumb.api.v1.Item
+	(*ApplyRequest)(nil),          // 35: plumb.api.v1.ApplyRequest
+	(*PutRequest)(nil),            // 36: plumb.api.v1.PutRequest
+	(*DeleteRequest)(nil),         // 37: plumb.api.v1.DeleteRequest
+	(*ApplyResponse)(nil),         // 38: plumb.api.v1.ApplyResponse
+	(*Change)(nil),                // 39: plumb.api.v1.Change
+	(*PlanRequest)(nil),           // 40: plumb.api.v1.PlanRequest
+	(*PlanResponse)(nil),          // 41: plumb.api.v1.PlanResponse
+	(*Effect)(nil),                // 42: plumb.api.v1.Effect
+	(*Read)(nil),                  // 43: plumb.api.v1.Read
+	(*Step)(nil),                  // 44: plumb.api.v1.Step
+	(*Pending)(nil),               // 45: plumb.api.v1.Pending
+	(*ResyncRequest)(nil),         // 46: plumb.api.v1.ResyncRequest
+	(*ResyncResponse)(nil),        // 47: plumb.api.v1.ResyncResponse
+	(*PauseRequest)(nil),          // 48: plumb.api.v1.PauseRequest
+	(*PauseResponse)(nil),         // 49: plumb.api.v1.PauseResponse
+	(*ResumeRequest)(nil),         // 50: plumb.api.v1.ResumeRequest
+	(*ResumeResponse)(nil),        // 51: plumb.api.v1.ResumeResponse
+	(*KindsRequest)(nil),          // 52: plumb.api.v1.KindsRequest
+	(*KindsResponse)(nil),         // 53: plumb.api.v1.KindsResponse
+	(*Kind)(nil),                  // 54: plumb.api.v1.Kind
+	(*CNIRequest)(nil),            // 55: plumb.api.v1.CNIRequest
+	(*CNIResponse)(nil),           // 56: plumb.api.v1.CNIResponse
+	(*Attachment)(nil),            // 57: plumb.api.v1.Attachment
+	(*AttachmentRequest)(nil),     // 58: plumb.api.v1.AttachmentRequest
+	(*AttachmentResponse)(nil),    // 59: plumb.api.v1.AttachmentResponse
+	(*LeftCall)(nil),              // 60: plumb.api.v1.LeftCall
+	(*MicroservicesRequest)(nil),  // 61: plumb.api.v1.MicroservicesRequest
+	(*MicroservicesResponse)(nil), // 62: plumb.api.v1.MicroservicesResponse
+	(*Microservice)(nil),          // 63: plumb.api.v1.Microservice
+	(*ContainersRequest)(nil),     // 64: plumb.api.v1.ContainersRequest
+	(*ContainersResponse)(nil),    // 65: plumb.api.v1.ContainersResponse
+	(*Container)(nil),             // 66: plumb.api.v1.Container
+	(*EventsRequest)(nil),         // 67: plumb.api.v1.EventsRequest
+	(*EventsResponse)(nil),        // 68: plumb.api.v1.EventsResponse
+	(*EventGap)(nil),              // 69: plumb.api.v1.EventGap
+	(*ContainerEvent)(nil),        // 70: plumb.api.v1.ContainerEvent
+	(*OOMKill)(nil),               // 71: plumb.api.v1.OOMKill
+	(*AgentStatusRequest)(nil),    // 72: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 73: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 74: plumb.api.v1.Health
+	(*Source)(nil),                // 75: plumb.api.v1.Source
+	(*StateCount)(nil),            // 76: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 77: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 78: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 79: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 80: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 81: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 82: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 83: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 84: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 85: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 86: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 87: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 88: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 89: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 90: plumb.api.v1.DeleteKVResponse
+	nil,                           // 91: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 92: plumb.api.v1.ContainerEvent.LabelsEntry
+	nil,                           // 93: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 94: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 95: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 96: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	93,  // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	93,  // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	93,  // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	94,  // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	94,  // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	94,  // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	94,  // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	94,  // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	95,  // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	95,  // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	94,  // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	95,  // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	95,  // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	96,  // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
-	23,  // 16: plumb.api.v1.Cause.record:type_name -> plumb.api.v1.Record
-	32,  // 17: plumb.api.v1.Cause.chain:type_name -> plumb.api.v1.DoneStep
-	15,  // 18: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
-	16,  // 19: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	93,  // 20: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	93,  // 21: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
-	19,  // 22: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
-	20,  // 23: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	94,  // 24: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	23,  // 25: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	94,  // 26: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
-	31,  // 27: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
-	32,  // 28: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	94,  // 29: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
-	24,  // 30: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
-	25,  // 31: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
-	25,  // 32: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	94,  // 33: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	93,  // 34: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	93,  // 35: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	94,  // 36: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	94,  // 37: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
-	24,  // 38: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
-	30,  // 39: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
-	30,  // 40: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
-	30,  // 41: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	94,  // 42: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
-	94,  // 43: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	94,  // 44: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	95,  // 45: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	93,  // 46: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
-	33,  // 47: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	95,  // 48: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
-	40,  // 49: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	93,  // 50: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	95,  // 51: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	95,  // 52: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
-	38,  // 53: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
-	0,   // 54: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	40,  // 55: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
-	33,  // 56: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
-	43,  // 57: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
-	44,  // 58: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
-	41,  // 59: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
-	42,  // 60: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
-	39,  // 61: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
-	1,   // 62: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
-	1,   // 63: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
-	23,  // 64: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
-	0,   // 65: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	95,  // 66: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	94,  // 67: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
-	53,  // 68: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
-	56,  // 69: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
-	59,  // 70: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
-	94,  // 71: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
-	56,  // 72: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
-	94,  // 73: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
-	62,  // 74: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	73,  // 75: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
-	65,  // 76: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	73,  // 77: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	90,  // 78: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	94,  // 79: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	94,  // 80: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	68,  // 81: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	69,  // 82: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	94,  // 83: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	91,  // 84: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	94,  // 85: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	94,  // 86: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	70,  // 87: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	94,  // 88: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	94,  // 89: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
-	94,  // 90: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	73,  // 91: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	74,  // 92: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	75,  // 93: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	94,  // 94: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	92,  // 95: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	80,  // 96: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	82,  // 97: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 98: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 99: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 100: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 101: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 102: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	13,  // 103: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	17,  // 104: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	21,  // 105: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	26,  // 106: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	28,  // 107: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	34,  // 108: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	35,  // 109: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	36,  // 110: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	39,  // 111: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	45,  // 112: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	47,  // 113: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	49,  // 114: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	51,  // 115: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	60,  // 116: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	63,  // 117: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	54,  // 118: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	57,  // 119: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	57,  // 120: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	66,  // 121: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	66,  // 122: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	71,  // 123: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	76,  // 124: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	78,  // 125: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	81,  // 126: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	83,  // 127: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	84,  // 128: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	86,  // 129: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	88,  // 130: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 131: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 132: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 133: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 134: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 135: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	14,  // 136: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	18,  // 137: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	22,  // 138: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	27,  // 139: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	29,  // 140: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	37,  // 141: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	37,  // 142: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	37,  // 143: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	40,  // 144: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	46,  // 145: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	48,  // 146: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	50,  // 147: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	52,  // 148: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	61,  // 149: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	64,  // 150: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	55,  // 151: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	58,  // 152: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	58,  // 153: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	67,  // 154: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	67,  // 155: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	72,  // 156: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	77,  // 157: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	79,  // 158: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	79,  // 159: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	82,  // 160: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	85,  // 161: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	87,  // 162: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	89,  // 163: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	131, // [131:164] is the sub-list for method output_type
-	98,  // [98:131] is the sub-list for method input_type
-	98,  // [98:98] is the sub-list for extension type_name
-	98,  // [98:98] is the sub-list for extension extendee
-	0,   // [0:98] is the sub-list for field type_name
+	24,  // 16: plumb.api.v1.Cause.record:type_name -> plumb.api.v1.Record
+	33,  // 17: plumb.api.v1.Cause.chain:type_name -> plumb.api.v1.DoneStep
+	13,  // 18: plumb.api.v1.Cause.roots:type_name -> plumb.api.v1.Root
+	16,  // 19: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
+	17,  // 20: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
+	94,  // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	94,  // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	20,  // 23: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
+	21,  // 24: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
+	95,  // 25: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	24,  // 26: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
+	95,  // 27: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	32,  // 28: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
+	33,  // 29: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
+	95,  // 30: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	25,  // 31: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
+	26,  // 32: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
+	26,  // 33: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
+	95,  // 34: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	94,  // 35: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	94,  // 36: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	95,  // 37: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	95,  // 38: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	25,  // 39: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
+	31,  // 40: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
+	31,  // 41: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
+	31,  // 42: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
+	95,  // 43: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	95,  // 44: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	95,  // 45: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	96,  // 46: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	94,  // 47: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	34,  // 48: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
+	96,  // 49: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	41,  // 50: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
+	94,  // 51: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	96,  // 52: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	96,  // 53: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	39,  // 54: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
+	0,   // 55: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	41,  // 56: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
+	34,  // 57: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
+	44,  // 58: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
+	45,  // 59: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
+	42,  // 60: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
+	43,  // 61: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
+	40,  // 62: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
+	1,   // 63: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
+	1,   // 64: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
+	24,  // 65: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
+	0,   // 66: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	96,  // 67: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	95,  // 68: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	54,  // 69: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
+	57,  // 70: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
+	60,  // 71: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
+	95,  // 72: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
+	57,  // 73: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
+	95,  // 74: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
+	63,  // 75: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
+	74,  // 76: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	66,  // 77: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
+	74,  // 78: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	91,  // 79: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	95,  // 80: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	95,  // 81: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	69,  // 82: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	70,  // 83: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	95,  // 84: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	92,  // 85: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	95,  // 86: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	95,  // 87: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	71,  // 88: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	95,  // 89: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	95,  // 90: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	95,  // 91: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	74,  // 92: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	75,  // 93: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	76,  // 94: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	95,  // 95: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	93,  // 96: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	81,  // 97: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	83,  // 98: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 99: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 100: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 101: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 102: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 103: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	14,  // 104: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	18,  // 105: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	22,  // 106: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	27,  // 107: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	29,  // 108: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	35,  // 109: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	36,  // 110: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	37,  // 111: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	40,  // 112: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	46,  // 113: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	48,  // 114: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	50,  // 115: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	52,  // 116: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	61,  // 117: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	64,  // 118: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	55,  // 119: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	58,  // 120: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	58,  // 121: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	67,  // 122: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	67,  // 123: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	72,  // 124: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	77,  // 125: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	79,  // 126: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	82,  // 127: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	84,  // 128: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	85,  // 129: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	87,  // 130: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	89,  // 131: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 132: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 133: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 134: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 135: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 136: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	15,  // 137: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	19,  // 138: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	23,  // 139: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	28,  // 140: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	30,  // 141: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	38,  // 142: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	38,  // 143: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	38,  // 144: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	41,  // 145: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	47,  // 146: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	49,  // 147: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	51,  // 148: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	53,  // 149: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	62,  // 150: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	65,  // 151: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	56,  // 152: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	59,  // 153: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	59,  // 154: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	68,  // 155: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	68,  // 156: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	73,  // 157: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	78,  // 158: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	80,  // 159: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	80,  // 160: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	83,  // 161: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	86,  // 162: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	88,  // 163: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	90,  // 164: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	132, // [132:165] is the sub-list for method output_type
+	99,  // [99:132] is the sub-list for method input_type
+	99,  // [99:99] is the sub-list for extension type_name
+	99,  // [99:99] is the sub-list for extension extendee
+	0,   // [0:99] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -7176,16 +7276,16 @@ func file_agent_proto_init() {
 	if File_agent_proto != nil {
 		return
 	}
-	file_agent_proto_msgTypes[65].OneofWrappers = []any{}
 	file_agent_proto_msgTypes[66].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[69].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[67].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[70].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   93,
+			NumMessages:   94,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

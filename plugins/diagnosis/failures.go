@@ -1,0 +1,98 @@
+package diagnosis
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// failed: what was tried last failed. What the kernel says seldom tells why.
+func (d *diagnosis) failed() Finding {
+	if v := wish[*models.Interface](d.root.Status); v != nil {
+		if found, known := d.mtu(v); known {
+			return found
+		}
+		if found, known := d.mac(v); known {
+			return found
+		}
+	}
+	reason := strings.ToLower(d.root.Status.Reason)
+	says := func(words ...string) bool {
+		for _, w := range words {
+			if strings.Contains(reason, w) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case says("past its deadline"):
+		return advice("it hangs in the kernel or in a program, and is looked at when that ends; agentctl history --key %s tells since when", d.root.Key)
+	case says("operation not permitted", "permission denied"):
+		return advice("the agent lacks a right: run it as root, with CAP_NET_ADMIN and CAP_SYS_ADMIN, outside of other user namespaces")
+	case says("not supported", "cannot make", "unknown device type"):
+		return advice("this kernel cannot do that: load its module, or use another type (agentctl explain %s)", d.kind)
+	case says("no space left", "too many open files", "cannot allocate", "no buffer space"):
+		return advice("the host lacks room for it; make some, and it is tried again by itself")
+	case says("executable file not found", "nft: not found"):
+		return advice("install the program, and it is tried again by itself")
+	case says("file exists", "already exists", "not ours", "somebody else"):
+		return advice("somebody else made one like it: remove that, or name another in %s", d.root.Key)
+	case says("keeps changing", "flaps"):
+		return advice("find out who else changes it: agentctl history --key %s", d.root.Key)
+	}
+	if d.root.Status.State == scheduler.Retrying && !d.root.Status.NextTry.IsZero() {
+		return advice("mend what the error names; it is tried again at %s, or at once: agentctl resync %s", clock(d.root.Status.NextTry), d.root.Key)
+	}
+	return advice("mend what the error names, then have it tried again: agentctl resync %s", d.root.Key)
+}
+
+// parentOf is the logical name of the interface below, "" if there is none.
+func parentOf(v *models.Interface) string {
+	for _, p := range []string{v.GetMacvlan().GetParent(), v.GetVlan().GetParent(), v.GetIpvlan().GetParent(), v.GetVxlan().GetParent()} {
+		if p != "" {
+			return p
+		}
+	}
+	return ""
+}
+
+// mtu: an interface on top of another takes no larger packets than that does.
+func (d *diagnosis) mtu(v *models.Interface) (Finding, bool) {
+	below, known := d.find(scheduler.Key(models.InterfaceKey(parentOf(v))))
+	p, _ := below.Actual.(*models.Interface)
+	if !known || p.GetMtu() == 0 || v.GetMtu() <= p.GetMtu() {
+		return Finding{}, false
+	}
+	return Finding{
+		Text:   fmt.Sprintf("%s: its mtu %d is above the %d of %s below it", d.root.Text, v.GetMtu(), p.GetMtu(), below.Key),
+		Advice: fmt.Sprintf("set mtu of %s to %d or less, or raise that of %s", d.root.Key, p.GetMtu(), below.Key),
+	}, true
+}
+
+// mac: of the links on one wire each has its own hardware address.
+func (d *diagnosis) mac(v *models.Interface) (Finding, bool) {
+	mac := v.GetMacAddress()
+	if mac == "" {
+		return Finding{}, false
+	}
+	for _, s := range d.facts.Keys {
+		var has string
+		switch a := s.Actual.(type) {
+		case *models.Interface:
+			has = a.GetMacAddress()
+		case *models.HostLink:
+			has = a.GetMacAddress()
+		}
+		if s.Key == d.root.Key || !strings.EqualFold(has, mac) {
+			continue
+		}
+		return Finding{
+			Text:   fmt.Sprintf("%s: %s has the mac_address %s already", d.root.Text, s.Key, mac),
+			Advice: fmt.Sprintf("give %s another mac_address, or leave it to the kernel", d.root.Key),
+		}, true
+	}
+	return Finding{}, false
+}
