@@ -23,7 +23,7 @@ const (
 	RootNoneOf
 	// RootUnfit: it is there, but not as By needs it.
 	RootUnfit
-	// RootInvalid: its value is refused.
+	// RootInvalid: its value is refused, or does not agree with that of By.
 	RootInvalid
 	// RootTaken: By has what only one can have.
 	RootTaken
@@ -59,7 +59,7 @@ type Root struct {
 	Text string
 	// For is who needs the key, empty for the key that was asked about.
 	For Key
-	// By is who is in the way: see RootUnfit, RootTaken and RootPaused.
+	// By is who is in the way: see RootUnfit, RootInvalid, RootTaken and RootPaused.
 	By Key
 	// Until is when a pause ends by itself, zero if it does not.
 	Until time.Time
@@ -132,7 +132,7 @@ func (f *rootFinder) visit(n, from *graph.Node) finding {
 	v := &waypoint{depth: f.depth}
 	f.seen[n] = v
 	found := finding{}
-	if f.e.holds(n) == nil {
+	if f.e.holds(n) == nil && !f.e.selfInvalid(n) {
 		found = f.below(n)
 	}
 	own := n.X != nil && n.X.Err != nil && (n.Needs() == graph.Satisfied || failedToGo(n))
@@ -165,13 +165,17 @@ func (f *rootFinder) below(n *graph.Node) (found finding) {
 			to(edge.To)
 		}
 	}
-	if n.X != nil && n.X.Lost != nil {
-		return found // who has it need not be at fault
-	}
 	for _, t := range e.holders(n) {
 		to(t)
 	}
 	return found
+}
+
+// selfInvalid reports whether the value of a node is invalid by itself, or lost a name to
+// another, which need not be at fault: nothing below explains that.
+func (e *engine) selfInvalid(n *graph.Node) bool {
+	x := n.X
+	return n.Wanted() && (x != nil && (x.Invalid != nil || x.Lost != nil || x.Derived != nil) || e.disagrees(n) != nil)
 }
 
 // holders are the nodes that a node waits for without needing them: who has its name,
@@ -307,12 +311,12 @@ func (e *engine) holds(n *graph.Node) *pause {
 // rootKind says what holds a node up by itself, and who is in the way.
 func (e *engine) rootKind(n *graph.Node) (RootKind, Key) {
 	switch s := e.stateOf(n); {
-	case s == Unimplemented || kindOf(n) == nil:
-		return RootNoKind, ""
-	case n.X != nil && n.X.Lost != nil:
+	case s == InvalidState && n.X != nil && n.X.Lost != nil:
 		return RootTaken, n.X.Lost.Winner().Key
 	case s == InvalidState:
-		return RootInvalid, ""
+		return RootInvalid, peerOf(n)
+	case s == Unimplemented || kindOf(n) == nil:
+		return RootNoKind, ""
 	case n.X != nil && n.X.Err != nil && (s == Failed || s == Retrying || s == Unknown || s == Leftover):
 		return RootFailed, ""
 	case s == Drifted:
@@ -329,6 +333,16 @@ func (e *engine) rootKind(n *graph.Node) (RootKind, Key) {
 		return RootNotAsked, ""
 	}
 	return RootBusy, ""
+}
+
+// peerOf is who does not agree with a node that needs it together, "" if all do.
+func peerOf(n *graph.Node) Key {
+	for _, edge := range n.Out {
+		if edge.Together() && edge.OfDesired() && edge.State == graph.Missing && edge.To.Desired != nil && edge.Agree(edge.To.Desired) != nil {
+			return edge.To.Key
+		}
+	}
+	return ""
 }
 
 // notRead reports whether nothing can be told yet of an observed kind.
