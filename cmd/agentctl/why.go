@@ -43,7 +43,7 @@ the transaction that caused it.`,
 // what they can do.
 func writeRoots(w io.Writer, c *apiv1.Cause) {
 	for _, r := range c.Roots {
-		fmt.Fprintf(w, "root: %s → %s\n", strings.Join(strings.Fields(r.Text), " "), r.Advice)
+		fmt.Fprintf(w, "root: %s ⇒ %s\n", strings.Join(strings.Fields(r.Text), " "), r.Advice)
 	}
 }
 

@@ -48,7 +48,11 @@ func (s *Server) facts(ctx context.Context, r scheduler.Root) diagnosis.Facts {
 			around = append(around, k)
 		}
 	}
-	f.Keys, _ = s.Scheduler.List(ctx, around...)
+	if below := diagnosis.Below(r); below != "" {
+		f.Keys, _ = s.Scheduler.Inspect(ctx, below)
+	}
+	known, _ := s.Scheduler.List(ctx, around...)
+	f.Keys = append(f.Keys, known...)
 	if s.Config.Containers != nil {
 		f.Engines = s.Config.Containers.Health()
 	}

@@ -18,6 +18,7 @@ type Facts struct {
 	Label string
 	// Keys are those around the root: of its kind, of who needs it, interfaces,
 	// links, services and containers.
+	// What was read from the world just now stands first.
 	Keys []scheduler.Status
 	// Engines are the container runtimes, as the agent's parts.
 	Engines []models.Health
@@ -180,7 +181,8 @@ func (d *diagnosis) notThere() Finding {
 	case models.KindNamespace:
 		return d.namespace()
 	case models.KindIPLease:
-		return advice("the pool has not answered yet; agentctl wait %s", d.root.For)
+		pool, _, _, _ := models.SplitIPLease(string(d.root.Key))
+		return advice("it comes with the pool: agentctl why %s", models.IPPoolKey(pool))
 	}
 	return advice("it has to come by itself; see agentctl get %s", d.kind)
 }
@@ -260,6 +262,9 @@ func (d *diagnosis) invalid() Finding {
 	written := d.root.Key
 	if d.root.Status.Base != "" {
 		written = d.root.Status.Base
+	}
+	if d.root.By != "" {
+		return advice("make the two agree: change %s or %s", written, d.root.By)
 	}
 	kind, _, _ := strings.Cut(string(written), "/")
 	return advice("correct %s: agentctl put %s (agentctl explain %s says what is allowed)", where, written, kind)

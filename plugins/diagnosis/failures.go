@@ -32,7 +32,11 @@ func (d *diagnosis) failed() Finding {
 		return advice("it hangs in the kernel or in a program, and is looked at when that ends; agentctl history --key %s tells since when", d.root.Key)
 	case says("operation not permitted", "permission denied"):
 		return advice("the agent lacks a right: run it as root, with CAP_NET_ADMIN and CAP_SYS_ADMIN, outside of other user namespaces")
-	case says("not supported", "cannot make", "unknown device type"):
+	case says("cannot make"):
+		return advice("use another type (agentctl explain %s)", d.kind)
+	case d.kind == models.KindSysctl && says("does not exist"):
+		return advice("correct key of %s, or load the module that has the setting", d.root.Key)
+	case says("not supported", "unknown device type"):
 		return advice("this kernel cannot do that: load its module, or use another type (agentctl explain %s)", d.kind)
 	case says("no space left", "too many open files", "cannot allocate", "no buffer space"):
 		return advice("the host lacks room for it; make some, and it is tried again by itself")
@@ -47,6 +51,15 @@ func (d *diagnosis) failed() Finding {
 		return advice("mend what the error names; it is tried again at %s, or at once: agentctl resync %s", clock(d.root.Status.NextTry), d.root.Key)
 	}
 	return advice("mend what the error names, then have it tried again: agentctl resync %s", d.root.Key)
+}
+
+// Below is the key of the interface below the one that a root is about, "" if there is
+// none. How it is in the world just now is worth knowing.
+func Below(r scheduler.Root) scheduler.Key {
+	if p := parentOf(wish[*models.Interface](r.Status)); p != "" && r.Kind == scheduler.RootFailed {
+		return scheduler.Key(models.InterfaceKey(p))
+	}
+	return ""
 }
 
 // parentOf is the logical name of the interface below, "" if there is none.

@@ -25,8 +25,10 @@ import (
 //	write            intent, line by line: KEY VALUE
 //	raw KEY          one value, byte by byte as it stands; fill=N makes it a
 //	                 text of N bytes; none leaves it empty
+//	elsewhere LABEL  the same for the agent of another label, which does not run
 //	delete           intent, line by line: KEY
-//	run NAME         starts a container; further lines are options of docker run
+//	run NAME         starts a container; further lines are options of docker run;
+//	                 command=TEXT is what it runs
 //	docker           runs docker
 //	file NAME        writes a file
 //	see              prints the states of the keys named, line by line, as soon
@@ -34,6 +36,7 @@ import (
 //	ctl              runs agentctl; the first line is the command line, the rest
 //	                 its standard input
 //	watch            the same, again and again until it prints what is expected
+//	why              prints the roots that agentctl why names of a key, as watch
 //	ip PLACE         runs ip(8) in own, a named namespace or a container, as
 //	                 watch; with get=(FIELD,…) it prints these of every object
 //	in PLACE         runs commands there, line by line
@@ -73,6 +76,11 @@ func (s *script) step() string {
 			key, value, _ := strings.Cut(s.expand(l), " ")
 			s.Put(key, value)
 		}
+	case "elsewhere":
+		for _, l := range lines {
+			key, value, _ := strings.Cut(l, " ")
+			s.Etcdctl(value, "put", "/plumb/"+s.first()+"/config/"+key)
+		}
 	case "raw":
 		s.Put(s.first(), s.rawValue())
 	case "delete":
@@ -80,7 +88,10 @@ func (s *script) step() string {
 			s.Delete(key)
 		}
 	case "run":
-		s.Run(s.first(), s.options(lines)...)
+		options := append(s.options(lines), s.LabelOption(s.first()))
+		command := "sleep 100000"
+		s.d.MaybeScanArgs(s.t, "command", &command)
+		s.RunCommand(s.first(), options, strings.Fields(command)...)
 	case "plain":
 		s.RunPlain(s.first(), s.options(lines)...)
 	case "docker":
@@ -97,6 +108,8 @@ func (s *script) step() string {
 		return s.ctl()
 	case "watch":
 		return s.until(s.ctl)
+	case "why":
+		return s.until(func() string { return s.roots(lines[0]) })
 	case "ip":
 		s.d.Input = s.expand(s.d.Input)
 		return s.until(s.ip)
@@ -231,6 +244,22 @@ func (s *script) ctl() string {
 	return s.clean(text)
 }
 
+// roots are the first lines of agentctl why; what stands below them depends on what the
+// agent took for one transaction.
+func (s *script) roots(key string) string {
+	r := s.Ctl("why", key)
+	var roots []string
+	for line := range strings.Lines(r.Out) {
+		if strings.HasPrefix(line, "root: ") {
+			roots = append(roots, line)
+		}
+	}
+	if r.Code != 0 || len(roots) == 0 {
+		return r.Err + "no root\n"
+	}
+	return s.clean(strings.Join(roots, ""))
+}
+
 // until asks until the answer is the expected one. When the file is rewritten
 // the answer is the one that stands for a second.
 func (s *script) until(ask func() string) string {
@@ -249,12 +278,15 @@ func (s *script) until(ask func() string) string {
 }
 
 // expand puts in the directory, and the names that containers really have:
-// @web. $PID(web) is the first process of one.
+// @web. $PID(web) is the first process of one, $LABEL(web) gives one the service label.
 func (s *script) expand(line string) string {
 	line = strings.NewReplacer("$DIR", s.dir, "$HOST", s.Dir,
 		"$PROTO", strconv.Itoa(int(kernel.Protocol(s.Label))), "$GROUP", strconv.Itoa(int(kernel.Group(s.Label)))).Replace(line)
 	line = regexp.MustCompile(`\$PID\((\w+)\)`).ReplaceAllStringFunc(line, func(m string) string {
 		return strconv.Itoa(s.Pid(strings.TrimSuffix(m[len("$PID("):], ")")))
+	})
+	line = regexp.MustCompile(`\$LABEL\((\w+)\)`).ReplaceAllStringFunc(line, func(m string) string {
+		return s.LabelOption(strings.TrimSuffix(m[len("$LABEL("):], ")"))
 	})
 	return regexp.MustCompile(`@\w+`).ReplaceAllStringFunc(line, func(name string) string {
 		return s.ContainerName(name[1:])

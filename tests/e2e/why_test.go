@@ -59,7 +59,7 @@ func TestFrozenDocker(t *testing.T) {
 	t.Logf("it took %v", took.Round(time.Millisecond))
 	why := h.MustCtl("why", "interface/e2")
 	root, _, _ := strings.Cut(why, "\n")
-	for _, part := range []string{"root: it cannot be told whether microservice/e2 is there: docker has not answered since", "→"} {
+	for _, part := range []string{"root: it cannot be told whether microservice/e2 is there: docker has not answered since", "⇒"} {
 		if !strings.Contains(root, part) {
 			t.Errorf("no %q in\n%s", part, why)
 		}
@@ -72,7 +72,7 @@ func TestFrozenDocker(t *testing.T) {
 	thaw()
 	h.AwaitReady()
 	h.Eventually("the root to be the missing container", func() error {
-		if why := h.MustCtl("why", "interface/e2"); !strings.HasPrefix(why, "root: microservice/e2 is not there: no container with the service label e2 runs → ") {
+		if why := h.MustCtl("why", "interface/e2"); !strings.HasPrefix(why, "root: microservice/e2 is not there: no container with the service label e2 runs ⇒ ") {
 			return errors.New(why)
 		}
 		return nil
