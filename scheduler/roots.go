@@ -83,22 +83,35 @@ type rootFinder struct {
 
 // waypoint is where a node is in the walk, and what came of it.
 type waypoint struct {
-	depth  int // in the walk, 0 once it is over
+	depth  int
+	open   bool // it is being visited
 	result finding
 }
 
-// finding is what was found below a node: that there are roots, or only that the
-// way leads back to a node on it, the topmost of which is at that depth.
+// finding is what was found below a node: that there are roots, or only that the way leads
+// back to a node that is being visited, of which it is the topmost.
 type finding struct {
 	explained bool
-	back      int
+	back      *waypoint
 }
 
 func (f *finding) add(o finding) {
 	f.explained = f.explained || o.explained
-	if o.back != 0 && (f.back == 0 || o.back < f.back) {
+	if o.back != nil && (f.back == nil || o.back.depth < f.back.depth) {
 		f.back = o.back
 	}
+}
+
+// again is what a node that was visited means for whoever comes to it once more. What only
+// led back is explained by what that came to.
+func (w *waypoint) again() finding {
+	for !w.open && !w.result.explained {
+		w = w.result.back
+	}
+	if w.open {
+		return finding{back: w}
+	}
+	return finding{explained: true}
 }
 
 // roots finds where the chain of a node ends.
@@ -116,33 +129,30 @@ func (e *engine) roots(n *graph.Node) []Root {
 // visit finds the roots below a node, which is one itself if there are none.
 func (f *rootFinder) visit(n, from *graph.Node) finding {
 	if v := f.seen[n]; v != nil {
-		switch {
-		case v.depth != 0:
+		found := v.again()
+		if v.open {
 			f.circle(n, from)
-			return finding{explained: f.circles[n], back: v.depth}
-		case !v.result.explained && v.result.back <= f.depth:
-			return v.result
+			found.explained = f.circles[n]
 		}
-		return finding{explained: true}
+		return found
 	}
 	if len(f.seen) >= maxVisited {
 		return finding{explained: true}
 	}
 	f.depth++
-	v := &waypoint{depth: f.depth}
+	v := &waypoint{depth: f.depth, open: true}
 	f.seen[n] = v
-	found := finding{}
 	if f.e.holds(n) == nil && !f.e.selfInvalid(n) {
-		found = f.below(n)
+		v.result = f.below(n)
 	}
 	own := n.X != nil && n.X.Err != nil && (n.Needs() == graph.Satisfied || failedToGo(n))
-	if !found.explained && (own || found.back == 0 || found.back >= v.depth) {
+	if !v.result.explained && (own || v.result.back == nil || v.result.back == v) {
 		f.add(n, from)
-		found.explained = true
+		v.result.explained = true
 	}
 	f.depth--
-	v.depth, v.result = 0, found
-	return found
+	v.open = false
+	return v.result
 }
 
 // below visits what a node waits for: the same that [engine.why] names.
@@ -288,7 +298,9 @@ func (f *rootFinder) add(n, from *graph.Node) {
 		r.Kind, r.By = e.rootKind(n)
 	}
 	r.Status = e.statusNow(n)
-	r.Text = causeText(n, r.Status)
+	if r.Text = causeText(n, r.Status); r.Kind == RootCircle {
+		r.Text += "; what it needs waits for it in turn"
+	}
 	f.put(r)
 }
 
@@ -323,6 +335,8 @@ func (e *engine) rootKind(n *graph.Node) (RootKind, Key) {
 		return RootDrifted, ""
 	case n.Stale(), s == Unknown, notRead(n):
 		return RootUnread, ""
+	case n.Wanted() && n.Needs() == graph.Missing && !e.busy(n):
+		return RootCircle, peerIn(n) // of a unit in itself: else something below explained it
 	case n.Wanted():
 		return RootBusy, ""
 	case s == Leftover && !taken(n) && (!e.mayDelete() && !has(n, flagWithdrawn) || has(n, flagAdopted) && e.unread()):
@@ -339,6 +353,16 @@ func (e *engine) rootKind(n *graph.Node) (RootKind, Key) {
 func peerOf(n *graph.Node) Key {
 	for _, edge := range n.Out {
 		if edge.Together() && edge.OfDesired() && edge.State == graph.Missing && edge.To.Desired != nil && edge.Agree(edge.To.Desired) != nil {
+			return edge.To.Key
+		}
+	}
+	return ""
+}
+
+// peerIn is who else is in a unit that is missing itself, "" if nobody is.
+func peerIn(n *graph.Node) Key {
+	for _, edge := range n.Out {
+		if edge.OfDesired() && edge.State == graph.Missing && edge.To != nil {
 			return edge.To.Key
 		}
 	}

@@ -178,6 +178,39 @@ func (p *Player) checkStates(all []scheduler.Status, want map[scheduler.Key]Thin
 		default:
 			return failure("state", "%s is %s (%s) in a healed world", st.Key, st.State, st.Reason)
 		}
+		if st.Revision%8 == 0 { // of one in eight: else half of the time goes there
+			if err := p.checkRoots(st); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkRoots: of a key that is not as it should be there are roots, of one that is there
+// are none, and no root is explained by something that goes on: nothing does.
+func (p *Player) checkRoots(st scheduler.Status) error {
+	c, err := p.Scheduler.Why(context.Background(), st.Key)
+	if err != nil {
+		return err
+	}
+	well := st.State == scheduler.Configured || st.State == scheduler.Observed
+	if well != (len(c.Roots) == 0) {
+		return failure("roots", "%s is %s and has %d roots: %v%s", st.Key, st.State, len(c.Roots), c.Roots, p.why(st.Key))
+	}
+	told := map[scheduler.Key]bool{}
+	for _, r := range c.Roots {
+		p.Tally.Count("root", r.Kind.String())
+		switch {
+		case r.Kind == scheduler.RootBusy:
+			return failure("roots", "%s waits for %s, and nothing goes on: %s%s", st.Key, r.Key, r.Text, p.why(st.Key))
+		case r.Kind == scheduler.RootUnfit || r.Kind == scheduler.RootCircle || r.Kind == scheduler.RootNoneOf:
+		case r.Status.State == scheduler.Configured:
+			return failure("roots", "%s is said to wait for %s, which is as it should be%s", st.Key, r.Key, p.why(st.Key))
+		case told[r.Key]:
+			return failure("roots", "%s is told of twice%s", r.Key, p.why(st.Key))
+		}
+		told[r.Key] = true
 	}
 	return nil
 }
