@@ -52,6 +52,10 @@ const differs = exit(1)
 
 // run is the whole program.
 func run(ctx context.Context, e env) int {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	out := &sink{to: e.stdout, end: end}
+	e.stdout = out
 	c := &cli{env: e}
 	root := newRoot(c)
 	root.SetArgs(e.args)
@@ -62,6 +66,9 @@ func run(ctx context.Context, e env) int {
 	if c.client != nil {
 		err = c.explain(err)
 		c.client.Close()
+	}
+	if out.err != nil {
+		err = out.err // an answer that nobody got is none
 	}
 	var code exit
 	switch {

@@ -21,16 +21,21 @@ import (
 func main() {
 	agent.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	code := run(ctx, os.Args[1:])
+	code := run(ctx, os.Args[1:], os.Stdout)
 	stop()
 	os.Exit(code)
 }
 
 // run returns the exit code: 0 done, 1 with --once not all is configured, 2 an error.
-func run(ctx context.Context, args []string) int {
+func run(ctx context.Context, args []string, stdout io.Writer) int {
+	out := &sink{to: stdout}
 	cmd := command()
 	cmd.SetArgs(args)
+	cmd.SetOut(out)
 	err := cmd.ExecuteContext(ctx)
+	if out.err != nil {
+		err = out.err // an answer that nobody got is none
+	}
 	switch {
 	case err == nil:
 		return 0

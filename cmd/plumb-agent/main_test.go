@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -33,5 +34,19 @@ func TestLogIsSafe(t *testing.T) {
 	got := out.String()
 	if strings.Count(got, "\n") != 1 || strings.ContainsAny(got, "\x1b\u202e\u009b") || strings.Contains(got, "hunter2") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// fullDisk takes no byte.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestNowhereToWrite: an answer that cannot be written is an error.
+func TestNowhereToWrite(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"--help"}, {"--print-config", "--label", "x"}} {
+		if code := run(context.Background(), args, fullDisk{}); code != 2 {
+			t.Errorf("%v: exit code %d", args, code)
+		}
 	}
 }
