@@ -15,7 +15,9 @@ func newBlame(c *cli) *cobra.Command {
 		Short: "Tell who asked for a key and what made it",
 		Long: `Blame tells which transaction asked for what is wanted of a key, which operation
 made the thing that is there, and the last operations that failed. Of a key that
-is gone it tells who took it back and what took it away.`,
+is gone it tells who took it back and what took it away. "before" is said of what
+is there and was done before what is kept of the history, "not since" of what was
+never done as far as that reaches.`,
 		Example:           `  agentctl blame interface/web`,
 		Args:              oneArg("key"),
 		ValidArgsFunction: c.keysAndKinds,
@@ -31,17 +33,21 @@ is gone it tells who took it back and what took it away.`,
 
 func (c *cli) writeBlame(w io.Writer, b *apiv1.BlameResponse) {
 	t := newTable("", "OP", "TIME", "TRANSACTION", "SOURCE", "NOTE", "BECAUSE OF", "ERROR")
-	add := func(what string, d *apiv1.Deed) {
-		if d == nil {
+	add := func(what string, d *apiv1.Deed, is bool) {
+		switch {
+		case d == nil && is:
 			t.add(what, "-", "before "+clock(b.Since), "-", "-", "-", "-", "")
+			return
+		case d == nil:
+			t.add(what, "-", "not since "+clock(b.Since), "-", "-", "-", "-", "")
 			return
 		}
 		t.add(what, orDash(d.Op), clock(d.Time), fmt.Sprint(d.Seq), orDash(d.Source), orDash(d.Note), orDash(d.Via), d.Error)
 	}
-	add("asked", b.Asked)
-	add("made", b.Made)
+	add("asked", b.Asked, b.Wanted)
+	add("made", b.Made, b.There)
 	for _, f := range b.Failures {
-		add("failed", f)
+		add("failed", f, true)
 	}
 	t.write(w, c.color)
 }

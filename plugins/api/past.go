@@ -61,6 +61,10 @@ func (s *Server) Changes(ctx context.Context, r *apiv1.ChangesRequest) (*apiv1.C
 
 // Blame implements the service.
 func (s *Server) Blame(ctx context.Context, r *apiv1.BlameRequest) (*apiv1.BlameResponse, error) {
+	st, err := s.Scheduler.Get(ctx, scheduler.Key(r.Key))
+	if err != nil && !errors.Is(err, scheduler.ErrUnknownKey) {
+		return nil, fail(err)
+	}
 	b, err := s.Scheduler.Blame(ctx, scheduler.Key(r.Key))
 	if errors.Is(err, scheduler.ErrUnknownKey) {
 		return nil, s.unknownKey(ctx, r.Key)
@@ -68,7 +72,8 @@ func (s *Server) Blame(ctx context.Context, r *apiv1.BlameRequest) (*apiv1.Blame
 	if err != nil {
 		return nil, fail(err)
 	}
-	out := &apiv1.BlameResponse{Key: r.Key, Asked: deed(b.Asked), Made: deed(b.Made), Since: timestamp(b.Since)}
+	out := &apiv1.BlameResponse{Key: r.Key, Asked: deed(b.Asked), Made: deed(b.Made), Since: timestamp(b.Since),
+		Wanted: st.Desired != nil, There: st.Actual != nil}
 	for i := range b.Failures {
 		out.Failures = append(out.Failures, deed(&b.Failures[i]))
 	}

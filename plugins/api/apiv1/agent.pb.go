@@ -2094,7 +2094,11 @@ type BlameResponse struct {
 	// The last operations that failed, the newest first.
 	Failures []*Deed `protobuf:"bytes,4,rep,name=failures,proto3" json:"failures,omitempty"`
 	// How far back the history reaches.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// Whether it is wanted and whether it is there. If not, asked and made being unset
+	// means that nothing of the kind happened since.
+	Wanted        bool `protobuf:"varint,6,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	There         bool `protobuf:"varint,7,opt,name=there,proto3" json:"there,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2162,6 +2166,20 @@ func (x *BlameResponse) GetSince() *timestamppb.Timestamp {
 		return x.Since
 	}
 	return nil
+}
+
+func (x *BlameResponse) GetWanted() bool {
+	if x != nil {
+		return x.Wanted
+	}
+	return false
+}
+
+func (x *BlameResponse) GetThere() bool {
+	if x != nil {
+		return x.There
+	}
+	return false
 }
 
 // Deed is one thing that was done to a key, and on whose account.
@@ -6594,13 +6612,15 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fChangesResponse\x121\n" +
 	"\achanges\x18\x01 \x03(\v2\x17.plumb.api.v1.KeyChangeR\achanges\" \n" +
 	"\fBlameRequest\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\"\xd5\x01\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\"\x83\x02\n" +
 	"\rBlameResponse\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
 	"\x05asked\x18\x02 \x01(\v2\x12.plumb.api.v1.DeedR\x05asked\x12&\n" +
 	"\x04made\x18\x03 \x01(\v2\x12.plumb.api.v1.DeedR\x04made\x12.\n" +
 	"\bfailures\x18\x04 \x03(\v2\x12.plumb.api.v1.DeedR\bfailures\x120\n" +
-	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xac\x01\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
+	"\x06wanted\x18\x06 \x01(\bR\x06wanted\x12\x14\n" +
+	"\x05there\x18\a \x01(\bR\x05there\"\xac\x01\n" +
 	"\x04Deed\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x12\n" +
