@@ -15,6 +15,8 @@ var (
 	ErrUnknownSource = errors.New("unknown source")
 	// ErrUnknownKey: nobody asked for the key and it is not in the world.
 	ErrUnknownKey = errors.New("unknown key")
+	// ErrNotPaused: nothing is paused under this name.
+	ErrNotPaused = errors.New("not paused")
 	// ErrBaseMoved: the plan was computed on a state that is no longer so.
 	ErrBaseMoved = errors.New("the state moved since the plan was made")
 	// ErrWatcherStopped: Stop was called on the watcher.

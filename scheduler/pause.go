@@ -1,7 +1,9 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -30,9 +32,36 @@ func (s *Scheduler) Pause(target Key, reason string, until time.Time) error {
 	})
 }
 
-// Resume ends a Pause; without one it does nothing.
+// Resume ends a Pause of exactly this target. If there is none, it does nothing and
+// returns an ErrNotPaused that names the pauses that hold some of it.
 func (s *Scheduler) Resume(target Key) error {
-	return s.call(func(e *engine) { e.resume(target) })
+	var missed error
+	err := s.call(func(e *engine) {
+		if _, ok := e.pauses[target]; !ok {
+			missed = e.notPaused(target)
+			return
+		}
+		e.resume(target)
+	})
+	if err != nil {
+		return err
+	}
+	return missed
+}
+
+// notPaused says which pauses, if any, are about more or less than the target.
+func (e *engine) notPaused(target Key) error {
+	var near []string
+	for p := range e.pauses {
+		if under(target, []Key{p}) || under(p, []Key{target}) {
+			near = append(near, string(p))
+		}
+	}
+	if len(near) == 0 {
+		return fmt.Errorf("%w: %s", ErrNotPaused, target)
+	}
+	slices.Sort(near)
+	return fmt.Errorf("%w: %s; paused is %s", ErrNotPaused, target, strings.Join(near, ", "))
 }
 
 func (e *engine) resume(target Key) {

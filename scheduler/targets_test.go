@@ -20,7 +20,13 @@ func TestTheEmptyKeyMeansAll(t *testing.T) {
 		if s := r.want("a/1 v2").Keys[0]; s.State != scheduler.Paused {
 			t.Errorf("a/1 is %s: %s", s.State, s.Reason)
 		}
+		if err := r.Resume("a/1"); !errors.Is(err, scheduler.ErrNotPaused) {
+			t.Errorf("a part of a pause is resumed: %v", err)
+		}
 		r.check(r.Resume(""))
+		if err := r.Resume(""); !errors.Is(err, scheduler.ErrNotPaused) {
+			t.Errorf("what is not paused is resumed: %v", err)
+		}
 		synctest.Wait()
 		all, err := r.List(ctx, "")
 		r.check(err)

@@ -13,7 +13,7 @@ func newResume(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:               "resume KEY|KIND|PREFIX",
 		Short:             "End a pause",
-		Long:              "Resume ends a pause. What it ends must be named as it was paused.",
+		Long:              "Resume ends a pause. What it ends must be named as it was paused; what is not paused is an error.",
 		Example:           "  agentctl resume interface/web",
 		Args:              oneArg("key, kind or prefix"),
 		ValidArgsFunction: c.keysAndKinds,

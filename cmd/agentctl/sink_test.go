@@ -31,7 +31,7 @@ func TestNowhereToWrite(t *testing.T) {
 		"", "get", "get -w", "get -o json", "get interface/a -o yaml", "get -o name", "get -o template={{.}}",
 		"why interface/a", "blame interface/a", "diff -o json", "dump", "events", "events -w --after 0", "history", "graph", "graph -o dot",
 		`put interface/a {"bridge":{}}`, "delete interface/a", "apply -f " + good, "apply --dry-run -f " + good, "plan -f " + good,
-		"wait interface/old --for gone", "resync -o json", "pause interface/a --reason test", "resume interface/a",
+		"wait interface/old --for gone", "resync -o json", "pause interface/a --reason test",
 		"microservices", "containers", "cni", "kinds", "explain interface", "example interface", "schema interface", "validate -f " + bad,
 		"kv", "kv list", "kv get config/interface/a", "status", "metrics", "log", "log list", "report -o -", "version", "gen-docs",
 		"help", "get --help", "completion bash", "__complete get ",

@@ -36,7 +36,7 @@ func fail(err error) error {
 		code, err = connect.CodeAborted, fmt.Errorf("%w again and again; try once more", err)
 	case errors.Is(err, scheduler.ErrStopped):
 		code, err = connect.CodeUnavailable, errors.New("the agent is stopping")
-	case errors.Is(err, scheduler.ErrUnknownKey):
+	case errors.Is(err, scheduler.ErrUnknownKey), errors.Is(err, scheduler.ErrNotPaused):
 		code = connect.CodeNotFound
 	case errors.As(err, new(*scheduler.HistoryError)):
 		code = connect.CodeOutOfRange

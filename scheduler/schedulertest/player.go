@@ -149,7 +149,7 @@ func (p *Player) operate(s Step) error {
 		return p.pause(key, s.Args[1:])
 	case "resume":
 		delete(p.pauses, key)
-		return p.Scheduler.Resume(key)
+		return resume(p.Scheduler, key)
 	case "retry":
 		p.Scheduler.Retry(key)
 	default:

@@ -24,6 +24,7 @@ type Engine struct {
 	becomes  map[scheduler.Key]scheduler.Status
 	was      map[scheduler.Key]scheduler.Status
 	held     map[scheduler.Key]bool
+	paused   map[scheduler.Key]bool
 	edges    []scheduler.Edge
 	kinds    []scheduler.KindInfo
 	sources  []scheduler.SourceState
@@ -42,6 +43,7 @@ func newEngine() *Engine {
 		becomes: map[scheduler.Key]scheduler.Status{},
 		was:     map[scheduler.Key]scheduler.Status{},
 		held:    map[scheduler.Key]bool{},
+		paused:  map[scheduler.Key]bool{},
 		sources: []scheduler.SourceState{{Name: "etcd", Spoken: true}, {Name: "files", Spoken: true}},
 	}
 	e.moved = sync.NewCond(&e.mu)
@@ -460,6 +462,9 @@ func (e *Engine) Kinds() []scheduler.KindInfo { return e.kinds }
 
 // Pause implements the port.
 func (e *Engine) Pause(target scheduler.Key, reason string, until time.Time) error {
+	e.mu.Lock()
+	e.paused[target] = true
+	e.mu.Unlock()
 	return e.each(target, func(st *scheduler.Status) {
 		st.State, st.Reason = scheduler.Paused, reason
 		if !until.IsZero() {
@@ -470,6 +475,13 @@ func (e *Engine) Pause(target scheduler.Key, reason string, until time.Time) err
 
 // Resume implements the port.
 func (e *Engine) Resume(target scheduler.Key) error {
+	e.mu.Lock()
+	paused := e.paused[target]
+	delete(e.paused, target)
+	e.mu.Unlock()
+	if !paused {
+		return fmt.Errorf("%w: %s", scheduler.ErrNotPaused, target)
+	}
 	return e.each(target, func(st *scheduler.Status) { st.State, st.Reason = scheduler.Configured, "" })
 }
 
