@@ -141,7 +141,7 @@ func (s *Server) await(ctx context.Context, keys []string, want goal) (all []sch
 		changes, inSync, err := w.Next(ctx)
 		if err != nil {
 			if errors.Is(context.Cause(ctx), errTimeUp) {
-				return sorted(seen), false, nil
+				return told(seen, keys), false, nil
 			}
 			return nil, false, fail(err)
 		}
@@ -156,7 +156,7 @@ func (s *Server) await(ctx context.Context, keys []string, want goal) (all []sch
 			}
 		}
 		if inSync && len(open) == 0 {
-			return sorted(seen), true, nil
+			return told(seen, keys), true, nil
 		}
 	}
 }
@@ -173,6 +173,19 @@ func watchTargets(keys []string) []scheduler.Key {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// told are the statuses that an answer has: of keys that nobody named those with which
+// their derived ones come, which are not told a second time.
+func told(seen map[scheduler.Key]scheduler.Status, named []string) []scheduler.Status {
+	all := sorted(seen)
+	if len(named) == 0 {
+		all = slices.DeleteFunc(all, func(s scheduler.Status) bool {
+			_, there := seen[s.Base]
+			return s.Base != "" && there
+		})
+	}
+	return all
 }
 
 func sorted(m map[scheduler.Key]scheduler.Status) []scheduler.Status {

@@ -167,6 +167,19 @@ func TestWaitBlocks(t *testing.T) {
 	}
 }
 
+// TestWaitForAllTellsOnce: a derived key comes with its base, and not a second time.
+func TestWaitForAllTellsOnce(t *testing.T) {
+	w, c := start(t)
+	build(t, w, `{"key":"interface/web","state":"configured","derived":[{"key":"address/web/10.0.0.1/24","state":"pending","base":"interface/web"}]}`)
+	build(t, w, `{"key":"address/web/10.0.0.1/24","state":"pending","base":"interface/web"}`)
+	for _, goal := range []string{"settled", "configured"} {
+		out, err := c.Wait(context.Background(), &apiv1.WaitRequest{All: true, For: goal, Timeout: durationpb.New(20 * time.Millisecond)})
+		if err != nil || len(out.Keys) != 1 || len(out.Keys[0].Derived) != 1 {
+			t.Errorf("for %s: %v, %v", goal, out, err)
+		}
+	}
+}
+
 // TestWaitEndsWithItsClient leaves nothing behind.
 func TestWaitEndsWithItsClient(t *testing.T) {
 	w, c := start(t)
