@@ -214,3 +214,27 @@ func TestStoreDown(t *testing.T) {
 		t.Errorf("reading needs no store: %v", err)
 	}
 }
+
+// TestNamesOfSets: they stand as they are wherever they can be read so, and a set is
+// found again under the name that it was written with before that.
+func TestNamesOfSets(t *testing.T) {
+	w, c := start(t)
+	put(t, w, "applyset/%2Fetc%2Fold.yaml", `{"keys":["interface/a"]}`)
+	for _, set := range []string{"/etc/old.yaml", "/etc/new.yaml", "50%", "a\nb"} {
+		if _, err := c.Apply(context.Background(), &apiv1.ApplyRequest{Set: set, Items: []*apiv1.Item{item("interface/a", `{"dummy":{}}`)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := c.Apply(context.Background(), &apiv1.ApplyRequest{Set: "a\nb", Prune: true, Items: []*apiv1.Item{item("interface/b", `{"dummy":{}}`)}})
+	if err != nil || len(out.Notes) != 1 || !strings.HasSuffix(out.Notes[0], "the apply-set /etc/old.yaml wrote it too") {
+		t.Errorf("%v, %v", out, err)
+	}
+	expectStore(t, w, `
+		applyset/%2Fetc%2Fold.yaml = {"keys":["interface/a"]}
+		applyset//etc/new.yaml = {"keys":["interface/a"]}
+		applyset/50%25 = {"keys":["interface/a"]}
+		applyset/a%0Ab = {"keys":["interface/b"]}
+		config/interface/a = {"dummy":{}}
+		config/interface/b = {"dummy":{}}
+	`)
+}

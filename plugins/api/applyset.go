@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/plumb-net/plumb/models"
 )
@@ -23,7 +25,23 @@ type applySet struct {
 	before   []byte // as stored
 }
 
-func (a *applySet) name() string { return strings.TrimPrefix(a.key, setPrefix) }
+// name is what people call the set.
+func (a *applySet) name() string {
+	name := strings.TrimPrefix(a.key, setPrefix)
+	if text, err := models.Unescape(name); err == nil {
+		return text
+	}
+	return name
+}
+
+// setKey is where the set with the name is kept: under its name as it is, so that it
+// can be read, unless it holds what cannot be.
+func setKey(name string) string {
+	if strings.Contains(name, "%") || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return setPrefix + models.Escape(name)
+	}
+	return setPrefix + name
+}
 
 func (a *applySet) has(key string) bool {
 	_, found := slices.BinarySearch(a.Keys, key)
@@ -63,13 +81,12 @@ func (s *Server) applySets(ctx context.Context) ([]*applySet, error) {
 
 // findSet returns the set with the name, a new one if there is none.
 func findSet(all []*applySet, name string) *applySet {
-	key := setPrefix + models.Escape(name)
 	for _, a := range all {
-		if a.key == key {
+		if a.name() == name {
 			return a
 		}
 	}
-	return &applySet{key: key}
+	return &applySet{key: setKey(name)}
 }
 
 // pruned are the keys that the set wrote before and that are no longer named.
