@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,13 +15,21 @@ import (
 	"github.com/plumb-net/plumb/plugins/file"
 )
 
-// readIntent reads intent files, directories of them, and "-" for stdin.
+// errNoIntent: there is nothing in the files.
+var errNoIntent = errors.New("there is no intent")
+
+// readIntent reads intent files, directories of them, and "-" for stdin. It says which
+// of them hold none; all of them are an errNoIntent.
 func (c *cli) readIntent(paths []string) ([]*apiv1.Item, error) {
 	var items []*apiv1.Item
+	var empty []string
 	for _, path := range paths {
 		files, err := intentFiles(path)
 		if err != nil {
 			return nil, err
+		}
+		if len(files) == 0 {
+			empty = append(empty, path+" has no file that ends in .yaml, .yml or .json")
 		}
 		for _, f := range files {
 			data, err := c.readFile(f)
@@ -35,11 +44,18 @@ func (c *cli) readIntent(paths []string) ([]*apiv1.Item, error) {
 			if err != nil {
 				return nil, err
 			}
+			if len(docs) == 0 {
+				empty = append(empty, name+" holds no document")
+			}
 			for _, d := range docs {
 				items = append(items, &apiv1.Item{Key: d.Key, Text: string(d.JSON), Where: fmt.Sprintf("%s:%d", name, d.Line)})
 			}
 		}
 	}
+	if len(items) == 0 {
+		return nil, fmt.Errorf("%w: %s; a document is a key with its value (key: interface/web, value: {…})", errNoIntent, strings.Join(empty, "; "))
+	}
+	c.notes(empty)
 	return items, nil
 }
 
@@ -92,17 +108,19 @@ func setName(paths []string) (string, error) {
 	return strings.Join(slices.Compact(names), ","), nil
 }
 
-// valueText makes JSON of a value in YAML or JSON. What is neither goes to the
-// agent as it is, to be refused there, or forced.
-func valueText(data []byte) string {
+// valueText makes JSON of a value in YAML or JSON. What is neither is an error, and if
+// that is forced goes to the agent as it is.
+func valueText(data []byte, force bool) (string, error) {
 	data = bytes.TrimSpace(data)
 	if json.Valid(data) {
-		return string(data)
+		return string(data), nil
 	}
-	doc := "key: x/x\nvalue:\n  " + strings.ReplaceAll(string(data), "\n", "\n  ") + "\n"
-	docs, err := file.DecodeDocuments([]byte(doc), "value")
-	if err != nil || len(docs) != 1 {
-		return string(data)
+	text, err := file.DecodeValue(data, "value")
+	switch {
+	case err == nil:
+		return string(text), nil
+	case force:
+		return string(data), nil
 	}
-	return string(docs[0].JSON)
+	return "", fmt.Errorf("%w\nnothing was written; --force writes it all the same", err)
 }

@@ -62,8 +62,12 @@ same, and the key becomes invalid.`,
 			} else {
 				data = []byte(args[1])
 			}
+			text, err := valueText(data, force)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
 			out, err := c.agent().Put(cmd.Context(), &apiv1.PutRequest{
-				Key: args[0], Text: valueText(data), Force: force, Wait: w.wait, Timeout: duration(w.timeout),
+				Key: args[0], Text: text, Force: force, Wait: w.wait, Timeout: duration(w.timeout),
 			})
 			if err != nil {
 				return err

@@ -3,12 +3,10 @@ package file
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"regexp"
-	"strconv"
+	"slices"
 
 	"gopkg.in/yaml.v3"
 )
@@ -19,6 +17,28 @@ type Document struct {
 	JSON []byte
 	// Line is where in the file the document begins.
 	Line int
+}
+
+// DecodeValue reads one value, in YAML or JSON, and gives it as JSON. name is for errors,
+// as that of DecodeDocuments.
+func DecodeValue(data []byte, name string) ([]byte, error) {
+	roots, err := parse(bytes.TrimPrefix(data, []byte("\ufeff")), name)
+	if err != nil {
+		return nil, err
+	}
+	roots = slices.DeleteFunc(roots, func(n *yaml.Node) bool { return n.Kind == yaml.DocumentNode && len(n.Content) == 0 })
+	if len(roots) != 1 {
+		return nil, fmt.Errorf("%s: one value is wanted, not %d", name, len(roots))
+	}
+	w := &jsonWriter{}
+	root := roots[0]
+	if root.Kind == yaml.DocumentNode {
+		root = root.Content[0]
+	}
+	if err := w.write(root, 0); err != nil {
+		return nil, fmt.Errorf("%s:%d: %w", name, max(w.at.Line, 1), err)
+	}
+	return w.out, nil
 }
 
 // DecodeDocuments reads an intent file: YAML documents of key and value, a
@@ -45,23 +65,12 @@ func parse(data []byte, name string) ([]*yaml.Node, error) {
 	if filepath.Ext(name) == ".json" || json.Valid(data) {
 		return parseJSON(data, name)
 	}
-	var roots []*yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var root yaml.Node
-		switch err := dec.Decode(&root); {
-		case errors.Is(err, io.EOF):
-			return roots, nil
-		case err != nil:
-			return nil, yamlError(err, name)
-		}
-		roots = append(roots, &root)
+	roots, err := parseYAML(data)
+	if err != nil {
+		return nil, yamlError(data, err, name)
 	}
+	return roots, nil
 }
-
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
-var quoted = regexp.MustCompile(`'.*'`)
 
 // plainName is what the name of a field or a key looks like.
 var plainName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_./-]{0,63}$`)
@@ -74,20 +83,6 @@ func shown(name string) string {
 		return name
 	}
 	return "…"
-}
-
-// yamlError puts the place in front, where editors find it.
-func yamlError(err error, name string) error {
-	text := err.Error()
-	found := yamlLine.FindStringSubmatch(text)
-	if found == nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	text = quoted.ReplaceAllStringFunc(text[len(found[0]):], func(q string) string { return "'" + shown(q[1:len(q)-1]) + "'" })
-	if line, err := strconv.Atoi(found[1]); err == nil {
-		return fmt.Errorf("%s:%d: not valid YAML: %s", name, line, text)
-	}
-	return fmt.Errorf("%s: not valid YAML: %s", name, text)
 }
 
 // reader gathers the documents of one file.
