@@ -38,8 +38,8 @@ func (f *files) read(c *cli) (items []*apiv1.Item, set string, err error) {
 		return nil, "", errors.New("--prune of what comes from stdin needs the name of the apply-set; give --set NAME")
 	}
 	items, err = c.readIntent(f.paths)
-	if err == nil && len(items) == 0 && !f.prune {
-		err = errors.New("the files hold no intent; each document is a key with its value (key: interface/web, value: {…})")
+	if errors.Is(err, errNoIntent) && f.prune {
+		err = fmt.Errorf("%w; --prune would delete all that the apply-set wrote: use `agentctl delete` for that", err)
 	}
 	return items, set, err
 }

@@ -93,11 +93,17 @@ func TestPruneKeepsWhatIsNotItsOwn(t *testing.T) {
 		config/interface/both = {"dummy":{}}
 		config/interface/gone = {"dummy":{}}
 		config/interface/mine = {"dummy":{}}`)
-	apply("b", true)
-	apply("a", true)
+	apply("b", true, "interface/a1")
+	apply("a", true, "interface/a1")
 	expectStore(t, w, `
+		applyset/a = {"keys":["interface/a1"]}
+		applyset/b = {"keys":["interface/a1"]}
+		config/interface/a1 = {"dummy":{}}
 		config/interface/gone = {"dummy":{}}
 		config/interface/mine = {"dummy":{}}`)
+	if _, err := c.Apply(ctx, &apiv1.ApplyRequest{Set: "a", Prune: true}); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Errorf("all that a set wrote is deleted for want of intent: %v", err)
+	}
 }
 
 // TestRevertLeavesWhatOthersChanged: only what still is as the apply left it is

@@ -112,6 +112,9 @@ func (s *Server) readSets(ctx context.Context, r request) ([]*applySet, error) {
 	if r.prune && r.set == "" {
 		return nil, refuse("--prune needs the name of the apply-set: --set NAME")
 	}
+	if r.prune && len(r.wishes) == 0 {
+		return nil, refuse("--prune without any intent would delete all that the apply-set %s wrote; name those keys to delete them", r.set)
+	}
 	if r.set == "" && len(r.deletes) == 0 {
 		return nil, nil
 	}

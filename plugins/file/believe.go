@@ -1,6 +1,9 @@
 package file
 
-import "maps"
+import (
+	"maps"
+	"strings"
+)
 
 // belief is what is held true of the directory: the files of looks that two
 // looks in a row agree on.
@@ -92,4 +95,18 @@ func (b *belief) complete() bool {
 		}
 	}
 	return b.last != nil
+}
+
+// empty names the files that hold no document, "" if all do.
+func (b *belief) empty() string {
+	var without []string
+	for _, name := range sorted(maps.Keys(b.files)) {
+		if len(b.files[name].docs) == 0 {
+			without = append(without, name)
+		}
+	}
+	if len(without) == 0 {
+		return ""
+	}
+	return "no document in " + strings.Join(without, ", ")
 }

@@ -183,6 +183,10 @@ func (s *Source) report(err error) {
 		h.State, h.Reason = "degraded", h.Reason+"; what was read of it before stays"
 	case s.belief.last == nil || !s.spoken:
 		h.State, h.Reason = "starting", "the files still change"
+	case len(s.belief.files) == 0:
+		h.Reason = "the directory has no file that ends in .yaml, .yml or .json"
+	default:
+		h.Reason = s.belief.empty()
 	}
 	invalid := 0
 	for _, w := range s.said {

@@ -208,7 +208,12 @@ func TestEmptyDirectoryIsAWord(t *testing.T) {
 		b.expect("")
 		b.pass(time.Second)
 		b.expect("file: intent files, complete\n")
-		b.expectHealth("ok", "")
+		b.expectHealth("ok", "the directory has no file that ends in .yaml, .yml or .json")
+		b.write("10-web.yaml", web)
+		b.write("20-empty.yaml", "")
+		b.write("30-comment.yaml", "# to be written\n")
+		b.settle()
+		b.expectHealth("ok", "no document in 20-empty.yaml, 30-comment.yaml")
 	})
 }
 
