@@ -136,8 +136,8 @@ func (p *Plugin) disconnect() {
 func (p *Plugin) noteOpen(err error) {
 	p.health.mu.Lock()
 	defer p.health.mu.Unlock()
-	if err != nil && (p.health.open == nil || plain(p.health.open) != plain(err)) {
-		p.cfg.Log.Warn("the store cannot be reached", "reason", plain(err))
+	if err != nil && (p.health.open == nil || p.cfg.say(p.health.open) != p.cfg.say(err)) {
+		p.cfg.Log.Warn("the store cannot be reached", "reason", p.cfg.say(err))
 	}
 	p.health.open = err
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
 // ErrLabelTaken matches every [LabelTakenError].
@@ -105,12 +106,52 @@ func isDown(err error) bool {
 }
 
 // storeError makes an error for users of the store port.
-func storeError(what string, err error) error {
-	if isDown(err) {
-		return fmt.Errorf("%s: %w (%s)", what, models.ErrStoreDown, plain(err))
+func (c Config) storeError(what string, err error) error {
+	if isDown(err) || isStranger(err) {
+		return fmt.Errorf("%s: %w (%s)", what, models.ErrStoreDown, c.say(err))
 	}
-	return fmt.Errorf("%s: %s", what, plain(err))
+	return fmt.Errorf("%s: %s", what, c.say(err))
 }
+
+// isStranger reports whether something answers that is no etcd, such as a web server or
+// a proxy.
+func isStranger(err error) bool {
+	text := plain(err)
+	return strings.Contains(text, "unexpected HTTP status code") || strings.Contains(text, "unexpected content-type") ||
+		strings.Contains(text, "error reading server preface")
+}
+
+// say says an error of the store in our words: of an external one that does not answer
+// where that is, and what it is like there.
+func (c Config) say(err error) string {
+	text := plain(err)
+	switch {
+	case len(c.Endpoints) == 0, errors.Is(err, context.Canceled):
+		return text
+	case errors.Is(err, errNoStore):
+		return "not connected yet to " + c.where()
+	case isStranger(err):
+		return "what answers at " + c.where() + " is no etcd, or wants TLS: " + text
+	case !isDown(err):
+		return text
+	}
+	for sign, means := range map[string]string{
+		"connection refused":     "nothing listens there (connection refused)",
+		"i/o timeout":            "no answer in time",
+		"no such host":           "nobody knows the name (no such host)",
+		"no route to host":       "there is no way there (no route to host)",
+		"network is unreachable": "there is no way there (network is unreachable)",
+	} {
+		if strings.HasSuffix(text, sign) {
+			text = means
+			break
+		}
+	}
+	return "no etcd answers at " + c.where() + ": " + text
+}
+
+// where names the endpoints, without passwords.
+func (c Config) where() string { return safetext.URLs(strings.Join(c.Endpoints, ", ")) }
 
 // plain says an error of gRPC the way people say it: the innermost text.
 func plain(err error) string {

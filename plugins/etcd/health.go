@@ -75,14 +75,14 @@ func (p *Plugin) judge() (state, reason string) {
 	switch {
 	case errors.Is(open, errSlowStart):
 		return healthStarting, plain(open)
-	case errors.Is(open, errNoStore):
-		return healthDown, plain(open)
+	case open != nil && isDown(open):
+		return healthDown, p.cfg.say(open)
 	case open != nil:
-		return healthDown, "not connected: " + plain(open)
+		return healthDown, "not connected: " + p.cfg.say(open)
 	case f.down != nil:
-		return healthDown, "cannot be read: " + plain(f.down)
+		return healthDown, "cannot be read: " + p.cfg.say(f.down)
 	case f.sessions == 0 && label != nil:
-		return healthDown, plain(label)
+		return healthDown, p.cfg.say(label)
 	case f.sessions == 0:
 		return healthStarting, "not listed yet"
 	case f.reason != "":
@@ -90,9 +90,9 @@ func (p *Plugin) judge() (state, reason string) {
 	case len(srv.alarms) > 0:
 		return healthDegraded, "the store raises alarms: " + strings.Join(srv.alarms, ", ")
 	case label != nil:
-		return healthDegraded, "presence: " + plain(label)
+		return healthDegraded, "presence: " + p.cfg.say(label)
 	case w.down != nil:
-		return healthDegraded, "statuses cannot be written: " + plain(w.down)
+		return healthDegraded, "statuses cannot be written: " + p.cfg.say(w.down)
 	case len(w.refused) > 0: // which keeps nobody from relying on the agent
 		k := slices.Min(slices.Collect(maps.Keys(w.refused)))
 		return healthOK, fmt.Sprintf("the store does not take the status of %s (%s), %d in all", k, plain(w.refused[k]), len(w.refused))

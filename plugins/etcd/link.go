@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"strings"
@@ -127,7 +128,7 @@ func clientConfig(ctx context.Context, c Config) (clientv3.Config, error) {
 		TLS:                  tlsCfg,
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
-		Logger:               zaplog.New(c.Log),
+		Logger:               zaplog.New(slog.New(asides{c.Log.Handler()})),
 		DialOptions: []grpc.DialOption{
 			unbounded(),
 			// gRPC's own backoff grows to two minutes.
@@ -138,6 +139,21 @@ func clientConfig(ctx context.Context, c Config) (clientv3.Config, error) {
 		},
 	}, err
 }
+
+// asides are what the client of etcd says while it tries again and again, with texts and
+// addresses of its own: we say once what it comes to.
+type asides struct{ slog.Handler }
+
+func (a asides) Enabled(ctx context.Context, _ slog.Level) bool {
+	return a.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+func (a asides) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return a.Handler.Handle(ctx, r)
+}
+
+func (a asides) WithAttrs(attrs []slog.Attr) slog.Handler { return asides{a.Handler.WithAttrs(attrs)} }
 
 // token asks for the token of the user; none without a user or when the
 // cluster does not authenticate.

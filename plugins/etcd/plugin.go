@@ -110,6 +110,7 @@ func (p *Plugin) work(ctx context.Context) error {
 // takeLabel tries until the label is ours, another has it, or ctx ends.
 func (p *Plugin) takeLabel(ctx context.Context) error {
 	b := backoff{min: p.cfg.tune.retryMin, max: p.cfg.tune.retryMax}
+	said := ""
 	for ctx.Err() == nil {
 		l := p.current()
 		err := p.presence.begin(ctx, l)
@@ -117,7 +118,10 @@ func (p *Plugin) takeLabel(ctx context.Context) error {
 			return err
 		}
 		if ctx.Err() == nil {
-			p.cfg.Log.Debug("the store does not answer yet", "reason", plain(err))
+			if why := p.cfg.say(err); why != said && !errors.Is(err, errNoStore) { // which is told where it is opened
+				p.cfg.Log.Warn("the store cannot be reached", "reason", why)
+				said = why
+			}
 			p.heal(ctx, l, err)
 			b.wait(ctx, p.opened)
 		}
@@ -155,7 +159,7 @@ func (p *Plugin) remember(ctx context.Context) {
 // complete word: what it lacks is withdrawn. The handle is that transaction's.
 func (p *Plugin) Accept(ctx context.Context) (*scheduler.Handle, error) {
 	if p.link.Load() == nil {
-		return nil, storeError("accept", p.whyClosed())
+		return nil, p.cfg.storeError("accept", p.whyClosed())
 	}
 	return p.source.accept(ctx)
 }

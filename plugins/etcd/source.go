@@ -120,17 +120,17 @@ func (s *source) run(ctx context.Context, current func() *link, heal func(contex
 func (s *source) failed(err error, lasted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.facts.ended = plain(err)
+	s.facts.ended = s.cfg.say(err)
 	if lasted {
-		s.log.Info("the watch of the store ended and is made anew", "reason", plain(err))
+		s.log.Info("the watch of the store ended and is made anew", "reason", s.cfg.say(err))
 		return
 	}
-	if s.facts.down == nil || plain(s.facts.down) != plain(err) {
-		s.log.Warn("the store cannot be read", "reason", plain(err))
+	if s.facts.down == nil || s.cfg.say(s.facts.down) != s.cfg.say(err) {
+		s.log.Warn("the store cannot be read", "reason", s.cfg.say(err))
 	}
 	s.facts.down = err
 	for _, a := range s.accepting {
-		a.err = storeError("accept", err)
+		a.err = s.cfg.storeError("accept", err)
 		close(a.done)
 	}
 	s.accepting = nil

@@ -254,11 +254,11 @@ func TestHealthSpeaksOfAbsentEtcdAndHeals(t *testing.T) {
 	b := etcdtest.Start(t)
 	b.Stop()
 	a := runAgent(t, config(t, b.URL()))
-	a.state(healthDown, "connection refused")
+	a.state(healthDown, "no etcd answers at "+b.URL()+": nothing listens there (connection refused)")
 	if a.rec.count() != 0 {
 		t.Errorf("it said something:\n%s", story(a.rec.since(0)))
 	}
-	if _, _, err := a.Get(t.Context(), "config/route/r"); !errors.Is(err, models.ErrStoreDown) {
+	if _, _, err := a.Get(t.Context(), "config/route/r"); !errors.Is(err, models.ErrStoreDown) || !strings.Contains(err.Error(), b.URL()) {
 		t.Errorf("Get: %v", err)
 	}
 	b.Start()

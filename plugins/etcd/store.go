@@ -24,7 +24,7 @@ func (p *Plugin) Get(ctx context.Context, key string) (kv models.Stored, ok bool
 		return l.kv.Get(ctx, full)
 	})
 	if err != nil {
-		return kv, false, storeError("get "+key, err)
+		return kv, false, p.cfg.storeError("get "+key, err)
 	}
 	if len(resp.Kvs) == 0 {
 		return kv, false, nil
@@ -43,7 +43,7 @@ func (p *Plugin) List(ctx context.Context, prefix string) ([]models.Stored, erro
 			continue // or the list took longer than history is kept
 		}
 		if err != nil {
-			return nil, storeError("list "+prefix, err)
+			return nil, p.cfg.storeError("list "+prefix, err)
 		}
 		out := make([]models.Stored, len(snap.kvs))
 		for i, kv := range snap.kvs {
@@ -86,7 +86,7 @@ func (p *Plugin) Write(ctx context.Context, writes []models.Write) (int64, error
 		return l.kv.Txn(ctx).If(ifs...).Then(ops...).Commit()
 	})
 	if err != nil {
-		return 0, writeError(err)
+		return 0, p.cfg.writeError(err)
 	}
 	if !resp.Succeeded {
 		return 0, fmt.Errorf("write: %w", models.ErrStoreConflict)
@@ -107,7 +107,7 @@ func (l *link) fits(ops, bytes int) error {
 	return nil
 }
 
-func writeError(err error) error {
+func (c Config) writeError(err error) error {
 	switch said := rpctypes.Error(err); {
 	case errors.Is(said, rpctypes.ErrNoSpace):
 		return errors.New("write: the store is full; compact and defragment it, raise its quota, then disarm the alarm (etcdctl alarm disarm)")
@@ -116,7 +116,7 @@ func writeError(err error) error {
 	case errors.Is(said, rpctypes.ErrRequestTooLarge):
 		return errors.New("write: too many bytes for one request of this etcd; use --chunked to write them in several")
 	}
-	return storeError("write", err)
+	return c.storeError("write", err)
 }
 
 // key makes a full key. It cannot leave the label: etcd knows no "..".
