@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/etcd"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -28,8 +30,62 @@ func Once(ctx context.Context, c Config, log *slog.Logger, level *slog.LevelVar,
 // runtimesTime is how long Once waits for container runtimes to answer.
 const runtimesTime = 30 * time.Second
 
+// errDoubted: what the store holds is done, but what it lacks is not deleted.
+var errDoubted = fmt.Errorf("%w: the store is not the known one", ErrNotConfigured)
+
+func (a *agent) doubted() error {
+	if err := a.store.Doubt(); err != nil {
+		return fmt.Errorf("%w: %w", errDoubted, err)
+	}
+	return nil
+}
+
+// othersSpoke waits for the sources beside the store.
+func (a *agent) othersSpoke(ctx context.Context) error {
+	sources, err := a.sched.Sources(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range withoutLedger(sources) {
+		if s.Name != etcd.Source {
+			names = append(names, s.Name)
+		}
+	}
+	return a.sched.WaitForSources(ctx, names...)
+}
+
+// storeTime is how long Once waits for a store that is down.
+const storeTime = 10 * time.Second
+
+// downFor fails once the part has been down for so long, as seen by who asks again and
+// again.
+func downFor(limit time.Duration, health func() models.Health) func() error {
+	var since time.Time
+	return func() error {
+		h := health()
+		switch {
+		case h.State != "down":
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) >= limit:
+			return fmt.Errorf("%w: %s is down: %s", ErrNotConfigured, h.Name, h.Reason)
+		}
+		return nil
+	}
+}
+
 func (a *agent) once(ctx context.Context, out io.Writer) error {
-	if err := a.spoken(ctx, a.store.Failed); err != nil {
+	err := a.spoken(ctx, a.store.Failed, a.doubted, downFor(storeTime, a.store.Health))
+	doubted := errors.Is(err, errDoubted)
+	if errors.Is(err, ErrNotConfigured) {
+		fmt.Fprintln(out, err)
+	}
+	if err != nil && !doubted {
+		return err
+	}
+	if err := a.othersSpoke(ctx); err != nil {
 		return err
 	}
 	known, cancel := context.WithTimeout(ctx, runtimesTime)
@@ -58,6 +114,9 @@ func (a *agent) once(ctx context.Context, out io.Writer) error {
 			fmt.Fprintf(out, "%s %s: %s\n", o.Key, o.State, o.Reason)
 			err = ErrNotConfigured
 		}
+	}
+	if doubted && err == nil {
+		err = ErrNotConfigured
 	}
 	return err
 }

@@ -176,8 +176,9 @@ func (a *agent) synced(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// spoken waits until every source has said a complete word, or one never will.
-func (a *agent) spoken(ctx context.Context, failed func() error) error {
+// spoken waits until every source has said a complete word, or one never will: then one
+// of those that are asked says why.
+func (a *agent) spoken(ctx context.Context, failed ...func() error) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -188,8 +189,10 @@ func (a *agent) spoken(ctx context.Context, failed func() error) error {
 		if allSpoken(withoutLedger(sources)) {
 			return nil
 		}
-		if err := failed(); err != nil {
-			return err
+		for _, f := range failed {
+			if err := f(); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -65,6 +65,19 @@ func (p *Plugin) Failed() error {
 	return nil
 }
 
+// Doubt says why the store is not the known one, nil if it is or was not read yet. What
+// it holds is intent, but it will say no complete word.
+func (p *Plugin) Doubt() error {
+	if f := p.source.standingFacts(); f.reason != "" {
+		return errors.New(f.doubt())
+	}
+	return nil
+}
+
+func (f *facts) doubt() string {
+	return f.reason + `; nothing is deleted for what it lacks; "agentctl resync --accept" believes it`
+}
+
 // judge takes the worst that holds.
 func (p *Plugin) judge() (state, reason string) {
 	f, w := p.source.standingFacts(), p.status.standing()
@@ -86,7 +99,7 @@ func (p *Plugin) judge() (state, reason string) {
 	case f.sessions == 0:
 		return healthStarting, "not listed yet"
 	case f.reason != "":
-		return healthDegraded, f.reason + `; nothing is deleted for what it lacks; "agentctl resync --accept" believes it`
+		return healthDegraded, f.doubt()
 	case len(srv.alarms) > 0:
 		return healthDegraded, "the store raises alarms: " + strings.Join(srv.alarms, ", ")
 	case label != nil:

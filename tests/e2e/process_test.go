@@ -177,6 +177,18 @@ func TestOnce(t *testing.T) {
 		"interface/web pending: needs interface/nobody\n" {
 		t.Errorf("not all is configured: exit %d\n%s%s", r.Code, r.Out, r.Err)
 	}
+	h.Args = []string{"--etcd", "http://127.0.0.1:1"}
+	if r := h.Once(); r.Code != 1 || r.Out != "not everything is configured: etcd is down: no etcd answers at http://127.0.0.1:1: nothing listens there (connection refused)\n" {
+		t.Errorf("no store: exit %d\n%s%s", r.Code, r.Out, r.Err)
+	}
+	if err := os.RemoveAll(filepath.Join(h.StateDir(), "etcd")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "more.yaml", "key: interface/more\nvalue: {bridge: {}}\n")
+	h.Args = []string{"--intent", dir}
+	if r := h.Once(); r.Code != 1 || !strings.Contains(r.Out, "the store is not the known one: ") || h.Own.Show(t, "more") == nil {
+		t.Errorf("an unknown store: exit %d\n%s%s", r.Code, r.Out, r.Err)
+	}
 	h.Args = []string{"--intent", dir + "/none"}
 	if r := h.Once(); r.Code != 2 || r.Err != "plumb-agent: intent "+dir+"/none: want a directory that is there\n" {
 		t.Errorf("no intent: exit %d\n%s%s", r.Code, r.Out, r.Err)
