@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,26 +16,66 @@ import (
 )
 
 func newStatus(c *cli) *cobra.Command {
-	return &cobra.Command{
+	var w waiting
+	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how the agent is",
 		Long: `Status shows whether the agent is ready and what stands against it, how each of
 its parts is, which sources have said what they want, and how many keys are in
-each state.`,
+each state.
+
+With --wait it waits until the agent is there and ready, and shows it then; it exits
+with 1 if the time is up before.`,
 		Example: `  agentctl status
+  agentctl status --wait --timeout 1m
   agentctl status -o template='{{.state}}'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			out, err := c.agent().AgentStatus(cmd.Context(), &apiv1.AgentStatusRequest{})
+			out, err := c.status(cmd.Context(), w)
 			if err != nil {
 				return err
 			}
-			return c.show(answer{
+			err = c.show(answer{
 				json:  apiv1.JSON(out),
 				names: []string{out.Label},
 				table: func(w io.Writer, wide bool) { c.writeStatus(w, out, wide) },
 			})
+			if err == nil && w.wait && out.State != ready {
+				c.tell("the time is up after %s: the agent is not ready", w.timeout)
+				err = differs
+			}
+			return err
 		},
+	}
+	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until the agent is there and ready; exit 1 if the time is up before")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "wait no longer than this, for example 30s; 0 is no limit")
+	return cmd
+}
+
+// ready is the state of an agent that nothing stands against.
+const ready = "ready"
+
+// askEvery is how often status --wait asks an agent that is not ready, or not there.
+const askEvery = 100 * time.Millisecond
+
+// status asks how the agent is, and if that is wanted until it is ready.
+func (c *cli) status(ctx context.Context, w waiting) (*apiv1.AgentStatusResponse, error) {
+	var end <-chan time.Time
+	if w.timeout > 0 {
+		end = time.After(w.timeout)
+	}
+	for {
+		out, err := c.agent().AgentStatus(ctx, &apiv1.AgentStatusRequest{})
+		if !w.wait || err == nil && out.State == ready {
+			return out, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, cmp.Or(err, ctx.Err())
+		case <-end:
+			return out, err
+		case <-time.After(askEvery):
+		}
 	}
 }
 

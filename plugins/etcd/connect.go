@@ -20,7 +20,7 @@ func (p *Plugin) connect(ctx context.Context) (stop func()) {
 	first, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		p.keepEmbedded(keep, sync.OnceFunc(func() { close(first) }))
+		p.keepEmbedded(keep, sync.OnceFunc(func() { close(first); p.tried() }))
 	}()
 	select {
 	case <-first:
@@ -37,6 +37,9 @@ func (p *Plugin) dial(ctx context.Context) {
 		p.noteOpen(err)
 		if err == nil {
 			p.link.Store(l)
+		}
+		p.tried()
+		if err == nil {
 			return
 		}
 		b.wait(ctx, nil)
@@ -118,7 +121,7 @@ func (p *Plugin) heal(ctx context.Context, failed *link, err error) bool {
 // to be healed.
 func healing[R any](ctx context.Context, p *Plugin, do func(context.Context, *link) (R, error)) (R, error) {
 	for tries := 0; ; tries++ {
-		l := p.current()
+		l := p.awaited(ctx)
 		r, err := withTimeout(ctx, p.cfg.tune, func(ctx context.Context) (R, error) { return do(ctx, l) })
 		if err == nil || tries > 0 || !p.heal(ctx, l, err) {
 			return r, err
@@ -159,6 +162,21 @@ func (p *Plugin) current() *link {
 		return l
 	}
 	return services(nowhere{p.whyClosed()})
+}
+
+// tried ends the wait for the first try to connect.
+func (p *Plugin) tried() { p.firstTry.Do(func() { close(p.begun) }) }
+
+// awaited is the connection, for the sake of who asks right after the start: until it was
+// tried for the first time, or takes long, it is waited for.
+func (p *Plugin) awaited(ctx context.Context) *link {
+	if p.starting.Load() && p.link.Load() == nil {
+		select {
+		case <-p.begun:
+		case <-ctx.Done():
+		}
+	}
+	return p.current()
 }
 
 // nowhere is a connection to nothing.

@@ -29,6 +29,10 @@ type Plugin struct {
 	opening sync.Mutex
 	// opened gets a token when there is a connection.
 	opened chan struct{}
+	// starting is set once Run connects; begun is closed when that was tried once.
+	starting atomic.Bool
+	begun    chan struct{}
+	firstTry sync.Once
 }
 
 // Main is called by a program that runs plugins with embedded stores, before
@@ -48,7 +52,7 @@ func New(c Config, decode Decoder, submit Submitter, statuses func() StatusWatch
 		return nil, err
 	}
 	m := openMemory(c.StateDir)
-	p := &Plugin{cfg: c, memory: m, source: newSource(c, m, decode, submit), opened: make(chan struct{}, 1)}
+	p := &Plugin{cfg: c, memory: m, source: newSource(c, m, decode, submit), opened: make(chan struct{}, 1), begun: make(chan struct{})}
 	p.presence = &presence{label: c.Label, key: c.prefix() + "agent", tune: c.tune, log: c.Log}
 	p.status = &statusWriter{
 		prefix: c.prefix() + "status/", holder: p.presence.key, incarnation: c.Incarnation,
@@ -78,6 +82,8 @@ func checkFiles(c Config) error {
 // fails when the state directory cannot be written, and with a
 // *LabelTakenError when another live agent serves the label.
 func (p *Plugin) Run(ctx context.Context) error {
+	p.starting.Store(true)
+	defer p.tried()
 	uuid, err := loadUUID(p.cfg.StateDir)
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func (p *Plugin) Get(ctx context.Context, key string) (kv models.Stored, ok bool
 func (p *Plugin) List(ctx context.Context, prefix string) ([]models.Stored, error) {
 	base := p.cfg.prefix()
 	for range 3 {
-		l := p.current()
+		l := p.awaited(ctx)
 		snap, err := list(ctx, l, p.cfg.tune, base+prefix, "")
 		if isCompacted(err) || err != nil && p.heal(ctx, l, err) {
 			continue // or the list took longer than history is kept
@@ -79,7 +79,7 @@ func (p *Plugin) Write(ctx context.Context, writes []models.Write) (int64, error
 			ops = append(ops, clientv3.OpPut(key, string(w.Value)))
 		}
 	}
-	if err := p.current().fits(len(ops), bytes); err != nil {
+	if err := p.awaited(ctx).fits(len(ops), bytes); err != nil {
 		return 0, err
 	}
 	resp, err := healing(ctx, p, func(ctx context.Context, l *link) (*clientv3.TxnResponse, error) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -176,4 +178,34 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+}
+
+// TestAskedRightAfterTheStart: who asks before the embedded store has started gets an
+// answer, and not that it is down.
+func TestAskedRightAfterTheStart(t *testing.T) {
+	a := newAgent(t, config(t))
+	if _, err := a.List(t.Context(), ""); !errors.Is(err, models.ErrStoreDown) {
+		t.Errorf("List before Run: %v", err)
+	}
+	a.run()
+	for !a.starting.Load() {
+		runtime.Gosched()
+	}
+	var asks sync.WaitGroup
+	asks.Go(func() {
+		if _, _, err := a.Get(t.Context(), "config/route/r"); err != nil {
+			t.Errorf("Get: %v", err)
+		}
+	})
+	asks.Go(func() {
+		if _, err := a.List(t.Context(), ""); err != nil {
+			t.Errorf("List: %v", err)
+		}
+	})
+	asks.Go(func() {
+		if _, err := a.Write(t.Context(), []models.Write{write("config/route/r", "1")}); err != nil {
+			t.Errorf("Write: %v", err)
+		}
+	})
+	asks.Wait()
 }
