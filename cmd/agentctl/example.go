@@ -9,7 +9,7 @@ import (
 )
 
 func newExample(c *cli) *cobra.Command {
-	return &cobra.Command{
+	return formats("yaml", &cobra.Command{
 		Use:               "example KIND",
 		Short:             "Print example values of a kind",
 		Long:              "Example prints values of a kind as an intent file that can be applied. It needs no agent.",
@@ -24,5 +24,5 @@ func newExample(c *cli) *cobra.Command {
 			_, err = io.WriteString(c.stdout, text)
 			return err
 		},
-	}
+	})
 }

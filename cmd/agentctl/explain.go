@@ -9,7 +9,7 @@ import (
 )
 
 func newExplain(c *cli) *cobra.Command {
-	return &cobra.Command{
+	return formats(noFormats, &cobra.Command{
 		Use:   "explain KIND[.FIELD]",
 		Short: "Document a kind or a field",
 		Long:  "Explain documents a kind or a field: types, units, defaults, rules. It needs no agent.",
@@ -25,5 +25,5 @@ func newExplain(c *cli) *cobra.Command {
 			_, err = io.WriteString(c.stdout, text)
 			return err
 		},
-	}
+	})
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func newGenDocs(c *cli) *cobra.Command {
-	return &cobra.Command{
+	return formats(noFormats, &cobra.Command{
 		Use:     "gen-docs",
 		Short:   "Print the documentation of all commands as Markdown",
 		Long:    "Gen-docs prints the documentation of all commands as Markdown. docs/cli.md is its output.",
@@ -21,7 +21,7 @@ func newGenDocs(c *cli) *cobra.Command {
 			writeDocs(c.stdout, cmd.Root())
 			return nil
 		},
-	}
+	})
 }
 
 // writeDocs writes the command and all below it.

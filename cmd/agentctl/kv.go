@@ -83,11 +83,11 @@ func newKVPut(c *cli) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&path, "file", "f", "", "file with the value, - for stdin")
-	return cmd
+	return formats(noFormats, cmd)
 }
 
 func newKVDelete(c *cli) *cobra.Command {
-	return &cobra.Command{
+	return formats(noFormats, &cobra.Command{
 		Use:     "delete KEY",
 		Short:   "Delete a key of the store",
 		Long:    "KV delete deletes a key of the store. A key that is not there is no error.",
@@ -105,7 +105,7 @@ func newKVDelete(c *cli) *cobra.Command {
 			}
 			return nil
 		},
-	}
+	})
 }
 
 func newKVList(c *cli) *cobra.Command {

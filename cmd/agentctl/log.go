@@ -45,7 +45,7 @@ func newLogList(c *cli) *cobra.Command {
 }
 
 func newLogSet(c *cli) *cobra.Command {
-	return &cobra.Command{
+	return formats(noFormats, &cobra.Command{
 		Use:     "set LOGGER LEVEL",
 		Short:   "Set the level of a logger",
 		Long:    "Log set changes the level of a logger until the agent ends. Levels are debug, info, warn, error.",
@@ -64,5 +64,5 @@ func newLogSet(c *cli) *cobra.Command {
 			c.tell("logger %s is set to %s", args[0], args[1])
 			return nil
 		},
-	}
+	})
 }

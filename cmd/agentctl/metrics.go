@@ -10,7 +10,7 @@ import (
 )
 
 func newMetrics(c *cli) *cobra.Command {
-	return &cobra.Command{
+	return formats(noFormats, &cobra.Command{
 		Use:   "metrics [PREFIX]…",
 		Short: "Print the agent's metrics",
 		Long: `Metrics prints what Prometheus would read, all of it or only the metrics whose
@@ -32,7 +32,7 @@ names begin with a prefix.`,
 			}
 			return nil
 		},
-	}
+	})
 }
 
 // metricMatches tells whether a line of the exposition belongs to one of the

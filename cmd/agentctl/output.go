@@ -27,17 +27,33 @@ type answer struct {
 	names []string
 }
 
-// formatsKey is the annotation with the formats that a command has besides the
-// usual ones.
-const formatsKey = "formats"
+// formatsKey is the annotation with the formats of a command that has not the usual
+// ones; noFormats is that of one that writes a text of its own, or nothing.
+const (
+	formatsKey = "formats"
+	noFormats  = "none"
+)
+
+// formats says which formats a command has instead of the usual ones.
+func formats(all string, cmd *cobra.Command) *cobra.Command {
+	cmd.Annotations = map[string]string{formatsKey: all}
+	return cmd
+}
 
 // checkOutput refuses a bad -o before anything is done.
 func (c *cli) checkOutput(cmd *cobra.Command) error {
-	formats := []string{"table", "wide", "json", "yaml", "name"}
-	if more := cmd.Annotations[formatsKey]; more != "" {
-		formats = strings.Fields(more)
+	own, flag := cmd.Annotations[formatsKey], cmd.Flag("output")
+	if own != "" && (flag == nil || !flag.Changed) {
+		return nil
 	}
-	if text, ok := strings.CutPrefix(c.output, "template="); ok && cmd.Annotations[formatsKey] == "" {
+	if own == noFormats {
+		return usage(cmd, "-o means nothing here: this has one form only")
+	}
+	formats := []string{"table", "wide", "json", "yaml", "name"}
+	if own != "" {
+		formats = strings.Fields(own)
+	}
+	if text, ok := strings.CutPrefix(c.output, "template="); ok && own == "" {
 		_, err := parseTemplate(text)
 		return err
 	}

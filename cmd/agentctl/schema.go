@@ -9,7 +9,7 @@ import (
 )
 
 func newSchema(c *cli) *cobra.Command {
-	return &cobra.Command{
+	return formats("json", &cobra.Command{
 		Use:               "schema KIND",
 		Short:             "Print the JSON Schema of a kind",
 		Long:              "Schema prints the JSON Schema (2020-12) of a kind's values, for editors and checks. It needs no agent.",
@@ -24,5 +24,5 @@ func newSchema(c *cli) *cobra.Command {
 			_, err = c.stdout.Write(append(bytes.TrimRight(text, "\n"), '\n'))
 			return err
 		},
-	}
+	})
 }

@@ -40,7 +40,7 @@ It exits with 2 if a value is invalid, as apply would.`,
 		},
 	}
 	cmd.Flags().StringSliceVarP(&paths, "file", "f", nil, "intent file or directory, - for stdin; may be repeated")
-	return cmd
+	return formats(noFormats, cmd)
 }
 
 // validate names all errors of the items and counts the items that have any.
