@@ -94,7 +94,7 @@ func FuzzLine(f *testing.F) {
 			}
 		}
 		for _, r := range merge(lines) {
-			_ = linesOf([]scheduler.Record{r})
+			_ = lineOf(r).cut(1 << 10)
 		}
 	})
 }

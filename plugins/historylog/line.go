@@ -1,6 +1,7 @@
 package historylog
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
@@ -20,6 +21,9 @@ type line struct {
 	Settled    time.Time       `json:"settled,omitzero"`
 	Dropped    int             `json:"dropped,omitempty"`
 	Missed     int             `json:"missed,omitempty"`
+	// Part: there is more of the record before, and the head of it, from Time to
+	// AskedTotal, is here once more, should what is before be gone.
+	Part bool `json:"part,omitempty"`
 
 	Deviation *scheduler.Deviation `json:"deviation,omitempty"`
 }
@@ -62,6 +66,33 @@ func lineOf(r scheduler.Record) line {
 	return l
 }
 
+// cut makes parts of a line of which each is at most so many bytes, as far as single
+// steps and changes are.
+func (l line) cut(most int) [][]byte {
+	text, err := json.Marshal(l)
+	switch items := len(l.Asked) + len(l.Planned) + len(l.Done) + len(l.Changed); {
+	case err != nil:
+		return nil
+	case len(text) <= most || items < 2:
+		return [][]byte{text}
+	default:
+		first, rest := l, line{Seq: l.Seq, Time: l.Time, Source: l.Source, Note: l.Note, AskedTotal: l.AskedTotal, Settled: l.Settled, Part: true}
+		left := items / 2
+		first.Asked, rest.Asked = take(l.Asked, &left)
+		first.Planned, rest.Planned = take(l.Planned, &left)
+		first.Done, rest.Done = take(l.Done, &left)
+		first.Changed, rest.Changed = take(l.Changed, &left)
+		return append(first.cut(most), rest.cut(most)...)
+	}
+}
+
+// take splits a list, if so many are left for the first half.
+func take[E any](list []E, left *int) (first, rest []E) {
+	n := min(len(list), *left)
+	*left -= n
+	return list[:n], list[n:]
+}
+
 func momentOf(m scheduler.Moment) moment {
 	out := moment{State: m.State, Origin: m.Origin}
 	out.Desired, _ = m.Desired.(scheduler.Encoded)
@@ -85,8 +116,9 @@ func (l line) addTo(r *scheduler.Record) {
 	if !l.Time.IsZero() && !r.Time.IsZero() && !l.Time.Equal(r.Time) {
 		*r = scheduler.Record{} // of a run whose end was lost: its number was given again
 	}
-	if !l.Time.IsZero() && r.Time.IsZero() {
-		r.Seq, r.Time, r.Source, r.Note, r.Asked, r.AskedTotal = l.Seq, l.Time, l.Source, l.Note, l.Asked, l.AskedTotal
+	if !l.Time.IsZero() && (r.Time.IsZero() || l.Part) {
+		r.Seq, r.Time, r.Source, r.Note, r.AskedTotal = l.Seq, l.Time, l.Source, l.Note, l.AskedTotal
+		r.Asked = append(r.Asked, l.Asked...)
 		for _, p := range l.Planned {
 			r.Planned = append(r.Planned, scheduler.PlannedStep{Op: p.Op, Key: p.Key})
 		}

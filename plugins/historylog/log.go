@@ -29,6 +29,8 @@ type Source interface {
 type Log struct {
 	log  *slog.Logger
 	file *linefile.File
+	// most is how many bytes a line should have; records that are larger are cut.
+	most int
 	// failing is why the disk does not take what is new; nil if it does.
 	failing atomic.Pointer[error]
 }
@@ -59,7 +61,7 @@ func Open(dir string, limit int64, log *slog.Logger) (*Log, []scheduler.Record, 
 			lines = append(lines, l)
 		}
 	}
-	return &Log{log: log, file: file}, merge(lines), nil
+	return &Log{log: log, file: file, most: int(limit / 8)}, merge(lines), nil
 }
 
 // merge puts lines together to records. What is left of a record that began
@@ -92,7 +94,7 @@ func (l *Log) Run(ctx context.Context, s Source) error {
 		var err error
 		if rest = l.write(rest); len(rest) == 0 {
 			records, err = s.Next(ctx)
-			rest = l.write(linesOf(records))
+			rest = l.write(l.linesOf(records))
 		}
 		if errors.Is(err, scheduler.ErrStopped) || ctx.Err() != nil && len(records) == 0 {
 			return l.file.Close()
@@ -105,11 +107,9 @@ func (l *Log) Run(ctx context.Context, s Source) error {
 }
 
 // linesOf makes the lines of records.
-func linesOf(records []scheduler.Record) (lines [][]byte) {
+func (l *Log) linesOf(records []scheduler.Record) (lines [][]byte) {
 	for _, r := range records {
-		if text, err := json.Marshal(lineOf(r)); err == nil {
-			lines = append(lines, text)
-		}
+		lines = append(lines, lineOf(r).cut(l.most)...)
 	}
 	return lines
 }
@@ -123,7 +123,7 @@ func (l *Log) write(lines [][]byte) (rest [][]byte) {
 	done, err := l.file.Append(lines...)
 	var large *linefile.TooLargeError
 	if errors.As(err, &large) {
-		l.log.Warn("transactions are too large for the history on disk, and in memory only", "error", err)
+		l.log.Warn("single changes are too large for the history on disk, and in memory only", "error", err)
 		err = nil
 	}
 	switch was := l.Err(); {

@@ -3,6 +3,7 @@ package historylog
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"log/slog"
@@ -48,7 +49,7 @@ func write(t *testing.T, dir string, limit int64, batches ...[]scheduler.Record)
 	s := script(batches)
 	for len(s) > 0 { // without the pace of Run
 		records, _ := s.Next(context.Background())
-		if rest := l.write(linesOf(records)); len(rest) > 0 {
+		if rest := l.write(l.linesOf(records)); len(rest) > 0 {
 			t.Fatal(l.Err())
 		}
 	}
@@ -229,5 +230,40 @@ func TestFirstVersion(t *testing.T) {
 	write(t, dir, 1<<20, []scheduler.Record{full(8)})
 	if got := load(t, dir); len(got) != 2 || got[0].Seq != 7 || got[0].Source != "etcd" || got[1].Seq != 8 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// large is a record of so many steps.
+func large(seq uint64, steps int) scheduler.Record {
+	r := full(seq)
+	for i := range steps {
+		k := scheduler.Key(fmt.Sprintf("a/%06d", i))
+		r.Asked = append(r.Asked, k)
+		r.Planned = append(r.Planned, scheduler.PlannedStep{Op: scheduler.OpCreate, Key: k})
+		r.Done = append(r.Done, scheduler.DoneStep{Op: scheduler.OpCreate, Key: k, Start: noon})
+		r.Changed = append(r.Changed, scheduler.KeyChange{Key: k, Seq: seq, Time: noon, After: scheduler.Moment{State: scheduler.Configured}})
+	}
+	return r
+}
+
+// A record that is larger than a file is kept in parts, and of one that is larger than
+// all that is kept the last of them.
+func TestLargeRecords(t *testing.T) {
+	const limit = 64 << 10
+	dir := t.TempDir()
+	whole := large(1, 250)
+	text, err := json.Marshal(lineOf(whole))
+	if err != nil || len(text) < limit/2 || len(text) > limit {
+		t.Fatalf("%d bytes, %v", len(text), err)
+	}
+	write(t, dir, limit, []scheduler.Record{whole})
+	if got := load(t, dir); !reflect.DeepEqual(got, []scheduler.Record{whole}) {
+		t.Errorf("it came back otherwise: %d records", len(got))
+	}
+	dir = t.TempDir()
+	write(t, dir, limit, []scheduler.Record{large(1, 1000)}, []scheduler.Record{full(2)})
+	got := load(t, dir)
+	if len(got) != 2 || got[0].Note != "put" || len(got[0].Changed) == 0 || got[0].Changed[len(got[0].Changed)-1].Key != "a/000999" {
+		t.Errorf("%d records", len(got))
 	}
 }
