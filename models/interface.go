@@ -69,6 +69,7 @@ func (x *Interface) check(name string, f *findings) {
 	x.checkHostName(name, f)
 	x.checkMAC(f)
 	x.checkAddresses(f)
+	x.checkMTU(f)
 	if x.Master != "" {
 		checkRef(x.Master, "master", "a bridge, bond or vrf", f)
 		if x.Master == name {
@@ -87,6 +88,16 @@ func (x *Interface) check(name string, f *findings) {
 		f.add("link_only", "leaves addresses to others; take it out, or the addresses")
 	}
 	x.checkLink(name, f)
+}
+
+// checkMTU checks what the table of limits cannot, since it goes by the type.
+func (x *Interface) checkMTU(f *findings) {
+	switch {
+	case x.GetTap() != nil && maxTapMTU < x.Mtu && x.Mtu <= maxMTU:
+		f.add("mtu", "a tap takes at most %d, not %d", maxTapMTU, x.Mtu)
+	case x.GetVrf() != nil && minMTU <= x.Mtu && x.Mtu < minMTUv6:
+		f.add("mtu", "a vrf takes at least %d, not %d", minMTUv6, x.Mtu)
+	}
 }
 
 func (x *Interface) checkHostName(name string, f *findings) {

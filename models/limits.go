@@ -40,7 +40,7 @@ var limits = map[string]limit{
 	"Macvlan.mode":        {words: []string{"bridge", "private", "vepa", "passthru"}},
 	"Ipvlan.mode":         {words: []string{"l2", "l3", "l3s"}},
 	"Vrf.table":           {min: 1, max: 1<<32 - 1},
-	"Route.mtu":           {min: minMTU, max: maxMTU, zero: true},
+	"Route.mtu":           {min: minMTU, max: maxRouteMTU, zero: true},
 	"Route.scope":         {words: []string{"global", "site", "link", "host", "nowhere"}},
 	"Route.type":          {words: []string{"unicast", "blackhole", "unreachable", "prohibit", "throw"}},
 	"NextHop.weight":      {min: 1, max: 256, zero: true},
@@ -65,11 +65,15 @@ var limits = map[string]limit{
 	"Address.scope":       {words: []string{"global", "site", "link", "host"}},
 }
 
-// The kernel takes no smaller packets for IPv4, and for IPv6 none below 1280.
+// The kernel takes no smaller packets for IPv4, and for IPv6 none below 1280. It makes
+// 65520 of more on a route; a tap needs room for the header of Ethernet, and a vrf must
+// be able to carry IPv6.
 const (
-	minMTU   = 68
-	minMTUv6 = 1280
-	maxMTU   = 65535
+	minMTU      = 68
+	minMTUv6    = 1280
+	maxMTU      = 65535
+	maxRouteMTU = 65520
+	maxTapMTU   = 65521
 )
 
 // checkLimits checks every field of the message and of the messages within.

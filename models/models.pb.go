@@ -236,8 +236,8 @@ type Interface struct {
 	HostName string `protobuf:"bytes,2,opt,name=host_name,json=hostName,proto3" json:"host_name,omitempty"`
 	// Whether the interface is up. Default true.
 	Enabled *bool `protobuf:"varint,3,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Largest packet in bytes, 68 to 65535, with IPv6 at least 1280. 0 leaves the
-	// kernel's default.
+	// Largest packet in bytes, 68 to 65535; with IPv6 and of a vrf at least 1280, of a
+	// tap at most 65521. 0 leaves the kernel's default.
 	Mtu uint32 `protobuf:"varint,4,opt,name=mtu,proto3" json:"mtu,omitempty"`
 	// Hardware address, six bytes in hex with colons, not a multicast one. Empty
 	// leaves the kernel's choice.
@@ -1280,7 +1280,8 @@ type Route struct {
 	Table uint32 `protobuf:"varint,8,opt,name=table,proto3" json:"table,omitempty"`
 	// global, site, link, host or nowhere. Default: link without a gateway, else global.
 	Scope string `protobuf:"bytes,9,opt,name=scope,proto3" json:"scope,omitempty"`
-	// Largest packet on this route in bytes. 0: that of the interface.
+	// Largest packet on this route in bytes, 68 to 65520, of IPv6 at least 1280. 0: that
+	// of the interface.
 	Mtu uint32 `protobuf:"varint,10,opt,name=mtu,proto3" json:"mtu,omitempty"`
 	// unicast (default), blackhole, unreachable, prohibit or throw.
 	Type string `protobuf:"bytes,11,opt,name=type,proto3" json:"type,omitempty"`
