@@ -38,6 +38,8 @@ type healthKeeper struct {
 	was   string
 	srv   server
 	open  error // why there is no connection, if there is none
+	// strange are keys below the label that mean nothing.
+	strange []string
 }
 
 // Health tells how the store and our ties to it stand.
@@ -83,7 +85,7 @@ func (p *Plugin) judge() (state, reason string) {
 	f, w := p.source.standingFacts(), p.status.standing()
 	label := p.presence.problem()
 	p.health.mu.Lock()
-	srv, open := p.health.srv, p.health.open
+	srv, open, others := p.health.srv, p.health.open, p.health.strange
 	p.health.mu.Unlock()
 	switch {
 	case errors.Is(open, errSlowStart):
@@ -110,7 +112,7 @@ func (p *Plugin) judge() (state, reason string) {
 		k := slices.Min(slices.Collect(maps.Keys(w.refused)))
 		return healthOK, fmt.Sprintf("the store does not take the status of %s (%s), %d in all", k, plain(w.refused[k]), len(w.refused))
 	}
-	return healthOK, ""
+	return healthOK, strange(p.cfg.prefix(), others)
 }
 
 func (p *Plugin) details() map[string]string {
@@ -161,6 +163,9 @@ func (p *Plugin) watchServer(ctx context.Context) {
 			p.health.mu.Lock()
 			p.health.srv = server{resp.Version, resp.DbSize, resp.Errors}
 			p.health.mu.Unlock()
+		}
+		if found, err := p.strangers(ctx, l); err == nil {
+			p.noteStrangers(found)
 		}
 		select {
 		case <-ctx.Done():

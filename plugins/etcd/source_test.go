@@ -271,3 +271,24 @@ func TestHealthSpeaksOfAbsentEtcdAndHeals(t *testing.T) {
 		}
 	}
 }
+
+// TestStrangeKeysAreTold: what is written beside config/ by mistake is told, until it is
+// gone, and all that is ours is not.
+func TestStrangeKeysAreTold(t *testing.T) {
+	stores(t, func(t *testing.T, c Config, kv func() clientv3.KV) {
+		a := runAgent(t, c)
+		a.ready()
+		for _, key := range []string{"config/interface/a", "applyset/x", "status/a", "confg/interface/a", "interface/b", "zzz"} {
+			if _, err := kv().Put(t.Context(), "/plumb/h/"+key, "1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.state(healthOK, "not known and not read: /plumb/h/confg/interface/a, /plumb/h/interface/b, /plumb/h/zzz; intent is below /plumb/h/config/")
+		for _, key := range []string{"confg/interface/a", "interface/b", "zzz"} {
+			if _, err := kv().Delete(t.Context(), "/plumb/h/"+key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.await("nothing is strange", func() bool { return a.Health().Reason == "" })
+	})
+}
