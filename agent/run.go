@@ -28,7 +28,7 @@ func Run(ctx context.Context, c Config, log *slog.Logger, level *slog.LevelVar) 
 		return err
 	}
 	defer a.host.close()
-	log.Info("plumb-agent starts", "label", c.Label, "version", Version(), "run_dir", c.RunDir, "state_dir", c.StateDir)
+	a.log.Info("plumb-agent starts", "label", c.Label, "version", Version(), "run_dir", c.RunDir, "state_dir", c.StateDir)
 	return a.run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
 }
 

@@ -241,6 +241,7 @@ type agent struct {
 	config  Config
 	log     *slog.Logger
 	level   *slog.LevelVar
+	recent  *recent
 	host    *host
 	history *historylog.Log // nil with --history 0, and if historyLost
 	sched   *scheduler.Scheduler
@@ -263,7 +264,9 @@ type agent struct {
 }
 
 func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error) {
-	a := &agent{config: c, log: log, level: level, started: time.Now()}
+	kept := new(recent)
+	log = kept.keep(log, level)
+	a := &agent{config: c, log: log, level: level, recent: kept, started: time.Now()}
 	if a.host, err = openHost(c, log); err != nil {
 		return nil, err
 	}
@@ -369,6 +372,7 @@ func (a *agent) wireAPI() (err error) {
 		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source,
 		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, CNI: a.cni, Events: a.recorder.log, Health: a.health, Synced: a.synced, Accept: a.accept,
 		Metrics: metrics.Handler(a.sched, a.host.kernel.Writes, a.health, a.tracker.Runtimes, a.cni.server.Figures, a.recorder.figures()),
+		Recent:  a.recent,
 		Levels:  map[string]*slog.LevelVar{"agent": a.level},
 		Label:   a.config.Label, Version: Version(), Started: a.started,
 		Log: a.log.With("part", "api"),

@@ -23,7 +23,7 @@ func newReport(c *cli) *cobra.Command {
 		Short: "Pack what the agent knows for somebody who is to help",
 		Long: `Report writes a tar.gz with what the agent knows: version, status, keys and why
 they are not configured, the graph, history, events, containers, attachments and
-metrics. What looks like a secret is masked, by its name and by what it is: fields,
+metrics, and the last of the log. What looks like a secret is masked, by its name and by what it is: fields,
 labels and options whose names say so (also in JSON within a label), passwords in
 addresses, private keys, and tokens of well-known forms. What cannot be read is named
 in errors.txt, and the exit code is 1.`,
@@ -89,6 +89,7 @@ func (c *cli) pages() []page {
 		{"microservices.json", jsonOf(a.Microservices)},
 		{"cni.json", jsonOf(a.CNI)},
 		{"log.json", jsonOf(a.Logs)},
+		{"log.txt", http("/log")},
 		{"readyz.txt", http("/readyz")},
 		{"metrics.txt", http("/metrics")},
 		{"why.txt", c.whyAll},

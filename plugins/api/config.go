@@ -42,6 +42,8 @@ type Config struct {
 	Accept func(ctx context.Context) error
 	// Metrics serves /metrics.
 	Metrics http.Handler
+	// Recent serves /log: the last lines of the log.
+	Recent http.Handler
 	// Levels are the loggers that can be set.
 	Levels map[string]*slog.LevelVar
 

@@ -1,6 +1,6 @@
 // Package api serves the agent to operators on a unix socket: one service
 // definition (apiv1/agent.proto), spoken as gRPC and as plain HTTP with JSON,
-// and beside it /livez, /readyz and /metrics.
+// and beside it /livez, /readyz, /metrics and /log.
 //
 //	agentctl ─┐                      ┌─► Scheduler   what is, what would be, why
 //	curl ─────┼─► agent.sock ─► rpc ─┼─► Store       intent goes through it

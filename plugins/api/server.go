@@ -56,6 +56,9 @@ func (s *Server) Handler() http.Handler {
 	))
 	mux.HandleFunc("GET /livez", s.livez)
 	mux.HandleFunc("GET /readyz", s.readyz)
+	if s.Recent != nil {
+		mux.Handle("GET /log", s.Recent)
+	}
 	if s.Metrics != nil {
 		mux.Handle("GET /metrics", s.Metrics)
 	}

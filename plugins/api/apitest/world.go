@@ -63,6 +63,7 @@ func (w *World) Config() api.Config {
 		Health:  func() []models.Health { return w.Parts },
 		Accept:  func(context.Context) error { w.Accepted++; return nil },
 		Metrics: http.HandlerFunc(metrics),
+		Recent:  http.HandlerFunc(recent),
 		Levels:  map[string]*slog.LevelVar{"agent": level, "etcd": new(slog.LevelVar)},
 		Label:   "host1", Version: "v0.0.0-test", Commit: "abcdef", Started: Noon().Add(-time.Hour),
 		Now: Noon,
@@ -164,4 +165,9 @@ func (c *Containers) Health() []models.Health { return c.Parts }
 // metrics is a page for /metrics.
 func metrics(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "# HELP plumb_one One.\n# TYPE plumb_one gauge\nplumb_one 1\n# HELP plumb_two Two.\n# TYPE plumb_two counter\nplumb_two{kind=\"route\"} 2\n")
+}
+
+// recent is a log with a secret in it.
+func recent(w http.ResponseWriter, _ *http.Request) {
+	io.WriteString(w, "time=2026-01-02T12:00:00Z level=INFO msg=\"plumb-agent starts\" password=hunter2\n")
 }
