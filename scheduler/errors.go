@@ -119,5 +119,26 @@ func Blocked(on Key, err error) error { return class(OpError{Err: err, On: on}) 
 // update somebody else has removed the object, and it is created.
 func NotFound(err error) error { return class(OpError{Err: err, Gone: true}) }
 
+// Lapsed says that what the operation needs went while it was under way, which the
+// scheduler has not heard of yet: that a container is killed is no failure of anybody. It
+// is tried again as after any other error, but does not count as one. Errors of packages
+// that know no scheduler say the same by a method Lapsed() bool.
+func Lapsed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return lapsed{err}
+}
+
+type lapsed struct{ error }
+
+func (lapsed) Lapsed() bool    { return true }
+func (l lapsed) Unwrap() error { return l.error }
+
+func isLapsed(err error) bool {
+	var l interface{ Lapsed() bool }
+	return errors.As(err, &l) && l.Lapsed()
+}
+
 // Unsupported says that this host cannot do it (a kernel without the link type).
 func Unsupported(err error) error { return class(OpError{Err: err, Terminal: true}) }

@@ -92,7 +92,7 @@ func (h *history) failures(k Key) []Deed {
 	for i := len(h.records) - 1; i >= 0 && len(out) < maxFailures; i-- {
 		r := h.records[i]
 		for j := len(r.Done) - 1; j >= 0 && len(out) < maxFailures; j-- {
-			if s := r.Done[j]; s.Key == k && s.Error != "" {
+			if s := r.Done[j]; s.Key == k && s.Error != "" && !s.Lapsed {
 				out = append(out, Deed{Seq: r.Seq, Source: r.Source, Note: r.Note, Time: s.Start.Add(s.Took), Op: s.Op, Via: s.Via, Error: s.Error})
 			}
 		}

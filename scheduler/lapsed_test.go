@@ -3,9 +3,11 @@ package scheduler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
@@ -84,4 +86,38 @@ func lostGround(t *testing.T, need string, steps []string) {
 	if st, err := r.Get(ctx, "a/1"); err != nil || st.State != scheduler.Configured {
 		t.Errorf("%v, %v", st, err)
 	}
+}
+
+// TestLapsedIsNoFailure: what could not be done because its ground went says so in the
+// record, is tried again, and is nobody's failure.
+func TestLapsedIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+			if d.Name != "a" {
+				return d
+			}
+			create := d.Create
+			d.Create = func(ctx context.Context, k scheduler.Key, v schedulertest.Thing) (int, error) {
+				if tries++; tries == 1 {
+					return 0, fmt.Errorf("make it: %w", scheduler.Lapsed(errors.New("its ground is gone")))
+				}
+				return create(ctx, k, v)
+			}
+			return d
+		})
+		r.Submit(scheduler.Txn{Want: changes("a/1 v1")})
+		time.Sleep(time.Minute)
+		blame, err := r.Blame(ctx, "a/1")
+		if err != nil || tries != 2 || len(blame.Failures) > 0 {
+			t.Errorf("%d tries, %v, %v", tries, blame, err)
+		}
+		for _, rec := range r.History(scheduler.HistoryQuery{Key: "a/1"}) {
+			for _, s := range rec.Done {
+				if (s.Error != "") != s.Lapsed {
+					t.Errorf("%+v", s)
+				}
+			}
+		}
+	})
 }

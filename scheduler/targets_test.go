@@ -63,7 +63,7 @@ func TestTheEmptyKeyMeansAll(t *testing.T) {
 func TestNoErrorIsNone(t *testing.T) {
 	for name, err := range map[string]error{
 		"Retry": scheduler.Retry(nil, time.Second), "Terminal": scheduler.Terminal(nil), "Conflict": scheduler.Conflict("somebody", nil),
-		"Blocked": scheduler.Blocked("a/1", nil), "NotFound": scheduler.NotFound(nil), "Unsupported": scheduler.Unsupported(nil),
+		"Blocked": scheduler.Blocked("a/1", nil), "Lapsed": scheduler.Lapsed(nil), "NotFound": scheduler.NotFound(nil), "Unsupported": scheduler.Unsupported(nil),
 	} {
 		if err != nil {
 			t.Errorf("%s(nil) is %v", name, err)

@@ -185,6 +185,9 @@ type DoneStep struct {
 	Start time.Time
 	Took  time.Duration
 	Error string
+	// Lapsed: it could not be done because what it needs went meanwhile, which is no
+	// failure.
+	Lapsed bool
 }
 
 // Operation is what a step does to the world.

@@ -119,7 +119,7 @@ func counts(done []*apiv1.DoneStep) string {
 
 func failures(r *apiv1.Record) (n int) {
 	for _, d := range r.Done {
-		if d.Error != "" {
+		if d.Error != "" && !d.Lapsed {
 			n++
 		}
 	}

@@ -20,13 +20,21 @@ var (
 	// ErrNotExist: the object is not there.
 	ErrNotExist = errors.New("does not exist")
 	// ErrNoNamespace: the namespace is gone, and all that was in it.
-	ErrNoNamespace = errors.New("namespace is gone")
+	ErrNoNamespace error = noNamespace{}
 	// ErrNotNamespace: what stands there is no network namespace, but a file of
 	// another kind or a namespace of another type.
 	ErrNotNamespace = errors.New("not a network namespace")
 	// ErrUnsupported: this kernel cannot do it.
 	ErrUnsupported = errors.New("not supported by this kernel")
 )
+
+type noNamespace struct{}
+
+func (noNamespace) Error() string { return "namespace is gone" }
+
+// Lapsed says that an operation in it has not failed: what it needs has gone; see
+// scheduler.Lapsed.
+func (noNamespace) Lapsed() bool { return true }
 
 // NS identifies a network namespace by the inode of its nsfs file, which is
 // unique among the namespaces that live at one time. 0 is never valid.

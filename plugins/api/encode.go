@@ -128,7 +128,7 @@ func doneSteps(steps []scheduler.DoneStep) []*apiv1.DoneStep {
 	for _, d := range steps {
 		out = append(out, &apiv1.DoneStep{
 			Op: d.Op.String(), Key: string(d.Key), Via: string(d.Via),
-			Start: timestamp(d.Start), Took: durationpb.New(d.Took), Error: d.Error,
+			Start: timestamp(d.Start), Took: durationpb.New(d.Took), Error: d.Error, Lapsed: d.Lapsed,
 		})
 	}
 	return out

@@ -35,6 +35,8 @@ type step struct {
 	Start time.Time           `json:"start,omitzero"`
 	Took  time.Duration       `json:"took,omitempty"`
 	Error string              `json:"error,omitempty"`
+
+	Lapsed bool `json:"lapsed,omitempty"`
 }
 
 type changed struct {

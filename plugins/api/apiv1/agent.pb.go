@@ -2335,10 +2335,13 @@ type DoneStep struct {
 	Op    string                 `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
 	Key   string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// The key whose change made this step due.
-	Via           string                 `protobuf:"bytes,3,opt,name=via,proto3" json:"via,omitempty"`
-	Start         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start,proto3" json:"start,omitempty"`
-	Took          *durationpb.Duration   `protobuf:"bytes,5,opt,name=took,proto3" json:"took,omitempty"`
-	Error         string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	Via   string                 `protobuf:"bytes,3,opt,name=via,proto3" json:"via,omitempty"`
+	Start *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start,proto3" json:"start,omitempty"`
+	Took  *durationpb.Duration   `protobuf:"bytes,5,opt,name=took,proto3" json:"took,omitempty"`
+	Error string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	// It could not be done because what it needs went meanwhile, as a container that is
+	// killed: no failure.
+	Lapsed        bool `protobuf:"varint,7,opt,name=lapsed,proto3" json:"lapsed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2413,6 +2416,13 @@ func (x *DoneStep) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *DoneStep) GetLapsed() bool {
+	if x != nil {
+		return x.Lapsed
+	}
+	return false
 }
 
 // Item is a key and what should be there.
@@ -6631,14 +6641,15 @@ const file_agent_proto_rawDesc = "" +
 	"\x05error\x18\a \x01(\tR\x05error\"/\n" +
 	"\vPlannedStep\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key\"\xb5\x01\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"\xcd\x01\n" +
 	"\bDoneStep\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x10\n" +
 	"\x03via\x18\x03 \x01(\tR\x03via\x120\n" +
 	"\x05start\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12-\n" +
 	"\x04took\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04took\x12\x14\n" +
-	"\x05error\x18\x06 \x01(\tR\x05error\"p\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\x12\x16\n" +
+	"\x06lapsed\x18\a \x01(\bR\x06lapsed\"p\n" +
 	"\x04Item\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value\x12\x12\n" +
