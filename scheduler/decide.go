@@ -279,7 +279,7 @@ func waitForName(e *engine, n, holder *graph.Node) decision {
 	switch {
 	case n.Blocks() != nil && !holder.Leaving:
 		return e.leave(n, decision{replace: true, reason: "its name is wanted by " + string(n.Blocks().Key)})
-	case holder.Leaving && n.StandsOn(holder):
+	case (holder.Leaving || holder.Ending() != nil) && n.StandsOn(holder):
 		return e.leave(n, decision{replace: true, reason: "it stands on " + string(holder.Key) + ", which has its name"})
 	}
 	return decision{}

@@ -83,6 +83,13 @@ func lostGround(t *testing.T, need string, steps []string) {
 		}
 		synctest.Wait()
 	}
+	for _, rec := range r.History(scheduler.HistoryQuery{Key: "a/1"}) {
+		for _, s := range rec.Done {
+			if lost := steps[0] == "take"; s.Error != "" && s.Lapsed != lost {
+				t.Errorf("%+v, and what it needs was lost before: %v", s, lost)
+			}
+		}
+	}
 	if st, err := r.Get(ctx, "a/1"); err != nil || st.State != scheduler.Configured {
 		t.Errorf("%v, %v", st, err)
 	}

@@ -24,7 +24,7 @@ func (p *Plugin) Elsewhere(ctx context.Context, key string) (found []string, err
 			return l.kv.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(all)), clientv3.WithLimit(1), clientv3.WithKeysOnly())
 		})
 		if err != nil {
-			return found, storeError("list the labels", err)
+			return found, p.cfg.storeError("list the labels", err)
 		}
 		if len(resp.Kvs) == 0 {
 			return found, nil
@@ -41,7 +41,7 @@ func (p *Plugin) Elsewhere(ctx context.Context, key string) (found []string, err
 			return l.kv.Get(ctx, all+label+"/"+key, clientv3.WithKeysOnly())
 		})
 		if err != nil {
-			return found, storeError("get "+key, err)
+			return found, p.cfg.storeError("get "+key, err)
 		}
 		if len(resp.Kvs) > 0 {
 			found = append(found, label)
