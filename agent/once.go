@@ -40,21 +40,6 @@ func (a *agent) doubted() error {
 	return nil
 }
 
-// othersSpoke waits for the sources beside the store.
-func (a *agent) othersSpoke(ctx context.Context) error {
-	sources, err := a.sched.Sources(ctx)
-	if err != nil {
-		return err
-	}
-	var names []string
-	for _, s := range withoutLedger(sources) {
-		if s.Name != etcd.Source {
-			names = append(names, s.Name)
-		}
-	}
-	return a.sched.WaitForSources(ctx, names...)
-}
-
 // storeTime is how long Once waits for a store that is down.
 const storeTime = 10 * time.Second
 
@@ -85,12 +70,8 @@ func (a *agent) once(ctx context.Context, out io.Writer) error {
 	if err != nil && !doubted {
 		return err
 	}
-	if err := a.othersSpoke(ctx); err != nil {
+	if err := a.syncedBut(ctx, etcd.Source); err != nil {
 		return err
-	}
-	known, cancel := context.WithTimeout(ctx, runtimesTime)
-	defer cancel()
-	for tick := time.NewTicker(10 * time.Millisecond); !a.tracker.Synced() && known.Err() == nil; <-tick.C {
 	}
 	all, err := a.sched.List(ctx)
 	if err != nil {

@@ -156,17 +156,24 @@ func (a *agent) place(source, key string) string {
 
 // synced waits until all sources have told what they want and all that is there was read.
 // What cannot be read, as a container runtime that hangs, is not waited for for ever.
-func (a *agent) synced(ctx context.Context) error {
+func (a *agent) synced(ctx context.Context) error { return a.syncedBut(ctx, "") }
+
+// syncedBut is synced without waiting for one source.
+func (a *agent) syncedBut(ctx context.Context, source string) error {
 	sources, err := a.sched.Sources(ctx)
 	if err != nil {
 		return err
 	}
 	var names []string
 	for _, s := range withoutLedger(sources) {
-		names = append(names, s.Name)
+		if s.Name != source {
+			names = append(names, s.Name)
+		}
 	}
-	if err := a.sched.WaitForSources(ctx, names...); err != nil {
-		return err
+	if len(names) > 0 { // else it would be all
+		if err := a.sched.WaitForSources(ctx, names...); err != nil {
+			return err
+		}
 	}
 	known, cancel := context.WithTimeout(ctx, runtimesTime)
 	defer cancel()

@@ -1,5 +1,7 @@
 package graph
 
+import "slices"
+
 // SetDesired sets the value that should be in the world; nil for none.
 func (g *Graph) SetDesired(n *Node, v any) {
 	g.Touch(n)
@@ -330,22 +332,33 @@ func (g *Graph) removeRole(e *Edge, r role) {
 func (g *Graph) KindChanged(prefix Key) {
 	var nodes []*Node
 	g.Below(prefix, func(n *Node) bool { nodes = append(nodes, n); return true })
+	k := g.kindOf(prefix)
 	for _, n := range nodes {
+		judge(k, n.In)
 		g.refresh(n, false)
 	}
 	path, _ := split(string(prefix))
 	if d := g.dirs[path]; d != nil {
-		d.rejudge(g)
+		d.rejudge(g, k)
 	}
 }
 
-func (d *Dir) rejudge(g *Graph) {
+// judge notes that the kind's values are looked at, where a need does that is older than
+// the kind.
+func judge(k *Kind, needs []*Edge) {
+	if k != nil && slices.ContainsFunc(needs, func(e *Edge) bool { return e.fn != nil && e.fn.need.Pass != nil }) {
+		k.Judged = true
+	}
+}
+
+func (d *Dir) rejudge(g *Graph, k *Kind) {
 	for _, p := range d.watches {
+		judge(k, p.in)
 		for _, e := range p.in {
 			g.judgeAny(e, nil)
 		}
 	}
 	for _, s := range d.subs {
-		s.rejudge(g)
+		s.rejudge(g, k)
 	}
 }
