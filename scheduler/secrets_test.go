@@ -104,7 +104,6 @@ type vault struct {
 	w      *logins
 	log    strings.Builder
 	logins *scheduler.Kind[credential, int]
-	watch  *scheduler.Watcher
 }
 
 func newVault(t *testing.T, w *logins, update bool) *vault {
