@@ -136,7 +136,7 @@ func (e *engine) nextOf(top int) (next *graph.Node, ok bool) {
 			case !edge.OfDesired() || edge.State == graph.Satisfied:
 			case edge.Prefix() == "":
 				m = edge.To
-			case !e.g.Below(edge.Prefix(), func(m *graph.Node) bool { return !m.Wanted() || m == n || e.settled(m) }):
+			case !e.g.Below(edge.Prefix(), func(m *graph.Node) bool { return m == n || !m.Wanted() && !isRead(m) || e.settled(m) }):
 				return nil, false
 			}
 		case onHolder:
@@ -165,6 +165,12 @@ func (e *engine) nextOf(top int) (next *graph.Node, ok bool) {
 			return m, true
 		}
 	}
+}
+
+// isRead reports whether a node is being read, or is about to be: what nobody wants may
+// turn out to be there.
+func isRead(n *graph.Node) bool {
+	return has(n, flagSuspect) || n.Moving && !has(n, flagRunning)
 }
 
 // waitsOn tells whether a node is at rest, or for what it may be waiting.
