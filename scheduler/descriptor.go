@@ -212,13 +212,18 @@ const (
 	Same ChangeClass = iota
 	// InPlace: Update gets there.
 	InPlace
-	// InPlaceAlone: Update gets there, when nothing stands on the object. What does
-	// leaves before, and comes back.
-	InPlaceAlone
 	// Replace: Delete, then Create. What stands on the object leaves before, and
 	// comes back.
 	Replace
+	// InPlaceAlone: Update gets there, when nothing stands on the object. What does
+	// leaves before, and comes back.
+	InPlaceAlone
 )
+
+// String is the class in words: "in place".
+func (c ChangeClass) String() string {
+	return [...]string{"same", "in place", "replace", "in place, alone"}[c]
+}
 
 // Disruption classes what a step does to traffic.
 type Disruption uint8

@@ -32,7 +32,7 @@ func TestPure(t *testing.T) {
 				}
 			case "compare":
 				verdict := d.Compare(key, values[0], values[1])
-				word := [...]string{"same", "in place", "replace"}[verdict.Change]
+				word := verdict.Change.String()
 				fmt.Fprintf(&b, "%s: %s (%s)\n", word, verdict.Reason, d.Disruption(key, values[0], values[1]))
 			default:
 				t.Fatalf("unknown command %q", c.Cmd)

@@ -43,7 +43,7 @@ func TestPure(t *testing.T) {
 				}
 			case "compare":
 				verdict := d.Compare(key, v, values[1])
-				word := [...]string{"same", "in place", "replace"}[verdict.Change]
+				word := verdict.Change.String()
 				fmt.Fprintf(&b, "%s: %s (%s)\n", word, verdict.Reason, d.Disruption(key, v, values[1]))
 				if d.Equal(key, v, values[1]) != (verdict.Change == scheduler.Same) {
 					fmt.Fprintln(&b, "Equal disagrees")

@@ -30,7 +30,7 @@ func TestPure(t *testing.T) {
 			}
 		case "compare":
 			verdict := d.Compare(key, values[0], values[1])
-			fmt.Fprintf(&b, "%s: %s\n", [...]string{"same", "in place", "replace"}[verdict.Change], verdict.Reason)
+			fmt.Fprintf(&b, "%s: %s\n", verdict.Change.String(), verdict.Reason)
 		default:
 			t.Fatalf("unknown command %q", c.Cmd)
 		}

@@ -217,7 +217,7 @@ func (x *trial[V, M]) verdict(k scheduler.Key, from, to V) {
 	verdict := x.compare(k, from, to)
 	same := verdict.Change == scheduler.Same
 	switch {
-	case verdict.Change > scheduler.Replace:
+	case verdict.Change > scheduler.InPlaceAlone:
 		x.fail(k, "from %s to %s: there is no verdict %d", show(from), show(to), verdict.Change)
 	case inPlace(verdict) && x.d.Update == nil:
 		x.fail(k, "from %s to %s: in place, but there is no Update", show(from), show(to))

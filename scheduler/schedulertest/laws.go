@@ -176,7 +176,7 @@ func (w *World) standsOn(k, d scheduler.Key, seen map[scheduler.Key]bool) bool {
 
 // standsAt tells whether k itself stands on t, or may.
 func (w *World) standsAt(k, t scheduler.Key) bool {
-	if partOf(k, t) {
+	if partOf(k, t) || w.objects[k].Peer == string(t) && k > t { // the greater of two peers is made on the other
 		return true
 	}
 	return slices.ContainsFunc(w.objects[k].Needs, func(n string) bool {
