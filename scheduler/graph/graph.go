@@ -424,9 +424,12 @@ func (g *Graph) judgeAny(e *Edge, m *Node) {
 			g.setCircular(e, true)
 		}
 		g.lean(e)
-		if e.any.unsure > 0 || g.prefixBlind(e.any.prefix) {
+		switch {
+		case e.pinned() && e.To.Leaving: // and the world cannot move to what is not there yet
+			g.setState(e, Missing)
+		case e.any.unsure > 0 || g.prefixBlind(e.any.prefix):
 			g.setState(e, Unsure)
-		} else {
+		default:
 			g.setState(e, Missing)
 		}
 	}
