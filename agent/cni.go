@@ -113,7 +113,7 @@ func (a *agent) watchQueue(ctx context.Context) {
 
 func (c *attacher) say(why string) { c.why.Store(&why) }
 
-// health tells whether runtimes can call.
+// health reports whether runtimes can call.
 func (c *attacher) health(since time.Time) models.Health {
 	h := models.Health{Name: "cni", State: "ok", Since: since}
 	if why := *c.why.Load(); why != "" {

@@ -120,7 +120,7 @@ func (r *recorder) run(ctx context.Context, runtimes func() []container.RuntimeH
 	return <-done
 }
 
-// health tells whether kills are watched. That they are not keeps nobody from
+// health reports whether kills are watched. That they are not keeps nobody from
 // relying on the agent.
 func (r *recorder) health(since time.Time) models.Health {
 	h := models.Health{Name: "events", State: "ok", Since: since}

@@ -72,7 +72,7 @@ func withoutLedger(sources []scheduler.SourceState) []scheduler.SourceState {
 	return list
 }
 
-// stateHealth tells whether the state directory can be relied on: what it says, and that
+// stateHealth reports whether the state directory can be relied on: what it says, and that
 // it can be written.
 func (a *agent) stateHealth() models.Health {
 	h := models.Health{Name: "state", State: "ok", Since: a.started, Details: map[string]string{}}

@@ -66,7 +66,7 @@ func Unescape(name string) (string, error) {
 	return text, nil
 }
 
-// nameByte tells whether the name rule allows the byte.
+// nameByte reports whether the name rule allows the byte.
 func nameByte(c byte, first bool) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_':

@@ -34,7 +34,7 @@ var settable = []string{"mac_address", "mtu", "master"}
 // SetsOnce reports whether a field is left to others once the link is made.
 func (x *Interface) SetsOnce(field string) bool { return slices.Contains(x.GetSetOnce(), field) }
 
-// IsEnabled tells whether the interface shall be up: enabled, default true.
+// IsEnabled reports whether the interface shall be up: enabled, default true.
 func (x *Interface) IsEnabled() bool { return x.Enabled == nil || *x.Enabled }
 
 // LinkType names the member of the oneof that is set: "veth"; empty if none is.

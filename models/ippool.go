@@ -9,7 +9,7 @@ import (
 // Range is addresses of one family, from the first to the last.
 type Range struct{ First, Last netip.Addr }
 
-// Contains tells whether an address is in the range.
+// Contains reports whether an address is in the range.
 func (r Range) Contains(a netip.Addr) bool {
 	return a.BitLen() == r.First.BitLen() && r.First.Compare(a) <= 0 && a.Compare(r.Last) <= 0
 }

@@ -78,7 +78,7 @@ func (p *parser) space() {
 	}
 }
 
-// next tells whether c comes next, and takes it.
+// next reports whether c comes next, and takes it.
 func (p *parser) next(c byte) bool {
 	p.space()
 	if p.at < len(p.data) && p.data[p.at] == c {

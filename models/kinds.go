@@ -32,7 +32,7 @@ type Kind struct {
 	Prefix string
 	// New makes an empty value.
 	New func() proto.Message
-	// Writable tells whether sources may want it. The others are observed:
+	// Writable reports whether sources may want it. The others are observed:
 	// they come and go by themselves.
 	Writable bool
 }

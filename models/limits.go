@@ -16,7 +16,7 @@ type limit struct {
 	words []string
 	// min and max bound a number, if max is set.
 	min, max uint64
-	// zero tells whether 0 (unset) is allowed although it is below min.
+	// zero reports whether 0 (unset) is allowed although it is below min.
 	zero bool
 	// required strings must not be empty; the check of the message says so in
 	// its own words. Numbers are required when zero is not allowed.

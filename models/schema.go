@@ -107,7 +107,7 @@ func singleSchema(fd protoreflect.FieldDescriptor) *schema {
 	return s
 }
 
-// required tells whether a message is invalid without the field.
+// required reports whether a message is invalid without the field.
 func required(fd protoreflect.FieldDescriptor) bool {
 	if fd.ContainingOneof() != nil {
 		return false // the oneof says it

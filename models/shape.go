@@ -163,7 +163,7 @@ func wholeBetween(s string, low int64, high uint64) bool {
 	if !strings.ContainsAny(s, ".eE") {
 		return false
 	}
-	// Beyond 2^53 a float no longer tells whether it is whole.
+	// Beyond 2^53 a float no longer reports whether it is whole.
 	v, err := strconv.ParseFloat(s, 64)
 	return err == nil && v == math.Trunc(v) && math.Abs(v) <= 1<<53 &&
 		v >= float64(low) && v <= float64(high)

@@ -56,7 +56,7 @@ func readOf(n *graph.Node) read {
 		presence: n.Presence, same: has(n, flagSame), foreign: n.Foreign}
 }
 
-// blank tells that nobody asks for the key and nothing is there.
+// blank reports whether nobody asks for the key and nothing is there.
 func (r read) blank() bool {
 	if r.digest != "" {
 		return r.digest == blank
@@ -67,7 +67,7 @@ func (r read) blank() bool {
 // blank is the digest of what is not there and not wanted.
 const blank = "-"
 
-// IsZero tells that there is no base.
+// IsZero reports whether there is no base.
 func (b Base) IsZero() bool { return b.steps == 0 }
 
 // String digests the base, for this process only.
@@ -166,7 +166,7 @@ func (r read) encode(v any) (text []byte, err error) {
 	return text, err
 }
 
-// stands tells whether a key that stood as r still does.
+// stands reports whether a key that stood as r still does.
 func (r read) stands(now read) bool {
 	switch {
 	case r.blank() || now.blank():

@@ -71,7 +71,7 @@ func waitsFor(n *graph.Node) Key {
 	return oe.On
 }
 
-// gone tells whether an error says that the object is not there.
+// gone reports whether an error says that the object is not there.
 func gone(err error) bool {
 	var oe *OpError
 	return errors.As(err, &oe) && oe.Gone

@@ -68,7 +68,7 @@ func decideAbsent(e *engine, n *graph.Node, k *kind) decision {
 	if _, holder := n.Holder(); holder != nil {
 		return decision{}
 	}
-	return e.create(n, decision{do: doCreate, reason: "it is wanted and all that it needs is there"})
+	return e.create(n, decision{do: doCreate, reason: "in the intent, dependencies met"})
 }
 
 // create is the decision to make n where nothing of ours is.
@@ -108,7 +108,7 @@ func (e *engine) make(n *graph.Node, d decision) decision {
 	return d
 }
 
-// baseUntried tells that n is derived, or was, by a value that is wanted and was never in
+// baseUntried reports whether n is derived, or was, by a value that is wanted and was never in
 // the world: n is made, changed and taken away after that. What somebody else made is
 // there, whatever its value.
 func baseUntried(n *graph.Node) bool {
@@ -177,7 +177,7 @@ func decidePresent(e *engine, n *graph.Node, k *kind) decision {
 		if n.Foreign || e.returns(n) {
 			return decision{}
 		}
-		return e.leave(n, decision{reason: "something that it needs is gone"})
+		return e.leave(n, decision{reason: "a dependency is gone"})
 	case graph.Unsure:
 		return decision{}
 	}
@@ -185,7 +185,7 @@ func decidePresent(e *engine, n *graph.Node, k *kind) decision {
 		if e.held(n) {
 			return decision{}
 		}
-		return e.create(n, decision{do: doCreate, reason: "it is wanted and stands there by somebody else"})
+		return e.create(n, decision{do: doCreate, reason: "in the intent, there already by somebody else"})
 	}
 	if (has(n, flagSame) || left(n)) && !has(n, flagStale) {
 		return decision{}
@@ -202,14 +202,14 @@ func decideUnwanted(e *engine, n *graph.Node) decision {
 	case staysWithBase(n):
 		return decision{}
 	}
-	return e.leave(n, decision{reason: "nobody wants it any more"})
+	return e.leave(n, decision{reason: "removed from the intent"})
 }
 
-// staysWithBase tells that n was derived by the value that its base still has in the
+// staysWithBase reports whether n was derived by the value that its base still has in the
 // world: it goes when that has changed.
 func staysWithBase(n *graph.Node) bool { return n.Base != nil && changesAlone(n.Base) }
 
-// changesAlone tells that a value in place is about to become what it never was, or
+// changesAlone reports whether a value in place is about to become what it never was, or
 // failed to, and waits for no other: so for none that waits for what it derived.
 func changesAlone(n *graph.Node) bool {
 	if !has(n, flagUntried) || n.Goal() == nil || n.Foreign || n.Leaving || n.Presence == graph.Absent {
@@ -303,7 +303,7 @@ func (e *engine) leave(n *graph.Node, d decision) decision {
 	return d
 }
 
-// returns tells whether all that a node of an earlier run lacks is wanted, and may have
+// returns reports whether all that a node of an earlier run lacks is wanted, and may have
 // been there all the time: as long as a source has not spoken nobody knows what was
 // forgotten, and what stands on it stays until it is made again.
 func (e *engine) returns(n *graph.Node) bool {
@@ -318,11 +318,11 @@ func (e *engine) returns(n *graph.Node) bool {
 	return true
 }
 
-// mayDelete tells whether things may be deleted only because nobody wants
+// mayDelete reports whether things may be deleted only because nobody wants
 // them: every source must have spoken, or had its time.
 func (e *engine) mayDelete() bool { return e.spoken == len(e.sources) || e.graceless }
 
-// unread tells whether something was never read so far, so that nobody knows what it
+// unread reports whether something was never read so far, so that nobody knows what it
 // stands on: all of a kind, or a key that could not be read when its kind was.
 func (e *engine) unread() bool { return len(e.unseen) > 0 || e.unreadKind() != nil }
 
@@ -346,7 +346,7 @@ func (e *engine) nameUnread() string {
 	return string(slices.MinFunc(slices.Collect(maps.Keys(e.unseen)), byKey).Key)
 }
 
-// cannotRead tells that something was never read, and not for want of trying.
+// cannotRead reports whether something was never read, and not for want of trying.
 func (e *engine) cannotRead() bool {
 	for n := range e.unseen {
 		if e.held(n) || n.X != nil && n.X.Attempts > 0 {
@@ -358,7 +358,7 @@ func (e *engine) cannotRead() bool {
 	})
 }
 
-// held tells whether the node must be left alone for now.
+// held reports whether the node must be left alone for now.
 func (e *engine) held(n *graph.Node) bool {
 	return has(n, flagHeld) || e.pausedBy(n) != nil || n.X != nil && n.X.Overdue
 }

@@ -68,7 +68,7 @@ type Descriptor[V, M any] struct {
 	// update in place, or replace. Without it: Equal, then Update if there is
 	// one. With it Equal is not asked, and without Update all is replaced.
 	Compare func(k Key, from, to V) Verdict
-	// Equal tells whether the object in the world is what was asked. Without
+	// Equal reports whether the object in the world is what was asked. Without
 	// it: the method Equal(V) bool of V if it has one, else ==  or
 	// reflect.DeepEqual.
 	Equal func(k Key, actual, desired V) bool
@@ -170,7 +170,7 @@ type Scope[V, M any] struct {
 	Known []Known[V, M]
 }
 
-// Has tells whether a key is in the scope.
+// Has reports whether a key is in the scope.
 func (s Scope[V, M]) Has(k Key) bool {
 	_, in := slices.BinarySearch(s.Keys, k)
 	return s.All || in

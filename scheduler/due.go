@@ -82,7 +82,7 @@ func (e *engine) think() {
 	}
 }
 
-// actOn acts on the first of the nodes that are due; it tells whether it did.
+// actOn acts on the first of the nodes that are due; it reports whether it did.
 func (e *engine) actOn(l *dueList) bool {
 	if l.len() == 0 {
 		return false

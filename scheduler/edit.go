@@ -34,7 +34,7 @@ func (e *engine) edit(t Txn) []*graph.Node {
 	return nodes
 }
 
-// saidAgain tells that the source asks for what it asks for already, and
+// saidAgain reports whether the source asks for what it asks for already, and
 // nothing is wrong that saying it again could mend.
 func saidAgain(n *graph.Node, src int8, c Change) bool {
 	k := kindOf(n)
@@ -108,7 +108,7 @@ func (e *engine) wakeLeft() {
 	e.stirAll()
 }
 
-// wants tells whether the source asks for the node, also if a stronger one does.
+// wants reports whether the source asks for the node, also if a stronger one does.
 func wants(n *graph.Node, src int8) bool {
 	if n.X != nil && n.X.Wants != nil {
 		return slices.ContainsFunc(n.X.Wants, func(w graph.Want) bool { return w.Source == src })
@@ -328,10 +328,10 @@ func (e *engine) forgive(n *graph.Node) {
 	}
 }
 
-// failedToGo tells that the last thing that failed was to delete the node.
+// failedToGo reports whether the last thing that failed was to delete the node.
 func failedToGo(n *graph.Node) bool { return n.X != nil && Operation(n.X.LastOp) == OpDelete }
 
-// isSame tells whether a value of the world is what is wanted of the node.
+// isSame reports whether a value of the world is what is wanted of the node.
 func (e *engine) isSame(n *graph.Node, k *kind, actual any) (same bool) {
 	if goal := n.Goal(); goal != nil {
 		e.guard(n, func() { same = e.verdict(n, k, actual, goal).Change == Same })

@@ -216,7 +216,7 @@ func (e *engine) setStale(n *graph.Node, yes bool) {
 
 const maxTurns = 3
 
-// wavers tells whether the node was to go and to stay in turn. Each may follow
+// wavers reports whether the node was to go and to stay in turn. Each may follow
 // from the other where values that are replaced at once stand on each other;
 // then it goes, or there would be no end.
 func (e *engine) wavers(n *graph.Node) bool {

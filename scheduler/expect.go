@@ -20,7 +20,7 @@ func (s *Scheduler) Expect(t Txn) *Handle {
 	return h
 }
 
-// Forget ends what Expect began. It tells whether the transaction had come.
+// Forget ends what Expect began. It reports whether the transaction had come.
 func (h *Handle) Forget() (came bool) {
 	err := h.s.call(func(e *engine) {
 		n := len(e.expected)
@@ -41,7 +41,7 @@ func (e *engine) expects(t *Txn) *Handle {
 	return nil
 }
 
-// sameTxn tells whether two transactions want the same.
+// sameTxn reports whether two transactions want the same.
 func (e *engine) sameTxn(a, b *Txn) bool {
 	if a.Source != b.Source || a.Complete != b.Complete || len(a.Want) != len(b.Want) || len(a.Look)+len(b.Look) > 0 {
 		return false

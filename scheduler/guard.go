@@ -44,7 +44,7 @@ func onPanic(f func(p any)) {
 	}
 }
 
-// broke tells whether the descriptor panicked over the node.
+// broke reports whether the descriptor panicked over the node.
 func broke(n *graph.Node) bool {
 	var p *panicked
 	return n.X != nil && n.X.Invalid != nil && errors.As(n.X.Invalid, &p)

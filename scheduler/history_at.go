@@ -168,7 +168,7 @@ func (s *Scheduler) netted(changes []KeyChange) (left []KeyChange) {
 	return left
 }
 
-// net drops the aspects that are as before; it tells whether any is left.
+// net drops the aspects that are as before; it reports whether any is left.
 func (c *KeyChange) net(k *kind) bool {
 	b, a := &c.Before, &c.After
 	if !differ(k, c.Key, b.Desired, a.Desired) {

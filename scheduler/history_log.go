@@ -245,7 +245,7 @@ func (e *engine) made(n *graph.Node, o *op) {
 }
 
 // saw notes that the world was found to be something else than was believed.
-// same tells that it was as wanted before.
+// same reports whether it was as wanted before.
 func (e *engine) saw(n *graph.Node, was any, same bool) {
 	now, k := actualOf(n), kindOf(n)
 	if e.hist.off() || same && has(n, flagSame) || !differ(k, n.Key, was, now) {
@@ -302,7 +302,7 @@ func actualOf(n *graph.Node) any {
 	return n.Actual
 }
 
-// differ tells whether two values of a key are different to its kind.
+// differ reports whether two values of a key are different to its kind.
 func differ(k *kind, key Key, a, b any) (differ bool) {
 	switch {
 	case a == nil || b == nil:
@@ -339,7 +339,7 @@ func (e *engine) sizeOf(n *graph.Node, v any) int {
 
 const sizeEvery = 64
 
-// off tells that no history is kept.
+// off reports whether no history is kept.
 func (h *history) off() bool { return h.maxBytes < 0 }
 
 func timeOf(nanos int64) time.Time { return time.Unix(0, nanos) }

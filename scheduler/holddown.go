@@ -7,7 +7,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler/graph"
 )
 
-// heldDown tells whether an observed thing that was seen to be gone is not yet
+// heldDown reports whether an observed thing that was seen to be gone is not yet
 // believed to be: it may just be flapping. It is unknown meanwhile, which
 // blocks and tears nothing down, and is read again when its time is up.
 func (e *engine) heldDown(n *graph.Node) bool {
@@ -64,7 +64,7 @@ func (e *engine) flapped(n *graph.Node) {
 	}
 }
 
-// missesObserved tells whether it lacks, or may lack, something that comes by itself.
+// missesObserved reports whether it lacks, or may lack, something that comes by itself.
 func missesObserved(e *engine, n *graph.Node) bool {
 	for _, edge := range n.Out {
 		if !edge.OfDesired() || edge.State == graph.Satisfied {

@@ -104,7 +104,7 @@ func (e *engine) inspected(prefixes []Key, found map[Key]found, failed map[Key]e
 		}
 		s := Status{Key: key, Kind: k.Name, State: Observed, Actual: k.show(f.value), Meta: f.meta}
 		if !f.foreign && !k.Observed {
-			s.State, s.Reason = Leftover, "it bears our mark and nobody wants it"
+			s.State, s.Reason = Leftover, "it bears our mark and is not in the intent"
 		}
 		out = append(out, s)
 	}

@@ -67,7 +67,7 @@ type found struct {
 	foreign     bool
 }
 
-// unread tells that what is not known of the kind waits for all of it to be read.
+// unread reports whether what is not known of the kind waits for all of it to be read.
 func (k *kind) unread() bool { return k.retrieve != nil && !k.Read && !k.OnDemand }
 
 func kindOf(n *graph.Node) *kind {
@@ -195,7 +195,7 @@ func identity[T any]() func(a, b any) bool {
 	return reflect.DeepEqual
 }
 
-// plainlyComparable tells that == works on all values of a type: what an interface holds may
+// plainlyComparable reports whether == works on all values of a type: what an interface holds may
 // be of a type that has no ==.
 func plainlyComparable(t reflect.Type) bool {
 	switch t.Kind() {

@@ -420,7 +420,7 @@ func (e *engine) sightings(o *op) []sighting {
 	return last
 }
 
-// asBelieved tells that a read shows nothing new of a node, and that nothing
+// asBelieved reports whether a read shows nothing new of a node, and that nothing
 // waits to be read.
 func asBelieved(n *graph.Node, k *kind, f found) bool {
 	const restless = flagSuspect | flagStale | flagDrifted | flagLookAgain | flagHeld
@@ -494,7 +494,7 @@ func (e *engine) seen(n *graph.Node, f found, there bool, err error) {
 	e.g.Wake(n)
 }
 
-// movedSinceFailure tells that what a read found is not what the operation left that
+// movedSinceFailure reports whether what a read found is not what the operation left that
 // failed, so that it is worth another try at once; or that it was only a read.
 func (e *engine) movedSinceFailure(n *graph.Node, f found, there bool) bool {
 	switch {
@@ -621,7 +621,7 @@ func (e *engine) drifted(n *graph.Node) {
 	x := e.g.Extra(n)
 	x.Repairs = e.onceMore(x.Repairs, repairWindow)
 	if over := len(x.Repairs) - repairsPerMinute; over > 0 {
-		x.Err = errors.New("somebody keeps changing it")
+		x.Err = errors.New("changed more than 3 times within a minute by something else")
 		x.Attempts = over
 		e.hold(n, e.delay(over, Retries{Min: fightWait}))
 	}

@@ -54,7 +54,7 @@ func (o *op) limit(opts *Options) time.Duration {
 	return opts.Timeout
 }
 
-// batches tells whether the kind can do many such operations at a time.
+// batches reports whether the kind can do many such operations at a time.
 func (o *op) batches() bool {
 	return o.what == OpCreate && o.kind.createBatch != nil || o.what == OpDelete && o.kind.deleteBatch != nil
 }

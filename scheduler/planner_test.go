@@ -126,7 +126,7 @@ func checkEffects(r *running, full schedulertest.FullPlan, p scheduler.Plan) err
 	return nil
 }
 
-// partMissing tells whether something that the key derives would not be there.
+// partMissing reports whether something that the key derives would not be there.
 func partMissing(k scheduler.Key, states map[scheduler.Key]scheduler.State) bool {
 	parts := "d/" + strings.TrimPrefix(string(k), "a/") + "/"
 	for d, s := range states {

@@ -91,7 +91,7 @@ func (o *Options) holdDown(k Key) time.Duration {
 	return 0
 }
 
-// left tells whether the node is not as wanted because somebody else changed
+// left reports whether the node is not as wanted because somebody else changed
 // it, and is left so.
 func left(n *graph.Node) bool { return n.X != nil && n.X.Left }
 

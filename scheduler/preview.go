@@ -43,7 +43,7 @@ type Effect struct {
 	Missing    []Missing
 }
 
-// Breaks tells whether the key is in order now and would not be so.
+// Breaks reports whether the key is in order now and would not be so.
 func (f Effect) Breaks() bool {
 	return (f.Was == Configured || f.Was == Observed) && f.State != Configured && f.State != Observed && f.State != Removed
 }

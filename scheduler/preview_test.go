@@ -209,7 +209,7 @@ func picture(t *testing.T, r *running) string {
 	return b.String()
 }
 
-// follows tells whether what was done is what was planned.
+// follows reports whether what was done is what was planned.
 func follows(p scheduler.Plan, done []string) error {
 	at := map[string][]int{} // where each operation was done, in turn
 	for i, l := range done {

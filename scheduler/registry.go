@@ -222,7 +222,7 @@ type KindInfo struct {
 	Prefix       Key
 	Observed     bool
 	Capabilities []string
-	// Read tells whether the world of the kind was read, completely, at least
+	// Read reports whether the world of the kind was read, completely, at least
 	// once; a kind without Retrieve has nothing to read.
 	Read bool
 	// Looking: a read of the whole kind is under way or due.

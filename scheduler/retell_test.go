@@ -31,7 +31,7 @@ func TestWatcherHearsWhenABlockerMoves(t *testing.T) {
 		_, _, err := w.Next(ctx) // the first picture is empty
 		r.check(err)
 		apply("a/1", schedulertest.Thing{Needs: []string{"a/2"}})
-		if got := why(); got != "to stand on (nobody wants it)" {
+		if got := why(); got != "to stand on (not in the intent)" {
 			t.Errorf("first: %s", got)
 		}
 		apply("a/2", schedulertest.Thing{Needs: []string{"o/1"}})

@@ -347,7 +347,7 @@ func (e *engine) hear(heard map[Key]*kind) {
 	slices.Sort(keys)
 	e.seq++
 	e.g.Cause, e.g.Via = e.seq, nil
-	r := e.note(Txn{Source: heard[keys[0]].Name, Note: "the world moved"}, nil)
+	r := e.note(Txn{Source: heard[keys[0]].Name, Note: "change seen"}, nil)
 	r.Asked, r.AskedTotal = keys[:min(len(keys), maxAsked)], len(keys)
 	e.keepLater(r)
 	e.lookAt(keys, false)

@@ -173,7 +173,7 @@ func isRead(n *graph.Node) bool {
 	return has(n, flagSuspect) || n.Moving && !has(n, flagRunning)
 }
 
-// waitsOn tells whether a node is at rest, or for what it may be waiting.
+// waitsOn reports whether a node is at rest, or for what it may be waiting.
 func (e *engine) waitsOn(n *graph.Node) waitsOn {
 	k, x := kindOf(n), n.X
 	switch {

@@ -440,7 +440,7 @@ func (e *engine) howStands(t *graph.Node, edge *graph.Edge) string {
 	case k.Observed:
 		return "not there"
 	}
-	return "nobody wants it"
+	return "not in the intent"
 }
 
 func unknownReason(n *graph.Node) string {
@@ -461,19 +461,19 @@ func (e *engine) explainLeftover(n *graph.Node, s *Status) {
 	case n.X != nil && n.X.Err != nil:
 		s.Reason = "it could not be removed: " + firstLine(n.X.Err)
 	case e.pausedBy(n) != nil:
-		s.Reason = "nobody wants it, but it is paused: " + e.pausedBy(n).reason
+		s.Reason = "not in the intent, but paused: " + e.pausedBy(n).reason
 	case taken(n):
-		s.Reason = "nobody wants it; it is given back"
+		s.Reason = "not in the intent; being given back"
 	case p != nil:
-		s.Reason = "nobody wants it, but " + string(p.Key) + " stands on it"
+		s.Reason = "not in the intent, but in use by " + string(p.Key)
 	case !e.mayDelete() && !has(n, flagWithdrawn):
-		s.Reason = "nobody wants it so far; it is kept until " + e.unspoken() + " has spoken"
+		s.Reason = "not in the intent so far; kept until " + e.unspoken() + " has synced"
 	case staysWithBase(n):
-		s.Reason = "nobody wants it; it stays until " + string(n.Base.Key) + " is as wanted"
+		s.Reason = "not in the intent; stays until " + string(n.Base.Key) + " is as wanted"
 	case has(n, flagAdopted) && e.unread():
-		s.Reason = "nobody wants it; it is kept until " + e.nameUnread() + " has been read"
+		s.Reason = "not in the intent; kept until " + e.nameUnread() + " has been read"
 	default:
-		s.Reason = "nobody wants it; it is being removed"
+		s.Reason = "not in the intent; being removed"
 	}
 }
 

@@ -45,7 +45,7 @@ func TestWaitForSourcesAndKinds(t *testing.T) {
 		}
 		gaveUp := func(wait func(context.Context, ...string) error, want string, names ...string) {
 			t.Helper()
-			short, cancel := context.WithTimeoutCause(running, time.Millisecond, errors.New("the time is up"))
+			short, cancel := context.WithTimeoutCause(running, time.Millisecond, errors.New("timed out"))
 			defer cancel()
 			if err := wait(short, names...); err == nil || err.Error() != want {
 				t.Errorf("%v, want %s", err, want)
@@ -58,14 +58,14 @@ func TestWaitForSourcesAndKinds(t *testing.T) {
 		s.Submit(scheduler.Txn{Source: "etcd", Complete: true})
 		open("etcd", etcd, false)
 		open("all", all, true)
-		gaveUp(s.WaitForSources, "sources not synced: files: the time is up")
+		gaveUp(s.WaitForSources, "sources not synced: files: timed out")
 		s.Submit(scheduler.Txn{Source: "files", Complete: true})
 		open("all", all, false)
 
 		kinds, a := await(s.WaitForKinds), await(s.WaitForKinds, "a")
 		open("a", a, false)
 		open("b cannot be read", kinds, true)
-		gaveUp(s.WaitForKinds, "kinds not read: b: the time is up")
+		gaveUp(s.WaitForKinds, "kinds not read: b: timed out")
 		world.SetFault(nil)
 		time.Sleep(time.Minute)
 		open("b can be read", kinds, false)

@@ -110,7 +110,7 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("%s %s: %s", o.Key, o.State, o.Reason)
 }
 
-// failed tells whether the key, or what it derives, could not be as wanted;
+// failed reports whether the key, or what it derives, could not be as wanted;
 // one that waits for something has not failed.
 func (o Outcome) failed() bool {
 	return o.State == Failed || o.State == Retrying || o.State == InvalidState
@@ -127,7 +127,7 @@ type Deviation struct {
 // String is the deviation as people read it: "left at step 2: " and why.
 func (d Deviation) String() string { return fmt.Sprintf("left at step %d: %s", d.Step, d.Why) }
 
-// OK tells whether every touched key is as wanted: configured, observed or gone.
+// OK reports whether every touched key is as wanted: configured, observed or gone.
 // A key that is pending is not, though nothing failed.
 func (r Result) OK() bool {
 	for _, s := range r.Keys {

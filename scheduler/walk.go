@@ -79,7 +79,7 @@ func (e *engine) setOut(h *Handle, sim *simulation) {
 	e.walks = append(e.walks, x)
 }
 
-// stepBegun finds the step that an operation is. It tells whether the operation
+// stepBegun finds the step that an operation is. It reports whether the operation
 // waits for its turn.
 func (e *engine) stepBegun(o *op) (waits bool) {
 	for _, x := range e.walks {
@@ -121,7 +121,7 @@ func (x *walk) begins(o *op) bool {
 	return true
 }
 
-// stepDone takes in, or holds, the outcome of a step. It tells whether there is
+// stepDone takes in, or holds, the outcome of a step. It reports whether there is
 // no more to do about it.
 func (e *engine) stepDone(o *op) bool {
 	for _, x := range e.walks {

@@ -174,16 +174,16 @@ func (e *engine) tellSettled(n *graph.Node) {
 	}
 }
 
-// under tells whether one of the targets covers the key; none cover all.
+// under reports whether one of the targets covers the key; none cover all.
 func under(k Key, targets []Key) bool {
 	return len(targets) == 0 || slices.ContainsFunc(targets, func(t Key) bool { return covers(t, k) })
 }
 
-// covers tells whether a target, as callers name what they mean, means the key.
+// covers reports whether a target, as callers name what they mean, means the key.
 func covers(target, k Key) bool {
 	return target == k || isPrefix(target) && strings.HasPrefix(string(k), string(target))
 }
 
-// isPrefix tells whether a target means all below it: it ends in a slash, or is
+// isPrefix reports whether a target means all below it: it ends in a slash, or is
 // empty, which means all there is.
 func isPrefix(target Key) bool { return target == "" || strings.HasSuffix(string(target), "/") }

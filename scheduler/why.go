@@ -132,9 +132,9 @@ func causeText(n *graph.Node, s Status) string {
 	case n.Stale():
 		return fmt.Sprintf("%s was not there when it could be read last: %s", n.Key, firstLine(k.look.err))
 	case k.Observed:
-		return fmt.Sprintf("%s is not there: nothing like it was found in the world", n.Key)
+		return fmt.Sprintf("%s is not there: not found in the world", n.Key)
 	}
-	return fmt.Sprintf("%s is not there: nobody asked for it", n.Key)
+	return fmt.Sprintf("%s is not there: not in the intent", n.Key)
 }
 
 func sentence(s Status) string {

@@ -67,7 +67,7 @@ has moved since, it is refused with the names of what did, and nothing is writte
 
 With --wait it waits until every touched key is settled, and exits with 1 if not
 all are configured or gone. With --revert-on-failure the previous values are
-written back if a touched key fails or is invalid, or the time is up; a key that
+written back if a touched key fails or is invalid, or when the timeout passes; a key that
 only waits for something is no failure.`,
 		Example: `  agentctl apply -f site.yaml
   agentctl apply -f /etc/site/ --prune --dry-run

@@ -98,7 +98,7 @@ func newRoot(c *cli) *cobra.Command {
 		Long: `agentctl asks an agent what is, tells it what should be, and finds out why
 something is not so. It speaks with the agent through its socket.
 
-Data goes to stdout, the story to stderr. The exit code is 0 if it is done, the
+Results go to stdout, messages to stderr. The exit code is 0 if it is done, the
 same, or all configured; 1 if something differs, is not configured, or the time
 is up; 2 if there is an error.`,
 		Example: `  agentctl get

@@ -41,7 +41,7 @@ Transactions of earlier runs of the agent are marked.`,
 			}
 			if len(args) == 1 {
 				if req.Seq, err = strconv.ParseUint(args[0], 10, 64); err != nil || req.Seq == 0 {
-					return usage(cmd, "%q is no number of a transaction", args[0])
+					return usage(cmd, "%q is not the number of a transaction", args[0])
 				}
 			}
 			out, err := c.agent().History(cmd.Context(), req)

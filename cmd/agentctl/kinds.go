@@ -2,7 +2,7 @@ package main
 
 import (
 	"io"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -27,15 +27,37 @@ and which of them this agent cannot do.`,
 				json:  jsonList(out.Kinds),
 				names: namesOf(out.Kinds, (*apiv1.Kind).GetName),
 				table: func(w io.Writer, _ bool) {
-					t := newTable("KIND", "KEYS", "USE", "CAPABILITIES", "NOTES")
+					t := newTable("KIND", "KEYS", "USE", "CHANGES", "DRIFT SEEN", "NOTES")
 					for _, k := range out.Kinds {
-						t.add(k.Name, k.Prefix+"<name>", use(k), orDash(strings.Join(k.Capabilities, ", ")), k.Unread)
+						t.add(k.Name, k.Prefix+"<name>", use(k), changes(k), driftSeen(k), k.Unread)
 					}
 					t.write(w, c.color)
 				},
 			})
 		},
 	}
+}
+
+// changes says how another value takes the place of one.
+func changes(k *apiv1.Kind) string {
+	switch {
+	case k.Unimplemented || !k.Writable:
+		return "-"
+	case slices.Contains(k.Capabilities, "update"):
+		return "in place where possible"
+	}
+	return "made anew"
+}
+
+// driftSeen says when it is noticed that somebody else changed something.
+func driftSeen(k *apiv1.Kind) string {
+	switch {
+	case k.Unimplemented:
+		return "-"
+	case slices.Contains(k.Capabilities, "watch"):
+		return "at once"
+	}
+	return "when read"
 }
 
 func use(k *apiv1.Kind) string {

@@ -35,7 +35,7 @@ names begin with a prefix.`,
 	})
 }
 
-// metricMatches tells whether a line of the exposition belongs to one of the
+// metricMatches reports whether a line of the exposition belongs to one of the
 // metrics; comments belong to the metric that they name.
 func metricMatches(line string, prefixes []string) bool {
 	name := line

@@ -110,7 +110,7 @@ func (c *cli) showApplied(r *apiv1.ApplyResponse) error {
 	case "reverted":
 		c.tell("not all keys were configured: the previous values are written back")
 	case "timed out":
-		c.tell("the time is up and not all keys are settled")
+		c.tell("timed out and not all keys are settled")
 	case "not configured":
 		c.tell("not all keys are configured; try `agentctl why KEY`")
 	case "unchanged":

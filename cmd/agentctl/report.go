@@ -20,7 +20,7 @@ func newReport(c *cli) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Pack what the agent knows for somebody who is to help",
+		Short: "Create a support bundle",
 		Long: `Report writes a tar.gz with what the agent knows: version, status, keys and why
 they are not configured, the graph, history, events, containers, attachments and
 metrics, and the last of the log. What looks like a secret is masked, by its name and by what it is: fields,

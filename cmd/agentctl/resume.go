@@ -23,7 +23,7 @@ func newResume(c *cli) *cobra.Command {
 				return err
 			}
 			return c.show(answer{json: apiv1.JSON(out), names: []string{out.Target}, table: func(w io.Writer, _ bool) {
-				fmt.Fprintf(w, "%s goes on\n", out.Target)
+				fmt.Fprintf(w, "%s resumed\n", out.Target)
 			}})
 		},
 	}

@@ -38,7 +38,7 @@ in ` + "`agentctl status`" + ` before you do.`,
 			}
 			out, err := c.agent().Resync(ctx, &apiv1.ResyncRequest{Targets: args, Accept: accept})
 			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-				c.tell("the time is up after %s; the agent goes on with it", timeout)
+				c.tell("timed out after %s; the agent goes on with it", timeout)
 				return differs
 			}
 			if err != nil {

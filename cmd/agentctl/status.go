@@ -25,7 +25,7 @@ its parts is, which sources have said what they want, and how many keys are in
 each state.
 
 With --wait it waits until the agent is there and ready, and shows it then; it exits
-with 1 if the time is up before.`,
+with 1 if the timeout passes before.`,
 		Example: `  agentctl status
   agentctl status --wait --timeout 1m
   agentctl status -o template='{{.state}}'`,
@@ -41,13 +41,13 @@ with 1 if the time is up before.`,
 				table: func(w io.Writer, wide bool) { c.writeStatus(w, out, wide) },
 			})
 			if err == nil && w.wait && out.State != ready {
-				c.tell("the time is up after %s: the agent is not ready", w.timeout)
+				c.tell("timed out after %s: the agent is not ready", w.timeout)
 				err = differs
 			}
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until the agent is there and ready; exit 1 if the time is up before")
+	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until the agent is there and ready; exit 1 if the timeout passes before")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "wait no longer than this, for example 30s; 0 is no limit")
 	return cmd
 }
@@ -105,7 +105,7 @@ func (c *cli) writeStatus(w io.Writer, s *apiv1.AgentStatusResponse, wide bool) 
 	}
 	parts.write(w, c.color)
 	fmt.Fprintln(w)
-	sources := newTable("SOURCE", "SPOKEN", "KEYS")
+	sources := newTable("SOURCE", "SYNCED", "KEYS")
 	for _, src := range s.Sources {
 		sources.add(src.Name, map[bool]string{true: "yes", false: "no"}[src.Spoken], fmt.Sprint(src.Keys))
 	}

@@ -20,7 +20,7 @@ waited for. --all waits for every key that is there; what is paused does not
 count.
 
 settled means that a key stands as it is until something new comes in:
-configured, pending, failed, invalid. It exits with 1 if the time is up.`,
+configured, pending, failed, invalid. It exits with 1 if the timeout passes.`,
 		Example: `  agentctl wait interface/web route/default --timeout 30s
   agentctl wait --all --for settled
   agentctl wait interface/old --for gone`,
@@ -42,7 +42,7 @@ configured, pending, failed, invalid. It exits with 1 if the time is up.`,
 			}
 			if out.Outcome != "met" {
 				c.notes(out.Notes)
-				c.tell("the time is up after %s: not all keys are %s", timeout, req.For)
+				c.tell("timed out after %s: not all keys are %s", timeout, req.For)
 				return differs
 			}
 			return nil

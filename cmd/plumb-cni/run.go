@@ -32,9 +32,9 @@ type namespaces interface {
 	another(path string) string
 	// unlink removes an interface of ours from a namespace, if it is there.
 	unlink(path, ifname string) error
-	// has tells whether an interface is in a namespace.
+	// has reports whether an interface is in a namespace.
 	has(path, ifname string) bool
-	// forwards tells whether the host passes on packets of a family, 4 or 6.
+	// forwards reports whether the host passes on packets of a family, 4 or 6.
 	forwards(family int) bool
 }
 

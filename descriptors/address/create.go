@@ -63,7 +63,7 @@ func (d *address) createBatch(ctx context.Context, ops []*op) {
 	}
 }
 
-// named tells whether the key does not say which address it is: an operator wrote
+// named reports whether the key does not say which address it is: an operator wrote
 // it by itself, or a claim holds it. On a link of ours nothing but the ledger can
 // say after a restart whose the address is.
 func named(k scheduler.Key) bool {
@@ -125,7 +125,7 @@ func (d *address) restore(j job) {
 	}
 }
 
-// stands tells whether an address is on the link of others already. It need
+// stands reports whether an address is on the link of others already. It need
 // not be tried then, and never becomes ours.
 func (d *address) stands(link kernel.LinkRef, want kernel.Address) (bool, error) {
 	there, err := d.Kernel.Addresses(link.NS, link.Index)
@@ -208,7 +208,7 @@ func (d *address) clash(j job) error {
 	return fmt.Errorf("%s: the kernel says it exists, but it is not there", at.Prefix)
 }
 
-// sameAddress tells whether the kernel has room for only one of the two.
+// sameAddress reports whether the kernel has room for only one of the two.
 func sameAddress(a, b kernel.Address) bool {
 	return a.Prefix == b.Prefix || a.Prefix.Addr().Is6() && a.Prefix.Addr() == b.Prefix.Addr()
 }

@@ -179,7 +179,7 @@ func (d *address) prefixOf(v *models.Address) (netip.Prefix, error) {
 	return netip.Prefix{}, fmt.Errorf("ipclaim/%s holds no address", v.GetClaim())
 }
 
-// holds tells whether a claim holds the address, for all that is known.
+// holds reports whether a claim holds the address, for all that is known.
 func (d *address) holds(claim string, p netip.Prefix) bool {
 	if d.Claims == nil {
 		return true
@@ -225,7 +225,7 @@ func scopeName(n int) string {
 	return "global"
 }
 
-// exclusive tells whether all addresses of an interface are ours to say.
+// exclusive reports whether all addresses of an interface are ours to say.
 func exclusive(v *models.Interface) bool {
 	return v != nil && !v.GetLinkOnly() && v.GetExisting() == nil && v.GetLoopback() == nil
 }

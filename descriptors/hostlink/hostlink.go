@@ -168,7 +168,7 @@ func (d *hostlink) look(ctx context.Context, k scheduler.Key) (f found, there bo
 	return d.found(k, l), !d.ours(l), nil
 }
 
-// ours tells whether a link is an interface of ours: marked, or kept although
+// ours reports whether a link is an interface of ours: marked, or kept although
 // its mark was taken from it.
 func (d *hostlink) ours(l kernel.Link) bool {
 	key, ours := d.Owner.MarkedKey(l.Alias)

@@ -12,7 +12,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// adopts tells whether the value is of a link that somebody else made.
+// adopts reports whether the value is of a link that somebody else made.
 func adopts(v *models.Interface) bool { return v.GetExisting() != nil || v.GetLoopback() != nil }
 
 // existing is any link that others made; it must be there.

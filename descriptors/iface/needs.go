@@ -26,7 +26,7 @@ func onLink(name, why string) scheduler.Need {
 		func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })
 }
 
-// takesMembers tells whether others can join an interface. What an existing one
+// takesMembers reports whether others can join an interface. What an existing one
 // is only the kernel can tell.
 func takesMembers(_ scheduler.Key, v *models.Interface, _ kernel.LinkRef) bool {
 	return v.GetBridge() != nil || v.GetVrf() != nil || v.GetExisting() != nil

@@ -8,7 +8,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// ours tells whether a link is that of the key. Enough is either of
+// ours reports whether a link is that of the key. Enough is either of
 //
 //   - our alias, which names the key;
 //   - no alias, our group, and a ledger entry with this namespace and name: a
@@ -90,7 +90,7 @@ func (d *iface) value(k scheduler.Key, l kernel.Link, in *models.Namespace, hint
 	return v
 }
 
-// holds tells whether we know the link as that of the key.
+// holds reports whether we know the link as that of the key.
 func (d *iface) holds(ref kernel.LinkRef, k scheduler.Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -39,7 +39,7 @@ func (d *iface) setNotify(f func(...scheduler.Key)) {
 	d.notify = f
 }
 
-// news tells whether an event says something that is not believed. A link that
+// news reports whether an event says something that is not believed. A link that
 // is gone is forgotten at once: its index may be given to another.
 func (d *iface) news(l kernel.Link, deleted bool) (scheduler.Key, bool) {
 	ref := l.Ref()
@@ -83,7 +83,7 @@ func (d *iface) drop(ref kernel.LinkRef) {
 	d.Names.Drop(ref)
 }
 
-// so tells whether a link is as the value says.
+// so reports whether a link is as the value says.
 func (d *iface) so(k scheduler.Key, l kernel.Link, v *models.Interface) bool {
 	return equal(k, d.value(k, l, v.GetNamespace(), v), v)
 }

@@ -174,7 +174,7 @@ func (b *Book) Need(claim string) scheduler.Need {
 	return scheduler.Project(n, func(_ *models.IPClaim, h Held) string { return h.Address.String() })
 }
 
-// Full tells that a pool has no address for one more claim.
+// Full reports whether a pool has no address for one more claim.
 func (b *Book) Full(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -40,7 +40,7 @@ func (b *Book) Found(list []Taken) (missing int) {
 	return missing
 }
 
-// knows tells whether the book has the claim, or the address, or another that was found.
+// knows reports whether the book has the claim, or the address, or another that was found.
 func (b *Book) knows(t Taken) bool {
 	if _, uses := b.where[t.Claim]; uses && t.Claim != "" {
 		return true

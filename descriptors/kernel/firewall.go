@@ -146,7 +146,7 @@ const (
 	always
 )
 
-// about tells whether a rule is about the first packet of a connection between two links.
+// about reports whether a rule is about the first packet of a connection between two links.
 func (r FirewallRule) about(in, out string) match {
 	m := always
 	for i := 0; i < len(r); i++ {

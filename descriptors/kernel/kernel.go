@@ -51,7 +51,7 @@ type Kernel interface {
 	// ErrNotNamespace; where there is nothing the error is both ErrNoNamespace
 	// and ErrNotExist.
 	Open(path string) (NS, error)
-	// Alive tells whether the namespace is open and its process, if it was
+	// Alive reports whether the namespace is open and its process, if it was
 	// opened by one, still runs.
 	Alive(ns NS) bool
 	// InUse are the namespaces that are open, the agent's own among them.

@@ -30,7 +30,7 @@ func markWithin(size int, label, key string) string {
 	return whole[:size-hashedTail] + "~" + hex.EncodeToString(sum[:16])
 }
 
-// MarkedKey tells whether a mark is of this agent, and the key that it names.
+// MarkedKey reports whether a mark is of this agent, and the key that it names.
 // The key is empty when the mark was cut: then only a comparison tells.
 func MarkedKey(label, mark string) (key string, ours bool) {
 	key, ours = strings.CutPrefix(mark, markPrefix(label))

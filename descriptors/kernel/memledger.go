@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Equal tells whether two entries say the same.
+// Equal reports whether two entries say the same.
 func (e Entry) Equal(f Entry) bool {
 	return e.ID == f.ID && e.NS == f.NS && e.NSPath == f.NSPath && e.Boot == f.Boot &&
 		bytes.Equal(e.Value, f.Value) && bytes.Equal(e.Prior, f.Prior) && e.Mark == f.Mark && e.Index == f.Index

@@ -58,7 +58,7 @@ func (e Entry) Adopt(l Link) Entry {
 	return e
 }
 
-// Adopted tells whether the entry is of an adopted link.
+// Adopted reports whether the entry is of an adopted link.
 func (e Entry) Adopted() bool { return e.Mark == adoptedMark }
 
 // Find makes the namespace of an entry usable, if it is still the same one. Its

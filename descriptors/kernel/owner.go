@@ -49,7 +49,7 @@ func (o *Owner) Mark(key string) string { return Mark(o.label, key) }
 // Comment is the mark of a key's table of nftables.
 func (o *Owner) Comment(key string) string { return Comment(o.label, key) }
 
-// MarkedKey tells whether a mark is ours, and the key that it names; see [MarkedKey].
+// MarkedKey reports whether a mark is ours, and the key that it names; see [MarkedKey].
 func (o *Owner) MarkedKey(mark string) (key string, ours bool) { return MarkedKey(o.label, mark) }
 
 // Group is the link group of the agent.

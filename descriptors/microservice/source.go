@@ -14,7 +14,7 @@ type Source interface {
 	Microservices() (map[string]*models.Microservice, error)
 	// Containers returns containers in the same way, by <runtime>:<id>.
 	Containers() (map[string]*models.Container, error)
-	// Synced tells whether everything was known once. Before that, what was
+	// Synced reports whether everything was known once. Before that, what was
 	// there when the agent started may not have been seen yet.
 	Synced() bool
 	// Watch calls f with keys whose values may have changed, without keys if
@@ -22,7 +22,7 @@ type Source interface {
 	Watch(ctx context.Context, f func(keys ...string)) error
 }
 
-// Usable tells whether anything can be configured in the container's namespace.
+// Usable reports whether anything can be configured in the container's namespace.
 func Usable(v *models.Microservice) bool {
 	return v.GetRefused() == "" && v.GetNetns() != 0
 }

@@ -192,7 +192,7 @@ func (d *observer) note(k scheduler.Key, inode uint64) {
 	}
 }
 
-// sameProcess tells whether the process runs and is the one that was seen first.
+// sameProcess reports whether the process runs and is the one that was seen first.
 func (d *observer) sameProcess(k scheduler.Key, pid uint32) bool {
 	started, err := d.opts.StartTime(pid)
 	d.mu.Lock()

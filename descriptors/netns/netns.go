@@ -108,7 +108,7 @@ func (d *netns) create(_ context.Context, k scheduler.Key, _ *models.NetNS) (ker
 }
 
 // remnant removes the file of a creation that was cut short before there was a
-// namespace behind it, and tells whether it did.
+// namespace behind it, and reports whether it did.
 func (d *netns) remnant(name string) bool {
 	named, err := d.kernel.ListNamed()
 	if _, there := named[name]; err != nil || there {
@@ -118,7 +118,7 @@ func (d *netns) remnant(name string) bool {
 }
 
 // existing reads back what stands under the name: ours is success. recorded
-// tells whether the ledger named it before we came to make it.
+// reports whether the ledger named it before we came to make it.
 func (d *netns) existing(name string, recorded bool) (kernel.NS, error) {
 	ns, err := d.kernel.Open(d.path(name))
 	if err != nil {
@@ -135,7 +135,7 @@ func (d *netns) existing(name string, recorded bool) (kernel.NS, error) {
 	return ns, nil
 }
 
-// ours tells whether an open namespace bears our mark, or is what a crash
+// ours reports whether an open namespace bears our mark, or is what a crash
 // between making and marking leaves: named by the ledger and empty. That one
 // gets its mark at once: when something is in it nobody could tell any more.
 func (d *netns) ours(name string, ns kernel.NS, recorded bool) (bool, error) {

@@ -81,7 +81,7 @@ func (d *netns) forget(s scope, reading kernel.Reading, named map[string]kernel.
 	}
 }
 
-// occupied tells whether something stands under the name.
+// occupied reports whether something stands under the name.
 func (d *netns) occupied(name string) bool {
 	_, err := d.kernel.Open(d.path(name))
 	return err != nil && !errors.Is(err, kernel.ErrNotExist)

@@ -99,7 +99,7 @@ func (d *nftables) address(claim string) string {
 	return p.Addr().String()
 }
 
-// stands tells whether there is a table of ours already; one of others is in the way.
+// stands reports whether there is a table of ours already; one of others is in the way.
 func (d *nftables) stands(ctx context.Context, ns kernel.NS, k scheduler.Key, t kernel.Table) (bool, error) {
 	now, err := d.Tables.Table(ctx, ns, t.Family, t.Name)
 	switch {

@@ -224,7 +224,7 @@ func (d *route) clash(w *wish) error {
 	return scheduler.Conflict(owner, errors.New("there is one already, which is not of this key; choose another metric or table, or remove it"))
 }
 
-// alike tells whether a route in the kernel is as wished.
+// alike reports whether a route in the kernel is as wished.
 func (d *route) alike(w *wish, r kernel.Route) bool {
 	return equal(w.key, d.value(w.place.NS, r, w.value), w.value)
 }

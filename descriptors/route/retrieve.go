@@ -164,7 +164,7 @@ func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route) *models.
 	return v
 }
 
-// claimed tells whether a route leads to what the claim of a value holds now.
+// claimed reports whether a route leads to what the claim of a value holds now.
 func (d *route) claimed(like *models.Route, r kernel.Route) bool {
 	if like.DestinationClaim() == "" {
 		return false

@@ -67,7 +67,7 @@ func (d *route) news(ns kernel.NS, r kernel.Route, deleted bool) []scheduler.Key
 	return []scheduler.Key{h.key}
 }
 
-// same tells whether two routes mean the same.
+// same reports whether two routes mean the same.
 func (d *route) same(ns kernel.NS, a, b kernel.Route) bool {
 	return equal("", d.value(ns, a, nil), d.value(ns, b, nil))
 }

@@ -118,7 +118,7 @@ func (d *sysctl) change(at kernel.LinkRef, v *models.Sysctl, before string) erro
 	return nil
 }
 
-// same tells whether the kernel's value of a setting is that of v.
+// same reports whether the kernel's value of a setting is that of v.
 func same(value string, v *models.Sysctl) bool {
 	return (&models.Sysctl{Value: value}).EffectiveValue() == v.EffectiveValue()
 }

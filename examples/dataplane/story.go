@@ -95,7 +95,7 @@ func keys(changes ...scheduler.Change) (list []scheduler.Key) {
 type chapter struct {
 	title string
 	do    func(ctx context.Context) error
-	// until tells whether the dataplane is as it should become; nil does not ask.
+	// until reports whether the dataplane is as it should become; nil does not ask.
 	until func(switchd.State) bool
 	state scheduler.State // of the keys
 	keys  []scheduler.Key

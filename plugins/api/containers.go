@@ -69,7 +69,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// named tells whether an operator's word is the container's name, its full id
+// named reports whether an operator's word is the container's name, its full id
 // or its key.
 func named(c *models.Container, name, word string) bool {
 	word = strings.TrimPrefix(word, models.KindContainer+"/")

@@ -25,13 +25,13 @@ func TestPlainJSON(t *testing.T) {
 		want       string
 	}{
 		{"Get", `{"key":"route/r1"}`, 200, `{"key":"route/r1","kind":"route","name":"r1","state":"pending","missing":[{"need":"interface/web","why":"it leaves by it"}],"origin":"etcd","desired":{"destination":"10.0.0.0/8","interface":"web"},"revision":1,"since":"2026-01-02T11:58:30Z","attempts":2,"next_try":"2026-01-02T12:00:08Z"}`},
-		{"Get", `{"key":"route/r2"}`, 404, `{"code":"not_found","message":"unknown key route/r2: nobody asked for it and it is not in the world; did you mean route/r1?"}`},
+		{"Get", `{"key":"route/r2"}`, 404, `{"code":"not_found","message":"unknown key route/r2: it is neither in the intent nor in the world; did you mean route/r1?"}`},
 		{"Put", `{"key":"interface/web","value":{"dummy":{},"mtu":1400}}`, 200, `{"outcome":"written","revision":11,"changes":[{"key":"interface/web","op":"create"}]}`},
 		{"Put", `{"key":"interface/web","text":"{\"dummy\":{}}","value":{}}`, 400, `{"code":"invalid_argument","message":"interface/web: value and text are given; one is enough"}`},
 		{"Plan", `{}`, 200, `{"base":"0000000000000003e3b0c44298fc1c14","steps":[],"pending":[],"request":{}}`},
 		{"Apply", `{"items":[{"key":"interface/x","value":{"dummy":{}}}],"dry_run":true}`, 200, `{"outcome":"planned","changes":[{"key":"interface/x","op":"create"}],"plan":{"base":"0000000000000003e3b0c44298fc1c14","steps":[{"n":1,"op":"create","key":"interface/x","reason":"it is wanted and not there","disruption":"none"}],"pending":[],"request":{"items":[{"key":"interface/x","text":"{\"dummy\":{}}"}]}}}`},
 		{"Apply", `{"items":[{"key":"interface/x","value":{"dummy":{}}}],"dryrun":true}`, 400, `unknown field \"dryrun\"`},
-		{"Wait", `{"keys":["route/r9"],"timeout":"0.01s"}`, 200, `{"outcome":"timed out","keys":[{"key":"route/r9","kind":"route","name":"r9","state":"absent","reason":"nobody asks for it"}]}`},
+		{"Wait", `{"keys":["route/r9"],"timeout":"0.01s"}`, 200, `{"outcome":"timed out","keys":[{"key":"route/r9","kind":"route","name":"r9","state":"absent","reason":"not in the intent"}]}`},
 		{"Delete", `{}`, 400, `{"code":"invalid_argument","message":"no keys are given"}`},
 		{"Version", `{}`, 200, `"label":"host1"`},
 		{"Bogus", `{}`, 404, ``},

@@ -56,7 +56,7 @@ func (e engine) Expect(t scheduler.Txn) Expected { return e.Scheduler.Expect(t) 
 // Store is the agent's etcd below /plumb/<label>/. Keys are named without that
 // prefix: "config/interface/web".
 type Store interface {
-	// Get reads a key; ok tells whether it is there.
+	// Get reads a key; ok reports whether it is there.
 	Get(ctx context.Context, key string) (kv models.Stored, ok bool, err error)
 	// List reads all keys with the prefix, sorted.
 	List(ctx context.Context, prefix string) ([]models.Stored, error)

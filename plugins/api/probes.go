@@ -16,7 +16,7 @@ import (
 // I/O, so a second is an age.
 const probeTime = time.Second
 
-// livez tells whether the scheduler's loop turns.
+// livez reports whether the scheduler's loop turns.
 func (s *Server) livez(w http.ResponseWriter, r *http.Request) {
 	if err := s.alive(r.Context()); err != nil {
 		http.Error(w, "not alive\n"+err.Error(), http.StatusServiceUnavailable)
@@ -63,7 +63,7 @@ func (s *Server) probe(ctx context.Context) ([]scheduler.SourceState, error) {
 
 var errHangs = errors.New("scheduler: the loop does not answer in time")
 
-// readyz tells whether what is seen is all there is, and what stands against it.
+// readyz reports whether what is seen is all there is, and what stands against it.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	reasons := s.unready(r.Context())
 	if len(reasons) > 0 {

@@ -13,7 +13,7 @@ import (
 // revertTime bounds writing the previous values back and waiting for them.
 const revertTime = 30 * time.Second
 
-// failed tells whether an apply did what --revert-on-failure is for. A pending
+// failed reports whether an apply did what --revert-on-failure is for. A pending
 // key is no failure: what it waits for may come at any time.
 func failed(out *apiv1.ApplyResponse) bool {
 	if out.Outcome == "timed out" {

@@ -51,7 +51,7 @@ func (s *Server) prefix(ctx context.Context, target string) (scheduler.Key, erro
 	return scheduler.Key(target), nil
 }
 
-// knownKind tells whether the models or a registered descriptor know it.
+// knownKind reports whether the models or a registered descriptor know it.
 func (s *Server) knownKind(name string) bool {
 	if _, err := models.KindByName(name); err == nil {
 		return true
@@ -87,7 +87,7 @@ func (s *Server) unknownKey(ctx context.Context, key string) error {
 	if _, err := s.prefix(ctx, key); err != nil {
 		return err
 	}
-	text := "unknown key " + key + ": nobody asked for it and it is not in the world"
+	text := "unknown key " + key + ": it is neither in the intent nor in the world"
 	all, err := s.Scheduler.List(ctx)
 	if err == nil {
 		if near := nearest(key, all); near != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// goal tells whether a key is as somebody waits for it to be. A key that is not
+// goal reports whether a key is as somebody waits for it to be. A key that is not
 // there comes with state Absent.
 type goal func(scheduler.Status) bool
 
@@ -90,7 +90,7 @@ func limit(ctx context.Context, d *durationpb.Duration) (context.Context, contex
 }
 
 // errTimeUp tells the operator's limit from a client that went away.
-var errTimeUp = errors.New("the time is up")
+var errTimeUp = errors.New("timed out")
 
 // catchUp waits until what stands in the store for the keys (none: all) has
 // come to the scheduler, so that `etcdctl put` and then `agentctl wait` do not
@@ -129,7 +129,7 @@ func (s *Server) await(ctx context.Context, keys []string, want goal) (all []sch
 	defer w.Stop()
 	seen := map[scheduler.Key]scheduler.Status{}
 	for _, k := range keys {
-		seen[scheduler.Key(k)] = scheduler.Status{Key: scheduler.Key(k), Reason: "nobody asks for it"}
+		seen[scheduler.Key(k)] = scheduler.Status{Key: scheduler.Key(k), Reason: "not in the intent"}
 	}
 	open := maps.Clone(seen) // the keys that do not pass
 	for k, st := range seen {

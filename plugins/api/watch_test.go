@@ -125,7 +125,7 @@ func TestWaitForAll(t *testing.T) {
 	c := dial(t, apitest.Serve(t, config))
 	build(t, w, `{"key":"interface/web","state":"configured"}`)
 	out, err := c.Wait(t.Context(), &apiv1.WaitRequest{All: true, For: "settled", Timeout: durationpb.New(time.Millisecond)})
-	if err != nil || out.Outcome != "timed out" || len(out.Notes) != 1 || out.Notes[0] != "sources not synced: etcd: the time is up" {
+	if err != nil || out.Outcome != "timed out" || len(out.Notes) != 1 || out.Notes[0] != "sources not synced: etcd: timed out" {
 		t.Errorf("%v, %v", out, err)
 	}
 	go func() {

@@ -6,7 +6,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
-// chained tells whether plugins before this one have made something.
+// chained reports whether plugins before this one have made something.
 func (c Call) chained() bool {
 	return len(c.Network.PrevResult) > 0 && string(c.Network.PrevResult) != "null"
 }

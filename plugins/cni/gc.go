@@ -35,7 +35,7 @@ func (s *Service) gc(ctx context.Context, c Call) wire.Answer {
 			continue
 		}
 		if ctx.Err() != nil {
-			failed = append(failed, a.Key.String()+": the time is up")
+			failed = append(failed, a.Key.String()+": timed out")
 			continue
 		}
 		if done, left := s.drop(ctx, a, func(Attachment) bool { return true }); left != "" {

@@ -23,13 +23,13 @@ type Host interface {
 	// Namespace is the inode of the network namespace at a path, 0 if there is none;
 	// own tells that it is the host's.
 	Namespace(path string) (inode uint64, own bool)
-	// Running tells whether some runtime runs a container with this id. It is not
+	// Running reports whether some runtime runs a container with this id. It is not
 	// sure while a runtime does not answer.
 	Running(id string) (running, sure bool)
 	// Watch calls f with the ids of containers that may have changed, without any
 	// if all may have, until ctx ends.
 	Watch(ctx context.Context, f func(ids ...string)) error
-	// Carries tells whether packets pass a link.
+	// Carries reports whether packets pass a link.
 	Carries(at kernel.LinkRef) bool
 	// Full tells that an ippool has no free address.
 	Full(pool string) bool
@@ -81,7 +81,7 @@ func (s *Service) refused(c Call) *spec.Error {
 	return nil
 }
 
-// there tells whether the namespace of an attachment is still at its path, or at
+// there reports whether the namespace of an attachment is still at its path, or at
 // least none: another one is a stranger's.
 func (s *Service) there(a Attachment) (here, stranger bool) {
 	inode, _ := s.host.Namespace(a.Netns)
@@ -111,7 +111,7 @@ func watched(c Call) []scheduler.Key {
 // containerKey stands for a container of whatever runtime.
 func containerKey(id string) scheduler.Key { return scheduler.Key(models.KindContainer + "/" + id) }
 
-// gone tells whether the container of a call has ended, or its namespace. It must
+// gone reports whether the container of a call has ended, or its namespace. It must
 // have been seen running: networks are made before containers run.
 func (s *Service) gone(c Call, seen *bool) error {
 	if inode, _ := s.host.Namespace(c.Netns); inode != c.Inode {

@@ -118,7 +118,7 @@ func (n *network) addPool(i int, text string, v *models.IPPool) *spec.Error {
 	return nil
 }
 
-// same tells whether attachments of the one can be attachments of the other.
+// same reports whether attachments of the one can be attachments of the other.
 func (n network) same(o network) bool {
 	return n.mode == o.mode && n.bridge == o.bridge && n.mtu == o.mtu && n.masked == o.masked && n.forward == o.forward && slices.Equal(n.subnets, o.subnets)
 }

@@ -68,7 +68,7 @@ func (p port) String() string {
 	return text
 }
 
-// clashes tells whether packets could be meant for either.
+// clashes reports whether packets could be meant for either.
 func (p port) clashes(o port) bool {
 	return p.HostPort == o.HostPort && p.Protocol == o.Protocol &&
 		(p.family == o.family || p.family == "" || o.family == "") && (p.at == o.at || !p.at.IsValid() || !o.at.IsValid())

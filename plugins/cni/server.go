@@ -32,7 +32,7 @@ type Call struct {
 // Key names the attachment that the call is about.
 func (c Call) Key() Key { return Key{c.Network.Name, c.ContainerID, c.IfName} }
 
-// Handler does what is asked. The context ends when the time is up, when who asked
+// Handler does what is asked. The context ends when its time is over, when who asked
 // has gone, and when the agent stops.
 type Handler interface {
 	Serve(ctx context.Context, c Call) wire.Answer

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// stranger is another process that connects; it tells whether anybody said hello.
+// stranger is another process that connects; it reports whether anybody said hello.
 func stranger(socket string) int {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {

@@ -72,7 +72,7 @@ const goes = 10 * time.Second
 // for as long as the engine waits for a source that has not spoken, see [Forgotten].
 func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Service {
 	s := &Service{engine: engine, store: store, host: host, log: log, nets: map[string]*shared{}, pending: map[Key]Pending{}}
-	txn := scheduler.Txn{Source: Source, Note: "attachments of before", Complete: true}
+	txn := scheduler.Txn{Source: Source, Note: "loaded CNI attachments", Complete: true}
 	for _, a := range inOrder(store.Of("")) {
 		c := Call{Request: wire.Request{Protocol: wire.Version, Config: a.Config,
 			Args: spec.Args{Command: "ADD", ContainerID: a.Key.ContainerID, IfName: a.Key.IfName, Netns: a.Netns, Args: a.Args}}}
@@ -449,7 +449,7 @@ func gaveUp(err error) *spec.Error {
 	case errors.Is(err, ErrDeleted):
 		msg = ErrDeleted.Error()
 	case errors.Is(err, context.DeadlineExceeded):
-		msg = "the time is up"
+		msg = "timed out"
 	}
 	return &spec.Error{Code: spec.TryLater, Msg: msg, Details: err.Error()}
 }

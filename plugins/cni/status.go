@@ -7,7 +7,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 )
 
-// status tells whether an ADD could be served. Whatever it says, calls are served
+// status reports whether an ADD could be served. Whatever it says, calls are served
 // as well as may be.
 func (s *Service) status(ctx context.Context, c Call) wire.Answer {
 	no := func(code int, msg, details string) wire.Answer {

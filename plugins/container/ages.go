@@ -56,7 +56,7 @@ func (t *Tracker) updateAges() {
 	}
 }
 
-// digested tells whether the picture has all that the last list brought.
+// digested reports whether the picture has all that the last list brought.
 func (s *source) digested() bool {
 	for _, e := range s.entries {
 		if (!e.seen || e.unlisted > 0) && e.fails == 0 {

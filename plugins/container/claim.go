@@ -40,13 +40,13 @@ func (c LabelCarrier) String() string {
 	return b.String()
 }
 
-// fits tells whether the rule lets a container carry a label that it names.
+// fits reports whether the rule lets a container carry a label that it names.
 func (c LabelCarrier) fits(m *member) bool {
 	runtime, namespace, _ := strings.Cut(m.runtime, ":")
 	return matches(c.Runtime, runtime) && matches(c.Namespace, namespace) && matches(c.Name, m.Name) && matches(c.Image, m.Image)
 }
 
-// matches tells whether a text fits a pattern; the empty one fits all.
+// matches reports whether a text fits a pattern; the empty one fits all.
 func matches(pattern, text string) bool {
 	if pattern == "" {
 		return true

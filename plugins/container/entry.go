@@ -359,7 +359,7 @@ func (ts *tombs) add(e *entry) {
 
 func (ts *tombs) find(id string) *tomb { return ts.byID[id] }
 
-// holds tells whether the container is one that was removed: an answer from
+// holds reports whether the container is one that was removed: an answer from
 // before.
 func (ts *tombs) holds(id string, c Container) bool {
 	t := ts.byID[id]

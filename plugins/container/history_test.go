@@ -647,7 +647,7 @@ func (b *biography) amend(s *storyOf, e Event, lossy bool) error {
 	return errors.New("no such run was told")
 }
 
-// mayEnd tells whether a run may be told to have ended with a code. Where hints
+// mayEnd reports whether a run may be told to have ended with a code. Where hints
 // are lost, that of a later run may be taken for its, never that of one before.
 func (b *biography) mayEnd(i, code int, lossy bool) bool {
 	own := b.runs[i].exit

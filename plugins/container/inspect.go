@@ -144,7 +144,7 @@ func (s *source) believeList(e *entry) {
 	}
 }
 
-// isGone tells whether a container that lists leave out, again and again, and
+// isGone reports whether a container that lists leave out, again and again, and
 // that cannot be inspected, is taken for removed. Its process must have ended. The
 // runtime must be one that answers: this is asked when a list has come in, and not
 // the first one after an outage.
@@ -152,7 +152,7 @@ func (e *entry) isGone() bool {
 	return e.hold == nil && e.unlisted > 1 && e.fails >= mostTries && e.err != nil && !errors.Is(e.err, errVanished)
 }
 
-// outlives tells whether the process of a container lives of which only an earlier
+// outlives reports whether the process of a container lives of which only an earlier
 // tracker knew.
 func (s *source) outlives(e *entry) bool {
 	if !e.life.resumed || !e.life.alive || e.life.run.Pid == 0 {

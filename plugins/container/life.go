@@ -132,7 +132,7 @@ func (l *life) recall(c Container, lives bool) Container {
 	return c
 }
 
-// behind tells whether an inspect shows what is known to be over: a runtime
+// behind reports whether an inspect shows what is known to be over: a runtime
 // that has not noticed yet, or an answer from before.
 func (l *life) behind(c Container) bool {
 	if l.same(c) {
@@ -141,15 +141,15 @@ func (l *life) behind(c Container) bool {
 	return c.ran() && slices.ContainsFunc(l.past, c.isOf)
 }
 
-// same tells whether c is of the run that was last told.
+// same reports whether c is of the run that was last told.
 func (l *life) same(c Container) bool { return l.began && c.isOf(l.run) }
 
-// ran tells whether there ever was a run.
+// ran reports whether there ever was a run.
 func (c Container) ran() bool {
 	return c.Running || !c.StartedAt.IsZero() || !c.FinishedAt.IsZero()
 }
 
-// isOf tells whether the container's last run is r. Of a run that is over the
+// isOf reports whether the container's last run is r. Of a run that is over the
 // process is not known any more.
 func (c Container) isOf(r Run) bool {
 	if !c.StartedAt.Equal(r.StartedAt) {
@@ -263,7 +263,7 @@ func (l *life) missed(c Container, h horizon) (out []Event) {
 	return out
 }
 
-// overBefore tells whether the container's last run was over before a time.
+// overBefore reports whether the container's last run was over before a time.
 func (c Container) overBefore(t time.Time) bool {
 	return !c.Running && c.ran() && c.StartedAt.Before(t) && c.FinishedAt.Before(t)
 }
@@ -479,7 +479,7 @@ func (l *life) ended(at time.Time, why string) {
 	}
 }
 
-// endKnown tells whether a hint says how the run ended that is known to be over.
+// endKnown reports whether a hint says how the run ended that is known to be over.
 func (l *life) endKnown() bool {
 	return l.over != nil && slices.ContainsFunc(l.evidence, func(h Hint) bool {
 		return h.Says == Died && h.Exit != UnknownExit && !h.At.Before(l.run.StartedAt)

@@ -141,7 +141,7 @@ func (s *source) suspect(missed int) {
 // hint may be on its way.
 const mostDeaf = 2
 
-// differs tells whether a list shows a container otherwise than the last one
+// differs reports whether a list shows a container otherwise than the last one
 // did, or than it is known to be. One whose inspect failed is tried again at its
 // time, unless what is known of it is wrong for sure.
 func (e *entry) differs(sum Summary) bool {
@@ -158,7 +158,7 @@ func (e *entry) differs(sum Summary) bool {
 	return sum.Running != (e.hold != nil)
 }
 
-// isWrong tells whether what is known cannot be so, by what the list shows, or is
+// isWrong reports whether what is known cannot be so, by what the list shows, or is
 // not all: it was never read, nor since it ended, looks otherwise, or began later.
 func (e *entry) isWrong(sum Summary) bool {
 	known := e.last

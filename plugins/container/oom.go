@@ -169,10 +169,10 @@ func (l *life) killsOfRun() (all []OOMKill) {
 	return all
 }
 
-// ended1st tells whether the first process was the victim.
+// ended1st reports whether the first process was the victim.
 func (l *life) ended1st(k OOMKill) bool { return k.Pid != 0 && k.Pid == l.run.Pid }
 
-// mayHaveEnded tells whether a kill that names no other process may have been that
+// mayHaveEnded reports whether a kill that names no other process may have been that
 // of the first one.
 func (l *life) mayHaveEnded(k OOMKill, x Exit) bool {
 	killed := x.Code == killedCode || x.Code == UnknownExit
@@ -190,7 +190,7 @@ func (l *life) mayHaveEnded(k OOMKill, x Exit) bool {
 	return !slices.ContainsFunc(l.kills, func(o OOMKill) bool { return o.Source != "" && o.At.Sub(k.At).Abs() <= sameKill })
 }
 
-// near tells whether the end, which was noticed at a time, if it was, may come of
+// near reports whether the end, which was noticed at a time, if it was, may come of
 // something that happened at another.
 func (x Exit) near(at, noticed time.Time) bool {
 	end := x.FinishedAt

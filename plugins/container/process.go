@@ -22,7 +22,7 @@ type Process struct {
 	Netns uint64
 	// Cgroup is /proc/<pid>/cgroup.
 	Cgroup string
-	// Lives tells whether it has not ended yet, before Close.
+	// Lives reports whether it has not ended yet, before Close.
 	Lives func() bool
 	// Close lets go of it. No call of ended begins after Close returned.
 	Close func()

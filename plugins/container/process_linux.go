@@ -81,7 +81,7 @@ func (p *Process) watchPidfd(fd int, ended func()) {
 	}
 }
 
-// exited tells whether the process behind a pidfd has ended.
+// exited reports whether the process behind a pidfd has ended.
 func exited(fd uintptr) bool {
 	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(p, 0)
@@ -170,7 +170,7 @@ func startTime(pid int) (uint64, error) {
 	return strconv.ParseUint(string(fields[19]), 10, 64)
 }
 
-// gone tells whether an error of /proc means that the process is no more.
+// gone reports whether an error of /proc means that the process is no more.
 func gone(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
@@ -188,7 +188,7 @@ func (o *oneShot) fire() {
 	}
 }
 
-// stop tells whether it was the first of fire and stop.
+// stop reports whether it was the first of fire and stop.
 func (o *oneShot) stop() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -27,7 +27,7 @@ func (t *Tracker) Microservices() (map[string]*models.Microservice, error) {
 	return clones(p.microservices), p.unknown
 }
 
-// Synced tells whether every runtime was known once, or was not there. Before
+// Synced reports whether every runtime was known once, or was not there. Before
 // that, containers that ran already may not have been seen yet.
 func (t *Tracker) Synced() bool { return t.picture.Load().synced }
 

@@ -104,7 +104,7 @@ const (
 
 var fullID = regexp.MustCompile(`[0-9a-f]{64}`)
 
-// belongs tells whether a process in the cgroups is one of the container:
+// belongs reports whether a process in the cgroups is one of the container:
 // runtimes put the id into the path, as a directory (/docker/<id>) or as a unit
 // of systemd (cri-containerd-<id>.scope). A short id could be a part of any
 // word. Cgroups that name only other containers are those of a process that
@@ -126,7 +126,7 @@ func belongs(cgroup, id string) answer {
 	return perhaps
 }
 
-// pause waits, and tells whether ctx still stands.
+// pause waits, and reports whether ctx still stands.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -259,7 +259,7 @@ func (s *source) failed(err error) {
 	s.enter(unknown, "does not answer: "+err.Error())
 }
 
-// isAbsent tells whether a runtime that is not there was never there, or has
+// isAbsent reports whether a runtime that is not there was never there, or has
 // been away for long and left no process behind.
 func (s *source) isAbsent() bool {
 	if len(s.entries) == 0 {
@@ -363,7 +363,7 @@ func (s *source) stop() {
 	for _, e := range s.entries {
 		s.forget(e)
 	}
-	s.enter(stopped, "is no longer tracked")
+	s.enter(stopped, "stopped watching it")
 }
 
 // forgetAll drops the containers of a runtime that was removed from the host.

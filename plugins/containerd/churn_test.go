@@ -171,7 +171,7 @@ func (h *history) check(t *testing.T) {
 	t.Log("told: ", count)
 }
 
-// enough tells whether all has happened that is to be looked at.
+// enough reports whether all has happened that is to be looked at.
 func (h *history) enough() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

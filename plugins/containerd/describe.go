@@ -45,7 +45,7 @@ func specOf(c *containers.Container) spec {
 	return s
 }
 
-// hostNetwork tells whether no network namespace is asked for.
+// hostNetwork reports whether no network namespace is asked for.
 func (s spec) hostNetwork() bool {
 	if s.Linux == nil {
 		return false

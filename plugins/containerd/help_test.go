@@ -54,7 +54,7 @@ func (h *heard) clear() {
 	h.hints = nil
 }
 
-// has tells whether a hint of the container says so.
+// has reports whether a hint of the container says so.
 func (h *heard) has(id string, says container.EventType) error {
 	if !slices.ContainsFunc(h.all(), func(o container.Hint) bool { return o.ID == id && o.Says == says }) {
 		return fmt.Errorf("no hint says that %s was %s", id, says)

@@ -142,7 +142,7 @@ func TestRow05_Churn(t *testing.T) {
 	t.Logf("%d containers, %d operations, %d events", len(w.told), c.Ops(), len(b.events))
 }
 
-// enough tells whether there were some containers.
+// enough reports whether there were some containers.
 func (w *witness) enough() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

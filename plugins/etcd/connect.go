@@ -97,7 +97,7 @@ func (p *Plugin) rouse() {
 }
 
 // heal makes a new connection in the place of one on which the store no longer
-// knows who we are, and tells whether it is worth trying again at once.
+// knows who we are, and reports whether it is worth trying again at once.
 func (p *Plugin) heal(ctx context.Context, failed *link, err error) bool {
 	if len(p.cfg.Endpoints) == 0 || !isAuth(err) {
 		return false

@@ -65,7 +65,7 @@ func (e *embeddedError) Error() string {
 // Is makes it a store that is down.
 func (e *embeddedError) Is(target error) bool { return target == errNoStore }
 
-// isCompacted tells whether the asked revision is no longer kept.
+// isCompacted reports whether the asked revision is no longer kept.
 func isCompacted(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) }
 
 // isTooLarge reports whether the store refused a request for its size.
@@ -77,7 +77,7 @@ func isTooLarge(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "larger than max")
 }
 
-// isAuth tells whether the store no longer knows who we are: the token ended
+// isAuth reports whether the store no longer knows who we are: the token ended
 // or the password changed. Then a new connection may be let in. What we may
 // not do is another matter.
 func isAuth(err error) bool {
@@ -92,7 +92,7 @@ func isAuth(err error) bool {
 	return false
 }
 
-// isDown tells whether the store could not be asked, as opposed to having
+// isDown reports whether the store could not be asked, as opposed to having
 // refused.
 func isDown(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, errNoStore) {

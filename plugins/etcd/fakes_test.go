@@ -112,7 +112,7 @@ func (r *recorder) wait(t testing.TB, what string, ok func(txns []scheduler.Txn)
 	}
 }
 
-// story prints transactions: `list at revision 3 (complete): a=1 b=2`.
+// story prints transactions: `full list at revision 3 (complete): a=1 b=2`.
 func story(txns []scheduler.Txn) string {
 	var b strings.Builder
 	for _, t := range txns {

@@ -77,7 +77,7 @@ func TestACutWatchIsHealedByAListAndOnlyIfNeeded(t *testing.T) {
 	a.upTo(rev)
 	a.same(kv)
 	last := a.rec.since(0)[a.rec.count()-1]
-	if !last.Complete || !strings.HasPrefix(last.Note, "list at revision ") {
+	if !last.Complete || !strings.HasPrefix(last.Note, "full list at revision ") {
 		t.Errorf("the missed delete came as\n%s", story([]scheduler.Txn{last}))
 	}
 }
@@ -243,7 +243,7 @@ func history(t *testing.T, rnd *rand.Rand) {
 		a.same(kv)
 	}
 	for i, txn := range a.rec.since(0) {
-		if !txn.Complete && strings.HasPrefix(txn.Note, "list") || txn.Complete && !strings.HasPrefix(txn.Note, "list") {
+		if !txn.Complete && strings.HasPrefix(txn.Note, "full list") || txn.Complete && !strings.HasPrefix(txn.Note, "full list") {
 			t.Errorf("transaction %d: %s", i, story([]scheduler.Txn{txn}))
 		}
 	}

@@ -145,7 +145,7 @@ func (p *presence) acquire(ctx context.Context, l *link) error {
 	return nil
 }
 
-// mayTake tells whether the presence found may be replaced: it is our own from
+// mayTake reports whether the presence found may be replaced: it is our own from
 // a former life, or nothing keeps it alive.
 func (p *presence) mayTake(ctx context.Context, l *link, kv *mvccpb.KeyValue) error {
 	if kv.Lease == 0 {
@@ -162,7 +162,7 @@ func (p *presence) mayTake(ctx context.Context, l *link, kv *mvccpb.KeyValue) er
 	return &LabelTakenError{Label: p.label, Holder: holder, Expires: ttl}
 }
 
-// younger tells whether a presence with our UUID belongs to an agent on
+// younger reports whether a presence with our UUID belongs to an agent on
 // another host that started after us: it runs on a copy of our state
 // directory. Taking the label back would start an endless quarrel.
 func (p *presence) younger(holder Presence) bool {

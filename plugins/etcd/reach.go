@@ -42,7 +42,7 @@ func (s *source) prove(ctx context.Context, l *link, rev int64) {
 	s.reached.raise(resp.Header.Revision)
 }
 
-// exactProgress tells whether the server's signs of life are in order with its
+// exactProgress reports whether the server's signs of life are in order with its
 // events. Before 3.5.8 they overtake them (etcd#15220); releases of 3.4 are
 // not told apart here.
 func exactProgress(ctx context.Context, l *link, t tuning) bool {

@@ -116,7 +116,7 @@ func (s *source) run(ctx context.Context, current func() *link, heal func(contex
 }
 
 // failed notes why a session ended. One that had started well is followed by
-// the next at once, and only that one tells whether the store is down.
+// the next at once, and only that one reports whether the store is down.
 func (s *source) failed(err error, lasted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +226,7 @@ func (s *source) sayAll(snap *snapshot, id string, force bool) *scheduler.Handle
 	if force || !s.spoken || s.viewOf != id || !equalViews(s.view, next) {
 		h = s.submit.Submit(scheduler.Txn{
 			Source:   Source,
-			Note:     fmt.Sprintf("list at revision %d", snap.rev),
+			Note:     fmt.Sprintf("full list at revision %d", snap.rev),
 			Want:     s.decode.decodeAll(s.prefix, snap.kvs),
 			Complete: true,
 		})
@@ -249,7 +249,7 @@ func (s *source) sayUnknown(snap *snapshot, reason string) {
 	if len(kvs) > 0 {
 		s.submit.Submit(scheduler.Txn{
 			Source: Source,
-			Note:   fmt.Sprintf("list at revision %d of a store that is not known", snap.rev),
+			Note:   fmt.Sprintf("full list at revision %d of a store that is not known", snap.rev),
 			Want:   s.decode.decodeAll(s.prefix, kvs),
 		})
 	}

@@ -116,7 +116,7 @@ type statusSession struct {
 }
 
 // session lists what the store holds and then writes what differs. lasted
-// tells whether the store answered at all.
+// reports whether the store answered at all.
 func (w *statusWriter) session(ctx context.Context, l *link, lease func() int64, moved <-chan struct{}) (lasted bool, err error) {
 	if lease() == 0 {
 		return false, errNotHolder

@@ -108,7 +108,7 @@ func bounded(text string) string {
 	return fmt.Sprintf("%s… (%d bytes more)", text[:n], len(text)-n)
 }
 
-// told tells whether a key's status belongs into the store: intent names it,
+// told reports whether a key's status belongs into the store: intent names it,
 // or it is an object of ours that is not gone yet. The containers and links of
 // the host are not told; there may be many and others know them better.
 func told(s scheduler.Status) bool {

@@ -14,7 +14,7 @@ import (
 )
 
 // Get reads a key, named without /plumb/<label>/: "config/interface/web". ok
-// tells whether it is there.
+// reports whether it is there.
 func (p *Plugin) Get(ctx context.Context, key string) (kv models.Stored, ok bool, err error) {
 	full, err := p.key(key)
 	if err != nil {

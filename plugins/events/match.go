@@ -7,10 +7,10 @@ import (
 	"github.com/plumb-net/plumb/plugins/container"
 )
 
-// wants tells whether the query means events of the type.
+// wants reports whether the query means events of the type.
 func (q *Query) wants(t Type) bool { return len(q.Types) == 0 || slices.Contains(q.Types, t) }
 
-// matches tells whether the query means the event, but for its type and number.
+// matches reports whether the query means the event, but for its type and number.
 func (q *Query) matches(e *Event) bool {
 	return (q.Since.IsZero() || !e.At.Before(q.Since)) &&
 		(q.Until.IsZero() || !e.At.After(q.Until)) &&

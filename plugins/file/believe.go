@@ -20,7 +20,7 @@ type file struct {
 	// present one cannot be.
 	docs []doc
 	err  error
-	// known tells whether any text of the file was ever parsed.
+	// known reports whether any text of the file was ever parsed.
 	known bool
 }
 
@@ -62,7 +62,7 @@ func names(found map[string]content, files map[string]*file) []string {
 	return sorted(maps.Keys(all))
 }
 
-// believe takes one settled file and tells whether that is news.
+// believe takes one settled file and reports whether that is news.
 func (b *belief) believe(dir, name string, now content, there bool) bool {
 	f, known := b.files[name]
 	if !there {
@@ -87,7 +87,7 @@ func (b *belief) believe(dir, name string, now content, there bool) bool {
 	return true
 }
 
-// complete tells whether all that the files say is known.
+// complete reports whether all that the files say is known.
 func (b *belief) complete() bool {
 	for name := range b.last {
 		if f := b.files[name]; f == nil || !f.known {

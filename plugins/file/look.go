@@ -24,7 +24,7 @@ type content struct {
 	err  error
 }
 
-// same tells whether two looks found the same.
+// same reports whether two looks found the same.
 func (c content) same(d content) bool {
 	if c.err != nil || d.err != nil {
 		return c.err != nil && d.err != nil && c.err.Error() == d.err.Error()

@@ -188,7 +188,7 @@ func (l *Ledger) undo(b *batch) {
 // slack is how many void lines are always allowed.
 const slack = 1000
 
-// wasteful tells whether more lines are void than hold.
+// wasteful reports whether more lines are void than hold.
 func (l *Ledger) wasteful() bool {
 	return l.lines-len(l.entries) > max(len(l.entries), slack)
 }
@@ -263,7 +263,7 @@ func (l *Ledger) Remove(ids ...string) {
 	}
 }
 
-// idle tells whether no batch is being written or gathered.
+// idle reports whether no batch is being written or gathered.
 func (l *Ledger) idle() bool {
 	if l.gathering != nil {
 		return false

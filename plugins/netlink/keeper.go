@@ -21,7 +21,7 @@ type holder struct {
 	forGood bool
 }
 
-// same tells whether another holder adds nothing to this one.
+// same reports whether another holder adds nothing to this one.
 func (h *holder) same(other *holder) bool {
 	if h.forGood || h.pid != other.pid || !h.alive() {
 		return h.forGood
@@ -40,7 +40,7 @@ func (h *holder) alive() bool {
 	return inodeAt(h.path) == h.id
 }
 
-// running tells whether the process has not ended; true without a process.
+// running reports whether the process has not ended; true without a process.
 func (h *holder) running() bool {
 	if h.pidfd < 0 {
 		return true

@@ -149,7 +149,7 @@ func (k *Kernel) Close() error {
 // Own is the agent's own namespace.
 func (k *Kernel) Own() kernel.NS { return k.own }
 
-// Alive tells whether a namespace is open and what it was opened by is there.
+// Alive reports whether a namespace is open and what it was opened by is there.
 func (k *Kernel) Alive(ns kernel.NS) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()

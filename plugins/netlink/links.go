@@ -93,7 +93,7 @@ func (k *Kernel) getLink(n *namespace, m *message) (kernel.Link, error) {
 	return k.complete(n, l), nil
 }
 
-// Running tells whether packets pass a link: it and its other end are up, and the
+// Running reports whether packets pass a link: it and its other end are up, and the
 // kernel has come to it. It is not in [kernel.Link], which is what was made.
 func (k *Kernel) Running(at kernel.LinkRef) (running bool, err error) {
 	err = k.in(at.NS, fmt.Sprintf("find link %d", at.Index), func(n *namespace) error {

@@ -116,7 +116,7 @@ func (k *Kernel) DeleteRoute(ns kernel.NS, r kernel.Route) error {
 	})
 }
 
-// meant tells whether got is the route that r asked to remove.
+// meant reports whether got is the route that r asked to remove.
 func meant(r, got kernel.Route) bool {
 	return got.Metric == metricOf(r) && got.Type == typeOf(r)
 }

@@ -61,7 +61,7 @@ func joined(listing string) func(yield func(string) bool) {
 	}
 }
 
-// goesOn tells whether braces within a line are open at its end. One that ends it
+// goesOn reports whether braces within a line are open at its end. One that ends it
 // opens a block.
 func goesOn(line string) bool {
 	open, quoted := 0, false

@@ -88,7 +88,7 @@ type complaint struct {
 
 func (c *complaint) Error() string { return "nft: " + c.text }
 
-// Refused tells that the text was understood, so that it may do another time.
+// Refused reports whether the text was understood, so that it may do another time.
 func (c *complaint) Refused() bool { return c.kernel }
 
 func (c *complaint) Is(target error) bool {

@@ -34,7 +34,7 @@ func newAccount(c Container) *account {
 	return a
 }
 
-// has tells whether a cgroup is of the container.
+// has reports whether a cgroup is of the container.
 func (a *account) has(cgroup string) bool {
 	for _, p := range a.paths {
 		if within(cgroup, p) {
@@ -82,7 +82,7 @@ func (a *account) unnamedKills() int {
 	return n
 }
 
-// owns tells whether a victim's pid is the container's. That of a process which
+// owns reports whether a victim's pid is the container's. That of a process which
 // ended a while ago may be anybody's; the log may name it a little later.
 func (a *account) owns(k *Kill, patience time.Duration) bool {
 	return a.Pid == k.Pid && (a.endedAt.IsZero() || k.Time.Sub(a.endedAt) <= patience)

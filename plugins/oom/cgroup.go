@@ -38,7 +38,7 @@ func contains(list, word string) bool {
 	return false
 }
 
-// within tells whether a cgroup is the other one or below it.
+// within reports whether a cgroup is the other one or below it.
 func within(path, top string) bool {
 	return top != "" && top != "/" && strings.HasPrefix(path, top) &&
 		(len(path) == len(top) || path[len(top)] == '/')

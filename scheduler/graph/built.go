@@ -22,7 +22,7 @@ func (g *Graph) build(n *Node) {
 	}
 }
 
-// Made tells that the operation on n that began last has succeeded: what the value
+// Made reports whether the operation on n that began last has succeeded: what the value
 // before it needed has no part in the world any more.
 func (g *Graph) Made(n *Node) { g.dropRole(n, func(e *Edge) bool { return e.is(former) }, ofActual) }
 
@@ -37,7 +37,7 @@ func (g *Graph) Beside(n *Node) {
 	}
 }
 
-// Outdated tells that the world of n was built with something that has changed.
+// Outdated reports whether the world of n was built with something that has changed.
 func (n *Node) Outdated() bool {
 	for _, e := range n.Out {
 		if e.built() && e.partOf(e.To) && e.fn.project(e.To) != e.fn.projected {
@@ -86,25 +86,25 @@ func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
 
 func (e *Edge) projects() bool { return e.fn != nil && e.fn.need.Project != nil }
 
-// built tells that it is known with which part the world was built.
+// built reports whether it is known with which part the world was built.
 func (e *Edge) built() bool { return e.projects() && e.fn.projKnown }
 
 // note takes the part of t as what the world is built with.
 func (e *Edge) note(t *Node) { e.fn.projKnown, e.fn.projected = true, e.fn.project(t) }
 
-// partOf tells whether the world can have been built with t. It cannot where it was
+// partOf reports whether the world can have been built with t. It cannot where it was
 // found, and stands on t only because what it was built with is not there yet.
 func (e *Edge) partOf(t *Node) bool {
 	return t != nil && t.Presence == Present && (e.any == nil || e.passes(t))
 }
 
-// pinned tells that of many the world was built with the one that it stands on,
+// pinned reports whether of many the world was built with the one that it stands on,
 // which is there still.
 func (e *Edge) pinned() bool {
 	return e.any != nil && e.built() && e.To != nil && e.To.Presence != Absent
 }
 
-// mayMoveTo tells whether the world can stand on m instead, as it is.
+// mayMoveTo reports whether the world can stand on m instead, as it is.
 func (e *Edge) mayMoveTo(m *Node) bool {
 	return !e.pinned() || m == e.To || e.fn.project(m) == e.fn.projected
 }
@@ -128,7 +128,7 @@ func (e *Edge) remember(edges []*Edge, r role) {
 	}
 }
 
-// alike tells whether two needs read alike and, where they have a Project, are as
+// alike reports whether two needs read alike and, where they have a Project, are as
 // much the first, or the second, of their value that does.
 func (e *Edge) alike(o *Edge) bool {
 	return e.Why == o.Why && e.projects() == o.projects() && e.nth == o.nth && e.is(together) == o.is(together) && e.any == o.any && (e.any != nil || e.To == o.To)

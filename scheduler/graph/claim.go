@@ -66,7 +66,7 @@ type Extra struct {
 	LastTo   any // what the failed operation wanted to reach
 }
 
-// Quiet tells that nothing is wrong with the node and one source asks for it.
+// Quiet reports whether nothing is wrong with the node and one source asks for it.
 func (x *Extra) Quiet() bool {
 	return x.Wants == nil && x.Invalid == nil && x.Derived == nil && x.Err == nil && !x.Overdue && !x.Left
 }
@@ -261,7 +261,7 @@ func (n *Node) Holder() (*Claim, *Node) {
 	return nil, nil
 }
 
-// Blocks tells whether n has, in the world, a name that it no longer wants and
+// Blocks reports whether n has, in the world, a name that it no longer wants and
 // that another value waits for.
 func (n *Node) Blocks() *Node {
 	if n.X == nil {

@@ -17,7 +17,7 @@ import (
 // that points up is followed to find out. An edge that would close one is not
 // satisfied, or does not bear, until something changes.
 
-// founded tells whether n, with all that stands on it, can stand on p:
+// founded reports whether n, with all that stands on it, can stand on p:
 // Missing if what p needs leads back to n, Unsure if that will change by itself
 // because only p's value in the world, not the desired one, leads there.
 func (g *Graph) founded(n, p *Node) Sat {
@@ -41,7 +41,7 @@ func (g *Graph) founded(n, p *Node) Sat {
 	return Satisfied
 }
 
-// relied tells whether something may stand on n, or on what needs it together with
+// relied reports whether something may stand on n, or on what needs it together with
 // itself. Who comes later is judged then.
 func (n *Node) relied() bool {
 	if n.ties == 0 {
@@ -50,7 +50,7 @@ func (n *Node) relied() bool {
 	return slices.ContainsFunc(closure(n, (*Node).Peers), (*Node).carries)
 }
 
-// carries tells whether something may stand on n.
+// carries reports whether something may stand on n.
 func (n *Node) carries() bool {
 	if n.untrodden() {
 		return false
@@ -60,7 +60,7 @@ func (n *Node) carries() bool {
 	return needed
 }
 
-// leads tells whether there is no p without n, because of what is desired: of p, of
+// leads reports whether there is no p without n, because of what is desired: of p, of
 // what it stands on, and of what that needs together with itself. Units are not
 // ordered by level, so all that lies below p is looked at. What is not ours is there
 // without its peer.
@@ -80,7 +80,7 @@ func leads(p, n *Node) bool {
 // untrodden: no edge that orders ends at n. Who comes later is judged then.
 func (n *Node) untrodden() bool { return n.avail != Satisfied && n.Standing == 0 }
 
-// isWish tells that the edge orders nodes because of what is desired. A wish
+// isWish reports whether the edge orders nodes because of what is desired. A wish
 // that bears already counts even while its target is on the way out; else those
 // of a circle would take turns in leaving.
 func (e *Edge) isWish() bool {
@@ -93,7 +93,7 @@ func (e *Edge) isPromise() bool {
 	return e.isWish() || e.role&ofDesired != 0 && !e.is(together) && e.State == Satisfied && e.From.Standing > 0
 }
 
-// isOrdered tells that the edge's owner lies above its target.
+// isOrdered reports whether the edge's owner lies above its target.
 func (e *Edge) isOrdered() bool { return e.is(bears) || e.isWish() }
 
 func (e *Edge) stands() bool { return e.is(bears) }
@@ -134,7 +134,7 @@ func walkBack(came map[*Node]*Edge, n *Node) (edges []*Edge) {
 	return edges
 }
 
-// StandsOn tells whether n's world stands on t, directly or through others.
+// StandsOn reports whether n's world stands on t, directly or through others.
 func (n *Node) StandsOn(t *Node) bool { return path(n, t, (*Edge).stands) != nil }
 
 // bear makes the edge bear if its owner's world stands on its target, and not

@@ -85,7 +85,7 @@ func (g *Graph) Start(n *Node) {
 	g.refresh(n, false)
 }
 
-// Drop forgets a node that nobody wants, needs or sees. It tells whether it did.
+// Drop forgets a node that nobody wants, needs or sees. It reports whether it did.
 func (g *Graph) Drop(n *Node) bool {
 	if n.Wanted() || n.Presence != Absent || len(n.In) > 0 || n.Moving || n.Standing > 0 || n.Dropped() || g.trying {
 		return false
@@ -481,7 +481,7 @@ func (g *Graph) moveTo(e *Edge, m *Node) {
 	}
 }
 
-// prefixBlind tells that the world below a prefix cannot be told.
+// prefixBlind reports whether the world below a prefix cannot be told.
 func (g *Graph) prefixBlind(p Key) bool {
 	k := g.kindOf(p)
 	return k != nil && (k.Blind != 0 || k.Reads && !k.Read)

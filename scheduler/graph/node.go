@@ -106,7 +106,7 @@ const (
 	Derived  int8 = -2
 )
 
-// Wanted tells whether somebody asks for the node.
+// Wanted reports whether somebody asks for the node.
 func (n *Node) Wanted() bool { return n.Source != NoSource }
 
 // Needs sums up the needs of the desired value.
@@ -120,7 +120,7 @@ func (n *Node) Needs() Sat {
 	return Satisfied
 }
 
-// Dropped tells that the node is no longer in the graph.
+// Dropped reports whether the node is no longer in the graph.
 func (n *Node) Dropped() bool { return n.dirIdx < 0 }
 
 // availability is how the node satisfies a plain need.
@@ -145,7 +145,7 @@ func (n *Node) availability() Sat {
 	return Satisfied
 }
 
-// Stale tells that the node is as it was last seen, for its kind cannot be read.
+// Stale reports whether the node is as it was last seen, for its kind cannot be read.
 func (n *Node) Stale() bool { return n.Kind != nil && n.Kind.Blind != 0 && n.Stamp <= n.Kind.Blind }
 
 // Edge is one need of one node.
@@ -225,19 +225,19 @@ func (e *Edge) Target() string {
 // OfDesired and OfActual tell which value of the node has the need.
 func (e *Edge) OfDesired() bool { return e.role&ofDesired != 0 }
 
-// Together tells that the need is met as one with its owner's.
+// Together reports whether the need is met as one with its owner's.
 func (e *Edge) Together() bool { return e.is(together) }
 
 // OfBase marks the need of a derived value for its base.
 func (e *Edge) OfBase() bool { return e.is(ofBase) }
 
-// OfActual tells that the value in the world has the need.
+// OfActual reports whether the value in the world has the need.
 func (e *Edge) OfActual() bool { return e.role&ofActual != 0 }
 
-// Passes tells whether the edge's predicate accepts the node as it is.
+// Passes reports whether the edge's predicate accepts the node as it is.
 func (e *Edge) passes(t *Node) bool { return e.fn == nil || e.fn.pass(t, t.Actual) }
 
-// ends tells that the edge's predicate accepts the node as it was wanted, and not as it
+// ends reports whether the edge's predicate accepts the node as it was wanted, and not as it
 // is about to be. Predicates may look at what only the world knows, so what they say of
 // a wanted value counts only by comparison.
 func (e *Edge) ends(t *Node) bool {

@@ -104,12 +104,12 @@ func component(n *Node) []*Node {
 	return closure(n, func(m *Node, f func(*Node)) { m.With(f); m.Peers(f) })
 }
 
-// inUnit tells whether both nodes need each other together.
+// inUnit reports whether both nodes need each other together.
 func inUnit(n, m *Node) bool {
 	return n.ties > 0 && m.ties > 0 && slices.Contains(closure(n, (*Node).With), m) && slices.Contains(closure(m, (*Node).With), n)
 }
 
-// InUnit tells that the need, of whatever sort, is for one that needs the edge's owner
+// InUnit reports whether the need, of whatever sort, is for one that needs the edge's owner
 // together with itself, and the other way round.
 func (e *Edge) InUnit() bool { return e.To != nil && inUnit(e.From, e.To) }
 
@@ -154,7 +154,7 @@ func feasible(e *Edge) Sat {
 	return sum
 }
 
-// within tells whether an ordinary need is for another member of the unit, and
+// within reports whether an ordinary need is for another member of the unit, and
 // whether what is desired there is what is needed.
 func (e *Edge) within(unit map[*Node]bool) (inner, fits bool) {
 	pass := func(t *Node) bool {

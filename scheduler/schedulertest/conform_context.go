@@ -154,7 +154,7 @@ func (e *ear) notify(keys ...scheduler.Key) {
 	}
 }
 
-// of tells whether the key, a folder of it or all was notified, and forgets
+// of reports whether the key, a folder of it or all was notified, and forgets
 // that it was all.
 func (e *ear) of(k scheduler.Key) bool {
 	e.mu.Lock()
@@ -169,7 +169,7 @@ func (e *ear) of(k scheduler.Key) bool {
 	return all
 }
 
-// startWatch runs Watch; stop ends it and tells whether it did end.
+// startWatch runs Watch; stop ends it and reports whether it did end.
 func (x *trial[V, M]) startWatch(e *ear) (ended chan error, stop func() bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, done, begun := make(chan error, 1), make(chan struct{}), make(chan struct{})

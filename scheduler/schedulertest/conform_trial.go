@@ -373,7 +373,7 @@ func (x *trial[V, M]) isGone(k scheduler.Key, after string) bool {
 	return true
 }
 
-// within runs f and tells whether it ended in time. What does not end is left
+// within runs f and reports whether it ended in time. What does not end is left
 // behind, and nothing more can be tried.
 func (x *trial[V, M]) within(f func()) bool {
 	done := make(chan struct{})

@@ -34,7 +34,7 @@ type Spec[V, M any] struct {
 	Restart func(t testing.TB) scheduler.Descriptor[V, M]
 
 	// Foreign puts somebody else's object where ours would be, until the end
-	// of the law. stands tells whether it is still there as it was made.
+	// of the law. stands reports whether it is still there as it was made.
 	Foreign func(t testing.TB, k scheduler.Key, v V) (stands func() bool)
 	// Remove takes an object out of the world behind the descriptor's back.
 	Remove func(t testing.TB, k scheduler.Key)

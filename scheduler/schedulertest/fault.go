@@ -108,7 +108,7 @@ func (f Fault) err() error {
 	return nil
 }
 
-// undone tells that the operation does nothing.
+// undone reports whether the operation does nothing.
 func (f Fault) undone() bool {
 	return f != None && f != FailAfter && f != FailHalf && f != Hang && f != Crash
 }

@@ -161,7 +161,7 @@ func (w *World) checkFits(k scheduler.Key, from, to Thing) {
 	}
 }
 
-// standsOn tells whether k needs d, or is derived from it, directly or through
+// standsOn reports whether k needs d, or is derived from it, directly or through
 // others. Where the ground of d went and left it with nothing below its prefix
 // but what stands on d itself, one of the two must go first.
 func (w *World) standsOn(k, d scheduler.Key, seen map[scheduler.Key]bool) bool {
@@ -174,7 +174,7 @@ func (w *World) standsOn(k, d scheduler.Key, seen map[scheduler.Key]bool) bool {
 	return false
 }
 
-// standsAt tells whether k itself stands on t, or may.
+// standsAt reports whether k itself stands on t, or may.
 func (w *World) standsAt(k, t scheduler.Key) bool {
 	if partOf(k, t) || w.objects[k].Peer == string(t) && k > t { // the greater of two peers is made on the other
 		return true
@@ -185,12 +185,12 @@ func (w *World) standsAt(k, t scheduler.Key) bool {
 	})
 }
 
-// partOf tells whether k is derived from base, by their keys.
+// partOf reports whether k is derived from base, by their keys.
 func partOf(k, base scheduler.Key) bool {
 	return len(rest(k)) > len(rest(base)) && strings.HasPrefix(rest(k), rest(base)+"/")
 }
 
-// met tells whether a need of k is there.
+// met reports whether a need of k is there.
 func (w *World) met(k scheduler.Key, need string) bool {
 	key, text, how := parseNeed(need)
 	if !strings.HasSuffix(key, "/") {
@@ -215,7 +215,7 @@ func (w *World) othersBelow(prefix string, not ...scheduler.Key) int {
 	return n
 }
 
-// stirred tells whether what is needed changed behind the scheduler's back.
+// stirred reports whether what is needed changed behind the scheduler's back.
 func (w *World) stirred(need string) bool {
 	key, _, _ := parseNeed(need)
 	if !strings.HasSuffix(key, "/") {
@@ -249,7 +249,7 @@ func (w *World) Asked(all bool, keys ...scheduler.Key) {
 	}
 }
 
-// beingRead tells that the scheduler was told to read the one key that is needed.
+// beingRead reports whether the scheduler was told to read the one key that is needed.
 func (w *World) beingRead(need string) bool {
 	key, _, _ := parseNeed(need)
 	return w.due[scheduler.Key(key)] && !w.everHung
@@ -276,7 +276,7 @@ func (w *World) Outdated(k scheduler.Key) string {
 	return ""
 }
 
-// any tells whether something is there that is asked for.
+// any reports whether something is there that is asked for.
 func (w *World) any(is func(scheduler.Key) bool) bool {
 	for k := range w.objects {
 		if is(k) {
@@ -294,7 +294,7 @@ type built struct {
 	keys  []scheduler.Key
 }
 
-// only tells whether nothing else is left that the thing can have been built with.
+// only reports whether nothing else is left that the thing can have been built with.
 func (b *built) only(k scheduler.Key) bool {
 	return len(b.keys) > 0 && !slices.ContainsFunc(b.keys, func(o scheduler.Key) bool { return o != k })
 }
@@ -310,7 +310,7 @@ func part(o object, how byte) string {
 	return ""
 }
 
-// fits tells whether d is what k needs: that key, or any other below it.
+// fits reports whether d is what k needs: that key, or any other below it.
 func fits(key string, d, k scheduler.Key) bool {
 	return string(d) == key || strings.HasSuffix(key, "/") && d != k && strings.HasPrefix(string(d), key)
 }

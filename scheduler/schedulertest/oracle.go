@@ -150,7 +150,7 @@ func (m *Model) learn(all []scheduler.Status) {
 	}
 }
 
-// fine tells whether a key that is in the world cannot be invalid, nor what it derives.
+// fine reports whether a key that is in the world cannot be invalid, nor what it derives.
 func (m *Model) fine(k scheduler.Key, want map[scheduler.Key]Thing) bool {
 	i, wanted := m.rank[k]
 	_, in := want[k]
@@ -241,7 +241,7 @@ func (m *Model) mayHave(k scheduler.Key, holders map[string]scheduler.Key) bool 
 	return true
 }
 
-// pair tells whether k and its peer can be there together.
+// pair reports whether k and its peer can be there together.
 func (m *Model) pair(k scheduler.Key, world map[scheduler.Key]Thing, holders map[string]scheduler.Key) bool {
 	p := scheduler.Key(m.valid[k].Peer)
 	pt, ok := m.valid[p]
@@ -262,7 +262,7 @@ func (m *Model) pair(k scheduler.Key, world map[scheduler.Key]Thing, holders map
 	return met(m.valid[second], second, with)
 }
 
-// met tells whether all that t needs is in the world.
+// met reports whether all that t needs is in the world.
 func met(t Thing, self scheduler.Key, world map[scheduler.Key]Thing) bool {
 	for _, n := range t.Needs {
 		key, text, cond := strings.Cut(strings.TrimRight(n, "@#"), "=")

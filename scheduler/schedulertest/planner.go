@@ -26,7 +26,7 @@ type FullPlan struct {
 	world map[scheduler.Key]Thing
 }
 
-// Plan works out how the world becomes what is wanted. updates tells whether
+// Plan works out how the world becomes what is wanted. updates reports whether
 // things of a kind can be changed in place.
 func (m *Model) Plan(world map[scheduler.Key]Thing, updates func(kind string) bool) FullPlan {
 	f := FullPlan{model: m, world: world, Delete: map[scheduler.Key]bool{}, Create: map[scheduler.Key]bool{},
@@ -124,7 +124,7 @@ func (f *FullPlan) allow() {
 	}
 }
 
-// still tells whether nothing that concerns the key moves.
+// still reports whether nothing that concerns the key moves.
 func (f *FullPlan) still(k scheduler.Key) bool {
 	moves := func(n scheduler.Key) bool {
 		return n != k && (f.Delete[n] || f.Create[n] || f.Update[n] || f.May[n])
@@ -273,7 +273,7 @@ func (f FullPlan) walk(p scheduler.Plan, order []int) error {
 	return nil
 }
 
-// anyLeft tells whether for each need of any key below a prefix there is one.
+// anyLeft reports whether for each need of any key below a prefix there is one.
 func anyLeft(t Thing, self scheduler.Key, world map[scheduler.Key]Thing) bool {
 	for _, n := range t.Needs {
 		if key, _, _ := parseNeed(n); strings.HasSuffix(key, "/") && !met(Thing{Needs: []string{key}}, self, world) {

@@ -501,7 +501,7 @@ func (p *Player) planned(s Step) error {
 	return nil
 }
 
-// foretells tells that a plan can know what will come: not so if something is built with
+// foretells reports whether a plan can know what will come: not so if something is built with
 // what operations leave. Of two ends that are made anew, what stands on one may be made
 // once more than planned, or once less.
 func (m *Model) foretells(t scheduler.Txn) bool {

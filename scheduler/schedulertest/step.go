@@ -17,7 +17,7 @@ type Step struct {
 	Lines []string
 }
 
-// Has tells whether the step has an argument.
+// Has reports whether the step has an argument.
 func (s Step) Has(arg string) bool { return slices.Contains(s.Args, arg) }
 
 // String is the step as ParseSteps reads it, and as stories are written.

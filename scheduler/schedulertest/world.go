@@ -192,7 +192,7 @@ func (w *World) take(k scheduler.Key, gone *[]scheduler.Key) {
 	}
 }
 
-// names tells whether t needs k by its key. A thing with a condition on k goes
+// names reports whether t needs k by its key. A thing with a condition on k goes
 // with k like any other: would it stay, dangling, then a new k could be removed
 // before the thing was ever read, which nobody could know to be wrong.
 func names(t Thing, k scheduler.Key) bool {
@@ -249,7 +249,7 @@ func (w *World) release() {
 	w.hung, w.readHung = nil, false
 }
 
-// hanging tells whether anything hangs.
+// hanging reports whether anything hangs.
 func (w *World) hanging() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -264,7 +264,7 @@ func (w *World) doubtful() bool {
 	return w.readHung || len(w.hung) > 0 && time.Since(w.hungAt) >= overdue
 }
 
-// Crashed tells whether the scheduler's process has ended by a fault.
+// Crashed reports whether the scheduler's process has ended by a fault.
 func (w *World) Crashed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -319,7 +319,7 @@ func (w *World) Settled() {
 	}
 }
 
-// Still tells that the scheduler knows how all things stand, and that nothing will go
+// Still reports whether the scheduler knows how all things stand, and that nothing will go
 // wrong with what it does.
 func (w *World) Still() bool {
 	w.mu.Lock()
@@ -332,7 +332,7 @@ func (w *World) Still() bool {
 	return len(w.unseen) == 0 && len(w.orders) == 0 && w.fault == nil && !w.everHung
 }
 
-// Foreign tells whether an object is somebody else's.
+// Foreign reports whether an object is somebody else's.
 func (w *World) Foreign(k scheduler.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -44,7 +44,7 @@ func rules(t *testing.T) map[string]*rule {
 	return all
 }
 
-// permits tells whether the import is allowed, and notes that it is used.
+// permits reports whether the import is allowed, and notes that it is used.
 func (r *rule) permits(imported string) bool {
 	for _, a := range r.allowed {
 		if within(imported, a) {
@@ -55,7 +55,7 @@ func (r *rule) permits(imported string) bool {
 	return false
 }
 
-// within tells whether the package is meant by the pattern: itself, dir/*,
+// within reports whether the package is meant by the pattern: itself, dir/*,
 // dir/..., or a foreign module.
 func within(name, pattern string) bool {
 	if dir, ok := strings.CutSuffix(pattern, "/*"); ok {

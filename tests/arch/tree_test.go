@@ -36,7 +36,7 @@ func short(path string) string { return strings.TrimPrefix(path, module+"/") }
 
 func ours(path string) bool { return strings.HasPrefix(path, module+"/") }
 
-// standard tells whether the package is one of the standard library.
+// standard reports whether the package is one of the standard library.
 func standard(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return !strings.Contains(first, ".")

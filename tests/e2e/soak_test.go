@@ -165,7 +165,7 @@ func (m *moment) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// before tells whether m is earlier, or no time at all.
+// before reports whether m is earlier, or no time at all.
 func (m moment) before(other moment) bool {
 	a, _ := time.Parse(time.RFC3339Nano, string(m))
 	b, _ := time.Parse(time.RFC3339Nano, string(other))

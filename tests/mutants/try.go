@@ -118,7 +118,7 @@ func (m mutant) room() string {
 	return dir
 }
 
-// race tells whether only the race detector can see the bug.
+// race reports whether only the race detector can see the bug.
 func (m mutant) race() bool { return strings.Contains(m.title, "race") }
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)

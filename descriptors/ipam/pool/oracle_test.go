@@ -186,7 +186,7 @@ func (o *oracle) took(a pool.Ask, got netip.Prefix) string {
 	return ""
 }
 
-// inside tells whether the network has the address for who asks for any.
+// inside reports whether the network has the address for who asks for any.
 func (o *oracle) inside(addr netip.Addr) bool {
 	asks := o.asks
 	o.asks = nil
@@ -217,7 +217,7 @@ func (o *oracle) inTurn(a pool.Ask, was, got netip.Addr) string {
 	return ""
 }
 
-// open tells whether who asks for any address may have this one, but for users.
+// open reports whether who asks for any address may have this one, but for users.
 func (o *oracle) open(addr netip.Addr, claim string) bool {
 	if !o.spec.Network.IsValid() || !o.spec.Network.Contains(addr) {
 		return false

@@ -67,10 +67,10 @@ func (p *Pool) Unset() {
 	}
 }
 
-// Open tells whether an address may be given to who asks for any.
+// Open reports whether an address may be given to who asks for any.
 func (p *Pool) Open(a netip.Addr) bool { return p.ready && p.shape.open(a) }
 
-// Full tells that there is no address for one more who asks for any.
+// Full reports whether there is no address for one more who asks for any.
 func (p *Pool) Full() bool {
 	if !p.ready || len(p.rest.at) > 0 {
 		return false
@@ -85,7 +85,7 @@ func (p *Pool) Full() bool {
 // Asks are those who ask, sorted.
 func (p *Pool) Asks() []Ask { return slices.SortedFunc(maps.Keys(p.leases), compareAsks) }
 
-// Empty tells that there is neither a network, nor anybody who asks or uses.
+// Empty reports whether there is neither a network, nor anybody who asks or uses.
 func (p *Pool) Empty() bool { return !p.ready && len(p.leases)+len(p.users) == 0 }
 
 // Ask says that a claim asks, until Drop.
@@ -219,7 +219,7 @@ func (p *Pool) Used(claim string) (netip.Prefix, bool) {
 	return p.prefix(addr), true
 }
 
-// Moves tells whether a claim that asks for any address is to have another than
+// Moves reports whether a claim that asks for any address is to have another than
 // the one that it uses.
 func (p *Pool) Moves(claim string) bool {
 	used, uses := p.uses[claim]

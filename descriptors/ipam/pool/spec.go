@@ -86,7 +86,7 @@ func (s *shape) closedAt(a netip.Addr) (Range, bool) {
 	return Range{}, false
 }
 
-// open tells whether an address may be given to who asks for any.
+// open reports whether an address may be given to who asks for any.
 func (s *shape) open(a netip.Addr) bool {
 	_, closed := s.closedAt(a)
 	return s.network.Contains(a) && !closed

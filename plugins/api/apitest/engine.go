@@ -223,7 +223,7 @@ func (e *Engine) WhatIf(_ context.Context, events ...scheduler.Event) (scheduler
 		case scripted && will.State == scheduler.Pending:
 			p.Pending = append(p.Pending, will)
 		case c.Value == nil && there:
-			step(scheduler.OpDelete, c.Key, "nobody wants it any more", scheduler.Disruptive)
+			step(scheduler.OpDelete, c.Key, "removed from the intent", scheduler.Disruptive)
 		case c.Value == nil:
 		case !there || now.Actual == nil:
 			step(scheduler.OpCreate, c.Key, "it is wanted and not there", scheduler.NoDisruption)
@@ -346,7 +346,7 @@ func (e *Engine) roots(k, from scheduler.Key) (all []scheduler.Root) {
 func (e *Engine) why(k scheduler.Key) scheduler.Cause {
 	st, ok := e.find(k)
 	if !ok {
-		return scheduler.Cause{Status: scheduler.Status{Key: k}, Text: string(k) + " is absent: nobody asks for it"}
+		return scheduler.Cause{Status: scheduler.Status{Key: k}, Text: string(k) + " is absent: not in the intent"}
 	}
 	c := scheduler.Cause{Status: st, Text: strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", k, st.State, st.Reason), ": ")}
 	for _, m := range st.Missing {

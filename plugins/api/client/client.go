@@ -77,7 +77,7 @@ func (c *Client) Explain(err error) error {
 	return fmt.Errorf("the agent at %s: %w", c.socket, err)
 }
 
-// hungUp tells that the other side closed the connection. What net/http says when
+// hungUp reports whether the other side closed the connection. What net/http says when
 // that happens before the request is written it does not export.
 func hungUp(err error) bool {
 	for _, is := range []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} {

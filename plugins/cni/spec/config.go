@@ -34,7 +34,7 @@ type Config struct {
 	// Forward lets the packets of the network pass the host's firewall.
 	Forward bool   `json:"forward"`
 	MTU     uint32 `json:"mtu"`
-	// DefaultRoute tells whether the container has a default route by this network:
+	// DefaultRoute reports whether the container has a default route by this network:
 	// yes, no, or auto (default): if it has none yet.
 	DefaultRoute string `json:"default_route"`
 	// Routes are further ones of the container. Those that name no metric or table have
@@ -51,7 +51,7 @@ type Config struct {
 	ValidToo *[]Attachment `json:"cni.dev/attachments"`
 }
 
-// HasPorts tells whether the runtime wants ports of the host to lead to the container.
+// HasPorts reports whether the runtime wants ports of the host to lead to the container.
 func (c Config) HasPorts() bool {
 	var rt struct {
 		PortMappings []json.RawMessage `json:"portMappings"`
@@ -117,7 +117,7 @@ func (c *Config) Delegate() string {
 	return ipam.Type
 }
 
-// delegates tells whether there is an ipam section that says something.
+// delegates reports whether there is an ipam section that says something.
 func (c *Config) delegates() bool { return given(c.IPAM) && string(c.IPAM) != "{}" }
 
 func (c *Config) check(command string) *Error {
@@ -159,5 +159,5 @@ func (c *Config) check(command string) *Error {
 	return nil
 }
 
-// given tells whether a value is there and not null.
+// given reports whether a value is there and not null.
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }

@@ -78,7 +78,7 @@ func ParseResult(data []byte) (Result, error) {
 	return r, nil
 }
 
-// Has tells whether there is an address of a family, 4 or 6.
+// Has reports whether there is an address of a family, 4 or 6.
 func (r Result) Has(ipVersion int) bool {
 	for _, ip := range r.IPs {
 		if family(ip.Address) == strconv.Itoa(ipVersion) {

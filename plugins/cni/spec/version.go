@@ -11,10 +11,10 @@ var Versions = []string{"0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"}
 // Latest is the version of results as they are made.
 const Latest = "1.1.0"
 
-// Supported tells whether a version can be spoken.
+// Supported reports whether a version can be spoken.
 func Supported(version string) bool { return slices.Contains(Versions, version) }
 
-// since tells whether a version is at least another. Versions are sorted.
+// since reports whether a version is at least another. Versions are sorted.
 func since(version, first string) bool {
 	return slices.Index(Versions, version) >= slices.Index(Versions, first)
 }

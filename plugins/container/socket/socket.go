@@ -114,5 +114,5 @@ func missing(path string) bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// NotFound tells whether a call found that there is no such thing.
+// NotFound reports whether a call found that there is no such thing.
 func NotFound(err error) bool { return status.Code(err) == codes.NotFound }

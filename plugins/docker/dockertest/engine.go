@@ -75,7 +75,7 @@ func (e *Engine) Kill() {
 	}
 }
 
-// lives tells whether a process runs; one that waits to be reaped does not.
+// lives reports whether a process runs; one that waits to be reaped does not.
 func lives(pid string) bool {
 	data, err := os.ReadFile("/proc/" + pid + "/stat")
 	_, after, _ := strings.Cut(string(data), ") ")

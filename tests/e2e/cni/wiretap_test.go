@@ -67,7 +67,7 @@ func (w *wiretap) arm(command, place string, strike func(plugin int)) {
 	w.command, w.place, w.strike, w.struck = command, place, strike, false
 }
 
-// disarm tells whether it has struck.
+// disarm reports whether it has struck.
 func (w *wiretap) disarm() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

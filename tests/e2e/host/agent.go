@@ -104,7 +104,7 @@ func (h *Host) AwaitReady() {
 	})
 }
 
-// Running tells whether the agent's process is there.
+// Running reports whether the agent's process is there.
 func (h *Host) Running() bool {
 	if h.agent == nil {
 		return false
