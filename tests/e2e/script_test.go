@@ -306,7 +306,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`([/:])[0-9a-f]{12}\b`), "${1}ID"},
 	{regexp.MustCompile(`("(?:index|ns|pid|netns|revision|cause|version)": )"?[0-9]+"?`), "${1}N"},
 	{regexp.MustCompile(`(\b(?:index|ns): )[0-9]+`), "${1}N"},
-	{regexp.MustCompile(`\b(microservice|container): the world moved`), "containers: the world moved"},
+	{regexp.MustCompile(`\b(microservice|container): change seen`), "containers: change seen"},
 	{regexp.MustCompile(`"(base|digest)": "[0-9a-f]+"`), `"$1": "HASH"`},
 	{regexp.MustCompile(`("(?:took|duration|waited)": )"[0-9.]+s"`), "${1}D"},
 	{regexp.MustCompile(`"via": "[^"]+"`), `"via": "KEY"`}, // which of several came last
