@@ -1,16 +1,20 @@
 package netlink_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	vish "github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/plugins/netlink"
@@ -328,4 +332,106 @@ func BenchmarkEventLatency(b *testing.B) {
 	b.ReportMetric(float64(whole[len(whole)*99/100])/1e3, "p99-µs")
 	b.ReportMetric(float64(median(after))/1e3, "after-return-µs")
 	b.ReportMetric(0, "ns/op")
+}
+
+// What is done with namespaces themselves, beside the bare system calls: to open one,
+// to enter and leave it on a thread of the pool, and to make one with a name and remove
+// it again.
+func BenchmarkNamespaces(b *testing.B) {
+	const each = 100
+	b.Run("open", func(b *testing.B) {
+		k := newKernel(b, netlink.Options{})
+		var paths []string
+		for range each {
+			paths = append(paths, netlinktest.New(b).Path)
+		}
+		nobody := func(kernel.NS) bool { return false }
+		versus(b, each, func(int) time.Duration {
+			took := timed(b, paths, func(path string) error { _, err := k.Open(path); return err })
+			for k.CloseUnused(nobody) > 0 {
+			}
+			return took
+		}, func(int) time.Duration {
+			var open []int
+			took := timed(b, paths, func(path string) error {
+				fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+				open = append(open, fd)
+				return err
+			})
+			for _, fd := range open {
+				unix.Close(fd)
+			}
+			return took
+		})
+	})
+	b.Run("enter", func(b *testing.B) {
+		k := newKernel(b, netlink.Options{})
+		ns, n := k.open(b)
+		there, home := openBare(b, n.Path), openBare(b, "/proc/self/ns/net")
+		times := make([]string, each)
+		versus(b, each, func(int) time.Duration {
+			return timed(b, times, func(string) error { return k.Within(ns, 0, func() error { return nil }) })
+		}, func(int) time.Duration {
+			took := make(chan time.Duration)
+			go func() {
+				runtime.LockOSThread() // the thread ends here
+				took <- timed(b, times, func(string) error {
+					return errors.Join(unix.Setns(there, unix.CLONE_NEWNET), unix.Setns(home, unix.CLONE_NEWNET))
+				})
+			}()
+			return <-took
+		})
+	})
+	b.Run("named", func(b *testing.B) {
+		dir := netlinktest.Dir(b)
+		k := newKernel(b, netlink.Options{NamedDir: dir})
+		var names []string
+		for i := range each / 10 {
+			names = append(names, fmt.Sprintf("n%d", i))
+		}
+		if _, err := k.CreateNamed("first"); err != nil { // which prepares the directory
+			b.Fatal(err)
+		}
+		home := openBare(b, "/proc/self/ns/net")
+		versus(b, len(names), func(int) time.Duration {
+			return timed(b, names, func(name string) error {
+				_, err := k.CreateNamed(name)
+				return errors.Join(err, k.DeleteNamed(name))
+			})
+		}, func(int) time.Duration {
+			took := make(chan time.Duration)
+			go func() {
+				runtime.LockOSThread() // the thread ends here
+				took <- timed(b, names, func(name string) error {
+					path := filepath.Join(dir, name)
+					return errors.Join(os.WriteFile(path, nil, 0o400), unix.Unshare(unix.CLONE_NEWNET),
+						unix.Mount("/proc/thread-self/ns/net", path, "none", unix.MS_BIND, ""), unix.Setns(home, unix.CLONE_NEWNET),
+						unix.Unmount(path, unix.MNT_DETACH), os.Remove(path))
+				})
+			}()
+			return <-took
+		})
+	})
+}
+
+// openBare opens a file until the benchmark ends.
+func openBare(b *testing.B, path string) int {
+	b.Helper()
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+// timed is how long it takes to do all of a list.
+func timed(b *testing.B, list []string, do func(string) error) time.Duration {
+	start := time.Now()
+	for _, item := range list {
+		if err := do(item); err != nil {
+			b.Error(err)
+		}
+	}
+	return time.Since(start)
 }
