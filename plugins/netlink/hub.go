@@ -63,7 +63,7 @@ func (h *hub) list() []*watcher { return *h.watchers.Load() }
 // add subscribes to a namespace. k.mu is held.
 func (h *hub) add(n *namespace) error {
 	s := &source{n: n, fd: -1}
-	err := inNamespace(n.home, n.fd, func() (err error) {
+	err := n.within(func() (err error) {
 		s.fd, err = subscribe(h.k.opts.ReceiveBuffer)
 		return err
 	})

@@ -3,9 +3,12 @@ package netlink
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -74,24 +77,117 @@ func TestProcessThatEndedWhileItWasOpened(t *testing.T) {
 	// Its number now leads to the namespace of somebody else.
 	h := &holder{path: netlinktest.Start(t).Path, pid: dead.Process.Pid, pidfd: pidfd}
 	defer h.close()
-	if fd, err := h.open(); !errors.Is(err, kernel.ErrNoNamespace) {
-		t.Errorf("opened %d: %v", fd, err)
+	if handle, err := h.open(); !errors.Is(err, kernel.ErrNoNamespace) {
+		t.Errorf("opened %v: %v", handle, err)
 	}
 }
 
 // A path that changed after it was opened is not held.
 func TestPathThatChangedWhileItWasOpened(t *testing.T) {
 	k := newTestKernel(t)
-	fd, id, err := openFile(netlinktest.New(t).Path)
+	handle, id, err := openFile(netlinktest.New(t).Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := &holder{id: id, path: netlinktest.New(t).Path, pidfd: -1}
-	if err := k.hold(fd, h); !errors.Is(err, kernel.ErrNoNamespace) {
+	if err := k.hold(handle, h); !errors.Is(err, kernel.ErrNoNamespace) {
 		t.Errorf("held: %v", err)
 	}
 	if k.Alive(id) || len(k.InUse()) != 1 {
 		t.Error("the namespace is in use")
+	}
+}
+
+// threadGone reports whether a thread of this process has ended.
+func threadGone(tid int) bool {
+	_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid))
+	return errors.Is(err, os.ErrNotExist)
+}
+
+// Work that fails after it has left, as netns.New does where no file may be opened any
+// more, leaves no thread in another namespace: the next one to run there would work
+// on the wrong links.
+func TestWorkThatFailsElsewhereComesHome(t *testing.T) {
+	k := newTestKernel(t)
+	failed := errors.New("failed")
+	var tid int
+	err := onThread(k.home, func() error {
+		tid = unix.Gettid()
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		return failed
+	})
+	if !errors.Is(err, failed) {
+		t.Error(err)
+	}
+	there, err := os.Stat(fmt.Sprintf("/proc/self/task/%d/ns/net", tid))
+	if err != nil {
+		if threadGone(tid) {
+			return // nor is it
+		}
+		t.Fatal(err)
+	}
+	if home, err := os.Stat(selfPath); err != nil || !os.SameFile(home, there) {
+		t.Error("a thread stayed in another namespace")
+	}
+}
+
+// A thread that cannot go home is not used again.
+func TestThreadThatCannotGoHomeEnds(t *testing.T) {
+	netlinktest.Root(t)
+	tid := 0
+	err := onThread(netns.None(), func() error {
+		tid = unix.Gettid()
+		return unix.Unshare(unix.CLONE_NEWNET)
+	})
+	if !errors.Is(err, unix.EBADF) {
+		t.Error(err)
+	}
+	netlinktest.Eventually(t, "the thread has ended", func() bool { return threadGone(tid) })
+}
+
+// Where no more files may be opened no namespace is made, and nothing of it stays.
+func TestNoFileForANewNamespace(t *testing.T) {
+	k := newTestKernel(t)
+	if err := k.prepareNamedDir(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(k.opts.NamedDir, "blue")
+	if err := os.WriteFile(path, nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	none := before
+	none.Cur = 3 // standard input, output and errors
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	_, err := k.createAt(path)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, unix.EMFILE) {
+		t.Error(err)
+	}
+	if inodeAt(path) != 0 || len(k.InUse()) != 1 {
+		t.Error("something stayed")
+	}
+	home, err := os.Stat(selfPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads, err := filepath.Glob("/proc/self/task/*/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range threads {
+		if there, err := os.Stat(path); err == nil && !os.SameFile(home, there) {
+			t.Errorf("%s is elsewhere", path)
+		}
 	}
 }
 

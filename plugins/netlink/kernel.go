@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
+	"github.com/vishvananda/netns"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/plugins/openfiles"
@@ -53,7 +53,7 @@ func (o *Options) setDefaults() {
 // [Kernel.Close].
 type Kernel struct {
 	opts   Options
-	home   int // the namespace to which threads return
+	home   netns.NsHandle // to which threads return
 	own    kernel.NS
 	pool   *sync.Pool
 	writes atomic.Uint64
@@ -89,7 +89,7 @@ var _ kernel.Kernel = (*Kernel)(nil)
 // New opens the own namespace and starts to watch over the ends of others.
 func New(opts Options) (*Kernel, error) {
 	opts.setDefaults()
-	home, err := unix.Open(selfPath, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	home, err := netns.GetFromPath(selfPath)
 	if err != nil {
 		return nil, fmt.Errorf("open the namespace of this process: %w", err)
 	}
@@ -102,19 +102,19 @@ func New(opts Options) (*Kernel, error) {
 		newcomers:  make(chan struct{}, 1),
 	}
 	if k.keeper, err = newKeeper(k); err != nil {
-		unix.Close(home)
+		home.Close()
 		return nil, openfiles.Explain(err)
 	}
 	if k.hub, err = newHub(k); err != nil {
 		k.keeper.close()
-		unix.Close(home)
+		home.Close()
 		return nil, openfiles.Explain(err)
 	}
 	_ = k.lookAtNames() // the watch of paths looks again, until it is read
 	if k.paths, err = watchPaths(k.opts.NamedDir, func() error { k.endPaths(); return k.lookAtNames() }); err != nil {
 		k.hub.close()
 		k.keeper.close()
-		unix.Close(home)
+		home.Close()
 		return nil, openfiles.Explain(err)
 	}
 	if k.own, err = k.openOwn(opts.OwnPath); err != nil {
@@ -142,7 +142,7 @@ func (k *Kernel) Close() error {
 	k.keeper.close()
 	k.hub.close()
 	k.paths.close()
-	unix.Close(k.home)
+	k.home.Close()
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (k *Kernel) Within(ns kernel.NS, writes int, work func() error) error {
 	}
 	defer n.leave()
 	n.writes.add(writes)
-	return inNamespace(n.home, n.fd, work)
+	return n.within(work)
 }
 
 // drop closes a namespace and tells the watchers. k.mu is held.

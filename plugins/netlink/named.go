@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -37,19 +38,36 @@ func (k *Kernel) createNamed(name string) (kernel.NS, error) {
 	}
 	unix.Close(fd)
 	k.writes.Add(1)
-	unshare := func() error { return unix.Unshare(unix.CLONE_NEWNET) }
-	err = onThread(k.home, unshare, func() error {
-		return unix.Mount("/proc/thread-self/ns/net", path, "none", unix.MS_BIND, "")
+	id, err := k.createAt(path)
+	if err != nil {
+		_ = unix.Unmount(path, unix.MNT_DETACH)
+		_ = unix.Unlink(path)
+		return 0, err
+	}
+	return id, nil
+}
+
+// createAt makes a namespace, mounts it on a file that is there, and holds it.
+func (k *Kernel) createAt(path string) (kernel.NS, error) {
+	made := netns.None()
+	err := onThread(k.home, func() (err error) {
+		made, err = netns.New()
+		return err
 	})
 	if err == nil {
-		var id kernel.NS
-		if id, err = k.open(path, false); err == nil {
-			return id, nil
-		}
+		err = unix.Mount(fileOf(int(made)), path, "none", unix.MS_BIND, "")
 	}
-	_ = unix.Unmount(path, unix.MNT_DETACH)
-	_ = unix.Unlink(path)
-	return 0, err
+	var id kernel.NS
+	if err == nil {
+		id, err = identify(made)
+	}
+	if err != nil {
+		if made.IsOpen() {
+			made.Close()
+		}
+		return 0, err
+	}
+	return id, k.hold(made, &holder{id: id, path: path, pidfd: -1})
 }
 
 // prepareNamedDir makes the directory a shared mount, so that namespaces made
@@ -135,14 +153,14 @@ func (k *Kernel) listNamed(known map[string]kernel.NS) (map[string]kernel.NS, er
 // networkAt is the identity of the network namespace at a path, 0 if it is a
 // namespace of another type or gone. It fails where nobody can tell.
 func networkAt(path string) (kernel.NS, error) {
-	fd, id, err := openFile(path)
+	handle, id, err := openFile(path)
 	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
 		return 0, err
 	}
 	if err != nil {
 		return 0, nil
 	}
-	unix.Close(fd)
+	handle.Close()
 	return id, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -15,7 +16,7 @@ import (
 // namespace is an open network namespace.
 type namespace struct {
 	id   kernel.NS
-	home int // where threads belong
+	home netns.NsHandle // where threads belong
 	pool *sync.Pool
 	// calm is where conns go when they are idle; idle are this namespace's there.
 	calm *idleConns
@@ -26,8 +27,8 @@ type namespace struct {
 	writes *counter
 
 	mu     sync.Mutex // guards what follows
-	fd     int
-	users  int // calls under way, which keep fd open
+	handle netns.NsHandle
+	users  int // calls under way, which keep handle open
 	closed bool
 
 	peers peerIDs
@@ -72,9 +73,9 @@ func (n *namespace) release() {
 		return
 	}
 	n.calm.closeOf(n)
-	if n.users == 0 && n.fd >= 0 {
-		unix.Close(n.fd)
-		n.fd = -1
+	if n.users == 0 && n.handle.IsOpen() {
+		n.handle.Close()
+		n.handle = netns.None() // whatever Close says: the number may be another file's by now
 	}
 }
 
@@ -85,7 +86,7 @@ func (n *namespace) borrow() (c *conn, err error) {
 		return c, nil
 	}
 	for {
-		err = inNamespace(n.home, n.fd, func() (err error) {
+		err = n.within(func() (err error) {
 			c, err = dial()
 			return err
 		})

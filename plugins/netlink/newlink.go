@@ -92,7 +92,7 @@ func (b *birth) run() (kernel.Link, error) {
 		// Sent where the parent is, into the namespace of the child: the only
 		// way in which all kernels make it there instead of moving it.
 		from = b.below
-		m.u32(unix.IFLA_NET_NS_FD, uint32(b.n.fd))
+		m.u32(unix.IFLA_NET_NS_FD, uint32(b.n.handle))
 	} else {
 		// The echo spares a read. It is sent where the link is, so only the
 		// namespace of the link may ask for it.
@@ -220,7 +220,7 @@ func (b *birth) addVeth(m *message, v *kernel.VethSpec) error {
 		m.link(unix.AF_UNSPEC, 0, 0, 0)
 		err = addBasics(m, v.PeerName, v.PeerMTU, v.PeerMAC, v.PeerGroup)
 		if b.peer != nil {
-			m.u32(unix.IFLA_NET_NS_FD, uint32(b.peer.fd))
+			m.u32(unix.IFLA_NET_NS_FD, uint32(b.peer.handle))
 		}
 		m.close(at)
 	})

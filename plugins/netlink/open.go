@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -44,41 +45,41 @@ func (k *Kernel) open(path string, forGood bool) (kernel.NS, error) {
 		}
 		h.pid, h.pidfd = pid, pidfd
 	}
-	fd, err := h.open()
+	handle, err := h.open()
 	if err != nil {
 		h.close()
 		return 0, err
 	}
-	return h.id, k.hold(fd, h)
+	return h.id, k.hold(handle, h)
 }
 
 // open opens the file of the path and learns its identity. A process has to be
 // there still when that is done.
-func (h *holder) open() (int, error) {
-	fd, id, err := openFile(h.path)
+func (h *holder) open() (netns.NsHandle, error) {
+	handle, id, err := openFile(h.path)
 	if err != nil {
-		return -1, err
+		return netns.None(), err
 	}
 	if !h.running() {
-		unix.Close(fd)
-		return -1, fmt.Errorf("process %d has ended: %w", h.pid, nowhere(unix.ESRCH))
+		handle.Close()
+		return netns.None(), fmt.Errorf("process %d has ended: %w", h.pid, nowhere(unix.ESRCH))
 	}
 	h.id = id
-	return fd, nil
+	return handle, nil
 }
 
-// hold makes a namespace known, or known by one more holder. It owns fd.
-func (k *Kernel) hold(fd int, h *holder) error {
+// hold makes a namespace known, or known by one more holder. It owns handle.
+func (k *Kernel) hold(handle netns.NsHandle, h *holder) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
-		unix.Close(fd)
+		handle.Close()
 		h.close()
 		return ErrClosed
 	}
 	e := k.namespaces[h.id]
 	if e != nil {
-		unix.Close(fd)
+		handle.Close()
 		for _, other := range e.holders {
 			if other.same(h) {
 				h.close()
@@ -88,7 +89,7 @@ func (k *Kernel) hold(fd int, h *holder) error {
 		e.touched.Store(true)
 	} else {
 		var err error
-		if e, err = k.admit(fd, h.id); err != nil {
+		if e, err = k.admit(handle, h.id); err != nil {
 			h.close()
 			return err
 		}
@@ -107,9 +108,9 @@ func (k *Kernel) hold(fd int, h *holder) error {
 }
 
 // admit makes a namespace known that was not, if there is room for what it costs: a
-// host that has more namespaces than files must still answer. It owns fd. k.mu is held.
-func (k *Kernel) admit(fd int, id kernel.NS) (*entry, error) {
-	e := &entry{namespace: k.newNamespace(fd, id)}
+// host that has more namespaces than files must still answer. It owns handle. k.mu is held.
+func (k *Kernel) admit(handle netns.NsHandle, id kernel.NS) (*entry, error) {
+	e := &entry{namespace: k.newNamespace(handle, id)}
 	if err := k.room(); err != nil {
 		e.close()
 		return nil, err
@@ -130,9 +131,9 @@ func (k *Kernel) admit(fd int, id kernel.NS) (*entry, error) {
 	return e, nil
 }
 
-func (k *Kernel) newNamespace(fd int, id kernel.NS) *namespace {
+func (k *Kernel) newNamespace(handle netns.NsHandle, id kernel.NS) *namespace {
 	return &namespace{
-		id: id, home: k.home, fd: fd, pool: k.pool, calm: k.calm,
+		id: id, home: k.home, handle: handle, pool: k.pool, calm: k.calm,
 		writes: &counter{here: new(atomic.Uint64), all: &k.writes},
 	}
 }
@@ -180,34 +181,37 @@ func processOf(path string) int {
 
 // openFile opens the namespace file behind a path. What is no namespace file is
 // not really opened, so a pipe does not block and a device is left alone.
-func openFile(path string) (int, kernel.NS, error) {
+func openFile(path string) (netns.NsHandle, kernel.NS, error) {
 	probe, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0, 0, nowhere(err)
+		return netns.None(), 0, nowhere(err)
 	}
 	defer unix.Close(probe)
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(probe, &fs); err != nil {
-		return 0, 0, err
+		return netns.None(), 0, err
 	}
 	if fs.Type != unix.NSFS_MAGIC {
-		return 0, 0, fmt.Errorf("%w: it is not a namespace file", kernel.ErrNotNamespace)
+		return netns.None(), 0, fmt.Errorf("%w: it is not a namespace file", kernel.ErrNotNamespace)
 	}
-	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(probe), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	handle, err := netns.GetFromPath(fileOf(probe))
 	if err != nil {
-		return 0, 0, err
+		return netns.None(), 0, err
 	}
-	id, err := identify(fd)
+	id, err := identify(handle)
 	if err != nil {
-		unix.Close(fd)
-		return 0, 0, err
+		handle.Close()
+		return netns.None(), 0, err
 	}
-	return fd, id, nil
+	return handle, id, nil
 }
 
+// fileOf is a path to what a file descriptor of this process shows.
+func fileOf(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
 // identify reads the identity of an open namespace file.
-func identify(fd int) (kernel.NS, error) {
-	kind, err := unix.IoctlRetInt(fd, unix.NS_GET_NSTYPE)
+func identify(handle netns.NsHandle) (kernel.NS, error) {
+	kind, err := unix.IoctlRetInt(int(handle), unix.NS_GET_NSTYPE)
 	if err != nil {
 		return 0, fmt.Errorf("ask for the type of the namespace: %w", err)
 	}
@@ -215,7 +219,7 @@ func identify(fd int) (kernel.NS, error) {
 		return 0, fmt.Errorf("%w: it is a namespace of another type%s", kernel.ErrNotNamespace, namespaceType(kind))
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := unix.Fstat(int(handle), &st); err != nil {
 		return 0, err
 	}
 	return kernel.NS(st.Ino), nil

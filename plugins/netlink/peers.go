@@ -77,7 +77,7 @@ func (p *peerIDs) learn(k *Kernel, n *namespace) {
 func idOf(n, other *namespace) (int32, bool) {
 	m := newMessage(unix.RTM_GETNSID, 0)
 	m.b = append(m.b, 0, 0, 0, 0) // struct rtgenmsg, padded
-	m.u32(unix.NETNSA_FD, uint32(other.fd))
+	m.u32(unix.NETNSA_FD, uint32(other.handle))
 	id := int32(unix.NETNSA_NSID_NOT_ASSIGNED)
 	err := n.do(m, func(_ uint16, body []byte) {
 		for typ, v := range attributes(body[min(4, len(body)):]) {

@@ -14,7 +14,7 @@ import (
 // so one that is not finished and marked vanishes with its file.
 func (k *Kernel) addTuntap(n *namespace, spec kernel.LinkSpec) (kernel.Link, error) {
 	var fd int
-	err := inNamespace(n.home, n.fd, func() (err error) {
+	err := n.within(func() (err error) {
 		fd, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
 		return err
 	})

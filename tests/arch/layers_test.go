@@ -148,7 +148,7 @@ func TestLinked(t *testing.T) {
 		"./cmd/agentctl":        {"go.etcd.io", "google.golang.org/grpc", "github.com/fsouza", "github.com/vishvananda", module + "/descriptors", module + "/agent", module + "/plugins/etcd", module + "/plugins/netlink", module + "/plugins/docker"},
 		"./plugins/api/client":  {"go.etcd.io", "google.golang.org/grpc", module + "/scheduler"},
 		"./descriptors/...":     {"go.etcd.io", "golang.org/x/sys", "github.com", module + "/plugins"},
-		"./plugins/netlink/...": {"github.com/vishvananda", module + "/scheduler"},
+		"./plugins/netlink/...": {"github.com/vishvananda/netlink", module + "/scheduler"},
 		"./models":              {module + "/scheduler", module + "/plugins"},
 	}
 	for pattern, banned := range never {
