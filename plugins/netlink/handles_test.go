@@ -159,8 +159,18 @@ func TestLimitOfOpenFiles(t *testing.T) {
 	before := files(t)
 	for round := range 3 {
 		opened := fill(t, b, pods)
-		if _, err := b.CreateNamed("more"); !errors.Is(err, openfiles.ErrLimit) {
-			t.Errorf("one more: %v", err)
+		// A file that was open for a moment when the last pod was refused may be free again:
+		// a few more may be made, and then none.
+		var more []string
+		for i := range 3 {
+			name := fmt.Sprint("more", i)
+			_, err := b.CreateNamed(name)
+			if errors.Is(err, openfiles.ErrLimit) {
+				break
+			}
+			if more = append(more, name); err != nil || len(more) == 3 {
+				t.Errorf("%d more than there is room for: %v", len(more), err)
+			}
 		}
 		for _, ns := range opened {
 			if _, err := b.Links(ns); err != nil || !b.Alive(ns) {
@@ -173,6 +183,11 @@ func TestLimitOfOpenFiles(t *testing.T) {
 			w.until(t, "news", func(ev kernel.Event) bool {
 				return ev.Link != nil && ev.Link.Name == fmt.Sprintf("r%d", round)
 			})
+		}
+		for _, name := range more {
+			if err := b.DeleteNamed(name); err != nil {
+				t.Error(err)
+			}
 		}
 		for b.CloseUnused(func(kernel.NS) bool { return false }) > 0 {
 		}
