@@ -288,3 +288,41 @@ func TestReadOfOneEndsAfterReadOfAll(t *testing.T) {
 		}
 	})
 }
+
+// TestReadBetweenLossAndReturn: the kernel tells that an address is gone before it removes
+// the routes that go with it, and of those it does not tell. What was read in between is
+// read again when its ground is back.
+func TestReadBetweenLossAndReturn(t *testing.T) {
+	for _, need := range []string{"b/1", "b/"} {
+		synctest.Test(t, func(t *testing.T) {
+			var stale atomic.Bool
+			r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+				if d.Name != "a" {
+					return d
+				}
+				read := d.Retrieve
+				d.Retrieve = func(ctx context.Context, scope thingScope) iter.Seq2[thingFound, error] {
+					if !stale.CompareAndSwap(true, false) {
+						return read(ctx, scope)
+					}
+					return func(yield func(thingFound, error) bool) { // as it was a moment ago
+						for _, kn := range scope.Known {
+							if !yield(thingFound{Key: kn.Key, Value: kn.Value, Meta: kn.Meta}, nil) {
+								return
+							}
+						}
+					}
+				}
+				return d
+			})
+			r.want("b/1 v1", "a/1 v1 needs="+need)
+			stale.Store(true)
+			r.world.Take("a/1", false)
+			r.world.Take("b/1", true)
+			synctest.Wait()
+			if objects := r.world.Objects(); len(objects) != 2 || stale.Load() {
+				t.Errorf("needs %s: there is %v", need, objects)
+			}
+		})
+	}
+}

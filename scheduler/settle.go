@@ -53,6 +53,7 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 	e.made(n, o)
 	e.clearHold(n)
 	e.unleave(n)
+	repaired := has(n, flagDrifted)
 	e.setFlag(n, flagDrifted, false)
 	e.setFlag(n, flagStale, false)
 	if o.what != OpUpdate { // what was not read yet may stand on it still
@@ -73,6 +74,10 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 	}
 	if o.what == OpCreate {
 		e.setTaken(n, o.foreign && o.kind.release != nil, o.from)
+	}
+	if (o.what == OpCreate || repaired) && e.sim == nil {
+		// What was found standing on it since may have been about to go with it.
+		n.Standers(func(d *graph.Node) bool { e.suspect(d); return true })
 	}
 	defer e.retryAbove(n)
 	e.applied(n, o.kind, o.to)
