@@ -252,7 +252,8 @@ func (e *engine) record(o *op) {
 	}
 	if o.err != nil {
 		s.Error = firstLine(o.err) // a panic brings its stack, which the log has
-		s.Lapsed = isLapsed(o.err) || o.n.X != nil && o.n.X.Lapsed
+		// What goes because a need is gone has lost that before.
+		s.Lapsed = isLapsed(o.err) || o.what != OpDelete && o.n.X != nil && o.n.X.Lapsed
 	}
 	e.keepRecord(o.cause)
 	e.hist.step(o.cause, e.now, s)

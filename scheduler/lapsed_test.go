@@ -95,6 +95,34 @@ func lostGround(t *testing.T, need string, steps []string) {
 	}
 }
 
+// TestDeletionThatFailsIsAFailure: a deletion is due because a need is gone, which excuses
+// nothing.
+func TestDeletionThatFailsIsAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+			if d.Name == "a" {
+				d.Delete = func(context.Context, scheduler.Key, schedulertest.Thing, int) error {
+					<-gate
+					return errors.New("busy")
+				}
+			}
+			return d
+		})
+		r.want("b/1 v1", "a/1 v1 needs=b/1")
+		r.Submit(scheduler.Txn{Want: changes("b/1 -")})
+		synctest.Wait()
+		r.Submit(scheduler.Txn{Want: changes("a/1 v2 needs=b/1")}) // it is thought about meanwhile
+		synctest.Wait()
+		close(gate)
+		synctest.Wait()
+		blame, err := r.Blame(ctx, "a/1")
+		if err != nil || len(blame.Failures) == 0 {
+			t.Errorf("failures %v, %v", blame.Failures, err)
+		}
+	})
+}
+
 // TestLapsedIsNoFailure: what could not be done because its ground went says so in the
 // record, is tried again, and is nobody's failure.
 func TestLapsedIsNoFailure(t *testing.T) {
