@@ -29,7 +29,6 @@ type SavedBase struct {
 	// which is in all digests, so that nobody finds the secrets by trying.
 	Sum   string
 	Reads []Read
-	Salt  string
 }
 
 // Read is a key that a planner read, with a digest of how it stood.

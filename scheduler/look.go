@@ -621,7 +621,7 @@ func (e *engine) drifted(n *graph.Node) {
 	x := e.g.Extra(n)
 	x.Repairs = e.onceMore(x.Repairs, repairWindow)
 	if over := len(x.Repairs) - repairsPerMinute; over > 0 {
-		x.Err = errors.New("changed more than 3 times within a minute by something else")
+		x.Err = fmt.Errorf("changed more than %d times within a minute by something else", repairsPerMinute)
 		x.Attempts = over
 		e.hold(n, e.delay(over, Retries{Min: fightWait}))
 	}
