@@ -74,14 +74,15 @@ func (s *Scheduler) Preview(ctx context.Context, t Txn) (Plan, error) {
 // simulation stands in for the lanes while a preview is computed: every
 // operation succeeds at once and becomes a step.
 type simulation struct {
-	plan Plan
-	to   []any                 // what each step brings about, nil for deletions
-	last map[*graph.Node]int   // the newest step of each node
-	used map[*graph.Node][]use // the steps of what stands, or stood, on each node
-	done []*op
-	head int
-	mark uint32 // nodes with a higher one were asked for
-	end  []ending
+	plan  Plan
+	to    []any                 // what each step brings about, nil for deletions
+	since []int                 // how many outcomes were taken in when each step began
+	last  map[*graph.Node]int   // the newest step of each node
+	used  map[*graph.Node][]use // the steps of what stands, or stood, on each node
+	done  []*op
+	head  int
+	mark  uint32 // nodes with a higher one were asked for
+	end   []ending
 
 	// What the newest step adds to last and used, once there is another.
 	newest use
@@ -128,6 +129,7 @@ func (sim *simulation) step(e *engine, o *op, d decision) {
 	delete(sim.used, n) // they are before this step, which the next on n is after
 	sim.plan.Steps = append(sim.plan.Steps, s)
 	sim.to = append(sim.to, o.to)
+	sim.since = append(sim.since, sim.head)
 	sim.uses(n, use{s.N, o.what == OpDelete && n.Goal() != nil && (!d.replace || has(n, flagStale))})
 	e.g.SetMoving(n, true, d.do != doDelete)
 	sim.done = append(sim.done, o)

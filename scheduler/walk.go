@@ -10,8 +10,10 @@ import (
 
 // walk is a plan that is being executed. Operations begin as they do without a
 // plan, once the steps that they come after are done; but outcomes are taken in
-// in the order of the steps, as the planner did: one that comes early is held.
-// So whatever follows from them is what followed in the plan.
+// in the order of the steps, as the planner did: one that comes early is held, and so
+// is one that the planner took in when an operation was under way that has not begun,
+// because something is read that it stands on. So whatever follows from them is what
+// followed in the plan.
 //
 // A walk ends with its last step, or is left when something else happens than
 // the plan says. Then what is held is taken in, and all goes on without a plan.
@@ -23,7 +25,8 @@ type walk struct {
 	begun   map[*graph.Node]int // steps under way, or held
 	waiting map[int][]*op       // for that many steps to be taken in
 	settled int                 // how many are
-	patient int                 // for which number of those a timer runs
+	idle    int                 // the first step that has not begun
+	patient int                 // the step for which a timer runs
 	left    *Deviation
 }
 
@@ -35,6 +38,8 @@ type walkStep struct {
 	// after is the last step that must be done before, counted from 1. As
 	// outcomes are taken in in order, all others are then.
 	after int
+	since int // how many outcomes the planner had taken in when it began
+	begun bool
 	held  *op // its outcome, come early
 }
 
@@ -69,7 +74,7 @@ func (e *engine) setOut(h *Handle, sim *simulation) {
 	x.steps = make([]walkStep, len(sim.plan.Steps))
 	for i := len(x.steps) - 1; i >= 0; i-- {
 		s := sim.plan.Steps[i]
-		x.steps[i] = walkStep{key: s.Key, op: s.Op, to: sim.to[i], next: x.due[s.Key]}
+		x.steps[i] = walkStep{key: s.Key, op: s.Op, to: sim.to[i], since: sim.since[i], next: x.due[s.Key]}
 		if n := len(s.After); n > 0 {
 			x.steps[i].after = s.After[n-1]
 		}
@@ -117,8 +122,20 @@ func (x *walk) begins(o *op) bool {
 	} else {
 		delete(x.due, o.key)
 	}
-	x.begun[o.n] = i
+	x.begun[o.n], x.steps[i].begun = i, true
+	for x.idle < len(x.steps) && x.steps[x.idle].begun {
+		x.idle++
+	}
 	return true
+}
+
+// next is the step that the walk waits for, and whether it is for the outcome of that
+// step or for it to begin.
+func (x *walk) next() (i int, outcome bool) {
+	if x.idle < len(x.steps) && x.steps[x.idle].since <= x.settled {
+		return x.idle, false
+	}
+	return x.settled, true
 }
 
 // stepDone takes in, or holds, the outcome of a step. It reports whether there is
@@ -147,6 +164,9 @@ func (e *engine) stepDone(o *op) bool {
 // advance takes in the outcomes whose turn it is.
 func (e *engine) advance(x *walk) {
 	for x.left == nil && x.settled < len(x.steps) && x.steps[x.settled].held != nil {
+		if _, outcome := x.next(); !outcome {
+			return
+		}
 		e.takeIn(x, x.settled)
 		x.settled++
 		e.think()
@@ -203,21 +223,22 @@ func (e *engine) followWalk(x *walk) {
 	if x.left != nil || x.settled == len(x.steps) {
 		return
 	}
-	next := &x.steps[x.settled]
-	if i, due := x.due[next.key]; !due || i != x.settled {
+	e.advance(x) // what kept an outcome may have begun
+	at, outcome := x.next()
+	if x.settled == len(x.steps) || outcome {
 		return // it is under way
 	}
+	next := &x.steps[at]
 	if e.reading == 0 && len(e.looks) == 0 {
-		e.leaveWalk(x, x.settled, fmt.Sprintf("%s %s was not due when its turn came%s", next.op, next.key, e.howItStands(next.key)))
+		e.leaveWalk(x, at, fmt.Sprintf("%s %s was not due when its turn came%s", next.op, next.key, e.howItStands(next.key)))
 		return
 	}
-	if x.patient == x.settled {
+	if x.patient == at {
 		return
 	}
-	at := x.settled
 	x.patient = at
 	e.retries.addFunc(e.now.Add(e.opts.Timeout), func() {
-		if x.settled == at {
+		if !next.begun {
 			e.leaveWalk(x, at, fmt.Sprintf("%s %s was waited for in vain%s", next.op, next.key, e.howItStands(next.key)))
 		}
 	})
