@@ -46,7 +46,7 @@ func (d *address) deleteOn(link kernel.LinkRef, ops []*op) error {
 	}
 	defer d.Owner.Begin(ids...)()
 	there, err := d.Kernel.Addresses(link.NS, link.Index)
-	if err != nil && !isGone(err) {
+	if err != nil && !kernel.IsGone(err) {
 		return fmt.Errorf("read the addresses before a deletion: %w", err)
 	}
 	ops = slices.DeleteFunc(slices.Clone(ops), func(o *op) bool {
@@ -103,7 +103,7 @@ func (d *address) remove(link kernel.LinkRef, doomed []kernel.Address, there ...
 	// Secondary ones first: they would go with their primary anyway.
 	slices.SortStableFunc(doomed, func(a, b kernel.Address) int { return rank(a) - rank(b) })
 	for _, a := range doomed {
-		if err := d.Kernel.DeleteAddress(link.NS, a); isGone(err) {
+		if err := d.Kernel.DeleteAddress(link.NS, a); kernel.IsGone(err) {
 			continue
 		} else if err != nil {
 			return fmt.Errorf("delete %s: %w", a.Prefix, err)
@@ -171,9 +171,4 @@ func (d *address) putBack(link kernel.LinkRef, want []kernel.Address) error {
 		}
 	}
 	return nil
-}
-
-// isGone: with its link or namespace the address is gone.
-func isGone(err error) bool {
-	return errors.Is(err, kernel.ErrNotExist) || errors.Is(err, kernel.ErrNoNamespace)
 }

@@ -66,7 +66,7 @@ func (d *address) linkGone(e kernel.Entry) bool {
 	if err == nil {
 		_, err = d.Kernel.LinkByIndex(ns, e.Index)
 	}
-	return isGone(err)
+	return kernel.IsGone(err)
 }
 
 // search is one reading.
@@ -216,7 +216,7 @@ func (r *search) recorded(e kernel.Entry) kernel.LinkRef {
 func (r *search) on(l link) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
 		list, err := r.addresses(l.ref)
-		if err != nil && !isGone(err) {
+		if err != nil && !kernel.IsGone(err) {
 			for _, k := range r.asked(l) {
 				if !yield(found{Key: k}, fmt.Errorf("read the addresses of %s: %w", l.name, err)) {
 					return

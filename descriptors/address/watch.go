@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/watch"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -13,41 +14,39 @@ import (
 // watch turns the kernel's events into keys. What we did ourselves was noted
 // before we did it, and goes no further.
 func (d *address) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	return d.Kernel.Watch(ctx, func(e kernel.Event) {
-		switch {
-		case e.Ready:
-			if d.read.Load() {
-				notify()
-			}
-		case e.Lost, e.Gone:
-			if keys := d.keysIn(e.NS, e.Gone); len(keys) > 0 {
-				notify(keys...)
-			}
-		case e.Address != nil:
-			if k, news := d.news(e.NS, *e.Address, e.Deleted); news {
-				notify(k)
-			}
-		}
-	})
+	return watch.Events(ctx, d.Kernel, &d.read, d.heard, notify)
 }
 
-func (d *address) news(ns kernel.NS, a kernel.Address, deleted bool) (scheduler.Key, bool) {
+func (d *address) heard(e kernel.Event) watch.News {
+	switch {
+	case e.Lost, e.Gone:
+		return watch.Of(d.keysIn(e.NS, e.Gone)...)
+	case e.Address != nil:
+		return d.news(e.NS, *e.Address, e.Deleted)
+	}
+	return watch.News{}
+}
+
+// news is what an event says that is not believed.
+func (d *address) news(ns kernel.NS, a kernel.Address, deleted bool) watch.News {
 	at := kernel.AddressRef{LinkRef: kernel.LinkRef{NS: ns, Index: a.Index}, Prefix: a.Prefix}
 	name, ours := d.Names.Of(at.LinkRef)
 	k, there := d.keyAt(at)
 	switch {
 	case deleted && there:
 		d.forget(at)
-		return k, true
+		return watch.Of(k)
 	case deleted, there, !ours:
-		return k, false
+		return watch.News{}
 	case a.Kernel && exclusive(d.interfaceOf(name)):
-		return k, false
+		return watch.News{}
 	}
 	// An event tells of the past: we may have deleted it since.
 	now, err := d.Kernel.Addresses(ns, a.Index)
-	there = err != nil || slices.ContainsFunc(now, func(b kernel.Address) bool { return b.Prefix == a.Prefix })
-	return scheduler.Key(models.AddressKey(name, a.Prefix.String())), there
+	if err == nil && !slices.ContainsFunc(now, func(b kernel.Address) bool { return b.Prefix == a.Prefix }) {
+		return watch.News{}
+	}
+	return watch.Of(scheduler.Key(models.AddressKey(name, a.Prefix.String())))
 }
 
 // keysIn are the keys with an address in the namespace, sorted.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plumb-net/plumb/descriptors/watch"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -13,22 +14,7 @@ import (
 const every = 10 * time.Second
 
 func (d *forward) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	tick := d.Poll
-	if tick == nil {
-		t := time.NewTicker(every)
-		defer t.Stop()
-		tick = t.C
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick:
-			if moved := d.moved(ctx); len(moved) > 0 {
-				notify(moved...)
-			}
-		}
-	}
+	return watch.Poll(ctx, d.Poll, every, d.moved, notify)
 }
 
 // moved are all keys if anybody has changed a firewall since the last time.

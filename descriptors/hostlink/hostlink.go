@@ -159,7 +159,7 @@ func (d *hostlink) look(ctx context.Context, k scheduler.Key) (f found, there bo
 	}
 	l, err := d.Kernel.Link(place.NS, host)
 	switch {
-	case errors.Is(err, kernel.ErrNotExist), errors.Is(err, kernel.ErrNoNamespace):
+	case kernel.IsGone(err):
 		d.forgetKey(k)
 		return f, false, nil
 	case err != nil:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/watch"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -19,52 +20,29 @@ func (d *hostlink) watch(ctx context.Context, notify func(...scheduler.Key)) err
 	polled := make(chan struct{})
 	go func() {
 		defer close(polled)
-		d.follow(ctx, notify)
+		_ = watch.Poll(ctx, d.Poll, poll, d.moved, notify)
 	}()
 	defer func() { cancel(); <-polled }()
-	return d.Kernel.Watch(ctx, func(e kernel.Event) {
-		switch {
-		case e.Ready:
-			if d.read.Load() {
-				notify()
-			}
-		case e.Lost && e.NS == d.Kernel.Own():
-			notify()
-		case e.Lost, e.Gone:
-			if keys := d.keysIn(e.NS); len(keys) > 0 {
-				notify(keys...)
-			}
-			if e.Gone {
-				d.forgetIn(e.NS)
-			}
-		case e.Link != nil:
-			if keys := d.news(*e.Link, e.Deleted); len(keys) > 0 {
-				notify(keys...)
-			}
-		}
-	})
+	return watch.Events(ctx, d.Kernel, &d.read, d.heard, notify)
 }
 
-// follow notices when a selector leads to another namespace than before.
-func (d *hostlink) follow(ctx context.Context, notify func(...scheduler.Key)) {
-	tick := d.Poll
-	if tick == nil {
-		t := time.NewTicker(poll)
-		defer t.Stop()
-		tick = t.C
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick:
-			if moved := d.moved(ctx); len(moved) > 0 {
-				notify(moved...)
-			}
+func (d *hostlink) heard(e kernel.Event) watch.News {
+	switch {
+	case e.Lost && e.NS == d.Kernel.Own():
+		return watch.News{All: true}
+	case e.Lost, e.Gone:
+		keys := d.keysIn(e.NS)
+		if e.Gone {
+			d.forgetIn(e.NS)
 		}
+		return watch.Of(keys...)
+	case e.Link != nil:
+		return watch.Of(d.news(*e.Link, e.Deleted)...)
 	}
+	return watch.News{}
 }
 
+// moved are the keys whose selector leads to another namespace than before.
 func (d *hostlink) moved(ctx context.Context) []scheduler.Key {
 	var moved []scheduler.Key
 	for _, k := range d.targets() {

@@ -40,7 +40,7 @@ func (d *iface) deleteBatch(ctx context.Context, ops []*op) {
 			d.release(o.Meta)
 		case adopts(o.Value):
 			d.busy(o.Meta, o.Key)
-			if o.Err = d.abandon(o.Key, l); isGone(o.Err) {
+			if o.Err = d.abandon(o.Key, l); kernel.IsGone(o.Err) {
 				o.Err = nil
 			}
 			if o.Err == nil {
@@ -76,7 +76,7 @@ func (d *iface) target(o *op) (l kernel.Link, there bool, err error) {
 		return l, false, err
 	}
 	l, err = d.Kernel.LinkByIndex(o.Meta.NS, o.Meta.Index)
-	if isGone(err) {
+	if kernel.IsGone(err) {
 		return l, false, nil
 	}
 	if err != nil {
@@ -103,7 +103,7 @@ func (d *iface) kill(doomed []death) {
 		}
 		err := d.deleteIn(ns, indexes)
 		for _, e := range where[ns] {
-			if err != nil && !isGone(err) {
+			if err != nil && !kernel.IsGone(err) {
 				e.death.op.Err = fmt.Errorf("delete %s: %w", e.death.link.Name, err)
 				d.busy(e.death.link.Ref(), e.death.op.Key)
 				d.settle(e.death.link.Ref(), nil)
@@ -123,7 +123,7 @@ func (d *iface) deleteIn(ns kernel.NS, indexes []int) error {
 
 // remove deletes one link; a missing one is no error.
 func (d *iface) remove(ref kernel.LinkRef) error {
-	if err := d.Kernel.DeleteLink(ref.NS, ref.Index); !isGone(err) {
+	if err := d.Kernel.DeleteLink(ref.NS, ref.Index); !kernel.IsGone(err) {
 		return err
 	}
 	return nil
@@ -175,9 +175,4 @@ func (d *iface) bury(ops []*op) {
 		}
 	}
 	d.Owner.Remove(ids...)
-}
-
-// isGone: with the namespace everything in it is gone.
-func isGone(err error) bool {
-	return errors.Is(err, kernel.ErrNotExist) || errors.Is(err, kernel.ErrNoNamespace)
 }

@@ -209,7 +209,7 @@ func (r *search) find(k scheduler.Key) (l kernel.Link, there bool, err error) {
 	d, h := r.d, r.hints(k)
 	e, recorded := d.Owner.Entry(string(k))
 	ours := func(l kernel.Link, err error) (bool, error) {
-		if isGone(err) {
+		if kernel.IsGone(err) {
 			return false, nil
 		}
 		return err == nil && (d.ours(k, l, &e) || recorded && e.Adopted() && e.NS == l.NS && e.Index == l.Index), err

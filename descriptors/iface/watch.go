@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/watch"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -15,22 +16,17 @@ import (
 func (d *iface) watch(ctx context.Context, notify func(...scheduler.Key)) error {
 	d.setNotify(notify)
 	defer d.setNotify(nil)
-	return d.Kernel.Watch(ctx, func(e kernel.Event) {
-		switch {
-		case e.Ready:
-			if d.read.Load() {
-				notify()
-			}
-		case e.Lost, e.Gone:
-			if keys := d.keysIn(e.NS, e.Gone); len(keys) > 0 {
-				notify(keys...)
-			}
-		case e.Link != nil:
-			if key, news := d.news(*e.Link, e.Deleted); news {
-				notify(key)
-			}
-		}
-	})
+	return watch.Events(ctx, d.Kernel, &d.read, d.heard, notify)
+}
+
+func (d *iface) heard(e kernel.Event) watch.News {
+	switch {
+	case e.Lost, e.Gone:
+		return watch.Of(d.keysIn(e.NS, e.Gone)...)
+	case e.Link != nil:
+		return d.news(*e.Link, e.Deleted)
+	}
+	return watch.News{}
 }
 
 func (d *iface) setNotify(f func(...scheduler.Key)) {
@@ -39,16 +35,19 @@ func (d *iface) setNotify(f func(...scheduler.Key)) {
 	d.notify = f
 }
 
-// news reports whether an event says something that is not believed. A link that
-// is gone is forgotten at once: its index may be given to another.
-func (d *iface) news(l kernel.Link, deleted bool) (scheduler.Key, bool) {
+// news is what an event says that is not believed. A link that is gone is forgotten at
+// once: its index may be given to another.
+func (d *iface) news(l kernel.Link, deleted bool) watch.News {
 	ref := l.Ref()
 	d.mu.Lock()
 	h := d.links[ref]
 	if h == nil {
 		d.mu.Unlock()
 		key, ours := d.Owner.MarkedKey(l.Alias)
-		return scheduler.Key(key), ours && !deleted && strings.HasPrefix(key, prefix)
+		if ours && !deleted && strings.HasPrefix(key, prefix) {
+			return watch.Of(scheduler.Key(key))
+		}
+		return watch.News{}
 	}
 	key, value := h.key, h.value
 	if h.dead {
@@ -56,12 +55,12 @@ func (d *iface) news(l kernel.Link, deleted bool) (scheduler.Key, bool) {
 			d.drop(ref)
 		}
 		d.mu.Unlock()
-		return "", false
+		return watch.News{}
 	}
 	if h.busy {
 		h.dirty = true
 		d.mu.Unlock()
-		return key, false
+		return watch.News{}
 	}
 	if deleted {
 		d.drop(ref)
@@ -69,12 +68,11 @@ func (d *iface) news(l kernel.Link, deleted bool) (scheduler.Key, bool) {
 	d.mu.Unlock()
 	switch {
 	case deleted, value == nil:
-		return key, true
-	case d.so(key, l, value):
-		return key, false
+		return watch.Of(key)
+	case d.so(key, l, value), d.stillSo(key, ref, value): // an event tells of the past: how is it now?
+		return watch.News{}
 	}
-	// An event tells of the past. What counts is how it is now.
-	return key, !d.stillSo(key, ref, value)
+	return watch.Of(key)
 }
 
 // drop forgets a link; d.mu is held.

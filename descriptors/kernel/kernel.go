@@ -28,6 +28,12 @@ var (
 	ErrUnsupported = errors.New("not supported by this kernel")
 )
 
+// IsGone reports whether an error says that an object is surely not there: it went by
+// itself, or with its namespace.
+func IsGone(err error) bool {
+	return errors.Is(err, ErrNotExist) || errors.Is(err, ErrNoNamespace)
+}
+
 type noNamespace struct{}
 
 func (noNamespace) Error() string { return "namespace is gone" }

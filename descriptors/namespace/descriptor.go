@@ -2,7 +2,6 @@ package namespace
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -157,7 +156,7 @@ func (d *observer) look(k scheduler.Key) (*models.NamespaceRef, error) {
 	d.note(k, statInode(path))
 	ns, err := d.kernel.Open(path)
 	switch {
-	case errors.Is(err, kernel.ErrNoNamespace), errors.Is(err, kernel.ErrNotExist):
+	case kernel.IsGone(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", in.Text(), err)

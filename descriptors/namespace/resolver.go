@@ -156,7 +156,7 @@ func (r *Resolver) doubtFile(in *models.Namespace, path string, meant uint64) er
 		return nil
 	}
 	another := err == nil && meant != 0 && uint64(ns) != meant
-	if another || errors.Is(err, kernel.ErrNoNamespace) || errors.Is(err, kernel.ErrNotExist) {
+	if another || kernel.IsGone(err) {
 		return nil
 	}
 	return cmp.Or(err, errUnread)

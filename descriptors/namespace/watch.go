@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/plumb-net/plumb/descriptors/watch"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -19,26 +20,11 @@ import (
 const poll = time.Second
 
 func (d *observer) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	tick := d.opts.Poll
-	if tick == nil {
-		t := time.NewTicker(poll)
-		defer t.Stop()
-		tick = t.C
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick:
-			if moved := d.moved(); len(moved) > 0 {
-				notify(moved...)
-			}
-		}
-	}
+	return watch.Poll(ctx, d.opts.Poll, poll, d.moved, notify)
 }
 
 // moved returns the keys whose namespace is not the one last seen.
-func (d *observer) moved() []scheduler.Key {
+func (d *observer) moved(context.Context) []scheduler.Key {
 	var moved []scheduler.Key
 	for _, k := range d.keys() {
 		inode := d.peek(k)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/watch"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -107,7 +108,7 @@ func (d *netns) look(name string, ns kernel.NS, maybe bool) (f found, there bool
 	}
 	opened, err := d.kernel.Open(d.path(name))
 	switch {
-	case errors.Is(err, kernel.ErrNotExist), errors.Is(err, kernel.ErrNoNamespace):
+	case kernel.IsGone(err):
 		return f, false, nil // gone since the listing
 	case err != nil:
 		return f, true, fmt.Errorf("open namespace %s: %w", name, err)
@@ -124,14 +125,12 @@ func (d *netns) look(name string, ns kernel.NS, maybe bool) (f found, there bool
 
 // watch follows the names. Our own doing is known by its identity.
 func (d *netns) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	return d.kernel.Watch(ctx, func(e kernel.Event) {
-		switch {
-		case e.Ready && d.read.Load(), e.Lost && e.NS == d.kernel.Own():
-			notify()
-		case e.Named != "" && !d.echo(e):
-			notify(keyOf(e.Named))
+	return watch.Events(ctx, d.kernel, &d.read, func(e kernel.Event) watch.News {
+		if e.Named != "" && !d.echo(e) {
+			return watch.Of(keyOf(e.Named))
 		}
-	})
+		return watch.News{All: e.Lost && e.NS == d.kernel.Own()}
+	}, notify)
 }
 
 func (d *netns) echo(e kernel.Event) bool {

@@ -155,14 +155,10 @@ func (d *nftables) remove(ctx context.Context, e kernel.Entry) error {
 	if err == nil && t.Comment == e.Mark {
 		err = d.Tables.DeleteTable(ctx, ns, family, name)
 	}
-	if isGone(err) {
+	if kernel.IsGone(err) {
 		return nil
 	}
 	return err
-}
-
-func isGone(err error) bool {
-	return errors.Is(err, kernel.ErrNotExist) || errors.Is(err, kernel.ErrNoNamespace)
 }
 
 // refusal is an error of what was understood: the kernel did not do it now.

@@ -61,7 +61,7 @@ func (d *nftables) look(ctx context.Context, e kernel.Entry) (f found, there boo
 	}
 	d.see(ns, f.Key) // before it is read: what happens meanwhile is news
 	t, err := d.Tables.Table(ctx, ns, v.EffectiveFamily(), v.EffectiveTable(e.ID))
-	if isGone(err) || err == nil && t.Comment != e.Mark {
+	if kernel.IsGone(err) || err == nil && t.Comment != e.Mark {
 		return f, false, nil
 	}
 	if err != nil {

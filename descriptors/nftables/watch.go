@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/watch"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -40,27 +41,12 @@ func (d *nftables) forget(ns kernel.NS, k scheduler.Key) {
 }
 
 func (d *nftables) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	tick := d.Poll
-	if tick == nil {
-		t := time.NewTicker(every)
-		defer t.Stop()
-		tick = t.C
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick:
-			if moved := d.moved(); len(moved) > 0 {
-				notify(moved...)
-			}
-		}
-	}
+	return watch.Poll(ctx, d.Poll, every, d.moved, notify)
 }
 
 // moved are the keys of namespaces in which any table has changed since the last
 // time, by whomever: to tell by whom, nft has to be run.
-func (d *nftables) moved() (moved []scheduler.Key) {
+func (d *nftables) moved(context.Context) (moved []scheduler.Key) {
 	d.mu.Lock()
 	places := slices.Sorted(maps.Keys(d.seen))
 	d.mu.Unlock()

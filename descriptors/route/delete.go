@@ -41,7 +41,7 @@ func (d *route) remove(k scheduler.Key, v *models.Route, e kernel.Entry) error {
 		return nil // another key has taken it over
 	}
 	d.forget(e.NS, r) // first, or we take the event for news
-	if err := d.Kernel.DeleteRoute(e.NS, r); err != nil && !isGone(err) {
+	if err := d.Kernel.DeleteRoute(e.NS, r); err != nil && !kernel.IsGone(err) {
 		d.note(e.NS, k, unseen(r))
 		return fmt.Errorf("delete the route to %s: %w", identityOf(r), err)
 	}
@@ -70,11 +70,6 @@ func (d *route) doomed(v *models.Route, mark string) (kernel.Route, error) {
 		return bare, nil
 	}
 	return w.route, nil
-}
-
-// isGone: with its link or namespace the route is gone.
-func isGone(err error) bool {
-	return errors.Is(err, kernel.ErrNotExist) || errors.Is(err, kernel.ErrNoNamespace)
 }
 
 // protocolName says who made a route, as far as its number tells.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/watch"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -13,30 +14,26 @@ import (
 // IPv4 routes that it drops with a link or an address, so those count as news
 // of the routes that used them.
 func (d *route) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	return d.Kernel.Watch(ctx, func(e kernel.Event) {
-		var keys []scheduler.Key
-		switch {
-		case e.Ready:
-			if d.read.Load() {
-				notify()
-			}
-		case e.Lost, e.Gone:
-			keys = d.keysIn(e.NS, func(kernel.Route) bool { return true })
-			if e.Gone {
-				d.forgetIn(e.NS)
-			}
-		case e.Route != nil:
-			keys = d.news(e.NS, *e.Route, e.Deleted)
-		case e.Link != nil && (e.Deleted || !e.Link.Up):
-			keys = d.keysIn(e.NS, func(r kernel.Route) bool { return uses(r, e.Link.Index) })
-		case e.Address != nil && e.Deleted:
-			src := e.Address.Prefix.Addr()
-			keys = d.keysIn(e.NS, func(r kernel.Route) bool { return r.Src == src || uses(r, e.Address.Index) && sameFamily(r, src) })
+	return watch.Events(ctx, d.Kernel, &d.read, func(e kernel.Event) watch.News { return watch.Of(d.heard(e)...) }, notify)
+}
+
+func (d *route) heard(e kernel.Event) []scheduler.Key {
+	switch {
+	case e.Lost, e.Gone:
+		keys := d.keysIn(e.NS, func(kernel.Route) bool { return true })
+		if e.Gone {
+			d.forgetIn(e.NS)
 		}
-		if len(keys) > 0 {
-			notify(keys...)
-		}
-	})
+		return keys
+	case e.Route != nil:
+		return d.news(e.NS, *e.Route, e.Deleted)
+	case e.Link != nil && (e.Deleted || !e.Link.Up):
+		return d.keysIn(e.NS, func(r kernel.Route) bool { return uses(r, e.Link.Index) })
+	case e.Address != nil && e.Deleted:
+		src := e.Address.Prefix.Addr()
+		return d.keysIn(e.NS, func(r kernel.Route) bool { return r.Src == src || uses(r, e.Address.Index) && sameFamily(r, src) })
+	}
+	return nil
 }
 
 func uses(r kernel.Route, index int) bool {

@@ -16,7 +16,7 @@ func (d *sysctl) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 		var gone []string
 		for _, e := range d.entries(s) {
 			f, err := d.look(e)
-			if isGone(err) {
+			if kernel.IsGone(err) {
 				d.forget(f.Key)
 				gone = append(gone, e.ID)
 				continue

@@ -167,7 +167,7 @@ func (d *sysctl) restore(e kernel.Entry) error {
 	if err == nil && now != prior {
 		err = d.set(at, v, prior)
 	}
-	if err != nil && !isGone(err) {
+	if err != nil && !kernel.IsGone(err) {
 		return fmt.Errorf("give %s back its earlier value %q: %w", v.GetKey(), prior, err)
 	}
 	return nil
@@ -191,9 +191,4 @@ func as(v *models.Sysctl, value string) *models.Sysctl {
 	v = proto.CloneOf(v)
 	v.Value = value
 	return v
-}
-
-// isGone: with its link or namespace the setting is gone.
-func isGone(err error) bool {
-	return errors.Is(err, kernel.ErrNotExist) || errors.Is(err, kernel.ErrNoNamespace)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plumb-net/plumb/descriptors/watch"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -13,26 +14,11 @@ import (
 const every = 10 * time.Second
 
 func (d *sysctl) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	tick := d.Poll
-	if tick == nil {
-		t := time.NewTicker(every)
-		defer t.Stop()
-		tick = t.C
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick:
-			if moved := d.moved(); len(moved) > 0 {
-				notify(moved...)
-			}
-		}
-	}
+	return watch.Poll(ctx, d.Poll, every, d.moved, notify)
 }
 
 // moved are the keys whose setting is not as it is believed to be, sorted.
-func (d *sysctl) moved() (moved []scheduler.Key) {
+func (d *sysctl) moved(context.Context) (moved []scheduler.Key) {
 	d.mu.Lock()
 	have := maps.Clone(d.have)
 	d.mu.Unlock()

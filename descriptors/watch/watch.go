@@ -1,0 +1,63 @@
+package watch
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Notify tells the scheduler which keys may have changed; without keys, all of the kind.
+type Notify = func(keys ...scheduler.Key)
+
+// News is what an event says: of these keys, or of the whole kind.
+type News struct {
+	Keys []scheduler.Key
+	All  bool
+}
+
+// Of is the news of some keys, or of none.
+func Of(keys ...scheduler.Key) News { return News{Keys: keys} }
+
+// Events watches the kernel until ctx ends. news says what an event means; read whether
+// the kind was read before the watch was in place, and must be once more.
+func Events(ctx context.Context, k kernel.Kernel, read *atomic.Bool, news func(kernel.Event) News, notify Notify) error {
+	return k.Watch(ctx, func(e kernel.Event) {
+		if e.Ready {
+			if read.Load() {
+				notify()
+			}
+			return
+		}
+		tell(news(e), notify)
+	})
+}
+
+// Poll asks which keys have moved at every tick until ctx ends. Without ticks it does
+// so every so often.
+func Poll(ctx context.Context, ticks <-chan time.Time, every time.Duration, moved func(context.Context) []scheduler.Key, notify Notify) error {
+	if ticks == nil {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		ticks = t.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticks:
+			tell(Of(moved(ctx)...), notify)
+		}
+	}
+}
+
+func tell(n News, notify Notify) {
+	switch {
+	case n.All:
+		notify()
+	case len(n.Keys) > 0:
+		notify(n.Keys...)
+	}
+}
