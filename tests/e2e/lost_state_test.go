@@ -155,7 +155,7 @@ func TestLostState(t *testing.T) {
 			}
 			copyDir(t, kept, h.StateDir())
 			d.do(t, h.StateDir())
-			pings := startPings(t, namespaces["c1"], gateway)
+			pings := host.Ping(t, namespaces["c1"].Path, gateway)
 			for range d.starts {
 				h.Launch()
 				awaitTold(t, h, d.told)
@@ -188,7 +188,7 @@ func TestLostState(t *testing.T) {
 			}
 			copyDir(t, kept, h.StateDir())
 			d.do(t, h.StateDir())
-			pings := startPings(t, namespaces["c1"], gateway)
+			pings := host.Ping(t, namespaces["c1"].Path, gateway)
 			h.Launch()
 			h.Eventually("containers are attached", func() error {
 				if r := call(h, "ADD", "c3", blue); r.Code != 0 {
@@ -318,23 +318,4 @@ func awaitTold(t *testing.T, h *host.Host, told string) {
 		}
 		return nil
 	})
-}
-
-// startPings pings ten times a second until it is asked; no answer may be lost.
-func startPings(t *testing.T, from *netlinktest.Namespace, to string) (stop func()) {
-	t.Helper()
-	cmd := exec.Command("nsenter", "--net="+from.Path, "--", "busybox", "ping", "-i", "0.1", to)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
-		if !strings.Contains(out.String(), " 0% packet loss") {
-			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-			t.Errorf("packets were lost: %s", strings.Join(lines[max(0, len(lines)-3):], "\n"))
-		}
-	}
 }

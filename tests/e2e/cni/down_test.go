@@ -22,7 +22,7 @@ func TestRow56_AgentDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unharmed := n.talk(n.inside()[0])
+	unharmed := host.Ping(t, n.inside()[0], gateway)
 	before := n.left()
 	ids := make([]string, 5)
 	n.each(len(ids), func(i int) (err error) {

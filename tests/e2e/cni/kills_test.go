@@ -1,13 +1,11 @@
 package cni
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -60,7 +58,7 @@ func TestRow55_Kills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unharmed := n.talk(n.inside()[0])
+	unharmed := host.Ping(t, n.inside()[0], gateway)
 	before := n.left()
 
 	seed := rand.Uint64()
@@ -188,25 +186,4 @@ func (n *node) clearTorn() {
 func (n *node) results() []string {
 	files, _ := filepath.Glob("/var/lib/cni/results/" + n.Network() + "-*")
 	return files
-}
-
-// talk has the gateway pinged from a namespace five times a second, until what it returns
-// is called, which fails if a packet was lost.
-func (n *node) talk(namespace string) (unharmed func()) {
-	n.t.Helper()
-	var out bytes.Buffer
-	cmd := exec.Command("nsenter", "--net="+namespace, "--", "busybox", "ping", "-q", "-i", "0.2", gateway)
-	cmd.Stdout = &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		n.t.Fatal(err)
-	}
-	n.t.Cleanup(func() { _ = cmd.Process.Kill() })
-	return func() {
-		n.t.Helper()
-		_ = cmd.Process.Signal(syscall.SIGINT)
-		if _ = cmd.Wait(); !strings.Contains(out.String(), ", 0% packet loss") {
-			n.t.Errorf("the pod beside was harmed: %s", out.String())
-		}
-	}
 }
