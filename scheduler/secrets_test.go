@@ -117,7 +117,6 @@ func newVault(t *testing.T, w *logins, update bool) *vault {
 	done := make(chan error, 1)
 	go func() { done <- v.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-done })
-	v.Submit(scheduler.Txn{Complete: true})
 	return v
 }
 
