@@ -110,8 +110,10 @@ func (e *engine) act(n *graph.Node) {
 	if k == nil || n.Moving || n.Dropped() {
 		return
 	}
-	if d := e.decision(n, k); d.do > doLook {
-		e.start(n, k, d)
+	a := e.assess(n)
+	e.awaitRead(n, a)
+	if a.due > doLook {
+		e.start(n, k, a)
 	}
 }
 

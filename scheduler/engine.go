@@ -137,6 +137,13 @@ func (e *engine) newPass() {
 	}
 }
 
+// awaitRead has a node considered again when what it waits for was read.
+func (e *engine) awaitRead(n *graph.Node, a assessment) {
+	if a.read != nil {
+		a.read.look.waiting = append(a.read.look.waiting, n)
+	}
+}
+
 // consider decides about one node.
 func (e *engine) consider(n *graph.Node) {
 	e.touch(n)
@@ -173,14 +180,15 @@ func (e *engine) consider(n *graph.Node) {
 	}
 	e.freeze(n)
 	e.calmDown(n)
-	d := e.decision(n, k)
-	if d.leaving && !n.Leaving && n.Standing > 0 {
+	a := e.assess(n)
+	e.awaitRead(n, a)
+	if a.leaving && !n.Leaving && n.Standing > 0 {
 		e.g.Wake(n) // once more, when those that can move off it have done so
 	}
-	if n.Leaving && !d.leaving && e.wavers(n) {
-		d = decision{leaving: true}
+	if n.Leaving && !a.leaving && e.wavers(n) {
+		a = assessment{leaving: true}
 	}
-	e.g.SetLeaving(n, d.leaving)
+	e.g.SetLeaving(n, a.leaving)
 	if has(n, flagUntried) && n.X != nil {
 		for _, c := range n.X.Children {
 			if c.Goal() == nil && c.Presence != graph.Absent {
@@ -188,9 +196,9 @@ func (e *engine) consider(n *graph.Node) {
 			}
 		}
 	}
-	switch d.do {
+	switch a.due {
 	case doNothing:
-		if d.same {
+		if a.same {
 			e.noteSame(n)
 		}
 		if n.Presence == graph.Absent && !n.Wanted() {
@@ -270,17 +278,17 @@ func (e *engine) tellInterest(n *graph.Node, k *kind) {
 	e.suspect(n) // when nobody needs it nobody tells when it goes: the kind says if it still looks
 }
 
-// start makes an operation of a decision.
-func (e *engine) start(n *graph.Node, k *kind, d decision) {
+// start begins the operation that a node is due for.
+func (e *engine) start(n *graph.Node, k *kind, a assessment) {
 	o := e.ops.get()
-	o.kind, o.n, o.key, o.what = k, n, n.Key, d.do.operation()
+	o.kind, o.n, o.key, o.what = k, n, n.Key, a.due.operation()
 	o.from, o.to, o.meta, o.gen, o.cause = n.Actual, n.Goal(), n.Meta, n.Gen, n.Cause
 	if n.Via != n {
 		o.via = n.Via
 	}
 	o.foreign = n.Foreign
-	making := d.do == doCreate || d.do == doUpdate
-	switch d.do {
+	making := a.due == doCreate || a.due == doUpdate
+	switch a.due {
 	case doRelease:
 		o.release, o.to = true, n.X.Found
 	case doDelete:
@@ -290,7 +298,7 @@ func (e *engine) start(n *graph.Node, k *kind, d decision) {
 		}
 	}
 	if e.sim != nil {
-		e.sim.step(e, o, d)
+		e.sim.step(e, o, a)
 		return
 	}
 	if !making && n.Goal() != nil {

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -42,10 +41,4 @@ func onPanic(f func(p any)) {
 	if p := recover(); p != nil {
 		f(p)
 	}
-}
-
-// broke reports whether the descriptor panicked over the node.
-func broke(n *graph.Node) bool {
-	var p *panicked
-	return n.X != nil && n.X.Invalid != nil && errors.As(n.X.Invalid, &p)
 }

@@ -118,20 +118,20 @@ func (sim *simulation) run(e *engine) {
 }
 
 // step records an operation and lets it be under way until its turn.
-func (sim *simulation) step(e *engine, o *op, d decision) {
+func (sim *simulation) step(e *engine, o *op, a assessment) {
 	n := o.n
 	sim.file()
-	s := Step{N: len(sim.plan.Steps) + 1, Op: o.what, Key: o.key, Reason: d.reason, Cause: sim.cause(o), After: sim.after(n, o)}
-	if d.replace {
-		s.Reason = "replaced: " + d.reason
+	s := Step{N: len(sim.plan.Steps) + 1, Op: o.what, Key: o.key, Reason: a.reason, Cause: sim.cause(o), After: sim.after(n, o)}
+	if a.replace {
+		s.Reason = "replaced: " + a.reason
 	}
 	s.Disruption = sim.disruption(e, o)
 	delete(sim.used, n) // they are before this step, which the next on n is after
 	sim.plan.Steps = append(sim.plan.Steps, s)
 	sim.to = append(sim.to, o.to)
 	sim.since = append(sim.since, sim.head)
-	sim.uses(n, use{s.N, o.what == OpDelete && n.Goal() != nil && (!d.replace || has(n, flagStale))})
-	e.g.SetMoving(n, true, d.do != doDelete)
+	sim.uses(n, use{s.N, o.what == OpDelete && n.Goal() != nil && (!a.replace || has(n, flagStale))})
+	e.g.SetMoving(n, true, a.due != doDelete)
 	sim.done = append(sim.done, o)
 }
 

@@ -326,3 +326,37 @@ func TestReadBetweenLossAndReturn(t *testing.T) {
 		})
 	}
 }
+
+// What looks the same and has other metadata is another thing: a link that was deleted
+// and made again has another index.
+func TestReadOfAnotherThatLooksTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		another := 0
+		r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+			if d.Name != "a" {
+				return d
+			}
+			retrieve := d.Retrieve
+			d.Retrieve = func(ctx context.Context, s thingScope) iter.Seq2[thingFound, error] {
+				return func(yield func(thingFound, error) bool) {
+					for f, err := range retrieve(ctx, s) {
+						f.Meta += another
+						if !yield(f, err) {
+							return
+						}
+					}
+				}
+			}
+			return d
+		})
+		r.want("a/1 v1")
+		_, before, _ := r.a.Get("a/1")
+		another = 100
+		r.Submit(scheduler.Txn{LookAll: true})
+		synctest.Wait()
+		if _, m, ok := r.a.Get("a/1"); !ok || m != before+100 {
+			t.Errorf("a/1 is there: %v, with metadata %d; before %d, read %d", ok, m, before, before+100)
+		}
+		r.check(r.stop())
+	})
+}

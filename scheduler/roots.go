@@ -191,31 +191,27 @@ func (e *engine) selfInvalid(n *graph.Node) bool {
 // holders are the nodes that a node waits for without needing them: who has its name,
 // what it derives, what its operation missed, and who stands on it as it is.
 func (e *engine) holders(n *graph.Node) (all []*graph.Node) {
-	if _, h := n.Holder(); h != nil {
-		all = append(all, h)
-	}
 	if n.X != nil && n.X.Lost != nil {
 		all = append(all, n.X.Lost.Winner())
-	}
-	if n.X != nil && n.Needs() == graph.Satisfied {
-		for _, child := range n.X.Children {
-			if child.Wanted() && e.stateOf(child) != Configured {
-				all = append(all, child)
-			}
-		}
 	}
 	if t := waitsFor(n); t != "" {
 		if t := e.g.Get(t); t != nil && t.Presence != graph.Present {
 			all = append(all, t)
 		}
 	}
-	if n.Leaving || e.stateOf(n) == Leftover {
-		if p := pinner(n); p != nil {
-			all = append(all, p)
+	switch a := e.assess(n); a.blocker {
+	case onDerived:
+		for _, child := range n.X.Children {
+			if child.Wanted() && e.stateOf(child) != Configured {
+				all = append(all, child)
+			}
 		}
-	}
-	if t := n.Ending(); t != nil {
-		all = append(all, t)
+	case onStanders:
+		all = append(all, pinner(n))
+	default:
+		if a.by != nil {
+			all = append(all, a.by)
+		}
 	}
 	return all
 }
@@ -322,7 +318,7 @@ func (e *engine) holds(n *graph.Node) *pause {
 
 // rootKind says what holds a node up by itself, and who is in the way.
 func (e *engine) rootKind(n *graph.Node) (RootKind, Key) {
-	switch s := e.stateOf(n); {
+	switch s, a := e.stateOf(n), e.assess(n); {
 	case s == InvalidState && n.X != nil && n.X.Lost != nil:
 		return RootTaken, n.X.Lost.Winner().Key
 	case s == InvalidState:
@@ -339,7 +335,7 @@ func (e *engine) rootKind(n *graph.Node) (RootKind, Key) {
 		return RootCircle, peerIn(n) // of a unit in itself: else something below explained it
 	case n.Wanted():
 		return RootBusy, ""
-	case s == Leftover && !taken(n) && (!e.mayDelete() && !has(n, flagWithdrawn) || has(n, flagAdopted) && e.unread()):
+	case s == Leftover && (a.blocker == onSources || a.blocker == onUnread):
 		return RootKept, ""
 	case n.Presence == graph.Absent && kindOf(n).Observed:
 		return RootNotThere, ""

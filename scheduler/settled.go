@@ -2,26 +2,13 @@ package scheduler
 
 import "github.com/plumb-net/plumb/scheduler/graph"
 
-// visit is a node that waits for others, and how many of those are settled.
+// visit is a node that waits for others, for which, and how many of those are settled.
 type visit struct {
 	n       *graph.Node
-	on      waitsOn
+	on      blocker
+	by      *graph.Node // of a blocker that is one node
 	settled int
 }
-
-// waitsOn says for what a node that is not at rest may be waiting.
-type waitsOn uint8
-
-const (
-	atRest    waitsOn = iota
-	onItself          // something about it is under way or due
-	onPins            // for what stands on it to go
-	onMissing         // for what it needs
-	onHolder          // for who has its name
-	onPeer            // for its old peer to go
-	onDerived         // for what it derives
-	onBase            // for what derives it, or did
-)
 
 // A pass over the graph says of each node once whether it is settled, by a mark:
 // e.mark for yes, and these for what is not known yet, and for no.
@@ -79,12 +66,13 @@ func (e *engine) enter(n *graph.Node) bool {
 		e.circled = true
 		return true
 	}
-	on := e.waitsOn(n)
-	if n.Mark = e.mark; on != atRest {
+	a := e.assess(n)
+	busy := e.movesByItself(n, a)
+	if n.Mark = e.mark; busy || a.waitsForOthers() {
 		n.Mark = e.mark + onTrail
-		e.trail = append(e.trail, visit{n: n, on: on})
+		e.trail = append(e.trail, visit{n: n, on: a.blocker, by: a.by})
 	}
-	return on != onItself
+	return !busy
 }
 
 // leaveTrail takes the last node of the trail off, which is settled if all before it are
@@ -121,13 +109,13 @@ func (e *engine) nextOf(top int) (next *graph.Node, ok bool) {
 	for i := e.trail[top].settled; ; i++ {
 		var m *graph.Node
 		switch on {
-		case onPins:
+		case onStanders, onEnding:
 			stander, more := n.Stander(i)
 			if !more {
 				return nil, true
 			}
 			m = stander
-		case onMissing:
+		case onNeeds:
 			if i == len(n.Out) {
 				return nil, true
 			}
@@ -139,26 +127,16 @@ func (e *engine) nextOf(top int) (next *graph.Node, ok bool) {
 			case !e.g.Below(edge.Prefix(), func(m *graph.Node) bool { return m == n || !m.Wanted() && !isRead(m) || e.settled(m) }):
 				return nil, false
 			}
-		case onHolder:
-			if i > 0 {
-				return nil, true
-			}
-			_, m = n.Holder()
-		case onPeer:
-			if i > 0 {
-				return nil, true
-			}
-			m = oldPeer(n)
-		case onBase:
-			if i > 0 {
-				return nil, true
-			}
-			m = n.Base
-		case onDerived:
+		case onDerived, onPolicy:
 			if n.X == nil || i == len(n.X.Children) {
 				return nil, true
 			}
 			m = n.X.Children[i]
+		default:
+			if i > 0 {
+				return nil, true
+			}
+			m = e.trail[top].by
 		}
 		if m != nil {
 			e.trail[top].settled = i + 1
@@ -173,69 +151,26 @@ func isRead(n *graph.Node) bool {
 	return has(n, flagSuspect) || n.Moving && !has(n, flagRunning)
 }
 
-// waitsOn reports whether a node is at rest, or for what it may be waiting.
-func (e *engine) waitsOn(n *graph.Node) waitsOn {
-	k, x := kindOf(n), n.X
-	switch {
-	case n.Dropped(), k == nil:
-		return atRest
-	case x != nil && x.Overdue:
-		return atRest
-	case n.Moving:
-		return onItself
-	case n.Presence == graph.Unknown && k.unread() && k.look.attempts > 0:
-		if n.Goal() != nil && n.Needs() != graph.Satisfied {
-			return onMissing
-		}
-		return atRest // it is read with all of its kind, which may be never
-	case has(n, flagSuspect) && k.retrieve != nil:
-		return onItself
-	case e.held(n), broke(n):
-		return atRest
+// movesByItself reports whether something about a node is due or under way, or will be when
+// what is under way elsewhere has ended: an operation, or a first read. What cannot be
+// read may never be.
+func (e *engine) movesByItself(n *graph.Node, a assessment) bool {
+	switch a.blocker {
+	case onOperation, onUsers, onGround:
+		return true
+	case onKindRead:
+		return kindOf(n).look.attempts == 0
+	case onUnread:
+		return !e.cannotRead()
 	}
-	goal := n.Goal()
-	switch {
-	case n.Presence == graph.Unknown:
-		if k.retrieve == nil && goal != nil && waitsForPeer(n) {
-			return onPeer
-		}
-		return onItself
-	case k.Observed:
-		return atRest
-	case goal == nil && (n.Presence == graph.Absent || n.Foreign):
-		return atRest
-	case goal == nil && !has(n, flagWithdrawn) && !e.mayDelete() && !n.Wanted():
-		return atRest
-	case has(n, flagAdopted) && !n.Leaving && (goal == nil || !has(n, flagSame) || n.Needs() == graph.Missing) && e.cannotRead():
-		return atRest // it stays until that can be read, which may be never
-	case n.Leaving:
-		if n.Standing > 0 {
-			return onPins
-		}
-		return onItself
-	case goal == nil && staysWithBase(n):
-		return onBase
-	case goal == nil:
-		return onItself
-	case n.Needs() != graph.Satisfied:
-		return onMissing
-	case baseUntried(n) && !has(n, flagSame):
-		return onBase
-	case left(n):
-		return onDerived
-	case n.Ending() != nil:
-		return onPins
-	case n.Presence == graph.Absent, !has(n, flagSame):
-		if _, h := n.Holder(); h != nil {
-			return onHolder
-		}
-		if waitsForPeer(n) {
-			return onPeer
-		}
-		return onItself
+	return a.due != doNothing
+}
+
+// waitsForOthers reports whether a node moves when others have.
+func (a assessment) waitsForOthers() bool {
+	switch a.blocker {
+	case onNeeds, onHolder, onPeer, onBase, onStanders, onEnding, onDerived, onPolicy:
+		return true
 	}
-	if x == nil {
-		return atRest
-	}
-	return onDerived
+	return false
 }

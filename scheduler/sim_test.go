@@ -176,7 +176,7 @@ func mustHappen(states bool) []string {
 		"failed":        "configured pending invalid retrying removed",
 		"retrying":      "configured pending invalid failed removed paused",
 		"unknown":       "configured pending observed removed",
-		"drifted":       "configured pending retrying removed",
+		"drifted":       "configured pending retrying leftover", // it is there, so it is leftover until it was removed
 		"unimplemented": "configured pending invalid removed unknown",
 		"observed":      "removed",
 		"leftover":      "configured pending removed",

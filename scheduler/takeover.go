@@ -17,14 +17,6 @@ func (e *engine) setTaken(n *graph.Node, yes bool, found any) {
 	}
 }
 
-// giveBack decides about what was taken over and is to go.
-func (e *engine) giveBack(n *graph.Node) decision {
-	if e.held(n) {
-		return decision{}
-	}
-	return decision{do: doRelease, reason: "it is given back"}
-}
-
 // gaveBack: it is somebody else's again, with the value that it was found with.
 func (e *engine) gaveBack(n *graph.Node, found any) {
 	e.setTaken(n, false, nil)
