@@ -56,7 +56,7 @@ func (e *engine) room() int {
 	if e.inFull || len(e.walks) > 0 {
 		return math.MaxInt
 	}
-	return window - len(e.ready) - e.lanes.waiting()
+	return window - len(e.ready) - e.exec.Waiting()
 }
 
 // beginAll lets everything begin that is due, so that a plan starts from what
@@ -117,6 +117,8 @@ func (e *engine) act(n *graph.Node) {
 	}
 }
 
+const opChunk = 64
+
 // opPool makes operations, by the chunk, and takes them back when all about
 // them is told.
 type opPool struct {
@@ -131,7 +133,7 @@ func (p *opPool) get() *op {
 		return o
 	}
 	if len(p.fresh) == 0 {
-		p.fresh = make([]op, maxChunk)
+		p.fresh = make([]op, opChunk)
 	}
 	o := &p.fresh[0]
 	p.fresh = p.fresh[1:]

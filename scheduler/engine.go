@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/exec"
 )
 
 // engine is what the loop owns. It does no I/O: operations go out through
@@ -15,7 +16,7 @@ type engine struct {
 	opts  Options
 	g     *graph.Graph
 	kinds *kinds
-	lanes *lanes
+	exec  *exec.Executor[*op]
 	hist  *history
 	log   *slog.Logger
 
@@ -27,7 +28,7 @@ type engine struct {
 	going   dueList // nodes that are due to go
 	inFull  bool    // all that is due begins, without a window
 	ops     opPool
-	ready   []*op               // to hand to the lanes at the end of the turn
+	ready   []*op               // to hand to the executor at the end of the turn
 	looks   []*kind             // kinds with nodes waiting to be read
 	touched []*graph.Node       // changed in this turn
 	turns   map[*graph.Node]int // how often each was to stay after all, in this thought
@@ -327,7 +328,7 @@ func (e *engine) turn() {
 	e.flushLooks()
 	e.tell()
 	if len(e.ready) > 0 {
-		e.lanes.submit(e.ready)
+		e.exec.Submit(e.ready)
 		clear(e.ready)
 		e.ready = e.ready[:0]
 		if cap(e.ready) > maxSpare {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/exec"
 )
 
 // kind is a descriptor with its types erased. All type assertions of the
@@ -39,6 +40,8 @@ type kind struct {
 	remove      func(ctx context.Context, k Key, v, meta any) error
 	createBatch func(ctx context.Context, ops []*op)
 	deleteBatch func(ctx context.Context, ops []*op)
+	creations   *exec.Group // not nil with createBatch
+	deletions   *exec.Group // not nil with deleteBatch
 	retrieve    func(ctx context.Context, s lookScope, yield func(found, error) bool)
 	watch       func(ctx context.Context, notify func(keys ...Key)) error
 	interest    func(k Key, wanted bool)
@@ -282,11 +285,11 @@ func eraseOperations[V, M any](k *kind, d Descriptor[V, M]) {
 	}
 	if d.CreateBatch != nil {
 		k.has("create-batch")
-		k.createBatch = eraseBatch(d.CreateBatch, true)
+		k.createBatch, k.creations = eraseBatch(d.CreateBatch, true), &exec.Group{}
 	}
 	if d.DeleteBatch != nil {
 		k.has("delete-batch")
-		k.deleteBatch = eraseBatch(d.DeleteBatch, false)
+		k.deleteBatch, k.deletions = eraseBatch(d.DeleteBatch, false), &exec.Group{}
 	}
 }
 

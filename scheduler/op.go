@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/exec"
 )
 
-// op is one operation or look on its way through a lane.
+// op is one operation or read on its way through the executor.
 type op struct {
 	kind           *kind
 	n              *graph.Node
@@ -23,7 +24,6 @@ type op struct {
 	start   time.Time
 	took    time.Duration
 	err     error
-	batch   []*op
 	gen     uint32
 	what    Operation
 	overdue bool // this is not the outcome: the deadline passed
@@ -47,68 +47,79 @@ func (o *op) overdueError() error {
 		o.what, o.start.UTC().Format(time.TimeOnly))
 }
 
-func (o *op) limit(opts *Options) time.Duration {
-	if o.kind.timeout > 0 {
-		return o.kind.timeout
+// Name implements exec.Operation, as all that follows.
+func (o *op) Name() string { return string(o.key) }
+
+// Lane is what the kind says of the value; reads wait for nobody.
+func (o *op) Lane() string {
+	if o.kind.lane == nil || o.what == OpLook {
+		return ""
 	}
-	return opts.Timeout
+	v := o.to
+	if v == nil {
+		v = o.from
+	}
+	if v == nil {
+		return ""
+	}
+	if name := o.kind.lane(o.key, v); name != "" {
+		return o.kind.Name + "\x00" + name
+	}
+	return ""
 }
 
-// batches reports whether the kind can do many such operations at a time.
-func (o *op) batches() bool {
-	return o.what == OpCreate && o.kind.createBatch != nil || o.what == OpDelete && o.kind.deleteBatch != nil
+// Group is that of the kind's creations, or deletions, if it does many at a time.
+func (o *op) Group() *exec.Group {
+	switch o.what {
+	case OpCreate:
+		return o.kind.creations
+	case OpDelete:
+		return o.kind.deletions
+	}
+	return nil
 }
 
-// outcomes adds the operations that ended to done, a batch being several.
-func (o *op) outcomes(done []*op, took time.Duration) []*op {
-	if o.batch == nil {
-		o.took = took
-		return append(done, o)
-	}
-	for _, b := range o.batch {
-		b.start, b.took = o.start, took
-	}
-	return append(done, o.batch...)
-}
+// Limit is the timeout of the kind.
+func (o *op) Limit() time.Duration { return o.kind.timeout }
 
-// overdues are reports that the operation ran past its deadline.
-func (o *op) overdues() []*op {
+// Ended notes the times.
+func (o *op) Ended(start time.Time, took time.Duration) { o.start, o.took = start, took }
+
+// Overdue reports an operation. The context of a read has ended; its error comes as its
+// outcome.
+func (o *op) Overdue(start time.Time) (*op, bool) {
 	if o.what == OpLook {
-		return nil // its context has ended; its error comes as its outcome
+		return nil, false
 	}
-	of := o.batch
-	if of == nil {
-		of = []*op{o}
-	}
-	out := make([]*op, len(of))
-	for i, b := range of {
-		out[i] = &op{kind: b.kind, n: b.n, key: b.key, what: b.what, start: o.start, cause: b.cause, overdue: true}
-	}
-	return out
+	return &op{kind: o.kind, n: o.n, key: o.key, what: o.what, start: start, cause: o.cause, overdue: true}, true
 }
 
-// run does the work of an operation.
-func (o *op) run(ctx context.Context) {
+// Run calls the descriptor.
+func (o *op) Run(ctx context.Context, batch []*op) {
 	if o.what == OpLook {
 		runLook(ctx, o)
 		o.mask()
 		return
 	}
-	defer o.mask()
+	if batch == nil {
+		defer o.mask()
+	} else {
+		defer maskAll(batch)
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			err := fmt.Errorf("%s panicked: %v\n%s", o.what, p, debug.Stack())
 			o.err = err
-			for _, b := range o.batch {
+			for _, b := range batch {
 				b.err = err
 			}
 		}
 	}()
 	switch {
-	case o.batch != nil && o.what == OpCreate:
-		o.kind.createBatch(ctx, o.batch)
-	case o.batch != nil:
-		o.kind.deleteBatch(ctx, o.batch)
+	case batch != nil && o.what == OpCreate:
+		o.kind.createBatch(ctx, batch)
+	case batch != nil:
+		o.kind.deleteBatch(ctx, batch)
 	case o.what == OpCreate:
 		o.meta, o.err = o.kind.create(ctx, o.key, o.to)
 	case o.release:
@@ -119,7 +130,7 @@ func (o *op) run(ctx context.Context) {
 		o.err = o.kind.remove(ctx, o.key, o.from, o.meta)
 	}
 	o.err = sayable(o.err)
-	for _, b := range o.batch {
+	for _, b := range batch {
 		b.err = sayable(b.err)
 	}
 }

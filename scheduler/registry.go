@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -116,6 +117,7 @@ func Register[V, M any](s *Scheduler, d Descriptor[V, M]) (*Kind[V, M], error) {
 	if err != nil {
 		return nil, err
 	}
+	k.timeout = cmp.Or(k.timeout, s.opts.Timeout)
 	var failed error
 	err = s.call(func(e *engine) {
 		e.because("", "kind "+k.Name+" is registered", func() { failed = e.register(k, s.startWatch) })

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/exec"
 )
 
 // Scheduler keeps the world as its sources want it while Run runs. Make one with
@@ -68,7 +69,7 @@ func New(o Options) *Scheduler {
 	if s.opts.Log != nil {
 		s.logs = make(chan func(), 256)
 	}
-	e.lanes = newLanes(&s.opts, s.outcome)
+	e.exec = exec.New(s.opts.Clock, s.opts.Workers, s.outcome)
 	e.seq = s.hist.earlier(s.opts.Earlier)
 	e.began, s.opts.Earlier, e.opts.Earlier = e.seq, nil, nil
 	s.e = e
@@ -115,7 +116,7 @@ func (s *Scheduler) begin() bool {
 
 func (s *Scheduler) shutdown() error {
 	s.cancel()
-	left := s.e.lanes.close(s.opts.StopTimeout)
+	left := s.e.exec.Close(s.opts.StopTimeout)
 	s.loop.Lock()
 	defer s.loop.Unlock()
 	s.e.leaveWalks("the scheduler stopped")

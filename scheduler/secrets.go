@@ -72,29 +72,40 @@ func maskError(err error, secrets []string) error {
 	return &maskedError{err, mask(err.Error(), secrets)}
 }
 
-// mask hides the secrets of the operation, or of those done with it, in what it says.
+// mask hides the secrets of the operation in what it says.
 func (o *op) mask() {
 	if o.kind.secrets == nil {
 		return
 	}
-	values := []any{o.from, o.to}
-	for _, b := range o.batch {
-		values = append(values, b.from, b.to)
+	if o.reading == nil {
+		maskAll([]*op{o})
+		return
 	}
-	if o.reading != nil {
-		for _, kn := range o.scope.known {
-			values = append(values, kn.value)
-		}
+	var values []any
+	for _, kn := range o.scope.known {
+		values = append(values, kn.value)
 	}
 	secrets := o.kind.secretsOf(values...)
 	o.err = maskError(o.err, secrets)
-	for _, b := range o.batch {
-		b.err = maskError(b.err, secrets)
+	for k, err := range o.unread {
+		o.unread[k] = maskError(err, secrets)
 	}
-	if o.reading != nil {
-		for k, err := range o.unread {
-			o.unread[k] = maskError(err, secrets)
-		}
+}
+
+// maskAll hides the secrets of a batch in what each of its operations says: an error may
+// tell of another.
+func maskAll(batch []*op) {
+	k := batch[0].kind
+	if k.secrets == nil {
+		return
+	}
+	var values []any
+	for _, o := range batch {
+		values = append(values, o.from, o.to)
+	}
+	secrets := k.secretsOf(values...)
+	for _, o := range batch {
+		o.err = maskError(o.err, secrets)
 	}
 }
 

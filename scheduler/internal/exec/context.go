@@ -1,4 +1,4 @@
-package scheduler
+package exec
 
 import (
 	"context"
@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// opCtx is the context of one operation. It makes a channel only when asked,
+// opContext is the context of one operation. It makes a channel only when asked,
 // since a context with a timer for each operation costs more than many an
 // operation does. It is small, for there is one for each operation.
-type opCtx struct {
-	of       *lanes
-	deadline time.Duration // since lanes.epoch
+type opContext struct {
+	of       *base
+	deadline time.Duration // since base.epoch
 	state    atomic.Pointer[ctxState]
 }
 
@@ -32,16 +32,16 @@ var released = func() *ctxState {
 }()
 
 // Deadline implements context.Context.
-func (c *opCtx) Deadline() (time.Time, bool) { return c.of.epoch.Add(c.deadline), true }
+func (c *opContext) Deadline() (time.Time, bool) { return c.of.epoch.Add(c.deadline), true }
 
 // Value implements context.Context.
-func (c *opCtx) Value(key any) any { return c.of.ctx.Value(key) }
+func (c *opContext) Value(key any) any { return c.of.ctx.Value(key) }
 
 // Done implements context.Context.
-func (c *opCtx) Done() <-chan struct{} { return c.asked().done }
+func (c *opContext) Done() <-chan struct{} { return c.asked().done }
 
 // Err implements context.Context.
-func (c *opCtx) Err() error {
+func (c *opContext) Err() error {
 	s := c.asked()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (c *opCtx) Err() error {
 }
 
 // asked returns the state and makes it if needed.
-func (c *opCtx) asked() *ctxState {
+func (c *opContext) asked() *ctxState {
 	if s := c.state.Load(); s != nil {
 		return s
 	}
@@ -66,10 +66,10 @@ func (c *opCtx) asked() *ctxState {
 	return s
 }
 
-func (c *opCtx) cancelOverdue() { c.asked().end(context.DeadlineExceeded) }
+func (c *opContext) cancelOverdue() { c.asked().end(context.DeadlineExceeded) }
 
 // release ends the context of an operation that has returned.
-func (c *opCtx) release() {
+func (c *opContext) release() {
 	if c.state.CompareAndSwap(nil, released) {
 		return
 	}
