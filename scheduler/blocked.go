@@ -70,9 +70,3 @@ func waitsFor(n *graph.Node) Key {
 	}
 	return oe.On
 }
-
-// gone reports whether an error says that the object is not there.
-func gone(err error) bool {
-	var oe *OpError
-	return errors.As(err, &oe) && oe.Gone
-}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // edit takes a transaction's wants into the graph. It returns the nodes that
@@ -232,7 +233,7 @@ func validate(k *kind, key Key, v any) (err error) {
 	if err := k.checkType(v); err != nil || k.validate == nil {
 		return err
 	}
-	return sayable(k.validate(key, v))
+	return kv.Sayable(k.validate(key, v))
 }
 
 // withdraw: nobody wants the node any more. Said of what nobody wanted as far as is

@@ -34,11 +34,3 @@ func (e *engine) guard(n *graph.Node, f func()) (ok bool) {
 	f()
 	return true
 }
-
-// onPanic, deferred, calls f with what the function panicked with, if it did.
-// Functions that engine.guard does not run are guarded so.
-func onPanic(f func(p any)) {
-	if p := recover(); p != nil {
-		f(p)
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // history keeps the newest records and the newest changes of keys, bounded by
@@ -202,14 +203,12 @@ func (r Record) String() string {
 
 // String tells the step without times.
 func (d DoneStep) String() string {
-	s := fmt.Sprintf("%s %s", d.Op.sign(), d.Key)
+	s := fmt.Sprintf("%s %s", d.Op.Sign(), d.Key)
 	if d.Error != "" {
 		s += " failed: " + d.Error
 	}
 	return s
 }
-
-func (o Operation) sign() string { return [...]string{".", "+", "~", "±", "-", "?"}[o] }
 
 // note opens the record of a transaction. Looks are kept only once something
 // comes of them.
@@ -251,9 +250,9 @@ func (e *engine) record(o *op) {
 		s.Via = o.via.Key
 	}
 	if o.err != nil {
-		s.Error = firstLine(o.err) // a panic brings its stack, which the log has
+		s.Error = kv.FirstLine(o.err) // a panic brings its stack, which the log has
 		// What goes because a need is gone has lost that before.
-		s.Lapsed = isLapsed(o.err) || o.what != OpDelete && o.n.X != nil && o.n.X.Lapsed
+		s.Lapsed = kv.IsLapsed(o.err) || o.what != OpDelete && o.n.X != nil && o.n.X.Lapsed
 	}
 	e.keepRecord(o.cause)
 	e.hist.step(o.cause, e.now, s)

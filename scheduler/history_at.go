@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // Moment is how a key stood at some time.
@@ -70,7 +72,7 @@ func (s *Scheduler) At(ctx context.Context, t time.Time, prefixes ...Key) ([]Sta
 	defer s.hist.release()
 	seen := map[Key]aspects{}
 	for c := range v.from(0) {
-		if c.at <= t.UnixNano() || c.of&^seen[c.key] == 0 || !under(c.key, prefixes) {
+		if c.at <= t.UnixNano() || c.of&^seen[c.key] == 0 || !kv.Under(c.key, prefixes) {
 			continue
 		}
 		m := keys[c.key]
@@ -119,7 +121,7 @@ func (s *Scheduler) Changes(ctx context.Context, from, to time.Time, prefixes ..
 	out := s.sum(func(yield func(*change) bool) {
 		for c := range v.from(0) {
 			inside := c.at > from.UnixNano() && (to.IsZero() || c.at <= to.UnixNano())
-			if inside && under(c.key, prefixes) && !yield(c) {
+			if inside && kv.Under(c.key, prefixes) && !yield(c) {
 				return
 			}
 		}

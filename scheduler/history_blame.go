@@ -119,7 +119,7 @@ func (d *Deed) String() string {
 		s += fmt.Sprintf(" %q", d.Note)
 	}
 	if d.Op != 0 {
-		s = d.Op.sign() + " " + s
+		s = d.Op.Sign() + " " + s
 	}
 	if d.Via != "" {
 		s += " via " + string(d.Via)

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"slices"
+
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // Encoded is a value as its kind encodes it; see Descriptor.Encode.
@@ -120,7 +122,7 @@ func (f *Follower) encode(records []Record) {
 		kinds = f.s.e.kinds.all() // the loop has ended
 	}
 	find := func(k Key) *kind {
-		i := slices.IndexFunc(kinds, func(d *kind) bool { return under(k, []Key{d.Prefix}) })
+		i := slices.IndexFunc(kinds, func(d *kind) bool { return kv.Under(k, []Key{d.Prefix}) })
 		if i < 0 {
 			return nil
 		}

@@ -14,7 +14,7 @@ func (e *engine) heldDown(n *graph.Node) bool {
 	if !n.Kind.Observed || n.Presence == graph.Absent || len(e.opts.Policies) == 0 {
 		return false
 	}
-	d := e.opts.holdDown(n.Key)
+	d := e.opts.policies.HoldDown(n.Key)
 	if d == 0 {
 		return false
 	}

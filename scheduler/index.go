@@ -4,6 +4,8 @@ import (
 	"iter"
 	"maps"
 	"slices"
+
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // Index finds what is in place of a kind by names of your choice: interfaces by their
@@ -74,6 +76,6 @@ func (x *Index[V, M]) update(k Key, e viewEntry) {
 }
 
 func (x *Index[V, M]) namesOf(k Key, o Object[V, M]) (names []string) {
-	defer onPanic(func(any) { names = nil })
+	defer kv.OnPanic(func(any) { names = nil })
 	return slices.Clone(x.of(k, o.Value, o.Meta))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // Inspect reads the world anew and tells how it compares with what is wanted;
@@ -54,7 +55,7 @@ func (e *engine) inspections(prefixes []Key) []*op {
 			continue
 		}
 		whole := len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p Key) bool {
-			return isPrefix(p) && strings.HasPrefix(string(k.Prefix), string(p))
+			return kv.IsPrefix(p) && strings.HasPrefix(string(k.Prefix), string(p))
 		})
 		o := &op{kind: k, what: OpLook, reading: &reading{scope: lookScope{all: whole}}}
 		if whole {
@@ -87,9 +88,9 @@ func (e *engine) inspected(prefixes []Key, found map[Key]found, failed map[Key]e
 		switch {
 		case k == nil || k.retrieve == nil || n.Moving:
 		case failed[n.Key] != nil:
-			s.State, s.Reason = Unknown, firstLine(failed[n.Key])
+			s.State, s.Reason = Unknown, kv.FirstLine(failed[n.Key])
 		case failed[k.Prefix] != nil:
-			s.State, s.Reason = Unknown, firstLine(failed[k.Prefix])
+			s.State, s.Reason = Unknown, kv.FirstLine(failed[k.Prefix])
 		default:
 			e.compareFound(n, k, f, there, &s)
 		}
@@ -99,7 +100,7 @@ func (e *engine) inspected(prefixes []Key, found map[Key]found, failed map[Key]e
 	}
 	for key, f := range found { // what nobody knew of
 		k := e.kinds.find(key)
-		if k == nil || !under(key, prefixes) {
+		if k == nil || !kv.Under(key, prefixes) {
 			continue
 		}
 		s := Status{Key: key, Kind: k.Name, State: Observed, Actual: k.show(f.value), Meta: f.meta}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/plumb-net/plumb/scheduler/graph"
 	"github.com/plumb-net/plumb/scheduler/internal/exec"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // kind is a descriptor with its types erased. All type assertions of the
@@ -110,14 +111,7 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 	}
 	if d.Claims != nil {
 		k.has("claims")
-		k.Claims = func(key Key, v any) []graph.ClaimID {
-			claims := d.Claims(key, v.(V))
-			out := make([]graph.ClaimID, len(claims))
-			for i, c := range claims {
-				out[i] = graph.ClaimID(c)
-			}
-			return out
-		}
+		k.Claims = func(key Key, v any) []Claim { return d.Claims(key, v.(V)) }
 	}
 	if d.Validate != nil {
 		k.has("validate")
@@ -130,7 +124,7 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 	if d.Secrets != nil {
 		k.has("secrets")
 		k.secrets = func(v any) (shown any, secrets []string) {
-			defer onPanic(func(any) { shown, secrets = nil, nil }) // nothing of it can be told
+			defer kv.OnPanic(func(any) { shown, secrets = nil, nil }) // nothing of it can be told
 			typed, ok := v.(V)
 			if !ok {
 				return nil, nil
@@ -141,14 +135,14 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 	if d.Lane != nil {
 		k.has("lane")
 		k.lane = func(key Key, v any) (lane string) {
-			defer onPanic(func(any) { lane = "panicked" }) // serial is safe
+			defer kv.OnPanic(func(any) { lane = "panicked" }) // serial is safe
 			return d.Lane(key, v.(V))
 		}
 	}
 	if d.Disruption != nil {
 		k.has("disruption")
 		k.disruption = func(key Key, from, to any) (worst Disruption) {
-			defer onPanic(func(any) { worst = Cascading })
+			defer kv.OnPanic(func(any) { worst = Cascading })
 			f, _ := from.(V)
 			t, _ := to.(V)
 			return d.Disruption(key, f, t)
@@ -157,18 +151,18 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 	if d.Encode != nil {
 		k.has("codec")
 		k.encode = func(v any) (b []byte, err error) {
-			defer onPanic(func(p any) { err = fmt.Errorf("encoding panicked: %v", p) })
+			defer kv.OnPanic(func(p any) { err = fmt.Errorf("encoding panicked: %v", p) })
 			return d.Encode(v.(V))
 		}
 		k.decode = func(b []byte) (v any, err error) {
-			defer onPanic(func(p any) { err = fmt.Errorf("decoding panicked: %v", p) })
+			defer kv.OnPanic(func(p any) { err = fmt.Errorf("decoding panicked: %v", p) })
 			return d.Decode(b)
 		}
 	}
 	if d.Interest != nil {
 		k.has("interest")
 		k.interest = func(key Key, wanted bool) {
-			defer onPanic(func(any) {}) // the key is read all the same
+			defer kv.OnPanic(func(any) {}) // the key is read all the same
 			d.Interest(key, wanted)
 		}
 	}

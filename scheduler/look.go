@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // kindLook is how things stand with reading the world of a kind.
@@ -36,7 +37,7 @@ type kindLook struct {
 func (e *engine) lookAt(keys []Key, asked bool) []*graph.Node {
 	var touched []*graph.Node
 	for _, key := range keys {
-		if !isPrefix(key) {
+		if !kv.IsPrefix(key) {
 			if n := e.suspectKey(key, asked); n != nil {
 				touched = append(touched, n)
 			}
@@ -187,7 +188,7 @@ func (e *engine) readsFirst(k *kind) bool {
 func (e *engine) unreadBefore(k *kind) error {
 	for _, name := range k.readAfter {
 		if o := e.kinds.named(name); o != nil && o.Reads && !o.Read {
-			return fmt.Errorf("%s is read after %s, which cannot be read: %s", k.Name, name, firstLine(o.look.err))
+			return fmt.Errorf("%s is read after %s, which cannot be read: %s", k.Name, name, kv.FirstLine(o.look.err))
 		}
 	}
 	return nil
@@ -236,12 +237,12 @@ func runLook(ctx context.Context, o *op) {
 	o.kind.retrieve(ctx, o.scope, func(f found, err error) bool {
 		switch {
 		case err != nil && f.key == "":
-			o.err = errors.Join(o.err, sayable(err))
+			o.err = errors.Join(o.err, kv.Sayable(err))
 		case err != nil:
 			if o.unread == nil {
 				o.unread = map[Key]error{}
 			}
-			o.unread[f.key] = sayable(err)
+			o.unread[f.key] = kv.Sayable(err)
 		default:
 			o.found = graph.Push(o.found, f)
 		}
@@ -614,7 +615,7 @@ func (e *engine) drifted(n *graph.Node) {
 		return // not drift: what it needs went, and took it along
 	}
 	e.setFlag(n, flagDrifted, true)
-	if p := e.opts.drift(n.Key); p != DriftRepair {
+	if p := e.opts.policies.Drift(n.Key); p != DriftRepair {
 		e.leaveDrifted(n, p)
 		return
 	}

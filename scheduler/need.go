@@ -1,17 +1,5 @@
 package scheduler
 
-import "github.com/plumb-net/plumb/scheduler/graph"
-
-// Key names a thing: "route/default-web".
-type Key = graph.Key
-
-// Need is something that must be in place before a value can be: one key, or
-// any key under a prefix. Make one with [On], [AnyOf] or [Together] and
-// sharpen it with [If] and [Project].
-//
-// A need is judged on what is in the world, not on what is asked.
-type Need = graph.Need
-
 // On needs one key. why tells people what for: "the bridge that it joins".
 func On(key Key, why string) Need { return Need{Key: key, Why: why} }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plumb-net/plumb/scheduler/graph"
 	"github.com/plumb-net/plumb/scheduler/internal/exec"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // op is one operation or read on its way through the executor.
@@ -129,8 +130,8 @@ func (o *op) Run(ctx context.Context, batch []*op) {
 	case o.what == OpDelete:
 		o.err = o.kind.remove(ctx, o.key, o.from, o.meta)
 	}
-	o.err = sayable(o.err)
+	o.err = kv.Sayable(o.err)
 	for _, b := range batch {
-		b.err = sayable(b.err)
+		b.err = kv.Sayable(b.err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // Options of a scheduler. The zero value works.
@@ -55,6 +57,8 @@ type Options struct {
 	// from several goroutines, Rand by one at a time.
 	Clock Clock
 	Rand  func() float64
+
+	policies kv.Policies // Policies, checked
 }
 
 // Clock is the scheduler's only way to know the time.
@@ -72,11 +76,11 @@ func (realClock) AfterFunc(d time.Duration, f func()) func() bool {
 }
 
 func (o Options) withDefaults() Options {
-	policies, err := checked(o.Policies)
+	policies, err := kv.Checked(o.Policies)
 	if err != nil {
 		panic("scheduler: " + err.Error())
 	}
-	o.Policies = policies
+	o.Policies, o.policies = policies, policies
 	if len(o.Sources) == 0 {
 		o.Sources = []string{""}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 type pause struct {
@@ -53,7 +54,7 @@ func (s *Scheduler) Resume(target Key) error {
 func (e *engine) notPaused(target Key) error {
 	var near []string
 	for p := range e.pauses {
-		if under(target, []Key{p}) || under(p, []Key{target}) {
+		if kv.Under(target, []Key{p}) || kv.Under(p, []Key{target}) {
 			near = append(near, string(p))
 		}
 	}
@@ -101,7 +102,7 @@ func (e *engine) pausedBy(n *graph.Node) *pause {
 	}
 	for ; n != nil; n = n.Base {
 		for target, p := range e.pauses {
-			if under(n.Key, []Key{target}) {
+			if kv.Under(n.Key, []Key{target}) {
 				return &p
 			}
 		}
@@ -116,7 +117,7 @@ func (e *engine) nodesUnder(targets []Key) []*graph.Node {
 		e.g.All(func(n *graph.Node) bool { out = append(out, n); return true })
 	}
 	for _, t := range targets {
-		if !isPrefix(t) {
+		if !kv.IsPrefix(t) {
 			if n := e.g.Get(t); n != nil {
 				out = append(out, n)
 			}

@@ -52,7 +52,7 @@ func (f Effect) Breaks() bool {
 func (p Plan) String() string {
 	var b strings.Builder
 	for _, s := range p.Steps {
-		fmt.Fprintf(&b, "%d %s %s", s.N, s.Op.sign(), s.Key)
+		fmt.Fprintf(&b, "%d %s %s", s.N, s.Op.Sign(), s.Key)
 		if len(s.After) > 0 {
 			fmt.Fprintf(&b, " after %s", strings.Trim(fmt.Sprint(s.After), "[]"))
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // explain sets reason, missing needs and invalid fields.
@@ -18,7 +19,7 @@ func (e *engine) explain(n *graph.Node, s *Status) {
 		e.explainPending(n, e.assess(n), s)
 	case Failed, Retrying:
 		if n.X != nil && n.X.Err != nil {
-			s.Reason = firstLine(n.X.Err)
+			s.Reason = kv.FirstLine(n.X.Err)
 		} else {
 			e.explainDerived(n, s)
 		}
@@ -36,13 +37,13 @@ func (e *engine) explain(n *graph.Node, s *Status) {
 		}
 	case Observed:
 		if n.X != nil {
-			s.Reason = firstLine(n.X.Derived)
+			s.Reason = kv.FirstLine(n.X.Derived)
 		}
 	case Leftover:
 		s.Reason = e.leftoverReason(n, e.assess(n))
 	}
 	if n.Stale() && n.Presence != graph.Absent && s.Reason == "" {
-		s.Reason = "as last seen; it cannot be read now: " + firstLine(kindOf(n).look.err)
+		s.Reason = "as last seen; it cannot be read now: " + kv.FirstLine(kindOf(n).look.err)
 	}
 	if n.Leaving && n.Presence == graph.Present && n.Wanted() {
 		if s.Reason != "" {
@@ -67,14 +68,6 @@ func (e *engine) changesInPlace(n *graph.Node) (yes bool) {
 	return yes
 }
 
-func firstLine(err error) string {
-	if err == nil {
-		return ""
-	}
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
-}
-
 func (e *engine) explainInvalid(n *graph.Node, s *Status) {
 	var err error
 	switch {
@@ -91,7 +84,7 @@ func (e *engine) explainInvalid(n *graph.Node, s *Status) {
 		e.explainDerived(n, s)
 		return
 	}
-	s.Reason = firstLine(err)
+	s.Reason = kv.FirstLine(err)
 	var invalid *InvalidError
 	if errors.As(err, &invalid) {
 		s.Fields = slices.Clone(invalid.Fields)
@@ -210,7 +203,7 @@ func (e *engine) whyMissing(edge *graph.Edge) string {
 
 func (e *engine) whyUnit(edge *graph.Edge) string {
 	if err := edge.Agree(edge.To.Desired); err != nil {
-		return firstLine(err)
+		return kv.FirstLine(err)
 	}
 	for _, o := range edge.To.Out {
 		if o.OfDesired() && o.State != graph.Satisfied && !o.Together() && o.To != edge.From {
@@ -228,7 +221,7 @@ func (e *engine) howStands(t *graph.Node, edge *graph.Edge) string {
 	case t.X != nil && t.X.GoneAt != 0:
 		return "it went a moment ago and may come back"
 	case t.Stale():
-		return "it cannot be read now: " + firstLine(k.look.err)
+		return "it cannot be read now: " + kv.FirstLine(k.look.err)
 	case t.Presence == graph.Unknown || k.Observed && !k.Read:
 		return "not known yet"
 	case t.Presence == graph.Present && t.Leaving:
@@ -255,9 +248,9 @@ func unknownReason(n *graph.Node) string {
 	case n.X != nil && n.X.GoneAt != 0:
 		return "it went a moment ago and may come back"
 	case n.X != nil && n.X.Err != nil:
-		return firstLine(n.X.Err)
+		return kv.FirstLine(n.X.Err)
 	case k != nil && k.look.err != nil:
-		return "the world cannot be read: " + firstLine(k.look.err)
+		return "the world cannot be read: " + kv.FirstLine(k.look.err)
 	}
 	return "it has not been read yet"
 }
@@ -266,7 +259,7 @@ func unknownReason(n *graph.Node) string {
 func (e *engine) leftoverReason(n *graph.Node, a assessment) string {
 	switch {
 	case n.X != nil && n.X.Err != nil:
-		return "it could not be removed: " + firstLine(n.X.Err)
+		return "it could not be removed: " + kv.FirstLine(n.X.Err)
 	case a.blocker == onPause:
 		return "not in the intent, but paused: " + e.pausedBy(n).reason
 	case taken(n):

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // kinds finds the kind of a key. Prefixes end in a slash and do not overlap,
@@ -240,7 +241,7 @@ func (s *Scheduler) Kinds() []KindInfo {
 		for _, k := range e.kinds.all() {
 			out = append(out, KindInfo{Name: k.Name, Prefix: k.Prefix, Observed: k.Observed,
 				Capabilities: slices.Clone(k.capabilities), Read: k.Read || !k.Reads,
-				Looking: k.look.running || k.look.all, Unread: firstLine(k.look.err)})
+				Looking: k.look.running || k.look.all, Unread: kv.FirstLine(k.look.err)})
 		}
 	})
 	return out

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 const repairWindow = time.Minute
@@ -23,7 +24,7 @@ func (e *engine) settle(o *op) {
 		e.under(o.cause, n, func() { e.overdue(n, o) })
 		return
 	}
-	if o.what == OpDelete && o.err != nil && gone(o.err) {
+	if o.what == OpDelete && o.err != nil && kv.Gone(o.err) {
 		o.err = nil
 	}
 	e.record(o)
@@ -112,7 +113,7 @@ func (e *engine) rebuild(stale []graph.Stale) {
 }
 
 func (e *engine) failed(n *graph.Node, o *op) {
-	if o.what == OpUpdate && gone(o.err) {
+	if o.what == OpUpdate && kv.Gone(o.err) {
 		n.Moving = false
 		e.seenGone(n)
 		return

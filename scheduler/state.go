@@ -68,7 +68,7 @@ func unwantedState(n *graph.Node) State {
 
 func (e *engine) wantedState(n *graph.Node) State {
 	if left(n) && n.Needs() == graph.Satisfied {
-		if n.Presence == graph.Present && e.opts.drift(n.Key) == DriftIgnore {
+		if n.Presence == graph.Present && e.opts.policies.Drift(n.Key) == DriftIgnore {
 			return Configured
 		}
 		return Drifted
@@ -165,7 +165,7 @@ func (e *engine) status(n *graph.Node) Status {
 	}
 	e.origin(n, &s)
 	if n.Wanted() {
-		s.Drift = e.opts.drift(n.Key)
+		s.Drift = e.opts.policies.Drift(n.Key)
 	}
 	e.explain(n, &s)
 	if n.X != nil {

@@ -2,18 +2,7 @@ package scheduler
 
 import (
 	"fmt"
-	"time"
 )
-
-// Change is what a source says of one key.
-type Change struct {
-	Key Key
-	// Value is what should be; nil withdraws.
-	Value any
-	// Invalid is set instead of Value when the source has a value that it
-	// cannot even decode. The key becomes invalid with this error.
-	Invalid error
-}
 
 // Set wants the value at the key. Its type must be that of the key's kind;
 // [Kind.Set] checks that at compile time.
@@ -67,18 +56,6 @@ type Txn struct {
 	Revert bool
 }
 
-// Retries is how failures are tried again. What is zero is as in [Options].
-type Retries struct {
-	// Attempts is how many tries there are in all; when they are used up, the
-	// key has failed, until something changes or a Look is asked for. Zero:
-	// there is no end.
-	Attempts int
-	// Min and Max bound the backoff between attempts, which doubles; Jitter is
-	// the share of a delay that is random.
-	Min, Max time.Duration
-	Jitter   float64
-}
-
 // Result says what became of a transaction.
 type Result struct {
 	// Seq numbers the transaction in the history.
@@ -116,17 +93,6 @@ func (o Outcome) failed() bool {
 	return o.State == Failed || o.State == Retrying || o.State == InvalidState
 }
 
-// Deviation is where the execution of a plan left it, and why.
-type Deviation struct {
-	// Step is the number of the first step that did not go as planned, one
-	// more than there are if all did and something more was done.
-	Step int
-	Why  string
-}
-
-// String is the deviation as people read it: "left at step 2: " and why.
-func (d Deviation) String() string { return fmt.Sprintf("left at step %d: %s", d.Step, d.Why) }
-
 // OK reports whether every touched key is as wanted: configured, observed or gone.
 // A key that is pending is not, though nothing failed.
 func (r Result) OK() bool {
@@ -136,79 +102,4 @@ func (r Result) OK() bool {
 		}
 	}
 	return !r.Reverted
-}
-
-// Record tells what a transaction asked and what was done because of it.
-type Record struct {
-	Seq    uint64
-	Time   time.Time
-	Source string
-	Note   string
-	// Asked are the keys named by the transaction (Want and Look), capped;
-	// AskedTotal is the full number.
-	Asked      []Key
-	AskedTotal int
-	// Planned are the steps that were due at once when the transaction was
-	// edited, capped; what these made due follows in Done.
-	Planned []PlannedStep
-	// Done are the operations that ran because of the transaction, in the
-	// order of their outcomes; more may come while it is not settled.
-	Done []DoneStep
-	// Settled is when the last of them ended.
-	Settled time.Time
-	// Dropped counts steps that did not fit into the record.
-	Dropped int
-	// Deviation is that of the Result.
-	Deviation *Deviation
-	// Changed is what changed of each key. It is told of a record that is asked
-	// for by its number, of earlier runs, and to a Follower.
-	Changed []KeyChange
-	// Earlier: of an earlier run, see Options.Earlier.
-	Earlier bool
-	// Missed counts changes before this record that nobody could keep.
-	Missed int
-
-	version uint64
-}
-
-// PlannedStep is a step of a plan as the history keeps it.
-type PlannedStep struct {
-	Op  Operation
-	Key Key
-}
-
-// DoneStep is an operation that ran.
-type DoneStep struct {
-	Op    Operation
-	Key   Key
-	Via   Key // the key whose change made this step due; empty when it was asked
-	Start time.Time
-	Took  time.Duration
-	Error string
-	// Lapsed: it could not be done because what it needs went meanwhile, which is no
-	// failure.
-	Lapsed bool
-}
-
-// Operation is what a step does to the world.
-type Operation uint8
-
-// The operations. The zero Operation is none; a [Deed] has it that only asked.
-const (
-	// OpCreate makes the object, or takes over what others made.
-	OpCreate Operation = iota + 1
-	// OpUpdate changes the object in place, or gives back what was taken over.
-	OpUpdate
-	// OpReplace is kept for a deletion and a creation in one. Today those are two
-	// steps, so nothing has it.
-	OpReplace
-	// OpDelete removes the object.
-	OpDelete
-	// OpLook reads the world and changes nothing: the object was found so.
-	OpLook
-)
-
-// String is the operation in a word: "create".
-func (o Operation) String() string {
-	return [...]string{"none", "create", "update", "replace", "delete", "look"}[o]
 }

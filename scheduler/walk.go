@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // walk is a plan that is being executed. Operations begin as they do without a
@@ -151,7 +152,7 @@ func (e *engine) stepDone(o *op) bool {
 			e.leaveWalk(x, i, fmt.Sprintf("%s %s runs past its deadline", o.what, o.key))
 			return false
 		case o.err != nil:
-			e.leaveWalk(x, i, fmt.Sprintf("%s %s failed: %s", o.what, o.key, firstLine(o.err)))
+			e.leaveWalk(x, i, fmt.Sprintf("%s %s failed: %s", o.what, o.key, kv.FirstLine(o.err)))
 			return false
 		}
 		x.steps[i].held = o

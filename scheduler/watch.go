@@ -2,11 +2,10 @@ package scheduler
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // Watcher is a coalescing view of statuses: a slow reader skips states in
@@ -120,7 +119,7 @@ func (e *engine) notifyWatchers(n *graph.Node) {
 		return
 	}
 	for _, w := range e.watchers {
-		if w != nil && under(n.Key, w.prefixes) {
+		if w != nil && kv.Under(n.Key, w.prefixes) {
 			e.queueFor(w, n)
 		}
 	}
@@ -173,17 +172,3 @@ func (e *engine) tellSettled(n *graph.Node) {
 		e.notifyWatchers(n)
 	}
 }
-
-// under reports whether one of the targets covers the key; none cover all.
-func under(k Key, targets []Key) bool {
-	return len(targets) == 0 || slices.ContainsFunc(targets, func(t Key) bool { return covers(t, k) })
-}
-
-// covers reports whether a target, as callers name what they mean, means the key.
-func covers(target, k Key) bool {
-	return target == k || isPrefix(target) && strings.HasPrefix(string(k), string(target))
-}
-
-// isPrefix reports whether a target means all below it: it ends in a slash, or is
-// empty, which means all there is.
-func isPrefix(target Key) bool { return target == "" || strings.HasSuffix(string(target), "/") }

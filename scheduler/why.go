@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // Cause is one link of the chain from a key to what blocks it at the root.
@@ -130,7 +131,7 @@ func causeText(n *graph.Node, s Status) string {
 	case k == nil:
 		return fmt.Sprintf("%s is not there", n.Key)
 	case n.Stale():
-		return fmt.Sprintf("%s was not there when it could be read last: %s", n.Key, firstLine(k.look.err))
+		return fmt.Sprintf("%s was not there when it could be read last: %s", n.Key, kv.FirstLine(k.look.err))
 	case k.Observed:
 		return fmt.Sprintf("%s is not there: not found in the world", n.Key)
 	}

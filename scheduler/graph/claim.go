@@ -3,14 +3,13 @@ package graph
 import (
 	"cmp"
 	"slices"
-)
 
-// ClaimID is a name that only one value may have at a time.
-type ClaimID struct{ ID, What string }
+	"github.com/plumb-net/plumb/scheduler/kv"
+)
 
 // Claim is one such name: who wants it, who has it in the world.
 type Claim struct {
-	ClaimID
+	kv.Claim
 	wanters []*Node // in the order of their strength
 	holders []*Node
 	// owner is the wanter that had the name in the world before any other: nobody
@@ -105,7 +104,7 @@ func (g *Graph) claimsOf(n *Node, v any) []*Claim {
 	for _, id := range ids {
 		c := g.claims[id.ID]
 		if c == nil {
-			c = &Claim{ClaimID: id}
+			c = &Claim{Claim: id}
 			g.claims[id.ID] = c
 			if g.trying {
 				g.undo(func() { delete(g.claims, id.ID) })

@@ -1,5 +1,7 @@
 package graph
 
+import "github.com/plumb-net/plumb/scheduler/kv"
+
 // Presence is what is known of a thing in the world.
 type Presence uint8
 
@@ -41,7 +43,7 @@ type Kind struct {
 	Impl any
 
 	Needs  func(k Key, v any) []Need
-	Claims func(k Key, v any) []ClaimID
+	Claims func(k Key, v any) []kv.Claim
 }
 
 // Node is one key. There may be a million: its size is that of a class of the

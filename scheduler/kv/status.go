@@ -1,4 +1,4 @@
-package scheduler
+package kv
 
 import "time"
 
@@ -73,7 +73,7 @@ type Status struct {
 	Meta            any
 	Derived         []Status
 	// Busy: something that follows by itself is still to come, at this key or at what
-	// it waits for; see [Handle.Wait], which ends when it has. A next try does not count.
+	// it waits for; see Handle.Wait, which ends when it has. A next try does not count.
 	Busy bool
 	// Revision grows with every change of the key's status.
 	Revision uint64

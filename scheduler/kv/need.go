@@ -1,4 +1,4 @@
-package graph
+package kv
 
 // Key names a thing: "route/default-web".
 type Key string

@@ -1,0 +1,115 @@
+package scheduler
+
+import "github.com/plumb-net/plumb/scheduler/kv"
+
+// The words that all rooms of the scheduler share are those of package kv, which says
+// more of each.
+type (
+	// Key names a thing: "route/default-web".
+	Key = kv.Key
+	// Need is something that must be in place before a value can be: one key, or
+	// any key under a prefix. Make one with [On], [AnyOf] or [Together] and
+	// sharpen it with [If] and [Project]. It is judged on what is in the world, not on
+	// what is asked.
+	Need = kv.Need
+	// Claim is a name that only one value may have at a time.
+	Claim = kv.Claim
+	// Change is what a source says of one key.
+	Change = kv.Change
+	// Retries is how failures are tried again.
+	Retries = kv.Retries
+	// Operation is what a step does to the world.
+	Operation = kv.Operation
+	// Verdict is how to get from one value to another. The zero value is Same.
+	Verdict = kv.Verdict
+	// ChangeClass is the kind of a [Verdict].
+	ChangeClass = kv.ChangeClass
+	// Disruption classes what a step does to traffic.
+	Disruption = kv.Disruption
+	// Deviation is where the execution of a plan left it, and why.
+	Deviation = kv.Deviation
+	// State is how things stand with a key.
+	State = kv.State
+	// Status is all that is known of a key.
+	Status = kv.Status
+	// Missing is a need that is not satisfied.
+	Missing = kv.Missing
+	// Policy says how keys are to be treated, whoever wants them.
+	Policy = kv.Policy
+	// DriftPolicy is what is done about what others change.
+	DriftPolicy = kv.DriftPolicy
+	// InvalidError refuses a value: it can never be applied as it stands.
+	InvalidError = kv.InvalidError
+	// FieldError is what is wrong with one field of a value.
+	FieldError = kv.FieldError
+	// OpError classes the error of an operation; plain errors are retried with backoff.
+	OpError = kv.OpError
+)
+
+// The states of a key.
+const (
+	Absent        = kv.Absent        // not asked for and not there
+	Configured    = kv.Configured    // desired and actual agree; the world was seen or made so
+	Pending       = kv.Pending       // needs are missing; Status.Missing names them
+	InvalidState  = kv.InvalidState  // the value was refused before anything was touched
+	Failed        = kv.Failed        // the last attempt failed and none is due
+	Retrying      = kv.Retrying      // the last attempt failed; Status.NextTry says when the next is
+	Unknown       = kv.Unknown       // what is in the world cannot be told
+	Drifted       = kv.Drifted       // somebody else changed it
+	Unimplemented = kv.Unimplemented // there is no descriptor for it
+	Observed      = kv.Observed      // in the world, not made by us
+	Leftover      = kv.Leftover      // bears our mark, nobody wants it; on its way out or held back
+	Removed       = kv.Removed       // just deleted
+	Paused        = kv.Paused        // held by an operator
+)
+
+// The operations. The zero Operation is none.
+const (
+	OpCreate  = kv.OpCreate  // makes the object, or takes over what others made
+	OpUpdate  = kv.OpUpdate  // changes it in place, or gives back what was taken over
+	OpReplace = kv.OpReplace // kept for a deletion and a creation in one; nothing has it
+	OpDelete  = kv.OpDelete  // removes the object
+	OpLook    = kv.OpLook    // reads the world and changes nothing
+)
+
+// The verdicts.
+const (
+	Same         = kv.Same         // nothing is to be done
+	InPlace      = kv.InPlace      // Update gets there
+	Replace      = kv.Replace      // Delete, then Create; what stands on the object leaves before, and comes back
+	InPlaceAlone = kv.InPlaceAlone // Update gets there, when nothing stands on the object
+)
+
+// The disruption classes, from harmless to worst.
+const (
+	NoDisruption = kv.NoDisruption // traffic notices nothing
+	Brief        = kv.Brief        // it is interrupted for a moment
+	Disruptive   = kv.Disruptive   // it is interrupted until something else is done, or for good
+	Cascading    = kv.Cascading    // other things that are wanted have to go because of the step
+)
+
+// The drift policies.
+const (
+	DriftDefault = kv.DriftDefault // DriftRepair, unless a policy for more keys says otherwise
+	DriftRepair  = kv.DriftRepair  // makes it as wanted again
+	DriftAlert   = kv.DriftAlert   // leaves it, and says that it is drifted
+	DriftIgnore  = kv.DriftIgnore  // leaves it; what was changed counts as configured
+)
+
+// Errors that Apply, Submit, Register and others return.
+var (
+	// ErrStopped: the scheduler no longer runs.
+	ErrStopped = kv.ErrStopped
+	// ErrUnknownSource: the transaction's source is not in Options.Sources.
+	ErrUnknownSource = kv.ErrUnknownSource
+	// ErrUnknownKey: nobody asked for the key and it is not in the world.
+	ErrUnknownKey = kv.ErrUnknownKey
+	// ErrNotPaused: nothing is paused under this name.
+	ErrNotPaused = kv.ErrNotPaused
+	// ErrBaseMoved: the plan was computed on a state that is no longer so.
+	ErrBaseMoved = kv.ErrBaseMoved
+	// ErrWatcherStopped: Stop was called on the watcher.
+	ErrWatcherStopped = kv.ErrWatcherStopped
+	// ErrTooManyWatchers: 64 others are watching.
+	ErrTooManyWatchers = kv.ErrTooManyWatchers
+)
