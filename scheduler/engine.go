@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/history"
 	"github.com/plumb-net/plumb/scheduler/internal/exec"
 )
 
@@ -17,7 +18,7 @@ type engine struct {
 	g     *graph.Graph
 	kinds *kinds
 	exec  *exec.Executor[*op]
-	hist  *history
+	hist  *history.Log
 	log   *slog.Logger
 
 	sources   []sourceState
@@ -373,7 +374,7 @@ func (e *engine) tell() {
 	if cap(e.touched) > maxSpare {
 		e.touched = nil
 	}
-	e.hist.publish()
+	e.hist.Publish()
 }
 
 // retell tells of those who wait for n: their reasons say how n stands.

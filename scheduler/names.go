@@ -1,6 +1,9 @@
 package scheduler
 
-import "github.com/plumb-net/plumb/scheduler/kv"
+import (
+	"github.com/plumb-net/plumb/scheduler/history"
+	"github.com/plumb-net/plumb/scheduler/kv"
+)
 
 // The words that all rooms of the scheduler share are those of package kv, which says
 // more of each.
@@ -44,6 +47,30 @@ type (
 	FieldError = kv.FieldError
 	// OpError classes the error of an operation; plain errors are retried with backoff.
 	OpError = kv.OpError
+)
+
+// What the history tells is in package history.
+type (
+	// Record tells what a transaction asked and what was done because of it.
+	Record = history.Record
+	// PlannedStep is a step of a plan as the history keeps it.
+	PlannedStep = history.PlannedStep
+	// DoneStep is an operation that ran.
+	DoneStep = history.DoneStep
+	// HistoryQuery selects records; the zero value selects all.
+	HistoryQuery = history.Query
+	// HistoryError refuses a question about a time before the history that is kept.
+	HistoryError = history.Error
+	// Moment is how a key stood at some time.
+	Moment = history.Moment
+	// KeyChange is what changed of a key.
+	KeyChange = history.KeyChange
+	// Encoded is a value as its kind encodes it; see Descriptor.Encode.
+	Encoded = history.Encoded
+	// Blame tells who is behind a key.
+	Blame = history.Blame
+	// Deed is one thing that was done to a key, and on whose account.
+	Deed = history.Deed
 )
 
 // The states of a key.

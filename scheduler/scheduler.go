@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/history"
 	"github.com/plumb-net/plumb/scheduler/internal/exec"
 )
 
@@ -21,7 +22,7 @@ import (
 // before Run is done when it runs.
 type Scheduler struct {
 	opts Options
-	hist history
+	hist *history.Log
 	e    *engine // owned by the loop once it runs
 
 	ctx        context.Context // of everything in the background
@@ -57,9 +58,9 @@ type input struct {
 // and transactions submitted before.
 func New(o Options) *Scheduler {
 	s := &Scheduler{opts: o.withDefaults(), wake: make(chan struct{}, 1), stopped: make(chan struct{}), heard: map[Key]*kind{}}
-	s.hist = newHistory(s.opts)
+	s.hist = history.New(s.opts.HistoryCount, s.opts.HistoryBytes, s.opts.Clock.Now(), s.sourceName)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	e := &engine{opts: s.opts, kinds: newKinds(), hist: &s.hist, log: s.opts.Log, pauses: map[Key]pause{}, unseen: map[*graph.Node]bool{}, mark: firstMark, seed: maphash.MakeSeed(),
+	e := &engine{opts: s.opts, kinds: newKinds(), hist: s.hist, log: s.opts.Log, pauses: map[Key]pause{}, unseen: map[*graph.Node]bool{}, mark: firstMark, seed: maphash.MakeSeed(),
 		unkept: map[uint64]*Record{}, places: newPlaces(), toldBusy: map[*graph.Node]bool{}, lookers: map[uint64]*Handle{}, blocked: map[Key]map[*graph.Node]bool{},
 		now: s.opts.Clock.Now(), wakeAt: s.wakeAt, inbox: s.push, logf: s.logf}
 	e.g = graph.New(e.kinds.graphKind)
@@ -70,7 +71,7 @@ func New(o Options) *Scheduler {
 		s.logs = make(chan func(), 256)
 	}
 	e.exec = exec.New(s.opts.Clock, s.opts.Workers, s.outcome)
-	e.seq = s.hist.earlier(s.opts.Earlier)
+	e.seq = s.hist.Earlier(s.opts.Earlier)
 	e.began, s.opts.Earlier, e.opts.Earlier = e.seq, nil, nil
 	s.e = e
 	return s
@@ -277,9 +278,9 @@ func (e *engine) begin(t *Txn, h *Handle) {
 	r.Deviation = h.result.Deviation
 	before := len(e.ready)
 	e.think()
-	r.plan(e.ready[before:])
+	notePlanned(r, e.ready[before:])
 	if len(t.Want) > 0 || t.Complete {
-		e.hist.add(r)
+		e.hist.Add(r)
 	} else {
 		e.keepLater(r)
 	}
@@ -349,7 +350,7 @@ func (e *engine) hear(heard map[Key]*kind) {
 	e.seq++
 	e.g.Cause, e.g.Via = e.seq, nil
 	r := e.note(Txn{Source: heard[keys[0]].Name, Note: "change seen"}, nil)
-	r.Asked, r.AskedTotal = keys[:min(len(keys), maxAsked)], len(keys)
+	r.Asked, r.AskedTotal = keys[:min(len(keys), history.MaxAsked)], len(keys)
 	e.keepLater(r)
 	e.lookAt(keys, false)
 	e.g.Cause = 0

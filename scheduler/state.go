@@ -184,11 +184,16 @@ func (e *engine) status(n *graph.Node) Status {
 	return s
 }
 
-// sourceName names who wants a node; it reads only what never changes.
-func (e *engine) sourceName(src int8) string {
+// sourceName names who wants a node.
+func (e *engine) sourceName(src int8) string { return nameOfSource(e.opts.Sources, src) }
+
+// sourceName serves the history, at any time.
+func (s *Scheduler) sourceName(src int8) string { return nameOfSource(s.opts.Sources, src) }
+
+func nameOfSource(sources []string, src int8) string {
 	switch {
 	case src >= 0:
-		return e.sources[src].name
+		return sources[src]
 	case src == graph.Derived:
 		return "derived"
 	}

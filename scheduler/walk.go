@@ -211,7 +211,7 @@ func (e *engine) followWalks() {
 			continue
 		}
 		if x.left != nil {
-			e.hist.deviated(x.seq, x.left)
+			e.hist.Deviated(x.seq, x.left)
 		}
 		x.h.walk, x.h.result.Deviation = nil, x.left
 		e.stir(&x.h.waiter)
@@ -281,17 +281,5 @@ func (e *engine) letGo(x *walk) (some bool) {
 func (e *engine) leaveWalks(why string) {
 	for _, x := range e.walks {
 		e.leaveWalk(x, x.settled, why)
-	}
-}
-
-// deviated notes in a record that its plan was left.
-func (h *history) deviated(seq uint64, d *Deviation) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if i := h.find(seq); i >= 0 {
-		h.records[i].Deviation = d
-		h.touched(h.records[i])
-		h.sizes[i] += len(d.Why)
-		h.bytes += len(d.Why)
 	}
 }

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -49,15 +48,15 @@ func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) {
 		budget := maxCauses
 		c = e.why(n, map[*graph.Node]bool{}, &budget)
 		c.Roots = e.roots(n)
-		c.Record = e.hist.lastOf(k)
+		c.Record = e.hist.LastOf(k)
 		if c.Record == nil {
-			c.Record = e.hist.get(n.Cause)
+			c.Record = e.hist.Get(n.Cause)
 		}
 	})
 	if c.Record != nil {
-		c.Chain = s.hist.chain(k, c.Record)
+		c.Chain = s.hist.Chain(k, c.Record)
 		if c.Status.State == Configured {
-			c.Again = s.hist.again(k, c.Record)
+			c.Again = s.hist.Again(k, c.Record)
 		}
 	}
 	if err == nil && !found {
@@ -145,19 +144,6 @@ func sentence(s Status) string {
 	return fmt.Sprintf("%s is %s: %s", s.Key, s.State, s.Reason)
 }
 
-// again finds the newest transaction after a record that asked for the key and
-// had nothing to do.
-func (h *history) again(k Key, after *Record) uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := len(h.records) - 1; i >= 0 && h.records[i].Seq > after.Seq; i-- {
-		if slices.Contains(h.records[i].Asked, k) {
-			return h.records[i].Seq
-		}
-	}
-	return 0
-}
-
 // String draws the chain as an indented tree.
 func (c Cause) String() string {
 	var b strings.Builder
@@ -200,19 +186,4 @@ func (c Cause) write(b *strings.Builder, indent string) {
 	for _, below := range c.Because {
 		below.write(b, indent+"  └ ")
 	}
-}
-
-// lastOf finds the newest record in which something was done to the key.
-func (h *history) lastOf(k Key) *Record {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := len(h.records) - 1; i >= 0; i-- {
-		for _, d := range h.records[i].Done {
-			if d.Key == k {
-				c := h.records[i].clone()
-				return &c
-			}
-		}
-	}
-	return nil
 }

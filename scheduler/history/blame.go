@@ -1,9 +1,10 @@
-package scheduler
+package history
 
 import (
-	"context"
 	"fmt"
 	"time"
+
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // Deed is one thing that was done to a key, and on whose account.
@@ -15,15 +16,15 @@ type Deed struct {
 	Note   string
 	Time   time.Time
 	// Op is what an operation did, OpLook if a look found it so. Asking has none.
-	Op Operation
+	Op kv.Operation
 	// Via is the key through which it came about; empty when it was asked.
-	Via   Key
+	Via   kv.Key
 	Error string
 }
 
 // Blame tells who is behind a key.
 type Blame struct {
-	Key Key
+	Key kv.Key
 	// Asked is who asked for the value that is wanted now or, if none is, who
 	// took the last one back; nil if that was before what is kept.
 	Asked *Deed
@@ -38,46 +39,42 @@ type Blame struct {
 
 const maxFailures = 5
 
-// Blame tells which transaction asked for what is wanted of a key, what made
-// the thing that is there, and the last failures. A key of which nothing is
-// kept and nothing known is ErrUnknownKey, or ErrStopped after the end. ctx is not
-// looked at.
-func (s *Scheduler) Blame(ctx context.Context, k Key) (Blame, error) {
-	_, unknown := s.Get(ctx, k) // also, a caller reads what it wrote
+// Blame tells who is behind a key, as far as is kept.
+func (h *Log) Blame(k kv.Key) Blame {
 	b := Blame{Key: k}
-	v := s.hist.view()
-	defer s.hist.release()
+	v := h.view()
+	defer h.release()
 	b.Since = timeOf(v.since)
 	for c := range v.newest {
-		if c.key == k && c.of&ofWanted != 0 && b.Asked == nil {
-			b.Asked = s.hist.deed(c)
+		if c.Key == k && c.Of&OfWanted != 0 && b.Asked == nil {
+			b.Asked = h.deed(c)
 			b.Asked.Op = 0
 		}
-		if c.key == k && c.of&ofActual != 0 && b.Made == nil {
-			b.Made = s.hist.deed(c)
+		if c.Key == k && c.Of&OfActual != 0 && b.Made == nil {
+			b.Made = h.deed(c)
 		}
 		if b.Asked != nil && b.Made != nil {
 			break
 		}
 	}
-	b.Failures = s.hist.failures(k)
-	if unknown != nil && b.Asked == nil && b.Made == nil && len(b.Failures) == 0 {
-		return b, unknown
-	}
-	return b, nil
+	b.Failures = h.failures(k)
+	return b
 }
 
+// Unknown reports whether nothing is kept of the key.
+func (b Blame) Unknown() bool { return b.Asked == nil && b.Made == nil && len(b.Failures) == 0 }
+
 // deed tells a change as a deed.
-func (h *history) deed(c *change) *Deed {
+func (h *Log) deed(c *Entry) *Deed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	d := Deed{Seq: c.cause, Time: timeOf(c.at), Op: c.op, Via: c.via}
+	d := Deed{Seq: c.Cause, Time: timeOf(c.At), Op: c.Op, Via: c.Via}
 	h.sign(&d)
 	return &d
 }
 
 // sign puts in whose deed it is. The lock is held.
-func (h *history) sign(d *Deed) {
+func (h *Log) sign(d *Deed) {
 	if i := h.find(d.Seq); i >= 0 {
 		d.Source, d.Note = h.records[i].Source, h.records[i].Note
 	} else if d.Seq == 0 {
@@ -85,7 +82,7 @@ func (h *history) sign(d *Deed) {
 	}
 }
 
-func (h *history) failures(k Key) []Deed {
+func (h *Log) failures(k kv.Key) []Deed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out []Deed
@@ -132,14 +129,14 @@ func (d *Deed) String() string {
 
 const maxChain = 32
 
-// chain follows the operation that a record did last on a key up to what the
+// Chain follows the operation that a record did last on a key up to what the
 // transaction itself touched: each step was made due by the key of the next. A
 // key that only stood between has a step without an operation.
-func (h *history) chain(k Key, r *Record) []DoneStep {
+func (h *Log) Chain(k kv.Key, r *Record) []DoneStep {
 	v := h.view()
 	defer h.release()
 	var out []DoneStep
-	told := map[Key]bool{}
+	told := map[kv.Key]bool{}
 	for k != "" && !told[k] && len(out) < maxChain {
 		told[k] = true
 		s, ok := r.lastStep(k)
@@ -155,7 +152,7 @@ func (h *history) chain(k Key, r *Record) []DoneStep {
 	return out
 }
 
-func (r *Record) lastStep(k Key) (DoneStep, bool) {
+func (r *Record) lastStep(k kv.Key) (DoneStep, bool) {
 	for i := len(r.Done) - 1; i >= 0; i-- {
 		if r.Done[i].Key == k {
 			return r.Done[i], true
@@ -166,10 +163,10 @@ func (r *Record) lastStep(k Key) (DoneStep, bool) {
 
 // lastStep finds what the transaction changed of a key where no step of its
 // record tells it: what was found by a look, or did not fit.
-func (v *logView) lastStep(k Key, seq uint64) (DoneStep, bool) {
+func (v *logView) lastStep(k kv.Key, seq uint64) (DoneStep, bool) {
 	for c := range v.newest {
-		if c.key == k && c.cause == seq {
-			return DoneStep{Op: c.op, Key: k, Via: c.via, Start: timeOf(c.at)}, true
+		if c.Key == k && c.Cause == seq {
+			return DoneStep{Op: c.Op, Key: k, Via: c.Via, Start: timeOf(c.At)}, true
 		}
 	}
 	return DoneStep{}, false
