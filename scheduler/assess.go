@@ -60,7 +60,7 @@ type assessment struct {
 
 // assess is the heart of the engine: what is the one next thing to do with a node, or for
 // what does it wait. It changes nothing, but for noting a panic of the descriptor.
-func (e *engine) assess(n *graph.Node) assessment {
+func (as *assessor) assess(n *graph.Node) assessment {
 	k := kindOf(n)
 	switch {
 	case n.Dropped():
@@ -74,33 +74,33 @@ func (e *engine) assess(n *graph.Node) assessment {
 	}
 	switch n.Presence {
 	case graph.Absent:
-		return e.assessAbsent(n, k)
+		return as.assessAbsent(n, k)
 	case graph.Unknown:
-		return e.assessUnknown(n, k)
+		return as.assessUnknown(n, k)
 	}
-	return e.assessPresent(n, k)
+	return as.assessPresent(n, k)
 }
 
-func (e *engine) assessAbsent(n *graph.Node, k *kind) assessment {
+func (as *assessor) assessAbsent(n *graph.Node, k *kind) assessment {
 	switch {
 	case has(n, flagSuspect) && k.retrieve != nil:
 		return assessment{due: doLook, reason: "it may have come"}
 	case k.Observed || n.Goal() == nil:
 		return assessment{}
 	case n.Needs() != graph.Satisfied:
-		return e.wait(n, assessment{blocker: onNeeds})
+		return as.wait(n, assessment{blocker: onNeeds})
 	case left(n):
-		return e.wait(n, assessment{blocker: onPolicy})
+		return as.wait(n, assessment{blocker: onPolicy})
 	}
 	if _, holder := n.Holder(); holder != nil {
-		return e.wait(n, assessment{blocker: onHolder, by: holder})
+		return as.wait(n, assessment{blocker: onHolder, by: holder})
 	}
-	return e.create(n, "in the intent, dependencies met")
+	return as.create(n, "in the intent, dependencies met")
 }
 
 // assessUnknown: a read settles what is there. Without Retrieve, the operation
 // that failed is repeated, since nobody can tell what it left.
-func (e *engine) assessUnknown(n *graph.Node, k *kind) assessment {
+func (as *assessor) assessUnknown(n *graph.Node, k *kind) assessment {
 	switch {
 	case k.unread() && k.look.attempts > 0 && n.Goal() != nil && n.Needs() != graph.Satisfied:
 		return assessment{blocker: onNeeds}
@@ -109,25 +109,25 @@ func (e *engine) assessUnknown(n *graph.Node, k *kind) assessment {
 	case k.retrieve != nil && has(n, flagSuspect):
 		return assessment{due: doLook, reason: "what is there is not known"}
 	case k.retrieve != nil:
-		return e.wait(n, assessment{due: doLook, reason: "what is there is not known"})
+		return as.wait(n, assessment{due: doLook, reason: "what is there is not known"})
 	}
 	gone := n.Goal() == nil || n.Needs() == graph.Missing || n.X != nil && Operation(n.X.LastOp) == OpDelete
-	switch held := e.heldBy(n); {
+	switch held := as.heldBy(n); {
 	case held != onNothing:
 		return assessment{blocker: held}
 	case gone:
-		return e.remove(n, assessment{reason: "its last operation failed and it must go"})
+		return as.remove(n, assessment{reason: "its last operation failed and it must go"})
 	case n.Needs() != graph.Satisfied:
 		return assessment{blocker: onNeeds}
 	case n.Actual != nil && k.update != nil:
-		return e.make(n, assessment{due: doUpdate, reason: "its last update failed"})
+		return as.make(n, assessment{due: doUpdate, reason: "its last update failed"})
 	case n.Actual != nil:
-		return e.remove(n, assessment{replace: true, reason: "its last operation failed; it is made anew"})
+		return as.remove(n, assessment{replace: true, reason: "its last operation failed; it is made anew"})
 	}
-	return e.create(n, "its last creation failed")
+	return as.create(n, "its last creation failed")
 }
 
-func (e *engine) assessPresent(n *graph.Node, k *kind) assessment {
+func (as *assessor) assessPresent(n *graph.Node, k *kind) assessment {
 	goal := n.Goal()
 	switch {
 	case has(n, flagSuspect) && k.retrieve != nil:
@@ -135,39 +135,39 @@ func (e *engine) assessPresent(n *graph.Node, k *kind) assessment {
 	case k.Observed:
 		return assessment{}
 	case goal == nil:
-		return e.assessUnwanted(n)
-	case n.Needs() == graph.Missing && !n.Foreign && !e.returns(n):
-		return e.leave(n, assessment{reason: "a dependency is gone"})
+		return as.assessUnwanted(n)
+	case n.Needs() == graph.Missing && !n.Foreign && !as.returns(n):
+		return as.leave(n, assessment{reason: "a dependency is gone"})
 	case n.Needs() != graph.Satisfied:
-		return e.wait(n, assessment{blocker: onNeeds})
+		return as.wait(n, assessment{blocker: onNeeds})
 	case n.Foreign:
-		return e.create(n, "in the intent, there already by somebody else")
+		return as.create(n, "in the intent, there already by somebody else")
 	case has(n, flagSame) && !has(n, flagStale):
 		if n.X == nil || len(n.X.Children) == 0 {
 			return assessment{}
 		}
-		return e.wait(n, assessment{blocker: onDerived})
+		return as.wait(n, assessment{blocker: onDerived})
 	case left(n) && !has(n, flagStale):
-		return e.wait(n, assessment{blocker: onPolicy})
+		return as.wait(n, assessment{blocker: onPolicy})
 	}
-	return e.assessChange(n, k, goal)
+	return as.assessChange(n, k, goal)
 }
 
-func (e *engine) assessUnwanted(n *graph.Node) assessment {
+func (as *assessor) assessUnwanted(n *graph.Node) assessment {
 	switch {
 	case n.Foreign:
 		return assessment{}
-	case !has(n, flagWithdrawn) && !e.mayDelete() && !n.Wanted():
-		return e.wait(n, assessment{blocker: onSources})
+	case !has(n, flagWithdrawn) && !as.mayDelete() && !n.Wanted():
+		return as.wait(n, assessment{blocker: onSources})
 	case staysWithBase(n):
-		return e.wait(n, assessment{blocker: onBase, by: n.Base})
+		return as.wait(n, assessment{blocker: onBase, by: n.Base})
 	}
-	return e.leave(n, assessment{reason: "removed from the intent"})
+	return as.leave(n, assessment{reason: "removed from the intent"})
 }
 
-func (e *engine) assessChange(n *graph.Node, k *kind, goal any) assessment {
+func (as *assessor) assessChange(n *graph.Node, k *kind, goal any) assessment {
 	var v Verdict
-	if !e.guard(n, func() { v = e.verdict(n, k, n.Actual, goal) }) {
+	if !as.guard(n, func() { v = as.verdict(n, k, n.Actual, goal) }) {
 		return assessment{blocker: onBroken}
 	}
 	if has(n, flagStale) {
@@ -177,19 +177,19 @@ func (e *engine) assessChange(n *graph.Node, k *kind, goal any) assessment {
 	case Same:
 		return assessment{same: true}
 	case InPlace:
-		return e.change(n, v.Reason)
+		return as.change(n, v.Reason)
 	case InPlaceAlone:
-		return e.changeAlone(n, v.Reason)
+		return as.changeAlone(n, v.Reason)
 	}
-	if k := e.groundIsRead(n); k != nil {
+	if k := as.groundIsRead(n); k != nil {
 		return assessment{blocker: onGround, read: k} // it could not come back
 	}
-	return e.leave(n, assessment{replace: true, reason: v.Reason})
+	return as.leave(n, assessment{replace: true, reason: v.Reason})
 }
 
 // change assesses a node that is to change in place.
-func (e *engine) change(n *graph.Node, reason string) assessment {
-	switch ending, held := n.Ending(), e.heldBy(n); {
+func (as *assessor) change(n *graph.Node, reason string) assessment {
+	switch ending, held := n.Ending(), as.heldBy(n); {
 	case held != onNothing:
 		return assessment{blocker: held}
 	case ending != nil:
@@ -198,26 +198,26 @@ func (e *engine) change(n *graph.Node, reason string) assessment {
 		return assessment{blocker: onUsers}
 	}
 	if _, holder := n.Holder(); holder != nil {
-		return e.waitForName(n, holder)
+		return as.waitForName(n, holder)
 	}
-	return e.make(n, assessment{due: doUpdate, reason: reason})
+	return as.make(n, assessment{due: doUpdate, reason: reason})
 }
 
 // changeAlone assesses a node that is to change in place when nothing stands on it any
 // more. It satisfies nobody until that is done, or is given up.
-func (e *engine) changeAlone(n *graph.Node, reason string) assessment {
+func (as *assessor) changeAlone(n *graph.Node, reason string) assessment {
 	_, holder := n.Holder()
 	switch {
 	case n.Frozen:
 		return assessment{blocker: onPause}
-	case has(n, flagAdopted) && e.unread():
-		return e.wait(n, assessment{blocker: onUnread}) // as in leave
+	case has(n, flagAdopted) && as.unread():
+		return as.wait(n, assessment{blocker: onUnread}) // as in leave
 	case has(n, flagHeld) && n.X.NextTry == 0:
 		return assessment{blocker: onRetry} // what left comes back to what it was
 	case holder != nil:
-		return e.waitForName(n, holder)
+		return as.waitForName(n, holder)
 	}
-	a := e.make(n, assessment{due: doUpdate, leaving: true, reason: reason})
+	a := as.make(n, assessment{due: doUpdate, leaving: true, reason: reason})
 	switch {
 	case a.due == doNothing:
 	case n.Standing > 0:
@@ -230,53 +230,53 @@ func (e *engine) changeAlone(n *graph.Node, reason string) assessment {
 
 // waitForName assesses an update to a name that another still has. Where the other waits
 // for n in turn, n must let go first; letting go is always possible.
-func (e *engine) waitForName(n, holder *graph.Node) assessment {
+func (as *assessor) waitForName(n, holder *graph.Node) assessment {
 	switch {
 	case n.Blocks() != nil && !holder.Leaving:
-		return e.leave(n, assessment{replace: true, reason: "its name is wanted by " + string(n.Blocks().Key)})
+		return as.leave(n, assessment{replace: true, reason: "its name is wanted by " + string(n.Blocks().Key)})
 	case (holder.Leaving || holder.Ending() != nil) && n.StandsOn(holder):
-		return e.leave(n, assessment{replace: true, reason: "it stands on " + string(holder.Key) + ", which has its name"})
+		return as.leave(n, assessment{replace: true, reason: "it stands on " + string(holder.Key) + ", which has its name"})
 	}
-	return e.wait(n, assessment{blocker: onHolder, by: holder})
+	return as.wait(n, assessment{blocker: onHolder, by: holder})
 }
 
 // create assesses a node that is to be made where nothing of ours is.
-func (e *engine) create(n *graph.Node, reason string) assessment {
+func (as *assessor) create(n *graph.Node, reason string) assessment {
 	if p := oldPeer(n); p != nil {
-		return e.wait(n, assessment{blocker: onPeer, by: p})
+		return as.wait(n, assessment{blocker: onPeer, by: p})
 	}
-	return e.make(n, assessment{due: doCreate, reason: reason})
+	return as.make(n, assessment{due: doCreate, reason: reason})
 }
 
 // make assesses a node that is to be made or changed: on what it needs, unless that is
 // about to be read and may turn out to have gone. What is derived waits for the value
 // that derives it.
-func (e *engine) make(n *graph.Node, a assessment) assessment {
+func (as *assessor) make(n *graph.Node, a assessment) assessment {
 	if baseUntried(n) {
-		return e.wait(n, assessment{blocker: onBase, by: n.Base})
+		return as.wait(n, assessment{blocker: onBase, by: n.Base})
 	}
-	if k := e.groundIsRead(n); k != nil {
-		return e.wait(n, assessment{blocker: onGround, read: k})
+	if k := as.groundIsRead(n); k != nil {
+		return as.wait(n, assessment{blocker: onGround, read: k})
 	}
-	return e.wait(n, a)
+	return as.wait(n, a)
 }
 
 // leave assesses a node that must go: at once if nothing stands on it. What is held, or
 // may have something unread on it, stays with all that stands on it.
-func (e *engine) leave(n *graph.Node, a assessment) assessment {
+func (as *assessor) leave(n *graph.Node, a assessment) assessment {
 	switch {
 	case n.Frozen:
 		return assessment{blocker: onPause}
-	case has(n, flagAdopted) && e.unread():
-		return e.wait(n, assessment{blocker: onUnread})
+	case has(n, flagAdopted) && as.unread():
+		return as.wait(n, assessment{blocker: onUnread})
 	case taken(n):
-		return e.wait(n, assessment{due: doRelease, reason: "it is given back"})
+		return as.wait(n, assessment{due: doRelease, reason: "it is given back"})
 	}
-	return e.wait(n, e.remove(n, a))
+	return as.wait(n, as.remove(n, a))
 }
 
 // remove is leave for what nothing keeps.
-func (e *engine) remove(n *graph.Node, a assessment) assessment {
+func (as *assessor) remove(n *graph.Node, a assessment) assessment {
 	if a.leaving = true; n.Standing > 0 {
 		a.blocker = onStanders
 	} else {
@@ -287,19 +287,19 @@ func (e *engine) remove(n *graph.Node, a assessment) assessment {
 
 // wait is an assessment, unless the node must be left alone for now: then that is what it
 // waits for.
-func (e *engine) wait(n *graph.Node, a assessment) assessment {
-	if held := e.heldBy(n); held != onNothing {
+func (as *assessor) wait(n *graph.Node, a assessment) assessment {
+	if held := as.heldBy(n); held != onNothing {
 		a.due, a.blocker, a.by, a.read = doNothing, held, nil, nil
 	}
 	return a
 }
 
 // heldBy is why a node must be left alone for now, onNothing if it need not be.
-func (e *engine) heldBy(n *graph.Node) blocker {
+func (as *assessor) heldBy(n *graph.Node) blocker {
 	switch {
 	case n.X != nil && n.X.Overdue:
 		return onDeadline
-	case e.pausedBy(n) != nil:
+	case as.pausedBy(n) != nil:
 		return onPause
 	case has(n, flagHeld):
 		return onRetry
@@ -328,8 +328,8 @@ func baseUntried(n *graph.Node) bool {
 
 // groundIsRead returns a kind that n needs something of and of which all is about to be
 // read, or is read just now and what n needs was not made since.
-func (e *engine) groundIsRead(n *graph.Node) *kind {
-	if e.sim != nil || e.reading == 0 && len(e.looks) == 0 {
+func (as *assessor) groundIsRead(n *graph.Node) *kind {
+	if as.reading == 0 && len(as.looks) == 0 {
 		return nil
 	}
 	for _, edge := range n.Out {
@@ -367,8 +367,8 @@ func changesAlone(n *graph.Node) bool {
 // returns reports whether all that a node of an earlier run lacks is wanted, and may have
 // been there all the time: as long as a source has not synced nobody knows what was
 // forgotten, and what stands on it stays until it is made again.
-func (e *engine) returns(n *graph.Node) bool {
-	if !has(n, flagAdopted) || e.mayDelete() {
+func (as *assessor) returns(n *graph.Node) bool {
+	if !has(n, flagAdopted) || as.mayDelete() {
 		return false
 	}
 	for _, edge := range n.Out {

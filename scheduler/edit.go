@@ -333,9 +333,9 @@ func (e *engine) forgive(n *graph.Node) {
 func failedToGo(n *graph.Node) bool { return n.X != nil && Operation(n.X.LastOp) == OpDelete }
 
 // isSame reports whether a value of the world is what is wanted of the node.
-func (e *engine) isSame(n *graph.Node, k *kind, actual any) (same bool) {
+func (as *assessor) isSame(n *graph.Node, k *kind, actual any) (same bool) {
 	if goal := n.Goal(); goal != nil {
-		e.guard(n, func() { same = e.verdict(n, k, actual, goal).Change == Same })
+		as.guard(n, func() { same = as.verdict(n, k, actual, goal).Change == Same })
 	}
 	return same
 }

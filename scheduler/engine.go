@@ -1,9 +1,7 @@
 package scheduler
 
 import (
-	"hash/maphash"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -11,40 +9,31 @@ import (
 	"github.com/plumb-net/plumb/scheduler/internal/exec"
 )
 
-// engine is what the loop owns. It does no I/O: operations go out through
-// start, everything comes in through the methods that turn calls.
+// engine changes the graph and lets operations begin: it is what the loop owns. It does
+// no I/O: operations go out through start, everything comes in through the methods that
+// turn calls.
 type engine struct {
-	opts  Options
-	g     *graph.Graph
-	kinds *kinds
-	exec  *exec.Executor[*op]
-	hist  *history.Log
-	log   *slog.Logger
-
-	sources   []sourceState
-	spoken    int  // how many sources have said a complete word
-	graceless bool // Options.Grace is over
+	*assessor
+	*explainer
+	opts Options
+	exec *exec.Executor[*op]
+	hist *history.Log
+	log  *slog.Logger
 
 	making  dueList // nodes due for an operation
 	going   dueList // nodes that are due to go
 	inFull  bool    // all that is due begins, without a window
 	ops     opPool
 	ready   []*op               // to hand to the executor at the end of the turn
-	looks   []*kind             // kinds with nodes waiting to be read
 	touched []*graph.Node       // changed in this turn
 	turns   map[*graph.Node]int // how often each was to stay after all, in this thought
 	stamp   uint64              // counts operations and looks, to tell stale reads
 	seq     uint64              // numbers transactions
 	began   uint64              // the number of the last one of an earlier run
-	seed    maphash.Seed        // of digests of secrets
-	mark    uint32              // of the pass over the graph, see newPass
 
 	waiters  []*waiter
 	stirred  []*waiter // to check at the end of the turn
 	places   places
-	trail    []visit              // from a node to what it waits for
-	circled  bool                 // the trail has met itself
-	unsure   []*graph.Node        // settled if those are that it met
 	syncing  []*synced            // who waits for sources or kinds
 	lookers  map[uint64]*Handle   // of transactions that look, by their number
 	toldBusy map[*graph.Node]bool // to watchers, which hear when they are not any more
@@ -54,13 +43,10 @@ type engine struct {
 	retries  retryQueue
 	blocked  map[Key]map[*graph.Node]bool  // whose operations wait for a key
 	refused  map[*graph.Node][]*graph.Node // who would derive a key that another has
-	pauses   map[Key]pause
-	unseen   map[*graph.Node]bool // that no read has told of yet, though their kind was read
-	sim      *simulation          // not nil while a preview is computed
-	walks    []*walk              // plans that are being executed
-	reading  int                  // looks under way
-	runs     bool                 // Run has begun
-	expected []*Handle            // of transactions that sources will submit
+	sim      *simulation                   // not nil while a preview is computed
+	walks    []*walk                       // plans that are being executed
+	runs     bool                          // Run has begun
+	expected []*Handle                     // of transactions that sources will submit
 	now      time.Time
 
 	// What the engine asks of the loop around it.
@@ -69,34 +55,7 @@ type engine struct {
 	logf   func(level slog.Level, msg string, args ...any)
 }
 
-type sourceState struct {
-	name   string
-	spoken bool
-}
-
-// Flags of graph.Node.Flags.
-const (
-	flagSame       uint16 = 1 << iota // Actual is what Desired asks for
-	flagWithdrawn                     // a source explicitly took its wish back
-	flagSuspect                       // read it before acting on it
-	flagStale                         // built with something that has changed: replace
-	flagHeld                          // waits for its next try, or for a change
-	flagTouched                       // in engine.touched
-	flagLookQueued                    // in the kind's list of nodes to read
-	flagChildless                     // its derived values are withdrawn
-	flagInterested                    // the kind was told that it is needed
-	flagDrifted                       // was as wanted and is no longer, by no act of ours
-	flagLookAgain                     // something was heard while an operation ran
-	flagDerive                        // its derived values must be worked out anew
-	flagAdopted                       // found in the world, not made by this process
-	flagRunning                       // an operation (not a look) is under way
-	flagDue                           // in engine.making or engine.going
-	flagUntried                       // what is desired was never in the world, as far as is known
-)
-
 const maxSpare = 1 << 14 // room that a list keeps for the next turn
-
-func has(n *graph.Node, flag uint16) bool { return n.Flags&flag != 0 }
 
 func (e *engine) setFlag(n *graph.Node, flag uint16, on bool) {
 	if has(n, flag) == on {
@@ -125,18 +84,6 @@ func (e *engine) under(cause uint64, via *graph.Node, f func()) {
 	e.g.Cause, e.g.Via = cause, via
 	f()
 	e.g.Cause, e.g.Via = c, v
-}
-
-// firstMark is close to the end, so that no test misses what happens there.
-const firstMark = math.MaxUint32 - 1000
-
-// newPass begins a pass that marks nodes with the engine's mark. Marks are small, for
-// there are many, and begin anew after a billion passes.
-func (e *engine) newPass() {
-	if e.mark += marksOfPass; e.mark > math.MaxUint32-marksOfPass {
-		e.g.All(func(n *graph.Node) bool { n.Mark = 0; return true })
-		e.mark = 1
-	}
 }
 
 // awaitRead has a node considered again when what it waits for was read.

@@ -8,7 +8,7 @@ import (
 
 // What a preview changes is taken back, flags too.
 func TestFlagsAreTakenBack(t *testing.T) {
-	e := &engine{g: graph.New(func(graph.Key) *graph.Kind { return nil })}
+	e := &engine{assessor: &assessor{g: graph.New(func(graph.Key) *graph.Kind { return nil })}}
 	n := e.g.Node("a/1")
 	e.setFlag(n, flagSame, true)
 	e.g.Try(func() {

@@ -21,14 +21,14 @@ func (p *panicked) Error() string {
 
 // guard runs a descriptor's pure function; a panic makes the key invalid, until
 // something else is wanted of it.
-func (e *engine) guard(n *graph.Node, f func()) (ok bool) {
+func (as *assessor) guard(n *graph.Node, f func()) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			ok = false
 			if kindOf(n).secrets != nil {
 				p = "over a value with secrets, so what it said is not told"
 			}
-			e.g.Extra(n).Invalid = &panicked{n.Kind.Name, p}
+			as.g.Extra(n).Invalid = &panicked{n.Kind.Name, p}
 		}
 	}()
 	f()

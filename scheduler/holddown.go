@@ -11,10 +11,10 @@ import (
 // believed to be: it may just be flapping. It is unknown meanwhile, which
 // blocks and tears nothing down, and is read again when its time is up.
 func (e *engine) heldDown(n *graph.Node) bool {
-	if !n.Kind.Observed || n.Presence == graph.Absent || len(e.opts.Policies) == 0 {
+	if !n.Kind.Observed || n.Presence == graph.Absent || len(e.policies) == 0 {
 		return false
 	}
-	d := e.opts.policies.HoldDown(n.Key)
+	d := e.policies.HoldDown(n.Key)
 	if d == 0 {
 		return false
 	}

@@ -48,7 +48,7 @@ func (s *Scheduler) Inspect(ctx context.Context, prefixes ...Key) ([]Status, err
 }
 
 // inspections are the reads that show the keys under the prefixes.
-func (e *engine) inspections(prefixes []Key) []*op {
+func (e *explainer) inspections(prefixes []Key) []*op {
 	var out []*op
 	for _, k := range e.kinds.all() {
 		if k.retrieve == nil {
@@ -76,7 +76,7 @@ func (e *engine) inspections(prefixes []Key) []*op {
 	return out
 }
 
-func (e *engine) inspected(prefixes []Key, found map[Key]found, failed map[Key]error) []Status {
+func (e *explainer) inspected(prefixes []Key, found map[Key]found, failed map[Key]error) []Status {
 	var out []Status
 	e.newPass()
 	for _, n := range e.nodesUnder(prefixes) {
@@ -114,7 +114,7 @@ func (e *engine) inspected(prefixes []Key, found map[Key]found, failed map[Key]e
 }
 
 // compareFound puts what was found beside what is wanted.
-func (e *engine) compareFound(n *graph.Node, k *kind, f found, there bool, s *Status) {
+func (e *explainer) compareFound(n *graph.Node, k *kind, f found, there bool, s *Status) {
 	s.Actual, s.Meta = nil, nil
 	if there {
 		s.Actual, s.Meta = k.show(f.value), f.meta

@@ -211,9 +211,9 @@ func knownNode(n *graph.Node) known {
 	return known{key: n.Key, value: n.Goal()}
 }
 
-func (e *engine) knownOf(k *kind) []known {
+func (as *assessor) knownOf(k *kind) []known {
 	out := make([]known, 0, k.look.knew)
-	e.g.Below(k.Prefix, func(n *graph.Node) bool {
+	as.g.Below(k.Prefix, func(n *graph.Node) bool {
 		if n.Actual != nil || n.Goal() != nil {
 			out = graph.Push(out, knownNode(n))
 		}
@@ -615,7 +615,7 @@ func (e *engine) drifted(n *graph.Node) {
 		return // not drift: what it needs went, and took it along
 	}
 	e.setFlag(n, flagDrifted, true)
-	if p := e.opts.policies.Drift(n.Key); p != DriftRepair {
+	if p := e.policies.Drift(n.Key); p != DriftRepair {
 		e.leaveDrifted(n, p)
 		return
 	}

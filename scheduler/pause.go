@@ -96,12 +96,12 @@ func (e *engine) freeze(n *graph.Node) {
 }
 
 // pausedBy finds the pause that holds a node; a derived value is held with its base.
-func (e *engine) pausedBy(n *graph.Node) *pause {
-	if len(e.pauses) == 0 {
+func (as *assessor) pausedBy(n *graph.Node) *pause {
+	if len(as.pauses) == 0 {
 		return nil
 	}
 	for ; n != nil; n = n.Base {
-		for target, p := range e.pauses {
+		for target, p := range as.pauses {
 			if kv.Under(n.Key, []Key{target}) {
 				return &p
 			}
@@ -111,19 +111,19 @@ func (e *engine) pausedBy(n *graph.Node) *pause {
 }
 
 // nodesUnder are the nodes of the targets, sorted by key.
-func (e *engine) nodesUnder(targets []Key) []*graph.Node {
+func (as *assessor) nodesUnder(targets []Key) []*graph.Node {
 	var out []*graph.Node
 	if len(targets) == 0 {
-		e.g.All(func(n *graph.Node) bool { out = append(out, n); return true })
+		as.g.All(func(n *graph.Node) bool { out = append(out, n); return true })
 	}
 	for _, t := range targets {
 		if !kv.IsPrefix(t) {
-			if n := e.g.Get(t); n != nil {
+			if n := as.g.Get(t); n != nil {
 				out = append(out, n)
 			}
 			continue
 		}
-		e.g.Below(t, func(n *graph.Node) bool { out = append(out, n); return true })
+		as.g.Below(t, func(n *graph.Node) bool { out = append(out, n); return true })
 	}
 	slices.SortFunc(out, byKey)
 	return slices.Compact(out)

@@ -37,7 +37,7 @@ func (e *engine) unleave(n *graph.Node) {
 
 // unleaveAsked: who asks for a look asks for repair.
 func (e *engine) unleaveAsked(t *Txn) {
-	if t.hint || len(e.opts.Policies) == 0 {
+	if t.hint || len(e.policies) == 0 {
 		return
 	}
 	targets := t.Look

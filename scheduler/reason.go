@@ -10,8 +10,11 @@ import (
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
+// explainer puts into words what the assessor says.
+type explainer struct{ *assessor }
+
 // explain sets reason, missing needs and invalid fields.
-func (e *engine) explain(n *graph.Node, s *Status) {
+func (e *explainer) explain(n *graph.Node, s *Status) {
 	switch s.State {
 	case InvalidState:
 		e.explainInvalid(n, s)
@@ -61,14 +64,14 @@ func (e *engine) explain(n *graph.Node, s *Status) {
 }
 
 // changesInPlace reports whether a node that satisfies nobody is to change in place.
-func (e *engine) changesInPlace(n *graph.Node) (yes bool) {
+func (e *explainer) changesInPlace(n *graph.Node) (yes bool) {
 	if k, goal := kindOf(n), n.Goal(); k != nil && goal != nil && !has(n, flagStale) {
 		e.guard(n, func() { yes = e.verdict(n, k, n.Actual, goal).Change == InPlaceAlone })
 	}
 	return yes
 }
 
-func (e *engine) explainInvalid(n *graph.Node, s *Status) {
+func (e *explainer) explainInvalid(n *graph.Node, s *Status) {
 	var err error
 	switch {
 	case n.X != nil && n.X.Invalid != nil:
@@ -106,7 +109,7 @@ func lost(c *graph.Claim) error {
 	return fmt.Errorf("%s is claimed by %s too, which comes first", c.What, c.Winner().Key)
 }
 
-func (e *engine) explainPending(n *graph.Node, a assessment, s *Status) {
+func (e *explainer) explainPending(n *graph.Node, a assessment, s *Status) {
 	for _, edge := range n.Out {
 		if !edge.OfDesired() || edge.State == graph.Satisfied {
 			continue
@@ -135,7 +138,7 @@ func (e *engine) explainPending(n *graph.Node, a assessment, s *Status) {
 }
 
 // pendingReason says what a node waits for that lacks nothing that it needs.
-func (e *engine) pendingReason(n *graph.Node, a assessment) string {
+func (e *explainer) pendingReason(n *graph.Node, a assessment) string {
 	switch {
 	case a.blocker == onHolder:
 		c, h := n.Holder()
@@ -162,7 +165,7 @@ func (e *engine) pendingReason(n *graph.Node, a assessment) string {
 	return "it is due"
 }
 
-func (e *engine) explainDerived(n *graph.Node, s *Status) {
+func (e *explainer) explainDerived(n *graph.Node, s *Status) {
 	if n.X == nil {
 		return
 	}
@@ -183,7 +186,7 @@ func (e *engine) explainDerived(n *graph.Node, s *Status) {
 }
 
 // whyMissing says what a need is for and how the needed thing stands.
-func (e *engine) whyMissing(edge *graph.Edge) string {
+func (e *explainer) whyMissing(edge *graph.Edge) string {
 	why := edge.Why
 	if edge.Prefix() != "" {
 		if edge.State == graph.Unsure {
@@ -201,7 +204,7 @@ func (e *engine) whyMissing(edge *graph.Edge) string {
 	return why
 }
 
-func (e *engine) whyUnit(edge *graph.Edge) string {
+func (e *explainer) whyUnit(edge *graph.Edge) string {
 	if err := edge.Agree(edge.To.Desired); err != nil {
 		return kv.FirstLine(err)
 	}
@@ -213,7 +216,7 @@ func (e *engine) whyUnit(edge *graph.Edge) string {
 	return "which is " + e.ownState(edge.To).String()
 }
 
-func (e *engine) howStands(t *graph.Node, edge *graph.Edge) string {
+func (e *explainer) howStands(t *graph.Node, edge *graph.Edge) string {
 	k := kindOf(t)
 	switch {
 	case k == nil:
@@ -256,7 +259,7 @@ func unknownReason(n *graph.Node) string {
 }
 
 // leftoverReason says why something is there that nobody wants.
-func (e *engine) leftoverReason(n *graph.Node, a assessment) string {
+func (e *explainer) leftoverReason(n *graph.Node, a assessment) string {
 	switch {
 	case n.X != nil && n.X.Err != nil:
 		return "it could not be removed: " + kv.FirstLine(n.X.Err)
@@ -284,8 +287,8 @@ func haveSynced(names []string) string {
 }
 
 // unspoken names the sources that have not synced.
-func (e *engine) unspoken() (names []string) {
-	for _, s := range e.sources {
+func (as *assessor) unspoken() (names []string) {
+	for _, s := range as.sources {
 		switch {
 		case s.spoken:
 		case s.name == "":
@@ -306,7 +309,7 @@ func pinner(n *graph.Node) (p *graph.Node) {
 }
 
 // cycle names a circle of missing needs that n is part of, "" if there is none.
-func (e *engine) cycle(n *graph.Node) string { return circleText(circleOf(n)) }
+func (as *assessor) cycle(n *graph.Node) string { return circleText(circleOf(n)) }
 
 // circleText names the members of a circle, the first once more at the end.
 func circleText(path []*graph.Node) string {

@@ -73,7 +73,7 @@ const (
 
 // rootFinder walks from a key down to the nodes that nothing explains.
 type rootFinder struct {
-	e     *engine
+	e     *explainer
 	seen  map[*graph.Node]*waypoint
 	depth int
 	// circles are the members of those that were told.
@@ -115,7 +115,7 @@ func (w *waypoint) again() finding {
 }
 
 // roots finds where the chain of a node ends.
-func (e *engine) roots(n *graph.Node) []Root {
+func (e *explainer) roots(n *graph.Node) []Root {
 	if s := e.stateOf(n); (s == Configured || s == Observed) && !n.Stale() {
 		return nil
 	}
@@ -183,14 +183,14 @@ func (f *rootFinder) below(n *graph.Node) (found finding) {
 
 // selfInvalid reports whether the value of a node is invalid by itself, or lost a name to
 // another, which need not be at fault: nothing below explains that.
-func (e *engine) selfInvalid(n *graph.Node) bool {
+func (e *explainer) selfInvalid(n *graph.Node) bool {
 	x := n.X
 	return n.Wanted() && (x != nil && (x.Invalid != nil || x.Lost != nil || x.Derived != nil) || e.disagrees(n) != nil)
 }
 
 // holders are the nodes that a node waits for without needing them: who has its name,
 // what it derives, what its operation missed, and who stands on it as it is.
-func (e *engine) holders(n *graph.Node) (all []*graph.Node) {
+func (e *explainer) holders(n *graph.Node) (all []*graph.Node) {
 	if n.X != nil && n.X.Lost != nil {
 		all = append(all, n.X.Lost.Winner())
 	}
@@ -217,7 +217,7 @@ func (e *engine) holders(n *graph.Node) (all []*graph.Node) {
 }
 
 // unfit reports whether an edge ends at something that is in order, only not as needed.
-func unfit(e *engine, edge *graph.Edge) bool {
+func unfit(e *explainer, edge *graph.Edge) bool {
 	t := edge.To
 	if edge.State != graph.Missing || t.Presence != graph.Present || t.Moving || t.Leaving || t.Stale() || e.pausedBy(t) != nil {
 		return false
@@ -240,7 +240,7 @@ func (f *rootFinder) anyOf(n *graph.Node, edge *graph.Edge) (found finding) {
 }
 
 // candidates are the keys below the prefix of an edge that are asked for and not in place.
-func (e *engine) candidates(edge *graph.Edge) []*graph.Node {
+func (e *explainer) candidates(edge *graph.Edge) []*graph.Node {
 	return slices.DeleteFunc(e.nodesUnder([]Key{edge.Prefix()}), func(n *graph.Node) bool {
 		return n == edge.From || !n.Wanted() || e.stateOf(n) == Configured
 	})
@@ -309,7 +309,7 @@ func (f *rootFinder) put(r Root) {
 
 // holds finds the pause that something waits for: of what nobody wants there is nothing
 // to do either way.
-func (e *engine) holds(n *graph.Node) *pause {
+func (e *explainer) holds(n *graph.Node) *pause {
 	if !n.Wanted() && n.Presence == graph.Absent {
 		return nil
 	}
@@ -317,7 +317,7 @@ func (e *engine) holds(n *graph.Node) *pause {
 }
 
 // rootKind says what holds a node up by itself, and who is in the way.
-func (e *engine) rootKind(n *graph.Node) (RootKind, Key) {
+func (e *explainer) rootKind(n *graph.Node) (RootKind, Key) {
 	switch s, a := e.stateOf(n), e.assess(n); {
 	case s == InvalidState && n.X != nil && n.X.Lost != nil:
 		return RootTaken, n.X.Lost.Winner().Key

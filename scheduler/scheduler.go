@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -58,15 +57,12 @@ type input struct {
 // and transactions submitted before.
 func New(o Options) *Scheduler {
 	s := &Scheduler{opts: o.withDefaults(), wake: make(chan struct{}, 1), stopped: make(chan struct{}), heard: map[Key]*kind{}}
-	s.hist = history.New(s.opts.HistoryCount, s.opts.HistoryBytes, s.opts.Clock.Now(), s.sourceName)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	e := &engine{opts: s.opts, kinds: newKinds(), hist: s.hist, log: s.opts.Log, pauses: map[Key]pause{}, unseen: map[*graph.Node]bool{}, mark: firstMark, seed: maphash.MakeSeed(),
+	as := newAssessor(s.opts)
+	s.hist = history.New(s.opts.HistoryCount, s.opts.HistoryBytes, s.opts.Clock.Now(), as.sourceName)
+	e := &engine{assessor: as, explainer: &explainer{as}, opts: s.opts, hist: s.hist, log: s.opts.Log,
 		unkept: map[uint64]*Record{}, places: newPlaces(), toldBusy: map[*graph.Node]bool{}, lookers: map[uint64]*Handle{}, blocked: map[Key]map[*graph.Node]bool{},
 		now: s.opts.Clock.Now(), wakeAt: s.wakeAt, inbox: s.push, logf: s.logf}
-	e.g = graph.New(e.kinds.graphKind)
-	for _, name := range s.opts.Sources {
-		e.sources = append(e.sources, sourceState{name: name})
-	}
 	if s.opts.Log != nil {
 		s.logs = make(chan func(), 256)
 	}
@@ -496,9 +492,9 @@ func (e *engine) checkTxn(t Txn) error {
 	return nil
 }
 
-func (e *engine) sourceIndex(name string) int8 {
-	for i := range e.sources {
-		if e.sources[i].name == name {
+func (as *assessor) sourceIndex(name string) int8 {
+	for i := range as.sources {
+		if as.sources[i].name == name {
 			return int8(i)
 		}
 	}

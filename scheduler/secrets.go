@@ -111,9 +111,9 @@ func maskAll(batch []*op) {
 
 // digest tells secrets of a value apart, for this process only; zero stands for secrets
 // that are not known.
-func (e *engine) digest(k *kind, v any) uint64 {
+func (as *assessor) digest(k *kind, v any) uint64 {
 	var h maphash.Hash
-	h.SetSeed(e.seed)
+	h.SetSeed(as.seed)
 	_, secrets := k.secrets(v)
 	for _, s := range secrets {
 		fmt.Fprintf(&h, "%d %s", len(s), s)
@@ -143,20 +143,20 @@ func (e *engine) believeSecrets(n *graph.Node) {
 // secretsDiffer reports whether a node that looks as wanted was made with other secrets.
 // Where nobody knows, as after a restart, an update makes sure; nothing is made anew for
 // that.
-func (e *engine) secretsDiffer(n *graph.Node, k *kind, goal any) bool {
+func (as *assessor) secretsDiffer(n *graph.Node, k *kind, goal any) bool {
 	switch {
 	case k.secrets == nil:
 		return false
 	case n.X == nil || n.X.Secrets == 0:
 		return k.update != nil && len(k.secretsOf(goal)) > 0
 	}
-	return n.X.Secrets != e.digest(k, goal)
+	return n.X.Secrets != as.digest(k, goal)
 }
 
 // verdict compares a node with what is wanted of it.
-func (e *engine) verdict(n *graph.Node, k *kind, actual, goal any) Verdict {
+func (as *assessor) verdict(n *graph.Node, k *kind, actual, goal any) Verdict {
 	v := k.compare(n.Key, actual, goal)
-	if v.Change == Same && e.secretsDiffer(n, k, goal) {
+	if v.Change == Same && as.secretsDiffer(n, k, goal) {
 		v = Verdict{Change: Replace, Reason: "a secret changed"}
 		if k.update != nil {
 			v.Change = InPlace

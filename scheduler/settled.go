@@ -20,12 +20,12 @@ const (
 
 // busy reports whether something that follows by itself is still to come. It is for
 // telling many nodes in one pass, see newPass.
-func (e *engine) busy(n *graph.Node) bool {
-	if e.settled(n) {
+func (as *assessor) busy(n *graph.Node) bool {
+	if as.settled(n) {
 		return false
 	}
-	e.trailEnds(func(n *graph.Node) { n.Mark = e.mark + isBusy })
-	n.Mark = e.mark + isBusy
+	as.trailEnds(func(n *graph.Node) { n.Mark = as.mark + isBusy })
+	n.Mark = as.mark + isBusy
 	return true
 }
 
@@ -34,19 +34,19 @@ func (e *engine) busy(n *graph.Node) bool {
 // walked once; where a node is not, trail is the way from it to what it waits
 // for at the end, and the caller ends it. Chains are long: the way is a list and
 // not the stack.
-func (e *engine) settled(n *graph.Node) bool {
-	base := len(e.trail)
-	if !e.enter(n) {
+func (as *assessor) settled(n *graph.Node) bool {
+	base := len(as.trail)
+	if !as.enter(n) {
 		return false
 	}
-	for len(e.trail) > base {
-		next, ok := e.nextOf(len(e.trail) - 1)
+	for len(as.trail) > base {
+		next, ok := as.nextOf(len(as.trail) - 1)
 		switch {
 		case !ok:
 			return false
 		case next == nil:
-			e.leaveTrail()
-		case !e.enter(next):
+			as.leaveTrail()
+		case !as.enter(next):
 			return false
 		}
 	}
@@ -56,57 +56,57 @@ func (e *engine) settled(n *graph.Node) bool {
 // enter looks at a node for the first time in a pass. It is false if the node
 // is surely not settled. Whoever waits on the trail counts as settled: a circle
 // that waits for itself alone is.
-func (e *engine) enter(n *graph.Node) bool {
+func (as *assessor) enter(n *graph.Node) bool {
 	switch n.Mark {
-	case e.mark:
+	case as.mark:
 		return true
-	case e.mark + isBusy:
+	case as.mark + isBusy:
 		return false
-	case e.mark + onTrail:
-		e.circled = true
+	case as.mark + onTrail:
+		as.circled = true
 		return true
 	}
-	a := e.assess(n)
-	busy := e.movesByItself(n, a)
-	if n.Mark = e.mark; busy || a.waitsForOthers() {
-		n.Mark = e.mark + onTrail
-		e.trail = append(e.trail, visit{n: n, on: a.blocker, by: a.by})
+	a := as.assess(n)
+	busy := as.movesByItself(n, a)
+	if n.Mark = as.mark; busy || a.waitsForOthers() {
+		n.Mark = as.mark + onTrail
+		as.trail = append(as.trail, visit{n: n, on: a.blocker, by: a.by})
 	}
 	return !busy
 }
 
 // leaveTrail takes the last node of the trail off, which is settled if all before it are
 // that it waits for in a circle.
-func (e *engine) leaveTrail() {
-	last := len(e.trail) - 1
-	n := e.trail[last].n
-	n.Mark = e.mark
-	if e.circled && last > 0 {
-		e.unsure = append(e.unsure, n)
+func (as *assessor) leaveTrail() {
+	last := len(as.trail) - 1
+	n := as.trail[last].n
+	n.Mark = as.mark
+	if as.circled && last > 0 {
+		as.unsure = append(as.unsure, n)
 	}
-	e.trail = e.trail[:last]
+	as.trail = as.trail[:last]
 	if last == 0 {
-		e.circled, e.unsure = false, e.unsure[:0]
+		as.circled, as.unsure = false, as.unsure[:0]
 	}
 }
 
 // trailEnds ends the trail of a node that is not settled; f is told every node on it.
-func (e *engine) trailEnds(f func(*graph.Node)) {
-	for _, n := range e.unsure {
+func (as *assessor) trailEnds(f func(*graph.Node)) {
+	for _, n := range as.unsure {
 		n.Mark = 0
 	}
-	for _, v := range e.trail {
+	for _, v := range as.trail {
 		f(v.n)
 	}
-	clear(e.trail)
-	e.trail, e.circled, e.unsure = e.trail[:0], false, e.unsure[:0]
+	clear(as.trail)
+	as.trail, as.circled, as.unsure = as.trail[:0], false, as.unsure[:0]
 }
 
 // nextOf returns the next node that the one at place top of the trail waits for,
 // nil if there is no other. ok is false if one was found not to be settled already.
-func (e *engine) nextOf(top int) (next *graph.Node, ok bool) {
-	n, on := e.trail[top].n, e.trail[top].on
-	for i := e.trail[top].settled; ; i++ {
+func (as *assessor) nextOf(top int) (next *graph.Node, ok bool) {
+	n, on := as.trail[top].n, as.trail[top].on
+	for i := as.trail[top].settled; ; i++ {
 		var m *graph.Node
 		switch on {
 		case onStanders, onEnding:
@@ -124,7 +124,7 @@ func (e *engine) nextOf(top int) (next *graph.Node, ok bool) {
 			case !edge.OfDesired() || edge.State == graph.Satisfied:
 			case edge.Prefix() == "":
 				m = edge.To
-			case !e.g.Below(edge.Prefix(), func(m *graph.Node) bool { return m == n || !m.Wanted() && !isRead(m) || e.settled(m) }):
+			case !as.g.Below(edge.Prefix(), func(m *graph.Node) bool { return m == n || !m.Wanted() && !isRead(m) || as.settled(m) }):
 				return nil, false
 			}
 		case onDerived, onPolicy:
@@ -136,10 +136,10 @@ func (e *engine) nextOf(top int) (next *graph.Node, ok bool) {
 			if i > 0 {
 				return nil, true
 			}
-			m = e.trail[top].by
+			m = as.trail[top].by
 		}
 		if m != nil {
-			e.trail[top].settled = i + 1
+			as.trail[top].settled = i + 1
 			return m, true
 		}
 	}
@@ -154,14 +154,14 @@ func isRead(n *graph.Node) bool {
 // movesByItself reports whether something about a node is due or under way, or will be when
 // what is under way elsewhere has ended: an operation, or a first read. What cannot be
 // read may never be.
-func (e *engine) movesByItself(n *graph.Node, a assessment) bool {
+func (as *assessor) movesByItself(n *graph.Node, a assessment) bool {
 	switch a.blocker {
 	case onOperation, onUsers, onGround:
 		return true
 	case onKindRead:
 		return kindOf(n).look.attempts == 0
 	case onUnread:
-		return !e.cannotRead()
+		return !as.cannotRead()
 	}
 	return a.due != doNothing
 }

@@ -9,13 +9,13 @@ import (
 
 // stateOf is the state of a node with its derived values: a value is
 // configured only when all that it derives is.
-func (e *engine) stateOf(n *graph.Node) State {
-	s := e.ownState(n)
+func (as *assessor) stateOf(n *graph.Node) State {
+	s := as.ownState(n)
 	if s != Configured || n.X == nil {
 		return s
 	}
 	for _, c := range n.X.Children {
-		if cs := e.stateOf(c); cs != Configured && cs != Removed && c.Wanted() && !left(c) {
+		if cs := as.stateOf(c); cs != Configured && cs != Removed && c.Wanted() && !left(c) {
 			if cs == Unknown || cs == Unimplemented || cs == Drifted || cs == Paused {
 				return Pending
 			}
@@ -25,7 +25,7 @@ func (e *engine) stateOf(n *graph.Node) State {
 	return s
 }
 
-func (e *engine) ownState(n *graph.Node) State {
+func (as *assessor) ownState(n *graph.Node) State {
 	if n.Dropped() {
 		return Removed
 	}
@@ -33,23 +33,23 @@ func (e *engine) ownState(n *graph.Node) State {
 		return unwantedState(n)
 	}
 	switch x := n.X; {
-	case x != nil && x.Invalid != nil, x != nil && x.Lost != nil, x != nil && x.Derived != nil, e.disagrees(n) != nil:
+	case x != nil && x.Invalid != nil, x != nil && x.Lost != nil, x != nil && x.Derived != nil, as.disagrees(n) != nil:
 		return InvalidState
 	case n.Kind == nil:
 		return Unimplemented
-	case e.pausedBy(n) != nil:
+	case as.pausedBy(n) != nil:
 		return Paused
 	case x != nil && x.Overdue:
 		return Failed
 	case failedToGo(n) && has(n, flagSame) && n.Needs() == graph.Satisfied:
-		return e.wantedState(n) // it need not go any more
+		return as.wantedState(n) // it need not go any more
 	case x != nil && x.Err != nil && (has(n, flagHeld) || n.Moving || has(n, flagSuspect)):
 		if x.NextTry == 0 && has(n, flagHeld) {
 			return Failed
 		}
 		return Retrying
 	}
-	return e.wantedState(n)
+	return as.wantedState(n)
 }
 
 func unwantedState(n *graph.Node) State {
@@ -66,9 +66,9 @@ func unwantedState(n *graph.Node) State {
 	return Leftover
 }
 
-func (e *engine) wantedState(n *graph.Node) State {
+func (as *assessor) wantedState(n *graph.Node) State {
 	if left(n) && n.Needs() == graph.Satisfied {
-		if n.Presence == graph.Present && e.opts.policies.Drift(n.Key) == DriftIgnore {
+		if n.Presence == graph.Present && as.policies.Drift(n.Key) == DriftIgnore {
 			return Configured
 		}
 		return Drifted
@@ -91,7 +91,7 @@ func (e *engine) wantedState(n *graph.Node) State {
 }
 
 // disagrees returns why a value needed together does not fit.
-func (e *engine) disagrees(n *graph.Node) error {
+func (as *assessor) disagrees(n *graph.Node) error {
 	if n.Needs() != graph.Missing {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (e *engine) disagrees(n *graph.Node) error {
 
 // outcome tells how a node settled. Where thousands wait, only what for is
 // told: whoever wants to know more of one asks for its status.
-func (e *engine) outcome(n *graph.Node, o *Outcome) {
+func (e *explainer) outcome(n *graph.Node, o *Outcome) {
 	switch o.State = e.stateOf(n); {
 	case o.State == Configured, o.State == Removed, o.State == Absent:
 	case o.State == Pending && n.Needs() != graph.Satisfied:
@@ -128,13 +128,13 @@ func (e *engine) outcome(n *graph.Node, o *Outcome) {
 
 // statusNow is the status of a node with what is still to come of it. It is for many
 // nodes in one pass, see newPass.
-func (e *engine) statusNow(n *graph.Node) Status {
+func (e *explainer) statusNow(n *graph.Node) Status {
 	s := e.status(n)
 	e.markBusy(n, &s)
 	return s
 }
 
-func (e *engine) markBusy(n *graph.Node, s *Status) {
+func (e *explainer) markBusy(n *graph.Node, s *Status) {
 	s.Busy = e.busy(n)
 	for i := range s.Derived {
 		e.markBusy(n.X.Children[i], &s.Derived[i])
@@ -142,7 +142,7 @@ func (e *engine) markBusy(n *graph.Node, s *Status) {
 }
 
 // status tells all that is known of a node, but for whether it is busy.
-func (e *engine) status(n *graph.Node) Status {
+func (e *explainer) status(n *graph.Node) Status {
 	k := kindOf(n)
 	s := Status{Key: n.Key, State: e.stateOf(n), Actual: k.show(n.Actual), Meta: n.Meta, Desired: k.show(n.Desired),
 		Revision: n.Revision, Cause: n.Cause}
@@ -165,7 +165,7 @@ func (e *engine) status(n *graph.Node) Status {
 	}
 	e.origin(n, &s)
 	if n.Wanted() {
-		s.Drift = e.opts.policies.Drift(n.Key)
+		s.Drift = e.policies.Drift(n.Key)
 	}
 	e.explain(n, &s)
 	if n.X != nil {
@@ -184,23 +184,18 @@ func (e *engine) status(n *graph.Node) Status {
 	return s
 }
 
-// sourceName names who wants a node.
-func (e *engine) sourceName(src int8) string { return nameOfSource(e.opts.Sources, src) }
-
-// sourceName serves the history, at any time.
-func (s *Scheduler) sourceName(src int8) string { return nameOfSource(s.opts.Sources, src) }
-
-func nameOfSource(sources []string, src int8) string {
+// sourceName names who wants a node. What it reads never changes, so anybody may ask.
+func (as *assessor) sourceName(src int8) string {
 	switch {
 	case src >= 0:
-		return sources[src]
+		return as.sources[src].name
 	case src == graph.Derived:
 		return "derived"
 	}
 	return ""
 }
 
-func (e *engine) origin(n *graph.Node, s *Status) {
+func (e *explainer) origin(n *graph.Node, s *Status) {
 	s.Origin = e.sourceName(n.Source)
 	if n.X == nil {
 		return

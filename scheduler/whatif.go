@@ -59,6 +59,8 @@ func (e *engine) preview(events ...Event) (*simulation, error) {
 	sim := &simulation{mark: e.mark + marksOfPass - 1}
 	var failed error
 	var blinded []func()
+	looks, reading := e.looks, e.reading
+	e.looks, e.reading = nil, 0 // what is read now is taken to be as it is believed to be
 	e.g.Try(func() {
 		e.sim = sim
 		var touched []*graph.Node
@@ -80,6 +82,7 @@ func (e *engine) preview(events ...Event) (*simulation, error) {
 		sim.ends(e)
 		e.sim = nil
 	})
+	e.looks, e.reading = looks, reading
 	for _, see := range blinded {
 		see()
 	}

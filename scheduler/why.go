@@ -68,7 +68,7 @@ func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) {
 // why explains n and what is below it. What was explained before in the same answer is
 // only named again, and what stands above on the way here not even that; told has both,
 // and is true for the latter.
-func (e *engine) why(n *graph.Node, told map[*graph.Node]bool, budget *int) Cause {
+func (e *explainer) why(n *graph.Node, told map[*graph.Node]bool, budget *int) Cause {
 	*budget--
 	s := e.statusNow(n)
 	if _, again := told[n]; again {
@@ -110,7 +110,7 @@ func (e *engine) why(n *graph.Node, told map[*graph.Node]bool, budget *int) Caus
 }
 
 // whyAny lists candidates under a prefix that are asked for and not in place.
-func (e *engine) whyAny(edge *graph.Edge, told map[*graph.Node]bool, budget *int) Cause {
+func (e *explainer) whyAny(edge *graph.Edge, told map[*graph.Node]bool, budget *int) Cause {
 	c := Cause{Status: Status{Key: edge.Prefix(), State: Pending}, Text: noneOf(edge)}
 	for _, n := range e.candidates(edge) {
 		if *budget > 0 && !told[n] {
