@@ -30,7 +30,7 @@ func (e *engine) edit(t Txn) []*graph.Node {
 	}
 	if t.Complete {
 		nodes = append(nodes, e.withdrawUnnamed(src)...)
-		e.speak(src)
+		e.out.speak(src)
 	}
 	return nodes
 }
@@ -73,7 +73,7 @@ func byKey(a, b *graph.Node) int {
 // speak notes the complete word of a source. After the last one, things may go
 // only because nobody wants them.
 func (e *engine) speak(src int8) {
-	if e.sources[src].spoken || e.sim != nil {
+	if e.sources[src].spoken {
 		return
 	}
 	e.sources[src].spoken = true
@@ -407,20 +407,30 @@ func ownerOf(e *engine, n *graph.Node) string {
 // refuse notes who would derive a key that another has; it tries again when
 // the key is free.
 func (e *engine) refuse(base, child *graph.Node) {
-	if e.refused == nil {
-		e.refused = map[*graph.Node][]*graph.Node{}
-	}
 	if !slices.Contains(e.refused[child], base) {
-		e.refused[child] = append(e.refused[child], base)
+		e.keepRefused(child)
+		e.refused[child] = append(slices.Clip(e.refused[child]), base)
 	}
+}
+
+// keepRefused has a preview take back what it changes of a key's refusals.
+func (e *engine) keepRefused(child *graph.Node) {
+	was, had := e.refused[child]
+	e.g.OnUndo(func() {
+		if e.refused[child] = was; !had {
+			delete(e.refused, child)
+		}
+	})
 }
 
 // freed lets those derive the key who could not while another had it.
 func (e *engine) freed(child *graph.Node) {
 	bases := e.refused[child]
-	if e.sim == nil {
-		delete(e.refused, child)
+	if len(bases) == 0 {
+		return
 	}
+	e.keepRefused(child)
+	delete(e.refused, child)
 	for _, base := range bases {
 		if !base.Dropped() {
 			e.setFlag(base, flagDerive, true)

@@ -43,10 +43,10 @@ type engine struct {
 	retries  retryQueue
 	blocked  map[Key]map[*graph.Node]bool  // whose operations wait for a key
 	refused  map[*graph.Node][]*graph.Node // who would derive a key that another has
-	sim      *simulation                   // not nil while a preview is computed
-	walks    []*walk                       // plans that are being executed
-	runs     bool                          // Run has begun
-	expected []*Handle                     // of transactions that sources will submit
+	out      outside
+	walks    []*walk   // plans that are being executed
+	runs     bool      // Run has begun
+	expected []*Handle // of transactions that sources will submit
 	now      time.Time
 
 	// What the engine asks of the loop around it.
@@ -71,11 +71,7 @@ func (e *engine) setFlag(n *graph.Node, flag uint16, on bool) {
 
 // touch notes that something about the node changed in this turn.
 func (e *engine) touch(n *graph.Node) {
-	if e.sim != nil || has(n, flagTouched) {
-		return
-	}
-	n.Flags |= flagTouched
-	e.touched = graph.Push(e.touched, n)
+	e.out.moved(n)
 }
 
 // under runs f with the cause that it, and all it wakes, is put down to.
@@ -89,7 +85,7 @@ func (e *engine) under(cause uint64, via *graph.Node, f func()) {
 // awaitRead has a node considered again when what it waits for was read.
 func (e *engine) awaitRead(n *graph.Node, a assessment) {
 	if a.read != nil {
-		a.read.look.waiting = append(a.read.look.waiting, n)
+		e.out.afterRead(a.read, n)
 	}
 }
 
@@ -109,7 +105,7 @@ func (e *engine) consider(n *graph.Node) {
 		e.syncDerived(n, k)
 	}
 	if k.interest != nil {
-		e.tellInterest(n, k)
+		e.out.tellInterest(n, k)
 	}
 	if n.Needs() == graph.Missing {
 		e.lapse(n)
@@ -128,7 +124,7 @@ func (e *engine) consider(n *graph.Node) {
 		e.setStale(n, n.Outdated())
 	}
 	e.freeze(n)
-	e.calmDown(n)
+	e.out.calmDown(n)
 	a := e.assess(n)
 	e.awaitRead(n, a)
 	if a.leaving && !n.Leaving && n.Standing > 0 {
@@ -154,7 +150,7 @@ func (e *engine) consider(n *graph.Node) {
 			e.forget(n)
 		}
 	case doLook:
-		e.queueLook(n, k)
+		e.out.queueLook(n)
 	default:
 		if !has(n, flagDue) {
 			e.setFlag(n, flagDue, true)
@@ -189,8 +185,8 @@ func (e *engine) wavers(n *graph.Node) bool {
 
 // forget drops a node that is neither wanted nor there nor needed.
 func (e *engine) forget(n *graph.Node) {
-	if k := kindOf(n); k != nil && k.look.running && e.sim == nil {
-		k.look.waiting = append(k.look.waiting, n) // the read may show it as it was
+	if k := kindOf(n); k != nil && k.look.running {
+		e.out.afterRead(k, n) // it may show the node as it was
 		return
 	}
 	base := n.Base
@@ -215,7 +211,7 @@ func remove(ns []*graph.Node, n *graph.Node) []*graph.Node {
 
 func (e *engine) tellInterest(n *graph.Node, k *kind) {
 	needed := len(n.In) > 0 || len(e.blocked[n.Key]) > 0
-	if needed == has(n, flagInterested) || e.sim != nil {
+	if needed == has(n, flagInterested) {
 		return
 	}
 	e.setFlag(n, flagInterested, needed)
@@ -236,7 +232,6 @@ func (e *engine) start(n *graph.Node, k *kind, a assessment) {
 		o.via = n.Via
 	}
 	o.foreign = n.Foreign
-	making := a.due == doCreate || a.due == doUpdate
 	switch a.due {
 	case doRelease:
 		o.release, o.to = true, n.X.Found
@@ -246,23 +241,7 @@ func (e *engine) start(n *graph.Node, k *kind, a assessment) {
 			o.from = n.X.LastTo
 		}
 	}
-	if e.sim != nil {
-		e.sim.step(e, o, a)
-		return
-	}
-	if !making && n.Goal() != nil {
-		e.flapped(n)
-	}
-	e.stamp++
-	n.Stamp = e.stamp
-	if n.X != nil {
-		n.X.Lapsed = false
-	}
-	e.setFlag(n, flagRunning, true)
-	e.g.SetMoving(n, true, making)
-	if !e.stepBegun(o) {
-		e.ready = graph.Push(e.ready, o)
-	}
+	e.out.begin(o, a)
 }
 
 // turn ends a round of inputs: think, tell, hand over. Before Run nothing is told

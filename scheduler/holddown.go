@@ -54,7 +54,7 @@ var errFlaps = errors.New("what it needs comes and goes")
 // that it needs went. Where that happens often it has to wait, each time longer,
 // before it is made again.
 func (e *engine) flapped(n *graph.Node) {
-	if e.sim != nil || !missesObserved(e, n) {
+	if !missesObserved(e, n) {
 		return
 	}
 	x := e.g.Extra(n)
@@ -87,7 +87,7 @@ func needed(edge *graph.Edge) Key {
 
 // calmDown holds a node that could be made, where what it needs flaps.
 func (e *engine) calmDown(n *graph.Node) {
-	if n.X == nil || n.X.CalmAt == 0 || e.sim != nil || n.Presence != graph.Absent || n.Goal() == nil || n.Needs() != graph.Satisfied {
+	if n.X == nil || n.X.CalmAt == 0 || n.Presence != graph.Absent || n.Goal() == nil || n.Needs() != graph.Satisfied {
 		return
 	}
 	rest := time.Unix(0, n.X.CalmAt).Sub(e.now)

@@ -88,9 +88,6 @@ func (e *engine) suspect(n *graph.Node) {
 
 // lookAtAll re-reads the world; what had failed is tried again.
 func (e *engine) lookAtAll() {
-	if e.sim != nil {
-		return
-	}
 	var held []*graph.Node
 	e.g.All(func(n *graph.Node) bool {
 		if has(n, flagHeld) {
@@ -108,7 +105,7 @@ func (e *engine) lookAtAll() {
 }
 
 func (e *engine) lookAtKind(k *kind) {
-	if k.retrieve == nil || e.sim != nil {
+	if k.retrieve == nil {
 		return
 	}
 	k.look.cause = e.g.Cause
@@ -127,8 +124,9 @@ func (e *engine) listLook(k *kind) {
 	}
 }
 
-func (e *engine) queueLook(n *graph.Node, k *kind) {
-	if e.sim != nil || has(n, flagLookQueued) {
+func (e *engine) queueLook(n *graph.Node) {
+	k := kindOf(n)
+	if has(n, flagLookQueued) {
 		return
 	}
 	n.Flags |= flagLookQueued
@@ -591,7 +589,7 @@ func (e *engine) seenGone(n *graph.Node) {
 	e.applied(n, kindOf(n), nil)
 	e.g.SetWorld(n, graph.World{}, true)
 	if was != graph.Absent {
-		e.unblock(n)
+		e.out.unblock(n)
 	}
 	for _, d := range standing {
 		if d.Presence == graph.Present {
@@ -611,7 +609,7 @@ const (
 // a minute are made at once, further ones are held back: somebody is fighting.
 func (e *engine) drifted(n *graph.Node) {
 	if n.Needs() != graph.Satisfied {
-		e.flapped(n)
+		e.out.flapped(n)
 		return // not drift: what it needs went, and took it along
 	}
 	e.setFlag(n, flagDrifted, true)

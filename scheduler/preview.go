@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
 )
@@ -71,9 +72,11 @@ func (s *Scheduler) Preview(ctx context.Context, t Txn) (Plan, error) {
 	return s.WhatIf(ctx, Event{Txn: t})
 }
 
-// simulation stands in for the lanes while a preview is computed: every
-// operation succeeds at once and becomes a step.
+// simulation is the outside while a preview is computed: every operation succeeds at
+// once and becomes a step.
 type simulation struct {
+	nobody
+	e     *engine
 	plan  Plan
 	to    []any                 // what each step brings about, nil for deletions
 	since []int                 // how many outcomes were taken in when each step began
@@ -88,6 +91,21 @@ type simulation struct {
 	newest use
 	under  []*graph.Node
 }
+
+// nobody hears what a preview has to say besides its operations.
+type nobody struct{}
+
+func (nobody) queueLook(*graph.Node)           {}
+func (nobody) afterRead(*kind, *graph.Node)    {}
+func (nobody) mayHaveGone(*graph.Node)         {}
+func (nobody) moved(*graph.Node)               {}
+func (nobody) tellInterest(*graph.Node, *kind) {}
+func (nobody) flapped(*graph.Node)             {}
+func (nobody) calmDown(*graph.Node)            {}
+func (nobody) unblock(*graph.Node)             {}
+func (nobody) unwait(*graph.Node)              {}
+func (nobody) speak(int8)                      {}
+func (nobody) retryAt(*graph.Node, time.Time)  {}
 
 // ending is how a node stands at the end.
 type ending struct {
@@ -117,9 +135,9 @@ func (sim *simulation) run(e *engine) {
 	}
 }
 
-// step records an operation and lets it be under way until its turn.
-func (sim *simulation) step(e *engine, o *op, a assessment) {
-	n := o.n
+// begin records an operation and lets it be under way until its turn.
+func (sim *simulation) begin(o *op, a assessment) {
+	e, n := sim.e, o.n
 	sim.file()
 	s := Step{N: len(sim.plan.Steps) + 1, Op: o.what, Key: o.key, Reason: a.reason, Cause: sim.cause(o), After: sim.after(n, o)}
 	if a.replace {

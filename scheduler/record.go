@@ -83,7 +83,7 @@ func wantedOf(n *graph.Node) any {
 // asked notes that a node is asked for something else than before. A wish for
 // the same leaves no trace, unless it is another's.
 func (e *engine) asked(n *graph.Node, was wish) {
-	if e.sim != nil || e.hist.Off() {
+	if e.hist.Off() {
 		return
 	}
 	now := wishOf(n)
@@ -102,7 +102,7 @@ func (e *engine) asked(n *graph.Node, was wish) {
 
 // made notes that an operation changed what is there.
 func (e *engine) made(n *graph.Node, o *op) {
-	if e.sim != nil || e.hist.Off() {
+	if e.hist.Off() {
 		return
 	}
 	c := history.Entry{Key: n.Key, Before: o.kind.show(actualOf(n)), At: e.now.UnixNano(), Cause: o.cause, Of: history.OfActual, Op: o.what}

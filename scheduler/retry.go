@@ -13,8 +13,7 @@ func (e *engine) hold(n *graph.Node, d time.Duration) {
 	at := e.now.Add(d)
 	e.g.Extra(n).NextTry = at.UnixNano()
 	e.setFlag(n, flagHeld, true)
-	e.retries.addNode(at, n)
-	e.arm()
+	e.out.retryAt(n, at)
 }
 
 // clearHold forgets failures: the value or the world changed, or it worked.
@@ -22,7 +21,7 @@ func (e *engine) clearHold(n *graph.Node) {
 	if n.X == nil || n.X.Err == nil && !has(n, flagHeld) || n.X.Overdue {
 		return
 	}
-	e.unwait(n)
+	e.out.unwait(n)
 	x := e.g.Extra(n)
 	x.Err, x.Attempts, x.NextTry, x.LastOp, x.LastTo = nil, 0, 0, 0, nil
 	e.setFlag(n, flagHeld, false)
@@ -32,7 +31,7 @@ func (e *engine) clearHold(n *graph.Node) {
 // retryAbove: n is not as it was, so what could not be made on it is tried
 // again at once, also if its failure was final.
 func (e *engine) retryAbove(n *graph.Node) {
-	e.unblock(n)
+	e.out.unblock(n)
 	for _, edge := range n.In {
 		d := edge.From
 		if edge.OfDesired() && failedToMake(d) {
@@ -145,7 +144,7 @@ func (q *retryQueue) addFunc(at time.Time, f func())      { heap.Push(q, retryIt
 
 // arm asks for a turn when the next item is due.
 func (e *engine) arm() {
-	if e.sim == nil && len(e.retries.items) > 0 {
+	if len(e.retries.items) > 0 {
 		e.wakeAt(e.retries.items[0].at)
 	}
 }

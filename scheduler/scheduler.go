@@ -61,8 +61,9 @@ func New(o Options) *Scheduler {
 	as := newAssessor(s.opts)
 	s.hist = history.New(s.opts.HistoryCount, s.opts.HistoryBytes, s.opts.Clock.Now(), as.sourceName)
 	e := &engine{assessor: as, explainer: &explainer{as}, opts: s.opts, hist: s.hist, log: s.opts.Log,
-		unkept: map[uint64]*Record{}, places: newPlaces(), toldBusy: map[*graph.Node]bool{}, lookers: map[uint64]*Handle{}, blocked: map[Key]map[*graph.Node]bool{},
+		unkept: map[uint64]*Record{}, refused: map[*graph.Node][]*graph.Node{}, places: newPlaces(), toldBusy: map[*graph.Node]bool{}, lookers: map[uint64]*Handle{}, blocked: map[Key]map[*graph.Node]bool{},
 		now: s.opts.Clock.Now(), wakeAt: s.wakeAt, inbox: s.push, logf: s.logf}
+	e.out = e
 	if s.opts.Log != nil {
 		s.logs = make(chan func(), 256)
 	}
@@ -237,7 +238,7 @@ func (e *engine) take(in input) {
 		}
 		e.think()
 	case in.txn != nil:
-		e.begin(in.txn, in.handle)
+		e.submitted(in.txn, in.handle)
 	case in.call != nil:
 		e.turn() // so that a caller reads what it wrote
 		in.call(e)
@@ -246,8 +247,8 @@ func (e *engine) take(in input) {
 	}
 }
 
-// begin edits a transaction.
-func (e *engine) begin(t *Txn, h *Handle) {
+// submitted edits a transaction.
+func (e *engine) submitted(t *Txn, h *Handle) {
 	sim, err := e.planned(t, h)
 	if err != nil {
 		h.err = err

@@ -66,7 +66,7 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 		e.applied(n, o.kind, nil)
 		e.setFlag(n, flagSame, false)
 		e.g.SetWorld(n, graph.World{}, false)
-		e.unblock(n)
+		e.out.unblock(n)
 		return
 	}
 	if o.release {
@@ -76,9 +76,8 @@ func (e *engine) succeeded(n *graph.Node, o *op) {
 	if o.what == OpCreate {
 		e.setTaken(n, o.foreign && o.kind.release != nil, o.from)
 	}
-	if (o.what == OpCreate || repaired) && e.sim == nil {
-		// What was found standing on it since may have been about to go with it.
-		n.Standers(func(d *graph.Node) bool { e.suspect(d); return true })
+	if o.what == OpCreate || repaired {
+		e.out.mayHaveGone(n) // what was found standing on it since may have been about to go with it
 	}
 	defer e.retryAbove(n)
 	e.applied(n, o.kind, o.to)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/history"
 )
 
 // Event is something that may happen, to what is wanted or to the world.
@@ -56,13 +57,13 @@ func (e *engine) preview(events ...Event) (*simulation, error) {
 	e.beginAll()
 	e.inFull = true
 	defer func() { e.inFull = false }()
-	sim := &simulation{mark: e.mark + marksOfPass - 1}
+	sim := &simulation{e: e, mark: e.mark + marksOfPass - 1}
 	var failed error
 	var blinded []func()
-	looks, reading := e.looks, e.reading
+	looks, reading, hist := e.looks, e.reading, e.hist
 	e.looks, e.reading = nil, 0 // what is read now is taken to be as it is believed to be
+	e.out, e.hist = sim, history.None()
 	e.g.Try(func() {
-		e.sim = sim
 		var touched []*graph.Node
 		for _, v := range events {
 			var nodes []*graph.Node
@@ -80,9 +81,8 @@ func (e *engine) preview(events ...Event) (*simulation, error) {
 			}
 		}
 		sim.ends(e)
-		e.sim = nil
 	})
-	e.looks, e.reading = looks, reading
+	e.out, e.looks, e.reading, e.hist = e, looks, reading, hist
 	for _, see := range blinded {
 		see()
 	}

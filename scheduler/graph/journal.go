@@ -71,6 +71,14 @@ func (g *Graph) Tried(f func(*Node)) {
 // function that is made for nothing costs more than the change.
 func (g *Graph) undo(f func()) { g.journal.log = append(g.journal.log, entry{undo: f}) }
 
+// OnUndo has f called when what the Try that runs has changed is taken back, for what
+// callers keep beside the graph. Outside of one it does nothing.
+func (g *Graph) OnUndo(f func()) {
+	if g.trying {
+		g.undo(f)
+	}
+}
+
 // Touch must be called before a field of the node is changed. X, where it is
 // set, is copied, so that it can be changed too.
 func (g *Graph) Touch(n *Node) {

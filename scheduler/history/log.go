@@ -31,6 +31,11 @@ func New(count, bytes int, now time.Time, sources func(int8) string) *Log {
 	return &Log{maxCount: count, maxBytes: bytes, log: changeLog{since: now.UnixNano()}, sources: sources}
 }
 
+// None is a log that keeps nothing.
+func None() *Log { return none }
+
+var none = &Log{maxBytes: -1}
+
 const (
 	// MaxAsked is how many keys a record names.
 	MaxAsked    = 256
