@@ -78,3 +78,14 @@ func (as *assessor) newPass() {
 		as.mark = 1
 	}
 }
+
+// sourceIndex is the number of a source, -1 for one that there is not. What it reads never
+// changes, so anybody may ask.
+func (as *assessor) sourceIndex(name string) int8 {
+	for i := range as.sources {
+		if as.sources[i].name == name {
+			return int8(i)
+		}
+	}
+	return -1
+}

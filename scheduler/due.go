@@ -53,7 +53,7 @@ func (e *engine) dueOf(n *graph.Node) *dueList {
 
 // room is how many operations may begin now: all, where their order is counted.
 func (e *engine) room() int {
-	if e.inFull || len(e.walks) > 0 {
+	if e.inFull || e.out.full() {
 		return math.MaxInt
 	}
 	return window - len(e.ready) - e.exec.Waiting()

@@ -9,26 +9,25 @@ import (
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
-// edit takes a transaction's wants into the graph. It returns the nodes that
-// the transaction touched.
-func (e *engine) edit(t Txn) []*graph.Node {
-	src := e.sourceIndex(t.Source)
-	nodes := make([]*graph.Node, 0, len(t.Want))
-	e.g.Grow(len(t.Want))
-	e.touched = slices.Grow(e.touched, len(t.Want))
-	e.making.grow(len(t.Want))
+// edit takes what a source wants into the graph. It returns the nodes that are touched by
+// it.
+func (e *engine) edit(src int8, want []Change, complete bool, retries *Retries) []*graph.Node {
+	nodes := make([]*graph.Node, 0, len(want))
+	e.g.Grow(len(want))
+	e.touched = slices.Grow(e.touched, len(want))
+	e.making.grow(len(want))
 	e.newPass()
-	for _, c := range t.Want {
+	for _, c := range want {
 		n := e.g.Node(c.Key)
 		e.g.Touch(n)
 		n.Mark = e.mark
 		if !saidAgain(n, src, c) {
 			e.want(n, src, c)
 		}
-		e.setRetries(n, src, t.Retry)
+		e.setRetries(n, src, retries)
 		nodes = append(nodes, n)
 	}
-	if t.Complete {
+	if complete {
 		nodes = append(nodes, e.withdrawUnnamed(src)...)
 		e.out.speak(src)
 	}
@@ -106,7 +105,7 @@ func (e *engine) wakeLeft() {
 	for _, n := range left {
 		e.g.Wake(n)
 	}
-	e.stirAll()
+	e.recheckAll = true
 }
 
 // wants reports whether the source asks for the node, also if a stronger one does.

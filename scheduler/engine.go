@@ -9,12 +9,10 @@ import (
 	"github.com/plumb-net/plumb/scheduler/internal/exec"
 )
 
-// engine changes the graph and lets operations begin: it is what the loop owns. It does
-// no I/O: operations go out through start, everything comes in through the methods that
-// turn calls.
+// engine changes the graph and lets operations begin: the loop owns it. It does
+// no I/O: what follows from its decisions goes to the outside.
 type engine struct {
 	*assessor
-	*explainer
 	opts Options
 	exec *exec.Executor[*op]
 	hist *history.Log
@@ -24,34 +22,24 @@ type engine struct {
 	going   dueList // nodes that are due to go
 	inFull  bool    // all that is due begins, without a window
 	ops     opPool
-	ready   []*op               // to hand to the executor at the end of the turn
-	touched []*graph.Node       // changed in this turn
-	turns   map[*graph.Node]int // how often each was to stay after all, in this thought
-	stamp   uint64              // counts operations and looks, to tell stale reads
-	seq     uint64              // numbers transactions
-	began   uint64              // the number of the last one of an earlier run
+	ready   []*op         // to hand to the executor at the end of the turn
+	touched []*graph.Node // changed in this turn
+	// recheckAll: something has changed that shows at no node.
+	recheckAll bool
+	turns      map[*graph.Node]int // how often each was to stay after all, in this thought
+	stamp      uint64              // counts operations and looks, to tell stale reads
+	seq        uint64              // numbers transactions
+	began      uint64              // the number of the last one of an earlier run
 
-	waiters  []*waiter
-	stirred  []*waiter // to check at the end of the turn
-	places   places
-	syncing  []*synced            // who waits for sources or kinds
-	lookers  map[uint64]*Handle   // of transactions that look, by their number
-	toldBusy map[*graph.Node]bool // to watchers, which hear when they are not any more
-	watchers [64]*Watcher
-	watching int
-	unkept   map[uint64]*Record // of looks that nothing has come of yet
-	retries  retryQueue
-	blocked  map[Key]map[*graph.Node]bool  // whose operations wait for a key
-	refused  map[*graph.Node][]*graph.Node // who would derive a key that another has
-	out      outside
-	walks    []*walk   // plans that are being executed
-	runs     bool      // Run has begun
-	expected []*Handle // of transactions that sources will submit
-	now      time.Time
+	unkept  map[uint64]*Record // of looks that nothing has come of yet
+	retries retryQueue
+	blocked map[Key]map[*graph.Node]bool  // whose operations wait for a key
+	refused map[*graph.Node][]*graph.Node // who would derive a key that another has
+	out     outside
+	now     time.Time
 
 	// What the engine asks of the loop around it.
 	wakeAt func(at time.Time)
-	inbox  func(input)
 	logf   func(level slog.Level, msg string, args ...any)
 }
 
@@ -242,76 +230,4 @@ func (e *engine) start(n *graph.Node, k *kind, a assessment) {
 		}
 	}
 	e.out.begin(o, a)
-}
-
-// turn ends a round of inputs: think, tell, hand over. Before Run nothing is told
-// and nothing begins.
-func (e *engine) turn() {
-	e.think()
-	if !e.runs {
-		return
-	}
-	e.followWalks()
-	e.flushLooks()
-	e.tell()
-	if len(e.ready) > 0 {
-		e.exec.Submit(e.ready)
-		clear(e.ready)
-		e.ready = e.ready[:0]
-		if cap(e.ready) > maxSpare {
-			e.ready = nil
-		}
-	}
-	e.checkWaiters()
-	e.checkSynced()
-	e.wakeReaders()
-	if audit != nil {
-		audit(e.g)
-	}
-}
-
-// audit looks at the graph after every turn; tests set it.
-var audit func(*graph.Graph)
-
-// tell publishes what changed in this turn: views, states, watchers.
-func (e *engine) tell() {
-	for _, n := range e.touched {
-		n.Flags &^= flagTouched
-		if k := kindOf(n); k != nil && k.view.active.Load() {
-			k.view.set(n)
-		}
-		state := uint8(e.stateOf(n))
-		if state != n.State {
-			e.told(n, State(n.State), State(state))
-			n.State, n.Since = state, e.now.UnixNano()
-			e.retell(n)
-		}
-		n.Revision++
-		e.notifyWatchers(n)
-		if len(e.lookers) > 0 {
-			e.awaitMoved(n)
-		}
-		if len(e.places.one) > 0 {
-			e.movedOnPath(n)
-		}
-	}
-	clear(e.touched)
-	e.touched = e.touched[:0]
-	if cap(e.touched) > maxSpare {
-		e.touched = nil
-	}
-	e.hist.Publish()
-}
-
-// retell tells of those who wait for n: their reasons say how n stands.
-func (e *engine) retell(n *graph.Node) {
-	if e.watching == 0 {
-		return
-	}
-	for _, edge := range n.In {
-		if edge.OfDesired() && edge.State != graph.Satisfied {
-			edge.From.Revision++
-			e.notifyWatchers(edge.From)
-		}
-	}
 }

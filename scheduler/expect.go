@@ -13,7 +13,7 @@ import "slices"
 // longer expected.
 func (s *Scheduler) Expect(t Txn) *Handle {
 	h := newHandle(s, t)
-	if s.call(func(e *engine) { e.expected = append(e.expected, h) }) != nil {
+	if s.call(func(l *loop) { l.expected = append(l.expected, h) }) != nil {
 		h.err = ErrStopped
 		close(h.done)
 	}
@@ -22,19 +22,19 @@ func (s *Scheduler) Expect(t Txn) *Handle {
 
 // Forget ends what Expect began. It reports whether the transaction had come.
 func (h *Handle) Forget() (came bool) {
-	err := h.s.call(func(e *engine) {
-		n := len(e.expected)
-		e.expected = slices.DeleteFunc(e.expected, func(o *Handle) bool { return o == h })
-		came = len(e.expected) == n
+	err := h.s.call(func(l *loop) {
+		n := len(l.expected)
+		l.expected = slices.DeleteFunc(l.expected, func(o *Handle) bool { return o == h })
+		came = len(l.expected) == n
 	})
 	return err == nil && came
 }
 
 // expects finds the announcement of a transaction, nil if there is none.
-func (e *engine) expects(t *Txn) *Handle {
-	for i, h := range e.expected {
-		if t.Base.IsZero() && e.sameTxn(t, &h.txn) {
-			e.expected = slices.Delete(e.expected, i, i+1)
+func (l *loop) expects(t *Txn) *Handle {
+	for i, h := range l.expected {
+		if t.Base.IsZero() && l.sameTxn(t, &h.txn) {
+			l.expected = slices.Delete(l.expected, i, i+1)
 			return h
 		}
 	}
@@ -42,7 +42,7 @@ func (e *engine) expects(t *Txn) *Handle {
 }
 
 // sameTxn reports whether two transactions want the same.
-func (e *engine) sameTxn(a, b *Txn) bool {
+func (l *loop) sameTxn(a, b *Txn) bool {
 	if a.Source != b.Source || a.Complete != b.Complete || len(a.Want) != len(b.Want) || len(a.Look)+len(b.Look) > 0 {
 		return false
 	}
@@ -55,7 +55,7 @@ func (e *engine) sameTxn(a, b *Txn) bool {
 		if !there || (c.Invalid == nil) != (o.Invalid == nil) || c.Invalid != nil && c.Invalid.Error() != o.Invalid.Error() {
 			return false
 		}
-		r := read{key: c.Key, kind: e.kinds.find(c.Key)}
+		r := read{key: c.Key, kind: l.kinds.find(c.Key)}
 		if r.kind != nil && !r.sameValue(c.Value, o.Value) {
 			return false
 		}

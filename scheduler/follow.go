@@ -52,8 +52,8 @@ func (f *Follower) Next(ctx context.Context) ([]Record, error) {
 // encoded is left out.
 func (f *Follower) encode(records []Record) {
 	var kinds []*kind
-	if f.s.call(func(e *engine) { kinds = slices.Clone(e.kinds.all()) }) != nil {
-		kinds = f.s.e.kinds.all() // the loop has ended
+	if f.s.call(func(l *loop) { kinds = slices.Clone(l.kinds.all()) }) != nil {
+		kinds = f.s.l.kinds.all() // the loop has ended
 	}
 	find := func(k Key) *kind {
 		i := slices.IndexFunc(kinds, func(d *kind) bool { return kv.Under(k, []Key{d.Prefix}) })
@@ -86,10 +86,10 @@ func encoded(k *kind, v any) any {
 
 // decode is the reverse, for records of earlier runs. What nobody can decode
 // stays as it is.
-func (e *engine) decode(changed []KeyChange) {
+func (l *loop) decode(changed []KeyChange) {
 	for i := range changed {
 		c := &changed[i]
-		k := e.kinds.find(c.Key)
+		k := l.kinds.find(c.Key)
 		for _, v := range []*any{&c.Before.Desired, &c.Before.Actual, &c.After.Desired, &c.After.Actual} {
 			if b, ok := (*v).(Encoded); ok && k != nil && k.decode != nil {
 				if value, err := k.decode(b); err == nil {

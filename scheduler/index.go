@@ -22,8 +22,8 @@ type Index[V, M any] struct {
 // The error is ErrStopped.
 func NewIndex[V, M any](k *Kind[V, M], of func(k Key, v V, m M) []string) (*Index[V, M], error) {
 	x := &Index[V, M]{k: k, of: of, byName: map[string]map[Key]Object[V, M]{}, names: map[Key][]string{}}
-	err := k.s.call(func(e *engine) {
-		e.activate(k.k)
+	err := k.s.call(func(l *loop) {
+		l.activate(k.k)
 		v := &k.k.view
 		v.mu.Lock()
 		defer v.mu.Unlock()

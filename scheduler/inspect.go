@@ -18,14 +18,14 @@ import (
 // read that fails is no error of Inspect: that is ctx.Err() or ErrStopped.
 func (s *Scheduler) Inspect(ctx context.Context, prefixes ...Key) ([]Status, error) {
 	var reads []*op
-	if err := s.call(func(e *engine) { reads = e.inspections(prefixes) }); err != nil {
+	if err := s.call(func(l *loop) { reads = l.explainer.inspections(prefixes) }); err != nil {
 		return nil, err
 	}
 	for _, o := range reads {
 		runLook(ctx, o)
 	}
 	var out []Status
-	err := s.call(func(e *engine) {
+	err := s.call(func(l *loop) {
 		found := map[Key]found{}
 		failed := map[Key]error{}
 		for _, o := range reads {
@@ -39,7 +39,7 @@ func (s *Scheduler) Inspect(ctx context.Context, prefixes ...Key) ([]Status, err
 				failed[o.kind.Prefix] = o.err
 			}
 		}
-		out = e.inspected(prefixes, found, failed)
+		out = l.explainer.inspected(prefixes, found, failed)
 	})
 	if err == nil {
 		err = ctx.Err()

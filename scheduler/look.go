@@ -289,7 +289,7 @@ func (e *engine) looked(o *op) {
 // lookedInVain: the kind was unregistered while it was read. Another may have
 // its keys now.
 func (e *engine) lookedInVain(o *op) {
-	e.stirAll()
+	e.recheckAll = true
 	e.wakeWaiting(o.kind)
 	for _, n := range o.nodes {
 		e.g.SetMoving(n, false, false)
@@ -312,7 +312,7 @@ func (e *engine) lookAgain(n *graph.Node) {
 func (e *engine) lookedAll(o *op) {
 	k := o.kind
 	k.look.running = false
-	e.stirAll()
+	e.recheckAll = true
 	e.wakeWaiting(k)
 	if k.look.again {
 		k.look.again = false

@@ -119,3 +119,9 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// CheckPolicies tells what is wrong with policies, nil if nothing is.
+func CheckPolicies(policies []Policy) error {
+	_, err := kv.Checked(policies)
+	return err
+}

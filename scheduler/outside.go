@@ -7,11 +7,13 @@ import (
 )
 
 // outside is where the engine's decisions lead: to the world, and to those that follow it.
-// It is the engine itself, or a preview, in which operations succeed at once, nothing is
+// It is the loop, or a preview, in which operations succeed at once, nothing is
 // read and nobody is told.
 type outside interface {
 	// begin takes an operation that is due.
 	begin(o *op, a assessment)
+	// full reports whether all that is due begins at once, without a window.
+	full() bool
 	// queueLook has a node read.
 	queueLook(n *graph.Node)
 	// afterRead has a node considered again when a read of the kind has ended.
@@ -36,8 +38,9 @@ type outside interface {
 	retryAt(n *graph.Node, at time.Time)
 }
 
-var _ outside = (*engine)(nil)
+var _ outside = (*loop)(nil)
 
+// begin marks that an operation is under way.
 func (e *engine) begin(o *op, a assessment) {
 	n, making := o.n, a.due == doCreate || a.due == doUpdate
 	if !making && n.Goal() != nil {
@@ -50,9 +53,6 @@ func (e *engine) begin(o *op, a assessment) {
 	}
 	e.setFlag(n, flagRunning, true)
 	e.g.SetMoving(n, true, making)
-	if !e.stepBegun(o) {
-		e.ready = graph.Push(e.ready, o)
-	}
 }
 
 func (e *engine) afterRead(k *kind, n *graph.Node) { k.look.waiting = append(k.look.waiting, n) }

@@ -24,7 +24,7 @@ func (s *Scheduler) History(q HistoryQuery) []Record {
 func (s *Scheduler) changedBy(r *Record) {
 	if r.Earlier {
 		r.Changed = slices.Clone(r.Changed)
-		_ = s.call(func(e *engine) { e.decode(r.Changed) })
+		_ = s.call(func(l *loop) { l.decode(r.Changed) })
 		return
 	}
 	r.Changed = s.netted(s.hist.ChangedBy(r.Seq))
@@ -78,7 +78,7 @@ func statusesOf(keys map[Key]Moment) []Status {
 // what it was is left out. The error is a *HistoryError for a time before what
 // is kept; without any history there is another. ctx is not looked at.
 func (s *Scheduler) Changes(ctx context.Context, from, to time.Time, prefixes ...Key) ([]KeyChange, error) {
-	_ = s.call(func(*engine) {}) // so that a caller reads what it wrote
+	_ = s.call(func(*loop) {}) // so that a caller reads what it wrote
 	if err := s.hist.Since(from); err != nil {
 		return nil, err
 	}
@@ -90,22 +90,22 @@ func (s *Scheduler) Changes(ctx context.Context, from, to time.Time, prefixes ..
 // values in the loop, some at a time.
 func (s *Scheduler) netted(changes []KeyChange) (left []KeyChange) {
 	for page := range slices.Chunk(changes, pageSize) {
-		net := func(e *engine) {
+		net := func(l *loop) {
 			for _, c := range page {
-				if c.Net(e.differ) {
+				if c.Net(l.differ) {
 					left = append(left, c)
 				}
 			}
 		}
 		if s.call(net) != nil {
-			net(s.e) // the loop has ended; nobody else uses it
+			net(s.l) // the loop has ended; nobody else uses it
 		}
 	}
 	return left
 }
 
 // differ reports whether two values of a key are different to its kind.
-func (e *engine) differ(key Key, a, b any) bool { return differ(e.kinds.find(key), key, a, b) }
+func (l *loop) differ(key Key, a, b any) bool { return differ(l.kinds.find(key), key, a, b) }
 
 // Blame tells which transaction asked for what is wanted of a key, what made
 // the thing that is there, and the last failures. A key of which nothing is

@@ -19,16 +19,16 @@ type pause struct {
 // Pause holds a key, all under a prefix that ends in a slash, or with "" all there
 // is: nothing is done to it until Resume, or until the time, if that is not zero.
 func (s *Scheduler) Pause(target Key, reason string, until time.Time) error {
-	return s.call(func(e *engine) {
-		e.pauses[target] = pause{target, reason, until}
-		e.because("", "pause "+string(target), func() { e.wakeUnder(target) })
+	return s.call(func(l *loop) {
+		l.pauses[target] = pause{target, reason, until}
+		l.because("", "pause "+string(target), func() { l.wakeUnder(target) })
 		if !until.IsZero() {
-			e.retries.addFunc(until, func() {
-				if p, ok := e.pauses[target]; ok && p.until.Equal(until) {
-					e.resume(target)
+			l.retries.addFunc(until, func() {
+				if p, ok := l.pauses[target]; ok && p.until.Equal(until) {
+					l.resume(target)
 				}
 			})
-			e.arm()
+			l.arm()
 		}
 	})
 }
@@ -37,12 +37,12 @@ func (s *Scheduler) Pause(target Key, reason string, until time.Time) error {
 // returns an ErrNotPaused that names the pauses that hold some of it.
 func (s *Scheduler) Resume(target Key) error {
 	var missed error
-	err := s.call(func(e *engine) {
-		if _, ok := e.pauses[target]; !ok {
-			missed = e.notPaused(target)
+	err := s.call(func(l *loop) {
+		if _, ok := l.pauses[target]; !ok {
+			missed = l.notPaused(target)
 			return
 		}
-		e.resume(target)
+		l.resume(target)
 	})
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (e *engine) resume(target Key) {
 }
 
 func (e *engine) wakeUnder(target Key) {
-	e.stirAll()
+	e.recheckAll = true
 	for _, n := range e.nodesUnder([]Key{target}) {
 		e.wakeDerived(n)
 	}

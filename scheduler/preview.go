@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,18 +64,12 @@ func (p Plan) String() string {
 	return b.String()
 }
 
-// Preview computes what Apply would do, by the same code on the same graph,
-// and takes it all back. It assumes that operations succeed, and does not look at
-// the Base of the transaction. The errors are those of [Scheduler.WhatIf].
-func (s *Scheduler) Preview(ctx context.Context, t Txn) (Plan, error) {
-	return s.WhatIf(ctx, Event{Txn: t})
-}
-
 // simulation is the outside while a preview is computed: every operation succeeds at
 // once and becomes a step.
 type simulation struct {
 	nobody
 	e     *engine
+	x     *explainer
 	plan  Plan
 	to    []any                 // what each step brings about, nil for deletions
 	since []int                 // how many outcomes were taken in when each step began
@@ -95,6 +88,7 @@ type simulation struct {
 // nobody hears what a preview has to say besides its operations.
 type nobody struct{}
 
+func (nobody) full() bool                      { return true }
 func (nobody) queueLook(*graph.Node)           {}
 func (nobody) afterRead(*kind, *graph.Node)    {}
 func (nobody) mayHaveGone(*graph.Node)         {}
@@ -121,7 +115,8 @@ type use struct {
 }
 
 // run works a change out to its end.
-func (sim *simulation) run(e *engine) {
+func (sim *simulation) run() {
+	e := sim.e
 	for {
 		e.think()
 		if sim.head == len(sim.done) {
@@ -143,7 +138,7 @@ func (sim *simulation) begin(o *op, a assessment) {
 	if a.replace {
 		s.Reason = "replaced: " + a.reason
 	}
-	s.Disruption = sim.disruption(e, o)
+	s.Disruption = sim.disruption(o)
 	delete(sim.used, n) // they are before this step, which the next on n is after
 	sim.plan.Steps = append(sim.plan.Steps, s)
 	sim.to = append(sim.to, o.to)
@@ -198,12 +193,12 @@ func (sim *simulation) cause(o *op) (key Key) {
 	return key
 }
 
-func (sim *simulation) disruption(e *engine, o *op) (class Disruption) {
+func (sim *simulation) disruption(o *op) (class Disruption) {
 	switch {
 	case o.what != OpCreate && slices.ContainsFunc(sim.used[o.n], func(u use) bool { return u.forced }):
 		return Cascading
 	case o.kind.disruption != nil:
-		e.guard(o.n, func() { class = o.kind.disruption(o.key, o.from, o.to) })
+		sim.e.guard(o.n, func() { class = o.kind.disruption(o.key, o.from, o.to) })
 	case o.what == OpDelete:
 		class = Disruptive
 	}
@@ -250,7 +245,8 @@ func (sim *simulation) after(n *graph.Node, o *op) (out []int) {
 
 // base sums up what the plan was made on: all that it changed and took back,
 // and what that needs.
-func (sim *simulation) base(e *engine) Base {
+func (sim *simulation) base() Base {
+	e := sim.e
 	var b Base
 	h := sumOffset
 	for i := range sim.plan.Steps {
@@ -281,7 +277,8 @@ func (sim *simulation) base(e *engine) Base {
 
 // ends notes how every node that was changed stands at the end, with its base,
 // which is configured only when all that it derives is.
-func (sim *simulation) ends(e *engine) {
+func (sim *simulation) ends() {
+	e := sim.x
 	e.g.Tried(func(n *graph.Node) {
 		for ; n != nil; n = n.Base {
 			f := Effect{Key: n.Key, State: e.stateOf(n)}
@@ -295,7 +292,8 @@ func (sim *simulation) ends(e *engine) {
 }
 
 // effects are the ends that differ from how things stand again now.
-func (sim *simulation) effects(e *engine) (out []Effect) {
+func (sim *simulation) effects() (out []Effect) {
+	e := sim.x
 	for _, end := range sim.end {
 		f := end.effect
 		if f.Was = e.stateOf(end.n); f.Was == Removed {

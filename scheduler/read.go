@@ -13,10 +13,10 @@ import (
 func (s *Scheduler) Get(ctx context.Context, k Key) (Status, error) {
 	var st Status
 	found := false
-	err := s.call(func(e *engine) {
-		if n := e.g.Get(k); n != nil {
-			e.newPass()
-			st, found = e.statusNow(n), true
+	err := s.call(func(l *loop) {
+		if n := l.g.Get(k); n != nil {
+			l.newPass()
+			st, found = l.explainer.statusNow(n), true
 		}
 	})
 	if err == nil && (!found || st.State == Absent) {
@@ -34,7 +34,7 @@ const pageSize = 1024
 // looked at between pages. The error is ctx.Err() or ErrStopped.
 func (s *Scheduler) List(ctx context.Context, prefixes ...Key) ([]Status, error) {
 	var nodes []*graph.Node
-	if err := s.call(func(e *engine) { nodes = e.nodesUnder(prefixes) }); err != nil {
+	if err := s.call(func(l *loop) { nodes = l.nodesUnder(prefixes) }); err != nil {
 		return nil, err
 	}
 	out := make([]Status, 0, len(nodes))
@@ -42,13 +42,13 @@ func (s *Scheduler) List(ctx context.Context, prefixes ...Key) ([]Status, error)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		err := s.call(func(e *engine) {
-			e.newPass()
+		err := s.call(func(l *loop) {
+			l.newPass()
 			for _, n := range page {
 				if n.Dropped() {
 					continue
 				}
-				if st := e.statusNow(n); st.State != Absent && st.State != Removed {
+				if st := l.explainer.statusNow(n); st.State != Absent && st.State != Removed {
 					out = append(out, st)
 				}
 			}
@@ -72,8 +72,8 @@ type Edge struct {
 // From. The only error is ErrStopped; ctx is not looked at.
 func (s *Scheduler) Edges(ctx context.Context) ([]Edge, error) {
 	var out []Edge
-	err := s.call(func(e *engine) {
-		for _, n := range e.nodesUnder(nil) {
+	err := s.call(func(l *loop) {
+		for _, n := range l.nodesUnder(nil) {
 			for _, edge := range n.Out {
 				if edge.OfDesired() {
 					out = append(out, Edge{From: n.Key, To: Key(edge.Target()), Why: edge.Why,
@@ -96,11 +96,11 @@ type SourceState struct {
 // ErrStopped; ctx is not looked at.
 func (s *Scheduler) Sources(ctx context.Context) ([]SourceState, error) {
 	var out []SourceState
-	err := s.call(func(e *engine) {
-		for _, src := range e.sources {
+	err := s.call(func(l *loop) {
+		for _, src := range l.sources {
 			out = append(out, SourceState{Name: src.name, Spoken: src.spoken})
 		}
-		e.g.All(func(n *graph.Node) bool {
+		l.g.All(func(n *graph.Node) bool {
 			for i := range out {
 				if wants(n, int8(i)) {
 					out[i].Keys++

@@ -355,3 +355,14 @@ func circleOf(n *graph.Node) []*graph.Node {
 	}
 	return path
 }
+
+func explainDrift(n *graph.Node, p DriftPolicy) string {
+	done := "changed"
+	if n.Presence == graph.Absent {
+		done = "removed"
+	}
+	if left(n) {
+		return fmt.Sprintf("somebody else %s it; it is left so (policy %s)", done, p)
+	}
+	return fmt.Sprintf("somebody else %s it; it is being repaired", done)
+}

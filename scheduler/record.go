@@ -10,8 +10,8 @@ import (
 
 // note opens the record of a transaction. Looks are kept only once something
 // comes of them.
-func (e *engine) note(t Txn, asked []*graph.Node) *Record {
-	r := &Record{Seq: e.seq, Time: e.now, Source: t.Source, Note: t.Note, AskedTotal: len(asked), Settled: e.now}
+func (e *engine) note(source, note string, asked []*graph.Node) *Record {
+	r := &Record{Seq: e.seq, Time: e.now, Source: source, Note: note, AskedTotal: len(asked), Settled: e.now}
 	r.Asked = make([]Key, min(len(asked), history.MaxAsked))
 	for i := range r.Asked {
 		r.Asked[i] = asked[i].Key
@@ -27,7 +27,7 @@ func (e *engine) because(source, note string, f func()) {
 		e.seq++
 		e.g.Cause, e.g.Via = e.seq, nil
 		defer func() { e.g.Cause = 0 }()
-		e.keepLater(e.note(Txn{Source: source, Note: note}, nil))
+		e.keepLater(e.note(source, note, nil))
 	}
 	f()
 }
@@ -198,3 +198,14 @@ const (
 	sizeEvery  = 64
 	valueBytes = 128 // a value of a kind that cannot be encoded, roughly
 )
+
+const maxUnkept = 4096
+
+// keepLater holds the record of a look back until something comes of it: an
+// echo of our own act leaves no trace in the history.
+func (e *engine) keepLater(r *Record) {
+	if len(e.unkept) >= maxUnkept {
+		clear(e.unkept)
+	}
+	e.unkept[r.Seq] = r
+}

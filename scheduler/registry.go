@@ -120,8 +120,8 @@ func Register[V, M any](s *Scheduler, d Descriptor[V, M]) (*Kind[V, M], error) {
 	}
 	k.timeout = cmp.Or(k.timeout, s.opts.Timeout)
 	var failed error
-	err = s.call(func(e *engine) {
-		e.because("", "kind "+k.Name+" is registered", func() { failed = e.register(k, s.startWatch) })
+	err = s.call(func(l *loop) {
+		l.because("", "kind "+k.Name+" is registered", func() { failed = l.register(k, s.startWatch) })
 	})
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (e *engine) register(k *kind, startWatch func(*kind)) error {
 		e.reapply(n)
 	}
 	e.g.KindChanged(k.Prefix)
-	e.stirAll()
+	e.recheckAll = true
 	e.lookAtKind(k)
 	e.readAgainAfter(k)
 	if k.watch != nil {
@@ -191,7 +191,7 @@ func (s *Scheduler) startWatch(k *kind) {
 			if s.opts.Clock.Now().Sub(began) >= s.opts.RetryMax {
 				attempt = 1 // it worked
 			}
-			wait := s.e.backoff(attempt)
+			wait := s.l.backoff(attempt)
 			s.Submit(Txn{Source: k.Name, Note: "watch ended: " + fmt.Sprint(err), Look: []Key{k.Prefix}, hint: true})
 			again := make(chan struct{})
 			stop := s.opts.Clock.AfterFunc(wait, func() { close(again) })
@@ -237,12 +237,20 @@ type KindInfo struct {
 // Kinds describes the registered kinds, sorted by prefix.
 func (s *Scheduler) Kinds() []KindInfo {
 	var out []KindInfo
-	_ = s.call(func(e *engine) {
-		for _, k := range e.kinds.all() {
+	_ = s.call(func(l *loop) {
+		for _, k := range l.kinds.all() {
 			out = append(out, KindInfo{Name: k.Name, Prefix: k.Prefix, Observed: k.Observed,
 				Capabilities: slices.Clone(k.capabilities), Read: k.Read || !k.Reads,
 				Looking: k.look.running || k.look.all, Unread: kv.FirstLine(k.look.err)})
 		}
 	})
+	return out
+}
+
+func (ks *kinds) names() []string {
+	out := make([]string, len(ks.sorted))
+	for i, k := range ks.sorted {
+		out[i] = k.Name
+	}
 	return out
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,14 +21,14 @@ import (
 type Scheduler struct {
 	opts Options
 	hist *history.Log
-	e    *engine // owned by the loop once it runs
+	l    *loop // once Run runs it
 
 	ctx        context.Context // of everything in the background
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 	stopped    chan struct{}
 
-	loop sync.Mutex // held by whoever works for the loop
+	working sync.Mutex // held by whoever runs the loop
 
 	mu      sync.Mutex
 	started bool
@@ -48,7 +47,7 @@ type input struct {
 	txn     *Txn
 	handle  *Handle
 	done    []*op
-	call    func(*engine)
+	call    func(*loop)
 	ack     chan struct{}
 	abandon *Handle
 }
@@ -60,17 +59,15 @@ func New(o Options) *Scheduler {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	as := newAssessor(s.opts)
 	s.hist = history.New(s.opts.HistoryCount, s.opts.HistoryBytes, s.opts.Clock.Now(), as.sourceName)
-	e := &engine{assessor: as, explainer: &explainer{as}, opts: s.opts, hist: s.hist, log: s.opts.Log,
-		unkept: map[uint64]*Record{}, refused: map[*graph.Node][]*graph.Node{}, places: newPlaces(), toldBusy: map[*graph.Node]bool{}, lookers: map[uint64]*Handle{}, blocked: map[Key]map[*graph.Node]bool{},
-		now: s.opts.Clock.Now(), wakeAt: s.wakeAt, inbox: s.push, logf: s.logf}
-	e.out = e
+	e := &engine{assessor: as, opts: s.opts, hist: s.hist, log: s.opts.Log, now: s.opts.Clock.Now(), wakeAt: s.wakeAt, logf: s.logf,
+		unkept: map[uint64]*Record{}, refused: map[*graph.Node][]*graph.Node{}, blocked: map[Key]map[*graph.Node]bool{}}
+	s.l = newLoop(e, s.push)
 	if s.opts.Log != nil {
 		s.logs = make(chan func(), 256)
 	}
 	e.exec = exec.New(s.opts.Clock, s.opts.Workers, s.outcome)
 	e.seq = s.hist.Earlier(s.opts.Earlier)
 	e.began, s.opts.Earlier, e.opts.Earlier = e.seq, nil, nil
-	s.e = e
 	return s
 }
 
@@ -85,7 +82,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if s.logs != nil {
 		s.background.Go(s.writeLogs)
 	}
-	s.push(input{call: (*engine).setClocks})
+	s.push(input{call: (*loop).setClocks})
 	stop := context.AfterFunc(ctx, s.poke)
 	defer stop()
 	s.poke()
@@ -94,30 +91,30 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		s.loop.Lock()
+		s.working.Lock()
 		s.round()
-		s.loop.Unlock()
+		s.working.Unlock()
 	}
 	return s.shutdown()
 }
 
 // begin makes the loop the owner of the engine; false if it is already.
 func (s *Scheduler) begin() bool {
-	s.loop.Lock()
-	defer s.loop.Unlock()
+	s.working.Lock()
+	defer s.working.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.started
-	s.started, s.e.runs = true, true
+	s.started, s.l.running = true, true
 	return !was
 }
 
 func (s *Scheduler) shutdown() error {
 	s.cancel()
-	left := s.e.exec.Close(s.opts.StopTimeout)
-	s.loop.Lock()
-	defer s.loop.Unlock()
-	s.e.leaveWalks("the scheduler stopped")
+	left := s.l.exec.Close(s.opts.StopTimeout)
+	s.working.Lock()
+	defer s.working.Unlock()
+	s.l.runs.leaveAll("the scheduler stopped")
 	s.round() // outcomes of what ended meanwhile
 	s.mu.Lock()
 	s.ended = true
@@ -131,8 +128,8 @@ func (s *Scheduler) shutdown() error {
 	for _, in := range inputs {
 		in.refuse()
 	}
-	open := s.e.expected
-	for _, w := range s.e.waiters {
+	open := s.l.expected
+	for _, w := range s.l.waiters {
 		if w.handle != nil {
 			open = append(open, w.handle)
 		}
@@ -163,11 +160,11 @@ func (in input) refuse() {
 // or Run is not there to take over. Who has brought an input and would only
 // wait for what comes of it saves two switches between goroutines that way.
 func (s *Scheduler) help() {
-	if !s.loop.TryLock() {
+	if !s.working.TryLock() {
 		s.poke()
 		return
 	}
-	defer s.loop.Unlock()
+	defer s.working.Unlock()
 	s.mu.Lock()
 	runs := s.started && !s.ended
 	s.mu.Unlock()
@@ -191,7 +188,7 @@ func (s *Scheduler) outcome(done []*op, last bool) {
 // holds loop.
 func (s *Scheduler) round() {
 	inputs := s.takeIn()
-	s.e.turn()
+	s.l.turn()
 	for _, in := range inputs {
 		if in.ack != nil {
 			close(in.ack)
@@ -216,7 +213,7 @@ func (s *Scheduler) takeIn() []input {
 		heard, s.heard = s.heard, map[Key]*kind{}
 	}
 	s.mu.Unlock()
-	e := s.e
+	e := s.l
 	e.now = s.opts.Clock.Now()
 	e.due()
 	e.hear(heard)
@@ -226,116 +223,29 @@ func (s *Scheduler) takeIn() []input {
 	return inputs
 }
 
-// take is the one door into the engine.
-func (e *engine) take(in input) {
+// take is the one door into the loop.
+func (l *loop) take(in input) {
 	switch {
 	case in.done != nil:
 		for _, o := range in.done {
-			if !e.stepDone(o) {
-				e.settle(o)
-				e.ops.put(o)
+			if !l.runs.done(o) {
+				l.settle(o)
+				l.ops.put(o)
 			}
 		}
-		e.think()
+		l.think()
 	case in.txn != nil:
-		e.submitted(in.txn, in.handle)
+		l.submitted(in.txn, in.handle)
 	case in.call != nil:
-		e.turn() // so that a caller reads what it wrote
-		in.call(e)
+		l.turn() // so that a caller reads what it wrote
+		in.call(l)
 	case in.abandon != nil:
-		e.leaveOff(&in.abandon.waiter)
+		l.leaveOff(&in.abandon.waiter)
 	}
-}
-
-// submitted edits a transaction.
-func (e *engine) submitted(t *Txn, h *Handle) {
-	sim, err := e.planned(t, h)
-	if err != nil {
-		h.err = err
-		close(h.done)
-		return
-	}
-	e.seq++
-	h.result.Seq = e.seq
-	if sim != nil {
-		e.setOut(h, sim)
-	}
-	e.g.Cause, e.g.Via = e.seq, nil
-	defer func() { e.g.Cause = 0 }()
-	if h.txn.Revert && h.before == nil && !h.reverted {
-		h.before = e.wantsBefore(*t)
-	}
-	touched := e.edit(*t)
-	e.unleaveAsked(t)
-	touched = append(touched, e.lookAt(t.Look, true)...)
-	if t.LookAll {
-		e.lookAtAll()
-	}
-	r := e.note(*t, touched)
-	r.Deviation = h.result.Deviation
-	before := len(e.ready)
-	e.think()
-	notePlanned(r, e.ready[before:])
-	if len(t.Want) > 0 || t.Complete {
-		e.hist.Add(r)
-	} else {
-		e.keepLater(r)
-	}
-	if !h.reverted {
-		h.keys, h.named = touched, len(touched)
-	}
-	if (t.LookAll || len(t.Look) > 0) && !t.hint {
-		e.lookers[e.seq] = h
-	}
-	h.kinds = e.lookedAtWhole(t)
-	e.await(&h.waiter)
-}
-
-// lookedAtWhole are the kinds of which the transaction has everything read.
-func (e *engine) lookedAtWhole(t *Txn) (out []*kind) {
-	for _, k := range e.kinds.all() {
-		named := func(key Key) bool { return strings.HasPrefix(string(k.Prefix), string(key)) }
-		if (k.look.all || k.look.running) && (t.LookAll || slices.ContainsFunc(t.Look, named)) {
-			out = append(out, k)
-		}
-	}
-	return out
-}
-
-const maxUnkept = 4096
-
-// keepLater holds the record of a look back until something comes of it: an
-// echo of our own act leaves no trace in the history.
-func (e *engine) keepLater(r *Record) {
-	if len(e.unkept) >= maxUnkept {
-		clear(e.unkept)
-	}
-	e.unkept[r.Seq] = r
-}
-
-func (e *engine) wantsBefore(t Txn) []Change {
-	src := e.sourceIndex(t.Source)
-	before := make([]Change, 0, len(t.Want))
-	for _, c := range t.Want {
-		prev := Change{Key: c.Key}
-		if n := e.g.Get(c.Key); n != nil {
-			if n.X != nil && n.X.Wants != nil {
-				for _, w := range n.X.Wants {
-					if w.Source == src {
-						prev.Value, prev.Invalid = w.Value, w.Invalid
-					}
-				}
-			} else if n.Source == src {
-				prev.Value = n.Desired
-			}
-		}
-		before = append(before, prev)
-	}
-	return before
 }
 
 // hear takes in what Watch functions reported.
-func (e *engine) hear(heard map[Key]*kind) {
+func (l *loop) hear(heard map[Key]*kind) {
 	if len(heard) == 0 {
 		return
 	}
@@ -344,13 +254,13 @@ func (e *engine) hear(heard map[Key]*kind) {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
-	e.seq++
-	e.g.Cause, e.g.Via = e.seq, nil
-	r := e.note(Txn{Source: heard[keys[0]].Name, Note: "change seen"}, nil)
+	l.seq++
+	l.g.Cause, l.g.Via = l.seq, nil
+	r := l.note(heard[keys[0]].Name, "change seen", nil)
 	r.Asked, r.AskedTotal = keys[:min(len(keys), history.MaxAsked)], len(keys)
-	e.keepLater(r)
-	e.lookAt(keys, false)
-	e.g.Cause = 0
+	l.keepLater(r)
+	l.lookAt(keys, false)
+	l.g.Cause = 0
 }
 
 func (s *Scheduler) hear(k *kind, keys []Key) {
@@ -389,7 +299,7 @@ func (s *Scheduler) put(in input) {
 }
 
 // call runs f in the loop and waits for it. Before Run it runs at once.
-func (s *Scheduler) call(f func(*engine)) error {
+func (s *Scheduler) call(f func(*loop)) error {
 	s.mu.Lock()
 	switch {
 	case s.ended:
@@ -418,16 +328,16 @@ func (s *Scheduler) call(f func(*engine)) error {
 
 // callEarly runs f before Run, unless that begins just now, on what was submitted
 // before it.
-func (s *Scheduler) callEarly(f func(*engine)) error {
-	s.loop.Lock()
+func (s *Scheduler) callEarly(f func(*loop)) error {
+	s.working.Lock()
 	s.mu.Lock()
 	started := s.started
 	s.mu.Unlock()
 	if !started {
 		s.takeIn()
-		f(s.e)
+		f(s.l)
 	}
-	s.loop.Unlock()
+	s.working.Unlock()
 	if started {
 		return s.call(f)
 	}
@@ -460,7 +370,7 @@ func (s *Scheduler) Submit(t Txn) *Handle {
 
 func (s *Scheduler) submit(t Txn) *Handle {
 	h := newHandle(s, t)
-	if err := s.e.checkTxn(t); err != nil {
+	if err := s.l.checkTxn(t); err != nil {
 		h.err = err
 		close(h.done)
 		return h
@@ -480,36 +390,14 @@ func (s *Scheduler) Apply(ctx context.Context, t Txn) (Result, error) {
 	return h.Wait(ctx)
 }
 
-// checkTxn refuses transactions that mean nothing. It reads only what never changes.
-func (e *engine) checkTxn(t Txn) error {
-	if (len(t.Want) > 0 || t.Complete) && e.sourceIndex(t.Source) < 0 {
-		return fmt.Errorf("%w %q: name one of Options.Sources", ErrUnknownSource, t.Source)
-	}
-	for _, c := range t.Want {
-		if c.Key == "" || strings.HasSuffix(string(c.Key), "/") {
-			return fmt.Errorf("a transaction wants the key %q, which names nothing", c.Key)
-		}
-	}
-	return nil
-}
-
-func (as *assessor) sourceIndex(name string) int8 {
-	for i := range as.sources {
-		if as.sources[i].name == name {
-			return int8(i)
-		}
-	}
-	return -1
-}
-
 // Retry makes keys that wait for their next try ready at once; others it
 // leaves alone. After the end it does nothing.
 func (s *Scheduler) Retry(keys ...Key) {
-	_ = s.call(func(e *engine) {
-		e.because("", "retry", func() {
+	_ = s.call(func(l *loop) {
+		l.because("", "retry", func() {
 			for _, k := range keys {
-				if n := e.g.Get(k); n != nil && has(n, flagHeld) {
-					e.release(n)
+				if n := l.g.Get(k); n != nil && has(n, flagHeld) {
+					l.release(n)
 				}
 			}
 		})

@@ -11,8 +11,8 @@ import (
 // Options.Sources, has submitted a transaction with Txn.Complete. The error names those
 // that have not when ctx ends, or is ErrStopped.
 func (s *Scheduler) WaitForSources(ctx context.Context, names ...string) error {
-	return s.waitUntil(ctx, "sources not synced", func(e *engine) (silent []string) {
-		for _, src := range e.sources {
+	return s.waitUntil(ctx, "sources not synced", func(l *loop) (silent []string) {
+		for _, src := range l.sources {
 			if !src.spoken && (len(names) == 0 || slices.Contains(names, src.name)) {
 				silent = append(silent, src.name)
 			}
@@ -26,8 +26,8 @@ func (s *Scheduler) WaitForSources(ctx context.Context, names ...string) error {
 // for; [Scheduler.Kinds] says why. The error names what was not read when ctx ends, or is
 // ErrStopped.
 func (s *Scheduler) WaitForKinds(ctx context.Context, names ...string) error {
-	return s.waitUntil(ctx, "kinds not read", func(e *engine) (unread []string) {
-		for _, k := range e.kinds.all() {
+	return s.waitUntil(ctx, "kinds not read", func(l *loop) (unread []string) {
+		for _, k := range l.kinds.all() {
 			if k.Reads && !k.Read && (len(names) == 0 || slices.Contains(names, k.Name)) {
 				unread = append(unread, k.Name)
 			}
@@ -38,13 +38,13 @@ func (s *Scheduler) WaitForKinds(ctx context.Context, names ...string) error {
 
 // synced is what somebody waits for until nothing is missing.
 type synced struct {
-	missing func(*engine) []string
+	missing func(*loop) []string
 	met     chan struct{}
 }
 
-func (s *Scheduler) waitUntil(ctx context.Context, what string, missing func(*engine) []string) error {
+func (s *Scheduler) waitUntil(ctx context.Context, what string, missing func(*loop) []string) error {
 	c := &synced{missing, make(chan struct{})}
-	if err := s.call(func(e *engine) { e.syncing = append(e.syncing, c) }); err != nil {
+	if err := s.call(func(l *loop) { l.syncing = append(l.syncing, c) }); err != nil {
 		return err
 	}
 	select {
@@ -55,9 +55,9 @@ func (s *Scheduler) waitUntil(ctx context.Context, what string, missing func(*en
 	case <-ctx.Done():
 	}
 	var left []string
-	err := s.call(func(e *engine) {
-		e.syncing = slices.DeleteFunc(e.syncing, func(o *synced) bool { return o == c })
-		left = missing(e)
+	err := s.call(func(l *loop) {
+		l.syncing = slices.DeleteFunc(l.syncing, func(o *synced) bool { return o == c })
+		left = missing(l)
 	})
 	if err != nil || len(left) == 0 {
 		return err
@@ -66,9 +66,9 @@ func (s *Scheduler) waitUntil(ctx context.Context, what string, missing func(*en
 }
 
 // checkSynced ends the waiting for what has come.
-func (e *engine) checkSynced() {
-	e.syncing = slices.DeleteFunc(e.syncing, func(c *synced) bool {
-		met := len(c.missing(e)) == 0
+func (l *loop) checkSynced() {
+	l.syncing = slices.DeleteFunc(l.syncing, func(c *synced) bool {
+		met := len(c.missing(l)) == 0
 		if met {
 			close(c.met)
 		}

@@ -14,10 +14,10 @@ import (
 // says that no kind has that name, or is ErrStopped.
 func (s *Scheduler) Unregister(name string) error {
 	var failed error
-	err := s.call(func(e *engine) {
-		for _, k := range e.kinds.all() {
+	err := s.call(func(l *loop) {
+		for _, k := range l.kinds.all() {
 			if k.Name == name {
-				e.because("", "kind "+name+" is unregistered", func() { e.unregister(k) })
+				l.because("", "kind "+name+" is unregistered", func() { l.unregister(k) })
 				return
 			}
 		}
@@ -53,7 +53,7 @@ func (e *engine) unregister(k *kind) {
 	}
 	e.g.KindChanged(k.Prefix)
 	e.wakeAdopted() // if what waited to be read first was of this kind
-	e.stirAll()
+	e.recheckAll = true
 }
 
 // orphaned: an operation has ended whose kind is gone. If there is a new one,

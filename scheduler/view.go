@@ -62,17 +62,17 @@ func (e *engine) activate(k *kind) {
 }
 
 func (s *Scheduler) look(k *kind, key Key) (viewEntry, bool) {
-	if !k.view.active.Load() && s.call(func(e *engine) { e.activate(k) }) != nil {
+	if !k.view.active.Load() && s.call(func(l *loop) { l.activate(k) }) != nil {
 		return viewEntry{}, false
 	}
 	k.view.mu.RLock()
 	defer k.view.mu.RUnlock()
-	e, ok := k.view.entries[key]
-	return e, ok
+	l, ok := k.view.entries[key]
+	return l, ok
 }
 
 func (s *Scheduler) lookAll(k *kind) map[Key]viewEntry {
-	if !k.view.active.Load() && s.call(func(e *engine) { e.activate(k) }) != nil {
+	if !k.view.active.Load() && s.call(func(l *loop) { l.activate(k) }) != nil {
 		return nil
 	}
 	k.view.mu.RLock()

@@ -22,7 +22,7 @@ type Handle struct {
 	kinds    []*kind              // whose whole world is to be read first
 	before   []Change
 	reverted bool
-	walk     *walk   // of the plan that is being executed
+	planned  bool    // its plan is being executed
 	twin     *Handle // of Expect, for the same transaction
 }
 
@@ -67,43 +67,43 @@ type waiter struct {
 }
 
 // await has the waiter looked at once its keys may have settled.
-func (e *engine) await(w *waiter) {
+func (l *loop) await(w *waiter) {
 	w.at, w.path, w.moved = 0, nil, 0
-	w.slot = len(e.waiters)
-	e.waiters = append(e.waiters, w)
-	e.stir(w)
+	w.slot = len(l.waiters)
+	l.waiters = append(l.waiters, w)
+	l.stir(w)
 }
 
 // leaveOff ends the waiting.
-func (e *engine) leaveOff(w *waiter) {
+func (l *loop) leaveOff(w *waiter) {
 	if w.slot < 0 {
 		return
 	}
 	if w.handle != nil {
-		delete(e.lookers, w.handle.result.Seq)
+		delete(l.lookers, w.handle.result.Seq)
 	}
-	e.cutPath(w, 0)
-	last := e.waiters[len(e.waiters)-1]
-	e.waiters[w.slot], last.slot = last, w.slot
-	e.waiters[len(e.waiters)-1] = nil
-	e.waiters = e.waiters[:len(e.waiters)-1]
+	l.cutPath(w, 0)
+	last := l.waiters[len(l.waiters)-1]
+	l.waiters[w.slot], last.slot = last, w.slot
+	l.waiters[len(l.waiters)-1] = nil
+	l.waiters = l.waiters[:len(l.waiters)-1]
 	w.slot = -1
 }
 
 // stir has the waiter checked at the end of the turn.
-func (e *engine) stir(w *waiter) {
+func (l *loop) stir(w *waiter) {
 	if !w.stirred {
 		w.stirred = true
-		e.stirred = append(e.stirred, w)
+		l.stirred = append(l.stirred, w)
 	}
 }
 
 // stirAll has every waiter checked from the start: something changed that
 // shows at no node.
-func (e *engine) stirAll() {
-	for _, w := range e.waiters {
+func (l *loop) stirAll() {
+	for _, w := range l.waiters {
 		w.moved = 0
-		e.stir(w)
+		l.stir(w)
 	}
 }
 
@@ -148,42 +148,46 @@ func (p *places) remove(n *graph.Node, w *waiter) {
 }
 
 // movedOnPath notes that a node changed that somebody waits for.
-func (e *engine) movedOnPath(n *graph.Node) {
-	p, found := e.places.one[n]
+func (l *loop) movedOnPath(n *graph.Node) {
+	p, found := l.places.one[n]
 	if !found {
 		return
 	}
-	e.pathMoved(p)
-	for _, p := range e.places.more[n] {
-		e.pathMoved(p)
+	l.pathMoved(p)
+	for _, p := range l.places.more[n] {
+		l.pathMoved(p)
 	}
 }
 
-func (e *engine) pathMoved(p place) {
+func (l *loop) pathMoved(p place) {
 	p.w.moved = min(p.w.moved, p.i)
-	e.stir(p.w)
+	l.stir(p.w)
 }
 
 // checkWaiters ends the waiting of those whose keys have all settled. A waiter is
 // looked at only when a node on its path changed, and from there on: so long
 // chains cost what moves in them, not their length at every turn.
-func (e *engine) checkWaiters() {
-	if len(e.stirred) == 0 {
+func (l *loop) checkWaiters() {
+	if l.recheckAll {
+		l.recheckAll = false
+		l.stirAll()
+	}
+	if len(l.stirred) == 0 {
 		return
 	}
-	e.newPass()
-	stirred := e.stirred
-	e.stirred = nil
+	l.newPass()
+	stirred := l.stirred
+	l.stirred = nil
 	for _, w := range stirred {
 		w.stirred = false
-		if w.slot < 0 || !e.allSettled(w) {
+		if w.slot < 0 || !l.allSettled(w) {
 			continue
 		}
-		e.leaveOff(w)
+		l.leaveOff(w)
 		if w.handle != nil {
-			e.finish(w.handle)
+			l.finish(w.handle)
 		} else {
-			e.tellSettled(w.keys[0])
+			l.tellSettled(w.keys[0])
 		}
 	}
 }
@@ -191,20 +195,20 @@ func (e *engine) checkWaiters() {
 // allSettled goes through the keys once, and a second time at the end, since
 // what was settled early may have moved again. So the cost over a transaction's
 // life is linear in its keys.
-func (e *engine) allSettled(w *waiter) bool {
-	if w.handle != nil && !e.mayEnd(w.handle) {
+func (l *loop) allSettled(w *waiter) bool {
+	if w.handle != nil && !l.mayEnd(w.handle) {
 		return false
 	}
-	if len(w.path) > 0 && !e.pathSettled(w) {
+	if len(w.path) > 0 && !l.pathSettled(w) {
 		return false
 	}
 	for ; w.at < len(w.keys); w.at++ {
-		if !e.keySettled(w, w.keys[w.at]) {
+		if !l.keySettled(w, w.keys[w.at]) {
 			return false
 		}
 	}
 	for i, n := range w.keys {
-		if !e.keySettled(w, n) {
+		if !l.keySettled(w, n) {
 			w.at = i
 			return false
 		}
@@ -214,8 +218,8 @@ func (e *engine) allSettled(w *waiter) bool {
 
 // mayEnd reports whether the plan of the transaction is through, and whether the kinds
 // that it asked to be read were.
-func (e *engine) mayEnd(h *Handle) bool {
-	if h.walk != nil {
+func (l *loop) mayEnd(h *Handle) bool {
+	if h.planned {
 		return false
 	}
 	for len(h.kinds) > 0 {
@@ -229,42 +233,42 @@ func (e *engine) mayEnd(h *Handle) bool {
 
 // pathSettled takes up the path where it has changed and goes back towards the
 // key as far as all is settled.
-func (e *engine) pathSettled(w *waiter) bool {
+func (l *loop) pathSettled(w *waiter) bool {
 	if w.moved >= len(w.path) {
 		return false
 	}
 	for i := w.moved; i >= 0; i-- {
 		n := w.path[i]
-		e.cutPath(w, i)
-		if !e.follow(w, n) {
+		l.cutPath(w, i)
+		if !l.follow(w, n) {
 			return false
 		}
 	}
 	return true
 }
 
-func (e *engine) keySettled(w *waiter, n *graph.Node) bool {
-	n = e.current(n)
-	return n == nil || e.follow(w, n)
+func (l *loop) keySettled(w *waiter, n *graph.Node) bool {
+	n = l.current(n)
+	return n == nil || l.follow(w, n)
 }
 
 // current is the node of the same key now, nil if there is none.
-func (e *engine) current(n *graph.Node) *graph.Node {
+func (l *loop) current(n *graph.Node) *graph.Node {
 	if n.Dropped() {
-		return e.g.Get(n.Key)
+		return l.g.Get(n.Key)
 	}
 	return n
 }
 
 // follow reports whether the node is settled; if not, the way to what it waits
 // for is added to the waiter's path.
-func (e *engine) follow(w *waiter, n *graph.Node) bool {
-	if e.settled(n) {
+func (l *loop) follow(w *waiter, n *graph.Node) bool {
+	if l.settled(n) {
 		return true
 	}
-	e.trailEnds(func(n *graph.Node) {
+	l.trailEnds(func(n *graph.Node) {
 		n.Mark = 0 // whoever else waits for it needs the whole way
-		e.places.add(n, place{w, len(w.path)})
+		l.places.add(n, place{w, len(w.path)})
 		w.path = append(w.path, n)
 	})
 	w.moved = len(w.path)
@@ -272,17 +276,17 @@ func (e *engine) follow(w *waiter, n *graph.Node) bool {
 }
 
 // cutPath shortens a waiter's path to i nodes.
-func (e *engine) cutPath(w *waiter, i int) {
+func (l *loop) cutPath(w *waiter, i int) {
 	for _, n := range w.path[i:] {
-		e.places.remove(n, w)
+		l.places.remove(n, w)
 	}
 	w.path = w.path[:i]
 	w.moved = i
 }
 
 // awaitMoved has who asked for a look wait for what moved because of it.
-func (e *engine) awaitMoved(n *graph.Node) {
-	h := e.lookers[n.Cause]
+func (l *loop) awaitMoved(n *graph.Node) {
+	h := l.lookers[n.Cause]
 	if h == nil || h.follows[n] {
 		return
 	}
@@ -291,10 +295,10 @@ func (e *engine) awaitMoved(n *graph.Node) {
 	}
 	h.follows[n] = true
 	h.keys = append(h.keys, n)
-	e.stir(&h.waiter)
+	l.stir(&h.waiter)
 }
 
-func (e *engine) finish(h *Handle) {
+func (l *loop) finish(h *Handle) {
 	keys := h.keys[:h.named]
 	if !slices.IsSortedFunc(keys, byKey) {
 		slices.SortFunc(keys, byKey)
@@ -304,13 +308,13 @@ func (e *engine) finish(h *Handle) {
 	h.result.Keys = make([]Outcome, len(keys))
 	for i, n := range keys {
 		h.result.Keys[i] = Outcome{Key: n.Key, State: Removed}
-		if now := e.current(n); now != nil {
-			e.outcome(now, &h.result.Keys[i])
+		if now := l.current(n); now != nil {
+			l.explainer.outcome(now, &h.result.Keys[i])
 		}
 	}
 	if h.txn.Revert && !h.reverted && slices.ContainsFunc(h.result.Keys, Outcome.failed) {
 		h.result.Failed = slices.DeleteFunc(slices.Clone(h.result.Keys), func(o Outcome) bool { return !o.failed() })
-		e.revert(h)
+		l.revert(h)
 		return
 	}
 	h.result.Reverted = h.reverted
@@ -322,9 +326,9 @@ func (e *engine) finish(h *Handle) {
 }
 
 // revert writes back what the source wanted before, and waits for that.
-func (e *engine) revert(h *Handle) {
+func (l *loop) revert(h *Handle) {
 	h.reverted = true
-	e.inbox(input{txn: h.txn.undo(h.before), handle: h})
+	l.inbox(input{txn: h.txn.undo(h.before), handle: h})
 }
 
 func (t Txn) undo(before []Change) *Txn {

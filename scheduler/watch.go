@@ -31,7 +31,7 @@ const watchBatch = 256
 // Next of one too many returns ErrTooManyWatchers. One goroutine reads a watcher.
 func (s *Scheduler) Watch(prefixes ...Key) *Watcher {
 	w := &Watcher{s: s, prefixes: prefixes, wake: make(chan struct{}, 1), stopped: make(chan struct{}), bit: -1}
-	_ = s.call(func(e *engine) { e.addWatcher(w) })
+	_ = s.call(func(l *loop) { l.addWatcher(w) })
 	return w
 }
 
@@ -46,9 +46,9 @@ func (w *Watcher) Next(ctx context.Context) (changes []Status, inSync bool, err 
 			return nil, false, ErrWatcherStopped
 		default:
 		}
-		if err := w.s.call(func(e *engine) {
+		if err := w.s.call(func(l *loop) {
 			if w.bit >= 0 {
-				changes, inSync, first = e.drain(w)
+				changes, inSync, first = l.drain(w)
 			}
 		}); err != nil {
 			return nil, false, err
@@ -75,38 +75,38 @@ func (w *Watcher) Next(ctx context.Context) (changes []Status, inSync bool, err 
 func (w *Watcher) Stop() {
 	w.once.Do(func() {
 		close(w.stopped)
-		_ = w.s.call(func(e *engine) { e.removeWatcher(w) })
+		_ = w.s.call(func(l *loop) { l.removeWatcher(w) })
 	})
 }
 
-func (e *engine) addWatcher(w *Watcher) {
-	for bit, other := range e.watchers {
+func (l *loop) addWatcher(w *Watcher) {
+	for bit, other := range l.watchers {
 		if other == nil {
-			w.bit, e.watchers[bit] = bit, w
-			e.watching++
+			w.bit, l.watchers[bit] = bit, w
+			l.watching++
 			break
 		}
 	}
 	if w.bit < 0 {
 		return
 	}
-	for _, n := range e.nodesUnder(w.prefixes) {
-		e.queueFor(w, n)
+	for _, n := range l.nodesUnder(w.prefixes) {
+		l.queueFor(w, n)
 	}
 }
 
-func (e *engine) removeWatcher(w *Watcher) {
+func (l *loop) removeWatcher(w *Watcher) {
 	if w.bit < 0 {
 		return
 	}
 	for _, n := range w.queue {
 		n.Watchers &^= 1 << w.bit
 	}
-	e.watchers[w.bit], w.queue = nil, nil
-	e.watching--
+	l.watchers[w.bit], w.queue = nil, nil
+	l.watching--
 }
 
-func (e *engine) queueFor(w *Watcher, n *graph.Node) {
+func (l *loop) queueFor(w *Watcher, n *graph.Node) {
 	if n.Watchers&(1<<w.bit) == 0 {
 		n.Watchers |= 1 << w.bit
 		w.queue = append(w.queue, n)
@@ -114,23 +114,23 @@ func (e *engine) queueFor(w *Watcher, n *graph.Node) {
 }
 
 // notifyWatchers queues the node with everybody who wants to know.
-func (e *engine) notifyWatchers(n *graph.Node) {
-	if e.watching == 0 {
+func (l *loop) notifyWatchers(n *graph.Node) {
+	if l.watching == 0 {
 		return
 	}
-	for _, w := range e.watchers {
+	for _, w := range l.watchers {
 		if w != nil && kv.Under(n.Key, w.prefixes) {
-			e.queueFor(w, n)
+			l.queueFor(w, n)
 		}
 	}
 }
 
 // wakeReaders tells watchers with something queued, at the end of a turn.
-func (e *engine) wakeReaders() {
-	if e.watching == 0 {
+func (l *loop) wakeReaders() {
+	if l.watching == 0 {
 		return
 	}
-	for _, w := range e.watchers {
+	for _, w := range l.watchers {
 		if w != nil && len(w.queue) > 0 {
 			select {
 			case w.wake <- struct{}{}:
@@ -140,19 +140,19 @@ func (e *engine) wakeReaders() {
 	}
 }
 
-func (e *engine) drain(w *Watcher) (out []Status, inSync, first bool) {
+func (l *loop) drain(w *Watcher) (out []Status, inSync, first bool) {
 	n := min(len(w.queue), watchBatch)
-	e.newPass()
+	l.newPass()
 	for _, node := range w.queue[:n] {
 		node.Watchers &^= 1 << w.bit
-		if now := e.current(node); now != node && now != nil && e.stateOf(now) != Absent {
+		if now := l.current(node); now != node && now != nil && l.stateOf(now) != Absent {
 			continue // the key has come back, and that is told by its new node
 		}
-		if s := e.statusNow(node); s.State != Absent {
+		if s := l.explainer.statusNow(node); s.State != Absent {
 			out = append(out, s)
-			if s.Busy && !e.toldBusy[node] {
-				e.toldBusy[node] = true
-				e.await(&waiter{keys: []*graph.Node{node}})
+			if s.Busy && !l.toldBusy[node] {
+				l.toldBusy[node] = true
+				l.await(&waiter{keys: []*graph.Node{node}})
 			}
 		}
 	}
@@ -165,10 +165,10 @@ func (e *engine) drain(w *Watcher) (out []Status, inSync, first bool) {
 }
 
 // tellSettled tells watchers that a key is busy no more.
-func (e *engine) tellSettled(n *graph.Node) {
-	delete(e.toldBusy, n)
-	if n = e.current(n); n != nil {
+func (l *loop) tellSettled(n *graph.Node) {
+	delete(l.toldBusy, n)
+	if n = l.current(n); n != nil {
 		n.Revision++
-		e.notifyWatchers(n)
+		l.notifyWatchers(n)
 	}
 }

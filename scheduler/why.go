@@ -38,19 +38,19 @@ const maxCauses = 100
 func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) {
 	var c Cause
 	found := false
-	err := s.call(func(e *engine) {
-		n := e.g.Get(k)
+	err := s.call(func(l *loop) {
+		n := l.g.Get(k)
 		if n == nil {
 			return
 		}
 		found = true
-		e.newPass()
+		l.newPass()
 		budget := maxCauses
-		c = e.why(n, map[*graph.Node]bool{}, &budget)
-		c.Roots = e.roots(n)
-		c.Record = e.hist.LastOf(k)
+		c = l.explainer.why(n, map[*graph.Node]bool{}, &budget)
+		c.Roots = l.explainer.roots(n)
+		c.Record = l.hist.LastOf(k)
 		if c.Record == nil {
-			c.Record = e.hist.Get(n.Cause)
+			c.Record = l.hist.Get(n.Cause)
 		}
 	})
 	if c.Record != nil {
