@@ -31,10 +31,10 @@ type assessor struct {
 	unsure  []*graph.Node // settled if those are that it met
 }
 
-func newAssessor(o Options) *assessor {
-	as := &assessor{kinds: newKinds(), policies: o.policies, pauses: map[Key]pause{}, unseen: map[*graph.Node]bool{}, mark: firstMark, seed: maphash.MakeSeed()}
+func newAssessor(policies kv.Policies, sources []string) *assessor {
+	as := &assessor{kinds: newKinds(), policies: policies, pauses: map[Key]pause{}, unseen: map[*graph.Node]bool{}, mark: firstMark, seed: maphash.MakeSeed()}
 	as.g = graph.New(as.kinds.graphKind)
-	for _, name := range o.Sources {
+	for _, name := range sources {
 		as.sources = append(as.sources, sourceState{name: name})
 	}
 	return as

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -25,7 +24,7 @@ func (e *engine) block(n *graph.Node, on Key, backoff time.Duration) time.Durati
 	if t != nil && t.Presence == graph.Present {
 		return backoff
 	}
-	return e.opts.RetryMax
+	return e.set.retryMax
 }
 
 // unblock: something about t has changed. Who waits for it is tried again.
@@ -60,13 +59,4 @@ func (e *engine) unwait(n *graph.Node) {
 	if t := e.g.Get(on); t != nil {
 		e.g.Wake(t)
 	}
-}
-
-// waitsFor is the key that a node's failed operation waits for, "" for none.
-func waitsFor(n *graph.Node) Key {
-	var oe *OpError
-	if n.X == nil || !errors.As(n.X.Err, &oe) {
-		return ""
-	}
-	return oe.On
 }

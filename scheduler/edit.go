@@ -3,10 +3,10 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
-	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // edit takes what a source wants into the graph. It returns the nodes that are touched by
@@ -59,16 +59,6 @@ func (e *engine) withdrawUnnamed(src int8) []*graph.Node {
 	return gone
 }
 
-func byKey(a, b *graph.Node) int {
-	switch {
-	case a.Key < b.Key:
-		return -1
-	case a.Key > b.Key:
-		return 1
-	}
-	return 0
-}
-
 // speak notes the complete word of a source. After the last one, things may go
 // only because nobody wants them.
 func (e *engine) speak(src int8) {
@@ -87,7 +77,7 @@ func (e *engine) noGrace() {
 	if e.mayDelete() {
 		return
 	}
-	e.logf(slogWarn, "what nobody wants is deleted now, though not all sources have spoken", "silent", e.unspoken())
+	e.logf(slog.LevelWarn, "what nobody wants is deleted now, though not all sources have spoken", "silent", e.unspoken())
 	e.graceless = true
 	e.wakeLeft()
 }
@@ -219,22 +209,6 @@ func (e *engine) keepWorld(n *graph.Node) {
 	}
 }
 
-func validate(k *kind, key Key, v any) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = Invalid("", "validation panicked: %v", p)
-		}
-		err = maskError(err, k.secretsOf(v))
-	}()
-	if k.Observed {
-		return Invalid("", "%s values are observed, they cannot be asked for", k.Name)
-	}
-	if err := k.checkType(v); err != nil || k.validate == nil {
-		return err
-	}
-	return kv.Sayable(k.validate(key, v))
-}
-
 // withdraw: nobody wants the node any more. Said of what nobody wanted as far as is
 // known, it lets that go before all sources have spoken.
 func (e *engine) withdraw(n *graph.Node) {
@@ -324,19 +298,8 @@ func (e *engine) forgive(n *graph.Node) {
 	case !failedToGo(n):
 		e.clearHold(n)
 	case has(n, flagHeld) && x.NextTry == 0: // it was final, but not for ever
-		e.hold(n, e.opts.RetryMax)
+		e.hold(n, e.set.retryMax)
 	}
-}
-
-// failedToGo reports whether the last thing that failed was to delete the node.
-func failedToGo(n *graph.Node) bool { return n.X != nil && Operation(n.X.LastOp) == OpDelete }
-
-// isSame reports whether a value of the world is what is wanted of the node.
-func (as *assessor) isSame(n *graph.Node, k *kind, actual any) (same bool) {
-	if goal := n.Goal(); goal != nil {
-		as.guard(n, func() { same = as.verdict(n, k, actual, goal).Change == Same })
-	}
-	return same
 }
 
 // syncDerived makes the derived values of n those of its goal, or of what was observed.

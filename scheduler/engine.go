@@ -13,10 +13,9 @@ import (
 // no I/O: what follows from its decisions goes to the outside.
 type engine struct {
 	*assessor
-	opts Options
+	set  settings
 	exec *exec.Executor[*op]
 	hist *history.Log
-	log  *slog.Logger
 
 	making  dueList // nodes due for an operation
 	going   dueList // nodes that are due to go
@@ -41,6 +40,20 @@ type engine struct {
 	// What the engine asks of the loop around it.
 	wakeAt func(at time.Time)
 	logf   func(level slog.Level, msg string, args ...any)
+}
+
+// settings are those of the scheduler's options that the engine acts by.
+type settings struct {
+	retryMin, retryMax time.Duration
+	jitter             float64
+	timeout            time.Duration // of a step of a plan that is waited for
+	rand               func() float64
+}
+
+// newEngine makes an engine; out must be set before it is used.
+func newEngine(as *assessor, set settings, hist *history.Log, now time.Time, wakeAt func(time.Time), logf func(slog.Level, string, ...any)) *engine {
+	return &engine{assessor: as, set: set, hist: hist, now: now, wakeAt: wakeAt, logf: logf,
+		unkept: map[uint64]*Record{}, refused: map[*graph.Node][]*graph.Node{}, blocked: map[Key]map[*graph.Node]bool{}}
 }
 
 const maxSpare = 1 << 14 // room that a list keeps for the next turn

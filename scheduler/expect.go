@@ -55,8 +55,7 @@ func (l *loop) sameTxn(a, b *Txn) bool {
 		if !there || (c.Invalid == nil) != (o.Invalid == nil) || c.Invalid != nil && c.Invalid.Error() != o.Invalid.Error() {
 			return false
 		}
-		r := read{key: c.Key, kind: l.kinds.find(c.Key)}
-		if r.kind != nil && !r.sameValue(c.Value, o.Value) {
+		if k := l.kinds.find(c.Key); k != nil && differ(k, c.Key, c.Value, o.Value) {
 			return false
 		}
 	}

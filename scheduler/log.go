@@ -5,8 +5,6 @@ import (
 	"log/slog"
 )
 
-const slogWarn = slog.LevelWarn
-
 // logf hands a line to the log without waiting for it; a full queue drops.
 func (s *Scheduler) logf(level slog.Level, msg string, args ...any) {
 	if s.logs == nil {

@@ -1,12 +1,9 @@
 package scheduler
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -14,21 +11,6 @@ import (
 	"github.com/plumb-net/plumb/scheduler/graph"
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
-
-// kindLook is how things stand with reading the world of a kind.
-type kindLook struct {
-	queued   []*graph.Node // single keys waiting to be read
-	listed   bool          // the kind is in engine.looks
-	all      bool          // a read of the whole kind is due
-	cause    uint64        // the transaction that asked for it
-	running  bool          // one is under way
-	stamp    uint64        // when it began
-	again    bool          // and another was asked for meanwhile
-	waiting  []*graph.Node // to think about when it has ended
-	knew     int           // how many keys were known at the last one
-	attempts int           // failed reads of the whole kind in a row
-	err      error         // of the last one
-}
 
 // lookAt asks for keys, or all below a key that ends in "/", to be read,
 // together with all that stands on what turns out to have changed. Who asks for a
@@ -199,55 +181,6 @@ func (e *engine) readAgainAfter(k *kind) {
 		if slices.Contains(o.readAfter, k.Name) {
 			e.lookAtKind(o)
 		}
-	}
-}
-
-func knownNode(n *graph.Node) known {
-	if n.Presence != graph.Absent && n.Actual != nil {
-		return known{key: n.Key, value: n.Actual, meta: n.Meta, inPlace: true}
-	}
-	return known{key: n.Key, value: n.Goal()}
-}
-
-func (as *assessor) knownOf(k *kind) []known {
-	out := make([]known, 0, k.look.knew)
-	as.g.Below(k.Prefix, func(n *graph.Node) bool {
-		if n.Actual != nil || n.Goal() != nil {
-			out = graph.Push(out, knownNode(n))
-		}
-		return true
-	})
-	k.look.knew = len(out)
-	return out
-}
-
-// runLook calls Retrieve; it runs on a lane.
-func runLook(ctx context.Context, o *op) {
-	defer func() {
-		if p := recover(); p != nil {
-			o.err = fmt.Errorf("reading %s panicked: %v\n%s", o.kind.Name, p, debug.Stack())
-		}
-	}()
-	if o.err = o.refused; o.err != nil {
-		return
-	}
-	o.found = make([]found, 0, len(o.scope.known))
-	o.kind.retrieve(ctx, o.scope, func(f found, err error) bool {
-		switch {
-		case err != nil && f.key == "":
-			o.err = errors.Join(o.err, kv.Sayable(err))
-		case err != nil:
-			if o.unread == nil {
-				o.unread = map[Key]error{}
-			}
-			o.unread[f.key] = kv.Sayable(err)
-		default:
-			o.found = graph.Push(o.found, f)
-		}
-		return ctx.Err() == nil
-	})
-	if o.err == nil {
-		o.err = ctx.Err()
 	}
 }
 
@@ -453,13 +386,11 @@ func (e *engine) lookFailed(k *kind, err error) {
 	k.look.err = err
 	k.Blind = k.look.stamp
 	e.g.KindChanged(k.Prefix)
-	if e.log != nil {
-		level := slogWarn
-		if !k.Read && k.look.attempts == 1 {
-			level = slog.LevelDebug // whom it asks may just have been started
-		}
-		e.logf(level, "cannot read the world", "kind", k.Name, "error", err)
+	level := slog.LevelWarn
+	if !k.Read && k.look.attempts == 1 {
+		level = slog.LevelDebug // whom it asks may just have been started
 	}
+	e.logf(level, "cannot read the world", "kind", k.Name, "error", err)
 	e.retries.addKind(e.now.Add(e.backoff(k.look.attempts)), k)
 	e.arm()
 }

@@ -8,6 +8,7 @@ import (
 // are being executed. One goroutine at a time runs it, see [Scheduler.Run].
 type loop struct {
 	*engine
+	opts      Options
 	explainer *explainer
 	planner   *planner
 	runs      *planRuns
@@ -25,9 +26,11 @@ type loop struct {
 	inbox    func(input)
 }
 
-func newLoop(e *engine, inbox func(input)) *loop {
+var _ outside = (*loop)(nil)
+
+func newLoop(e *engine, o Options, inbox func(input)) *loop {
 	x := &explainer{e.assessor}
-	l := &loop{engine: e, explainer: x, planner: &planner{e, x}, runs: &planRuns{e: e, x: x}, places: newPlaces(),
+	l := &loop{engine: e, opts: o, explainer: x, planner: &planner{e, x}, runs: &planRuns{e: e, x: x}, places: newPlaces(),
 		lookers: map[uint64]*Handle{}, toldBusy: map[*graph.Node]bool{}, inbox: inbox}
 	e.out = l
 	return l

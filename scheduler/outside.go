@@ -38,8 +38,6 @@ type outside interface {
 	retryAt(n *graph.Node, at time.Time)
 }
 
-var _ outside = (*loop)(nil)
-
 // begin marks that an operation is under way.
 func (e *engine) begin(o *op, a assessment) {
 	n, making := o.n, a.due == doCreate || a.due == doUpdate

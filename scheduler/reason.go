@@ -286,20 +286,6 @@ func haveSynced(names []string) string {
 	return strings.Join(names, ", ") + " have synced"
 }
 
-// unspoken names the sources that have not synced.
-func (as *assessor) unspoken() (names []string) {
-	for _, s := range as.sources {
-		switch {
-		case s.spoken:
-		case s.name == "":
-			names = append(names, "the source")
-		default:
-			names = append(names, s.name)
-		}
-	}
-	return names
-}
-
 // pinner finds one node whose world stands on n.
 func pinner(n *graph.Node) (p *graph.Node) {
 	if n.Standing > 0 {

@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"reflect"
-
 	"github.com/plumb-net/plumb/scheduler/graph"
 	"github.com/plumb-net/plumb/scheduler/history"
 	"github.com/plumb-net/plumb/scheduler/kv"
@@ -70,14 +68,6 @@ type wish struct {
 func wishOf(n *graph.Node) wish {
 	v := wantedOf(n)
 	return wish{v, n.Gen, n.Source, has(n, flagSame), v != nil && n.Desired == nil}
-}
-
-// wantedOf is what statuses tell as desired: also a value that was refused.
-func wantedOf(n *graph.Node) any {
-	if n.Desired == nil && n.X != nil {
-		return n.X.Asked
-	}
-	return n.Desired
 }
 
 // asked notes that a node is asked for something else than before. A wish for
@@ -150,29 +140,6 @@ func (e *engine) keepRecord(seq uint64) {
 		delete(e.unkept, seq)
 		e.hist.Insert(r)
 	}
-}
-
-func actualOf(n *graph.Node) any {
-	if n.Presence == graph.Absent {
-		return nil
-	}
-	return n.Actual
-}
-
-// differ reports whether two values of a key are different to its kind.
-func differ(k *kind, key Key, a, b any) (differ bool) {
-	switch {
-	case a == nil || b == nil:
-		return a != nil || b != nil
-	case k == nil:
-		return !reflect.DeepEqual(a, b)
-	}
-	defer func() {
-		if recover() != nil { // values that its kind refused
-			differ = true
-		}
-	}()
-	return k.compare(key, a, b).Change != Same
 }
 
 // sizeOf is about how many bytes a value takes. To encode each would cost more

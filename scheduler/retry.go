@@ -71,12 +71,12 @@ func failedToMake(n *graph.Node) bool {
 func (e *engine) backoff(attempt int) time.Duration { return e.delay(attempt, Retries{}) }
 
 func (e *engine) delay(attempt int, r Retries) time.Duration {
-	d, most := cmp.Or(r.Min, e.opts.RetryMin), cmp.Or(r.Max, e.opts.RetryMax)
+	d, most := cmp.Or(r.Min, e.set.retryMin), cmp.Or(r.Max, e.set.retryMax)
 	for i := 1; i < attempt && d < most; i++ {
 		d *= 2
 	}
 	d = min(d, most)
-	return d + time.Duration(cmp.Or(r.Jitter, e.opts.Jitter)*(e.opts.Rand()-0.5)*float64(d))
+	return d + time.Duration(cmp.Or(r.Jitter, e.set.jitter)*(e.set.rand()-0.5)*float64(d))
 }
 
 // onceMore adds the present to times, of which those within the window stay.

@@ -218,7 +218,7 @@ func (rs *planRuns) followOne(x *planRun) {
 		return
 	}
 	x.patient = at
-	rs.e.retries.addFunc(rs.e.now.Add(rs.e.opts.Timeout), func() {
+	rs.e.retries.addFunc(rs.e.now.Add(rs.e.set.timeout), func() {
 		if !next.begun {
 			rs.leave(x, at, fmt.Sprintf("%s %s was waited for in vain%s", next.op, next.key, rs.howItStands(next.key)))
 		}

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/plumb-net/plumb/scheduler/graph"
 	"github.com/plumb-net/plumb/scheduler/history"
 	"github.com/plumb-net/plumb/scheduler/internal/exec"
 )
@@ -57,17 +56,17 @@ type input struct {
 func New(o Options) *Scheduler {
 	s := &Scheduler{opts: o.withDefaults(), wake: make(chan struct{}, 1), stopped: make(chan struct{}), heard: map[Key]*kind{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	as := newAssessor(s.opts)
+	as := newAssessor(s.opts.policies, s.opts.Sources)
 	s.hist = history.New(s.opts.HistoryCount, s.opts.HistoryBytes, s.opts.Clock.Now(), as.sourceName)
-	e := &engine{assessor: as, opts: s.opts, hist: s.hist, log: s.opts.Log, now: s.opts.Clock.Now(), wakeAt: s.wakeAt, logf: s.logf,
-		unkept: map[uint64]*Record{}, refused: map[*graph.Node][]*graph.Node{}, blocked: map[Key]map[*graph.Node]bool{}}
-	s.l = newLoop(e, s.push)
+	e := newEngine(as, settings{retryMin: s.opts.RetryMin, retryMax: s.opts.RetryMax, jitter: s.opts.Jitter, timeout: s.opts.Timeout,
+		rand: s.opts.Rand}, s.hist, s.opts.Clock.Now(), s.wakeAt, s.logf)
+	s.l = newLoop(e, s.opts, s.push)
 	if s.opts.Log != nil {
 		s.logs = make(chan func(), 256)
 	}
 	e.exec = exec.New(s.opts.Clock, s.opts.Workers, s.outcome)
 	e.seq = s.hist.Earlier(s.opts.Earlier)
-	e.began, s.opts.Earlier, e.opts.Earlier = e.seq, nil, nil
+	e.began, s.opts.Earlier = e.seq, nil
 	return s
 }
 

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
@@ -217,7 +218,5 @@ func (e *engine) giveUp(n *graph.Node) {
 }
 
 func (e *engine) logFailure(n *graph.Node, what Operation, err error, next time.Duration) {
-	if e.log != nil {
-		e.logf(slogWarn, "operation failed", "op", what.String(), "key", string(n.Key), "error", err, "next_try_in", next)
-	}
+	e.logf(slog.LevelWarn, "operation failed", "op", what.String(), "key", string(n.Key), "error", err, "next_try_in", next)
 }

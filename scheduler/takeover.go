@@ -6,9 +6,6 @@ import "github.com/plumb-net/plumb/scheduler/graph"
 // is given back when it is no longer wanted: it stays, and so does what stands
 // on it.
 
-// taken reports whether the object was found and taken over, not made.
-func taken(n *graph.Node) bool { return n.X != nil && n.X.Taken }
-
 // setTaken notes, after a creation, whether it took over what was found.
 func (e *engine) setTaken(n *graph.Node, yes bool, found any) {
 	if yes || taken(n) {

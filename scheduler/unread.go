@@ -13,9 +13,6 @@ func (as *assessor) mayDelete() bool { return as.spoken == len(as.sources) || as
 // stands on: all of a kind, or a key that could not be read when its kind was.
 func (as *assessor) unread() bool { return len(as.unseen) > 0 || as.unreadKind() != nil }
 
-// makes reports whether things come of the kind: it makes them, or derives what is made.
-func (k *kind) makes() bool { return !k.Observed || k.derive != nil }
-
 func (as *assessor) unreadKind() *kind {
 	for _, k := range as.kinds.all() {
 		if k.Reads && k.makes() && !k.Read {
@@ -43,4 +40,18 @@ func (as *assessor) cannotRead() bool {
 	return slices.ContainsFunc(as.kinds.all(), func(k *kind) bool {
 		return k.Reads && k.makes() && !k.Read && k.look.attempts > 0
 	})
+}
+
+// unspoken names the sources that have not synced.
+func (as *assessor) unspoken() (names []string) {
+	for _, s := range as.sources {
+		switch {
+		case s.spoken:
+		case s.name == "":
+			names = append(names, "the source")
+		default:
+			names = append(names, s.name)
+		}
+	}
+	return names
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/plumb-net/plumb/scheduler/graph"
 )
@@ -309,7 +310,7 @@ func (l *loop) finish(h *Handle) {
 	for i, n := range keys {
 		h.result.Keys[i] = Outcome{Key: n.Key, State: Removed}
 		if now := l.current(n); now != nil {
-			l.explainer.outcome(now, &h.result.Keys[i])
+			l.outcome(now, &h.result.Keys[i])
 		}
 	}
 	if h.txn.Revert && !h.reverted && slices.ContainsFunc(h.result.Keys, Outcome.failed) {
@@ -337,4 +338,25 @@ func (t Txn) undo(before []Change) *Txn {
 		note = "revert " + t.Note
 	}
 	return &Txn{Source: t.Source, Note: note, Want: before}
+}
+
+// outcome tells how a node settled. Where thousands wait, only what for is
+// told: whoever wants to know more of one asks for its status.
+func (l *loop) outcome(n *graph.Node, o *Outcome) {
+	switch o.State = l.stateOf(n); {
+	case o.State == Configured, o.State == Removed, o.State == Absent:
+	case o.State == Pending && n.Needs() != graph.Satisfied:
+		for _, edge := range n.Out {
+			if !edge.OfDesired() || edge.State == graph.Satisfied {
+				continue
+			}
+			if o.Reason == "" {
+				o.Reason = "needs " + edge.Target()
+			} else if t := edge.Target(); !strings.HasSuffix(o.Reason, " "+t) {
+				o.Reason += ", " + t
+			}
+		}
+	default:
+		o.Reason = l.explainer.status(n).Reason
+	}
 }
