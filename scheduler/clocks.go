@@ -11,14 +11,14 @@ func (l *loop) setClocks() {
 		}
 	}
 	if l.opts.Grace > 0 {
-		l.retries.addFunc(l.now.Add(l.opts.Grace), l.noGrace)
+		l.Retries.AddFunc(l.Now.Add(l.opts.Grace), l.ExpireGrace)
 	}
-	l.arm()
+	l.Arm()
 }
 
 func (l *loop) auditNext(p Policy) {
 	spread := time.Duration(float64(p.Audit) * 0.2 * (l.opts.Rand() - 0.5))
-	l.retries.addFunc(l.now.Add(p.Audit+spread), func() {
+	l.Retries.AddFunc(l.Now.Add(p.Audit+spread), func() {
 		t := &Txn{Source: "audit", Note: "audit " + string(p.Keys), Look: []Key{p.Keys}, hint: true}
 		if p.Keys == "" {
 			t.Look, t.LookAll = nil, true

@@ -1,6 +1,10 @@
 package scheduler
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
+)
 
 // Expect announces a transaction with a base that its source will submit by
 // itself, without one: somebody wrote the plan's changes into a store, and the
@@ -55,7 +59,7 @@ func (l *loop) sameTxn(a, b *Txn) bool {
 		if !there || (c.Invalid == nil) != (o.Invalid == nil) || c.Invalid != nil && c.Invalid.Error() != o.Invalid.Error() {
 			return false
 		}
-		if k := l.kinds.find(c.Key); k != nil && differ(k, c.Key, c.Value, o.Value) {
+		if k := l.Kinds.Find(c.Key); k != nil && kind.Differ(k, c.Key, c.Value, o.Value) {
 			return false
 		}
 	}

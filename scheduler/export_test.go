@@ -1,6 +1,9 @@
 package scheduler
 
-import "github.com/plumb-net/plumb/scheduler/graph"
+import (
+	"github.com/plumb-net/plumb/scheduler/internal/engine"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+)
 
 // Audit has the books of graphs looked at after every turn, or not any more.
 func Audit(on bool) {
@@ -15,7 +18,7 @@ func Audit(on bool) {
 
 // SetWindow makes the window small, so that tests get to see it; 0 is as ever.
 func SetWindow(n int) {
-	if window = n; n == 0 {
-		window = 4096
+	if engine.Window = n; n == 0 {
+		engine.Window = 4096
 	}
 }

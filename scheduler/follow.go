@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/scheduler/history"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
@@ -51,12 +52,12 @@ func (f *Follower) Next(ctx context.Context) ([]Record, error) {
 // encode replaces values by what their kinds make of them; what cannot be
 // encoded is left out.
 func (f *Follower) encode(records []Record) {
-	var kinds []*kind
-	if f.s.call(func(l *loop) { kinds = slices.Clone(l.kinds.all()) }) != nil {
-		kinds = f.s.l.kinds.all() // the loop has ended
+	var kinds []*kind.Kind
+	if f.s.call(func(l *loop) { kinds = slices.Clone(l.Kinds.All()) }) != nil {
+		kinds = f.s.l.Kinds.All() // the loop has ended
 	}
-	find := func(k Key) *kind {
-		i := slices.IndexFunc(kinds, func(d *kind) bool { return kv.Under(k, []Key{d.Prefix}) })
+	find := func(k Key) *kind.Kind {
+		i := slices.IndexFunc(kinds, func(d *kind.Kind) bool { return kv.Under(k, []Key{d.Prefix}) })
 		if i < 0 {
 			return nil
 		}
@@ -73,11 +74,11 @@ func (f *Follower) encode(records []Record) {
 	}
 }
 
-func encoded(k *kind, v any) any {
-	if v == nil || k == nil || k.encode == nil {
+func encoded(k *kind.Kind, v any) any {
+	if v == nil || k == nil || k.Encode == nil {
 		return nil
 	}
-	b, err := encodeValue(k, v)
+	b, err := kind.EncodeValue(k, v)
 	if err != nil {
 		return nil
 	}
@@ -89,10 +90,10 @@ func encoded(k *kind, v any) any {
 func (l *loop) decode(changed []KeyChange) {
 	for i := range changed {
 		c := &changed[i]
-		k := l.kinds.find(c.Key)
+		k := l.Kinds.Find(c.Key)
 		for _, v := range []*any{&c.Before.Desired, &c.Before.Actual, &c.After.Desired, &c.After.Actual} {
-			if b, ok := (*v).(Encoded); ok && k != nil && k.decode != nil {
-				if value, err := k.decode(b); err == nil {
+			if b, ok := (*v).(Encoded); ok && k != nil && k.Decode != nil {
+				if value, err := k.Decode(b); err == nil {
 					*v = value
 				}
 			}

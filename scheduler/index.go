@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
@@ -24,11 +25,11 @@ func NewIndex[V, M any](k *Kind[V, M], of func(k Key, v V, m M) []string) (*Inde
 	x := &Index[V, M]{k: k, of: of, byName: map[string]map[Key]Object[V, M]{}, names: map[Key][]string{}}
 	err := k.s.call(func(l *loop) {
 		l.activate(k.k)
-		v := &k.k.view
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.indexes = append(v.indexes, x.update)
-		for key, e := range v.entries {
+		v := &k.k.View
+		v.Mu.Lock()
+		defer v.Mu.Unlock()
+		v.Indexes = append(v.Indexes, x.update)
+		for key, e := range v.Entries {
 			x.update(key, e)
 		}
 	})
@@ -38,10 +39,10 @@ func NewIndex[V, M any](k *Kind[V, M], of func(k Key, v V, m M) []string) (*Inde
 // Find yields what has the name, sorted by key. It waits for nobody, and what it yields
 // is of one time.
 func (x *Index[V, M]) Find(name string) iter.Seq2[Key, Object[V, M]] {
-	v := &x.k.k.view
-	v.mu.RLock()
+	v := &x.k.k.View
+	v.Mu.RLock()
 	found := maps.Clone(x.byName[name])
-	v.mu.RUnlock()
+	v.Mu.RUnlock()
 	return func(yield func(Key, Object[V, M]) bool) {
 		for _, k := range slices.Sorted(maps.Keys(found)) {
 			if !yield(k, found[k]) {
@@ -52,7 +53,7 @@ func (x *Index[V, M]) Find(name string) iter.Seq2[Key, Object[V, M]] {
 }
 
 // update runs in the loop, with the view locked.
-func (x *Index[V, M]) update(k Key, e viewEntry) {
+func (x *Index[V, M]) update(k Key, e kind.ViewEntry) {
 	for _, name := range x.names[k] {
 		if delete(x.byName[name], k); len(x.byName[name]) == 0 {
 			delete(x.byName, name)

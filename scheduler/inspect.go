@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"context"
+
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
 )
 
 // Inspect reads the world anew and tells how it compares with what is wanted;
@@ -11,29 +13,29 @@ import (
 // reading is done by the caller's goroutine, one kind after another, with ctx. A
 // read that fails is no error of Inspect: that is ctx.Err() or ErrStopped.
 func (s *Scheduler) Inspect(ctx context.Context, prefixes ...Key) ([]Status, error) {
-	var reads []*op
-	if err := s.call(func(l *loop) { reads = l.explainer.inspections(prefixes) }); err != nil {
+	var reads []*kind.Op
+	if err := s.call(func(l *loop) { reads = l.explainer.Inspections(prefixes) }); err != nil {
 		return nil, err
 	}
 	for _, o := range reads {
-		runLook(ctx, o)
+		kind.RunLook(ctx, o)
 	}
 	var out []Status
 	err := s.call(func(l *loop) {
-		found := map[Key]found{}
+		found := map[Key]kind.Found{}
 		failed := map[Key]error{}
 		for _, o := range reads {
-			for _, f := range o.found {
-				found[f.key] = f
+			for _, f := range o.Found {
+				found[f.Key] = f
 			}
-			for k, err := range o.unread {
+			for k, err := range o.Unread {
 				failed[k] = err
 			}
-			if o.err != nil {
-				failed[o.kind.Prefix] = o.err
+			if o.Err != nil {
+				failed[o.Kind.Prefix] = o.Err
 			}
 		}
-		out = l.explainer.inspected(prefixes, found, failed)
+		out = l.explainer.Inspected(prefixes, found, failed)
 	})
 	if err == nil {
 		err = ctx.Err()

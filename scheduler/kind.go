@@ -7,24 +7,25 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/plumb-net/plumb/scheduler/graph"
 	"github.com/plumb-net/plumb/scheduler/internal/exec"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // erase checks a descriptor and strips its types.
-func erase[V, M any](d Descriptor[V, M]) (*kind, error) {
+func erase[V, M any](d Descriptor[V, M]) (*kind.Kind, error) {
 	if err := check(d); err != nil {
 		return nil, fmt.Errorf("kind %q: %w", d.Name, err)
 	}
-	k := &kind{timeout: d.Timeout, watch: d.Watch, readAfter: slices.Clone(d.ReadAfter)}
+	k := &kind.Kind{Timeout: d.Timeout, Watch: d.Watch, ReadAfter: slices.Clone(d.ReadAfter)}
 	k.Kind = graph.Kind{
 		Name: d.Name, Prefix: d.Prefix, Impl: k,
 		Observed: d.Create == nil,
 		Reads:    d.Retrieve != nil,
 		OnDemand: d.Interest != nil,
 	}
-	k.checkType = func(v any) error {
+	k.CheckType = func(v any) error {
 		if _, ok := v.(V); !ok {
 			return Invalid("", "the value is a %T, but %s takes %v", v, d.Name, reflect.TypeFor[V]())
 		}
@@ -36,25 +37,25 @@ func erase[V, M any](d Descriptor[V, M]) (*kind, error) {
 	return k, nil
 }
 
-func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
+func erasePure[V, M any](k *kind.Kind, d Descriptor[V, M]) {
 	if d.Needs != nil {
 		k.Needs = func(key Key, v any) []Need { return d.Needs(key, v.(V)) }
 	}
 	if d.Claims != nil {
-		k.has("claims")
+		k.Has("claims")
 		k.Claims = func(key Key, v any) []Claim { return d.Claims(key, v.(V)) }
 	}
 	if d.Validate != nil {
-		k.has("validate")
-		k.validate = func(key Key, v any) error { return d.Validate(key, v.(V)) }
+		k.Has("validate")
+		k.Validate = func(key Key, v any) error { return d.Validate(key, v.(V)) }
 	}
 	if d.Derive != nil {
-		k.has("derive")
-		k.derive = func(key Key, v any) []Change { return d.Derive(key, v.(V)) }
+		k.Has("derive")
+		k.Derive = func(key Key, v any) []Change { return d.Derive(key, v.(V)) }
 	}
 	if d.Secrets != nil {
-		k.has("secrets")
-		k.secrets = func(v any) (shown any, secrets []string) {
+		k.Has("secrets")
+		k.Secrets = func(v any) (shown any, secrets []string) {
 			defer kv.OnPanic(func(any) { shown, secrets = nil, nil }) // nothing of it can be told
 			typed, ok := v.(V)
 			if !ok {
@@ -64,15 +65,15 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 		}
 	}
 	if d.Lane != nil {
-		k.has("lane")
-		k.lane = func(key Key, v any) (lane string) {
+		k.Has("lane")
+		k.Lane = func(key Key, v any) (lane string) {
 			defer kv.OnPanic(func(any) { lane = "panicked" }) // serial is safe
 			return d.Lane(key, v.(V))
 		}
 	}
 	if d.Disruption != nil {
-		k.has("disruption")
-		k.disruption = func(key Key, from, to any) (worst Disruption) {
+		k.Has("disruption")
+		k.Disruption = func(key Key, from, to any) (worst Disruption) {
 			defer kv.OnPanic(func(any) { worst = Cascading })
 			f, _ := from.(V)
 			t, _ := to.(V)
@@ -80,38 +81,38 @@ func erasePure[V, M any](k *kind, d Descriptor[V, M]) {
 		}
 	}
 	if d.Encode != nil {
-		k.has("codec")
-		k.encode = func(v any) (b []byte, err error) {
+		k.Has("codec")
+		k.Encode = func(v any) (b []byte, err error) {
 			defer kv.OnPanic(func(p any) { err = fmt.Errorf("encoding panicked: %v", p) })
 			return d.Encode(v.(V))
 		}
-		k.decode = func(b []byte) (v any, err error) {
+		k.Decode = func(b []byte) (v any, err error) {
 			defer kv.OnPanic(func(p any) { err = fmt.Errorf("decoding panicked: %v", p) })
 			return d.Decode(b)
 		}
 	}
 	if d.Interest != nil {
-		k.has("interest")
-		k.interest = func(key Key, wanted bool) {
+		k.Has("interest")
+		k.Interest = func(key Key, wanted bool) {
 			defer kv.OnPanic(func(any) {}) // the key is read all the same
 			d.Interest(key, wanted)
 		}
 	}
 	switch {
 	case d.Compare != nil:
-		k.has("compare") // and Equal is not asked
+		k.Has("compare") // and Equal is not asked
 	case d.Equal != nil:
-		k.has("equal")
+		k.Has("equal")
 	}
 	if d.Timeout != 0 {
-		k.has("timeout")
+		k.Has("timeout")
 	}
-	k.compare = comparer(d)
-	if whole := k.compare; d.Secrets != nil {
-		k.compare = func(key Key, from, to any) Verdict { return whole(key, k.show(from), k.show(to)) }
+	k.Compare = comparer(d)
+	if whole := k.Compare; d.Secrets != nil {
+		k.Compare = func(key Key, from, to any) Verdict { return whole(key, k.Show(from), k.Show(to)) }
 	}
-	k.identical = identity[V]()
-	k.sameMeta = identity[M]()
+	k.Identical = identity[V]()
+	k.SameMeta = identity[M]()
 }
 
 // identity tells cheaply whether two values are the same, whatever a method Equal of
@@ -180,20 +181,20 @@ func equality[V any]() func(Key, V, V) bool {
 	return func(_ Key, a, b V) bool { return reflect.DeepEqual(a, b) }
 }
 
-func eraseOperations[V, M any](k *kind, d Descriptor[V, M]) {
+func eraseOperations[V, M any](k *kind.Kind, d Descriptor[V, M]) {
 	if d.Create == nil {
-		k.has("observed")
+		k.Has("observed")
 		return
 	}
-	k.create = func(ctx context.Context, key Key, v any) (any, error) { return d.Create(ctx, key, v.(V)) }
-	k.remove = func(ctx context.Context, key Key, v, meta any) error {
+	k.Create = func(ctx context.Context, key Key, v any) (any, error) { return d.Create(ctx, key, v.(V)) }
+	k.Remove = func(ctx context.Context, key Key, v, meta any) error {
 		val, _ := v.(V)
 		m, _ := meta.(M)
 		return d.Delete(ctx, key, val, m)
 	}
 	if d.Release != nil {
-		k.has("release")
-		k.release = func(ctx context.Context, key Key, v, found, meta any) error {
+		k.Has("release")
+		k.Release = func(ctx context.Context, key Key, v, found, meta any) error {
 			val, _ := v.(V)
 			was, _ := found.(V)
 			m, _ := meta.(M)
@@ -201,66 +202,66 @@ func eraseOperations[V, M any](k *kind, d Descriptor[V, M]) {
 		}
 	}
 	if d.Update != nil {
-		k.has("update")
-		k.update = func(ctx context.Context, key Key, from, to, meta any) (any, error) {
+		k.Has("update")
+		k.Update = func(ctx context.Context, key Key, from, to, meta any) (any, error) {
 			f, _ := from.(V)
 			m, _ := meta.(M)
 			return d.Update(ctx, key, f, to.(V), m)
 		}
 	}
 	if d.CreateBatch != nil {
-		k.has("create-batch")
-		k.createBatch, k.creations = eraseBatch(d.CreateBatch, true), &exec.Group{}
+		k.Has("create-batch")
+		k.CreateBatch, k.Creations = eraseBatch(d.CreateBatch, true), &exec.Group{}
 	}
 	if d.DeleteBatch != nil {
-		k.has("delete-batch")
-		k.deleteBatch, k.deletions = eraseBatch(d.DeleteBatch, false), &exec.Group{}
+		k.Has("delete-batch")
+		k.DeleteBatch, k.Deletions = eraseBatch(d.DeleteBatch, false), &exec.Group{}
 	}
 }
 
-func eraseBatch[V, M any](batch func(context.Context, []*Op[V, M]), create bool) func(context.Context, []*op) {
-	return func(ctx context.Context, ops []*op) {
+func eraseBatch[V, M any](batch func(context.Context, []*Op[V, M]), create bool) func(context.Context, []*kind.Op) {
+	return func(ctx context.Context, ops []*kind.Op) {
 		typed := make([]*Op[V, M], len(ops))
 		for i, o := range ops {
-			t := &Op[V, M]{Key: o.key}
+			t := &Op[V, M]{Key: o.Key}
 			if create {
-				t.Value, _ = o.to.(V)
+				t.Value, _ = o.To.(V)
 			} else {
-				t.Value, _ = o.from.(V)
-				t.Meta, _ = o.meta.(M)
+				t.Value, _ = o.From.(V)
+				t.Meta, _ = o.Meta.(M)
 			}
 			typed[i] = t
 		}
 		batch(ctx, slices.Clone(typed)) // whoever sorts it has the answers where they were
 		for i, t := range typed {
-			ops[i].err = t.Err
+			ops[i].Err = t.Err
 			if create {
-				ops[i].meta = t.Meta
+				ops[i].Meta = t.Meta
 			}
 		}
 	}
 }
 
-func eraseRetrieve[V, M any](k *kind, d Descriptor[V, M]) {
+func eraseRetrieve[V, M any](k *kind.Kind, d Descriptor[V, M]) {
 	if d.Watch != nil {
-		k.has("watch")
+		k.Has("watch")
 	}
 	if d.Retrieve == nil {
 		return
 	}
-	k.has("retrieve")
+	k.Has("retrieve")
 	if len(d.ReadAfter) > 0 {
-		k.has("read-after")
+		k.Has("read-after")
 	}
-	k.retrieve = func(ctx context.Context, s lookScope, yield func(found, error) bool) {
-		scope := Scope[V, M]{All: s.all, Keys: s.keys, Known: make([]Known[V, M], 0, len(s.known))}
-		for _, kn := range s.known {
-			v, _ := kn.value.(V)
-			m, _ := kn.meta.(M)
-			scope.Known = append(scope.Known, Known[V, M]{Key: kn.key, Value: v, Meta: m, InPlace: kn.inPlace})
+	k.Retrieve = func(ctx context.Context, s kind.Scope, yield func(kind.Found, error) bool) {
+		scope := Scope[V, M]{All: s.All, Keys: s.Keys, Known: make([]Known[V, M], 0, len(s.Known))}
+		for _, kn := range s.Known {
+			v, _ := kn.Value.(V)
+			m, _ := kn.Meta.(M)
+			scope.Known = append(scope.Known, Known[V, M]{Key: kn.Key, Value: v, Meta: m, InPlace: kn.InPlace})
 		}
 		for f, err := range d.Retrieve(ctx, scope) {
-			if !yield(found{key: f.Key, value: f.Value, meta: f.Meta, foreign: f.Foreign}, err) {
+			if !yield(kind.Found{Key: f.Key, Value: f.Value, Meta: f.Meta, Foreign: f.Foreign}, err) {
 				return
 			}
 		}
@@ -273,7 +274,7 @@ func eraseRetrieve[V, M any](k *kind, d Descriptor[V, M]) {
 // kind asks the loop to fill a view of it; later ones wait for nobody.
 type Kind[V, M any] struct {
 	s *Scheduler
-	k *kind
+	k *kind.Kind
 }
 
 // Set is [Set] with the kind's type.
@@ -300,10 +301,10 @@ func (k *Kind[V, M]) Get(key Key) (v V, m M, ok bool) {
 // last valid value.
 func (k *Kind[V, M]) Wanted(key Key) (v V, ok bool) {
 	e, ok := k.s.look(k.k, key)
-	if !ok || e.desired == nil {
+	if !ok || e.Desired == nil {
 		return v, false
 	}
-	v, ok = e.desired.(V)
+	v, ok = e.Desired.(V)
 	return v, ok
 }
 
@@ -324,10 +325,10 @@ type Object[V, M any] struct {
 	Meta  M
 }
 
-func objectOf[V, M any](e viewEntry) (o Object[V, M], ok bool) {
-	if o.Value, ok = e.actual.(V); !ok || !e.inPlace {
+func objectOf[V, M any](e kind.ViewEntry) (o Object[V, M], ok bool) {
+	if o.Value, ok = e.Actual.(V); !ok || !e.InPlace {
 		return o, false
 	}
-	o.Meta, _ = e.meta.(M)
+	o.Meta, _ = e.Meta.(M)
 	return o, true
 }

@@ -1,17 +1,22 @@
 package scheduler
 
 import (
-	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/explain"
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
+	"github.com/plumb-net/plumb/scheduler/internal/engine"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
+	"github.com/plumb-net/plumb/scheduler/plan"
 )
 
 // loop is the engine with those who follow it: who waits, who watches, and the plans that
 // are being executed. One goroutine at a time runs it, see [Scheduler.Run].
 type loop struct {
-	*engine
+	*engine.Engine
 	opts      Options
-	explainer *explainer
-	planner   *planner
-	runs      *planRuns
+	explainer *explain.Explainer
+	planner   *plan.Planner
+	runs      *plan.Runs
 
 	waiters  []*waiter
 	stirred  []*waiter // to check at the end of the turn
@@ -26,68 +31,68 @@ type loop struct {
 	inbox    func(input)
 }
 
-var _ outside = (*loop)(nil)
+var _ engine.Outside = (*loop)(nil)
 
-func newLoop(e *engine, o Options, inbox func(input)) *loop {
-	x := &explainer{e.assessor}
-	l := &loop{engine: e, opts: o, explainer: x, planner: &planner{e, x}, runs: &planRuns{e: e, x: x}, places: newPlaces(),
+func newLoop(e *engine.Engine, o Options, inbox func(input)) *loop {
+	x := explain.New(e.Assessor)
+	l := &loop{Engine: e, opts: o, explainer: x, planner: plan.NewPlanner(e, x), runs: plan.NewRuns(e, x), places: newPlaces(),
 		lookers: map[uint64]*Handle{}, toldBusy: map[*graph.Node]bool{}, inbox: inbox}
-	e.out = l
+	e.Out = l
 	return l
 }
 
-// begin lets an operation begin, unless it waits for its turn in a plan.
-func (l *loop) begin(o *op, a assessment) {
-	l.engine.begin(o, a)
-	if !l.runs.begin(o) {
-		l.ready = graph.Push(l.ready, o)
+// Begin lets an operation begin, unless it waits for its turn in a plan.
+func (l *loop) Begin(o *kind.Op, a assess.Assessment) {
+	l.Engine.Begin(o, a)
+	if !l.runs.Begin(o) {
+		l.Ready = graph.Push(l.Ready, o)
 	}
 }
 
-// full: where a plan is executed the order of operations is counted.
-func (l *loop) full() bool { return len(l.runs.all) > 0 }
+// Full: where a plan is executed the order of operations is counted.
+func (l *loop) Full() bool { return l.runs.Any() }
 
 // turn ends a round of inputs: think, tell, hand over. Before Run nothing is told
 // and nothing begins.
 func (l *loop) turn() {
-	l.think()
+	l.SettleDirty()
 	if !l.running {
 		return
 	}
-	l.runs.follow()
-	l.flushLooks()
-	l.tell()
-	if len(l.ready) > 0 {
-		l.exec.Submit(l.ready)
-		clear(l.ready)
-		l.ready = l.ready[:0]
-		if cap(l.ready) > maxSpare {
-			l.ready = nil
+	l.runs.Follow()
+	l.FlushLooks()
+	l.publish()
+	if len(l.Ready) > 0 {
+		l.Exec.Submit(l.Ready)
+		clear(l.Ready)
+		l.Ready = l.Ready[:0]
+		if cap(l.Ready) > engine.MaxSpare {
+			l.Ready = nil
 		}
 	}
 	l.checkWaiters()
 	l.checkSynced()
 	l.wakeReaders()
 	if audit != nil {
-		audit(l.g)
+		audit(l.G)
 	}
 }
 
 // audit looks at the graph after every turn; tests set it.
 var audit func(*graph.Graph)
 
-// tell publishes what changed in this turn: views, states, watchers.
-func (l *loop) tell() {
-	for _, n := range l.touched {
-		n.Flags &^= flagTouched
-		if k := kindOf(n); k != nil && k.view.active.Load() {
-			k.view.set(n)
+// publish publishes what changed in this turn: views, states, watchers.
+func (l *loop) publish() {
+	for _, n := range l.Touched {
+		n.Flags &^= assess.FlagTouched
+		if k := kind.Of(n); k != nil && k.View.Active.Load() {
+			k.View.Set(n)
 		}
-		state := uint8(l.stateOf(n))
+		state := uint8(l.StateOf(n))
 		if state != n.State {
-			l.told(n, State(n.State), State(state))
-			n.State, n.Since = state, l.now.UnixNano()
-			l.retell(n)
+			l.RecordState(n, State(n.State), State(state))
+			n.State, n.Since = state, l.Now.UnixNano()
+			l.notifyDependents(n)
 		}
 		n.Revision++
 		l.notifyWatchers(n)
@@ -98,16 +103,16 @@ func (l *loop) tell() {
 			l.movedOnPath(n)
 		}
 	}
-	clear(l.touched)
-	l.touched = l.touched[:0]
-	if cap(l.touched) > maxSpare {
-		l.touched = nil
+	clear(l.Touched)
+	l.Touched = l.Touched[:0]
+	if cap(l.Touched) > engine.MaxSpare {
+		l.Touched = nil
 	}
-	l.hist.Publish()
+	l.Hist.Publish()
 }
 
-// retell tells of those who wait for n: their reasons say how n stands.
-func (l *loop) retell(n *graph.Node) {
+// notifyDependents tells of those who wait for n: their reasons say how n stands.
+func (l *loop) notifyDependents(n *graph.Node) {
 	if l.watching == 0 {
 		return
 	}

@@ -1,8 +1,10 @@
 package scheduler
 
 import (
+	"github.com/plumb-net/plumb/scheduler/explain"
 	"github.com/plumb-net/plumb/scheduler/history"
 	"github.com/plumb-net/plumb/scheduler/kv"
+	"github.com/plumb-net/plumb/scheduler/plan"
 )
 
 // The words that all rooms of the scheduler share are those of package kv, which says
@@ -71,6 +73,46 @@ type (
 	Blame = history.Blame
 	// Deed is one thing that was done to a key, and on whose account.
 	Deed = history.Deed
+)
+
+// What would be done, and why things stand as they do, is told by packages plan and explain.
+type (
+	// Plan is what would be done, and what would come of it.
+	Plan = plan.Plan
+	// Step is one operation of a plan.
+	Step = plan.Step
+	// Effect is how a key would stand at the end, and stands now.
+	Effect = plan.Effect
+	// Base says what a plan was made on; see [Txn.Base].
+	Base = plan.Base
+	// SavedBase is a Base that outlives the process.
+	SavedBase = plan.SavedBase
+	// Read is a key that a planner read, with a digest of how it stood.
+	Read = plan.Read
+	// Cause is one link of the chain from a key to what blocks it at the root.
+	Cause = explain.Cause
+	// Root is where the chain of a [Cause] ends: what nothing below it explains.
+	Root = explain.Root
+	// RootKind says what holds everything up at a root.
+	RootKind = explain.RootKind
+)
+
+// The kinds of roots.
+const (
+	RootBusy     = explain.RootBusy     // something is being done or is about to be; it ends by itself
+	RootNotAsked = explain.RootNotAsked // it is needed, and nobody asks for it
+	RootNotThere = explain.RootNotThere // it is needed, and the world does not have it
+	RootNoneOf   = explain.RootNoneOf   // some key below a prefix is needed, and none will do
+	RootUnfit    = explain.RootUnfit    // it is there, but not as By needs it
+	RootInvalid  = explain.RootInvalid  // its value is refused, or does not agree with that of By
+	RootTaken    = explain.RootTaken    // By has what only one can have
+	RootFailed   = explain.RootFailed   // what was tried last failed
+	RootPaused   = explain.RootPaused   // an operator holds By, and with it the key
+	RootUnread   = explain.RootUnread   // how it stands in the world cannot be told
+	RootNoKind   = explain.RootNoKind   // nothing is registered that could make it
+	RootDrifted  = explain.RootDrifted  // somebody else changed it, and it is not repaired
+	RootKept     = explain.RootKept     // nobody wants it, and it goes when all that could is known
+	RootCircle   = explain.RootCircle   // it needs itself, by way of others
 )
 
 // The states of a key.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
 )
 
 // History returns copies of the records kept, oldest first. It does not ask
@@ -105,7 +107,7 @@ func (s *Scheduler) netted(changes []KeyChange) (left []KeyChange) {
 }
 
 // differ reports whether two values of a key are different to its kind.
-func (l *loop) differ(key Key, a, b any) bool { return differ(l.kinds.find(key), key, a, b) }
+func (l *loop) differ(key Key, a, b any) bool { return kind.Differ(l.Kinds.Find(key), key, a, b) }
 
 // Blame tells which transaction asked for what is wanted of a key, what made
 // the thing that is there, and the last failures. A key of which nothing is

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
@@ -13,15 +14,15 @@ import (
 // is: nothing is done to it until Resume, or until the time, if that is not zero.
 func (s *Scheduler) Pause(target Key, reason string, until time.Time) error {
 	return s.call(func(l *loop) {
-		l.pauses[target] = pause{target, reason, until}
-		l.because("", "pause "+string(target), func() { l.wakeUnder(target) })
+		l.Pauses[target] = assess.Pause{Target: target, Reason: reason, Until: until}
+		l.WithRecord("", "pause "+string(target), func() { l.WakeUnder(target) })
 		if !until.IsZero() {
-			l.retries.addFunc(until, func() {
-				if p, ok := l.pauses[target]; ok && p.until.Equal(until) {
+			l.Retries.AddFunc(until, func() {
+				if p, ok := l.Pauses[target]; ok && p.Until.Equal(until) {
 					l.resume(target)
 				}
 			})
-			l.arm()
+			l.Arm()
 		}
 	})
 }
@@ -31,7 +32,7 @@ func (s *Scheduler) Pause(target Key, reason string, until time.Time) error {
 func (s *Scheduler) Resume(target Key) error {
 	var missed error
 	err := s.call(func(l *loop) {
-		if _, ok := l.pauses[target]; !ok {
+		if _, ok := l.Pauses[target]; !ok {
 			missed = l.notPaused(target)
 			return
 		}
@@ -46,7 +47,7 @@ func (s *Scheduler) Resume(target Key) error {
 // notPaused says which pauses, if any, are about more or less than the target.
 func (l *loop) notPaused(target Key) error {
 	var near []string
-	for p := range l.pauses {
+	for p := range l.Pauses {
 		if kv.Under(target, []Key{p}) || kv.Under(p, []Key{target}) {
 			near = append(near, string(p))
 		}
@@ -59,6 +60,6 @@ func (l *loop) notPaused(target Key) error {
 }
 
 func (l *loop) resume(target Key) {
-	delete(l.pauses, target)
-	l.because("", "resume "+string(target), func() { l.wakeUnder(target) })
+	delete(l.Pauses, target)
+	l.WithRecord("", "resume "+string(target), func() { l.WakeUnder(target) })
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/engine"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
 )
 
 // Get returns the status of one key. The error is ErrUnknownKey when there is
@@ -14,9 +15,9 @@ func (s *Scheduler) Get(ctx context.Context, k Key) (Status, error) {
 	var st Status
 	found := false
 	err := s.call(func(l *loop) {
-		if n := l.g.Get(k); n != nil {
-			l.newPass()
-			st, found = l.explainer.statusNow(n), true
+		if n := l.G.Get(k); n != nil {
+			l.NewPass()
+			st, found = l.explainer.StatusNow(n), true
 		}
 	})
 	if err == nil && (!found || st.State == Absent) {
@@ -34,7 +35,7 @@ const pageSize = 1024
 // looked at between pages. The error is ctx.Err() or ErrStopped.
 func (s *Scheduler) List(ctx context.Context, prefixes ...Key) ([]Status, error) {
 	var nodes []*graph.Node
-	if err := s.call(func(l *loop) { nodes = l.nodesUnder(prefixes) }); err != nil {
+	if err := s.call(func(l *loop) { nodes = l.NodesUnder(prefixes) }); err != nil {
 		return nil, err
 	}
 	out := make([]Status, 0, len(nodes))
@@ -43,12 +44,12 @@ func (s *Scheduler) List(ctx context.Context, prefixes ...Key) ([]Status, error)
 			return nil, err
 		}
 		err := s.call(func(l *loop) {
-			l.newPass()
+			l.NewPass()
 			for _, n := range page {
 				if n.Dropped() {
 					continue
 				}
-				if st := l.explainer.statusNow(n); st.State != Absent && st.State != Removed {
+				if st := l.explainer.StatusNow(n); st.State != Absent && st.State != Removed {
 					out = append(out, st)
 				}
 			}
@@ -73,7 +74,7 @@ type Edge struct {
 func (s *Scheduler) Edges(ctx context.Context) ([]Edge, error) {
 	var out []Edge
 	err := s.call(func(l *loop) {
-		for _, n := range l.nodesUnder(nil) {
+		for _, n := range l.NodesUnder(nil) {
 			for _, edge := range n.Out {
 				if edge.OfDesired() {
 					out = append(out, Edge{From: n.Key, To: Key(edge.Target()), Why: edge.Why,
@@ -97,12 +98,12 @@ type SourceState struct {
 func (s *Scheduler) Sources(ctx context.Context) ([]SourceState, error) {
 	var out []SourceState
 	err := s.call(func(l *loop) {
-		for _, src := range l.sources {
-			out = append(out, SourceState{Name: src.name, Spoken: src.spoken})
+		for _, src := range l.Sources {
+			out = append(out, SourceState{Name: src.Name, Spoken: src.Synced})
 		}
-		l.g.All(func(n *graph.Node) bool {
+		l.G.All(func(n *graph.Node) bool {
 			for i := range out {
-				if wants(n, int8(i)) {
+				if engine.Wants(n, int8(i)) {
 					out[i].Keys++
 				}
 			}

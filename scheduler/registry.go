@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
@@ -16,10 +17,10 @@ func Register[V, M any](s *Scheduler, d Descriptor[V, M]) (*Kind[V, M], error) {
 	if err != nil {
 		return nil, err
 	}
-	k.timeout = cmp.Or(k.timeout, s.opts.Timeout)
+	k.Timeout = cmp.Or(k.Timeout, s.opts.Timeout)
 	var failed error
 	err = s.call(func(l *loop) {
-		l.because("", "kind "+k.Name+" is registered", func() { failed = l.register(k, s.startWatch) })
+		l.WithRecord("", "kind "+k.Name+" is registered", func() { failed = l.Register(k, s.startWatch) })
 	})
 	if err != nil {
 		return nil, err
@@ -32,9 +33,9 @@ func Register[V, M any](s *Scheduler, d Descriptor[V, M]) (*Kind[V, M], error) {
 
 // startWatch runs a kind's Watch until it is unregistered or the scheduler
 // stops, and again with backoff when it fails.
-func (s *Scheduler) startWatch(k *kind) {
+func (s *Scheduler) startWatch(k *kind.Kind) {
 	ctx, cancel := context.WithCancel(s.ctx)
-	k.stop = cancel
+	k.Stop = cancel
 	s.background.Go(func() {
 		defer cancel()
 		for attempt := 1; ; attempt++ {
@@ -46,7 +47,7 @@ func (s *Scheduler) startWatch(k *kind) {
 			if s.opts.Clock.Now().Sub(began) >= s.opts.RetryMax {
 				attempt = 1 // it worked
 			}
-			wait := s.l.backoff(attempt)
+			wait := s.l.Backoff(attempt)
 			s.Submit(Txn{Source: k.Name, Note: "watch ended: " + fmt.Sprint(err), Look: []Key{k.Prefix}, hint: true})
 			again := make(chan struct{})
 			stop := s.opts.Clock.AfterFunc(wait, func() { close(again) })
@@ -60,13 +61,13 @@ func (s *Scheduler) startWatch(k *kind) {
 	})
 }
 
-func (s *Scheduler) watchOnce(ctx context.Context, k *kind) (err error) {
+func (s *Scheduler) watchOnce(ctx context.Context, k *kind.Kind) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("watch panicked: %v", p)
 		}
 	}()
-	return k.watch(ctx, func(keys ...Key) {
+	return k.Watch(ctx, func(keys ...Key) {
 		if len(keys) == 0 {
 			keys = []Key{k.Prefix}
 		}
@@ -93,10 +94,10 @@ type KindInfo struct {
 func (s *Scheduler) Kinds() []KindInfo {
 	var out []KindInfo
 	_ = s.call(func(l *loop) {
-		for _, k := range l.kinds.all() {
+		for _, k := range l.Kinds.All() {
 			out = append(out, KindInfo{Name: k.Name, Prefix: k.Prefix, Observed: k.Observed,
-				Capabilities: slices.Clone(k.capabilities), Read: k.Read || !k.Reads,
-				Looking: k.look.running || k.look.all, Unread: kv.FirstLine(k.look.err)})
+				Capabilities: slices.Clone(k.Capabilities), Read: k.Read || !k.Reads,
+				Looking: k.Look.Running || k.Look.All, Unread: kv.FirstLine(k.Look.Err)})
 		}
 	})
 	return out

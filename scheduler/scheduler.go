@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/history"
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
+	"github.com/plumb-net/plumb/scheduler/internal/engine"
 	"github.com/plumb-net/plumb/scheduler/internal/exec"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
 )
 
 // Scheduler keeps the world as its sources want it while Run runs. Make one with
@@ -33,8 +36,8 @@ type Scheduler struct {
 	started bool
 	ended   bool
 	inputs  []input
-	spare   []input       // room for the next ones
-	heard   map[Key]*kind // keys that Watch functions reported
+	spare   []input            // room for the next ones
+	heard   map[Key]*kind.Kind // keys that Watch functions reported
 	wake    chan struct{}
 	timer   func() bool
 	timerAt time.Time
@@ -45,7 +48,7 @@ type Scheduler struct {
 type input struct {
 	txn     *Txn
 	handle  *Handle
-	done    []*op
+	done    []*kind.Op
 	call    func(*loop)
 	ack     chan struct{}
 	abandon *Handle
@@ -54,19 +57,19 @@ type input struct {
 // New makes a scheduler; it works once Run is called. Kinds may be registered
 // and transactions submitted before.
 func New(o Options) *Scheduler {
-	s := &Scheduler{opts: o.withDefaults(), wake: make(chan struct{}, 1), stopped: make(chan struct{}), heard: map[Key]*kind{}}
+	s := &Scheduler{opts: o.withDefaults(), wake: make(chan struct{}, 1), stopped: make(chan struct{}), heard: map[Key]*kind.Kind{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	as := newAssessor(s.opts.policies, s.opts.Sources)
-	s.hist = history.New(s.opts.HistoryCount, s.opts.HistoryBytes, s.opts.Clock.Now(), as.sourceName)
-	e := newEngine(as, settings{retryMin: s.opts.RetryMin, retryMax: s.opts.RetryMax, jitter: s.opts.Jitter, timeout: s.opts.Timeout,
-		rand: s.opts.Rand}, s.hist, s.opts.Clock.Now(), s.wakeAt, s.logf)
+	as := assess.New(s.opts.policies, s.opts.Sources)
+	s.hist = history.New(s.opts.HistoryCount, s.opts.HistoryBytes, s.opts.Clock.Now(), as.SourceName)
+	e := engine.New(as, engine.Settings{RetryMin: s.opts.RetryMin, RetryMax: s.opts.RetryMax, Jitter: s.opts.Jitter, Timeout: s.opts.Timeout,
+		Rand: s.opts.Rand}, s.hist, s.opts.Clock.Now(), s.wakeAt, s.logf)
 	s.l = newLoop(e, s.opts, s.push)
 	if s.opts.Log != nil {
 		s.logs = make(chan func(), 256)
 	}
-	e.exec = exec.New(s.opts.Clock, s.opts.Workers, s.outcome)
-	e.seq = s.hist.Earlier(s.opts.Earlier)
-	e.began, s.opts.Earlier = e.seq, nil
+	e.Exec = exec.New(s.opts.Clock, s.opts.Workers, s.outcome)
+	e.Seq = s.hist.Earlier(s.opts.Earlier)
+	e.Began, s.opts.Earlier = e.Seq, nil
 	return s
 }
 
@@ -75,7 +78,7 @@ func New(o Options) *Scheduler {
 // running; but for that no goroutine is left when it returns. Whoever waits
 // then gets ErrStopped. A scheduler runs once.
 func (s *Scheduler) Run(ctx context.Context) error {
-	if !s.begin() {
+	if !s.Begin() {
 		return errors.New("the scheduler is running already, or was")
 	}
 	if s.logs != nil {
@@ -98,7 +101,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 }
 
 // begin makes the loop the owner of the engine; false if it is already.
-func (s *Scheduler) begin() bool {
+func (s *Scheduler) Begin() bool {
 	s.working.Lock()
 	defer s.working.Unlock()
 	s.mu.Lock()
@@ -110,10 +113,10 @@ func (s *Scheduler) begin() bool {
 
 func (s *Scheduler) shutdown() error {
 	s.cancel()
-	left := s.l.exec.Close(s.opts.StopTimeout)
+	left := s.l.Exec.Close(s.opts.StopTimeout)
 	s.working.Lock()
 	defer s.working.Unlock()
-	s.l.runs.leaveAll("the scheduler stopped")
+	s.l.runs.LeaveAll("the scheduler stopped")
 	s.round() // outcomes of what ended meanwhile
 	s.mu.Lock()
 	s.ended = true
@@ -136,9 +139,9 @@ func (s *Scheduler) shutdown() error {
 	for _, h := range open {
 		h.err = ErrStopped
 		close(h.done)
-		if h.twin != nil {
-			h.twin.err = ErrStopped
-			close(h.twin.done)
+		if h.announced != nil {
+			h.announced.err = ErrStopped
+			close(h.announced.done)
 		}
 	}
 	s.background.Wait()
@@ -174,7 +177,7 @@ func (s *Scheduler) help() {
 
 // outcome takes in what operations ended as. last tells that the worker has
 // nothing else to do.
-func (s *Scheduler) outcome(done []*op, last bool) {
+func (s *Scheduler) outcome(done []*kind.Op, last bool) {
 	switch s.put(input{done: done}); {
 	case last:
 		s.help()
@@ -193,7 +196,7 @@ func (s *Scheduler) round() {
 			close(in.ack)
 		}
 	}
-	if cap(inputs) > maxSpare {
+	if cap(inputs) > engine.MaxSpare {
 		return
 	}
 	clear(inputs)
@@ -207,14 +210,14 @@ func (s *Scheduler) takeIn() []input {
 	s.mu.Lock()
 	inputs := s.inputs
 	s.inputs, s.spare = s.spare, nil
-	var heard map[Key]*kind
+	var heard map[Key]*kind.Kind
 	if len(s.heard) > 0 {
-		heard, s.heard = s.heard, map[Key]*kind{}
+		heard, s.heard = s.heard, map[Key]*kind.Kind{}
 	}
 	s.mu.Unlock()
 	e := s.l
-	e.now = s.opts.Clock.Now()
-	e.due()
+	e.Now = s.opts.Clock.Now()
+	e.Due()
 	e.hear(heard)
 	for _, in := range inputs {
 		e.take(in)
@@ -227,12 +230,12 @@ func (l *loop) take(in input) {
 	switch {
 	case in.done != nil:
 		for _, o := range in.done {
-			if !l.runs.done(o) {
-				l.settle(o)
-				l.ops.put(o)
+			if !l.runs.Done(o) {
+				l.Settle(o)
+				l.Ops.Put(o)
 			}
 		}
-		l.think()
+		l.SettleDirty()
 	case in.txn != nil:
 		l.submitted(in.txn, in.handle)
 	case in.call != nil:
@@ -244,7 +247,7 @@ func (l *loop) take(in input) {
 }
 
 // hear takes in what Watch functions reported.
-func (l *loop) hear(heard map[Key]*kind) {
+func (l *loop) hear(heard map[Key]*kind.Kind) {
 	if len(heard) == 0 {
 		return
 	}
@@ -253,16 +256,16 @@ func (l *loop) hear(heard map[Key]*kind) {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
-	l.seq++
-	l.g.Cause, l.g.Via = l.seq, nil
-	r := l.note(heard[keys[0]].Name, "change seen", nil)
+	l.Seq++
+	l.G.Cause, l.G.Via = l.Seq, nil
+	r := l.Note(heard[keys[0]].Name, "change seen", nil)
 	r.Asked, r.AskedTotal = keys[:min(len(keys), history.MaxAsked)], len(keys)
-	l.keepLater(r)
-	l.lookAt(keys, false)
-	l.g.Cause = 0
+	l.KeepProvisional(r)
+	l.LookAt(keys, false)
+	l.G.Cause = 0
 }
 
-func (s *Scheduler) hear(k *kind, keys []Key) {
+func (s *Scheduler) hear(k *kind.Kind, keys []Key) {
 	s.mu.Lock()
 	for _, key := range keys {
 		s.heard[key] = k
@@ -393,10 +396,10 @@ func (s *Scheduler) Apply(ctx context.Context, t Txn) (Result, error) {
 // leaves alone. After the end it does nothing.
 func (s *Scheduler) Retry(keys ...Key) {
 	_ = s.call(func(l *loop) {
-		l.because("", "retry", func() {
+		l.WithRecord("", "retry", func() {
 			for _, k := range keys {
-				if n := l.g.Get(k); n != nil && has(n, flagHeld) {
-					l.release(n)
+				if n := l.G.Get(k); n != nil && assess.Has(n, assess.FlagHeld) {
+					l.Release(n)
 				}
 			}
 		})

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/plumb-net/plumb/scheduler/internal/engine"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
+	"github.com/plumb-net/plumb/scheduler/plan"
 )
 
 // checkTxn refuses transactions that mean nothing. It reads only what never changes.
 func (l *loop) checkTxn(t Txn) error {
-	if (len(t.Want) > 0 || t.Complete) && l.sourceIndex(t.Source) < 0 {
+	if (len(t.Want) > 0 || t.Complete) && l.SourceIndex(t.Source) < 0 {
 		return fmt.Errorf("%w %q: name one of Options.Sources", ErrUnknownSource, t.Source)
 	}
 	for _, c := range t.Want {
@@ -27,41 +31,41 @@ func (l *loop) submitted(t *Txn, h *Handle) {
 		close(h.done)
 		return
 	}
-	l.seq++
-	h.result.Seq = l.seq
+	l.Seq++
+	h.result.Seq = l.Seq
 	if sim != nil {
 		h.planned = true
-		l.runs.start(l.seq, sim, func(left *Deviation) {
+		l.runs.Start(l.Seq, sim, func(left *Deviation) {
 			h.planned, h.result.Deviation = false, left
 			l.stir(&h.waiter)
 		})
 	}
-	l.g.Cause, l.g.Via = l.seq, nil
-	defer func() { l.g.Cause = 0 }()
+	l.G.Cause, l.G.Via = l.Seq, nil
+	defer func() { l.G.Cause = 0 }()
 	if h.txn.Revert && h.before == nil && !h.reverted {
 		h.before = l.wantsBefore(*t)
 	}
-	touched := l.edit(l.sourceIndex(t.Source), t.Want, t.Complete, t.Retry)
+	touched := l.Edit(l.SourceIndex(t.Source), t.Want, t.Complete, t.Retry)
 	l.unleaveAsked(t)
-	touched = append(touched, l.lookAt(t.Look, true)...)
+	touched = append(touched, l.LookAt(t.Look, true)...)
 	if t.LookAll {
-		l.lookAtAll()
+		l.LookAtAll()
 	}
-	r := l.note(t.Source, t.Note, touched)
+	r := l.Note(t.Source, t.Note, touched)
 	r.Deviation = h.result.Deviation
-	before := len(l.ready)
-	l.think()
-	notePlanned(r, l.ready[before:])
+	before := len(l.Ready)
+	l.SettleDirty()
+	engine.NotePlanned(r, l.Ready[before:])
 	if len(t.Want) > 0 || t.Complete {
-		l.hist.Add(r)
+		l.Hist.Add(r)
 	} else {
-		l.keepLater(r)
+		l.KeepProvisional(r)
 	}
 	if !h.reverted {
 		h.keys, h.named = touched, len(touched)
 	}
 	if (t.LookAll || len(t.Look) > 0) && !t.hint {
-		l.lookers[l.seq] = h
+		l.lookers[l.Seq] = h
 	}
 	h.kinds = l.lookedAtWhole(t)
 	l.await(&h.waiter)
@@ -69,13 +73,13 @@ func (l *loop) submitted(t *Txn, h *Handle) {
 
 // planned makes the plan again that a transaction is to execute, and refuses if
 // it is another one by now.
-func (l *loop) planned(t *Txn, h *Handle) (*simulation, error) {
+func (l *loop) planned(t *Txn, h *Handle) (*plan.Simulation, error) {
 	if h.reverted {
 		return nil, nil
 	}
 	base := t.Base
-	if h.twin = l.expects(t); h.twin != nil {
-		base, t.Want = h.twin.txn.Base, h.twin.txn.Want // the same, in the order of the plan
+	if h.announced = l.expects(t); h.announced != nil {
+		base, t.Want = h.announced.txn.Base, h.announced.txn.Want // the same, in the order of the plan
 	}
 	if base.IsZero() {
 		return nil, nil
@@ -83,9 +87,9 @@ func (l *loop) planned(t *Txn, h *Handle) (*simulation, error) {
 	l.turn()
 	sim, err := l.preview(Event{Txn: *t})
 	if err == nil {
-		err = base.Moved(sim.plan.Base)
+		err = base.Moved(sim.Plan.Base)
 	}
-	if err != nil && h.twin != nil {
+	if err != nil && h.announced != nil {
 		h.result.Deviation = &Deviation{Step: 1, Why: err.Error()}
 		return nil, nil
 	}
@@ -93,10 +97,10 @@ func (l *loop) planned(t *Txn, h *Handle) (*simulation, error) {
 }
 
 // lookedAtWhole are the kinds of which the transaction has everything read.
-func (l *loop) lookedAtWhole(t *Txn) (out []*kind) {
-	for _, k := range l.kinds.all() {
+func (l *loop) lookedAtWhole(t *Txn) (out []*kind.Kind) {
+	for _, k := range l.Kinds.All() {
 		named := func(key Key) bool { return strings.HasPrefix(string(k.Prefix), string(key)) }
-		if (k.look.all || k.look.running) && (t.LookAll || slices.ContainsFunc(t.Look, named)) {
+		if (k.Look.All || k.Look.Running) && (t.LookAll || slices.ContainsFunc(t.Look, named)) {
 			out = append(out, k)
 		}
 	}
@@ -104,11 +108,11 @@ func (l *loop) lookedAtWhole(t *Txn) (out []*kind) {
 }
 
 func (l *loop) wantsBefore(t Txn) []Change {
-	src := l.sourceIndex(t.Source)
+	src := l.SourceIndex(t.Source)
 	before := make([]Change, 0, len(t.Want))
 	for _, c := range t.Want {
 		prev := Change{Key: c.Key}
-		if n := l.g.Get(c.Key); n != nil {
+		if n := l.G.Get(c.Key); n != nil {
 			if n.X != nil && n.X.Wants != nil {
 				for _, w := range n.X.Wants {
 					if w.Source == src {
@@ -126,7 +130,7 @@ func (l *loop) wantsBefore(t Txn) []Change {
 
 // unleaveAsked: who asks for a look asks for repair.
 func (l *loop) unleaveAsked(t *Txn) {
-	if t.hint || len(l.policies) == 0 {
+	if t.hint || len(l.Policies) == 0 {
 		return
 	}
 	targets := t.Look
@@ -135,7 +139,7 @@ func (l *loop) unleaveAsked(t *Txn) {
 	} else if len(targets) == 0 {
 		return
 	}
-	for _, n := range l.nodesUnder(targets) {
-		l.unleave(n)
+	for _, n := range l.NodesUnder(targets) {
+		l.Unleave(n)
 	}
 }

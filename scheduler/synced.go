@@ -12,9 +12,9 @@ import (
 // that have not when ctx ends, or is ErrStopped.
 func (s *Scheduler) WaitForSources(ctx context.Context, names ...string) error {
 	return s.waitUntil(ctx, "sources not synced", func(l *loop) (silent []string) {
-		for _, src := range l.sources {
-			if !src.spoken && (len(names) == 0 || slices.Contains(names, src.name)) {
-				silent = append(silent, src.name)
+		for _, src := range l.Sources {
+			if !src.Synced && (len(names) == 0 || slices.Contains(names, src.Name)) {
+				silent = append(silent, src.Name)
 			}
 		}
 		return silent
@@ -27,7 +27,7 @@ func (s *Scheduler) WaitForSources(ctx context.Context, names ...string) error {
 // ErrStopped.
 func (s *Scheduler) WaitForKinds(ctx context.Context, names ...string) error {
 	return s.waitUntil(ctx, "kinds not read", func(l *loop) (unread []string) {
-		for _, k := range l.kinds.all() {
+		for _, k := range l.Kinds.All() {
 			if k.Reads && !k.Read && (len(names) == 0 || slices.Contains(names, k.Name)) {
 				unread = append(unread, k.Name)
 			}

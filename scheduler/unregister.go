@@ -12,9 +12,9 @@ import (
 func (s *Scheduler) Unregister(name string) error {
 	var failed error
 	err := s.call(func(l *loop) {
-		for _, k := range l.kinds.all() {
+		for _, k := range l.Kinds.All() {
 			if k.Name == name {
-				l.because("", "kind "+name+" is unregistered", func() { l.unregister(k) })
+				l.WithRecord("", "kind "+name+" is unregistered", func() { l.Unregister(k) })
 				return
 			}
 		}

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
 )
 
 // Handle is a submitted transaction.
@@ -17,14 +19,14 @@ type Handle struct {
 	done   chan struct{}
 
 	// owned by the loop
-	waiter                        // for the keys that the transaction touched
-	named    int                  // how many of the keys the transaction names; others moved because of its look
-	follows  map[*graph.Node]bool // those others
-	kinds    []*kind              // whose whole world is to be read first
-	before   []Change
-	reverted bool
-	planned  bool    // its plan is being executed
-	twin     *Handle // of Expect, for the same transaction
+	waiter                         // for the keys that the transaction touched
+	named     int                  // how many of the keys the transaction names; others moved because of its look
+	follows   map[*graph.Node]bool // those others
+	kinds     []*kind.Kind         // whose whole world is to be read first
+	before    []Change
+	reverted  bool
+	planned   bool    // its plan is being executed
+	announced *Handle // of Expect, for the same transaction
 }
 
 func newHandle(s *Scheduler, t Txn) *Handle {
@@ -169,14 +171,14 @@ func (l *loop) pathMoved(p place) {
 // looked at only when a node on its path changed, and from there on: so long
 // chains cost what moves in them, not their length at every turn.
 func (l *loop) checkWaiters() {
-	if l.recheckAll {
-		l.recheckAll = false
+	if l.RecheckAll {
+		l.RecheckAll = false
 		l.stirAll()
 	}
 	if len(l.stirred) == 0 {
 		return
 	}
-	l.newPass()
+	l.NewPass()
 	stirred := l.stirred
 	l.stirred = nil
 	for _, w := range stirred {
@@ -224,7 +226,7 @@ func (l *loop) mayEnd(h *Handle) bool {
 		return false
 	}
 	for len(h.kinds) > 0 {
-		if l := h.kinds[0].look; l.all || l.running {
+		if l := h.kinds[0].Look; l.All || l.Running {
 			return false
 		}
 		h.kinds = h.kinds[1:]
@@ -256,7 +258,7 @@ func (l *loop) keySettled(w *waiter, n *graph.Node) bool {
 // current is the node of the same key now, nil if there is none.
 func (l *loop) current(n *graph.Node) *graph.Node {
 	if n.Dropped() {
-		return l.g.Get(n.Key)
+		return l.G.Get(n.Key)
 	}
 	return n
 }
@@ -264,10 +266,10 @@ func (l *loop) current(n *graph.Node) *graph.Node {
 // follow reports whether the node is settled; if not, the way to what it waits
 // for is added to the waiter's path.
 func (l *loop) follow(w *waiter, n *graph.Node) bool {
-	if l.settled(n) {
+	if l.Settled(n) {
 		return true
 	}
-	l.trailEnds(func(n *graph.Node) {
+	l.TrailEnds(func(n *graph.Node) {
 		n.Mark = 0 // whoever else waits for it needs the whole way
 		l.places.add(n, place{w, len(w.path)})
 		w.path = append(w.path, n)
@@ -301,8 +303,8 @@ func (l *loop) awaitMoved(n *graph.Node) {
 
 func (l *loop) finish(h *Handle) {
 	keys := h.keys[:h.named]
-	if !slices.IsSortedFunc(keys, byKey) {
-		slices.SortFunc(keys, byKey)
+	if !slices.IsSortedFunc(keys, assess.ByKey) {
+		slices.SortFunc(keys, assess.ByKey)
 	}
 	keys = slices.Compact(keys)
 	h.keys, h.named = keys, len(keys) // for a revert, which waits for them once more
@@ -320,9 +322,9 @@ func (l *loop) finish(h *Handle) {
 	}
 	h.result.Reverted = h.reverted
 	close(h.done)
-	if h.twin != nil {
-		h.twin.result = h.result
-		close(h.twin.done)
+	if h.announced != nil {
+		h.announced.result = h.result
+		close(h.announced.done)
 	}
 }
 
@@ -343,7 +345,7 @@ func (t Txn) undo(before []Change) *Txn {
 // outcome tells how a node settled. Where thousands wait, only what for is
 // told: whoever wants to know more of one asks for its status.
 func (l *loop) outcome(n *graph.Node, o *Outcome) {
-	switch o.State = l.stateOf(n); {
+	switch o.State = l.StateOf(n); {
 	case o.State == Configured, o.State == Removed, o.State == Absent:
 	case o.State == Pending && n.Needs() != graph.Satisfied:
 		for _, edge := range n.Out {
@@ -357,6 +359,6 @@ func (l *loop) outcome(n *graph.Node, o *Outcome) {
 			}
 		}
 	default:
-		o.Reason = l.explainer.status(n).Reason
+		o.Reason = l.explainer.Status(n).Reason
 	}
 }

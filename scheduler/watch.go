@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
@@ -90,7 +90,7 @@ func (l *loop) addWatcher(w *Watcher) {
 	if w.bit < 0 {
 		return
 	}
-	for _, n := range l.nodesUnder(w.prefixes) {
+	for _, n := range l.NodesUnder(w.prefixes) {
 		l.queueFor(w, n)
 	}
 }
@@ -142,13 +142,13 @@ func (l *loop) wakeReaders() {
 
 func (l *loop) drain(w *Watcher) (out []Status, inSync, first bool) {
 	n := min(len(w.queue), watchBatch)
-	l.newPass()
+	l.NewPass()
 	for _, node := range w.queue[:n] {
 		node.Watchers &^= 1 << w.bit
-		if now := l.current(node); now != node && now != nil && l.stateOf(now) != Absent {
+		if now := l.current(node); now != node && now != nil && l.StateOf(now) != Absent {
 			continue // the key has come back, and that is told by its new node
 		}
-		if s := l.explainer.statusNow(node); s.State != Absent {
+		if s := l.explainer.StatusNow(node); s.State != Absent {
 			out = append(out, s)
 			if s.Busy && !l.toldBusy[node] {
 				l.toldBusy[node] = true

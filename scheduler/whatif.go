@@ -1,6 +1,10 @@
 package scheduler
 
-import "context"
+import (
+	"context"
+
+	"github.com/plumb-net/plumb/scheduler/plan"
+)
 
 // Preview computes what Apply would do, by the same code on the same graph,
 // and takes it all back. It assumes that operations succeed, and does not look at
@@ -33,9 +37,9 @@ func (s *Scheduler) WhatIf(ctx context.Context, events ...Event) (Plan, error) {
 	var p Plan
 	var failed error
 	err := s.call(func(l *loop) {
-		var sim *simulation
+		var sim *plan.Simulation
 		if sim, failed = l.preview(events...); failed == nil {
-			p = sim.plan
+			p = sim.Plan
 		}
 	})
 	if err == nil {
@@ -45,14 +49,14 @@ func (s *Scheduler) WhatIf(ctx context.Context, events ...Event) (Plan, error) {
 }
 
 // preview works out events on the graph and takes all of it back.
-func (l *loop) preview(events ...Event) (*simulation, error) {
-	supposed := make([]supposition, len(events))
+func (l *loop) preview(events ...Event) (*plan.Simulation, error) {
+	supposed := make([]plan.Supposition, len(events))
 	for i, v := range events {
 		if err := l.checkTxn(v.Txn); err != nil {
 			return nil, err
 		}
-		supposed[i] = supposition{source: l.sourceIndex(v.Txn.Source), want: v.Txn.Want, complete: v.Txn.Complete,
-			retries: v.Txn.Retry, vanish: v.Vanish, unread: v.Unread}
+		supposed[i] = plan.Supposition{Source: l.SourceIndex(v.Txn.Source), Want: v.Txn.Want, Complete: v.Txn.Complete,
+			Retries: v.Txn.Retry, Vanish: v.Vanish, Unread: v.Unread}
 	}
-	return l.planner.preview(supposed)
+	return l.planner.Preview(supposed)
 }

@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/plumb-net/plumb/scheduler/graph"
+	"github.com/plumb-net/plumb/scheduler/explain"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
 )
 
 // Why explains a key: how it stands, and below each missing need how the
@@ -15,18 +16,18 @@ func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) {
 	var c Cause
 	found := false
 	err := s.call(func(l *loop) {
-		n := l.g.Get(k)
+		n := l.G.Get(k)
 		if n == nil {
 			return
 		}
 		found = true
-		l.newPass()
-		budget := maxCauses
-		c = l.explainer.why(n, map[*graph.Node]bool{}, &budget)
-		c.Roots = l.explainer.roots(n)
-		c.Record = l.hist.LastOf(k)
+		l.NewPass()
+		budget := explain.MaxCauses
+		c = l.explainer.Why(n, map[*graph.Node]bool{}, &budget)
+		c.Roots = l.explainer.Roots(n)
+		c.Record = l.Hist.LastOf(k)
 		if c.Record == nil {
-			c.Record = l.hist.Get(n.Cause)
+			c.Record = l.Hist.Get(n.Cause)
 		}
 	})
 	if c.Record != nil {

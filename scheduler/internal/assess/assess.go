@@ -1,0 +1,387 @@
+package assess
+
+import (
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
+	"github.com/plumb-net/plumb/scheduler/kv"
+)
+
+// action is what a node is due for.
+type action uint8
+
+// The actions.
+const (
+	DoNothing action = iota
+	DoLook
+	DoCreate
+	DoUpdate
+	DoDelete
+	DoRelease
+)
+
+// Operation is what an action does to the world.
+func (a action) Operation() kv.Operation {
+	return [...]kv.Operation{0, kv.OpLook, kv.OpCreate, kv.OpUpdate, kv.OpDelete, kv.OpUpdate}[a]
+}
+
+// blocker is what a node waits for that nothing is due for and that is not at rest.
+type blocker uint8
+
+// The blockers.
+const (
+	onNothing   blocker = iota
+	OnOperation         // an operation on it, or a read of it, is under way
+	onDeadline          // an operation ran past its deadline, and still runs
+	onKind              // no descriptor is registered for it
+	onKindRead          // all of its kind must be read before anything is known of it
+	OnPause             // an operator holds it
+	onRetry             // it failed: until its next try, or a change
+	onBroken            // its descriptor panics over it, until something else is wanted
+	onPolicy            // somebody else changed it, and its policy leaves it so
+	onNeeds             // what it needs
+	OnHolder            // who has its name in the world
+	OnPeer              // its old peer, which has to go first
+	OnBase              // what derives it, or did: that changes first
+	OnGround            // a read of all of a kind that it needs something of
+	OnStanders          // what stands on it has to go first
+	OnEnding            // something stands on it that cannot stand on what it becomes
+	OnUsers             // operations under way count on its value as it is
+	OnSources           // sources have not synced that may want it
+	OnUnread            // what was never read may stand on it
+	OnDerived           // nothing of its own: it is as wanted when what it derives is
+)
+
+// Assessment is all that follows, for one node, from what is wanted of it, what is there,
+// what it needs and what is under way. There is one: the loop acts on due and leaving,
+// who waits for the node follows the blocker, and people are told of the blocker in words.
+type Assessment struct {
+	Due     action // what may begin now
+	Reason  string // for what is due, or will be once nothing blocks it
+	Leaving bool   // it satisfies nobody from now on: it goes, or changes alone
+	Replace bool   // it goes to come back with another value
+	Same    bool   // what is there turned out to be what is wanted
+	Blocker blocker
+	By      *graph.Node // who is in the way, of a blocker that is one node
+	Read    *kind.Kind  // what is read first, with onGround
+}
+
+// Assess is the heart of the engine: what is the one next thing to do with a node, or for
+// what does it wait. It changes nothing, but for noting a panic of the descriptor.
+func (as *Assessor) Assess(n *graph.Node) Assessment {
+	k := kind.Of(n)
+	switch {
+	case n.Dropped():
+		return Assessment{}
+	case k == nil:
+		return Assessment{Blocker: onKind}
+	case n.X != nil && n.X.Overdue:
+		return Assessment{Blocker: onDeadline, Leaving: n.Leaving}
+	case n.Moving:
+		return Assessment{Blocker: OnOperation, Leaving: n.Leaving}
+	}
+	switch n.Presence {
+	case graph.Absent:
+		return as.assessAbsent(n, k)
+	case graph.Unknown:
+		return as.assessUnknown(n, k)
+	}
+	return as.assessPresent(n, k)
+}
+
+func (as *Assessor) assessAbsent(n *graph.Node, k *kind.Kind) Assessment {
+	switch {
+	case Has(n, FlagNeedsRead) && k.Retrieve != nil:
+		return Assessment{Due: DoLook, Reason: "it may have come"}
+	case k.Observed || n.Goal() == nil:
+		return Assessment{}
+	case n.Needs() != graph.Satisfied:
+		return as.wait(n, Assessment{Blocker: onNeeds})
+	case Left(n):
+		return as.wait(n, Assessment{Blocker: onPolicy})
+	}
+	if _, holder := n.Holder(); holder != nil {
+		return as.wait(n, Assessment{Blocker: OnHolder, By: holder})
+	}
+	return as.create(n, "in the intent, dependencies met")
+}
+
+// assessUnknown: a read settles what is there. Without Retrieve, the operation
+// that failed is repeated, since nobody can tell what it left.
+func (as *Assessor) assessUnknown(n *graph.Node, k *kind.Kind) Assessment {
+	switch {
+	case k.Unread() && k.Look.Attempts > 0 && n.Goal() != nil && n.Needs() != graph.Satisfied:
+		return Assessment{Blocker: onNeeds}
+	case k.Unread():
+		return Assessment{Blocker: onKindRead}
+	case k.Retrieve != nil && Has(n, FlagNeedsRead):
+		return Assessment{Due: DoLook, Reason: "what is there is not known"}
+	case k.Retrieve != nil:
+		return as.wait(n, Assessment{Due: DoLook, Reason: "what is there is not known"})
+	}
+	gone := n.Goal() == nil || n.Needs() == graph.Missing || n.X != nil && kv.Operation(n.X.LastOp) == kv.OpDelete
+	switch held := as.heldBy(n); {
+	case held != onNothing:
+		return Assessment{Blocker: held}
+	case gone:
+		return as.remove(n, Assessment{Reason: "its last operation failed and it must go"})
+	case n.Needs() != graph.Satisfied:
+		return Assessment{Blocker: onNeeds}
+	case n.Actual != nil && k.Update != nil:
+		return as.make(n, Assessment{Due: DoUpdate, Reason: "its last update failed"})
+	case n.Actual != nil:
+		return as.remove(n, Assessment{Replace: true, Reason: "its last operation failed; it is made anew"})
+	}
+	return as.create(n, "its last creation failed")
+}
+
+func (as *Assessor) assessPresent(n *graph.Node, k *kind.Kind) Assessment {
+	goal := n.Goal()
+	switch {
+	case Has(n, FlagNeedsRead) && k.Retrieve != nil:
+		return Assessment{Due: DoLook, Reason: "what it stands on changed"}
+	case k.Observed:
+		return Assessment{}
+	case goal == nil:
+		return as.assessUnwanted(n)
+	case n.Needs() == graph.Missing && !n.Foreign && !as.returns(n):
+		return as.leave(n, Assessment{Reason: "a dependency is gone"})
+	case n.Needs() != graph.Satisfied:
+		return as.wait(n, Assessment{Blocker: onNeeds})
+	case n.Foreign:
+		return as.create(n, "in the intent, there already by somebody else")
+	case Has(n, FlagSame) && !Has(n, FlagStale):
+		if n.X == nil || len(n.X.Children) == 0 {
+			return Assessment{}
+		}
+		return as.wait(n, Assessment{Blocker: OnDerived})
+	case Left(n) && !Has(n, FlagStale):
+		return as.wait(n, Assessment{Blocker: onPolicy})
+	}
+	return as.assessChange(n, k, goal)
+}
+
+func (as *Assessor) assessUnwanted(n *graph.Node) Assessment {
+	switch {
+	case n.Foreign:
+		return Assessment{}
+	case !Has(n, FlagWithdrawn) && !as.MayDelete() && !n.Wanted():
+		return as.wait(n, Assessment{Blocker: OnSources})
+	case staysWithBase(n):
+		return as.wait(n, Assessment{Blocker: OnBase, By: n.Base})
+	}
+	return as.leave(n, Assessment{Reason: "removed from the intent"})
+}
+
+func (as *Assessor) assessChange(n *graph.Node, k *kind.Kind, goal any) Assessment {
+	var v kv.Verdict
+	if !as.Guard(n, func() { v = as.Verdict(n, k, n.Actual, goal) }) {
+		return Assessment{Blocker: onBroken}
+	}
+	if Has(n, FlagStale) {
+		v = kv.Verdict{Change: kv.Replace, Reason: "what it was made with has changed"}
+	}
+	switch v.Change {
+	case kv.Same:
+		return Assessment{Same: true}
+	case kv.InPlace:
+		return as.change(n, v.Reason)
+	case kv.InPlaceAlone:
+		return as.changeAlone(n, v.Reason)
+	}
+	if k := as.groundIsRead(n); k != nil {
+		return Assessment{Blocker: OnGround, Read: k} // it could not come back
+	}
+	return as.leave(n, Assessment{Replace: true, Reason: v.Reason})
+}
+
+// change assesses a node that is to change in place.
+func (as *Assessor) change(n *graph.Node, reason string) Assessment {
+	switch ending, held := n.Ending(), as.heldBy(n); {
+	case held != onNothing:
+		return Assessment{Blocker: held}
+	case ending != nil:
+		return Assessment{Blocker: OnEnding, By: ending}
+	case n.Used > 0:
+		return Assessment{Blocker: OnUsers}
+	}
+	if _, holder := n.Holder(); holder != nil {
+		return as.waitForName(n, holder)
+	}
+	return as.make(n, Assessment{Due: DoUpdate, Reason: reason})
+}
+
+// changeAlone assesses a node that is to change in place when nothing stands on it any
+// more. It satisfies nobody until that is done, or is given up.
+func (as *Assessor) changeAlone(n *graph.Node, reason string) Assessment {
+	_, holder := n.Holder()
+	switch {
+	case n.Frozen:
+		return Assessment{Blocker: OnPause}
+	case Has(n, FlagAdopted) && as.Unread():
+		return as.wait(n, Assessment{Blocker: OnUnread}) // as in leave
+	case Has(n, FlagHeld) && n.X.NextTry == 0:
+		return Assessment{Blocker: onRetry} // what left comes back to what it was
+	case holder != nil:
+		return as.waitForName(n, holder)
+	}
+	a := as.make(n, Assessment{Due: DoUpdate, Leaving: true, Reason: reason})
+	switch {
+	case a.Due == DoNothing:
+	case n.Standing > 0:
+		a.Due, a.Blocker = DoNothing, OnStanders
+	case n.Used > 0:
+		a.Due, a.Blocker = DoNothing, OnUsers
+	}
+	return a
+}
+
+// waitForName assesses an update to a name that another still has. Where the other waits
+// for n in turn, n must let go first; letting go is always possible.
+func (as *Assessor) waitForName(n, holder *graph.Node) Assessment {
+	switch {
+	case n.Blocks() != nil && !holder.Leaving:
+		return as.leave(n, Assessment{Replace: true, Reason: "its name is wanted by " + string(n.Blocks().Key)})
+	case (holder.Leaving || holder.Ending() != nil) && n.StandsOn(holder):
+		return as.leave(n, Assessment{Replace: true, Reason: "it stands on " + string(holder.Key) + ", which has its name"})
+	}
+	return as.wait(n, Assessment{Blocker: OnHolder, By: holder})
+}
+
+// create assesses a node that is to be made where nothing of ours is.
+func (as *Assessor) create(n *graph.Node, reason string) Assessment {
+	if p := oldPeer(n); p != nil {
+		return as.wait(n, Assessment{Blocker: OnPeer, By: p})
+	}
+	return as.make(n, Assessment{Due: DoCreate, Reason: reason})
+}
+
+// make assesses a node that is to be made or changed: on what it needs, unless that is
+// about to be read and may turn out to have gone. What is derived waits for the value
+// that derives it.
+func (as *Assessor) make(n *graph.Node, a Assessment) Assessment {
+	if baseUntried(n) {
+		return as.wait(n, Assessment{Blocker: OnBase, By: n.Base})
+	}
+	if k := as.groundIsRead(n); k != nil {
+		return as.wait(n, Assessment{Blocker: OnGround, Read: k})
+	}
+	return as.wait(n, a)
+}
+
+// leave assesses a node that must go: at once if nothing stands on it. What is held, or
+// may have something unread on it, stays with all that stands on it.
+func (as *Assessor) leave(n *graph.Node, a Assessment) Assessment {
+	switch {
+	case n.Frozen:
+		return Assessment{Blocker: OnPause}
+	case Has(n, FlagAdopted) && as.Unread():
+		return as.wait(n, Assessment{Blocker: OnUnread})
+	case Taken(n):
+		return as.wait(n, Assessment{Due: DoRelease, Reason: "it is given back"})
+	}
+	return as.wait(n, as.remove(n, a))
+}
+
+// remove is leave for what nothing keeps.
+func (as *Assessor) remove(n *graph.Node, a Assessment) Assessment {
+	if a.Leaving = true; n.Standing > 0 {
+		a.Blocker = OnStanders
+	} else {
+		a.Due = DoDelete
+	}
+	return a
+}
+
+// wait is an assessment, unless the node must be left alone for now: then that is what it
+// waits for.
+func (as *Assessor) wait(n *graph.Node, a Assessment) Assessment {
+	if held := as.heldBy(n); held != onNothing {
+		a.Due, a.Blocker, a.By, a.Read = DoNothing, held, nil, nil
+	}
+	return a
+}
+
+// heldBy is why a node must be left alone for now, onNothing if it need not be.
+func (as *Assessor) heldBy(n *graph.Node) blocker {
+	switch {
+	case n.X != nil && n.X.Overdue:
+		return onDeadline
+	case as.PausedBy(n) != nil:
+		return OnPause
+	case Has(n, FlagHeld):
+		return onRetry
+	}
+	return onNothing
+}
+
+// oldPeer returns one that n is to be made together with and that may still be there as
+// it was, on its way out: making n may make both.
+func oldPeer(n *graph.Node) (old *graph.Node) {
+	n.With(func(p *graph.Node) {
+		if p.Leaving || p.X != nil && p.X.Overdue {
+			old = p
+		}
+	})
+	return old
+}
+
+// baseUntried reports whether n is derived, or was, by a value that is wanted and was never in
+// the world: n is made, changed and taken away after that. What somebody else made is
+// there, whatever its value.
+func baseUntried(n *graph.Node) bool {
+	b := n.Base
+	return b != nil && Has(b, FlagUntried) && b.Goal() != nil && !b.Foreign
+}
+
+// groundIsRead returns a kind that n needs something of and of which all is about to be
+// read, or is read just now and what n needs was not made since.
+func (as *Assessor) groundIsRead(n *graph.Node) *kind.Kind {
+	if as.Reading == 0 && len(as.Looks) == 0 {
+		return nil
+	}
+	for _, edge := range n.Out {
+		if !edge.OfDesired() || edge.To == nil || edge.Together() {
+			continue
+		}
+		if k := kind.Of(edge.To); k != nil && (k.Look.All || k.Look.Running && edge.To.Stamp <= k.Look.Stamp) {
+			return k
+		}
+	}
+	return nil
+}
+
+// staysWithBase reports whether n was derived by the value that its base still has in the
+// world: it goes when that has changed.
+func staysWithBase(n *graph.Node) bool { return n.Base != nil && changesAlone(n.Base) }
+
+// changesAlone reports whether a value in place is about to become what it never was, or
+// failed to, and waits for no other: so for none that waits for what it derived.
+func changesAlone(n *graph.Node) bool {
+	if !Has(n, FlagUntried) || n.Goal() == nil || n.Foreign || n.Leaving || n.Presence == graph.Absent {
+		return false
+	}
+	if _, holder := n.Holder(); holder != nil {
+		return false
+	}
+	for _, edge := range n.Out {
+		if edge.OfDesired() && edge.State != graph.Satisfied && !(edge.OfBase() && changesAlone(edge.To)) {
+			return false
+		}
+	}
+	return true
+}
+
+// returns reports whether all that a node of an earlier run lacks is wanted, and may have
+// been there all the time: as long as a source has not synced nobody knows what was
+// forgotten, and what stands on it stays until it is made again.
+func (as *Assessor) returns(n *graph.Node) bool {
+	if !Has(n, FlagAdopted) || as.MayDelete() {
+		return false
+	}
+	for _, edge := range n.Out {
+		if edge.OfDesired() && edge.State == graph.Missing && (edge.To == nil || edge.To.Goal() == nil || edge.To.Presence != graph.Absent) {
+			return false
+		}
+	}
+	return true
+}

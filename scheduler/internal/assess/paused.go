@@ -1,0 +1,50 @@
+package assess
+
+import (
+	"slices"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
+)
+
+// Pause holds a target: a key, or all below a prefix.
+type Pause struct {
+	Target kv.Key
+	Reason string
+	Until  time.Time
+}
+
+// PausedBy finds the pause that holds a node; a derived value is held with its base.
+func (as *Assessor) PausedBy(n *graph.Node) *Pause {
+	if len(as.Pauses) == 0 {
+		return nil
+	}
+	for ; n != nil; n = n.Base {
+		for target, p := range as.Pauses {
+			if kv.Under(n.Key, []kv.Key{target}) {
+				return &p
+			}
+		}
+	}
+	return nil
+}
+
+// NodesUnder are the nodes of the targets, sorted by key.
+func (as *Assessor) NodesUnder(targets []kv.Key) []*graph.Node {
+	var out []*graph.Node
+	if len(targets) == 0 {
+		as.G.All(func(n *graph.Node) bool { out = append(out, n); return true })
+	}
+	for _, t := range targets {
+		if !kv.IsPrefix(t) {
+			if n := as.G.Get(t); n != nil {
+				out = append(out, n)
+			}
+			continue
+		}
+		as.G.Below(t, func(n *graph.Node) bool { out = append(out, n); return true })
+	}
+	slices.SortFunc(out, ByKey)
+	return slices.Compact(out)
+}

@@ -1,0 +1,467 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
+	"github.com/plumb-net/plumb/scheduler/kv"
+)
+
+// Edit takes what a source wants into the graph. It returns the nodes that are touched by
+// it.
+func (e *Engine) Edit(src int8, want []kv.Change, complete bool, retries *kv.Retries) []*graph.Node {
+	nodes := make([]*graph.Node, 0, len(want))
+	e.G.Grow(len(want))
+	e.Touched = slices.Grow(e.Touched, len(want))
+	e.making.grow(len(want))
+	e.NewPass()
+	for _, c := range want {
+		n := e.G.Node(c.Key)
+		e.G.Touch(n)
+		n.Mark = e.Mark
+		if !saidAgain(n, src, c) {
+			e.want(n, src, c)
+		}
+		e.setRetries(n, src, retries)
+		nodes = append(nodes, n)
+	}
+	if complete {
+		nodes = append(nodes, e.withdrawUnnamed(src)...)
+		e.Out.SourceSynced(src)
+	}
+	return nodes
+}
+
+// saidAgain reports whether the source asks for what it asks for already, and
+// nothing is wrong that saying it again could mend.
+func saidAgain(n *graph.Node, src int8, c kv.Change) bool {
+	k := kind.Of(n)
+	return k != nil && n.Source == src && c.Value != nil && c.Invalid == nil && n.Desired != nil &&
+		(n.X == nil || n.X.Quiet()) && k.Identical(n.Desired, c.Value)
+}
+
+// withdrawUnnamed takes back what the source wanted and did not name.
+func (e *Engine) withdrawUnnamed(src int8) []*graph.Node {
+	var gone []*graph.Node
+	e.G.All(func(n *graph.Node) bool {
+		if n.Mark != e.Mark && Wants(n, src) {
+			gone = append(gone, n)
+		}
+		return true
+	})
+	slices.SortFunc(gone, assess.ByKey)
+	for _, n := range gone {
+		e.want(n, src, kv.Change{Key: n.Key})
+		e.SetFlag(n, assess.FlagWithdrawn, false) // concluded, not said
+	}
+	return gone
+}
+
+// SourceSynced notes the complete word of a source. After the last one, things may go
+// only because nobody wants them.
+func (e *Engine) SourceSynced(src int8) {
+	if e.Sources[src].Synced {
+		return
+	}
+	e.Sources[src].Synced = true
+	e.Synced++
+	if e.MayDelete() {
+		e.wakeLeft()
+	}
+}
+
+// ExpireGrace ends the waiting for sources that have not spoken.
+func (e *Engine) ExpireGrace() {
+	if e.MayDelete() {
+		return
+	}
+	e.logf(slog.LevelWarn, "what nobody wants is deleted now, though not all sources have spoken", "silent", e.Unsynced())
+	e.GraceExpired = true
+	e.wakeLeft()
+}
+
+// wakeLeft: what is left over may go, and what lacks something.
+func (e *Engine) wakeLeft() {
+	var left []*graph.Node
+	e.G.All(func(n *graph.Node) bool {
+		if n.Presence != graph.Absent && (!n.Wanted() || n.Needs() == graph.Missing) {
+			left = append(left, n)
+		}
+		return true
+	})
+	slices.SortFunc(left, assess.ByKey)
+	for _, n := range left {
+		e.G.Wake(n)
+	}
+	e.RecheckAll = true
+}
+
+// Wants reports whether the source asks for the node, also if a stronger one does.
+func Wants(n *graph.Node, src int8) bool {
+	if n.X != nil && n.X.Wants != nil {
+		return slices.ContainsFunc(n.X.Wants, func(w graph.Want) bool { return w.Source == src })
+	}
+	return n.Source == src
+}
+
+// want sets, or with no value takes back, what one source asks of a node.
+// Most nodes have one want, which is valid: it lives in Source and Desired.
+func (e *Engine) want(n *graph.Node, src int8, c kv.Change) {
+	if n.Source == graph.Derived {
+		e.refuseDerived(n, src, c)
+		return
+	}
+	simple := n.X == nil && (n.Source == graph.NoSource || n.Source == src) && c.Invalid == nil
+	if !simple {
+		x := e.G.Extra(n)
+		if x.Wants == nil && n.Source != graph.NoSource {
+			x.Wants = []graph.Want{{Source: n.Source, Value: n.Desired}}
+		}
+		x.Wants = replaceWant(x.Wants, src, c)
+		e.applyStrongest(n, x.Wants)
+		return
+	}
+	if c.Value == nil {
+		e.apply(n, nil)
+		return
+	}
+	e.apply(n, &graph.Want{Source: src, Value: c.Value})
+}
+
+func replaceWant(ws []graph.Want, src int8, c kv.Change) []graph.Want {
+	out := make([]graph.Want, 0, len(ws)+1)
+	for _, w := range ws {
+		if w.Source != src {
+			out = append(out, w)
+		}
+	}
+	if c.Value != nil || c.Invalid != nil {
+		out = append(out, graph.Want{Source: src, Value: c.Value, Invalid: c.Invalid})
+		slices.SortStableFunc(out, func(a, b graph.Want) int { return int(a.Source) - int(b.Source) })
+	}
+	return out
+}
+
+func (e *Engine) applyStrongest(n *graph.Node, ws []graph.Want) {
+	if len(ws) == 0 {
+		e.apply(n, nil)
+		return
+	}
+	e.apply(n, &ws[0])
+}
+
+// refuseDerived: a source may not write what another value derives. The wish
+// is kept, and counts once the derived value is gone.
+func (e *Engine) refuseDerived(n *graph.Node, src int8, c kv.Change) {
+	x := e.G.Extra(n)
+	x.Wants = replaceWant(x.Wants, src, c)
+	e.G.Wake(n)
+}
+
+// apply makes w the want that counts for the node; nil for none.
+func (e *Engine) apply(n *graph.Node, w *graph.Want) {
+	defer e.recordDesired(n, desiredOf(n))
+	e.G.Touch(n)
+	e.G.Wake(n)
+	e.touch(n)
+	if w == nil {
+		e.withdraw(n)
+		return
+	}
+	k, was := kind.Of(n), n.Source
+	n.Source = w.Source
+	err := w.Invalid
+	if err == nil && k != nil {
+		err = kind.Validate(k, n.Key, w.Value)
+	}
+	if err != nil {
+		x := e.G.Extra(n)
+		if x.Wants == nil {
+			x.Wants = []graph.Want{*w}
+		}
+		x.Invalid, x.Asked, x.Refused = err, w.Value, false
+		e.clearHold(n)
+		e.keepLastValid(n)
+		if n.Desired != nil && n.Source != was {
+			e.G.SetDesired(n, n.Desired) // claims go by the source
+		}
+		return
+	}
+	e.accept(n)
+	e.SetFlag(n, assess.FlagWithdrawn, false)
+	e.setDesired(n, w.Value)
+}
+
+// accept forgets that a value was refused.
+func (e *Engine) accept(n *graph.Node) {
+	if n.X != nil {
+		e.G.Extra(n).Invalid, n.X.Asked, n.X.Refused = nil, nil, false
+	}
+}
+
+// keepLastValid: an invalid value leaves the object of the last valid one in
+// place. After a restart what is in the world is all that is known of that.
+func (e *Engine) keepLastValid(n *graph.Node) {
+	if !assess.Has(n, assess.FlagWithdrawn) && n.Desired == nil && n.Presence == graph.Present && !n.Foreign && n.Actual != nil {
+		e.setDesired(n, n.Actual)
+	}
+}
+
+// withdraw: nobody wants the node any more. Said of what nobody wanted as far as is
+// known, it lets that go before all sources have spoken.
+func (e *Engine) withdraw(n *graph.Node) {
+	if !n.Wanted() && n.Desired == nil {
+		if n.Presence == graph.Present && !n.Foreign {
+			e.SetFlag(n, assess.FlagWithdrawn, true)
+		}
+		return
+	}
+	n.Source = graph.NoSource
+	e.SetFlag(n, assess.FlagWithdrawn, true)
+	e.retryDerivers(n)
+	e.accept(n)
+	e.setDesired(n, nil)
+}
+
+// setDesired changes the value that should be in the world, and forgets
+// failures of the value before.
+func (e *Engine) setDesired(n *graph.Node, v any) {
+	e.G.Touch(n)
+	n.Gen++
+	e.SetFlag(n, assess.FlagSame, false)
+	e.SetFlag(n, assess.FlagDerive, true)
+	e.clearHold(n)
+	was := n.Desired
+	if assess.Left(n) && kind.DesiredDiffer(kind.Of(n), n.Key, was, v) { // who says the same again asks for nothing new
+		e.Unleave(n)
+	}
+	reached := !assess.Has(n, assess.FlagUntried)
+	e.SetFlag(n, assess.FlagUntried, true)
+	if !e.Guard(n, func() { e.G.SetDesired(n, v) }) && !e.Guard(n, func() { e.G.SetDesired(n, was) }) {
+		e.G.SetDesired(n, nil)
+	}
+	switch {
+	case n.Presence != graph.Present || n.Foreign:
+		e.G.Change(n, nil)
+	case was != nil && reached:
+		e.G.Change(n, was)
+	case n.X != nil && n.X.Was != nil:
+		e.G.Change(n, n.X.Was) // on the way to something else now
+	}
+	n.Peers(e.G.Wake) // whether they agree with it is part of their state
+	if assess.Has(n, assess.FlagSame) || n.Presence != graph.Present || n.Foreign || v == nil {
+		return
+	}
+	e.noteSame(n)
+}
+
+// noteSame marks a node whose world is what is wanted. While an operation is
+// under way the world is about to be something else, and stands on that also.
+func (e *Engine) noteSame(n *graph.Node) {
+	k := kind.Of(n)
+	if k == nil || n.Moving || k.Observed || n.Goal() == nil || n.Presence != graph.Present || n.Foreign || assess.Has(n, assess.FlagStale) {
+		return
+	}
+	if e.IsSame(n, k, n.Actual) {
+		e.G.AdoptNeeds(n)
+		e.reached(n)
+		if n.X != nil && n.X.Refused {
+			e.accept(n)
+		}
+		e.clearFailure(n)
+		e.Unleave(n)
+	}
+}
+
+// reached marks a node whose world is what is wanted: what it derives may follow.
+func (e *Engine) reached(n *graph.Node) {
+	e.SetFlag(n, assess.FlagSame, true)
+	e.believeSecrets(n)
+	e.G.Change(n, nil)
+	if !assess.Has(n, assess.FlagUntried) {
+		return
+	}
+	e.SetFlag(n, assess.FlagUntried, false)
+	if n.X != nil {
+		for _, c := range n.X.Children {
+			e.G.Wake(c)
+		}
+	}
+}
+
+// clearFailure forgets failures of a node that is as wanted, but for those to delete
+// it: they are not mended by that, and it may have to go again in a moment.
+func (e *Engine) clearFailure(n *graph.Node) {
+	switch x := n.X; {
+	case !assess.FailedToGo(n):
+		e.clearHold(n)
+	case assess.Has(n, assess.FlagHeld) && x.NextTry == 0: // it was final, but not for ever
+		e.hold(n, e.Set.RetryMax)
+	}
+}
+
+// syncDerived makes the derived values of n those of its goal, or of what was observed.
+func (e *Engine) syncDerived(n *graph.Node, k *kind.Kind) {
+	goal := n.Goal()
+	if k.Observed {
+		goal = assess.ActualOf(n)
+	}
+	if !assess.Has(n, assess.FlagDerive) && assess.Has(n, assess.FlagChildless) == (goal == nil) {
+		return
+	}
+	e.SetFlag(n, assess.FlagDerive, false)
+	e.SetFlag(n, assess.FlagChildless, goal == nil)
+	var changes []kv.Change
+	if goal != nil {
+		if !e.Guard(n, func() { changes = k.Derive(n.Key, goal) }) {
+			return // what it derived so far stays
+		}
+	}
+	var was []*graph.Node
+	if n.X != nil {
+		was = n.X.Children
+	}
+	if len(changes) == 0 && len(was) == 0 {
+		return
+	}
+	var refused []error
+	keep := make(map[*graph.Node]bool, len(changes))
+	children := make([]*graph.Node, 0, len(changes))
+	for _, c := range changes {
+		child := e.G.Node(c.Key)
+		if child.Source == graph.Derived && child.Base != n || child.Source >= 0 {
+			refused = append(refused, fmt.Errorf("it derives %s, which %s", c.Key, ownerOf(e, child)))
+			e.refuse(n, child)
+			continue
+		}
+		keep[child] = true
+		children = append(children, child)
+		e.derive(n, child, c.Value)
+	}
+	for _, child := range was {
+		if keep[child] || child.Dropped() {
+			continue
+		}
+		if child.Base == n && child.Source == graph.Derived {
+			e.underive(child)
+		}
+		if !child.Dropped() && child.Base == n {
+			children = append(children, child)
+		}
+	}
+	slices.SortFunc(children, assess.ByKey)
+	x := e.G.Extra(n)
+	x.Children, x.Derived = children, errors.Join(refused...)
+}
+
+func ownerOf(e *Engine, n *graph.Node) string {
+	if n.Base != nil {
+		return "is derived by " + string(n.Base.Key)
+	}
+	if name := e.Sources[n.Source].Name; name != "" {
+		return "source " + name + " wants"
+	}
+	return "the source wants"
+}
+
+// refuse notes who would derive a key that another has; it tries again when
+// the key is free.
+func (e *Engine) refuse(base, child *graph.Node) {
+	if !slices.Contains(e.refused[child], base) {
+		e.keepRefused(child)
+		e.refused[child] = append(slices.Clip(e.refused[child]), base)
+	}
+}
+
+// keepRefused has a preview take back what it changes of a key's refusals.
+func (e *Engine) keepRefused(child *graph.Node) {
+	was, had := e.refused[child]
+	e.G.OnUndo(func() {
+		if e.refused[child] = was; !had {
+			delete(e.refused, child)
+		}
+	})
+}
+
+// retryDerivers lets those derive the key who could not while another had it.
+func (e *Engine) retryDerivers(child *graph.Node) {
+	bases := e.refused[child]
+	if len(bases) == 0 {
+		return
+	}
+	e.keepRefused(child)
+	delete(e.refused, child)
+	for _, base := range bases {
+		if !base.Dropped() {
+			e.SetFlag(base, assess.FlagDerive, true)
+			e.G.Wake(base)
+		}
+	}
+}
+
+func (e *Engine) derive(base, child *graph.Node, v any) {
+	defer e.recordDesired(child, desiredOf(child))
+	e.G.Touch(child)
+	if old := child.Base; old != nil && old != base && old.X != nil {
+		x := e.G.Extra(old)
+		x.Children = remove(x.Children, child)
+	}
+	child.Source = graph.Derived
+	e.G.SetBase(child, base)
+	e.SetFlag(child, assess.FlagWithdrawn, false)
+	e.G.Wake(child)
+	if k := kind.Of(child); k != nil {
+		if err := kind.Validate(k, child.Key, v); err != nil {
+			e.G.Extra(child).Invalid = err
+			return
+		}
+	}
+	e.accept(child)
+	e.setDesired(child, v)
+}
+
+// detachChildren takes back what a value derived whose kind has gone, once nobody wants it.
+func (e *Engine) detachChildren(n *graph.Node) {
+	if n.Desired != nil || n.X == nil {
+		return
+	}
+	children := n.X.Children
+	for _, child := range children {
+		if child.Dropped() || child.Base != n {
+			continue
+		}
+		if child.Source == graph.Derived {
+			e.underive(child)
+		}
+		e.G.SetBase(child, nil) // n may be forgotten before the child is
+		e.wakeDerived(child)    // what it derives was held with n also
+	}
+	if len(children) > 0 {
+		e.G.Extra(n).Children = nil
+		e.SetFlag(n, assess.FlagDerive, true)
+	}
+}
+
+// underive takes a derived value back; a source that wanted the key meanwhile gets it.
+func (e *Engine) underive(child *graph.Node) {
+	was := desiredOf(child)
+	e.G.Touch(child)
+	child.Source = graph.NoSource
+	e.SetFlag(child, assess.FlagWithdrawn, true)
+	e.G.Wake(child)
+	if child.X != nil && len(child.X.Wants) > 0 {
+		e.G.SetBase(child, nil)
+		e.wakeDerived(child)
+		e.applyStrongest(child, child.X.Wants)
+		return
+	}
+	e.accept(child)
+	e.setDesired(child, nil)
+	e.recordDesired(child, was)
+	e.retryDerivers(child)
+}

@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
+)
+
+// WakeUnder has all that a target means evaluated again, with what it derives.
+func (e *Engine) WakeUnder(target kv.Key) {
+	e.RecheckAll = true
+	for _, n := range e.NodesUnder([]kv.Key{target}) {
+		e.wakeDerived(n)
+	}
+}
+
+// wakeDerived wakes a node and all that it derives, which is held with it.
+func (e *Engine) wakeDerived(n *graph.Node) {
+	e.G.Wake(n)
+	if n.X != nil {
+		for _, c := range n.X.Children {
+			e.wakeDerived(c)
+		}
+	}
+}
+
+// freeze has others see whether the node is paused: it satisfies no new need
+// then, and nothing that stands on it has to go.
+func (e *Engine) freeze(n *graph.Node) {
+	if n.Frozen || len(e.Pauses) > 0 {
+		e.G.SetFrozen(n, e.PausedBy(n) != nil)
+	}
+}

@@ -1,0 +1,561 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
+	"github.com/plumb-net/plumb/scheduler/kv"
+)
+
+// LookAt asks for keys, or all below a key that ends in "/", to be read,
+// together with all that stands on what turns out to have changed. Who asks for a
+// look asks for another try also; who only tells of an event does not, if nothing
+// turns out to have moved.
+func (e *Engine) LookAt(keys []kv.Key, asked bool) []*graph.Node {
+	var touched []*graph.Node
+	for _, key := range keys {
+		if !kv.IsPrefix(key) {
+			if n := e.markKeyForRead(key, asked); n != nil {
+				touched = append(touched, n)
+			}
+			continue
+		}
+		for _, k := range e.Kinds.All() {
+			if strings.HasPrefix(string(k.Prefix), string(key)) {
+				e.lookAtKind(k)
+			}
+		}
+		if e.Kinds.Find(key) != nil && e.Kinds.Find(key).Prefix != key {
+			var under []*graph.Node
+			e.G.Below(key, func(n *graph.Node) bool { under = append(under, n); return true })
+			slices.SortFunc(under, assess.ByKey)
+			for _, n := range under {
+				e.markForRead(n)
+				touched = append(touched, n)
+			}
+		}
+	}
+	return touched
+}
+
+func (e *Engine) markKeyForRead(key kv.Key, asked bool) *graph.Node {
+	if e.Kinds.Find(key) == nil {
+		return nil
+	}
+	n := e.G.Node(key)
+	if asked {
+		e.clearHold(n)
+	}
+	e.markForRead(n)
+	return n
+}
+
+// markForRead has the node read before anything is done to it.
+func (e *Engine) markForRead(n *graph.Node) {
+	if k := kind.Of(n); k == nil || k.Retrieve == nil {
+		return
+	}
+	if assess.Has(n, assess.FlagRunning) || n.Moving {
+		e.SetFlag(n, assess.FlagLookAgain, true)
+		return
+	}
+	e.SetFlag(n, assess.FlagNeedsRead, true)
+	e.G.Wake(n)
+}
+
+// LookAtAll re-reads the world; what had failed is tried again.
+func (e *Engine) LookAtAll() {
+	var held []*graph.Node
+	e.G.All(func(n *graph.Node) bool {
+		if assess.Has(n, assess.FlagHeld) {
+			held = append(held, n)
+		}
+		return true
+	})
+	slices.SortFunc(held, assess.ByKey)
+	for _, n := range held {
+		e.Release(n)
+	}
+	for _, k := range e.Kinds.All() {
+		e.lookAtKind(k)
+	}
+}
+
+func (e *Engine) lookAtKind(k *kind.Kind) {
+	if k.Retrieve == nil {
+		return
+	}
+	k.Look.Cause = e.G.Cause
+	if k.Look.Running {
+		k.Look.Again = true
+		return
+	}
+	k.Look.All = true
+	e.listLook(k)
+}
+
+func (e *Engine) listLook(k *kind.Kind) {
+	if !k.Look.Listed {
+		k.Look.Listed = true
+		e.Looks = append(e.Looks, k)
+	}
+}
+
+// QueueLook has a node read with the next read of single keys of its kind.
+func (e *Engine) QueueLook(n *graph.Node) {
+	k := kind.Of(n)
+	if assess.Has(n, assess.FlagLookQueued) {
+		return
+	}
+	n.Flags |= assess.FlagLookQueued
+	n.Flags &^= assess.FlagNeedsRead
+	e.G.SetMoving(n, true, false)
+	k.Look.Queued = append(k.Look.Queued, n)
+	e.listLook(k)
+}
+
+// FlushLooks makes one read per kind of all that waits to be read.
+func (e *Engine) FlushLooks() {
+	later := e.Looks[:0]
+	for _, k := range e.Looks {
+		if e.readsFirst(k) {
+			later = append(later, k)
+			continue
+		}
+		k.Look.Listed = false
+		refused := e.unreadBefore(k)
+		if k.Look.All {
+			k.Look.All, k.Look.Running = false, true
+			e.stamp++
+			k.Look.Stamp = e.stamp
+			e.Reading++
+			e.Ready = append(e.Ready, &kind.Op{Kind: k, What: kv.OpLook, Cause: k.Look.Cause, Reading: &kind.Reading{LookAll: true, Stamp: e.stamp, Refused: refused,
+				Scope: kind.Scope{All: true, Known: e.KnownOf(k)}}})
+		}
+		if len(k.Look.Queued) == 0 {
+			continue
+		}
+		nodes := k.Look.Queued
+		k.Look.Queued = nil
+		o := &kind.Op{Kind: k, What: kv.OpLook, Reading: &kind.Reading{Nodes: nodes, Stamp: e.stamp, Refused: refused}}
+		for _, n := range nodes {
+			n.Flags &^= assess.FlagLookQueued
+			o.Scope.Keys = append(o.Scope.Keys, n.Key)
+			if n.Actual != nil || n.Goal() != nil {
+				o.Scope.Known = append(o.Scope.Known, kind.KnownNode(n))
+			}
+		}
+		e.Reading++
+		slices.Sort(o.Scope.Keys)
+		e.Ready = append(e.Ready, o)
+	}
+	e.Looks = later
+}
+
+// readsFirst reports whether all of a kind is about to be read that k is read after.
+func (e *Engine) readsFirst(k *kind.Kind) bool {
+	return slices.ContainsFunc(k.ReadAfter, func(name string) bool {
+		o := e.Kinds.Named(name)
+		return o != nil && (o.Look.All || o.Look.Running)
+	})
+}
+
+// unreadBefore says why k cannot be read: a kind that it is read after never was.
+func (e *Engine) unreadBefore(k *kind.Kind) error {
+	for _, name := range k.ReadAfter {
+		if o := e.Kinds.Named(name); o != nil && o.Reads && !o.Read {
+			return fmt.Errorf("%s is read after %s, which cannot be read: %s", k.Name, name, kv.FirstLine(o.Look.Err))
+		}
+	}
+	return nil
+}
+
+// readAgainAfter has those kinds read again that are read after k: it was read for the
+// first time, or again after it could not be, or has come.
+func (e *Engine) readAgainAfter(k *kind.Kind) {
+	for _, o := range e.Kinds.All() {
+		if slices.Contains(o.ReadAfter, k.Name) {
+			e.lookAtKind(o)
+		}
+	}
+}
+
+// looked takes what a read found into the graph.
+func (e *Engine) looked(o *kind.Op) {
+	e.Reading--
+	switch {
+	case !e.Kinds.Registered(o.Kind):
+		e.lookedInVain(o)
+		return
+	case o.LookAll:
+		e.lookedAll(o)
+		return
+	}
+	byKey := make(map[kv.Key]kind.Found, len(o.Found))
+	for _, f := range o.Found {
+		byKey[f.Key] = f
+	}
+	for _, n := range o.Nodes {
+		e.G.SetMoving(n, false, false)
+		if n.Dropped() {
+			continue
+		}
+		err := o.Err
+		if err == nil {
+			err = o.Unread[n.Key]
+		}
+		f, there := byKey[n.Key]
+		e.CausedBy(n.Cause, n, func() { e.seen(n, f, there, err) })
+		if look := &o.Kind.Look; err == nil && o.Kind.Blind != 0 || look.Running && o.Stamp >= look.Stamp {
+			e.stamp++
+			n.Stamp = e.stamp // a read of all may have seen less, or nothing
+			e.G.Refresh(n)
+		}
+		e.lookAgain(n)
+	}
+}
+
+// lookedInVain: the kind was unregistered while it was read. Another may have
+// its keys now.
+func (e *Engine) lookedInVain(o *kind.Op) {
+	e.RecheckAll = true
+	e.wakeWaiting(o.Kind)
+	for _, n := range o.Nodes {
+		e.G.SetMoving(n, false, false)
+		if !n.Dropped() {
+			e.markForRead(n)
+			e.G.Wake(n)
+		}
+	}
+}
+
+func (e *Engine) lookAgain(n *graph.Node) {
+	if assess.Has(n, assess.FlagLookAgain) {
+		e.SetFlag(n, assess.FlagLookAgain, false)
+		e.markForRead(n)
+	}
+}
+
+// lookedAll takes in a read of a whole kind. Nodes that were operated on or read
+// by themselves since it began know better.
+func (e *Engine) lookedAll(o *kind.Op) {
+	k := o.Kind
+	k.Look.Running = false
+	e.RecheckAll = true
+	e.wakeWaiting(k)
+	if k.Look.Again {
+		k.Look.Again = false
+		e.CausedBy(k.Look.Cause, nil, func() { e.lookAtKind(k) })
+	}
+	if o.Err != nil {
+		e.lookFailed(k, o.Err)
+		return
+	}
+	first, wasBlind := !k.Read, k.Blind != 0
+	if first || wasBlind {
+		e.readAgainAfter(k)
+	}
+	k.Look.Attempts, k.Look.Err = 0, nil
+	k.Read, k.Blind = true, 0
+	for _, s := range e.sightings(o) {
+		n := s.n
+		if n.Moving || n.Stamp > o.Stamp || !s.there && k.OnDemand && n.Presence == graph.Unknown {
+			if first && (n.Presence == graph.Unknown || n.Moving && n.Presence == graph.Absent) {
+				e.UnreadNodes[n] = true // until a read of its own tells
+			}
+			if n.Moving { // what is under way may have ended before this was read
+				e.SetFlag(n, assess.FlagLookAgain, true)
+			}
+			continue
+		}
+		heard := assess.Has(n, assess.FlagNeedsRead)
+		if heard && !first {
+			continue // it is about to be read by itself
+		}
+		if !s.there && o.Unread[n.Key] == nil && n.Presence == graph.Absent {
+			e.SetFlag(n, assess.FlagNeedsRead, false)
+			continue
+		}
+		cause := o.Cause
+		if cause == 0 {
+			cause = n.Cause
+		}
+		e.CausedBy(cause, n, func() { e.seen(n, s.found, s.there, o.Unread[n.Key]) })
+		if first && o.Unread[n.Key] != nil {
+			e.UnreadNodes[n] = true
+		}
+		if heard {
+			e.markForRead(n)
+		}
+	}
+	if first || wasBlind {
+		e.G.KindChanged(k.Prefix)
+	}
+	if first {
+		e.wakeAdopted()
+	}
+}
+
+// wakeWaiting: a read of all of a kind has ended, and keeps nobody any more.
+func (e *Engine) wakeWaiting(k *kind.Kind) {
+	for _, n := range k.Look.Waiting {
+		e.G.Wake(n)
+	}
+	k.Look.Waiting = nil
+}
+
+// sighting is what a read of a whole kind says of one node.
+type sighting struct {
+	n     *graph.Node
+	found kind.Found
+	there bool
+}
+
+// sightings are what is news in a read of a whole kind, sorted by key: most of
+// what is found is as it was believed to be.
+func (e *Engine) sightings(o *kind.Op) []sighting {
+	var news []sighting
+	e.NewPass()
+	for _, f := range o.Found {
+		if !strings.HasPrefix(string(f.Key), string(o.Kind.Prefix)) {
+			continue
+		}
+		n := e.G.Node(f.Key)
+		twice := n.Mark == e.Mark
+		n.Mark = e.Mark
+		if twice || o.Unread[f.Key] != nil || !asBelieved(n, o.Kind, f) {
+			news = append(news, sighting{n, f, true})
+		}
+	}
+	for key := range o.Unread { // also of what nobody wants: something stands there
+		if strings.HasPrefix(string(key), string(o.Kind.Prefix)) {
+			e.G.Node(key)
+		}
+	}
+	e.G.Below(o.Kind.Prefix, func(n *graph.Node) bool {
+		if n.Mark != e.Mark {
+			news = append(news, sighting{n: n})
+		}
+		return true
+	})
+	slices.SortStableFunc(news, func(a, b sighting) int { return assess.ByKey(a.n, b.n) })
+	last := news[:0]
+	for i, s := range news { // of what was found twice, the last counts
+		if i+1 == len(news) || news[i+1].n != s.n {
+			last = append(last, s)
+		}
+	}
+	return last
+}
+
+// asBelieved reports whether a read shows nothing new of a node, and that nothing
+// waits to be read.
+func asBelieved(n *graph.Node, k *kind.Kind, f kind.Found) bool {
+	const restless = assess.FlagNeedsRead | assess.FlagStale | assess.FlagDrifted | assess.FlagLookAgain | assess.FlagHeld
+	return n.Presence == graph.Present && n.Foreign == (f.Foreign || k.Observed) && n.Flags&restless == 0 &&
+		(k.Observed || assess.Has(n, assess.FlagSame)) && (n.X == nil || n.X.Err == nil && n.X.Invalid == nil) &&
+		k.Identical(n.Actual, f.Value) && k.SameMeta(n.Meta, f.Meta)
+}
+
+// wakeAdopted: what was found may go once all that may stand on it was read.
+func (e *Engine) wakeAdopted() {
+	if e.Unread() {
+		return
+	}
+	var found []*graph.Node
+	e.G.All(func(n *graph.Node) bool {
+		if assess.Has(n, assess.FlagAdopted) && (!assess.Has(n, assess.FlagSame) || n.Goal() == nil || n.Needs() == graph.Missing) {
+			found = append(found, n)
+		}
+		return true
+	})
+	slices.SortFunc(found, assess.ByKey)
+	for _, n := range found {
+		e.G.Wake(n)
+	}
+}
+
+// lookFailed: unknown is not empty. What was seen stays, but nothing new builds on
+// it until it is read.
+func (e *Engine) lookFailed(k *kind.Kind, err error) {
+	k.Look.Attempts++
+	k.Look.Err = err
+	k.Blind = k.Look.Stamp
+	e.G.KindChanged(k.Prefix)
+	level := slog.LevelWarn
+	if !k.Read && k.Look.Attempts == 1 {
+		level = slog.LevelDebug // whom it asks may just have been started
+	}
+	e.logf(level, "cannot read the world", "kind", k.Name, "error", err)
+	e.Retries.addKind(e.Now.Add(e.Backoff(k.Look.Attempts)), k)
+	e.Arm()
+}
+
+// seen takes in what a read says of one node.
+func (e *Engine) seen(n *graph.Node, f kind.Found, there bool, err error) {
+	e.touch(n)
+	e.SetFlag(n, assess.FlagNeedsRead, false)
+	presence, same, was := n.Presence, assess.Has(n, assess.FlagSame), assess.ActualOf(n)
+	if err == nil && e.movedSinceFailure(n, f, there) {
+		e.clearHold(n)
+	}
+	switch {
+	case err != nil:
+		e.fail(n, kv.OpLook, fmt.Errorf("read: %w", err))
+		e.G.SetWorld(n, graph.World{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, true)
+	case there:
+		e.seenThere(n, f)
+	default:
+		e.SeenGone(n)
+	}
+	if err == nil && e.UnreadNodes[n] {
+		delete(e.UnreadNodes, n)
+		defer e.wakeAdopted() // when this one's ground is known
+	}
+	e.recordObserved(n, was, same)
+	if n.Cause != e.G.Cause && (n.Presence != presence || assess.Has(n, assess.FlagSame) != same) {
+		e.G.Touch(n)
+		n.Cause, n.Via = e.G.Cause, nil // the look found what had moved
+	}
+	e.G.Wake(n)
+}
+
+// movedSinceFailure reports whether what a read found is not what the operation left that
+// failed, so that it is worth another try at once; or that it was only a read.
+func (e *Engine) movedSinceFailure(n *graph.Node, f kind.Found, there bool) bool {
+	switch {
+	case n.X == nil || n.X.Err == nil || n.X.GoneAt != 0:
+		return false
+	case kv.Operation(n.X.LastOp) == kv.OpLook:
+		return true
+	case n.Presence == graph.Unknown:
+		return false // this is what it left
+	case there != (n.Presence == graph.Present):
+		return true
+	}
+	return there && (n.Foreign != f.Foreign || kind.Differ(kind.Of(n), n.Key, n.Actual, f.Value))
+}
+
+func (e *Engine) seenThere(n *graph.Node, f kind.Found) {
+	k := kind.Of(n)
+	e.back(n)
+	wasSame := assess.Has(n, assess.FlagSame)
+	if k.Observed && n.Presence == graph.Present {
+		same := false
+		e.Guard(n, func() { same = k.Compare(n.Key, n.Actual, f.Value).Change == kv.Same })
+		if same && reflect.DeepEqual(n.Meta, f.Meta) { // others may be built with what is in Meta
+			return
+		}
+	}
+	if k.Observed {
+		e.SetFlag(n, assess.FlagDerive, true)
+	}
+	foreign := f.Foreign || k.Observed
+	e.SetFlag(n, assess.FlagSame, false)
+	if foreign {
+		e.SetFlag(n, assess.FlagStale, false)
+	}
+	if f.Foreign {
+		e.setTaken(n, false, nil)
+	}
+	if foreign && !n.Foreign && !k.Observed {
+		e.G.SetActualNeeds(n, nil) // it is no longer ours, and stands on its own
+	}
+	e.SetFlag(n, assess.FlagAdopted, !foreign && (assess.Has(n, assess.FlagAdopted) || n.Presence != graph.Present))
+	// What it stands on comes first: others are judged by it at once.
+	if !foreign && !e.IsSame(n, k, f.Value) {
+		e.Guard(n, func() { e.G.SetActualNeeds(n, f.Value) })
+	}
+	owner := n.Foreign != foreign
+	stale := e.G.SetWorld(n, graph.World{Presence: graph.Present, Actual: f.Value, Meta: f.Meta, Foreign: foreign}, true)
+	if owner && assess.Has(n, assess.FlagUntried) {
+		e.wakeDerived(n) // it stands on what somebody else made, whatever that is
+	}
+	if n.X != nil && n.X.Invalid != nil && !foreign {
+		defer e.recordDesired(n, desiredOf(n))
+		e.keepLastValid(n)
+	}
+	e.noteSame(n)
+	e.G.Beside(n)
+	if wasSame && !assess.Has(n, assess.FlagSame) && !foreign && !assess.Has(n, assess.FlagStale) {
+		e.drifted(n)
+	}
+	if !wasSame || !assess.Has(n, assess.FlagSame) {
+		e.retryAbove(n)
+	}
+	for _, s := range stale {
+		if !assess.Has(s.Node, assess.FlagStale) {
+			e.markForRead(s.Node) // it may have gone with what it was made with
+		}
+	}
+	e.rebuild(stale)
+}
+
+// SeenGone: the world took it. What stood on it is probably gone too, and is
+// read before anything is done about it.
+func (e *Engine) SeenGone(n *graph.Node) {
+	if e.heldDown(n) {
+		return
+	}
+	was := n.Presence
+	if was == graph.Present && n.Goal() != nil && assess.Has(n, assess.FlagSame) {
+		e.drifted(n)
+	}
+	var standing []*graph.Node
+	if was == graph.Present {
+		n.Standers(func(d *graph.Node) bool { standing = append(standing, d); return true })
+		for _, edge := range n.In {
+			if edge.Together() && edge.OfActual() {
+				standing = append(standing, edge.From)
+			}
+		}
+	}
+	e.SetFlag(n, assess.FlagSame, false)
+	e.SetFlag(n, assess.FlagStale, false)
+	e.setTaken(n, false, nil)
+	e.applied(n, kind.Of(n), nil)
+	e.G.SetWorld(n, graph.World{}, true)
+	if was != graph.Absent {
+		e.Out.Unblock(n)
+	}
+	for _, d := range standing {
+		if d.Presence == graph.Present {
+			e.markForRead(d)
+		}
+	}
+}
+
+const (
+	repairsPerMinute = 3
+	// fightWait is the first wait after that, which doubles. It is short, for one command
+	// can be several changes: `ip addr flush` deletes until it finds nothing left.
+	fightWait = 50 * time.Millisecond
+)
+
+// drifted notes that somebody changed what was as wanted. The first repairs in
+// a minute are made at once, further ones are held back: somebody is fighting.
+func (e *Engine) drifted(n *graph.Node) {
+	if n.Needs() != graph.Satisfied {
+		e.Out.Flapped(n)
+		return // not drift: what it needs went, and took it along
+	}
+	e.SetFlag(n, assess.FlagDrifted, true)
+	if p := e.Policies.Drift(n.Key); p != kv.DriftRepair {
+		e.leaveDrifted(n, p)
+		return
+	}
+	x := e.G.Extra(n)
+	x.Repairs = e.onceMore(x.Repairs, repairWindow)
+	if over := len(x.Repairs) - repairsPerMinute; over > 0 {
+		x.Err = fmt.Errorf("changed more than %d times within a minute by something else", repairsPerMinute)
+		x.Attempts = over
+		e.hold(n, e.delay(over, kv.Retries{Min: fightWait}))
+	}
+}

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
+)
+
+// Outside is where the engine's decisions lead: to the world, and to those that follow it.
+// It is the loop, or a preview, in which operations succeed at once, nothing is
+// read and nobody is told.
+type Outside interface {
+	// Begin takes an operation that is due.
+	Begin(o *kind.Op, a assess.Assessment)
+	// Full reports whether all that is due begins at once, without a window.
+	Full() bool
+	// QueueLook has a node read.
+	QueueLook(n *graph.Node)
+	// AfterRead has a node considered again when a read of the kind has ended.
+	AfterRead(k *kind.Kind, n *graph.Node)
+	// RecheckDependents has those read that were found to stand on a node while it was away.
+	RecheckDependents(n *graph.Node)
+	// Moved tells that something about a node changed in this turn.
+	Moved(n *graph.Node)
+	// TellInterest tells a kind whether somebody needs the node.
+	TellInterest(n *graph.Node, k *kind.Kind)
+	// Flapped notes that a node goes, or has gone, because something observed that it
+	// needs went; DampFlaps holds one back to which that happens often.
+	Flapped(n *graph.Node)
+	DampFlaps(n *graph.Node)
+	// Unblock tries those again whose operations wait for a node, Unwait forgets that one
+	// does.
+	Unblock(n *graph.Node)
+	Unwait(n *graph.Node)
+	// SourceSynced notes the complete word of a source.
+	SourceSynced(src int8)
+	// RetryAt has a node tried again at a time.
+	RetryAt(n *graph.Node, at time.Time)
+}
+
+// Begin marks that an operation is under way.
+func (e *Engine) Begin(o *kind.Op, a assess.Assessment) {
+	n, making := o.Node, a.Due == assess.DoCreate || a.Due == assess.DoUpdate
+	if !making && n.Goal() != nil {
+		e.Flapped(n)
+	}
+	e.stamp++
+	n.Stamp = e.stamp
+	if n.X != nil {
+		n.X.Lapsed = false
+	}
+	e.SetFlag(n, assess.FlagRunning, true)
+	e.G.SetMoving(n, true, making)
+}
+
+// AfterRead implements Outside, as all that follows.
+func (e *Engine) AfterRead(k *kind.Kind, n *graph.Node) { k.Look.Waiting = append(k.Look.Waiting, n) }
+
+// RecheckDependents has those read that stand on a node.
+func (e *Engine) RecheckDependents(n *graph.Node) {
+	n.Standers(func(d *graph.Node) bool { e.markForRead(d); return true })
+}
+
+// Moved puts a node on the list of those to tell of.
+func (e *Engine) Moved(n *graph.Node) {
+	if !assess.Has(n, assess.FlagTouched) {
+		n.Flags |= assess.FlagTouched
+		e.Touched = graph.Push(e.Touched, n)
+	}
+}
+
+// RetryAt has a node tried again at a time.
+func (e *Engine) RetryAt(n *graph.Node, at time.Time) {
+	e.Retries.addNode(at, n)
+	e.Arm()
+}

@@ -1,0 +1,26 @@
+package engine
+
+import (
+	"log/slog"
+
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
+)
+
+// leaveDrifted leaves what somebody else changed as it is.
+func (e *Engine) leaveDrifted(n *graph.Node, p kv.DriftPolicy) {
+	e.G.Extra(n).Left = true
+	if p == kv.DriftAlert {
+		e.logf(slog.LevelWarn, "somebody else changed it", "key", string(n.Key), "policy", p.String())
+	}
+}
+
+// Unleave: the node is to be as wanted again.
+func (e *Engine) Unleave(n *graph.Node) {
+	if assess.Left(n) {
+		e.G.Extra(n).Left = false
+		e.SetFlag(n, assess.FlagDrifted, false)
+		e.G.Wake(n)
+	}
+}

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"github.com/plumb-net/plumb/scheduler/history"
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
+	"github.com/plumb-net/plumb/scheduler/kv"
+)
+
+// Note opens the record of a transaction. Looks are kept only once something
+// comes of them.
+func (e *Engine) Note(source, note string, asked []*graph.Node) *history.Record {
+	r := &history.Record{Seq: e.Seq, Time: e.Now, Source: source, Note: note, AskedTotal: len(asked), Settled: e.Now}
+	r.Asked = make([]kv.Key, min(len(asked), history.MaxAsked))
+	for i := range r.Asked {
+		r.Asked[i] = asked[i].Key
+	}
+	return r
+}
+
+// WithRecord runs f as something that has a number and a record of its own, though
+// no transaction asked for it. The record is kept once something comes of it.
+// What is done before the first transaction has the number of no transaction.
+func (e *Engine) WithRecord(source, note string, f func()) {
+	if e.Seq > e.Began {
+		e.Seq++
+		e.G.Cause, e.G.Via = e.Seq, nil
+		defer func() { e.G.Cause = 0 }()
+		e.KeepProvisional(e.Note(source, note, nil))
+	}
+	f()
+}
+
+// NotePlanned notes the operations that were due at once.
+func NotePlanned(r *history.Record, ready []*kind.Op) {
+	for _, o := range ready {
+		if o.Cause == r.Seq && o.What != kv.OpLook && len(r.Planned) < history.MaxAsked {
+			r.Planned = append(r.Planned, history.PlannedStep{Op: o.What, Key: o.Key})
+		}
+	}
+}
+
+// recordDone adds an outcome to the history.
+func (e *Engine) recordDone(o *kind.Op) {
+	s := history.DoneStep{Op: o.What, Key: o.Key, Start: o.Start, Took: o.Took}
+	if o.Via != nil {
+		s.Via = o.Via.Key
+	}
+	if o.Err != nil {
+		s.Error = kv.FirstLine(o.Err) // a panic brings its stack, which the log has
+		// What goes because a need is gone has lost that before.
+		s.Lapsed = kv.IsLapsed(o.Err) || o.What != kv.OpDelete && o.Node.X != nil && o.Node.X.Lapsed
+	}
+	e.confirmRecord(o.Cause)
+	e.Hist.Step(o.Cause, e.Now, s)
+}
+
+// What follows is called where things change. It does nothing in a preview.
+
+// desiredState is what is asked of a node, to be compared with later.
+type desiredState struct {
+	value   any
+	gen     uint32
+	source  int8
+	same    bool // as the world is
+	refused bool // value is none that counts
+}
+
+func desiredOf(n *graph.Node) desiredState {
+	v := assess.WantedOf(n)
+	return desiredState{v, n.Gen, n.Source, assess.Has(n, assess.FlagSame), v != nil && n.Desired == nil}
+}
+
+// recordDesired notes that a node is asked for something else than before. A wish for
+// the same leaves no trace, unless it is another's.
+func (e *Engine) recordDesired(n *graph.Node, was desiredState) {
+	if e.Hist.Off() {
+		return
+	}
+	now := desiredOf(n)
+	plain := was.gen == now.gen && !was.refused && !now.refused
+	if was.source == now.source && (plain || was.same && now.same || !kind.DesiredDiffer(kind.Of(n), n.Key, was.value, now.value)) {
+		return
+	}
+	k := kind.Of(n)
+	c := history.Entry{Key: n.Key, Before: k.Show(was.value), After: k.Show(now.value), At: e.Now.UnixNano(), Cause: e.G.Cause,
+		Of: history.OfWanted, From: was.source, To: now.source}
+	if n.Source == graph.Derived && n.Base != nil {
+		c.Via = n.Base.Key
+	}
+	e.Hist.Append(&c, e.sizeOf(n, now.value))
+}
+
+// recordApplied notes that an operation changed what is there.
+func (e *Engine) recordApplied(n *graph.Node, o *kind.Op) {
+	if e.Hist.Off() {
+		return
+	}
+	c := history.Entry{Key: n.Key, Before: o.Kind.Show(assess.ActualOf(n)), At: e.Now.UnixNano(), Cause: o.Cause, Of: history.OfActual, Op: o.What}
+	if o.Via != nil {
+		c.Via = o.Via.Key
+	}
+	if o.What != kv.OpDelete {
+		c.After = o.Kind.Show(o.To)
+	}
+	e.Hist.Append(&c, 0)
+}
+
+// recordObserved notes that the world was found to be something else than was believed.
+// same reports whether it was as wanted before.
+func (e *Engine) recordObserved(n *graph.Node, was any, same bool) {
+	now, k := assess.ActualOf(n), kind.Of(n)
+	if e.Hist.Off() || same && assess.Has(n, assess.FlagSame) || !kind.Differ(k, n.Key, was, now) {
+		return
+	}
+	e.Hist.Append(&history.Entry{Key: n.Key, Before: k.Show(was), After: k.Show(now), At: e.Now.UnixNano(), Cause: e.G.Cause, Of: history.OfActual, Op: kv.OpLook},
+		e.sizeOf(n, now))
+	e.confirmRecord(e.G.Cause)
+}
+
+// RecordState notes that a node's state is another than before.
+func (e *Engine) RecordState(n *graph.Node, was, now kv.State) {
+	if e.Hist.Off() || (was == kv.Absent || was == kv.Removed) && (now == kv.Absent || now == kv.Removed) {
+		return
+	}
+	e.confirmRecord(n.Cause)
+	if c := e.Hist.Latest(n.Key); c != nil && c.Cause == n.Cause {
+		c.Of, c.Was, c.Now = c.Of|history.OfState, was, now
+		return
+	}
+	c := history.Entry{Key: n.Key, At: e.Now.UnixNano(), Cause: n.Cause, Of: history.OfState, Was: was, Now: now}
+	if n.Via != nil && n.Via != n {
+		c.Via = n.Via.Key
+	}
+	e.Hist.Append(&c, 0)
+}
+
+// confirmRecord keeps the record of a look that something has come of.
+func (e *Engine) confirmRecord(seq uint64) {
+	if r := e.provisional[seq]; r != nil {
+		delete(e.provisional, seq)
+		e.Hist.Insert(r)
+	}
+}
+
+// sizeOf is about how many bytes a value takes. To encode each would cost more
+// than all else: one of many is encoded, and the kind's average counts.
+func (e *Engine) sizeOf(n *graph.Node, v any) int {
+	k := kind.Of(n)
+	switch {
+	case v == nil:
+		return 0
+	case k == nil || k.Encode == nil:
+		return valueBytes
+	}
+	if k.Sized%sizeEvery == 0 {
+		if b, err := kind.EncodeValue(k, v); err == nil {
+			k.Size += (len(b) - k.Size) / min(k.Sized/sizeEvery+1, 16)
+		}
+	}
+	k.Sized++
+	return k.Size
+}
+
+const (
+	sizeEvery  = 64
+	valueBytes = 128 // a value of a kind that cannot be encoded, roughly
+)
+
+const maxUnkept = 4096
+
+// KeepProvisional holds the record of a look back until something comes of it: an
+// echo of our own act leaves no trace in the history.
+func (e *Engine) KeepProvisional(r *history.Record) {
+	if len(e.provisional) >= maxUnkept {
+		clear(e.provisional)
+	}
+	e.provisional[r.Seq] = r
+}

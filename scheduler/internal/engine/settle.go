@@ -1,0 +1,225 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
+	"github.com/plumb-net/plumb/scheduler/kv"
+)
+
+const repairWindow = time.Minute
+
+// Settle takes the outcome of an operation into the graph.
+func (e *Engine) Settle(o *kind.Op) {
+	if o.What == kv.OpLook {
+		e.CausedBy(o.Cause, nil, func() { e.looked(o) })
+		return
+	}
+	n := o.Node
+	e.touch(n)
+	e.G.Unuse(n) // also when it is overdue: who hangs holds up nobody for longer than that
+	if o.PastDeadline {
+		e.CausedBy(o.Cause, n, func() { e.overdue(n, o) })
+		return
+	}
+	if o.What == kv.OpDelete && o.Err != nil && kv.Gone(o.Err) {
+		o.Err = nil
+	}
+	e.recordDone(o)
+	if kind.Of(n) != o.Kind {
+		e.orphaned(n)
+		return
+	}
+	if n.X != nil && n.X.Overdue {
+		e.CausedBy(o.Cause, n, func() { e.late(n, o) })
+		return
+	}
+	e.SetFlag(n, assess.FlagRunning, false)
+	e.stamp++
+	n.Stamp = e.stamp
+	e.CausedBy(o.Cause, n, func() {
+		if o.Err != nil {
+			e.failed(n, o)
+		} else {
+			e.Succeeded(n, o)
+		}
+		e.lookAgain(n)
+	})
+	e.G.Wake(n)
+}
+
+// Succeeded takes in that an operation did what it was to do.
+func (e *Engine) Succeeded(n *graph.Node, o *kind.Op) {
+	e.recordApplied(n, o)
+	e.clearHold(n)
+	e.Unleave(n)
+	repaired := assess.Has(n, assess.FlagDrifted)
+	e.SetFlag(n, assess.FlagDrifted, false)
+	e.SetFlag(n, assess.FlagStale, false)
+	if o.What != kv.OpUpdate { // what was not read yet may stand on it still
+		e.SetFlag(n, assess.FlagAdopted, false)
+	}
+	n.Moving = false
+	if o.What == kv.OpDelete {
+		e.setTaken(n, false, nil)
+		e.applied(n, o.Kind, nil)
+		e.SetFlag(n, assess.FlagSame, false)
+		e.G.SetWorld(n, graph.World{}, false)
+		e.Out.Unblock(n)
+		return
+	}
+	if o.Release {
+		e.gaveBack(n, o.To)
+		return
+	}
+	if o.What == kv.OpCreate {
+		e.setTaken(n, o.Foreign && o.Kind.Release != nil, o.From)
+	}
+	if o.What == kv.OpCreate || repaired {
+		e.Out.RecheckDependents(n) // what was found standing on it since may have been about to go with it
+	}
+	defer e.retryAbove(n)
+	e.applied(n, o.Kind, o.To)
+	w := graph.World{Presence: graph.Present, Actual: o.To, Meta: o.Meta}
+	if n.Gen == o.Gen && n.Goal() != nil {
+		if n.X != nil && n.X.Refused { // this time it was taken
+			e.accept(n)
+		}
+		e.G.AdoptNeeds(n)
+		e.rebuild(e.G.SetWorld(n, w, false))
+		e.reached(n)
+		return
+	}
+	e.G.Made(n)
+	if n.Goal() != nil {
+		e.G.Change(n, o.To) // something else is wanted by now
+	}
+	e.SetFlag(n, assess.FlagSame, false)
+	e.rebuild(e.G.SetWorld(n, w, false))
+	e.noteSame(n)
+}
+
+// rebuild: what others were made with has changed. They are made anew, those
+// that are still there.
+func (e *Engine) rebuild(stale []graph.Stale) {
+	for _, s := range stale {
+		if s.Sure {
+			e.setStale(s.Node, true)
+		}
+		e.G.Wake(s.Node)
+	}
+}
+
+func (e *Engine) failed(n *graph.Node, o *kind.Op) {
+	if o.What == kv.OpUpdate && kv.Gone(o.Err) {
+		n.Moving = false
+		e.SeenGone(n)
+		return
+	}
+	var invalid *kv.InvalidError
+	if errors.As(o.Err, &invalid) && n.Gen == o.Gen && o.What != kv.OpDelete {
+		e.G.Extra(n).Invalid, n.X.Refused = o.Err, true
+		n.X.Asked = o.To
+	}
+	if n.Gen == o.Gen || o.What == kv.OpDelete {
+		e.fail(n, o.What, o.Err)
+		e.G.Extra(n).LastTo = o.To
+		if o.What == kv.OpDelete {
+			n.X.LastTo = o.From
+		}
+	}
+	if o.What == kv.OpUpdate && n.X != nil && n.X.Was == nil && n.Goal() != nil {
+		e.G.Change(n, o.From)
+	}
+	n.Moving = false
+	e.applied(n, o.Kind, nil)
+	e.SetFlag(n, assess.FlagSame, false)
+	if kind.Of(n) != nil && kind.Of(n).Retrieve != nil {
+		e.SetFlag(n, assess.FlagNeedsRead, true) // see at once what it left behind
+	}
+	e.G.SetWorld(n, graph.World{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, false)
+}
+
+// overdue: an operation ran past its deadline and may still do anything.
+func (e *Engine) overdue(n *graph.Node, o *kind.Op) {
+	x := e.G.Extra(n)
+	x.Overdue = true
+	x.Err = o.OverdueError()
+	e.applied(n, kind.Of(n), nil)
+	e.G.Wake(n)
+	n.Moving = true
+	e.G.SetWorld(n, graph.World{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, false)
+}
+
+// late: an operation that was given up has ended after all. Whatever it says,
+// the world is read.
+func (e *Engine) late(n *graph.Node, o *kind.Op) {
+	x := e.G.Extra(n)
+	x.Overdue = false
+	n.Peers(e.G.Wake)
+	e.SetFlag(n, assess.FlagRunning, false)
+	n.Moving = false
+	switch {
+	case kind.Of(n) != nil && kind.Of(n).Retrieve != nil:
+		e.clearHold(n)
+		e.SetFlag(n, assess.FlagNeedsRead, true)
+	case o.Err == nil:
+		e.Succeeded(n, o)
+	default:
+		e.failed(n, o)
+	}
+	e.G.Refresh(n)
+	e.G.Wake(n)
+}
+
+// fail notes an error and when to try again.
+func (e *Engine) fail(n *graph.Node, what kv.Operation, err error) {
+	x := e.G.Extra(n)
+	x.Err, x.LastOp = err, uint8(what)
+	x.Attempts++
+	var oe *kv.OpError
+	var invalid *kv.InvalidError
+	r := retriesOf(n)
+	delay := e.delay(x.Attempts, r)
+	switch {
+	case errors.As(err, &invalid):
+		e.giveUp(n)
+		return
+	case x.Lapsed && (what == kv.OpCreate || what == kv.OpUpdate):
+		x.Attempts-- // it says nothing of what comes when its needs are back
+		e.logFailure(n, what, err, 0)
+		return
+	case errors.As(err, &oe) && oe.Terminal:
+		e.giveUp(n)
+		e.logFailure(n, what, err, 0)
+		return
+	case r.Attempts > 0 && x.Attempts >= r.Attempts:
+		x.Err = fmt.Errorf("%w; all %d attempts are used up", err, r.Attempts)
+		e.giveUp(n)
+		e.logFailure(n, what, err, 0)
+		return
+	case errors.As(err, &oe) && oe.After > 0:
+		delay = oe.After
+	case errors.As(err, &oe) && oe.On != "":
+		delay = e.block(n, oe.On, delay)
+	}
+	e.hold(n, delay)
+	e.logFailure(n, what, err, delay)
+}
+
+// giveUp tries no more until something changes. What the node was about to become it
+// does not become.
+func (e *Engine) giveUp(n *graph.Node) {
+	e.G.Extra(n).NextTry = 0
+	e.SetFlag(n, assess.FlagHeld, true)
+	e.G.Refute(n, true)
+}
+
+func (e *Engine) logFailure(n *graph.Node, what kv.Operation, err error, next time.Duration) {
+	e.logf(slog.LevelWarn, "operation failed", "op", what.String(), "key", string(n.Key), "error", err, "next_try_in", next)
+}

@@ -1,0 +1,149 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/plumb-net/plumb/scheduler/explain"
+	"github.com/plumb-net/plumb/scheduler/history"
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
+	"github.com/plumb-net/plumb/scheduler/internal/engine"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
+)
+
+// Planner works out what would be done, on the very graph that execution uses.
+type Planner struct {
+	e *engine.Engine
+	x *explain.Explainer
+}
+
+// NewPlanner makes a planner that uses the engine's graph.
+func NewPlanner(e *engine.Engine, x *explain.Explainer) *Planner { return &Planner{e, x} }
+
+// Supposition is something that may happen, to what is wanted or to the world.
+type Supposition struct {
+	Source   int8
+	Want     []kv.Change
+	Complete bool
+	Retries  *kv.Retries
+	Vanish   []kv.Key // keys that go from the world; one that ends in a slash is all below it
+	Unread   []string // kinds that cannot be read any more
+}
+
+// Preview works out what may happen, one after another, and takes all of it back.
+func (p *Planner) Preview(all []Supposition) (*Simulation, error) {
+	e := p.e
+	e.BeginAll()
+	sim := &Simulation{e: e, x: p.x, mark: e.Mark + assess.MarksOfPass - 1}
+	var failed error
+	var blinded []func()
+	out, looks, reading, hist := e.Out, e.Looks, e.Reading, e.Hist
+	e.Looks, e.Reading = nil, 0 // what is read now is taken to be as it is believed to be
+	e.Out, e.Hist = sim, history.None()
+	e.G.Try(func() {
+		var touched []*graph.Node
+		for _, v := range all {
+			var nodes []*graph.Node
+			// As of a transaction of its own, so that what it wakes says why.
+			e.CausedBy(e.Seq+1, nil, func() { nodes, failed = p.suppose(v, &blinded) })
+			if failed != nil {
+				break
+			}
+			touched = append(touched, nodes...)
+			sim.run()
+		}
+		for _, n := range touched {
+			if s := p.x.StateOf(n); s != kv.Configured && s != kv.Removed && s != kv.Absent && s != kv.Observed {
+				sim.Plan.Pending = append(sim.Plan.Pending, p.x.Status(n))
+			}
+		}
+		sim.ends()
+	})
+	e.Out, e.Looks, e.Reading, e.Hist = out, looks, reading, hist
+	for _, see := range blinded {
+		see()
+	}
+	sim.Plan.Effects = sim.effects()
+	sim.Plan.Base = sim.base()
+	return sim, failed
+}
+
+// suppose lets it happen. It returns the nodes that it names.
+func (p *Planner) suppose(v Supposition, blinded *[]func()) (touched []*graph.Node, err error) {
+	e := p.e
+	for _, name := range v.Unread {
+		see, err := p.blind(name)
+		if err != nil {
+			return nil, err
+		}
+		*blinded = append(*blinded, see)
+	}
+	for _, key := range v.Vanish {
+		nodes := e.NodesUnder([]kv.Key{key})
+		nodes = slices.DeleteFunc(nodes, func(n *graph.Node) bool { return n.Presence != graph.Present })
+		if len(nodes) == 0 {
+			return nil, fmt.Errorf("%s is not in the world, so it cannot vanish: %w", key, kv.ErrUnknownKey)
+		}
+		p.vanish(nodes)
+		touched = append(touched, nodes...)
+	}
+	if len(v.Want) > 0 || v.Complete {
+		touched = append(touched, e.Edit(v.Source, v.Want, v.Complete, v.Retries)...)
+	}
+	return touched, nil
+}
+
+// vanish takes nodes out of the world, and what stands on them along.
+func (p *Planner) vanish(nodes []*graph.Node) {
+	e := p.e
+	nodes = slices.Clone(nodes)
+	seen := map[*graph.Node]bool{}
+	for i := 0; i < len(nodes); i++ {
+		n := nodes[i]
+		if seen[n] || n.Presence != graph.Present {
+			continue
+		}
+		seen[n] = true
+		nodes = append(nodes, goesWith(n)...)
+		e.SeenGone(n)
+		e.SetFlag(n, assess.FlagNeedsRead, false)
+		e.G.Wake(n)
+	}
+	for n := range seen {
+		e.SetFlag(n, assess.FlagNeedsRead, false) // by what it stood on
+	}
+}
+
+// goesWith is what stands on n, and its peers.
+func goesWith(n *graph.Node) (out []*graph.Node) {
+	n.Standers(func(d *graph.Node) bool { out = append(out, d); return true })
+	for _, edge := range n.In {
+		if edge.Together() && edge.OfActual() {
+			out = append(out, edge.From)
+		}
+	}
+	return out
+}
+
+// blind makes a kind one that cannot be read; see takes that back.
+func (p *Planner) blind(name string) (see func(), err error) {
+	e := p.e
+	for _, k := range e.Kinds.All() {
+		if k.Name != name {
+			continue
+		}
+		if k.Retrieve == nil {
+			return nil, fmt.Errorf("the world of %s is never read", name)
+		}
+		blind, because := k.Blind, k.Look.Err
+		k.Look.Err = errors.New("it cannot be read")
+		k.Blind = math.MaxUint64
+		e.G.KindChanged(k.Prefix)
+		return func() { k.Blind, k.Look.Err = blind, because }, nil
+	}
+	return nil, fmt.Errorf("no kind is called %q, known are %s", name, strings.Join(e.Kinds.Names(), ", "))
+}
