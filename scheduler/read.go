@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/plumb-net/plumb/scheduler/explain"
 	"github.com/plumb-net/plumb/scheduler/internal/engine"
 	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
 )
 
 // Get returns the status of one key. The error is ErrUnknownKey when there is
@@ -111,4 +113,75 @@ func (s *Scheduler) Sources(ctx context.Context) ([]SourceState, error) {
 		})
 	})
 	return out, err
+}
+
+// Inspect reads the world anew and tells how it compares with what is wanted;
+// it changes nothing and repairs nothing. The statuses are those of the keys
+// under the prefixes, each on its own, with what was found as Actual: drifted
+// where the world is not as wanted, unknown where it could not be read. The
+// reading is done by the caller's goroutine, one kind after another, with ctx. A
+// read that fails is no error of Inspect: that is ctx.Err() or ErrStopped.
+func (s *Scheduler) Inspect(ctx context.Context, prefixes ...Key) ([]Status, error) {
+	var reads []*kind.Op
+	if err := s.call(func(l *loop) { reads = l.explainer.Inspections(prefixes) }); err != nil {
+		return nil, err
+	}
+	for _, o := range reads {
+		kind.RunLook(ctx, o)
+	}
+	var out []Status
+	err := s.call(func(l *loop) {
+		found := map[Key]kind.Found{}
+		failed := map[Key]error{}
+		for _, o := range reads {
+			for _, f := range o.Found {
+				found[f.Key] = f
+			}
+			for k, err := range o.Unread {
+				failed[k] = err
+			}
+			if o.Err != nil {
+				failed[o.Kind.Prefix] = o.Err
+			}
+		}
+		out = l.explainer.Inspected(prefixes, found, failed)
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	return out, err
+}
+
+// Why explains a key: how it stands, and below each missing need how the
+// needed thing stands, down to the root. It names at most a hundred keys. The
+// error is ErrUnknownKey for a key that is not wanted, not needed and not in the
+// world, or ErrStopped; ctx is not looked at.
+func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) {
+	var c Cause
+	found := false
+	err := s.call(func(l *loop) {
+		n := l.G.Get(k)
+		if n == nil {
+			return
+		}
+		found = true
+		l.NewPass()
+		budget := explain.MaxCauses
+		c = l.explainer.Why(n, map[*graph.Node]bool{}, &budget)
+		c.Roots = l.explainer.Roots(n)
+		c.Record = l.Hist.LastOf(k)
+		if c.Record == nil {
+			c.Record = l.Hist.Get(n.Cause)
+		}
+	})
+	if c.Record != nil {
+		c.Chain = s.hist.Chain(k, c.Record)
+		if c.Status.State == Configured {
+			c.Again = s.hist.Again(k, c.Record)
+		}
+	}
+	if err == nil && !found {
+		err = fmt.Errorf("%s: %w", k, ErrUnknownKey)
+	}
+	return c, err
 }

@@ -5,9 +5,41 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
+
+// activate fills the view; it runs in the loop.
+func (l *loop) activate(k *kind.Kind) {
+	if k.View.Active.Load() {
+		return
+	}
+	k.View.Mu.Lock()
+	k.View.Entries = map[Key]kind.ViewEntry{}
+	k.View.Mu.Unlock()
+	l.G.Below(k.Prefix, func(n *graph.Node) bool { k.View.Set(n); return true })
+	k.View.Active.Store(true)
+}
+
+func (s *Scheduler) look(k *kind.Kind, key Key) (kind.ViewEntry, bool) {
+	if !k.View.Active.Load() && s.call(func(l *loop) { l.activate(k) }) != nil {
+		return kind.ViewEntry{}, false
+	}
+	k.View.Mu.RLock()
+	defer k.View.Mu.RUnlock()
+	l, ok := k.View.Entries[key]
+	return l, ok
+}
+
+func (s *Scheduler) lookAll(k *kind.Kind) map[Key]kind.ViewEntry {
+	if !k.View.Active.Load() && s.call(func(l *loop) { l.activate(k) }) != nil {
+		return nil
+	}
+	k.View.Mu.RLock()
+	defer k.View.Mu.RUnlock()
+	return maps.Clone(k.View.Entries)
+}
 
 // Index finds what is in place of a kind by names of your choice: interfaces by their
 // host name, containers by their namespace. Make one with [NewIndex].
