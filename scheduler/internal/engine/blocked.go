@@ -13,7 +13,7 @@ import (
 // block notes that a node's operation waits for a key, and tells how long at
 // most. If the key is in place, what is missing may have come meanwhile: then
 // the node is tried again like after any other failure.
-func (e *Engine) block(n *graph.Node, on kv.Key, backoff time.Duration) time.Duration {
+func (e *nodes) block(n *graph.Node, on kv.Key, backoff time.Duration) time.Duration {
 	if e.blocked[on] == nil {
 		e.blocked[on] = map[*graph.Node]bool{}
 	}
@@ -30,7 +30,7 @@ func (e *Engine) block(n *graph.Node, on kv.Key, backoff time.Duration) time.Dur
 }
 
 // Unblock: something about t has changed. Who waits for it is tried again.
-func (e *Engine) Unblock(t *graph.Node) {
+func (e *nodes) Unblock(t *graph.Node) {
 	if len(e.blocked) == 0 {
 		return
 	}
@@ -48,7 +48,7 @@ func (e *Engine) Unblock(t *graph.Node) {
 }
 
 // Unwait forgets that a node waits for a key.
-func (e *Engine) Unwait(n *graph.Node) {
+func (e *nodes) Unwait(n *graph.Node) {
 	on := assess.WaitsFor(n)
 	if on == "" {
 		return

@@ -15,10 +15,14 @@ import (
 // Edit takes what a source wants into the graph. It returns the nodes that are touched by
 // it.
 func (e *Engine) Edit(src int8, want []kv.Change, complete bool, retries *kv.Retries) []*graph.Node {
-	nodes := make([]*graph.Node, 0, len(want))
 	e.G.Grow(len(want))
 	e.Touched = slices.Grow(e.Touched, len(want))
 	e.making.grow(len(want))
+	return e.edit(src, want, complete, retries)
+}
+
+func (e *editor) edit(src int8, want []kv.Change, complete bool, retries *kv.Retries) []*graph.Node {
+	nodes := make([]*graph.Node, 0, len(want))
 	e.NewPass()
 	for _, c := range want {
 		n := e.G.Node(c.Key)
@@ -46,7 +50,7 @@ func saidAgain(n *graph.Node, src int8, c kv.Change) bool {
 }
 
 // withdrawUnnamed takes back what the source wanted and did not name.
-func (e *Engine) withdrawUnnamed(src int8) []*graph.Node {
+func (e *editor) withdrawUnnamed(src int8) []*graph.Node {
 	var gone []*graph.Node
 	e.G.All(func(n *graph.Node) bool {
 		if n.Mark != e.Mark && Wants(n, src) {
@@ -64,7 +68,7 @@ func (e *Engine) withdrawUnnamed(src int8) []*graph.Node {
 
 // SourceSynced notes the complete word of a source. After the last one, things may go
 // only because nobody wants them.
-func (e *Engine) SourceSynced(src int8) {
+func (e *editor) SourceSynced(src int8) {
 	if e.Sources[src].Synced {
 		return
 	}
@@ -76,7 +80,7 @@ func (e *Engine) SourceSynced(src int8) {
 }
 
 // ExpireGrace ends the waiting for sources that have not spoken.
-func (e *Engine) ExpireGrace() {
+func (e *editor) ExpireGrace() {
 	if e.MayDelete() {
 		return
 	}
@@ -86,7 +90,7 @@ func (e *Engine) ExpireGrace() {
 }
 
 // wakeLeft: what is left over may go, and what lacks something.
-func (e *Engine) wakeLeft() {
+func (e *editor) wakeLeft() {
 	var left []*graph.Node
 	e.G.All(func(n *graph.Node) bool {
 		if n.Presence != graph.Absent && (!n.Wanted() || n.Needs() == graph.Missing) {
@@ -111,7 +115,7 @@ func Wants(n *graph.Node, src int8) bool {
 
 // want sets, or with no value takes back, what one source asks of a node.
 // Most nodes have one want, which is valid: it lives in Source and Desired.
-func (e *Engine) want(n *graph.Node, src int8, c kv.Change) {
+func (e *editor) want(n *graph.Node, src int8, c kv.Change) {
 	if n.Source == graph.Derived {
 		e.refuseDerived(n, src, c)
 		return
@@ -147,7 +151,7 @@ func replaceWant(ws []graph.Want, src int8, c kv.Change) []graph.Want {
 	return out
 }
 
-func (e *Engine) applyStrongest(n *graph.Node, ws []graph.Want) {
+func (e *editor) applyStrongest(n *graph.Node, ws []graph.Want) {
 	if len(ws) == 0 {
 		e.apply(n, nil)
 		return
@@ -157,14 +161,14 @@ func (e *Engine) applyStrongest(n *graph.Node, ws []graph.Want) {
 
 // refuseDerived: a source may not write what another value derives. The wish
 // is kept, and counts once the derived value is gone.
-func (e *Engine) refuseDerived(n *graph.Node, src int8, c kv.Change) {
+func (e *editor) refuseDerived(n *graph.Node, src int8, c kv.Change) {
 	x := e.G.Extra(n)
 	x.Wants = replaceWant(x.Wants, src, c)
 	e.G.Wake(n)
 }
 
 // apply makes w the want that counts for the node; nil for none.
-func (e *Engine) apply(n *graph.Node, w *graph.Want) {
+func (e *editor) apply(n *graph.Node, w *graph.Want) {
 	defer e.recordDesired(n, desiredOf(n))
 	e.G.Touch(n)
 	e.G.Wake(n)
@@ -198,7 +202,7 @@ func (e *Engine) apply(n *graph.Node, w *graph.Want) {
 }
 
 // accept forgets that a value was refused.
-func (e *Engine) accept(n *graph.Node) {
+func (e *editor) accept(n *graph.Node) {
 	if n.X != nil {
 		e.G.Extra(n).Invalid, n.X.Asked, n.X.Refused = nil, nil, false
 	}
@@ -206,7 +210,7 @@ func (e *Engine) accept(n *graph.Node) {
 
 // keepLastValid: an invalid value leaves the object of the last valid one in
 // place. After a restart what is in the world is all that is known of that.
-func (e *Engine) keepLastValid(n *graph.Node) {
+func (e *editor) keepLastValid(n *graph.Node) {
 	if !assess.Has(n, assess.FlagWithdrawn) && n.Desired == nil && n.Presence == graph.Present && !n.Foreign && n.Actual != nil {
 		e.setDesired(n, n.Actual)
 	}
@@ -214,7 +218,7 @@ func (e *Engine) keepLastValid(n *graph.Node) {
 
 // withdraw: nobody wants the node any more. Said of what nobody wanted as far as is
 // known, it lets that go before all sources have spoken.
-func (e *Engine) withdraw(n *graph.Node) {
+func (e *editor) withdraw(n *graph.Node) {
 	if !n.Wanted() && n.Desired == nil {
 		if n.Presence == graph.Present && !n.Foreign {
 			e.SetFlag(n, assess.FlagWithdrawn, true)
@@ -230,7 +234,7 @@ func (e *Engine) withdraw(n *graph.Node) {
 
 // setDesired changes the value that should be in the world, and forgets
 // failures of the value before.
-func (e *Engine) setDesired(n *graph.Node, v any) {
+func (e *editor) setDesired(n *graph.Node, v any) {
 	e.G.Touch(n)
 	n.Gen++
 	e.SetFlag(n, assess.FlagSame, false)
@@ -262,7 +266,7 @@ func (e *Engine) setDesired(n *graph.Node, v any) {
 
 // noteSame marks a node whose world is what is wanted. While an operation is
 // under way the world is about to be something else, and stands on that also.
-func (e *Engine) noteSame(n *graph.Node) {
+func (e *editor) noteSame(n *graph.Node) {
 	k := kind.Of(n)
 	if k == nil || n.Moving || k.Observed || n.Goal() == nil || n.Presence != graph.Present || n.Foreign || assess.Has(n, assess.FlagStale) {
 		return
@@ -279,7 +283,7 @@ func (e *Engine) noteSame(n *graph.Node) {
 }
 
 // reached marks a node whose world is what is wanted: what it derives may follow.
-func (e *Engine) reached(n *graph.Node) {
+func (e *editor) reached(n *graph.Node) {
 	e.SetFlag(n, assess.FlagSame, true)
 	e.believeSecrets(n)
 	e.G.Change(n, nil)
@@ -296,7 +300,7 @@ func (e *Engine) reached(n *graph.Node) {
 
 // clearFailure forgets failures of a node that is as wanted, but for those to delete
 // it: they are not mended by that, and it may have to go again in a moment.
-func (e *Engine) clearFailure(n *graph.Node) {
+func (e *editor) clearFailure(n *graph.Node) {
 	switch x := n.X; {
 	case !assess.FailedToGo(n):
 		e.clearHold(n)
@@ -306,7 +310,7 @@ func (e *Engine) clearFailure(n *graph.Node) {
 }
 
 // syncDerived makes the derived values of n those of its goal, or of what was observed.
-func (e *Engine) syncDerived(n *graph.Node, k *kind.Kind) {
+func (e *editor) syncDerived(n *graph.Node, k *kind.Kind) {
 	goal := n.Goal()
 	if k.Observed {
 		goal = assess.ActualOf(n)
@@ -359,7 +363,7 @@ func (e *Engine) syncDerived(n *graph.Node, k *kind.Kind) {
 	x.Children, x.Derived = children, errors.Join(refused...)
 }
 
-func ownerOf(e *Engine, n *graph.Node) string {
+func ownerOf(e *editor, n *graph.Node) string {
 	if n.Base != nil {
 		return "is derived by " + string(n.Base.Key)
 	}
@@ -371,7 +375,7 @@ func ownerOf(e *Engine, n *graph.Node) string {
 
 // refuse notes who would derive a key that another has; it tries again when
 // the key is free.
-func (e *Engine) refuse(base, child *graph.Node) {
+func (e *editor) refuse(base, child *graph.Node) {
 	if !slices.Contains(e.refused[child], base) {
 		e.keepRefused(child)
 		e.refused[child] = append(slices.Clip(e.refused[child]), base)
@@ -379,7 +383,7 @@ func (e *Engine) refuse(base, child *graph.Node) {
 }
 
 // keepRefused has a preview take back what it changes of a key's refusals.
-func (e *Engine) keepRefused(child *graph.Node) {
+func (e *editor) keepRefused(child *graph.Node) {
 	was, had := e.refused[child]
 	e.G.OnUndo(func() {
 		if e.refused[child] = was; !had {
@@ -389,7 +393,7 @@ func (e *Engine) keepRefused(child *graph.Node) {
 }
 
 // retryDerivers lets those derive the key who could not while another had it.
-func (e *Engine) retryDerivers(child *graph.Node) {
+func (e *editor) retryDerivers(child *graph.Node) {
 	bases := e.refused[child]
 	if len(bases) == 0 {
 		return
@@ -404,7 +408,7 @@ func (e *Engine) retryDerivers(child *graph.Node) {
 	}
 }
 
-func (e *Engine) derive(base, child *graph.Node, v any) {
+func (e *editor) derive(base, child *graph.Node, v any) {
 	defer e.recordDesired(child, desiredOf(child))
 	e.G.Touch(child)
 	if old := child.Base; old != nil && old != base && old.X != nil {
@@ -426,7 +430,7 @@ func (e *Engine) derive(base, child *graph.Node, v any) {
 }
 
 // detachChildren takes back what a value derived whose kind has gone, once nobody wants it.
-func (e *Engine) detachChildren(n *graph.Node) {
+func (e *editor) detachChildren(n *graph.Node) {
 	if n.Desired != nil || n.X == nil {
 		return
 	}
@@ -448,7 +452,7 @@ func (e *Engine) detachChildren(n *graph.Node) {
 }
 
 // underive takes a derived value back; a source that wanted the key meanwhile gets it.
-func (e *Engine) underive(child *graph.Node) {
+func (e *editor) underive(child *graph.Node) {
 	was := desiredOf(child)
 	e.G.Touch(child)
 	child.Source = graph.NoSource

@@ -14,79 +14,44 @@ import (
 
 // Engine changes the graph and lets operations begin: the loop owns it. It does
 // no I/O: what follows from its decisions goes to the outside.
+//
+// It stands on four floors, of which each knows only those below: the Engine evaluates nodes
+// and lets begin; an observer takes in what reads found and how operations ended; an editor
+// takes in what is wanted; nodes has what all of these do to a single node; and a recorder
+// notes what happened.
 type Engine struct {
-	*assess.Assessor
-	Set  Settings
+	observer
 	Exec *exec.Executor[*kind.Op]
-	Hist *history.Log
 
 	making  dueList // nodes due for an operation
 	going   dueList // nodes that are due to go
 	inFull  bool    // all that is due begins, without a window
 	Ops     opPool
-	Ready   []*kind.Op    // to hand to the executor at the end of the turn
-	Touched []*graph.Node // changed in this turn
-	// recheckAll: something has changed that shows at no node.
-	RecheckAll bool
-	turns      map[*graph.Node]int // how often each was to stay after all, in this thought
-	stamp      uint64              // counts operations and looks, to tell stale reads
-	Seq        uint64              // numbers transactions
-	Began      uint64              // the number of the last one of an earlier run
-
-	provisional map[uint64]*history.Record // of looks that nothing has come of yet
-	Retries     retryQueue
-	blocked     map[kv.Key]map[*graph.Node]bool // whose operations wait for a key
-	refused     map[*graph.Node][]*graph.Node   // who would derive a key that another has
-	Out         Outside
-	Now         time.Time
-
-	// What the engine asks of the loop around it.
-	wakeAt func(at time.Time)
-	logf   func(level slog.Level, msg string, args ...any)
+	Ready   []*kind.Op          // to hand to the executor at the end of the turn
+	Touched []*graph.Node       // changed in this turn
+	turns   map[*graph.Node]int // how often each was to stay after all, in this thought
 }
 
-// Settings are those of the scheduler's options that the engine acts by.
-type Settings struct {
-	RetryMin, RetryMax time.Duration
-	Jitter             float64
-	Timeout            time.Duration // of a step of a plan that is waited for
-	Rand               func() float64
+// observer takes in what reads found and how operations ended.
+type observer struct{ editor }
+
+// editor takes in what is wanted.
+type editor struct {
+	nodes
+	refused map[*graph.Node][]*graph.Node // who would derive a key that another has
 }
 
-// New makes an engine; out must be set before it is used.
+// New makes an engine; Out must be set before it is used.
 func New(as *assess.Assessor, set Settings, hist *history.Log, now time.Time, wakeAt func(time.Time), logf func(slog.Level, string, ...any)) *Engine {
-	return &Engine{Assessor: as, Set: set, Hist: hist, Now: now, wakeAt: wakeAt, logf: logf,
-		provisional: map[uint64]*history.Record{}, refused: map[*graph.Node][]*graph.Node{}, blocked: map[kv.Key]map[*graph.Node]bool{}}
+	e := &Engine{}
+	e.Assessor, e.Hist, e.Now, e.provisional = as, hist, now, map[uint64]*history.Record{}
+	e.Set, e.wakeAt, e.logf, e.blocked = set, wakeAt, logf, map[kv.Key]map[*graph.Node]bool{}
+	e.refused = map[*graph.Node][]*graph.Node{}
+	return e
 }
 
 // MaxSpare is the room that a list keeps for the next turn.
 const MaxSpare = 1 << 14
-
-// SetFlag sets or clears a flag of a node.
-func (e *Engine) SetFlag(n *graph.Node, flag uint16, on bool) {
-	if assess.Has(n, flag) == on {
-		return
-	}
-	e.G.Touch(n)
-	if on {
-		n.Flags |= flag
-	} else {
-		n.Flags &^= flag
-	}
-}
-
-// touch notes that something about the node changed in this turn.
-func (e *Engine) touch(n *graph.Node) {
-	e.Out.Moved(n)
-}
-
-// CausedBy runs f with the cause that it, and all it wakes, is put down to.
-func (e *Engine) CausedBy(cause uint64, via *graph.Node, f func()) {
-	c, v := e.G.Cause, e.G.Via
-	e.G.Cause, e.G.Via = cause, via
-	f()
-	e.G.Cause, e.G.Via = c, v
-}
 
 // awaitRead has a node considered again when what it waits for was read.
 func (e *Engine) awaitRead(n *graph.Node, a assess.Assessment) {
@@ -162,14 +127,6 @@ func (e *Engine) evaluate(n *graph.Node) {
 			e.SetFlag(n, assess.FlagDue, true)
 			e.dueOf(n).push(n)
 		}
-	}
-}
-
-// setStale notes whether a node was built with something that has changed.
-func (e *Engine) setStale(n *graph.Node, yes bool) {
-	e.SetFlag(n, assess.FlagStale, yes)
-	if yes {
-		e.SetFlag(n, assess.FlagSame, false)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // WakeUnder has all that a target means evaluated again, with what it derives.
-func (e *Engine) WakeUnder(target kv.Key) {
+func (e *nodes) WakeUnder(target kv.Key) {
 	e.RecheckAll = true
 	for _, n := range e.NodesUnder([]kv.Key{target}) {
 		e.wakeDerived(n)
@@ -14,7 +14,7 @@ func (e *Engine) WakeUnder(target kv.Key) {
 }
 
 // wakeDerived wakes a node and all that it derives, which is held with it.
-func (e *Engine) wakeDerived(n *graph.Node) {
+func (e *nodes) wakeDerived(n *graph.Node) {
 	e.G.Wake(n)
 	if n.X != nil {
 		for _, c := range n.X.Children {
@@ -25,7 +25,7 @@ func (e *Engine) wakeDerived(n *graph.Node) {
 
 // freeze has others see whether the node is paused: it satisfies no new need
 // then, and nothing that stands on it has to go.
-func (e *Engine) freeze(n *graph.Node) {
+func (e *nodes) freeze(n *graph.Node) {
 	if n.Frozen || len(e.Pauses) > 0 {
 		e.G.SetFrozen(n, e.PausedBy(n) != nil)
 	}

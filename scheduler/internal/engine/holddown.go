@@ -12,7 +12,7 @@ import (
 // heldDown reports whether an observed thing that was seen to be gone is not yet
 // believed to be: it may just be flapping. It is unknown meanwhile, which
 // blocks and tears nothing down, and is read again when its time is up.
-func (e *Engine) heldDown(n *graph.Node) bool {
+func (e *observer) heldDown(n *graph.Node) bool {
 	if !n.Kind.Observed || n.Presence == graph.Absent || len(e.Policies) == 0 {
 		return false
 	}
@@ -36,7 +36,7 @@ func (e *Engine) heldDown(n *graph.Node) bool {
 
 // back: it is there after all. What stands on it may have gone with it for a
 // moment, and is read.
-func (e *Engine) back(n *graph.Node) {
+func (e *observer) back(n *graph.Node) {
 	if n.X == nil || n.X.GoneAt == 0 {
 		return
 	}
@@ -55,7 +55,7 @@ var errFlaps = errors.New("what it needs comes and goes")
 // Flapped notes that a node had to go, or has gone, because something observed
 // that it needs went. Where that happens often it has to wait, each time longer,
 // before it is made again.
-func (e *Engine) Flapped(n *graph.Node) {
+func (e *observer) Flapped(n *graph.Node) {
 	if !missesObserved(e, n) {
 		return
 	}
@@ -67,7 +67,7 @@ func (e *Engine) Flapped(n *graph.Node) {
 }
 
 // missesObserved reports whether it lacks, or may lack, something that comes by itself.
-func missesObserved(e *Engine, n *graph.Node) bool {
+func missesObserved(e *observer, n *graph.Node) bool {
 	for _, edge := range n.Out {
 		if !edge.OfDesired() || edge.State == graph.Satisfied {
 			continue
@@ -88,7 +88,7 @@ func needed(edge *graph.Edge) kv.Key {
 }
 
 // DampFlaps holds a node that could be made, where what it needs flaps.
-func (e *Engine) DampFlaps(n *graph.Node) {
+func (e *observer) DampFlaps(n *graph.Node) {
 	if n.X == nil || n.X.CalmAt == 0 || n.Presence != graph.Absent || n.Goal() == nil || n.Needs() != graph.Satisfied {
 		return
 	}

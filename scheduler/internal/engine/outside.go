@@ -56,10 +56,10 @@ func (e *Engine) Begin(o *kind.Op, a assess.Assessment) {
 }
 
 // AfterRead implements Outside, as all that follows.
-func (e *Engine) AfterRead(k *kind.Kind, n *graph.Node) { k.Look.Waiting = append(k.Look.Waiting, n) }
+func (e *observer) AfterRead(k *kind.Kind, n *graph.Node) { k.Look.Waiting = append(k.Look.Waiting, n) }
 
 // RecheckDependents has those read that stand on a node.
-func (e *Engine) RecheckDependents(n *graph.Node) {
+func (e *observer) RecheckDependents(n *graph.Node) {
 	n.Standers(func(d *graph.Node) bool { e.markForRead(d); return true })
 }
 
@@ -72,7 +72,7 @@ func (e *Engine) Moved(n *graph.Node) {
 }
 
 // RetryAt has a node tried again at a time.
-func (e *Engine) RetryAt(n *graph.Node, at time.Time) {
+func (e *nodes) RetryAt(n *graph.Node, at time.Time) {
 	e.Retries.addNode(at, n)
 	e.Arm()
 }

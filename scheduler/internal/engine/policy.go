@@ -9,7 +9,7 @@ import (
 )
 
 // leaveDrifted leaves what somebody else changed as it is.
-func (e *Engine) leaveDrifted(n *graph.Node, p kv.DriftPolicy) {
+func (e *nodes) leaveDrifted(n *graph.Node, p kv.DriftPolicy) {
 	e.G.Extra(n).Left = true
 	if p == kv.DriftAlert {
 		e.logf(slog.LevelWarn, "somebody else changed it", "key", string(n.Key), "policy", p.String())
@@ -17,7 +17,7 @@ func (e *Engine) leaveDrifted(n *graph.Node, p kv.DriftPolicy) {
 }
 
 // Unleave: the node is to be as wanted again.
-func (e *Engine) Unleave(n *graph.Node) {
+func (e *nodes) Unleave(n *graph.Node) {
 	if assess.Left(n) {
 		e.G.Extra(n).Left = false
 		e.SetFlag(n, assess.FlagDrifted, false)

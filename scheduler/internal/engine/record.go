@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/plumb-net/plumb/scheduler/history"
 	"github.com/plumb-net/plumb/scheduler/internal/assess"
 	"github.com/plumb-net/plumb/scheduler/internal/graph"
@@ -8,9 +10,19 @@ import (
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
+// recorder notes what happened.
+type recorder struct {
+	*assess.Assessor
+	Hist        *history.Log
+	Seq         uint64                     // numbers transactions
+	Began       uint64                     // the number of the last one of an earlier run
+	provisional map[uint64]*history.Record // of looks that nothing has come of yet
+	Now         time.Time
+}
+
 // Note opens the record of a transaction. Looks are kept only once something
 // comes of them.
-func (e *Engine) Note(source, note string, asked []*graph.Node) *history.Record {
+func (e *recorder) Note(source, note string, asked []*graph.Node) *history.Record {
 	r := &history.Record{Seq: e.Seq, Time: e.Now, Source: source, Note: note, AskedTotal: len(asked), Settled: e.Now}
 	r.Asked = make([]kv.Key, min(len(asked), history.MaxAsked))
 	for i := range r.Asked {
@@ -22,7 +34,7 @@ func (e *Engine) Note(source, note string, asked []*graph.Node) *history.Record 
 // WithRecord runs f as something that has a number and a record of its own, though
 // no transaction asked for it. The record is kept once something comes of it.
 // What is done before the first transaction has the number of no transaction.
-func (e *Engine) WithRecord(source, note string, f func()) {
+func (e *recorder) WithRecord(source, note string, f func()) {
 	if e.Seq > e.Began {
 		e.Seq++
 		e.G.Cause, e.G.Via = e.Seq, nil
@@ -42,7 +54,7 @@ func NotePlanned(r *history.Record, ready []*kind.Op) {
 }
 
 // recordDone adds an outcome to the history.
-func (e *Engine) recordDone(o *kind.Op) {
+func (e *recorder) recordDone(o *kind.Op) {
 	s := history.DoneStep{Op: o.What, Key: o.Key, Start: o.Start, Took: o.Took}
 	if o.Via != nil {
 		s.Via = o.Via.Key
@@ -74,7 +86,7 @@ func desiredOf(n *graph.Node) desiredState {
 
 // recordDesired notes that a node is asked for something else than before. A wish for
 // the same leaves no trace, unless it is another's.
-func (e *Engine) recordDesired(n *graph.Node, was desiredState) {
+func (e *recorder) recordDesired(n *graph.Node, was desiredState) {
 	if e.Hist.Off() {
 		return
 	}
@@ -93,7 +105,7 @@ func (e *Engine) recordDesired(n *graph.Node, was desiredState) {
 }
 
 // recordApplied notes that an operation changed what is there.
-func (e *Engine) recordApplied(n *graph.Node, o *kind.Op) {
+func (e *recorder) recordApplied(n *graph.Node, o *kind.Op) {
 	if e.Hist.Off() {
 		return
 	}
@@ -109,7 +121,7 @@ func (e *Engine) recordApplied(n *graph.Node, o *kind.Op) {
 
 // recordObserved notes that the world was found to be something else than was believed.
 // same reports whether it was as wanted before.
-func (e *Engine) recordObserved(n *graph.Node, was any, same bool) {
+func (e *recorder) recordObserved(n *graph.Node, was any, same bool) {
 	now, k := assess.ActualOf(n), kind.Of(n)
 	if e.Hist.Off() || same && assess.Has(n, assess.FlagSame) || !kind.Differ(k, n.Key, was, now) {
 		return
@@ -120,7 +132,7 @@ func (e *Engine) recordObserved(n *graph.Node, was any, same bool) {
 }
 
 // RecordState notes that a node's state is another than before.
-func (e *Engine) RecordState(n *graph.Node, was, now kv.State) {
+func (e *recorder) RecordState(n *graph.Node, was, now kv.State) {
 	if e.Hist.Off() || (was == kv.Absent || was == kv.Removed) && (now == kv.Absent || now == kv.Removed) {
 		return
 	}
@@ -137,7 +149,7 @@ func (e *Engine) RecordState(n *graph.Node, was, now kv.State) {
 }
 
 // confirmRecord keeps the record of a look that something has come of.
-func (e *Engine) confirmRecord(seq uint64) {
+func (e *recorder) confirmRecord(seq uint64) {
 	if r := e.provisional[seq]; r != nil {
 		delete(e.provisional, seq)
 		e.Hist.Insert(r)
@@ -146,7 +158,7 @@ func (e *Engine) confirmRecord(seq uint64) {
 
 // sizeOf is about how many bytes a value takes. To encode each would cost more
 // than all else: one of many is encoded, and the kind's average counts.
-func (e *Engine) sizeOf(n *graph.Node, v any) int {
+func (e *recorder) sizeOf(n *graph.Node, v any) int {
 	k := kind.Of(n)
 	switch {
 	case v == nil:
@@ -172,7 +184,7 @@ const maxUnkept = 4096
 
 // KeepProvisional holds the record of a look back until something comes of it: an
 // echo of our own act leaves no trace in the history.
-func (e *Engine) KeepProvisional(r *history.Record) {
+func (e *recorder) KeepProvisional(r *history.Record) {
 	if len(e.provisional) >= maxUnkept {
 		clear(e.provisional)
 	}

@@ -32,7 +32,7 @@ func (e *Engine) Register(k *kind.Kind, startWatch func(*kind.Kind)) error {
 }
 
 // reapply judges a want again, now that its kind is known.
-func (e *Engine) reapply(n *graph.Node) {
+func (e *editor) reapply(n *graph.Node) {
 	e.G.Wake(n)
 	switch {
 	case n.Source == graph.Derived && n.Base != nil:
@@ -82,7 +82,7 @@ func (e *Engine) Unregister(k *kind.Kind) {
 
 // orphaned: an operation has ended whose kind is gone. If there is a new one,
 // it finds out what is there now.
-func (e *Engine) orphaned(n *graph.Node) {
+func (e *observer) orphaned(n *graph.Node) {
 	e.SetFlag(n, assess.FlagRunning, false)
 	n.Moving = false
 	if n.X != nil && n.X.Overdue {

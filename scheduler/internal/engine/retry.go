@@ -12,7 +12,7 @@ import (
 )
 
 // hold leaves the node alone for a while.
-func (e *Engine) hold(n *graph.Node, d time.Duration) {
+func (e *nodes) hold(n *graph.Node, d time.Duration) {
 	at := e.Now.Add(d)
 	e.G.Extra(n).NextTry = at.UnixNano()
 	e.SetFlag(n, assess.FlagHeld, true)
@@ -20,7 +20,7 @@ func (e *Engine) hold(n *graph.Node, d time.Duration) {
 }
 
 // clearHold forgets failures: the value or the world changed, or it worked.
-func (e *Engine) clearHold(n *graph.Node) {
+func (e *nodes) clearHold(n *graph.Node) {
 	if n.X == nil || n.X.Err == nil && !assess.Has(n, assess.FlagHeld) || n.X.Overdue {
 		return
 	}
@@ -33,7 +33,7 @@ func (e *Engine) clearHold(n *graph.Node) {
 
 // retryAbove: n is not as it was, so what could not be made on it is tried
 // again at once, also if its failure was final.
-func (e *Engine) retryAbove(n *graph.Node) {
+func (e *nodes) retryAbove(n *graph.Node) {
 	e.Out.Unblock(n)
 	for _, edge := range n.In {
 		d := edge.From
@@ -46,7 +46,7 @@ func (e *Engine) retryAbove(n *graph.Node) {
 
 // lapse: something that n needs is gone. What failed, or will, failed because of that, so
 // it is tried at once when all is there again.
-func (e *Engine) lapse(n *graph.Node) {
+func (e *nodes) lapse(n *graph.Node) {
 	switch {
 	case assess.Has(n, assess.FlagRunning):
 		e.G.Extra(n).Lapsed = true
@@ -71,9 +71,9 @@ func failedToMake(n *graph.Node) bool {
 }
 
 // Backoff doubles from RetryMin to RetryMax, with jitter.
-func (e *Engine) Backoff(attempt int) time.Duration { return e.delay(attempt, kv.Retries{}) }
+func (e *nodes) Backoff(attempt int) time.Duration { return e.delay(attempt, kv.Retries{}) }
 
-func (e *Engine) delay(attempt int, r kv.Retries) time.Duration {
+func (e *nodes) delay(attempt int, r kv.Retries) time.Duration {
 	d, most := cmp.Or(r.Min, e.Set.RetryMin), cmp.Or(r.Max, e.Set.RetryMax)
 	for i := 1; i < attempt && d < most; i++ {
 		d *= 2
@@ -84,7 +84,7 @@ func (e *Engine) delay(attempt int, r kv.Retries) time.Duration {
 
 // onceMore adds the present to times, of which those within the window stay.
 // Times are unix nanoseconds; the list is copied, as previews ask.
-func (e *Engine) onceMore(times []int64, window time.Duration) []int64 {
+func (e *nodes) onceMore(times []int64, window time.Duration) []int64 {
 	since := e.Now.Add(-window).UnixNano()
 	recent := make([]int64, 0, len(times)+1)
 	for _, t := range times {
@@ -97,7 +97,7 @@ func (e *Engine) onceMore(times []int64, window time.Duration) []int64 {
 
 // setRetries notes how a source wants failures of a node to be tried again, if
 // its word is the one that counts.
-func (e *Engine) setRetries(n *graph.Node, src int8, r *kv.Retries) {
+func (e *nodes) setRetries(n *graph.Node, src int8, r *kv.Retries) {
 	if n.Source != src || r == nil && n.X == nil {
 		return
 	}
@@ -148,7 +148,7 @@ func (q *retryQueue) addKind(at time.Time, k *kind.Kind)  { heap.Push(q, retryIt
 func (q *retryQueue) AddFunc(at time.Time, f func()) { heap.Push(q, retryItem{at: at, f: f}) }
 
 // Arm asks for a turn when the next item is due.
-func (e *Engine) Arm() {
+func (e *nodes) Arm() {
 	if len(e.Retries.items) > 0 {
 		e.wakeAt(e.Retries.items[0].at)
 	}
@@ -174,7 +174,7 @@ func (e *Engine) Due() {
 
 // Release ends a hold: the node is tried again. What is there is read first,
 // where it can be.
-func (e *Engine) Release(n *graph.Node) {
+func (e *nodes) Release(n *graph.Node) {
 	e.SetFlag(n, assess.FlagHeld, false)
 	x := e.G.Extra(n)
 	x.NextTry, x.CalmAt = 0, 0

@@ -6,7 +6,7 @@ import (
 )
 
 // applied notes with which secrets the node is in the world; nil is not known.
-func (e *Engine) applied(n *graph.Node, k *kind.Kind, v any) {
+func (e *nodes) applied(n *graph.Node, k *kind.Kind, v any) {
 	switch {
 	case k == nil || k.Secrets == nil:
 	case v != nil:
@@ -18,7 +18,7 @@ func (e *Engine) applied(n *graph.Node, k *kind.Kind, v any) {
 
 // believeSecrets: what is as wanted, and was made nobody knows with which secrets, counts
 // as made with those that are wanted, so that a change of them is noticed.
-func (e *Engine) believeSecrets(n *graph.Node) {
+func (e *nodes) believeSecrets(n *graph.Node) {
 	if k := kind.Of(n); k != nil && k.Secrets != nil && (n.X == nil || n.X.Secrets == 0) {
 		e.applied(n, k, n.Goal())
 	}

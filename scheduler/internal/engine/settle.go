@@ -2,8 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/internal/assess"
@@ -15,7 +13,7 @@ import (
 const repairWindow = time.Minute
 
 // Settle takes the outcome of an operation into the graph.
-func (e *Engine) Settle(o *kind.Op) {
+func (e *observer) Settle(o *kind.Op) {
 	if o.What == kv.OpLook {
 		e.CausedBy(o.Cause, nil, func() { e.looked(o) })
 		return
@@ -54,7 +52,7 @@ func (e *Engine) Settle(o *kind.Op) {
 }
 
 // Succeeded takes in that an operation did what it was to do.
-func (e *Engine) Succeeded(n *graph.Node, o *kind.Op) {
+func (e *observer) Succeeded(n *graph.Node, o *kind.Op) {
 	e.recordApplied(n, o)
 	e.clearHold(n)
 	e.Unleave(n)
@@ -106,7 +104,7 @@ func (e *Engine) Succeeded(n *graph.Node, o *kind.Op) {
 
 // rebuild: what others were made with has changed. They are made anew, those
 // that are still there.
-func (e *Engine) rebuild(stale []graph.Stale) {
+func (e *observer) rebuild(stale []graph.Stale) {
 	for _, s := range stale {
 		if s.Sure {
 			e.setStale(s.Node, true)
@@ -115,7 +113,7 @@ func (e *Engine) rebuild(stale []graph.Stale) {
 	}
 }
 
-func (e *Engine) failed(n *graph.Node, o *kind.Op) {
+func (e *observer) failed(n *graph.Node, o *kind.Op) {
 	if o.What == kv.OpUpdate && kv.Gone(o.Err) {
 		n.Moving = false
 		e.SeenGone(n)
@@ -146,7 +144,7 @@ func (e *Engine) failed(n *graph.Node, o *kind.Op) {
 }
 
 // overdue: an operation ran past its deadline and may still do anything.
-func (e *Engine) overdue(n *graph.Node, o *kind.Op) {
+func (e *observer) overdue(n *graph.Node, o *kind.Op) {
 	x := e.G.Extra(n)
 	x.Overdue = true
 	x.Err = o.OverdueError()
@@ -158,7 +156,7 @@ func (e *Engine) overdue(n *graph.Node, o *kind.Op) {
 
 // late: an operation that was given up has ended after all. Whatever it says,
 // the world is read.
-func (e *Engine) late(n *graph.Node, o *kind.Op) {
+func (e *observer) late(n *graph.Node, o *kind.Op) {
 	x := e.G.Extra(n)
 	x.Overdue = false
 	n.Peers(e.G.Wake)
@@ -175,51 +173,4 @@ func (e *Engine) late(n *graph.Node, o *kind.Op) {
 	}
 	e.G.Refresh(n)
 	e.G.Wake(n)
-}
-
-// fail notes an error and when to try again.
-func (e *Engine) fail(n *graph.Node, what kv.Operation, err error) {
-	x := e.G.Extra(n)
-	x.Err, x.LastOp = err, uint8(what)
-	x.Attempts++
-	var oe *kv.OpError
-	var invalid *kv.InvalidError
-	r := retriesOf(n)
-	delay := e.delay(x.Attempts, r)
-	switch {
-	case errors.As(err, &invalid):
-		e.giveUp(n)
-		return
-	case x.Lapsed && (what == kv.OpCreate || what == kv.OpUpdate):
-		x.Attempts-- // it says nothing of what comes when its needs are back
-		e.logFailure(n, what, err, 0)
-		return
-	case errors.As(err, &oe) && oe.Terminal:
-		e.giveUp(n)
-		e.logFailure(n, what, err, 0)
-		return
-	case r.Attempts > 0 && x.Attempts >= r.Attempts:
-		x.Err = fmt.Errorf("%w; all %d attempts are used up", err, r.Attempts)
-		e.giveUp(n)
-		e.logFailure(n, what, err, 0)
-		return
-	case errors.As(err, &oe) && oe.After > 0:
-		delay = oe.After
-	case errors.As(err, &oe) && oe.On != "":
-		delay = e.block(n, oe.On, delay)
-	}
-	e.hold(n, delay)
-	e.logFailure(n, what, err, delay)
-}
-
-// giveUp tries no more until something changes. What the node was about to become it
-// does not become.
-func (e *Engine) giveUp(n *graph.Node) {
-	e.G.Extra(n).NextTry = 0
-	e.SetFlag(n, assess.FlagHeld, true)
-	e.G.Refute(n, true)
-}
-
-func (e *Engine) logFailure(n *graph.Node, what kv.Operation, err error, next time.Duration) {
-	e.logf(slog.LevelWarn, "operation failed", "op", what.String(), "key", string(n.Key), "error", err, "next_try_in", next)
 }

@@ -10,7 +10,7 @@ import (
 // on it.
 
 // setTaken notes, after a creation, whether it took over what was found.
-func (e *Engine) setTaken(n *graph.Node, yes bool, found any) {
+func (e *nodes) setTaken(n *graph.Node, yes bool, found any) {
 	if yes || assess.Taken(n) {
 		x := e.G.Extra(n)
 		x.Taken, x.Found = yes, found
@@ -18,7 +18,7 @@ func (e *Engine) setTaken(n *graph.Node, yes bool, found any) {
 }
 
 // gaveBack: it is somebody else's again, with the value that it was found with.
-func (e *Engine) gaveBack(n *graph.Node, found any) {
+func (e *observer) gaveBack(n *graph.Node, found any) {
 	e.setTaken(n, false, nil)
 	e.SetFlag(n, assess.FlagSame, false)
 	e.G.SetActualNeeds(n, nil)

@@ -1,16 +1,16 @@
-package scheduler
+package engine
 
 import (
 	"testing"
+	"time"
 
+	"github.com/plumb-net/plumb/scheduler/history"
 	"github.com/plumb-net/plumb/scheduler/internal/assess"
-	"github.com/plumb-net/plumb/scheduler/internal/engine"
-	"github.com/plumb-net/plumb/scheduler/internal/graph"
 )
 
 // What a preview changes is taken back, flags too.
 func TestFlagsAreTakenBack(t *testing.T) {
-	e := &engine.Engine{Assessor: &assess.Assessor{G: graph.New(func(graph.Key) *graph.Kind { return nil })}}
+	e := New(assess.New(nil, nil), Settings{}, history.None(), time.Time{}, nil, nil)
 	n := e.G.Node("a/1")
 	e.SetFlag(n, assess.FlagSame, true)
 	e.G.Try(func() {

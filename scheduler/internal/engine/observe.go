@@ -14,181 +14,8 @@ import (
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
-// LookAt asks for keys, or all below a key that ends in "/", to be read,
-// together with all that stands on what turns out to have changed. Who asks for a
-// look asks for another try also; who only tells of an event does not, if nothing
-// turns out to have moved.
-func (e *Engine) LookAt(keys []kv.Key, asked bool) []*graph.Node {
-	var touched []*graph.Node
-	for _, key := range keys {
-		if !kv.IsPrefix(key) {
-			if n := e.markKeyForRead(key, asked); n != nil {
-				touched = append(touched, n)
-			}
-			continue
-		}
-		for _, k := range e.Kinds.All() {
-			if strings.HasPrefix(string(k.Prefix), string(key)) {
-				e.lookAtKind(k)
-			}
-		}
-		if e.Kinds.Find(key) != nil && e.Kinds.Find(key).Prefix != key {
-			var under []*graph.Node
-			e.G.Below(key, func(n *graph.Node) bool { under = append(under, n); return true })
-			slices.SortFunc(under, assess.ByKey)
-			for _, n := range under {
-				e.markForRead(n)
-				touched = append(touched, n)
-			}
-		}
-	}
-	return touched
-}
-
-func (e *Engine) markKeyForRead(key kv.Key, asked bool) *graph.Node {
-	if e.Kinds.Find(key) == nil {
-		return nil
-	}
-	n := e.G.Node(key)
-	if asked {
-		e.clearHold(n)
-	}
-	e.markForRead(n)
-	return n
-}
-
-// markForRead has the node read before anything is done to it.
-func (e *Engine) markForRead(n *graph.Node) {
-	if k := kind.Of(n); k == nil || k.Retrieve == nil {
-		return
-	}
-	if assess.Has(n, assess.FlagRunning) || n.Moving {
-		e.SetFlag(n, assess.FlagLookAgain, true)
-		return
-	}
-	e.SetFlag(n, assess.FlagNeedsRead, true)
-	e.G.Wake(n)
-}
-
-// LookAtAll re-reads the world; what had failed is tried again.
-func (e *Engine) LookAtAll() {
-	var held []*graph.Node
-	e.G.All(func(n *graph.Node) bool {
-		if assess.Has(n, assess.FlagHeld) {
-			held = append(held, n)
-		}
-		return true
-	})
-	slices.SortFunc(held, assess.ByKey)
-	for _, n := range held {
-		e.Release(n)
-	}
-	for _, k := range e.Kinds.All() {
-		e.lookAtKind(k)
-	}
-}
-
-func (e *Engine) lookAtKind(k *kind.Kind) {
-	if k.Retrieve == nil {
-		return
-	}
-	k.Look.Cause = e.G.Cause
-	if k.Look.Running {
-		k.Look.Again = true
-		return
-	}
-	k.Look.All = true
-	e.listLook(k)
-}
-
-func (e *Engine) listLook(k *kind.Kind) {
-	if !k.Look.Listed {
-		k.Look.Listed = true
-		e.Looks = append(e.Looks, k)
-	}
-}
-
-// QueueLook has a node read with the next read of single keys of its kind.
-func (e *Engine) QueueLook(n *graph.Node) {
-	k := kind.Of(n)
-	if assess.Has(n, assess.FlagLookQueued) {
-		return
-	}
-	n.Flags |= assess.FlagLookQueued
-	n.Flags &^= assess.FlagNeedsRead
-	e.G.SetMoving(n, true, false)
-	k.Look.Queued = append(k.Look.Queued, n)
-	e.listLook(k)
-}
-
-// FlushLooks makes one read per kind of all that waits to be read.
-func (e *Engine) FlushLooks() {
-	later := e.Looks[:0]
-	for _, k := range e.Looks {
-		if e.readsFirst(k) {
-			later = append(later, k)
-			continue
-		}
-		k.Look.Listed = false
-		refused := e.unreadBefore(k)
-		if k.Look.All {
-			k.Look.All, k.Look.Running = false, true
-			e.stamp++
-			k.Look.Stamp = e.stamp
-			e.Reading++
-			e.Ready = append(e.Ready, &kind.Op{Kind: k, What: kv.OpLook, Cause: k.Look.Cause, Reading: &kind.Reading{LookAll: true, Stamp: e.stamp, Refused: refused,
-				Scope: kind.Scope{All: true, Known: e.KnownOf(k)}}})
-		}
-		if len(k.Look.Queued) == 0 {
-			continue
-		}
-		nodes := k.Look.Queued
-		k.Look.Queued = nil
-		o := &kind.Op{Kind: k, What: kv.OpLook, Reading: &kind.Reading{Nodes: nodes, Stamp: e.stamp, Refused: refused}}
-		for _, n := range nodes {
-			n.Flags &^= assess.FlagLookQueued
-			o.Scope.Keys = append(o.Scope.Keys, n.Key)
-			if n.Actual != nil || n.Goal() != nil {
-				o.Scope.Known = append(o.Scope.Known, kind.KnownNode(n))
-			}
-		}
-		e.Reading++
-		slices.Sort(o.Scope.Keys)
-		e.Ready = append(e.Ready, o)
-	}
-	e.Looks = later
-}
-
-// readsFirst reports whether all of a kind is about to be read that k is read after.
-func (e *Engine) readsFirst(k *kind.Kind) bool {
-	return slices.ContainsFunc(k.ReadAfter, func(name string) bool {
-		o := e.Kinds.Named(name)
-		return o != nil && (o.Look.All || o.Look.Running)
-	})
-}
-
-// unreadBefore says why k cannot be read: a kind that it is read after never was.
-func (e *Engine) unreadBefore(k *kind.Kind) error {
-	for _, name := range k.ReadAfter {
-		if o := e.Kinds.Named(name); o != nil && o.Reads && !o.Read {
-			return fmt.Errorf("%s is read after %s, which cannot be read: %s", k.Name, name, kv.FirstLine(o.Look.Err))
-		}
-	}
-	return nil
-}
-
-// readAgainAfter has those kinds read again that are read after k: it was read for the
-// first time, or again after it could not be, or has come.
-func (e *Engine) readAgainAfter(k *kind.Kind) {
-	for _, o := range e.Kinds.All() {
-		if slices.Contains(o.ReadAfter, k.Name) {
-			e.lookAtKind(o)
-		}
-	}
-}
-
 // looked takes what a read found into the graph.
-func (e *Engine) looked(o *kind.Op) {
+func (e *observer) looked(o *kind.Op) {
 	e.Reading--
 	switch {
 	case !e.Kinds.Registered(o.Kind):
@@ -224,7 +51,7 @@ func (e *Engine) looked(o *kind.Op) {
 
 // lookedInVain: the kind was unregistered while it was read. Another may have
 // its keys now.
-func (e *Engine) lookedInVain(o *kind.Op) {
+func (e *observer) lookedInVain(o *kind.Op) {
 	e.RecheckAll = true
 	e.wakeWaiting(o.Kind)
 	for _, n := range o.Nodes {
@@ -236,7 +63,7 @@ func (e *Engine) lookedInVain(o *kind.Op) {
 	}
 }
 
-func (e *Engine) lookAgain(n *graph.Node) {
+func (e *observer) lookAgain(n *graph.Node) {
 	if assess.Has(n, assess.FlagLookAgain) {
 		e.SetFlag(n, assess.FlagLookAgain, false)
 		e.markForRead(n)
@@ -245,7 +72,7 @@ func (e *Engine) lookAgain(n *graph.Node) {
 
 // lookedAll takes in a read of a whole kind. Nodes that were operated on or read
 // by themselves since it began know better.
-func (e *Engine) lookedAll(o *kind.Op) {
+func (e *observer) lookedAll(o *kind.Op) {
 	k := o.Kind
 	k.Look.Running = false
 	e.RecheckAll = true
@@ -304,7 +131,7 @@ func (e *Engine) lookedAll(o *kind.Op) {
 }
 
 // wakeWaiting: a read of all of a kind has ended, and keeps nobody any more.
-func (e *Engine) wakeWaiting(k *kind.Kind) {
+func (e *observer) wakeWaiting(k *kind.Kind) {
 	for _, n := range k.Look.Waiting {
 		e.G.Wake(n)
 	}
@@ -320,7 +147,7 @@ type sighting struct {
 
 // sightings are what is news in a read of a whole kind, sorted by key: most of
 // what is found is as it was believed to be.
-func (e *Engine) sightings(o *kind.Op) []sighting {
+func (e *observer) sightings(o *kind.Op) []sighting {
 	var news []sighting
 	e.NewPass()
 	for _, f := range o.Found {
@@ -365,7 +192,7 @@ func asBelieved(n *graph.Node, k *kind.Kind, f kind.Found) bool {
 }
 
 // wakeAdopted: what was found may go once all that may stand on it was read.
-func (e *Engine) wakeAdopted() {
+func (e *observer) wakeAdopted() {
 	if e.Unread() {
 		return
 	}
@@ -384,7 +211,7 @@ func (e *Engine) wakeAdopted() {
 
 // lookFailed: unknown is not empty. What was seen stays, but nothing new builds on
 // it until it is read.
-func (e *Engine) lookFailed(k *kind.Kind, err error) {
+func (e *observer) lookFailed(k *kind.Kind, err error) {
 	k.Look.Attempts++
 	k.Look.Err = err
 	k.Blind = k.Look.Stamp
@@ -399,7 +226,7 @@ func (e *Engine) lookFailed(k *kind.Kind, err error) {
 }
 
 // seen takes in what a read says of one node.
-func (e *Engine) seen(n *graph.Node, f kind.Found, there bool, err error) {
+func (e *observer) seen(n *graph.Node, f kind.Found, there bool, err error) {
 	e.touch(n)
 	e.SetFlag(n, assess.FlagNeedsRead, false)
 	presence, same, was := n.Presence, assess.Has(n, assess.FlagSame), assess.ActualOf(n)
@@ -429,7 +256,7 @@ func (e *Engine) seen(n *graph.Node, f kind.Found, there bool, err error) {
 
 // movedSinceFailure reports whether what a read found is not what the operation left that
 // failed, so that it is worth another try at once; or that it was only a read.
-func (e *Engine) movedSinceFailure(n *graph.Node, f kind.Found, there bool) bool {
+func (e *observer) movedSinceFailure(n *graph.Node, f kind.Found, there bool) bool {
 	switch {
 	case n.X == nil || n.X.Err == nil || n.X.GoneAt != 0:
 		return false
@@ -443,7 +270,7 @@ func (e *Engine) movedSinceFailure(n *graph.Node, f kind.Found, there bool) bool
 	return there && (n.Foreign != f.Foreign || kind.Differ(kind.Of(n), n.Key, n.Actual, f.Value))
 }
 
-func (e *Engine) seenThere(n *graph.Node, f kind.Found) {
+func (e *observer) seenThere(n *graph.Node, f kind.Found) {
 	k := kind.Of(n)
 	e.back(n)
 	wasSame := assess.Has(n, assess.FlagSame)
@@ -500,7 +327,7 @@ func (e *Engine) seenThere(n *graph.Node, f kind.Found) {
 
 // SeenGone: the world took it. What stood on it is probably gone too, and is
 // read before anything is done about it.
-func (e *Engine) SeenGone(n *graph.Node) {
+func (e *observer) SeenGone(n *graph.Node) {
 	if e.heldDown(n) {
 		return
 	}
@@ -541,7 +368,7 @@ const (
 
 // drifted notes that somebody changed what was as wanted. The first repairs in
 // a minute are made at once, further ones are held back: somebody is fighting.
-func (e *Engine) drifted(n *graph.Node) {
+func (e *observer) drifted(n *graph.Node) {
 	if n.Needs() != graph.Satisfied {
 		e.Out.Flapped(n)
 		return // not drift: what it needs went, and took it along

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/kv"
+)
+
+// nodes does to single nodes what all need: flags, holds and retries, requests for reads.
+type nodes struct {
+	recorder
+	Set     Settings
+	Out     Outside
+	Retries retryQueue
+	blocked map[kv.Key]map[*graph.Node]bool // whose operations wait for a key
+	stamp   uint64                          // counts operations and reads, to tell stale reads
+	// RecheckAll: something has changed that shows at no node.
+	RecheckAll bool
+
+	// What the engine asks of the loop around it.
+	wakeAt func(at time.Time)
+	logf   func(level slog.Level, msg string, args ...any)
+}
+
+// Settings are those of the scheduler's options that the engine acts by.
+type Settings struct {
+	RetryMin, RetryMax time.Duration
+	Jitter             float64
+	Timeout            time.Duration // of a step of a plan that is waited for
+	Rand               func() float64
+}
+
+// SetFlag sets or clears a flag of a node.
+func (e *nodes) SetFlag(n *graph.Node, flag uint16, on bool) {
+	if assess.Has(n, flag) == on {
+		return
+	}
+	e.G.Touch(n)
+	if on {
+		n.Flags |= flag
+	} else {
+		n.Flags &^= flag
+	}
+}
+
+// touch notes that something about the node changed in this turn.
+func (e *nodes) touch(n *graph.Node) {
+	e.Out.Moved(n)
+}
+
+// CausedBy runs f with the cause that it, and all it wakes, is put down to.
+func (e *nodes) CausedBy(cause uint64, via *graph.Node, f func()) {
+	c, v := e.G.Cause, e.G.Via
+	e.G.Cause, e.G.Via = cause, via
+	f()
+	e.G.Cause, e.G.Via = c, v
+}
+
+// setStale notes whether a node was built with something that has changed.
+func (e *nodes) setStale(n *graph.Node, yes bool) {
+	e.SetFlag(n, assess.FlagStale, yes)
+	if yes {
+		e.SetFlag(n, assess.FlagSame, false)
+	}
+}
+
+// fail notes an error and when to try again.
+func (e *nodes) fail(n *graph.Node, what kv.Operation, err error) {
+	x := e.G.Extra(n)
+	x.Err, x.LastOp = err, uint8(what)
+	x.Attempts++
+	var oe *kv.OpError
+	var invalid *kv.InvalidError
+	r := retriesOf(n)
+	delay := e.delay(x.Attempts, r)
+	switch {
+	case errors.As(err, &invalid):
+		e.giveUp(n)
+		return
+	case x.Lapsed && (what == kv.OpCreate || what == kv.OpUpdate):
+		x.Attempts-- // it says nothing of what comes when its needs are back
+		e.logFailure(n, what, err, 0)
+		return
+	case errors.As(err, &oe) && oe.Terminal:
+		e.giveUp(n)
+		e.logFailure(n, what, err, 0)
+		return
+	case r.Attempts > 0 && x.Attempts >= r.Attempts:
+		x.Err = fmt.Errorf("%w; all %d attempts are used up", err, r.Attempts)
+		e.giveUp(n)
+		e.logFailure(n, what, err, 0)
+		return
+	case errors.As(err, &oe) && oe.After > 0:
+		delay = oe.After
+	case errors.As(err, &oe) && oe.On != "":
+		delay = e.block(n, oe.On, delay)
+	}
+	e.hold(n, delay)
+	e.logFailure(n, what, err, delay)
+}
+
+// giveUp tries no more until something changes. What the node was about to become it
+// does not become.
+func (e *nodes) giveUp(n *graph.Node) {
+	e.G.Extra(n).NextTry = 0
+	e.SetFlag(n, assess.FlagHeld, true)
+	e.G.Refute(n, true)
+}
+
+func (e *nodes) logFailure(n *graph.Node, what kv.Operation, err error, next time.Duration) {
+	e.logf(slog.LevelWarn, "operation failed", "op", what.String(), "key", string(n.Key), "error", err, "next_try_in", next)
+}
