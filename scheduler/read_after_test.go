@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -122,6 +123,44 @@ func TestReadAfter(t *testing.T) {
 		check(r.Unregister("c"))
 		if err := r.register("c", "a"); err == nil || !strings.Contains(err.Error(), "c after a after b after c; take one out") {
 			t.Errorf("a circle is refused with %v", err)
+		}
+	})
+}
+
+// TestUnregisteredWhileQueued: a key that waits to be read, while a kind is read that comes
+// before, is not left waiting when its kind is unregistered.
+func TestUnregisteredWhileQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &readingAfter{Scheduler: scheduler.New(scheduler.Options{}), t: t, world: schedulertest.NewWorld(), kinds: map[string]*scheduler.Kind[schedulertest.Thing, int]{}}
+		var hangs atomic.Bool
+		r.world.SetFault(func(op string, k scheduler.Key) schedulertest.Fault {
+			if op == "look" && k == "b/" && hangs.Load() {
+				return schedulertest.Hang
+			}
+			return schedulertest.None
+		})
+		if err := errors.Join(r.register("b"), r.register("a", "b")); err != nil {
+			t.Fatal(err)
+		}
+		running, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(running) }()
+		t.Cleanup(func() { stop(); <-done })
+		a := scheduler.Txn{Want: []scheduler.Change{scheduler.Set("a/1", schedulertest.Thing{Text: "x"})}}
+		if res, err := r.Apply(t.Context(), a); err != nil || !res.OK() {
+			t.Fatal(res, err)
+		}
+		hangs.Store(true)
+		r.Submit(scheduler.Txn{Look: []scheduler.Key{"b/", "a/1"}})
+		synctest.Wait()
+		if err := errors.Join(r.Unregister("a"), r.register("a", "b")); err != nil {
+			t.Fatal(err)
+		}
+		hangs.Store(false)
+		r.world.Release()
+		time.Sleep(time.Minute)
+		if s, err := r.Get(t.Context(), "a/1"); err != nil || s.State != scheduler.Configured {
+			t.Errorf("a/1 is %s: %s, error %v", s.State, s.Reason, err)
 		}
 	})
 }

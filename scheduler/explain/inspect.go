@@ -50,7 +50,7 @@ func (e *Explainer) Inspected(prefixes []kv.Key, found map[kv.Key]kind.Found, fa
 		s := e.StatusNow(n)
 		s.Derived = nil // they stand on their own here
 		switch {
-		case k == nil || k.Retrieve == nil || n.Moving:
+		case k == nil || k.Retrieve == nil || n.Busy():
 		case failed[n.Key] != nil:
 			s.State, s.Reason = kv.Unknown, kv.FirstLine(failed[n.Key])
 		case failed[k.Prefix] != nil:

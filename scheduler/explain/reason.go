@@ -236,7 +236,7 @@ func (e *Explainer) howStands(t *graph.Node, edge *graph.Edge) string {
 		return "on its way out"
 	case t.Frozen && e.PausedBy(t) != nil:
 		return "paused: " + e.PausedBy(t).Reason
-	case t.Presence == graph.Present && t.Moving:
+	case t.Presence == graph.Present && t.Busy():
 		return "being changed"
 	case t.Presence == graph.Present && edge.Tell() != "":
 		return edge.Tell()

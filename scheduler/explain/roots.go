@@ -222,7 +222,7 @@ func (e *Explainer) holders(n *graph.Node) (all []*graph.Node) {
 // unfit reports whether an edge ends at something that is in order, only not as needed.
 func unfit(e *Explainer, edge *graph.Edge) bool {
 	t := edge.To
-	if edge.State != graph.Missing || t.Presence != graph.Present || t.Moving || t.Leaving || t.Stale() || e.PausedBy(t) != nil {
+	if edge.State != graph.Missing || t.Presence != graph.Present || t.Busy() || t.Leaving || t.Stale() || e.PausedBy(t) != nil {
 		return false
 	}
 	s := e.StateOf(t)

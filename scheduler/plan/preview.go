@@ -149,7 +149,7 @@ func (sim *Simulation) Begin(o *kind.Op, a assess.Assessment) {
 	sim.to = append(sim.to, o.To)
 	sim.since = append(sim.since, sim.head)
 	sim.uses(n, use{s.N, o.What == kv.OpDelete && n.Goal() != nil && (!a.Replace || assess.Has(n, assess.FlagStale))})
-	e.G.SetMoving(n, true, a.Due != assess.DoDelete)
+	e.G.BecomeOperating(n, a.Due != assess.DoDelete)
 	sim.done = append(sim.done, o)
 }
 

@@ -74,9 +74,9 @@ func (as *Assessor) Assess(n *graph.Node) Assessment {
 		return Assessment{}
 	case k == nil:
 		return Assessment{Blocker: onKind}
-	case n.X != nil && n.X.Overdue:
+	case n.Phase == graph.Overdue:
 		return Assessment{Blocker: onDeadline, Leaving: n.Leaving}
-	case n.Moving:
+	case n.Busy():
 		return Assessment{Blocker: OnOperation, Leaving: n.Leaving}
 	}
 	switch n.Presence {
@@ -304,7 +304,7 @@ func (as *Assessor) wait(n *graph.Node, a Assessment) Assessment {
 // heldBy is why a node must be left alone for now, onNothing if it need not be.
 func (as *Assessor) heldBy(n *graph.Node) blocker {
 	switch {
-	case n.X != nil && n.X.Overdue:
+	case n.Phase == graph.Overdue:
 		return onDeadline
 	case as.PausedBy(n) != nil:
 		return OnPause
@@ -318,7 +318,7 @@ func (as *Assessor) heldBy(n *graph.Node) blocker {
 // it was, on its way out: making n may make both.
 func oldPeer(n *graph.Node) (old *graph.Node) {
 	n.With(func(p *graph.Node) {
-		if p.Leaving || p.X != nil && p.X.Overdue {
+		if p.Leaving || p.Phase == graph.Overdue {
 			old = p
 		}
 	})

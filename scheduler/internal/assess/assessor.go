@@ -55,14 +55,12 @@ const (
 	FlagStale                         // built with something that has changed: replace
 	FlagHeld                          // waits for its next try, or for a change
 	FlagTouched                       // in engine.touched
-	FlagLookQueued                    // in the kind's list of nodes to read
 	FlagChildless                     // its derived values are withdrawn
 	FlagInterested                    // the kind was told that it is needed
 	FlagDrifted                       // was as wanted and is no longer, by no act of ours
 	FlagLookAgain                     // something was heard while an operation ran
 	FlagDerive                        // its derived values must be worked out anew
 	FlagAdopted                       // found in the world, not made by this process
-	FlagRunning                       // an operation (not a look) is under way
 	FlagDue                           // in engine.making or engine.going
 	FlagUntried                       // what is desired was never in the world, as far as is known
 )

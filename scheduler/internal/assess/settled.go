@@ -151,7 +151,7 @@ func (as *Assessor) nextOf(top int) (next *graph.Node, ok bool) {
 // isRead reports whether a node is being read, or is about to be: what nobody wants may
 // turn out to be there.
 func isRead(n *graph.Node) bool {
-	return Has(n, FlagNeedsRead) || n.Moving && !Has(n, FlagRunning)
+	return Has(n, FlagNeedsRead) || n.BeingRead()
 }
 
 // movesByItself reports whether something about a node is due or under way, or will be when

@@ -38,11 +38,11 @@ func (as *Assessor) OwnState(n *graph.Node) kv.State {
 		return kv.Unimplemented
 	case as.PausedBy(n) != nil:
 		return kv.Paused
-	case x != nil && x.Overdue:
+	case n.Phase == graph.Overdue:
 		return kv.Failed
 	case FailedToGo(n) && Has(n, FlagSame) && n.Needs() == graph.Satisfied:
 		return as.wantedState(n) // it need not go any more
-	case x != nil && x.Err != nil && (Has(n, FlagHeld) || n.Moving || Has(n, FlagNeedsRead)):
+	case x != nil && x.Err != nil && (Has(n, FlagHeld) || n.Busy() || Has(n, FlagNeedsRead)):
 		if x.NextTry == 0 && Has(n, FlagHeld) {
 			return kv.Failed
 		}

@@ -109,7 +109,7 @@ func (e *Engine) actOn(l *dueList) bool {
 func (e *Engine) act(n *graph.Node) {
 	e.SetFlag(n, assess.FlagDue, false)
 	k := kind.Of(n)
-	if k == nil || n.Moving || n.Dropped() {
+	if k == nil || n.Busy() || n.Dropped() {
 		return
 	}
 	a := e.Assess(n)

@@ -46,7 +46,7 @@ func (e *editor) edit(src int8, want []kv.Change, complete bool, retries *kv.Ret
 func saidAgain(n *graph.Node, src int8, c kv.Change) bool {
 	k := kind.Of(n)
 	return k != nil && n.Source == src && c.Value != nil && c.Invalid == nil && n.Desired != nil &&
-		(n.X == nil || n.X.Quiet()) && k.Identical(n.Desired, c.Value)
+		(n.X == nil || n.X.Quiet()) && n.Phase != graph.Overdue && k.Identical(n.Desired, c.Value)
 }
 
 // withdrawUnnamed takes back what the source wanted and did not name.
@@ -268,7 +268,7 @@ func (e *editor) setDesired(n *graph.Node, v any) {
 // under way the world is about to be something else, and stands on that also.
 func (e *editor) noteSame(n *graph.Node) {
 	k := kind.Of(n)
-	if k == nil || n.Moving || k.Observed || n.Goal() == nil || n.Presence != graph.Present || n.Foreign || assess.Has(n, assess.FlagStale) {
+	if k == nil || n.Busy() || k.Observed || n.Goal() == nil || n.Presence != graph.Present || n.Foreign || assess.Has(n, assess.FlagStale) {
 		return
 	}
 	if e.IsSame(n, k, n.Actual) {

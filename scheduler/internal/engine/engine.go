@@ -81,7 +81,7 @@ func (e *Engine) evaluate(n *graph.Node) {
 	if n.Needs() == graph.Missing {
 		e.lapse(n)
 	}
-	if n.Moving {
+	if n.Busy() {
 		return
 	}
 	if n.Presence == graph.Absent && n.Needs() == graph.Missing {
@@ -180,7 +180,7 @@ func (e *Engine) TellInterest(n *graph.Node, k *kind.Kind) {
 	}
 	e.SetFlag(n, assess.FlagInterested, needed)
 	k.Interest(n.Key, needed)
-	if !needed && n.Presence == graph.Unknown && !n.Moving {
+	if !needed && n.Presence == graph.Unknown && !n.Busy() {
 		e.G.SetWorld(n, graph.World{}, true)
 		return
 	}

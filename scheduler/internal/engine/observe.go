@@ -30,7 +30,7 @@ func (e *observer) looked(o *kind.Op) {
 		byKey[f.Key] = f
 	}
 	for _, n := range o.Nodes {
-		e.G.SetMoving(n, false, false)
+		e.G.EndRead(n)
 		if n.Dropped() {
 			continue
 		}
@@ -55,7 +55,7 @@ func (e *observer) lookedInVain(o *kind.Op) {
 	e.RecheckAll = true
 	e.wakeWaiting(o.Kind)
 	for _, n := range o.Nodes {
-		e.G.SetMoving(n, false, false)
+		e.G.EndRead(n)
 		if !n.Dropped() {
 			e.markForRead(n)
 			e.G.Wake(n)
@@ -93,11 +93,11 @@ func (e *observer) lookedAll(o *kind.Op) {
 	k.Read, k.Blind = true, 0
 	for _, s := range e.sightings(o) {
 		n := s.n
-		if n.Moving || n.Stamp > o.Stamp || !s.there && k.OnDemand && n.Presence == graph.Unknown {
-			if first && (n.Presence == graph.Unknown || n.Moving && n.Presence == graph.Absent) {
+		if n.Busy() || n.Stamp > o.Stamp || !s.there && k.OnDemand && n.Presence == graph.Unknown {
+			if first && (n.Presence == graph.Unknown || n.Busy() && n.Presence == graph.Absent) {
 				e.UnreadNodes[n] = true // until a read of its own tells
 			}
-			if n.Moving { // what is under way may have ended before this was read
+			if n.Busy() { // what is under way may have ended before this was read
 				e.SetFlag(n, assess.FlagLookAgain, true)
 			}
 			continue

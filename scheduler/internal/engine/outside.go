@@ -51,8 +51,7 @@ func (e *Engine) Begin(o *kind.Op, a assess.Assessment) {
 	if n.X != nil {
 		n.X.Lapsed = false
 	}
-	e.SetFlag(n, assess.FlagRunning, true)
-	e.G.SetMoving(n, true, making)
+	e.G.BecomeOperating(n, making)
 }
 
 // AfterRead implements Outside, as all that follows.

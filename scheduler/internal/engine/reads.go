@@ -59,7 +59,7 @@ func (e *nodes) markForRead(n *graph.Node) {
 	if k := kind.Of(n); k == nil || k.Retrieve == nil {
 		return
 	}
-	if assess.Has(n, assess.FlagRunning) || n.Moving {
+	if n.Busy() {
 		e.SetFlag(n, assess.FlagLookAgain, true)
 		return
 	}
@@ -108,12 +108,11 @@ func (e *nodes) listLook(k *kind.Kind) {
 // QueueLook has a node read with the next read of single keys of its kind.
 func (e *nodes) QueueLook(n *graph.Node) {
 	k := kind.Of(n)
-	if assess.Has(n, assess.FlagLookQueued) {
+	if n.Phase == graph.Queued {
 		return
 	}
-	n.Flags |= assess.FlagLookQueued
 	n.Flags &^= assess.FlagNeedsRead
-	e.G.SetMoving(n, true, false)
+	e.G.BecomeQueued(n)
 	k.Look.Queued = append(k.Look.Queued, n)
 	e.listLook(k)
 }
@@ -143,7 +142,7 @@ func (e *Engine) FlushLooks() {
 		k.Look.Queued = nil
 		o := &kind.Op{Kind: k, What: kv.OpLook, Reading: &kind.Reading{Nodes: nodes, Stamp: e.stamp, Refused: refused}}
 		for _, n := range nodes {
-			n.Flags &^= assess.FlagLookQueued
+			e.G.BecomeReading(n)
 			o.Scope.Keys = append(o.Scope.Keys, n.Key)
 			if n.Actual != nil || n.Goal() != nil {
 				o.Scope.Known = append(o.Scope.Known, kind.KnownNode(n))

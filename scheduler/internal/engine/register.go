@@ -66,6 +66,9 @@ func (e *Engine) Unregister(k *kind.Kind) {
 	for _, n := range nodes {
 		e.SetFlag(n, assess.FlagSame|assess.FlagNeedsRead|assess.FlagStale, false)
 		e.clearHold(n)
+		if n.Phase == graph.Queued {
+			e.G.EndRead(n)
+		}
 		n.Kind = nil
 		delete(e.UnreadNodes, n)
 		n.Gen++
@@ -83,10 +86,8 @@ func (e *Engine) Unregister(k *kind.Kind) {
 // orphaned: an operation has ended whose kind is gone. If there is a new one,
 // it finds out what is there now.
 func (e *observer) orphaned(n *graph.Node) {
-	e.SetFlag(n, assess.FlagRunning, false)
-	n.Moving = false
-	if n.X != nil && n.X.Overdue {
-		e.G.Extra(n).Overdue = false
+	late := n.Phase == graph.Overdue
+	if e.G.BecomeIdle(n); late {
 		e.clearHold(n)
 	}
 	if n.Kind != nil {

@@ -21,7 +21,7 @@ func (e *nodes) hold(n *graph.Node, d time.Duration) {
 
 // clearHold forgets failures: the value or the world changed, or it worked.
 func (e *nodes) clearHold(n *graph.Node) {
-	if n.X == nil || n.X.Err == nil && !assess.Has(n, assess.FlagHeld) || n.X.Overdue {
+	if n.X == nil || n.X.Err == nil && !assess.Has(n, assess.FlagHeld) || n.Phase == graph.Overdue {
 		return
 	}
 	e.Out.Unwait(n)
@@ -48,7 +48,7 @@ func (e *nodes) retryAbove(n *graph.Node) {
 // it is tried at once when all is there again.
 func (e *nodes) lapse(n *graph.Node) {
 	switch {
-	case assess.Has(n, assess.FlagRunning):
+	case n.Operates():
 		e.G.Extra(n).Lapsed = true
 	case failedToMake(n):
 		e.clearHold(n)

@@ -33,11 +33,10 @@ func (e *observer) Settle(o *kind.Op) {
 		e.orphaned(n)
 		return
 	}
-	if n.X != nil && n.X.Overdue {
+	if n.Phase == graph.Overdue {
 		e.CausedBy(o.Cause, n, func() { e.late(n, o) })
 		return
 	}
-	e.SetFlag(n, assess.FlagRunning, false)
 	e.stamp++
 	n.Stamp = e.stamp
 	e.CausedBy(o.Cause, n, func() {
@@ -62,7 +61,7 @@ func (e *observer) Succeeded(n *graph.Node, o *kind.Op) {
 	if o.What != kv.OpUpdate { // what was not read yet may stand on it still
 		e.SetFlag(n, assess.FlagAdopted, false)
 	}
-	n.Moving = false
+	e.G.BecomeIdle(n)
 	if o.What == kv.OpDelete {
 		e.setTaken(n, false, nil)
 		e.applied(n, o.Kind, nil)
@@ -115,7 +114,7 @@ func (e *observer) rebuild(stale []graph.Stale) {
 
 func (e *observer) failed(n *graph.Node, o *kind.Op) {
 	if o.What == kv.OpUpdate && kv.Gone(o.Err) {
-		n.Moving = false
+		e.G.BecomeIdle(n)
 		e.SeenGone(n)
 		return
 	}
@@ -134,7 +133,7 @@ func (e *observer) failed(n *graph.Node, o *kind.Op) {
 	if o.What == kv.OpUpdate && n.X != nil && n.X.Was == nil && n.Goal() != nil {
 		e.G.Change(n, o.From)
 	}
-	n.Moving = false
+	e.G.BecomeIdle(n)
 	e.applied(n, o.Kind, nil)
 	e.SetFlag(n, assess.FlagSame, false)
 	if kind.Of(n) != nil && kind.Of(n).Retrieve != nil {
@@ -145,25 +144,20 @@ func (e *observer) failed(n *graph.Node, o *kind.Op) {
 
 // overdue: an operation ran past its deadline and may still do anything.
 func (e *observer) overdue(n *graph.Node, o *kind.Op) {
-	x := e.G.Extra(n)
-	x.Overdue = true
-	x.Err = o.OverdueError()
+	e.G.Extra(n).Err = o.OverdueError()
 	e.applied(n, kind.Of(n), nil)
 	e.G.Wake(n)
-	n.Moving = true
+	e.G.BecomeOverdue(n)
 	e.G.SetWorld(n, graph.World{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, false)
 }
 
 // late: an operation that was given up has ended after all. Whatever it says,
 // the world is read.
 func (e *observer) late(n *graph.Node, o *kind.Op) {
-	x := e.G.Extra(n)
-	x.Overdue = false
-	n.Peers(e.G.Wake)
-	e.SetFlag(n, assess.FlagRunning, false)
-	n.Moving = false
+	e.G.BecomeLate(n)
 	switch {
 	case kind.Of(n) != nil && kind.Of(n).Retrieve != nil:
+		e.G.BecomeIdle(n)
 		e.clearHold(n)
 		e.SetFlag(n, assess.FlagNeedsRead, true)
 	case o.Err == nil:

@@ -16,6 +16,9 @@ func (g *Graph) Audit() error {
 	if a.ties != g.ties {
 		a.say("the graph counts %d needs together, there are %d", g.ties, a.ties)
 	}
+	if g.broken != nil {
+		a.wrong = append(a.wrong, g.broken)
+	}
 	return errors.Join(a.wrong...)
 }
 

@@ -60,14 +60,13 @@ type Extra struct {
 	Refuted  bool    // that it is about to: it failed, and nobody tries again
 	Taken    bool    // it was found, made by somebody else, and taken over
 	Left     bool    // somebody else changed it, and it is left so
-	Overdue  bool    // an operation ran past its deadline and still runs
 	LastOp   uint8
 	LastTo   any // what the failed operation wanted to reach
 }
 
 // Quiet reports whether nothing is wrong with the node and one source asks for it.
 func (x *Extra) Quiet() bool {
-	return x.Wants == nil && x.Invalid == nil && x.Derived == nil && x.Err == nil && !x.Overdue && !x.Left
+	return x.Wants == nil && x.Invalid == nil && x.Derived == nil && x.Err == nil && !x.Left
 }
 
 // Want is what one source asks of a key.

@@ -27,6 +27,7 @@ type Graph struct {
 	Via   *Node
 
 	trying  bool
+	broken  error // a change of phase that there is not
 	journal journal
 }
 
@@ -87,7 +88,7 @@ func (g *Graph) Start(n *Node) {
 
 // Drop forgets a node that nobody wants, needs or sees. It reports whether it did.
 func (g *Graph) Drop(n *Node) bool {
-	if n.Wanted() || n.Presence != Absent || len(n.In) > 0 || n.Moving || n.Standing > 0 || n.Dropped() || g.trying {
+	if n.Wanted() || n.Presence != Absent || len(n.In) > 0 || n.Busy() || n.Standing > 0 || n.Dropped() || g.trying {
 		return false
 	}
 	if n.Desired != nil || n.hasClaims() {
@@ -187,24 +188,6 @@ func (g *Graph) SetWorld(n *Node, w World, seen bool) (stale []Stale) {
 	g.rejudgeCircles()
 	g.Wake(n)
 	return stale
-}
-
-// SetMoving marks that an operation or look is under way. making tells that
-// the operation may put something into the world.
-func (g *Graph) SetMoving(n *Node, moving, making bool) {
-	g.Touch(n)
-	n.Moving = moving
-	if making {
-		if !n.Grounded {
-			g.settleLevel(n)
-		}
-		g.adoptNeeds(n)
-		g.use(n)
-		g.build(n)
-	}
-	g.setGroundedAs(n, making || inWorld(n))
-	g.refresh(n, false)
-	g.rejudgeCircles()
 }
 
 // use marks what an operation that begins needs to be as it is: it must not be

@@ -76,8 +76,8 @@ type Node struct {
 	Presence Presence
 	// Leaving: the node is in place and must go; it satisfies nobody.
 	Leaving bool
-	// Moving: an operation or a look is under way; whoever needs it waits.
-	Moving bool
+	// Phase is what is being done to it; whoever needs it waits until that is over.
+	Phase Phase
 	// Grounded: something of it may be in the world, so what it stands on stays.
 	Grounded bool
 	// Foreign: in the world, not made by us.
@@ -141,7 +141,7 @@ func (n *Node) availability() Sat {
 		return Unsure
 	case n.Leaving:
 		return Missing
-	case n.Moving, n.Frozen, n.Stale():
+	case n.Busy(), n.Frozen, n.Stale():
 		return Unsure
 	}
 	return Satisfied
