@@ -19,13 +19,22 @@
 //	                ▼                       │
 //	events ──Look─► loop ── edit ─► graph ─► plan ─► ready operations
 //	                ▲                                      │
-//	                └────────── outcomes ◄── lanes ◄───────┘
+//	                └───────── outcomes ◄── workers ◄──────┘
 //
 // The loop owns the graph and never does I/O. It is run by one goroutine at a
 // time: that of Run, or that of whoever has just brought an input and would only
-// wait for the answer. Operations run on lanes; their outcomes come back as
+// wait for the answer. Operations run on workers; their outcomes come back as
 // inputs of the loop. So a hanging operation delays only what needs its key, and
 // the order of operations is a pure function of the order of inputs.
+//
+// # The rooms
+//
+// This package is what embedders see, and the loop. Below it, and each knowing only those
+// further down: plan (previews and their execution), explain (reasons and causes in words),
+// internal/engine (takes in what is wanted, read and done), internal/assess (what follows
+// for one key), internal/kind (calls descriptors), internal/graph (keys and what they need),
+// history (what happened), internal/exec (runs operations) and kv (words that all share,
+// which this package has under the same names).
 //
 // # Contracts
 //
@@ -46,5 +55,5 @@
 // [ErrWatcherStopped], [ErrTooManyWatchers], [*HistoryError]; or they say in words
 // what to mend.
 //
-// The package imports only the standard library.
+// Outside of its rooms the package imports only the standard library.
 package scheduler
