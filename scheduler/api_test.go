@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/internal/sim"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
@@ -78,7 +79,7 @@ func (r *running) want(lines ...string) scheduler.Result {
 }
 
 func changes(lines ...string) []scheduler.Change {
-	t, err := schedulertest.Step{Do: "txn", Lines: lines}.ParseTxn([]string{""})
+	t, err := sim.Step{Do: "txn", Lines: lines}.ParseTxn([]string{""})
 	if err != nil {
 		panic(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/plumb-net/plumb/scheduler/schedulertest"
+	"github.com/plumb-net/plumb/scheduler/internal/sim"
 )
 
 // A day of changes and faults leaves nothing behind: memory and goroutines
@@ -16,7 +16,7 @@ import (
 func TestDayOfChurn(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	synctest.Test(t, func(t *testing.T) {
-		p := schedulertest.NewPlayer()
+		p := sim.NewPlayer()
 		defer p.Close()
 		n := 500
 		if raceEnabled {
@@ -24,7 +24,7 @@ func TestDayOfChurn(t *testing.T) {
 		}
 		var heap, goroutines []int
 		for hour := uint64(0); hour < 24; hour++ {
-			for _, s := range schedulertest.History(hour+1, schedulertest.Profile{Steps: n}) {
+			for _, s := range sim.History(hour+1, sim.Profile{Steps: n}) {
 				switch {
 				case s.Do == "world" && hour > 0:
 					continue

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/plumb-net/plumb/scheduler/internal/sim"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
@@ -21,7 +22,7 @@ func FuzzHistories(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-		h := schedulertest.Generate(&bytes{data}, schedulertest.Profile{Steps: min(len(data)/4, 80)})
+		h := sim.Generate(&bytes{data}, sim.Profile{Steps: min(len(data)/4, 80)})
 		if err := play(t, h, schedulertest.NewTally()); err != nil {
 			t.Error(shrunk(t, h, err))
 		}

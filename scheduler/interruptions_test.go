@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/internal/sim"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
@@ -35,14 +36,14 @@ func TestRandomInterruptions(t *testing.T) {
 type interrupted struct {
 	*running
 	rng    *rand.Rand
-	model  *schedulertest.Model
+	model  *sim.Model
 	away   map[string]bool
 	paused []scheduler.Key
 	calm   atomic.Bool
 }
 
 func interrupt(t *testing.T, seed uint64) {
-	h := &interrupted{rng: rand.New(rand.NewPCG(seed, 7)), model: schedulertest.NewModel(1), away: map[string]bool{}}
+	h := &interrupted{rng: rand.New(rand.NewPCG(seed, 7)), model: sim.NewModel(1), away: map[string]bool{}}
 	for kind, derived := range map[string]string{"a": "d", "b": "", "d": "", "o": ""} {
 		h.model.Register(kind, derived)
 	}
@@ -103,7 +104,7 @@ func (h *interrupted) step() {
 		h.Submit(scheduler.Txn{Want: []scheduler.Change{scheduler.Withdraw(key)}})
 	default:
 		v := h.thing(key)
-		h.model.Set(0, key, &schedulertest.Word{Thing: v})
+		h.model.Set(0, key, &sim.Word{Thing: v})
 		h.Submit(scheduler.Txn{Want: []scheduler.Change{scheduler.Set(key, v)}})
 	}
 }

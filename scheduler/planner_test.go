@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/internal/sim"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
@@ -22,7 +23,7 @@ func TestPlansAgainstFullPlanner(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := run(t, scheduler.Options{})
 			rng := newRand(seed, 4)
-			m := schedulertest.NewModel(1)
+			m := sim.NewModel(1)
 			m.Register("a", "d")
 			for range 30 {
 				if rng.IntN(4) == 0 {
@@ -100,7 +101,7 @@ func randomWants(rng *rand.Rand) []string {
 
 // checkEffects: exactly what is in the world at the end, as it is wanted, would
 // be configured.
-func checkEffects(r *running, full schedulertest.FullPlan, p scheduler.Plan) error {
+func checkEffects(r *running, full sim.FullPlan, p scheduler.Plan) error {
 	all, err := r.List(ctx)
 	r.check(err)
 	states := map[scheduler.Key]scheduler.State{}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/internal/sim"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
@@ -44,7 +45,7 @@ func TestRandomHistories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tally, failed := schedulertest.NewTally(), 0
 			for i := first; i <= last && failed < *failures; i++ {
-				h := schedulertest.History(i, schedulertest.Profile{Steps: *steps, Calm: calm})
+				h := sim.History(i, sim.Profile{Steps: *steps, Calm: calm})
 				narrow(windowOf(i))
 				if err := play(t, h, tally); err != nil {
 					failed++
@@ -79,9 +80,9 @@ func TestReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := schedulertest.ParseSteps(string(text))
+		h := sim.ParseSteps(string(text))
 		if *apart {
-			var f *schedulertest.Failure
+			var f *sim.Failure
 			if err := playOnce(t, h, schedulertest.NewTally()); errors.As(err, &f) {
 				t.Errorf("failure %s", f.What)
 			}
@@ -94,13 +95,13 @@ func TestReplay(t *testing.T) {
 }
 
 // play plays a history, and watches that it comes to an end.
-func play(t *testing.T, h []schedulertest.Step, tally *schedulertest.Tally) error {
+func play(t *testing.T, h []sim.Step, tally *schedulertest.Tally) error {
 	dog := time.AfterFunc(2*time.Minute, func() {
 		if *worker > 0 {
 			fmt.Println("it does not end")
 			os.Exit(3)
 		}
-		fmt.Fprintf(os.Stderr, "it does not end:\n\n%s", schedulertest.Script(shrinkApart(h, "no end")))
+		fmt.Fprintf(os.Stderr, "it does not end:\n\n%s", sim.Script(shrinkApart(h, "no end")))
 		os.Exit(3)
 	})
 	defer dog.Stop()
@@ -108,11 +109,11 @@ func play(t *testing.T, h []schedulertest.Step, tally *schedulertest.Tally) erro
 }
 
 // playOnce plays a history in a bubble of its own.
-func playOnce(t *testing.T, h []schedulertest.Step, tally *schedulertest.Tally) (err error) {
+func playOnce(t *testing.T, h []sim.Step, tally *schedulertest.Tally) (err error) {
 	scheduler.Audit(true)
 	defer scheduler.Audit(false)
 	synctest.Test(t, func(*testing.T) {
-		p := schedulertest.NewPlayer()
+		p := sim.NewPlayer()
 		err = p.Play(h)
 		if e := p.Close(); err == nil && e != nil {
 			err = e
@@ -123,40 +124,40 @@ func playOnce(t *testing.T, h []schedulertest.Step, tally *schedulertest.Tally) 
 }
 
 // shrunk tells of a failing history, made small.
-func shrunk(t *testing.T, h []schedulertest.Step, err error) string {
-	var f *schedulertest.Failure
+func shrunk(t *testing.T, h []sim.Step, err error) string {
+	var f *sim.Failure
 	if !errors.As(err, &f) {
-		return fmt.Sprintf("%v\n%s", err, schedulertest.Script(h))
+		return fmt.Sprintf("%v\n%s", err, sim.Script(h))
 	}
-	small := schedulertest.Shrink(h, 3000, func(h []schedulertest.Step) bool {
-		var now *schedulertest.Failure
+	small := sim.Shrink(h, 3000, func(h []sim.Step) bool {
+		var now *sim.Failure
 		return errors.As(play(t, h, schedulertest.NewTally()), &now) && now.What == f.What
 	})
 	var log string
 	synctest.Test(t, func(*testing.T) {
-		p := schedulertest.NewPlayer()
+		p := sim.NewPlayer()
 		defer p.Close()
 		err = p.Play(small)
 		log = strings.Join(p.World.Lines(), "\n")
 	})
-	return fmt.Sprintf("%v\n%d steps, shrunk to %d:\n\n%s\nwhat happened:\n%s", err, len(h), len(small), schedulertest.Script(small), log)
+	return fmt.Sprintf("%v\n%d steps, shrunk to %d:\n\n%s\nwhat happened:\n%s", err, len(h), len(small), sim.Script(small), log)
 }
 
 // shrinkApart shrinks a history that takes the process along: each try is a
 // process of its own.
-func shrinkApart(h []schedulertest.Step, how string) []schedulertest.Step {
-	return schedulertest.Shrink(h, 400, func(h []schedulertest.Step) bool { return playApart(h) == how })
+func shrinkApart(h []sim.Step, how string) []sim.Step {
+	return sim.Shrink(h, 400, func(h []sim.Step) bool { return playApart(h) == how })
 }
 
 // playApart plays a history in another process. It returns "", "no end",
 // "panic" or the class of the failure.
-func playApart(h []schedulertest.Step) string {
+func playApart(h []sim.Step) string {
 	file, err := os.CreateTemp("", "history")
 	if err != nil {
 		return err.Error()
 	}
 	defer os.Remove(file.Name())
-	file.WriteString(schedulertest.Script(h))
+	file.WriteString(sim.Script(h))
 	file.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plumb-net/plumb/scheduler/internal/sim"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
@@ -88,7 +89,7 @@ func simulate(t *testing.T, seed uint64, enough int, tally *schedulertest.Tally)
 			}
 		}
 		calm := seed%8 == 0
-		h := schedulertest.History(seed, schedulertest.Profile{Steps: *steps, Calm: calm})
+		h := sim.History(seed, sim.Profile{Steps: *steps, Calm: calm})
 		narrow(windowOf(seed))
 		if err := play(t, h, tally); err != nil {
 			failed++

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plumb-net/plumb/scheduler/internal/sim"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
@@ -16,7 +17,7 @@ var small = flag.Int("small", 0, "try all small graphs with at most that many ke
 func TestSmallGraphs(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	tally, graphs, played, began := schedulertest.NewTally(), 0, 0, time.Now()
-	try := func(h []schedulertest.Step) *schedulertest.Tally {
+	try := func(h []sim.Step) *schedulertest.Tally {
 		played++
 		one := schedulertest.NewTally()
 		if err := play(t, h, one); err != nil {
@@ -34,11 +35,11 @@ func TestSmallGraphs(t *testing.T) {
 	}
 	places := 0
 	for n := 1; n <= most; n++ {
-		for h := range schedulertest.Small(n) {
+		for h := range sim.Small(n) {
 			graphs++
 			clean := try(h)
 			operations := clean.Get("create") + clean.Get("update") + clean.Get("delete")
-			for h := range schedulertest.Places(h, operations, clean.Get("events")) {
+			for h := range sim.Places(h, operations, clean.Get("events")) {
 				if places++; places%stride == 0 {
 					try(h)
 				}

@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/plumb-net/plumb/scheduler"
-	"github.com/plumb-net/plumb/scheduler/schedulertest"
+	"github.com/plumb-net/plumb/scheduler/internal/sim"
 )
 
 // Each file of testdata tells one story in commands; `go test -run
@@ -33,7 +33,7 @@ func TestStories(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(path), ".txt")
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &story{Player: schedulertest.NewPlayer(), t: t}
+				s := &story{Player: sim.NewPlayer(), t: t}
 				defer s.end()
 				datadriven.RunTest(t, path, s.command)
 			})
@@ -44,7 +44,7 @@ func TestStories(t *testing.T) {
 // story is one world and one scheduler, told what to do line by line, in the
 // language of schedulertest.
 type story struct {
-	*schedulertest.Player
+	*sim.Player
 	t       *testing.T
 	shown   int // lines of the world's log that were shown
 	states  map[scheduler.Key]string
@@ -53,7 +53,7 @@ type story struct {
 
 // command runs one directive.
 func (st *story) command(_ *testing.T, d *datadriven.TestData) string {
-	step := schedulertest.Step{Do: d.Cmd}
+	step := sim.Step{Do: d.Cmd}
 	if d.Input != "" {
 		step.Lines = strings.Split(strings.TrimSpace(d.Input), "\n")
 	}
@@ -96,7 +96,7 @@ func (st *story) end() {
 	st.check(st.Close())
 }
 
-func (st *story) txn(step schedulertest.Step) string {
+func (st *story) txn(step sim.Step) string {
 	if !step.Has("result") && !step.Has("planned") {
 		st.check(st.Do(step))
 		return st.outcome()
@@ -131,7 +131,7 @@ func (st *story) txn(step schedulertest.Step) string {
 
 // submit hands a transaction over; "planned" makes a plan of it first, which is
 // executed.
-func (st *story) submit(step schedulertest.Step) *scheduler.Handle {
+func (st *story) submit(step sim.Step) *scheduler.Handle {
 	if !step.Has("planned") {
 		h, err := st.Submit(step)
 		st.check(err)
@@ -147,7 +147,7 @@ func (st *story) submit(step schedulertest.Step) *scheduler.Handle {
 
 // plan shows what a transaction would do. Lines "vanish key" and "unread kind"
 // happen before it; then, and with "all", it shows all of the plan.
-func (st *story) plan(step schedulertest.Step) string {
+func (st *story) plan(step sim.Step) string {
 	var first scheduler.Event
 	step.Lines = slices.DeleteFunc(step.Lines, func(l string) bool {
 		what, of, _ := strings.Cut(l, " ")

@@ -54,7 +54,7 @@ func (w *World) next(op string, k scheduler.Key) Fault {
 	if f == None && w.fault != nil {
 		f = w.fault(op, k)
 	}
-	w.tally.fault(op, f)
+	w.Tally.fault(op, f)
 	if f != None {
 		w.log = append(w.log, entry{what: "! " + op + " ", key: k, fault: f})
 	}
@@ -72,7 +72,7 @@ func (w *World) end(r *registration, f Fault) error {
 }
 
 // done tells of what was done, where the kind hears its own acts.
-func (w *World) done(k scheduler.Key) { w.unlock(w.echo[kindName(k)], k) }
+func (w *World) done(k scheduler.Key) { w.unlock(w.echo[KindName(k)], k) }
 
 func (w *World) create(r *registration, k scheduler.Key, t Thing) (int, error) {
 	w.mu.Lock()
@@ -85,7 +85,7 @@ func (w *World) create(r *registration, k scheduler.Key, t Thing) (int, error) {
 		return 0, err
 	}
 	was := w.objects[k]
-	if was.foreign && !w.adopts[kindName(k)] {
+	if was.foreign && !w.adopts[KindName(k)] {
 		return 0, scheduler.Conflict("somebody", errors.New("it is there already"))
 	}
 	w.checkGround("create", k, t)
@@ -113,7 +113,7 @@ func (w *World) update(r *registration, k scheduler.Key, _, to Thing) (int, erro
 		return 0, errors.New("it is not there")
 	}
 	_, unseen := w.unseen[k]
-	if old.equal(to) && !unseen {
+	if old.SameAs(to) && !unseen {
 		w.breach("update of %s to what it is already", k)
 	}
 	w.checkGround("update", k, to)
@@ -135,7 +135,7 @@ func (w *World) giveBack(r *registration, k scheduler.Key, found Thing) error {
 	if err != nil {
 		return err
 	}
-	if was := w.objects[k].found; was == nil || !was.equal(found) {
+	if was := w.objects[k].found; was == nil || !was.SameAs(found) {
 		w.breach("release of %s as it was never found", k)
 	}
 	w.objects[k] = object{Thing: found, foreign: true}
@@ -240,20 +240,20 @@ func (w *World) read(ctx context.Context, r *registration, name string, s thingS
 	if s.All {
 		keys = nil
 		for k := range w.objects {
-			if kindName(k) == name {
+			if KindName(k) == name {
 				keys = append(keys, k)
 			}
 		}
 		slices.Sort(keys)
 		for k := range w.unseen {
-			if kindName(k) == name && inTime {
+			if KindName(k) == name && inTime {
 				w.unseen[k] = true
 			}
 		}
 	}
 	for _, k := range keys {
 		if len(w.orders) > 0 && w.orders.next("look", k) != None {
-			w.tally.fault("look key", Fail)
+			w.Tally.fault("look key", Fail)
 			unread = append(unread, k)
 			continue
 		}

@@ -1,47 +1,11 @@
-// Package schedulertest is for everybody who embeds the scheduler or changes
-// it: a small world with laws, faults to order, and evidence that the
-// scheduler converges whatever happens.
-//
-// A [World] holds objects of a few kinds whose values are [Thing]s. It sees
-// what each operation does, checks at every one of them what the scheduler
-// promises, and can be told to fail, to lose things, to change them behind the
-// scheduler's back.
+// Package schedulertest is for everybody who embeds the scheduler: a kit that holds
+// descriptors to their contract, and a small world with laws and faults to order.
 //
 // [Conform] holds a descriptor, of whatever world, to the contract of
 // [scheduler.Descriptor], law by law. Who writes kinds needs no more than that.
 //
-// # The language
-//
-// Everything that can happen is a [Step], which is text: a command, and lines
-// that belong to it. The stories in testdata of the scheduler are written in
-// it, random histories are made of it, and a failing history is printed in it:
-//
-//	world
-//	sources strong weak
-//	a derives=d
-//	o observed
-//	----
-//
-//	txn strong
-//	a/1 v1 needs=o/1 derives=p1
-//	----
-//
-//	fault
-//	create a/1: fail twice
-//	events o/: lost once
-//	----
-//
-// A [Player] plays steps on a world and a scheduler, and keeps a [Model] beside
-// them: an oracle that shares no code with the engine. [Player.Heal] ends all
-// faults and compares.
-//
-// # The evidence
-//
-// [Generate] makes random histories, from a seed or from the bytes of a fuzzer.
-// [Shrink] makes a failing one small. [Small] yields all small graphs, for
-// trying every fault at every place. A [Tally] counts what really happened, so
-// that a run can show that nothing was left out.
-//
-// Histories must be played inside a bubble of testing/synctest, where hours
-// cost nothing; with GOMAXPROCS(1) the same steps play the same way each time.
+// A [World] holds objects of a few kinds whose values are [Thing]s. It sees
+// what each operation does, checks at every one of them what the scheduler
+// promises, and can be told to fail, to lose things, to change them behind the
+// scheduler's back: what is built on a scheduler is tried in it.
 package schedulertest

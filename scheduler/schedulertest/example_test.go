@@ -1,50 +1,45 @@
 package schedulertest_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
-// A test of an embedder: a story with faults, which must end as it should.
-func TestStoryOfAnEmbedder(t *testing.T) {
+// A test of an embedder: what is built on a scheduler is tried in a world that fails.
+func TestWorldOfAnEmbedder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := schedulertest.NewPlayer()
-		defer p.Close()
-		err := p.Play(schedulertest.ParseSteps(`
-world
-bridge
-port
-----
-
-fault
-create bridge/1: fail twice
-----
-
-txn
-port/1 up needs=bridge/1
-bridge/1 up
-----
-`))
-		if err != nil {
-			t.Error(err)
+		w, s := schedulertest.NewWorld(), scheduler.New(scheduler.Options{})
+		for _, name := range []string{"bridge", "port"} {
+			if _, err := scheduler.Register(s, w.Kind(name, schedulertest.Options{})); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if there := fmt.Sprint(p.World); there != "bridge/1=up\nport/1=up\n" {
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		defer func() { stop(); <-done }()
+
+		order, err := schedulertest.ParseOrder("create bridge/1: fail twice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Order(order)
+		s.Submit(scheduler.Txn{Complete: true, Want: []scheduler.Change{
+			scheduler.Set("port/1", schedulertest.Thing{Text: "up", Needs: []string{"bridge/1"}}),
+			scheduler.Set("bridge/1", schedulertest.Thing{Text: "up"}),
+		}})
+		time.Sleep(time.Minute)
+		if there := fmt.Sprint(w); there != "bridge/1=up\nport/1=up\n" {
 			t.Errorf("in the world is\n%s", there)
 		}
-	})
-}
-
-// A random history, the same for the same seed.
-func TestHistoryOfAnEmbedder(t *testing.T) {
-	steps := schedulertest.History(7, schedulertest.Profile{Steps: 30})
-	synctest.Test(t, func(t *testing.T) {
-		p := schedulertest.NewPlayer()
-		defer p.Close()
-		if err := p.Play(steps); err != nil {
-			t.Error(err)
+		if broken := w.Broken(); len(broken) > 0 {
+			t.Errorf("laws are broken: %v", broken)
 		}
 	})
 }

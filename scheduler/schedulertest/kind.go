@@ -53,7 +53,7 @@ func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 	w.mu.Unlock()
 	d := scheduler.Descriptor[Thing, int]{
 		Name: name, Prefix: scheduler.Key(name + "/"),
-		Equal: func(_ scheduler.Key, a, b Thing) bool { return a.equal(b) },
+		Equal: func(_ scheduler.Key, a, b Thing) bool { return a.SameAs(b) },
 	}
 	if !o.Deaf {
 		d.Retrieve = w.retrieve(r, name)
@@ -106,7 +106,7 @@ func validate(_ scheduler.Key, t Thing) error {
 
 func compare(_ scheduler.Key, from, to Thing) scheduler.Verdict {
 	switch {
-	case from.equal(to):
+	case from.SameAs(to):
 		return scheduler.Verdict{}
 	case to.Fixed || from.Peer != to.Peer:
 		return scheduler.Verdict{Change: scheduler.Replace, Reason: "it is fixed"}
@@ -121,7 +121,7 @@ func compare(_ scheduler.Key, from, to Thing) scheduler.Verdict {
 func needs(k scheduler.Key, t Thing) []scheduler.Need {
 	var out []scheduler.Need
 	for _, n := range t.Needs {
-		key, text, how := parseNeed(n)
+		key, text, how := ParseNeed(n)
 		need := scheduler.On(scheduler.Key(key), "to stand on")
 		if strings.HasSuffix(key, "/") {
 			need = scheduler.AnyOf(scheduler.Key(key), "any of them")
@@ -162,8 +162,8 @@ func claims(_ scheduler.Key, t Thing) []scheduler.Claim {
 func derive(kind string, k scheduler.Key, t Thing) []scheduler.Change {
 	var out []scheduler.Change
 	for _, d := range t.Derives {
-		name, v := derivation(d)
-		out = append(out, scheduler.Set(scheduler.Key(kind+"/"+rest(k)+"/"+name), v))
+		name, v := Derivation(d)
+		out = append(out, scheduler.Set(scheduler.Key(kind+"/"+Rest(k)+"/"+name), v))
 	}
 	return out
 }

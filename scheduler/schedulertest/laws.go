@@ -41,7 +41,7 @@ func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
 		}
 		// What waited in a lane behind something that hung may find that a
 		// thing looks different by now; it may not find it gone.
-		if key, _, how := parseNeed(n); how == '=' && w.everHung && w.met(k, key) {
+		if key, _, how := ParseNeed(n); how == '=' && w.everHung && w.met(k, key) {
 			continue
 		}
 		w.breach("%s of %s without %s", op, k, n)
@@ -63,13 +63,13 @@ func (w *World) checkBase(op string, k scheduler.Key, t Thing) {
 	}
 	derives, known := false, false
 	for base, last := range w.applied {
-		of := w.bases[kindName(base)]
-		if of == "" || of != kindName(k) || !partOf(k, base) {
+		of := w.bases[KindName(base)]
+		if of == "" || of != KindName(k) || !partOf(k, base) {
 			continue
 		}
 		known = true
 		for _, c := range derive(of, base, last) {
-			derives = derives || c.Key == k && t.equal(c.Value.(Thing))
+			derives = derives || c.Key == k && t.SameAs(c.Value.(Thing))
 		}
 	}
 	if known && !derives && !w.everHung {
@@ -77,9 +77,9 @@ func (w *World) checkBase(op string, k scheduler.Key, t Thing) {
 	}
 }
 
-// claim takes in what the values that are wanted claim. Who claims a name no longer
+// Claim takes in what the values that are wanted claim. Who claims a name no longer
 // does not own it.
-func (w *World) claim(wanted map[scheduler.Key]Thing) {
+func (w *World) Claim(wanted map[scheduler.Key]Thing) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.claims = map[scheduler.Key][]string{}
@@ -102,7 +102,7 @@ func (w *World) disown(keeps func(scheduler.Key) bool) {
 // other kinds a new process may not have read yet who has it.
 func (w *World) checkNames(k scheduler.Key, t Thing) {
 	for _, name := range t.Claims {
-		if owner := w.owners[name]; owner != "" && owner != k && kindName(owner) == kindName(k) {
+		if owner := w.owners[name]; owner != "" && owner != k && KindName(owner) == KindName(k) {
 			w.breach("%s gets %s, which %s has and claims", k, name, owner)
 		} else if slices.Contains(w.claims[k], name) {
 			w.owners[name] = k
@@ -127,7 +127,7 @@ func (w *World) checkFree(op string, k scheduler.Key) {
 			continue
 		}
 		for i, n := range o.Needs {
-			key, _, _ := parseNeed(n)
+			key, _, _ := ParseNeed(n)
 			switch {
 			case key == string(k):
 				w.breach("%s of %s, which %s stands on", op, k, d)
@@ -145,7 +145,7 @@ func (w *World) checkFree(op string, k scheduler.Key) {
 // becomes another than it needs; of what it needs any of, another may be as needed.
 // What somebody else made of it is made good at once.
 func (w *World) checkFits(k scheduler.Key, from, to Thing) {
-	if last, ours := w.applied[k]; !ours || !last.equal(from) {
+	if last, ours := w.applied[k]; !ours || !last.Equal(from) {
 		return
 	}
 	for d, o := range w.objects {
@@ -153,7 +153,7 @@ func (w *World) checkFits(k scheduler.Key, from, to Thing) {
 			continue
 		}
 		for _, n := range o.Needs {
-			key, text, how := parseNeed(n)
+			key, text, how := ParseNeed(n)
 			if key == string(k) && how == '=' && text == from.Text && text != to.Text {
 				w.breach("update of %s to %s, on which %s stands as %s", k, to.Text, d, text)
 			}
@@ -180,19 +180,19 @@ func (w *World) standsAt(k, t scheduler.Key) bool {
 		return true
 	}
 	return slices.ContainsFunc(w.objects[k].Needs, func(n string) bool {
-		key, _, _ := parseNeed(n)
+		key, _, _ := ParseNeed(n)
 		return string(t) == key || strings.HasSuffix(key, "/") && strings.HasPrefix(string(t), key)
 	})
 }
 
 // partOf reports whether k is derived from base, by their keys.
 func partOf(k, base scheduler.Key) bool {
-	return len(rest(k)) > len(rest(base)) && strings.HasPrefix(rest(k), rest(base)+"/")
+	return len(Rest(k)) > len(Rest(base)) && strings.HasPrefix(Rest(k), Rest(base)+"/")
 }
 
 // met reports whether a need of k is there.
 func (w *World) met(k scheduler.Key, need string) bool {
-	key, text, how := parseNeed(need)
+	key, text, how := ParseNeed(need)
 	if !strings.HasSuffix(key, "/") {
 		o, ok := w.objects[scheduler.Key(key)]
 		return ok && (how != '=' || o.Text == text)
@@ -217,7 +217,7 @@ func (w *World) othersBelow(prefix string, not ...scheduler.Key) int {
 
 // stirred reports whether what is needed changed behind the scheduler's back.
 func (w *World) stirred(need string) bool {
-	key, _, _ := parseNeed(need)
+	key, _, _ := ParseNeed(need)
 	if !strings.HasSuffix(key, "/") {
 		_, yes := w.unseen[scheduler.Key(key)]
 		return yes
@@ -242,7 +242,7 @@ func (w *World) Asked(all bool, keys ...scheduler.Key) {
 		named := func(at scheduler.Key) bool {
 			return at == k || strings.HasSuffix(string(at), "/") && strings.HasPrefix(string(k), string(at))
 		}
-		name := kindName(k)
+		name := KindName(k)
 		if r := w.kinds[name]; r != nil && !r.gone && !w.deaf[name] && (all || slices.ContainsFunc(keys, named)) {
 			w.due[k] = true
 		}
@@ -251,7 +251,7 @@ func (w *World) Asked(all bool, keys ...scheduler.Key) {
 
 // beingRead reports whether the scheduler was told to read the one key that is needed.
 func (w *World) beingRead(need string) bool {
-	key, _, _ := parseNeed(need)
+	key, _, _ := ParseNeed(need)
 	return w.due[scheduler.Key(key)] && !w.everHung
 }
 
@@ -265,7 +265,7 @@ func (w *World) Outdated(k scheduler.Key) string {
 	defer w.mu.Unlock()
 	o := w.objects[k]
 	for i, b := range o.built {
-		key, _, how := parseNeed(o.Needs[i])
+		key, _, how := ParseNeed(o.Needs[i])
 		same := func(t scheduler.Key) bool {
 			return fits(key, t, k) && slices.Contains(b.parts, part(w.objects[t], how))
 		}
@@ -322,7 +322,7 @@ func (w *World) parts(k scheduler.Key, t Thing) []built {
 	}
 	out := make([]built, len(t.Needs))
 	for i, n := range t.Needs {
-		key, _, how := parseNeed(n)
+		key, _, how := ParseNeed(n)
 		if how != '@' && how != '#' {
 			continue
 		}
@@ -354,7 +354,7 @@ func (w *World) came(k scheduler.Key) {
 	for d, o := range w.objects {
 		for i := range o.built {
 			b := &o.built[i]
-			if key, _, how := parseNeed(o.Needs[i]); len(b.keys) > 0 && fits(key, k, d) && slices.Contains(b.parts, part(w.objects[k], how)) {
+			if key, _, how := ParseNeed(o.Needs[i]); len(b.keys) > 0 && fits(key, k, d) && slices.Contains(b.parts, part(w.objects[k], how)) {
 				b.keys = append(b.keys, k)
 			}
 		}

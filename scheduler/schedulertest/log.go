@@ -1,8 +1,7 @@
 package schedulertest
 
 import (
-	"maps"
-	"slices"
+	"fmt"
 
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -13,13 +12,13 @@ type entry struct {
 	key   scheduler.Key
 	text  string
 	fault Fault
-	step  *Step
+	note  fmt.Stringer
 }
 
 func (e entry) String() string {
 	switch {
-	case e.step != nil:
-		return "  " + e.step.line()
+	case e.note != nil:
+		return "  " + e.note.String()
 	case e.fault != None:
 		return e.what + string(e.key) + ": " + e.fault.String()
 	case e.what == "- ":
@@ -42,17 +41,18 @@ func (w *World) Lines() []string {
 	return out
 }
 
-func (w *World) logged() int {
+// Logged is how many lines there are.
+func (w *World) Logged() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.log)
 }
 
-// note puts a step between the operations in the log.
-func (w *World) note(s *Step) {
+// Note puts a remark between the operations in the log.
+func (w *World) Note(remark fmt.Stringer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.log = append(w.log, entry{step: s})
+	w.log = append(w.log, entry{note: remark})
 }
 
 // Forget empties the log.
@@ -67,8 +67,6 @@ func (w *World) Counts() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := map[string]int{}
-	w.tally.each(func(name string, n int) { out[name] = n })
+	w.Tally.each(func(name string, n int) { out[name] = n })
 	return out
 }
-
-func sortedKeys[V any](m map[scheduler.Key]V) []scheduler.Key { return slices.Sorted(maps.Keys(m)) }

@@ -9,9 +9,9 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// parseOption reads a line of a world: "policy a/ drift=alert hold-down=5s
+// ParseOption reads a line of a world: "policy a/ drift=alert hold-down=5s
 // audit=1m" or "grace 1m".
-func parseOption(o *scheduler.Options, f []string) (err error) {
+func ParseOption(o *scheduler.Options, f []string) (err error) {
 	if len(f) < 2 {
 		return fmt.Errorf("%s what?", f[0])
 	}
@@ -44,8 +44,8 @@ func parseOption(o *scheduler.Options, f []string) (err error) {
 	return nil
 }
 
-// parseRetries reads "3:1s:10s": attempts, the first delay, the longest.
-func parseRetries(text string) (*scheduler.Retries, error) {
+// ParseRetries reads "3:1s:10s": attempts, the first delay, the longest.
+func ParseRetries(text string) (*scheduler.Retries, error) {
 	parts := strings.Split(text, ":")
 	r := &scheduler.Retries{}
 	var err error

@@ -35,7 +35,8 @@ type Thing struct {
 // scheduler that asks the values loses what is wanted, and histories show it.
 func (Thing) Equal(Thing) bool { return true }
 
-func (t Thing) equal(o Thing) bool {
+// SameAs reports whether two things are alike in all that the world shows.
+func (t Thing) SameAs(o Thing) bool {
 	return t.Text == o.Text && t.Peer == o.Peer && slices.Equal(t.Needs, o.Needs) && slices.Equal(t.Claims, o.Claims) &&
 		slices.Equal(t.Derives, o.Derives)
 }
@@ -100,8 +101,8 @@ func (t Thing) String() string {
 	return b.String()
 }
 
-// parseNeed splits what Thing.Needs says; how is '=', '@', '#' or 0.
-func parseNeed(n string) (key, text string, how byte) {
+// ParseNeed splits what Thing.Needs says; how is '=', '@', '#' or 0.
+func ParseNeed(n string) (key, text string, how byte) {
 	i := strings.IndexAny(n, "=@#")
 	if i < 0 {
 		return n, "", 0
@@ -109,8 +110,8 @@ func parseNeed(n string) (key, text string, how byte) {
 	return n[:i], n[i+1:], n[i]
 }
 
-// derivation is one entry of Thing.Derives, read.
-func derivation(d string) (name string, t Thing) {
+// Derivation is one entry of Thing.Derives, read.
+func Derivation(d string) (name string, t Thing) {
 	d, nested, _ := strings.Cut(d, ">")
 	d, needs, _ := strings.Cut(d, "<")
 	name, text, told := strings.Cut(d, ":")
@@ -127,12 +128,14 @@ func derivation(d string) (name string, t Thing) {
 	return name, t
 }
 
-func kindName(k scheduler.Key) string {
+// KindName is the kind of a key: what is before the first slash.
+func KindName(k scheduler.Key) string {
 	name, _, _ := strings.Cut(string(k), "/")
 	return name
 }
 
-func rest(k scheduler.Key) string {
+// Rest is what follows the first slash of a key.
+func Rest(k scheduler.Key) string {
 	_, r, _ := strings.Cut(string(k), "/")
 	return r
 }

@@ -42,7 +42,7 @@ type World struct {
 	broken   []string                   // laws that were broken
 	owners   map[string]scheduler.Key   // who was first to have a name, while it claims it
 	claims   map[scheduler.Key][]string // what the values that are wanted claim
-	tally    *Tally
+	Tally    *Tally
 }
 
 // object is a thing that is there.
@@ -72,7 +72,7 @@ func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
 		bases: map[string]string{}, applied: map[scheduler.Key]Thing{},
 		unseen: map[scheduler.Key]bool{}, due: map[scheduler.Key]bool{}, going: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
-		owners: map[string]scheduler.Key{}, tally: NewTally()}
+		owners: map[string]scheduler.Key{}, Tally: NewTally()}
 }
 
 // String lists what is there, sorted.
@@ -197,7 +197,7 @@ func (w *World) take(k scheduler.Key, gone *[]scheduler.Key) {
 // before the thing was ever read, which nobody could know to be wrong.
 func names(t Thing, k scheduler.Key) bool {
 	return slices.ContainsFunc(t.Needs, func(n string) bool {
-		key, _, _ := parseNeed(n)
+		key, _, _ := ParseNeed(n)
 		return key == string(k)
 	})
 }
@@ -206,7 +206,7 @@ func names(t Thing, k scheduler.Key) bool {
 func (w *World) unlock(tell bool, keys ...scheduler.Key) {
 	var calls []func()
 	for _, k := range keys {
-		f := w.notify[kindName(k)]
+		f := w.notify[KindName(k)]
 		if !tell || f == nil {
 			continue
 		}
@@ -228,7 +228,7 @@ func (w *World) unlock(tell bool, keys ...scheduler.Key) {
 // hear reports a change to who listens now.
 func (w *World) hear(k scheduler.Key) {
 	w.mu.Lock()
-	f := w.notify[kindName(k)]
+	f := w.notify[KindName(k)]
 	w.mu.Unlock()
 	if f != nil {
 		f(k)
@@ -249,16 +249,16 @@ func (w *World) release() {
 	w.hung, w.readHung = nil, false
 }
 
-// hanging reports whether anything hangs.
-func (w *World) hanging() bool {
+// Hanging reports whether anything hangs.
+func (w *World) Hanging() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.hung) > 0
 }
 
-// doubtful reports whether a read hangs, which may tell of what others did meanwhile, or
+// Doubtful reports whether a read hangs, which may tell of what others did meanwhile, or
 // an operation that is overdue, of which nobody knows what will come.
-func (w *World) doubtful() bool {
+func (w *World) Doubtful() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.readHung || len(w.hung) > 0 && time.Since(w.hungAt) >= overdue
@@ -288,7 +288,7 @@ func (w *World) NewProcess() {
 	clear(w.going)
 	w.disown(func(k scheduler.Key) bool {
 		o, there := w.objects[k]
-		return there && !o.foreign && !w.deaf[kindName(k)] // the new process can see that it has the name
+		return there && !o.foreign && !w.deaf[KindName(k)] // the new process can see that it has the name
 	})
 	for k, o := range w.objects {
 		w.unseen[k] = false
@@ -339,21 +339,21 @@ func (w *World) Foreign(k scheduler.Key) bool {
 	return w.objects[k].foreign
 }
 
-// forgetKind is for a kind that is unregistered: nobody knows any more with
+// ForgetKind is for a kind that is unregistered: nobody knows any more with
 // what its objects were built.
-func (w *World) forgetKind(name string) {
+func (w *World) ForgetKind(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.notify, name)
 	w.kinds[name].gone = true
-	w.disown(func(k scheduler.Key) bool { return kindName(k) != name })
-	maps.DeleteFunc(w.going, func(k scheduler.Key, _ bool) bool { return kindName(k) == name })
+	w.disown(func(k scheduler.Key) bool { return KindName(k) != name })
+	maps.DeleteFunc(w.going, func(k scheduler.Key, _ bool) bool { return KindName(k) == name })
 	for k, o := range w.objects {
 		if slices.Contains(o.Needs, name+"/#") || slices.Contains(o.Needs, name+"/@") {
 			o.built = nil // nor which of them others were built with
 			w.objects[k] = o
 		}
-		if kindName(k) == name {
+		if KindName(k) == name {
 			delete(w.applied, k)
 			o.built = nil
 			w.objects[k] = o

@@ -1,10 +1,12 @@
-package schedulertest
+package sim
 
 import (
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
 // Small yields all small graphs, each as a plain history: its values are
@@ -120,7 +122,7 @@ func (g graph) value(i int, text, sort string) string {
 			needs = append(needs, k)
 		}
 	}
-	t := Thing{Text: text, Needs: needs, Peer: peer}
+	t := schedulertest.Thing{Text: text, Needs: needs, Peer: peer}
 	if strings.HasPrefix(g.key(i), "a/") {
 		t.Derives = []string{"p"}
 	}
@@ -156,19 +158,19 @@ func (g graph) history(sort string) []Step {
 // process; every event is lost, late or doubled.
 func Places(h []Step, operations, events int) iter.Seq[[]Step] {
 	return func(yield func([]Step) bool) {
-		with := func(what string, n int, f Fault) bool {
+		with := func(what string, n int, f schedulertest.Fault) bool {
 			line := fmt.Sprintf("%s %d: %s", what, n, f)
 			return yield(slices.Insert(slices.Clone(h), 1, Step{Do: "fault", Lines: []string{line}}))
 		}
 		for n := range operations {
-			for _, f := range FaultsOf("create") {
+			for _, f := range schedulertest.FaultsOf("create") {
 				if !with("operation", n+1, f) {
 					return
 				}
 			}
 		}
 		for n := range events {
-			for _, f := range FaultsOf("events") {
+			for _, f := range schedulertest.FaultsOf("events") {
 				if !with("events", n+1, f) {
 					return
 				}

@@ -1,4 +1,4 @@
-package schedulertest
+package sim
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
 // Step is one thing that happens, in words: a command with arguments, and the
@@ -31,8 +32,11 @@ func (s Step) String() string {
 	return b.String()
 }
 
-// line is the step in one line.
-func (s Step) line() string {
+// oneLine is a step in one line, for the log of the world.
+type oneLine struct{ *Step }
+
+// String is the step in one line.
+func (s oneLine) String() string {
 	return strings.Join(append([]string{s.Do}, s.Args...), " ") + ": " + strings.Join(s.Lines, "; ")
 }
 
@@ -87,7 +91,7 @@ func (s Step) ParseTxn(sources []string) (scheduler.Txn, error) {
 		switch {
 		case retries:
 			var err error
-			if t.Retry, err = parseRetries(retry); err != nil {
+			if t.Retry, err = schedulertest.ParseRetries(retry); err != nil {
 				return t, err
 			}
 		case noted:
@@ -125,7 +129,7 @@ func parseChange(t *scheduler.Txn, f []string) error {
 	case f[1] == "?":
 		t.Want = append(t.Want, scheduler.SetInvalid(k, errUndecodable))
 	default:
-		v, err := ParseThing(f[1:])
+		v, err := schedulertest.ParseThing(f[1:])
 		if err != nil {
 			return err
 		}

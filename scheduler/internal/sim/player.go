@@ -1,4 +1,4 @@
-package schedulertest
+package sim
 
 import (
 	"context"
@@ -13,18 +13,19 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
 // Player plays steps on a world and a scheduler, inside a bubble of
 // testing/synctest. When the scheduler's process crashes, a new one is started
 // before the next step. Close it at the end.
 type Player struct {
-	World     *World
+	World     *schedulertest.World
 	Scheduler *scheduler.Scheduler
 	Model     *Model
 	Sources   []string
 	// Tally counts steps, states and what happened in the world.
-	Tally *Tally
+	Tally *schedulertest.Tally
 
 	kinds   []kindState
 	workers int
@@ -39,19 +40,19 @@ type Player struct {
 
 type kindState struct {
 	name       string
-	options    Options
+	options    schedulertest.Options
 	registered bool
 }
 
 // NewPlayer makes a player; its first step should be "world".
-func NewPlayer() *Player { return &Player{Tally: NewTally()} }
+func NewPlayer() *Player { return &Player{Tally: schedulertest.NewTally()} }
 
 // Play plays the steps and heals the world. The error is a *[Failure] if
 // something is wrong with the scheduler, any other if the steps make no sense.
 func (p *Player) Play(steps []Step) error {
 	for i := range steps {
 		if p.World != nil {
-			p.World.note(&steps[i])
+			p.World.Note(oneLine{&steps[i]})
 		}
 		if err := p.Do(steps[i]); err != nil {
 			return err
@@ -115,7 +116,7 @@ func (p *Player) do(s Step) error {
 	case "restart":
 		if s.Has("empty") {
 			p.Model.Clear()
-			p.World.claim(p.Model.valid)
+			p.World.Claim(p.Model.valid)
 		}
 		return p.restart(s.Has("silent"))
 	case "speak":
@@ -168,7 +169,7 @@ func (p *Player) release() error {
 	if err != nil {
 		return err
 	}
-	doubtful := p.World.doubtful() || slices.ContainsFunc(before, func(s scheduler.Status) bool {
+	doubtful := p.World.Doubtful() || slices.ContainsFunc(before, func(s scheduler.Status) bool {
 		switch s.State { // what goes wrong counts as at rest, and may come right by what others do
 		case scheduler.Retrying, scheduler.Failed, scheduler.InvalidState, scheduler.Unknown, scheduler.Drifted:
 			return true
@@ -213,8 +214,8 @@ func (p *Player) begin(lines []string) error {
 	if err := p.Close(); err != nil {
 		return err
 	}
-	*p = Player{Tally: p.Tally, World: NewWorld(), Sources: []string{""}, workers: 1}
-	p.World.tally = p.Tally
+	*p = Player{Tally: p.Tally, World: schedulertest.NewWorld(), Sources: []string{""}, workers: 1}
+	p.World.Tally = p.Tally
 	silent := false
 	for _, l := range lines {
 		switch f := strings.Fields(l); f[0] {
@@ -230,11 +231,11 @@ func (p *Player) begin(lines []string) error {
 				return err
 			}
 		case "policy", "grace":
-			if err := parseOption(&p.options, f); err != nil {
+			if err := schedulertest.ParseOption(&p.options, f); err != nil {
 				return err
 			}
 		default:
-			name, o, err := ParseKind(l)
+			name, o, err := schedulertest.ParseKind(l)
 			if err != nil {
 				return err
 			}
@@ -338,7 +339,7 @@ func (p *Player) restart(silent bool) error {
 func (p *Player) forget() {
 	p.World.NewProcess()
 	p.Model.Forget()
-	p.World.claim(p.Model.valid)
+	p.World.Claim(p.Model.valid)
 }
 
 // revive starts a new process where one has crashed. Who orders that every one
@@ -376,7 +377,7 @@ func (p *Player) settle() error {
 // note takes a transaction into the model, before the scheduler hears of it.
 func (p *Player) note(source int, t scheduler.Txn) {
 	p.Model.Note(source, t)
-	p.World.claim(p.Model.valid)
+	p.World.Claim(p.Model.valid)
 }
 
 // Submit hands in the transaction of a step and notes it in the model.
@@ -457,9 +458,9 @@ func (p *Player) txn(s Step) error {
 	for _, c := range t.Want {
 		delete(sure, c.Key)
 	}
-	p.World.claim(sure)
+	p.World.Claim(sure)
 	r, err := p.await(p.say(t))
-	defer func() { p.World.claim(p.Model.valid) }()
+	defer func() { p.World.Claim(p.Model.valid) }()
 	if err == nil && r.Reverted {
 		p.Tally.Count("reverted", "")
 		p.Model.Note(source, undo)
@@ -505,11 +506,11 @@ func (p *Player) planned(s Step) error {
 // what operations leave. Of two ends that are made anew, what stands on one may be made
 // once more than planned, or once less.
 func (m *Model) foretells(t scheduler.Txn) bool {
-	vague := func(v Thing) bool {
+	vague := func(v schedulertest.Thing) bool {
 		return v.Peer != "" || slices.ContainsFunc(v.Needs, func(n string) bool { return strings.Contains(n, "#") })
 	}
 	for _, c := range t.Want {
-		if v, ok := c.Value.(Thing); ok && vague(v) {
+		if v, ok := c.Value.(schedulertest.Thing); ok && vague(v) {
 			return false
 		}
 	}
@@ -542,7 +543,7 @@ func (p *Player) await(h *scheduler.Handle) (scheduler.Result, error) {
 			default:
 			}
 		}
-		if tries > 0 || !p.World.hanging() {
+		if tries > 0 || !p.World.Hanging() {
 			return scheduler.Result{}, failure("unsettled", "a transaction was not settled in %v", patience)
 		}
 		p.World.NoFaults()
@@ -566,7 +567,7 @@ func (p *Player) move(s Step) error {
 			p.World.Take(k, told)
 			continue
 		}
-		t, err := ParseThing(f[1:])
+		t, err := schedulertest.ParseThing(f[1:])
 		if err != nil {
 			return err
 		}
@@ -591,7 +592,7 @@ func (p *Player) order(lines []string) error {
 			p.World.NoFaults()
 			continue
 		}
-		o, err := ParseOrder(l)
+		o, err := schedulertest.ParseOrder(l)
 		if err != nil {
 			return err
 		}
@@ -610,12 +611,12 @@ func (p *Player) register(s Step) error {
 			return nil
 		}
 		p.kinds[i].registered = false
-		p.World.forgetKind(s.Args[0])
+		p.World.ForgetKind(s.Args[0])
 		p.Model.Unregister(s.Args[0])
 		return p.Scheduler.Unregister(s.Args[0])
 	}
 	for _, l := range s.Lines {
-		name, o, err := ParseKind(l)
+		name, o, err := schedulertest.ParseKind(l)
 		if err != nil {
 			return err
 		}
@@ -626,7 +627,7 @@ func (p *Player) register(s Step) error {
 	return nil
 }
 
-func (p *Player) registerKind(name string, o Options) error {
+func (p *Player) registerKind(name string, o schedulertest.Options) error {
 	i := slices.IndexFunc(p.kinds, func(k kindState) bool { return k.name == name })
 	if i >= 0 && p.kinds[i].registered && p.crashed {
 		return nil // the new process knows all kinds

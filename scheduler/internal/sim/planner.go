@@ -1,4 +1,4 @@
-package schedulertest
+package sim
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
 // FullPlan is what a change must come to, worked out from all that is wanted
@@ -15,7 +16,7 @@ import (
 // on something that moves may be torn down and made again, or may not.
 type FullPlan struct {
 	// End is the world at the end.
-	End map[scheduler.Key]Thing
+	End map[scheduler.Key]schedulertest.Thing
 	// Delete, Create and Update must happen; one that is replaced is in both of
 	// the first.
 	Delete, Create, Update map[scheduler.Key]bool
@@ -23,17 +24,17 @@ type FullPlan struct {
 	May map[scheduler.Key]bool
 
 	model *Model
-	world map[scheduler.Key]Thing
+	world map[scheduler.Key]schedulertest.Thing
 }
 
 // Plan works out how the world becomes what is wanted. updates reports whether
 // things of a kind can be changed in place.
-func (m *Model) Plan(world map[scheduler.Key]Thing, updates func(kind string) bool) FullPlan {
+func (m *Model) Plan(world map[scheduler.Key]schedulertest.Thing, updates func(kind string) bool) FullPlan {
 	f := FullPlan{model: m, world: world, Delete: map[scheduler.Key]bool{}, Create: map[scheduler.Key]bool{},
 		Update: map[scheduler.Key]bool{}, May: map[scheduler.Key]bool{}}
-	there := map[scheduler.Key]Thing{}
+	there := map[scheduler.Key]schedulertest.Thing{}
 	for k, t := range world {
-		if kindName(k) == "o" {
+		if schedulertest.KindName(k) == "o" {
 			there[k] = t
 		}
 	}
@@ -41,10 +42,10 @@ func (m *Model) Plan(world map[scheduler.Key]Thing, updates func(kind string) bo
 	for k, t := range f.End {
 		old, was := world[k]
 		switch {
-		case kindName(k) == "o" || was && old.equal(t):
+		case schedulertest.KindName(k) == "o" || was && old.SameAs(t):
 		case !was:
 			f.Create[k] = true
-		case t.Fixed || t.Peer != old.Peer || !updates(kindName(k)):
+		case t.Fixed || t.Peer != old.Peer || !updates(schedulertest.KindName(k)):
 			f.Delete[k], f.Create[k] = true, true
 		default:
 			f.Update[k] = true
@@ -81,9 +82,9 @@ func (f *FullPlan) force() {
 
 // needed are the keys that a thing needs by name, as it stands there; a derived
 // one needs its base.
-func needed(k scheduler.Key, t Thing) (out []scheduler.Key) {
+func needed(k scheduler.Key, t schedulertest.Thing) (out []scheduler.Key) {
 	for _, n := range t.Needs {
-		if key, _, _ := parseNeed(n); !strings.HasSuffix(key, "/") {
+		if key, _, _ := schedulertest.ParseNeed(n); !strings.HasSuffix(key, "/") {
 			out = append(out, scheduler.Key(key))
 		}
 	}
@@ -98,8 +99,8 @@ func needed(k scheduler.Key, t Thing) (out []scheduler.Key) {
 
 // baseOf is what a derived thing d/<name>/<part> comes from.
 func baseOf(k scheduler.Key) scheduler.Key {
-	name, _, derived := strings.Cut(rest(k), "/")
-	if kindName(k) != "d" || !derived {
+	name, _, derived := strings.Cut(schedulertest.Rest(k), "/")
+	if schedulertest.KindName(k) != "d" || !derived {
 		return ""
 	}
 	return scheduler.Key("a/" + name)
@@ -109,7 +110,7 @@ func baseOf(k scheduler.Key) scheduler.Key {
 // tied by a name or as a peer to something that moves.
 func (f *FullPlan) allow() {
 	keys := map[scheduler.Key]bool{}
-	for _, m := range []map[scheduler.Key]Thing{f.world, f.End, f.model.valid} {
+	for _, m := range []map[scheduler.Key]schedulertest.Thing{f.world, f.End, f.model.valid} {
 		for k := range m {
 			keys[k] = true
 		}
@@ -129,17 +130,17 @@ func (f *FullPlan) still(k scheduler.Key) bool {
 	moves := func(n scheduler.Key) bool {
 		return n != k && (f.Delete[n] || f.Create[n] || f.Update[n] || f.May[n])
 	}
-	for _, t := range []Thing{f.world[k], f.End[k], f.model.valid[k]} {
+	for _, t := range []schedulertest.Thing{f.world[k], f.End[k], f.model.valid[k]} {
 		if t.Peer != "" && moves(scheduler.Key(t.Peer)) || slices.ContainsFunc(needed(k, t), moves) {
 			return false
 		}
 		for _, n := range t.Needs {
-			if key, _, _ := parseNeed(n); strings.HasSuffix(key, "/") && f.anyMoves(key, moves) {
+			if key, _, _ := schedulertest.ParseNeed(n); strings.HasSuffix(key, "/") && f.anyMoves(key, moves) {
 				return false
 			}
 		}
 		for _, c := range t.Claims {
-			for _, m := range []map[scheduler.Key]Thing{f.world, f.End, f.model.valid} {
+			for _, m := range []map[scheduler.Key]schedulertest.Thing{f.world, f.End, f.model.valid} {
 				for o, t := range m {
 					if slices.Contains(t.Claims, c) && moves(o) {
 						return false
@@ -267,16 +268,16 @@ func (f FullPlan) walk(p scheduler.Plan, order []int) error {
 		}
 		world[s.Key] = t
 	}
-	if !maps.EqualFunc(world, f.End, Thing.equal) {
+	if !maps.EqualFunc(world, f.End, schedulertest.Thing.Equal) {
 		return fmt.Errorf("it ends in\n%v\nand should in\n%v", world, f.End)
 	}
 	return nil
 }
 
 // anyLeft reports whether for each need of any key below a prefix there is one.
-func anyLeft(t Thing, self scheduler.Key, world map[scheduler.Key]Thing) bool {
+func anyLeft(t schedulertest.Thing, self scheduler.Key, world map[scheduler.Key]schedulertest.Thing) bool {
 	for _, n := range t.Needs {
-		if key, _, _ := parseNeed(n); strings.HasSuffix(key, "/") && !met(Thing{Needs: []string{key}}, self, world) {
+		if key, _, _ := schedulertest.ParseNeed(n); strings.HasSuffix(key, "/") && !met(schedulertest.Thing{Needs: []string{key}}, self, world) {
 			return false
 		}
 	}
@@ -284,19 +285,19 @@ func anyLeft(t Thing, self scheduler.Key, world map[scheduler.Key]Thing) bool {
 }
 
 // wanted is the value that a key is made with.
-func (f FullPlan) wanted(k scheduler.Key) Thing {
+func (f FullPlan) wanted(k scheduler.Key) schedulertest.Thing {
 	if t, ok := f.model.valid[k]; ok {
 		return t
 	}
 	for _, d := range f.model.valid[baseOf(k)].Derives {
 		name, needs, _ := strings.Cut(d, "<")
 		if strings.HasSuffix(string(k), "/"+name) {
-			t := Thing{Text: "derived"}
+			t := schedulertest.Thing{Text: "derived"}
 			if needs != "" {
 				t.Needs = []string{needs}
 			}
 			return t
 		}
 	}
-	return Thing{}
+	return schedulertest.Thing{}
 }

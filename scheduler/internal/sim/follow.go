@@ -1,4 +1,4 @@
-package schedulertest
+package sim
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
 // follower reads a watcher: it counts changes of state, and knows at the end
@@ -29,7 +30,7 @@ func (t told) String() string {
 	return t.state.String()
 }
 
-func follow(s *scheduler.Scheduler, t *Tally) *follower {
+func follow(s *scheduler.Scheduler, t *schedulertest.Tally) *follower {
 	f := &follower{states: map[scheduler.Key]told{}, ended: make(chan struct{})}
 	go func() {
 		defer close(f.ended)

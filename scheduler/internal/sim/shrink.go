@@ -1,4 +1,4 @@
-package schedulertest
+package sim
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package schedulertest
+package sim
 
 import (
 	"maps"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
 // Model is what is wanted, as a dumb list, and what should come of it. It
@@ -15,7 +16,7 @@ type Model struct {
 	// Wants are, per source from the strongest, the newest word on each key.
 	Wants []map[scheduler.Key]Word
 	// valid is the last valid strongest value of each key that is still wanted.
-	valid map[scheduler.Key]Thing
+	valid map[scheduler.Key]schedulertest.Thing
 	// doubt are keys whose strongest value is invalid, while nobody remembers a
 	// valid one: what the scheduler finds in the world counts as that.
 	doubt   map[scheduler.Key]bool
@@ -30,7 +31,7 @@ type Model struct {
 
 // Word is what a source says of a key: a value, or something undecodable.
 type Word struct {
-	Thing
+	schedulertest.Thing
 	Undecodable bool
 }
 
@@ -43,7 +44,7 @@ func (w Word) change(k scheduler.Key) scheduler.Change {
 
 // NewModel makes a model for a number of sources.
 func NewModel(sources int) *Model {
-	m := &Model{valid: map[scheduler.Key]Thing{}, rank: map[scheduler.Key]int{}, doubt: map[scheduler.Key]bool{}, derived: map[string]string{},
+	m := &Model{valid: map[scheduler.Key]schedulertest.Thing{}, rank: map[scheduler.Key]int{}, doubt: map[scheduler.Key]bool{}, derived: map[string]string{},
 		gone: map[string]bool{}}
 	for range sources {
 		m.Wants = append(m.Wants, map[scheduler.Key]Word{})
@@ -68,7 +69,7 @@ func (m *Model) Note(source int, t scheduler.Txn) {
 	named := map[scheduler.Key]bool{}
 	for _, c := range t.Want {
 		named[c.Key] = true
-		v, ok := c.Value.(Thing)
+		v, ok := c.Value.(schedulertest.Thing)
 		switch {
 		case c.Invalid != nil:
 			m.Set(source, c.Key, &Word{Undecodable: true})
@@ -116,7 +117,7 @@ func (m *Model) Set(source int, k scheduler.Key, word *Word) {
 	for i, w := range m.Wants {
 		if t, ok := w[k]; ok {
 			m.rank[k] = i
-			if t.Bad && m.gone[kindName(k)] {
+			if t.Bad && m.gone[schedulertest.KindName(k)] {
 				delete(m.valid, k)
 			}
 			if _, known := m.valid[k]; t.Bad || t.Undecodable {
@@ -144,21 +145,21 @@ func (m *Model) Forget() {
 // learn takes the scheduler's word for what was valid where nobody else knows.
 func (m *Model) learn(all []scheduler.Status) {
 	for _, s := range all {
-		if t, ok := s.Desired.(Thing); ok && m.doubt[s.Key] && !t.Bad {
+		if t, ok := s.Desired.(schedulertest.Thing); ok && m.doubt[s.Key] && !t.Bad {
 			m.valid[s.Key] = t
 		}
 	}
 }
 
 // fine reports whether a key that is in the world cannot be invalid, nor what it derives.
-func (m *Model) fine(k scheduler.Key, want map[scheduler.Key]Thing) bool {
+func (m *Model) fine(k scheduler.Key, want map[scheduler.Key]schedulertest.Thing) bool {
 	i, wanted := m.rank[k]
 	_, in := want[k]
 	return wanted && in && !m.Wants[i][k].Bad && !m.Wants[i][k].Undecodable
 }
 
 // Expect computes what should be in the world, given what is there by itself.
-func (m *Model) Expect(there map[scheduler.Key]Thing) map[scheduler.Key]Thing {
+func (m *Model) Expect(there map[scheduler.Key]schedulertest.Thing) map[scheduler.Key]schedulertest.Thing {
 	world := maps.Clone(there)
 	holders := m.holders()
 	for again := true; again; {
@@ -191,7 +192,7 @@ func (m *Model) Expect(there map[scheduler.Key]Thing) map[scheduler.Key]Thing {
 // Own takes in who has each claimed name: who is in the world with it and claims it
 // still. Of owners that are away for a time nothing can be seen there; who they are is
 // the scheduler's word, as it tells the losers.
-func (m *Model) Own(world map[scheduler.Key]Thing, all []scheduler.Status) {
+func (m *Model) Own(world map[scheduler.Key]schedulertest.Thing, all []scheduler.Status) {
 	m.owners = map[string]scheduler.Key{}
 	for _, s := range all {
 		_, told, _ := strings.Cut(s.Reason, "the name ")
@@ -242,7 +243,7 @@ func (m *Model) mayHave(k scheduler.Key, holders map[string]scheduler.Key) bool 
 }
 
 // pair reports whether k and its peer can be there together.
-func (m *Model) pair(k scheduler.Key, world map[scheduler.Key]Thing, holders map[string]scheduler.Key) bool {
+func (m *Model) pair(k scheduler.Key, world map[scheduler.Key]schedulertest.Thing, holders map[string]scheduler.Key) bool {
 	p := scheduler.Key(m.valid[k].Peer)
 	pt, ok := m.valid[p]
 	if !ok || pt.Peer != string(k) || !m.mayHave(p, holders) {
@@ -263,7 +264,7 @@ func (m *Model) pair(k scheduler.Key, world map[scheduler.Key]Thing, holders map
 }
 
 // met reports whether all that t needs is in the world.
-func met(t Thing, self scheduler.Key, world map[scheduler.Key]Thing) bool {
+func met(t schedulertest.Thing, self scheduler.Key, world map[scheduler.Key]schedulertest.Thing) bool {
 	for _, n := range t.Needs {
 		key, text, cond := strings.Cut(strings.TrimRight(n, "@#"), "=")
 		ok := false
@@ -280,9 +281,9 @@ func met(t Thing, self scheduler.Key, world map[scheduler.Key]Thing) bool {
 
 // derive adds what the values of the world derive. Of what is not ours nothing
 // is derived but what we want of it.
-func (m *Model) derive(world map[scheduler.Key]Thing, holders map[string]scheduler.Key) (more bool) {
+func (m *Model) derive(world map[scheduler.Key]schedulertest.Thing, holders map[string]scheduler.Key) (more bool) {
 	for _, k := range slices.Sorted(maps.Keys(world)) {
-		t, kind := world[k], m.derived[kindName(k)]
+		t, kind := world[k], m.derived[schedulertest.KindName(k)]
 		if v, wanted := m.valid[k]; wanted {
 			t = v
 		}
@@ -290,8 +291,8 @@ func (m *Model) derive(world map[scheduler.Key]Thing, holders map[string]schedul
 			continue
 		}
 		for _, d := range t.Derives {
-			name, dt := derivation(d)
-			dk := scheduler.Key(kind + "/" + rest(k) + "/" + name)
+			name, dt := schedulertest.Derivation(d)
+			dk := scheduler.Key(kind + "/" + schedulertest.Rest(k) + "/" + name)
 			if _, in := world[dk]; !in && met(dt, dk, world) {
 				world[dk], more = dt, true
 			}
@@ -300,7 +301,7 @@ func (m *Model) derive(world map[scheduler.Key]Thing, holders map[string]schedul
 	return more
 }
 
-func has(world map[scheduler.Key]Thing, k scheduler.Key) bool {
+func has(world map[scheduler.Key]schedulertest.Thing, k scheduler.Key) bool {
 	_, in := world[k]
 	return in
 }

@@ -1,14 +1,16 @@
-package schedulertest
+package sim
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
 // Failure is what is wrong with the scheduler.
@@ -86,12 +88,12 @@ func (p *Player) checkKinds() error {
 		}
 	}
 	for k := range p.World.Objects() {
-		if !known[kindName(k)] {
+		if !known[schedulertest.KindName(k)] {
 			return fmt.Errorf("%s is there, and of no kind of this world", k)
 		}
 	}
 	for k := range p.Model.rank {
-		if !known[kindName(k)] {
+		if !known[schedulertest.KindName(k)] {
 			return fmt.Errorf("%s is of no kind of this world", k)
 		}
 	}
@@ -100,7 +102,7 @@ func (p *Player) checkKinds() error {
 
 // checkRest: where all is as it should be, a look causes nothing.
 func (p *Player) checkRest() error {
-	before := p.World.logged()
+	before := p.World.Logged()
 	p.Scheduler.Submit(scheduler.Txn{LookAll: true})
 	time.Sleep(time.Minute)
 	if err := p.settle(); err != nil {
@@ -119,7 +121,7 @@ func (p *Player) check() error {
 		return err
 	}
 	p.Model.learn(all)
-	got, there, ours := p.World.Objects(), map[scheduler.Key]Thing{}, map[scheduler.Key]Thing{}
+	got, there, ours := p.World.Objects(), map[scheduler.Key]schedulertest.Thing{}, map[scheduler.Key]schedulertest.Thing{}
 	for k, t := range got {
 		if p.World.Foreign(k) || p.observed(k) {
 			there[k] = t
@@ -155,11 +157,11 @@ func (p *Player) check() error {
 }
 
 func (p *Player) observed(k scheduler.Key) bool {
-	return slices.ContainsFunc(p.kinds, func(kd kindState) bool { return kd.name == kindName(k) && kd.options.Observed })
+	return slices.ContainsFunc(p.kinds, func(kd kindState) bool { return kd.name == schedulertest.KindName(k) && kd.options.Observed })
 }
 
 // checkStates: a key is configured exactly if it is in the world as wanted.
-func (p *Player) checkStates(all []scheduler.Status, want map[scheduler.Key]Thing) error {
+func (p *Player) checkStates(all []scheduler.Status, want map[scheduler.Key]schedulertest.Thing) error {
 	for _, st := range all {
 		p.Tally.Count("healed", st.State.String())
 		_, in := want[st.Key]
@@ -232,3 +234,5 @@ func (p *Player) why(k scheduler.Key) string {
 	}
 	return "\nwhy: " + strings.TrimSpace(c.String())
 }
+
+func sortedKeys[V any](m map[scheduler.Key]V) []scheduler.Key { return slices.Sorted(maps.Keys(m)) }

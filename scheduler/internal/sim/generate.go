@@ -1,4 +1,4 @@
-package schedulertest
+package sim
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
 // Dice decide what a history is: a *[rand.Rand] does.
@@ -248,9 +250,9 @@ func (g *generator) fault() {
 		case g.chance(2):
 			target = g.managed()
 		}
-		faults := FaultsOf(op)
+		faults := schedulertest.FaultsOf(op)
 		if op == "look" && !strings.HasSuffix(target, "/") {
-			faults = []Fault{Fail}
+			faults = []schedulertest.Fault{schedulertest.Fail}
 		}
 		o := op + " " + target + ": " + faults[g.IntN(len(faults))].String()
 		if op != "operation" {
@@ -342,7 +344,7 @@ func (g *generator) pair(source, k string, keys map[string]bool, lines []string)
 
 // end is one of the two ends of a thing.
 func (g *generator) end(k, peer string) string {
-	t := Thing{Text: g.text()}
+	t := schedulertest.Thing{Text: g.text()}
 	if g.ends && g.chance(3) {
 		t = g.value(k)
 	}
@@ -370,8 +372,8 @@ func (g *generator) change(k string) string {
 
 func (g *generator) thing(k string) string { return g.value(k).String() }
 
-func (g *generator) value(k string) Thing {
-	t := Thing{Text: g.text(), Fixed: g.chance(4), Alone: g.chance(6), Bad: g.chance(12)}
+func (g *generator) value(k string) schedulertest.Thing {
+	t := schedulertest.Thing{Text: g.text(), Fixed: g.chance(4), Alone: g.chance(6), Bad: g.chance(12)}
 	for range g.IntN(3) {
 		if n := g.need(k); n != "" && !slices.Contains(t.Needs, n) {
 			t.Needs = append(t.Needs, n)
