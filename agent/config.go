@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/plumb-net/plumb/models"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -191,32 +192,11 @@ func (c *Config) readSetting(name string, node yaml.Node) error {
 func nearest(name string) string {
 	best, least := "", 1<<30
 	for _, s := range Settings() {
-		if d := distance(name, s.Name); d < least {
+		if d := models.Distance(name, s.Name, least); d < least {
 			best, least = s.Name, d
 		}
 	}
 	return best
-}
-
-// distance counts the edits from a to b (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost++
-			}
-			diag = row[j+1]
-			row[j+1] = min(cost, diag+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // maxHistory bounds the history and the events on disk, in MiB: all of them are

@@ -11,7 +11,7 @@ func Nearest(got string, words []string) string {
 	}
 	low := strings.ToLower(got)
 	for _, w := range words {
-		if d := distance(low, strings.ToLower(w)); d < bestDist {
+		if d := Distance(low, strings.ToLower(w), bestDist); d < bestDist {
 			best, bestDist = w, d
 		}
 	}
@@ -29,8 +29,12 @@ func Nearest(got string, words []string) string {
 // maxSuggest bounds the work for a word that somebody made very long.
 const maxSuggest = 64
 
-// distance counts the edits from a to b: insert, delete, change, swap neighbours.
-func distance(a, b string) int {
+// Distance counts the edits from a to b: insert, delete, change, swap neighbours. It does not
+// count where the lengths alone differ by more than limit.
+func Distance(a, b string, limit int) int {
+	if d := len(a) - len(b); d > limit || -d > limit {
+		return limit + 1
+	}
 	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {
 		prev[j] = j

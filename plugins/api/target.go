@@ -103,7 +103,7 @@ func nearest(key string, all []scheduler.Status) string {
 	best, bestDist := "", 1+max(1, len(key)/5)
 	for _, s := range all {
 		k, n, _ := strings.Cut(string(s.Key), "/")
-		d := distance(key, string(s.Key), bestDist)
+		d := models.Distance(key, string(s.Key), bestDist)
 		if d >= bestDist && n == name && k != kind {
 			d = bestDist - 1 // the right name of another kind
 		}
@@ -112,30 +112,6 @@ func nearest(key string, all []scheduler.Status) string {
 		}
 	}
 	return best
-}
-
-// distance counts the letters to insert, drop or change to get from a to b; it
-// does not count far beyond limit.
-func distance(a, b string, limit int) int {
-	if d := len(a) - len(b); d > limit || -d > limit {
-		return limit + 1
-	}
-	prev, cur := make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := range len(a) {
-		cur[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			cur[j+1] = min(prev[j+1]+1, cur[j]+1, prev[j]+cost)
-		}
-		prev, cur = cur, prev
-	}
-	return prev[len(b)]
 }
 
 // stateFilter checks the names of states and makes a filter of them.
