@@ -42,7 +42,7 @@ func (a *agent) historyUnwritten() error {
 	return a.history.Err()
 }
 
-// schedulerHealth: the loop answers, every source has spoken, and the world of
+// schedulerHealth: the loop answers, every source has synced, and the world of
 // every kind can be read.
 func (a *agent) schedulerHealth() models.Health {
 	h := models.Health{Name: "scheduler", State: "ok", Since: a.started, Details: map[string]string{
@@ -58,7 +58,7 @@ func (a *agent) schedulerHealth() models.Health {
 	}
 	for _, s := range withoutLedger(sources) { // the part state tells of that one
 		h.Details["keys_"+s.Name] = fmt.Sprint(s.Keys)
-		if !s.Spoken {
+		if !s.Synced {
 			silent = append(silent, s.Name)
 		}
 	}

@@ -203,7 +203,7 @@ func (a *agent) spoken(ctx context.Context, failed ...func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not every source has spoken: %w", ctx.Err())
+			return fmt.Errorf("not every source has synced: %w", ctx.Err())
 		case <-tick.C:
 		}
 	}
@@ -211,7 +211,7 @@ func (a *agent) spoken(ctx context.Context, failed ...func() error) error {
 
 func allSpoken(sources []scheduler.SourceState) bool {
 	for _, s := range sources {
-		if !s.Spoken {
+		if !s.Synced {
 			return false
 		}
 	}

@@ -54,7 +54,7 @@ func (l *loop) Begin(o *kind.Op, a assess.Assessment) {
 // Full: where a plan is executed the order of operations is counted.
 func (l *loop) Full() bool { return l.runs.Any() }
 
-// turn ends a round of inputs: think, tell, hand over. Before Run nothing is told
+// turn ends a round of inputs: evaluate, tell, hand over. Before Run nothing is told
 // and nothing begins.
 func (l *loop) turn() {
 	l.SettleDirty()

@@ -17,7 +17,7 @@ type Options struct {
 	Sources []string
 
 	// Grace, if set, is how long after the start of Run a source that has not
-	// spoken is waited for. Then it counts as wanting nothing, and what nobody
+	// synced is waited for. Then it counts as wanting nothing, and what nobody
 	// wants is deleted.
 	Grace time.Duration
 

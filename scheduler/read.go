@@ -91,17 +91,17 @@ func (s *Scheduler) Edges(ctx context.Context) ([]Edge, error) {
 // SourceState tells how a source stands.
 type SourceState struct {
 	Name   string
-	Spoken bool // has said a complete word
+	Synced bool // has said a complete word
 	Keys   int
 }
 
-// Sources tells which sources have spoken, the strongest first. The only error is
+// Sources tells which sources have synced, the strongest first. The only error is
 // ErrStopped; ctx is not looked at.
 func (s *Scheduler) Sources(ctx context.Context) ([]SourceState, error) {
 	var out []SourceState
 	err := s.call(func(l *loop) {
 		for _, src := range l.Sources {
-			out = append(out, SourceState{Name: src.Name, Spoken: src.Synced})
+			out = append(out, SourceState{Name: src.Name, Synced: src.Synced})
 		}
 		l.G.All(func(n *graph.Node) bool {
 			for i := range out {

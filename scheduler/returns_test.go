@@ -63,11 +63,11 @@ func (w *shelf) note(what string, f func()) {
 
 // TestWhatReturnsIsWaitedFor: an object of an earlier run lacks what it stands on. As long
 // as a source has not spoken that may only have been forgotten: if it is wanted, what
-// stands on it stays until it is made again. If nobody wants it, or all have spoken,
+// stands on it stays until it is made again. If nobody wants it, or all have synced,
 // what stands on it goes.
 func TestWhatReturnsIsWaitedFor(t *testing.T) {
 	for name, c := range map[string]struct {
-		before []scheduler.Change // of the source that has spoken
+		before []scheduler.Change // of the source that has synced
 		spoken bool               // the other has as well
 		want   string
 	}{

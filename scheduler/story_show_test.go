@@ -86,7 +86,7 @@ func (st *story) show(cmd string, args []string) string {
 		st.check(err)
 		var b strings.Builder
 		for _, s := range all {
-			fmt.Fprintf(&b, "%s spoken=%v keys=%d\n", s.Name, s.Spoken, s.Keys)
+			fmt.Fprintf(&b, "%s synced=%v keys=%d\n", s.Name, s.Synced, s.Keys)
 		}
 		return b.String()
 	case "kinds":

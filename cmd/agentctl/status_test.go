@@ -26,7 +26,7 @@ func TestStatusWaits(t *testing.T) {
 		})
 		return code, out.String() + story.String()
 	}
-	time.AfterFunc(50*time.Millisecond, func() { w.Engine.Source(scheduler.SourceState{Name: "files", Spoken: true}) })
+	time.AfterFunc(50*time.Millisecond, func() { w.Engine.Source(scheduler.SourceState{Name: "files", Synced: true}) })
 	if code, text := status(socket, "--wait"); code != 0 || text != "ready\n" {
 		t.Errorf("exit %d: %s", code, text)
 	}

@@ -51,7 +51,7 @@ func TestOnOurOwnLinkWeSayItAll(t *testing.T) {
 	if got := b.look(); got != strings.Replace(want, "10.0.0.2/24 ", "10.0.0.2/24 address/web/10.0.0.77/24 ", 1) {
 		t.Errorf("after a restart: %s", got)
 	}
-	// Before the sources have spoken, what operators wrote by itself is told from
+	// Before the sources have synced, what operators wrote by itself is told from
 	// what is derived.
 	b.restart()
 	var found []string

@@ -73,7 +73,7 @@ func TestGRPC(t *testing.T) {
 	stream.Close()
 }
 
-// TestProbes: alive while the loop answers, ready when all have spoken and all
+// TestProbes: alive while the loop answers, ready when all have synced and all
 // parts are well, each with its reasons.
 func TestProbes(t *testing.T) {
 	w, c := start(t)

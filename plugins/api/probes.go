@@ -81,7 +81,7 @@ func (s *Server) unready(ctx context.Context) []string {
 	}
 	var reasons []string
 	for _, src := range sources {
-		if !src.Spoken {
+		if !src.Synced {
 			reasons = append(reasons, src.Name+": has not said yet what it wants; until then nothing is deleted")
 		}
 	}

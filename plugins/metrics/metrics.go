@@ -76,7 +76,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	for _, s := range sources {
-		out <- prometheus.MustNewConstMetric(spokenDesc(), prometheus.GaugeValue, truth(s.Spoken), s.Name)
+		out <- prometheus.MustNewConstMetric(spokenDesc(), prometheus.GaugeValue, truth(s.Synced), s.Name)
 	}
 	all, err := c.sched.List(ctx)
 	if err != nil {

@@ -174,7 +174,7 @@ func (rs *Runs) takeIn(x *planRun, i int) {
 }
 
 // leave: from step i on it does not go as planned. What is held is taken in
-// at the end of the turn, when no thought is under way.
+// at the end of the turn, when nothing is being evaluated.
 func (rs *Runs) leave(x *planRun, i int, why string) {
 	if x.left != nil {
 		return

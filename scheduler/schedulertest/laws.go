@@ -30,7 +30,7 @@ func (w *World) breach(format string, args ...any) {
 // checkGround: law 1. What a thing needs must be there when it is made.
 func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
 	if w.mute {
-		w.breach("%s of %s before any source has spoken", op, k)
+		w.breach("%s of %s before any source has synced", op, k)
 	}
 	if t.Bad {
 		w.breach("%s of %s, which is invalid", op, k)
@@ -114,7 +114,7 @@ func (w *World) checkNames(k scheduler.Key, t Thing) {
 // alone.
 func (w *World) checkFree(op string, k scheduler.Key) {
 	if w.mute && op == "delete" {
-		w.breach("delete of %s before any source has spoken", k)
+		w.breach("delete of %s before any source has synced", k)
 	}
 	if _, ok := w.objects[k]; !ok {
 		return

@@ -25,7 +25,7 @@ type World struct {
 	unseen   map[scheduler.Key]bool     // changed behind the scheduler's back; true: and read since
 	going    map[scheduler.Key]bool     // what is being deleted
 	known    map[scheduler.Key][]object // what was there before, each time
-	mute     bool                       // no source has spoken so far
+	mute     bool                       // no source has synced so far
 	deaf     map[string]bool            // kinds without Retrieve
 	echo     map[string]bool            // kinds that report our own acts
 	adopts   map[string]bool            // kinds that take over what is foreign
@@ -297,7 +297,7 @@ func (w *World) NewProcess() {
 	}
 }
 
-// Mute says whether no source has spoken so far: then nothing may be done.
+// Mute says whether no source has synced so far: then nothing may be done.
 func (w *World) Mute(yes bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -44,7 +44,7 @@ func newEngine() *Engine {
 		was:     map[scheduler.Key]scheduler.Status{},
 		held:    map[scheduler.Key]bool{},
 		paused:  map[scheduler.Key]bool{},
-		sources: []scheduler.SourceState{{Name: "etcd", Spoken: true}, {Name: "files", Spoken: true}},
+		sources: []scheduler.SourceState{{Name: "etcd", Synced: true}, {Name: "files", Synced: true}},
 	}
 	e.moved = sync.NewCond(&e.mu)
 	for _, k := range models.Kinds() {

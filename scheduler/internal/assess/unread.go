@@ -8,7 +8,7 @@ import (
 )
 
 // MayDelete reports whether things may be deleted only because nobody wants
-// them: every source must have spoken, or had its time.
+// them: every source must have synced, or had its time.
 func (as *Assessor) MayDelete() bool { return as.Synced == len(as.Sources) || as.GraceExpired }
 
 // Unread reports whether something was never read so far, so that nobody knows what it

@@ -105,7 +105,7 @@ func (e *Engine) actOn(l *dueList) bool {
 }
 
 // act begins the operation that a node was found to need, unless things have
-// changed since; then the node is considered again anyway.
+// changed since; then the node is evaluated again anyway.
 func (e *Engine) act(n *graph.Node) {
 	e.SetFlag(n, assess.FlagDue, false)
 	k := kind.Of(n)

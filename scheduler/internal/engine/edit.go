@@ -79,12 +79,12 @@ func (e *editor) SourceSynced(src int8) {
 	}
 }
 
-// ExpireGrace ends the waiting for sources that have not spoken.
+// ExpireGrace ends the waiting for sources that have not synced.
 func (e *editor) ExpireGrace() {
 	if e.MayDelete() {
 		return
 	}
-	e.logf(slog.LevelWarn, "what nobody wants is deleted now, though not all sources have spoken", "silent", e.Unsynced())
+	e.logf(slog.LevelWarn, "what nobody wants is deleted now, though not all sources have synced", "silent", e.Unsynced())
 	e.GraceExpired = true
 	e.wakeLeft()
 }
@@ -217,7 +217,7 @@ func (e *editor) keepLastValid(n *graph.Node) {
 }
 
 // withdraw: nobody wants the node any more. Said of what nobody wanted as far as is
-// known, it lets that go before all sources have spoken.
+// known, it lets that go before all sources have synced.
 func (e *editor) withdraw(n *graph.Node) {
 	if !n.Wanted() && n.Desired == nil {
 		if n.Presence == graph.Present && !n.Foreign {

@@ -29,7 +29,7 @@ type Engine struct {
 	Ops     opPool
 	Ready   []*kind.Op          // to hand to the executor at the end of the turn
 	Touched []*graph.Node       // changed in this turn
-	turns   map[*graph.Node]int // how often each was to stay after all, in this thought
+	turns   map[*graph.Node]int // how often each was to stay after all, in this pass
 }
 
 // observer takes in what reads found and how operations ended.
@@ -53,7 +53,7 @@ func New(as *assess.Assessor, set Settings, hist *history.Log, now time.Time, wa
 // MaxSpare is the room that a list keeps for the next turn.
 const MaxSpare = 1 << 14
 
-// awaitRead has a node considered again when what it waits for was read.
+// awaitRead has a node evaluated again when what it waits for was read.
 func (e *Engine) awaitRead(n *graph.Node, a assess.Assessment) {
 	if a.Read != nil {
 		e.Out.AfterRead(a.Read, n)

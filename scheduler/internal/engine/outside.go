@@ -18,7 +18,7 @@ type Outside interface {
 	Full() bool
 	// QueueLook has a node read.
 	QueueLook(n *graph.Node)
-	// AfterRead has a node considered again when a read of the kind has ended.
+	// AfterRead has a node evaluated again when a read of the kind has ended.
 	AfterRead(k *kind.Kind, n *graph.Node)
 	// RecheckDependents has those read that were found to stand on a node while it was away.
 	RecheckDependents(n *graph.Node)

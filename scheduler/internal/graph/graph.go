@@ -10,7 +10,7 @@ type Graph struct {
 	dirs   map[string]*Dir
 	last   *Dir // that a node was put into
 	claims map[string]*Claim
-	dirty  []*Node // to think about, from head on
+	dirty  []*Node // to evaluate, from head on
 	head   int
 	// circles are edges that do not count because they would close a circle.
 	circles []*Edge
@@ -43,7 +43,7 @@ func New(kindOf func(Key) *Kind) *Graph {
 	return g
 }
 
-// Grow makes room for n nodes more, and for as many to think about.
+// Grow makes room for n nodes more, and for as many to evaluate.
 func (g *Graph) Grow(n int) {
 	g.dirty = slices.Grow(g.dirty, n)
 	if n > g.nodes.count && !g.trying { // else it grows by itself without being copied often
@@ -110,7 +110,7 @@ func (g *Graph) Drop(n *Node) bool {
 // All calls f for every node, in no order, until it returns false.
 func (g *Graph) All(f func(*Node) bool) { g.nodes.all(f) }
 
-// Wake puts a node on the list of those to think about again. What has no cause
+// Wake puts a node on the list of those to evaluate again. What has no cause
 // of its own leaves the node the one it had.
 func (g *Graph) Wake(n *Node) {
 	if n.queued || n.Dropped() {
@@ -124,7 +124,7 @@ func (g *Graph) Wake(n *Node) {
 	}
 }
 
-// Dirty returns the next node to think about, nil when there is none.
+// Dirty returns the next node to evaluate, nil when there is none.
 func (g *Graph) Dirty() *Node {
 	for g.head < len(g.dirty) {
 		n := g.dirty[g.head]

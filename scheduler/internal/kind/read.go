@@ -19,7 +19,7 @@ type LookState struct {
 	Running  bool          // one is under way
 	Stamp    uint64        // when it began
 	Again    bool          // and another was asked for meanwhile
-	Waiting  []*graph.Node // to think about when it has ended
+	Waiting  []*graph.Node // to evaluate when it has ended
 	Knew     int           // how many keys were known at the last one
 	Attempts int           // failed reads of the whole kind in a row
 	Err      error         // of the last one

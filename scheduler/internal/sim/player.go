@@ -33,7 +33,7 @@ type Player struct {
 	watched bool
 	stop    func() error
 	pauses  map[scheduler.Key]bool
-	silent  []string // sources that have not spoken
+	silent  []string // sources that have not synced
 	watcher *follower
 	crashed bool // at least once
 }
