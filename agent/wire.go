@@ -24,6 +24,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/netns"
 	"github.com/plumb-net/plumb/descriptors/nftables"
 	"github.com/plumb-net/plumb/descriptors/route"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/descriptors/sysctl"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api"
@@ -155,7 +156,7 @@ func (h *host) close() {
 // registerLinux registers the kinds that live in the kernel. containers may be nil, and
 // so may reach, which then bounds nothing.
 func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microservice.Source, reach *reach) error {
-	views := namespace.Views{NamedDir: c.NetnsDir, Pods: h.store, Refused: reach.refused}
+	views := selector.Views{NamedDir: c.NetnsDir, Pods: h.store, Refused: reach.refused}
 	if containers != nil {
 		services, err := scheduler.Register(s, microservice.Microservices(containers))
 		if err != nil {
@@ -180,7 +181,7 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	}
 	views.NetNS, views.Refs = named, refs
 
-	names, places := &kernel.Names{}, namespace.NewResolver(h.kernel, views)
+	names, places := &kernel.Names{}, selector.NewResolver(h.kernel, views)
 	self := &iface.Self{}
 	_, err = scheduler.Register(s, hostlink.New(hostlink.Deps{Kernel: h.kernel, Owner: h.owner, Names: names, Places: places}))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -59,7 +59,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Address, kernel.AddressRef] {
 		Needs:       d.needs,
 		Compare:     compare,
 		Equal:       equal,
-		Validate:    namespace.Validate[*models.Address],
+		Validate:    selector.Validate[*models.Address],
 		Claims:      claims,
 		Retrieve:    d.retrieve,
 		Watch:       d.watch,

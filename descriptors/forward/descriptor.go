@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -46,7 +46,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Forward, string] {
 		Needs:    needs,
 		Compare:  compare,
 		Equal:    equal,
-		Validate: namespace.Validate[*models.Forward],
+		Validate: selector.Validate[*models.Forward],
 		Claims:   claims,
 		Retrieve: d.retrieve,
 		Watch:    d.watch,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/hostlink"
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
@@ -27,13 +27,13 @@ func TestConform(t *testing.T) {
 	d := hostlink.New(hostlink.Deps{Kernel: k, Owner: kernel.NewOwner("host7", "boot", &kernel.MemLedger{}, nil),
 		Names: &kernel.Names{}, Places: &places{k: k, path: other.Path}})
 	at := func(key scheduler.Key) (*netlinktest.Namespace, string) {
-		in, host, _ := namespace.ParseLinkKey(key)
+		in, host, _ := selector.ParseLinkKey(key)
 		if in == nil {
 			return own, host
 		}
 		return other, host
 	}
-	far := namespace.LinkKey(&models.Namespace{In: &models.Namespace_Netns{Netns: "blue"}}, "eth0")
+	far := selector.LinkKey(&models.Namespace{In: &models.Namespace_Netns{Netns: "blue"}}, "eth0")
 	bridge := []*models.HostLink{{Type: "bridge"}}
 	schedulertest.Conform(t, d, schedulertest.Spec[*models.HostLink, kernel.LinkRef]{
 		Samples: []schedulertest.Sample[*models.HostLink]{

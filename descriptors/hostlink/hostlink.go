@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -23,17 +23,11 @@ type Deps struct {
 	Kernel kernel.Kernel
 	Owner  *kernel.Owner
 	// Names tells which links are ours.
-	Names *kernel.Names
-	// Places finds namespaces; see [namespace.Resolver].
-	Places Places
+	Names  *kernel.Names
+	Places selector.Places
 	// Poll gives the moments at which namespaces that are needed but not there
 	// are looked for. Default: once a second while Watch runs.
 	Poll <-chan time.Time
-}
-
-// Places finds the namespace of a selector.
-type Places interface {
-	Resolve(ctx context.Context, in *models.Namespace) (namespace.Place, error)
 }
 
 // New makes the kind. What it remembers is where the link is.
@@ -76,7 +70,7 @@ type sight struct {
 }
 
 func (d *hostlink) interest(k scheduler.Key, wanted bool) {
-	in, host, ok := namespace.ParseLinkKey(k)
+	in, host, ok := selector.ParseLinkKey(k)
 	if !ok || in == nil {
 		return // the agent's own namespace is always watched
 	}
@@ -145,7 +139,7 @@ func (d *hostlink) all(yield func(found, error) bool) bool {
 // look reads one link by its key. In other namespaces it looks only for what is needed.
 func (d *hostlink) look(ctx context.Context, k scheduler.Key) (f found, there bool, err error) {
 	f.Key = k
-	in, host, ok := namespace.ParseLinkKey(k)
+	in, host, ok := selector.ParseLinkKey(k)
 	if !ok || in != nil && !d.asked(k) {
 		return f, false, nil
 	}

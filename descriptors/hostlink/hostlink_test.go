@@ -11,7 +11,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/hostlink"
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
@@ -31,17 +31,17 @@ func (p *places) set(path string) {
 	p.path = path
 }
 
-func (p *places) Resolve(_ context.Context, in *models.Namespace) (namespace.Place, error) {
+func (p *places) Resolve(_ context.Context, in *models.Namespace) (selector.Place, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if in.GetIn() == nil {
-		return namespace.Place{NS: p.k.Own()}, nil
+		return selector.Place{NS: p.k.Own()}, nil
 	}
 	if p.path == "" {
-		return namespace.Place{}, fmt.Errorf("%s: %w", in.Text(), kernel.ErrNoNamespace)
+		return selector.Place{}, fmt.Errorf("%s: %w", in.Text(), kernel.ErrNoNamespace)
 	}
 	ns, err := p.k.Open(p.path)
-	return namespace.Place{NS: ns, Path: p.path}, err
+	return selector.Place{NS: ns, Path: p.path}, err
 }
 
 func TestHostLinks(t *testing.T) {
@@ -119,7 +119,7 @@ func TestHostLinks(t *testing.T) {
 	reported("hostlink/eth6", "hostlink/eth8")
 
 	// In another namespace, on demand.
-	far := namespace.LinkKey(&models.Namespace{In: &models.Namespace_Microservice{Microservice: "web"}}, "eth0")
+	far := selector.LinkKey(&models.Namespace{In: &models.Namespace_Microservice{Microservice: "web"}}, "eth0")
 	d.Interest(far, true)
 	if got := look(far); got != "" {
 		t.Errorf("found %s", got)

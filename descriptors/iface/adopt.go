@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -20,7 +20,7 @@ type existing struct{}
 
 func (existing) needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
 	host := v.EffectiveHostName(string(k))
-	n := scheduler.On(namespace.LinkKey(v.GetNamespace(), host),
+	n := scheduler.On(selector.LinkKey(v.GetNamespace(), host),
 		fmt.Sprintf("a link called %s in %s", host, v.GetNamespace().Text()))
 	return []scheduler.Need{scheduler.Project(n, func(_ *models.HostLink, ref kernel.LinkRef) string { return ref.String() })}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/iface"
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
@@ -68,16 +68,16 @@ func (b *bench) restart() {
 }
 
 // Resolve finds the namespaces of the test by the selector netns.
-func (b *bench) Resolve(_ context.Context, in *models.Namespace) (namespace.Place, error) {
+func (b *bench) Resolve(_ context.Context, in *models.Namespace) (selector.Place, error) {
 	if in.GetIn() == nil {
-		return namespace.Place{NS: b.Own()}, nil
+		return selector.Place{NS: b.Own()}, nil
 	}
 	n := b.nets[in.GetNetns()]
 	if n == nil {
-		return namespace.Place{}, fmt.Errorf("%s: %w", in.Text(), kernel.ErrNoNamespace)
+		return selector.Place{}, fmt.Errorf("%s: %w", in.Text(), kernel.ErrNoNamespace)
 	}
 	ns, err := b.Open(n.Path)
-	return namespace.Place{NS: ns, Path: n.Path}, err
+	return selector.Place{NS: ns, Path: n.Path}, err
 }
 
 // ns is where a value of the selector netns lives; "" is the own namespace.

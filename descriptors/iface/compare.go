@@ -3,7 +3,7 @@ package iface
 import (
 	"strings"
 
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -43,7 +43,7 @@ func differ(k scheduler.Key, actual, desired *models.Interface) (d differences) 
 	if desired.GetNamespace() != nil && strings.HasSuffix(actual.GetNamespace().GetPath(), unnamed) {
 		where = d.may // an update finds out whether it is the same
 	}
-	where(namespace.Text(actual.GetNamespace()) != namespace.Text(desired.GetNamespace()),
+	where(selector.Text(actual.GetNamespace()) != selector.Text(desired.GetNamespace()),
 		"namespace", actual.GetNamespace().Text(), desired.GetNamespace().Text())
 	if was == is {
 		d = append(d, typeOf(desired).differs(actual, desired)...)

@@ -1,13 +1,12 @@
 package iface
 
 import (
-	"context"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -20,19 +19,13 @@ type Deps struct {
 	Kernel kernel.Kernel
 	Owner  *kernel.Owner
 	// Names is kept up to date for the kinds that stand on interfaces.
-	Names *kernel.Names
-	// Places finds namespaces; see [namespace.Resolver].
-	Places Places
+	Names  *kernel.Names
+	Places selector.Places
 	// Interfaces is what the scheduler knows of this very kind; see [Self].
 	Interfaces Interfaces
 	// Leaving says why the link of a key must not be made although it is wanted; nil:
 	// that is never so.
 	Leaving func(k scheduler.Key, v *models.Interface) error
-}
-
-// Places finds the namespace of a value.
-type Places interface {
-	Resolve(ctx context.Context, in *models.Namespace) (namespace.Place, error)
 }
 
 // Interfaces is what the scheduler knows of the interfaces.
@@ -81,7 +74,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
 		Needs:       needs,
 		Compare:     compare,
 		Equal:       equal,
-		Validate:    namespace.Validate[*models.Interface],
+		Validate:    selector.Validate[*models.Interface],
 		Derive:      derive,
 		Claims:      claims,
 		Retrieve:    d.retrieve,

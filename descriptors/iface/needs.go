@@ -5,14 +5,14 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
 // needs: the namespace, what the type stands on, the master.
 func needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
-	list := namespace.Needs(v.GetNamespace())
+	list := selector.Needs(v.GetNamespace())
 	list = append(list, typeOf(v).needs(k, v)...)
 	if v.GetMaster() != "" {
 		list = append(list, scheduler.If(onLink(v.GetMaster(), "the interface that it joins"), takesMembers))
@@ -37,7 +37,7 @@ func takesMembers(_ scheduler.Key, v *models.Interface, _ kernel.LinkRef) bool {
 func claims(k scheduler.Key, v *models.Interface) []scheduler.Claim {
 	host := v.EffectiveHostName(string(k))
 	return []scheduler.Claim{{
-		ID:   namespace.Text(v.GetNamespace()) + "|" + host,
+		ID:   selector.Text(v.GetNamespace()) + "|" + host,
 		What: fmt.Sprintf("host name %s in %s", host, v.GetNamespace().Text()),
 	}}
 }

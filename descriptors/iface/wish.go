@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -17,7 +17,7 @@ type wish struct {
 	key   scheduler.Key
 	value *models.Interface
 	host  string
-	place namespace.Place
+	place selector.Place
 	mark  string
 
 	master kernel.LinkRef // zero: none
@@ -32,7 +32,7 @@ type wish struct {
 }
 
 // newWish makes a wish without the links that it stands on.
-func (d *iface) newWish(k scheduler.Key, v *models.Interface, place namespace.Place) *wish {
+func (d *iface) newWish(k scheduler.Key, v *models.Interface, place selector.Place) *wish {
 	w := &wish{key: k, value: v, place: place, host: v.EffectiveHostName(string(k)), mark: d.Owner.Mark(string(k))}
 	if e, ok := d.Owner.Entry(string(k)); ok {
 		w.recorded = &e

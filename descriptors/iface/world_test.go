@@ -13,6 +13,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/namespace"
 	"github.com/plumb-net/plumb/descriptors/netns"
 	"github.com/plumb-net/plumb/descriptors/route"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
@@ -55,7 +56,7 @@ func (w *world) start() {
 	owner, names, self := kernel.NewOwner(label, "boot", &w.ledger, nil), &kernel.Names{}, &iface.Self{}
 	refs := register(w.t, s, namespace.New(k, namespace.Options{}))
 	nets := register(w.t, s, netns.New(k, owner, w.dir))
-	places := namespace.NewResolver(k, namespace.Views{NetNS: nets, Refs: refs, NamedDir: w.dir})
+	places := selector.NewResolver(k, selector.Views{NetNS: nets, Refs: refs, NamedDir: w.dir})
 	register(w.t, s, hostlink.New(hostlink.Deps{Kernel: k, Owner: owner, Names: names, Places: places}))
 	links := register(w.t, s, iface.New(iface.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: self}))
 	self.Bind(links)

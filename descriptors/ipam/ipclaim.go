@@ -12,7 +12,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/ipam/pool"
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -34,7 +34,7 @@ func Claims(b *Book) scheduler.Descriptor[*models.IPClaim, Held] {
 		Encode:      models.EncodeValue[*models.IPClaim],
 		Decode:      models.DecodeValue[*models.IPClaim],
 		Needs:       needs,
-		Validate:    namespace.Validate[*models.IPClaim],
+		Validate:    selector.Validate[*models.IPClaim],
 		Claims:      claims,
 		Compare:     compareClaims,
 		Create:      b.create,

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -24,7 +24,7 @@ func Pools(b *Book) scheduler.Descriptor[*models.IPPool, struct{}] {
 		Encode:   models.EncodeValue[*models.IPPool],
 		Decode:   models.DecodeValue[*models.IPPool],
 		Needs:    func(scheduler.Key, *models.IPPool) []scheduler.Need { return nil },
-		Validate: namespace.Validate[*models.IPPool],
+		Validate: selector.Validate[*models.IPPool],
 		Compare:  comparePools,
 		Create: func(_ context.Context, k scheduler.Key, v *models.IPPool) (struct{}, error) {
 			return struct{}{}, b.setPool(k, v)

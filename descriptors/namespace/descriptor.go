@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -24,26 +25,11 @@ type Options struct {
 	// within a boot. Default: from /proc.
 	StartTime func(pid uint32) (uint64, error)
 	// Pods tells of pods. Default: there are none.
-	Pods Pods
+	Pods selector.Pods
 	// Refused reports whether the namespace that a selector leads to may not be used.
 	// It is asked whenever one is opened: a process and a file may come to mean
 	// another. Nil refuses none.
 	Refused func(in *models.Namespace, inode uint64) bool
-}
-
-// Pods tells which namespace a pod has.
-type Pods interface {
-	// Pod is the file of a pod's namespace and its inode, 0 if that is not known;
-	// "" if there is no such pod.
-	Pod(name string) (path string, inode uint64)
-}
-
-// podOf is what is known of a pod; pods may be nil.
-func podOf(pods Pods, name string) (path string, inode uint64) {
-	if pods == nil {
-		return "", 0
-	}
-	return pods.Pod(name)
 }
 
 // New makes the observed kind of the namespaces named by pid, path and pod. They
@@ -131,29 +117,15 @@ func (d *observer) keys() []scheduler.Key {
 
 // look reads one namespace; nil means that it is not there, or that nobody asks.
 func (d *observer) look(k scheduler.Key) (*models.NamespaceRef, error) {
-	in, ok := Parse(nameOf(k))
-	if !ok || !d.asked(k) {
+	if !d.asked(k) {
 		return nil, nil
 	}
-	var path, pod string
-	var inode uint64 // as it must be
-	switch in := in.GetIn().(type) {
-	case *models.Namespace_Pid:
-		if !d.sameProcess(k, in.Pid) {
-			d.note(k, 0)
-			return nil, nil
-		}
-		path = processPath(in.Pid)
-	case *models.Namespace_Path:
-		path = in.Path
-	case *models.Namespace_Pod:
-		path, inode = podOf(d.opts.Pods, in.Pod)
-		pod = path
-	default:
-		return nil, nil
-	}
+	in, path, inode := d.file(k)
 	// What the watch compares with is read first: a change after it is noticed.
 	d.note(k, statInode(path))
+	if path == "" {
+		return nil, nil
+	}
 	ns, err := d.kernel.Open(path)
 	switch {
 	case kernel.IsGone(err):
@@ -165,7 +137,25 @@ func (d *observer) look(k scheduler.Key) (*models.NamespaceRef, error) {
 	case d.opts.Refused != nil && d.opts.Refused(in, uint64(ns)):
 		return nil, nil
 	}
-	return &models.NamespaceRef{Inode: uint64(ns), Pid: in.GetPid(), Path: pod}, nil
+	ref := &models.NamespaceRef{Inode: uint64(ns), Pid: in.GetPid()}
+	if in.GetPod() != "" {
+		ref.Path = path
+	}
+	return ref, nil
+}
+
+// file is where the namespace of a key is, "" if it is nowhere: a process may be
+// another by now. inode is that which it must have, 0 for any.
+func (d *observer) file(k scheduler.Key) (in *models.Namespace, path string, inode uint64) {
+	in, ok := selector.Parse(nameOf(k))
+	if !ok {
+		return nil, "", 0
+	}
+	if _, process := in.GetIn().(*models.Namespace_Pid); process && !d.sameProcess(k, in.GetPid()) {
+		return in, "", 0
+	}
+	path, inode = selector.File(in, d.opts.Pods)
+	return in, path, inode
 }
 
 func (d *observer) asked(k scheduler.Key) bool {

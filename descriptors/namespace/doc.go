@@ -1,16 +1,4 @@
-// Package namespace knows where things live. Values say it by a selector
-// (microservice, container, netns, pid, path, pod); the kernel by the inode of a
-// namespace. From one to the other it goes in two steps:
-//
-//	selector ──Needs──► what must be in place    (pure; the scheduler waits for it)
-//	selector ──Resolver.Resolve──► kernel.Place  (inside an operation, when it is)
-//
-// Both look at the same observed values, so what satisfied the need is what the
-// operation works in; when it is replaced in between, the operation fails and
-// is tried again with the new one.
-//
-// Namespaces named by pid, path or pod are an observed kind of their own, made
-// by [New].
-//
-// The package is the one room that the other kinds share.
+// Package namespace is the observed kind of the namespaces that values name by pid,
+// path or pod. The kernel tells nobody when one comes, so those that some value needs
+// are looked at once a second; their end is known at once by the kernel's events.
 package namespace

@@ -6,6 +6,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
@@ -27,7 +28,7 @@ func TestPods(t *testing.T) {
 	k, ns, all := newKernel(t), netlinktest.New(t), pods{}
 	d := namespace.New(k, namespace.Options{Pods: all})
 	key := scheduler.Key(models.NamespacePodKey("default/web"))
-	refs := view[*models.NamespaceRef, struct{}]{}
+	refs := refs{}
 	look := func() (ref *models.NamespaceRef) {
 		clear(refs)
 		for f, err := range d.Retrieve(t.Context(), scheduler.Scope[*models.NamespaceRef, struct{}]{Keys: []scheduler.Key{key}}) {
@@ -35,29 +36,27 @@ func TestPods(t *testing.T) {
 				t.Error(err)
 			}
 			ref = f.Value
-			refs[key] = struct {
-				v *models.NamespaceRef
-				m struct{}
-			}{v: ref}
+			refs[key] = ref
 		}
 		return ref
 	}
-	r := namespace.NewResolver(k, namespace.Views{Refs: refs, Pods: all})
+	r := selector.NewResolver(k, selector.Views{Refs: refs, Pods: all})
+	web := &models.Namespace{In: &models.Namespace_Pod{Pod: "default/web"}}
 	d.Interest(key, true)
 	if look() != nil {
 		t.Error("it is there before it is attached")
 	}
-	if _, err := r.Resolve(t.Context(), in("pod:default/web")); !errors.Is(err, kernel.ErrNoNamespace) {
+	if _, err := r.Resolve(t.Context(), web); !errors.Is(err, kernel.ErrNoNamespace) {
 		t.Error(err)
 	}
 	all["default/web"] = pod{ns.Path, ns.Inode}
-	if _, err := r.Resolve(t.Context(), in("pod:default/web")); err == nil || errors.Is(err, kernel.ErrNoNamespace) {
+	if _, err := r.Resolve(t.Context(), web); err == nil || errors.Is(err, kernel.ErrNoNamespace) {
 		t.Errorf("what was not read yet is gone: %v", err)
 	}
 	if ref := look(); ref.GetInode() != ns.Inode || ref.GetPath() != ns.Path {
 		t.Errorf("found %v", ref)
 	}
-	if place, err := r.Resolve(t.Context(), in("pod:default/web")); err != nil || uint64(place.NS) != ns.Inode || place.Path != ns.Path {
+	if place, err := r.Resolve(t.Context(), web); err != nil || uint64(place.NS) != ns.Inode || place.Path != ns.Path {
 		t.Errorf("%v %v", place, err)
 	}
 	all["default/web"] = pod{ns.Path, 4711}
@@ -79,7 +78,7 @@ func TestRefused(t *testing.T) {
 		return refuse && in.GetPath() == ns.Path && inode == ns.Inode
 	}
 	d := namespace.New(k, namespace.Options{Refused: refused})
-	r := namespace.NewResolver(k, namespace.Views{Refs: view[*models.NamespaceRef, struct{}]{}, Refused: refused})
+	r := selector.NewResolver(k, selector.Views{Refs: refs{}, Refused: refused})
 	key := scheduler.Key(models.NamespacePathKey(ns.Path))
 	d.Interest(key, true)
 	look := func() (there bool) {
@@ -94,7 +93,7 @@ func TestRefused(t *testing.T) {
 	if look() {
 		t.Error("it is there and refused")
 	}
-	if _, err := r.Resolve(t.Context(), in("path:"+ns.Path)); !errors.Is(err, kernel.ErrNoNamespace) {
+	if _, err := r.Resolve(t.Context(), &models.Namespace{In: &models.Namespace_Path{Path: ns.Path}}); !errors.Is(err, kernel.ErrNoNamespace) {
 		t.Errorf("what is to be removed there: %v", err)
 	}
 	refuse = false

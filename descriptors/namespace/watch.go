@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/watch"
-	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -27,7 +26,8 @@ func (d *observer) watch(ctx context.Context, notify func(...scheduler.Key)) err
 func (d *observer) moved(context.Context) []scheduler.Key {
 	var moved []scheduler.Key
 	for _, k := range d.keys() {
-		inode := d.peek(k)
+		_, path, _ := d.file(k)
+		inode := statInode(path)
 		d.mu.Lock()
 		if s := d.wanted[k]; s != nil && s.inode != inode {
 			moved = append(moved, k)
@@ -37,24 +37,7 @@ func (d *observer) moved(context.Context) []scheduler.Key {
 	return moved
 }
 
-// peek reads an inode without opening the namespace, 0 if there is none.
-func (d *observer) peek(k scheduler.Key) uint64 {
-	in, _ := Parse(nameOf(k))
-	switch in := in.GetIn().(type) {
-	case *models.Namespace_Pid:
-		if !d.sameProcess(k, in.Pid) {
-			return 0
-		}
-		return statInode(processPath(in.Pid))
-	case *models.Namespace_Path:
-		return statInode(in.Path)
-	case *models.Namespace_Pod:
-		path, _ := podOf(d.opts.Pods, in.Pod)
-		return statInode(path)
-	}
-	return 0
-}
-
+// statInode reads an inode without opening the namespace, 0 if there is none.
 func statInode(path string) uint64 {
 	var st syscall.Stat_t
 	if err := syscall.Stat(path, &st); err != nil {

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -20,9 +20,9 @@ const loopback = 1
 
 // New makes the kind. What an operation remembers is the identity of the
 // namespace. dir is where the kernel port keeps named namespaces; "" is
-// [namespace.NamedDir].
+// [selector.NamedDir].
 func New(k kernel.Kernel, o *kernel.Owner, dir string) scheduler.Descriptor[*models.NetNS, kernel.NS] {
-	d := &netns{kernel: k, owner: o, dir: cmp.Or(dir, namespace.NamedDir), seen: map[string]kernel.NS{}}
+	d := &netns{kernel: k, owner: o, dir: cmp.Or(dir, selector.NamedDir), seen: map[string]kernel.NS{}}
 	return scheduler.Descriptor[*models.NetNS, kernel.NS]{
 		Name:       models.KindNetNS,
 		Prefix:     models.KindNetNS + "/",
@@ -32,7 +32,7 @@ func New(k kernel.Kernel, o *kernel.Owner, dir string) scheduler.Descriptor[*mod
 		Delete:     d.delete,
 		Needs:      func(scheduler.Key, *models.NetNS) []scheduler.Need { return nil },
 		Equal:      func(scheduler.Key, *models.NetNS, *models.NetNS) bool { return true },
-		Validate:   namespace.Validate[*models.NetNS],
+		Validate:   selector.Validate[*models.NetNS],
 		Retrieve:   d.retrieve,
 		Watch:      d.watch,
 		Disruption: disruption,

@@ -1,7 +1,6 @@
 package nftables
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -12,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -24,18 +23,12 @@ type Deps struct {
 	Kernel kernel.Kernel
 	Tables kernel.Tables
 	Owner  *kernel.Owner
-	// Places finds namespaces; see [namespace.Resolver].
-	Places Places
+	Places selector.Places
 	// Claims tells what ipclaims hold; nil if there are none.
 	Claims Claims
 	// Poll gives the moments at which the kernel is asked for changes. Default:
 	// every ten seconds while Watch runs.
 	Poll <-chan time.Time
-}
-
-// Places finds the namespace of a table.
-type Places interface {
-	Resolve(ctx context.Context, in *models.Namespace) (namespace.Place, error)
 }
 
 // Claims tells what ipclaims hold.
@@ -60,7 +53,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Nftables, kernel.NS] {
 		Needs:      d.needs,
 		Compare:    compare,
 		Equal:      equal,
-		Validate:   namespace.Validate[*models.Nftables],
+		Validate:   selector.Validate[*models.Nftables],
 		Claims:     claims,
 		Retrieve:   d.retrieve,
 		Watch:      d.watch,
@@ -82,7 +75,7 @@ type (
 
 // needs: the namespace, and the claims that the rules name.
 func (d *nftables) needs(_ scheduler.Key, v *models.Nftables) []scheduler.Need {
-	list := namespace.Needs(v.GetNamespace())
+	list := selector.Needs(v.GetNamespace())
 	for _, claim := range v.Claims() {
 		if d.Claims != nil {
 			list = append(list, d.Claims.Need(claim))
@@ -97,7 +90,7 @@ func (d *nftables) needs(_ scheduler.Key, v *models.Nftables) []scheduler.Need {
 // here; the mark of the table tells.
 func claims(k scheduler.Key, v *models.Nftables) []scheduler.Claim {
 	id := v.EffectiveFamily() + " " + v.EffectiveTable(string(k))
-	return []scheduler.Claim{{ID: namespace.Text(v.GetNamespace()) + "|" + id, What: fmt.Sprintf("table %s in %s", id, v.GetNamespace().Text())}}
+	return []scheduler.Claim{{ID: selector.Text(v.GetNamespace()) + "|" + id, What: fmt.Sprintf("table %s in %s", id, v.GetNamespace().Text())}}
 }
 
 // compare: another name or place is another table.

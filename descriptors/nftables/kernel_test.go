@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
 	kind "github.com/plumb-net/plumb/descriptors/nftables"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
@@ -84,11 +84,11 @@ func (b *bench) restart() {
 	b.kind = kind.New(kind.Deps{Kernel: b.Kernel, Tables: nftables.New(b.Kernel, ""), Owner: owner, Places: b, Claims: b.held, Poll: b.poll})
 }
 
-func (b *bench) Resolve(_ context.Context, in *models.Namespace) (namespace.Place, error) {
+func (b *bench) Resolve(_ context.Context, in *models.Namespace) (selector.Place, error) {
 	if in.GetIn() == nil {
-		return namespace.Place{NS: b.Own()}, nil
+		return selector.Place{NS: b.Own()}, nil
 	}
-	return namespace.Place{NS: b.blueNS, Path: b.blue.Path}, nil
+	return selector.Place{NS: b.blueNS, Path: b.blue.Path}, nil
 }
 
 func key(name string) scheduler.Key { return scheduler.Key(models.NftablesKey(name)) }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -21,7 +21,7 @@ type made struct {
 	Read *kernel.Table `json:"read,omitempty"`
 }
 
-func (m made) entry(k scheduler.Key, at namespace.Place, mark string) kernel.Entry {
+func (m made) entry(k scheduler.Key, at selector.Place, mark string) kernel.Entry {
 	value, _ := json.Marshal(m) // plain texts never fail
 	return kernel.Entry{ID: string(k), NS: at.NS, NSPath: at.Path, Value: value, Mark: mark}
 }

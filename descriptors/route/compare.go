@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -21,7 +21,7 @@ func compare(_ scheduler.Key, from, to *models.Route) scheduler.Verdict {
 	note(&other, "destination", destination(from), destination(to))
 	note(&other, "table", from.EffectiveTable(), to.EffectiveTable())
 	note(&other, "metric", from.EffectiveMetric(), to.EffectiveMetric())
-	note(&other, "namespace", namespace.Text(from.GetNamespace()), namespace.Text(to.GetNamespace()))
+	note(&other, "namespace", selector.Text(from.GetNamespace()), selector.Text(to.GetNamespace()))
 	note(&inPlace, "type", from.EffectiveType(), to.EffectiveType())
 	note(&inPlace, "way", ways(from), ways(to))
 	note(&inPlace, "source", source(from), source(to))

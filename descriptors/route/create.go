@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -17,7 +17,7 @@ import (
 type wish struct {
 	key   scheduler.Key
 	value *models.Route
-	place namespace.Place
+	place selector.Place
 	route kernel.Route
 	// recorded: the ledger named this very route before the operation.
 	recorded bool

@@ -1,13 +1,12 @@
 package route
 
 import (
-	"context"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -19,9 +18,8 @@ type Deps struct {
 	Kernel kernel.Kernel
 	Owner  *kernel.Owner
 	// Names tells which interface a link is; the interface kind keeps it.
-	Names *kernel.Names
-	// Places finds namespaces; see [namespace.Resolver].
-	Places Places
+	Names  *kernel.Names
+	Places selector.Places
 	// Interfaces is what the scheduler knows of the interfaces.
 	Interfaces Interfaces
 	// Claims tells what ipclaims hold; nil if there are none.
@@ -37,11 +35,6 @@ type Claims interface {
 	Need(claim string) scheduler.Need
 	// Prefix is the address that the claim holds, with the length that its pool gives.
 	Prefix(claim string) (netip.Prefix, bool)
-}
-
-// Places finds the namespace of a route that names no interface.
-type Places interface {
-	Resolve(ctx context.Context, in *models.Namespace) (namespace.Place, error)
 }
 
 // Interfaces is what the scheduler knows of the interfaces.
@@ -65,7 +58,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Route, kernel.LinkRef] {
 		Needs:       d.needs,
 		Compare:     compare,
 		Equal:       equal,
-		Validate:    namespace.Validate[*models.Route],
+		Validate:    selector.Validate[*models.Route],
 		Claims:      claims,
 		Retrieve:    d.retrieve,
 		Watch:       d.watch,

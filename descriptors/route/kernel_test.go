@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
 	"github.com/plumb-net/plumb/descriptors/route"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
@@ -112,11 +112,11 @@ func (b *bench) link(ns kernel.NS, net *netlinktest.Namespace, name string, addr
 	}
 }
 
-func (b *bench) Resolve(_ context.Context, in *models.Namespace) (namespace.Place, error) {
+func (b *bench) Resolve(_ context.Context, in *models.Namespace) (selector.Place, error) {
 	if in.GetIn() == nil {
-		return namespace.Place{NS: b.Own()}, nil
+		return selector.Place{NS: b.Own()}, nil
 	}
-	return namespace.Place{NS: b.blueNS, Path: b.blue.Path}, nil
+	return selector.Place{NS: b.blueNS, Path: b.blue.Path}, nil
 }
 
 func (b *bench) add(name, value string) error {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -17,7 +17,7 @@ func (d *route) needs(_ scheduler.Key, v *models.Route) []scheduler.Need {
 	ways := hops(v)
 	var list []scheduler.Need
 	if len(ways) == 0 {
-		list = namespace.Needs(v.GetNamespace())
+		list = selector.Needs(v.GetNamespace())
 	}
 	seen := map[string]bool{}
 	for _, h := range ways {
@@ -103,7 +103,7 @@ func prefixOf(a *models.Address, at kernel.AddressRef) netip.Prefix {
 // their routes the kernel decides.
 func claims(_ scheduler.Key, v *models.Route) []scheduler.Claim {
 	id := fmt.Sprintf("%s table %d metric %d", destination(v), v.EffectiveTable(), v.EffectiveMetric())
-	at, where := "in "+namespace.Text(v.GetNamespace()), "in "+v.GetNamespace().Text()
+	at, where := "in "+selector.Text(v.GetNamespace()), "in "+v.GetNamespace().Text()
 	if names := v.Interfaces(); len(names) > 0 {
 		at, where = "by "+names[0], "by "+names[0]
 	}

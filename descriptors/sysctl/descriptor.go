@@ -1,13 +1,12 @@
 package sysctl
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -18,18 +17,12 @@ const prefix = models.KindSysctl + "/"
 type Deps struct {
 	Kernel kernel.Kernel
 	Owner  *kernel.Owner
-	// Places finds namespaces; see [namespace.Resolver].
-	Places Places
+	Places selector.Places
 	// Interfaces is what the scheduler knows of the interfaces.
 	Interfaces Interfaces
 	// Poll gives the moments at which the settings are read. Default: every ten
 	// seconds while Watch runs.
 	Poll <-chan time.Time
-}
-
-// Places finds the namespace of a setting that names no interface.
-type Places interface {
-	Resolve(ctx context.Context, in *models.Namespace) (namespace.Place, error)
 }
 
 // Interfaces is what the scheduler knows of the interfaces.
@@ -52,7 +45,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Sysctl, kernel.LinkRef] {
 		Needs:    needs,
 		Compare:  compare,
 		Equal:    equal,
-		Validate: namespace.Validate[*models.Sysctl],
+		Validate: selector.Validate[*models.Sysctl],
 		Claims:   claims,
 		Retrieve: d.retrieve,
 		Watch:    d.watch,
@@ -92,7 +85,7 @@ func (d *sysctl) forget(k scheduler.Key) {
 // needs: the interface, or the namespace.
 func needs(_ scheduler.Key, v *models.Sysctl) []scheduler.Need {
 	if v.GetInterface() == "" {
-		return namespace.Needs(v.GetNamespace())
+		return selector.Needs(v.GetNamespace())
 	}
 	n := scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface that it is a setting of")
 	return []scheduler.Need{scheduler.Project(n, func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })}
@@ -101,7 +94,7 @@ func needs(_ scheduler.Key, v *models.Sysctl) []scheduler.Need {
 // claims: one value per setting. That two selectors mean one namespace is not
 // known here; see [sysctl.holder].
 func claims(_ scheduler.Key, v *models.Sysctl) []scheduler.Claim {
-	at, where := "in "+namespace.Text(v.GetNamespace()), "in "+v.GetNamespace().Text()
+	at, where := "in "+selector.Text(v.GetNamespace()), "in "+v.GetNamespace().Text()
 	if v.GetInterface() != "" {
 		at, where = "of "+v.GetInterface(), "of "+v.GetInterface()
 	}
@@ -115,7 +108,7 @@ func compare(_ scheduler.Key, from, to *models.Sysctl) scheduler.Verdict {
 		return scheduler.Verdict{Change: scheduler.Replace, Reason: fmt.Sprintf("key %s → %s", from.GetKey(), to.GetKey())}
 	case from.GetInterface() != to.GetInterface():
 		return scheduler.Verdict{Change: scheduler.Replace, Reason: fmt.Sprintf("interface %s → %s", from.GetInterface(), to.GetInterface())}
-	case namespace.Text(from.GetNamespace()) != namespace.Text(to.GetNamespace()):
+	case selector.Text(from.GetNamespace()) != selector.Text(to.GetNamespace()):
 		return scheduler.Verdict{Change: scheduler.Replace, Reason: fmt.Sprintf("namespace %s → %s", from.GetNamespace().Text(), to.GetNamespace().Text())}
 	case from.EffectiveValue() != to.EffectiveValue():
 		return scheduler.Verdict{Change: scheduler.InPlace, Reason: fmt.Sprintf("value %s → %s", from.EffectiveValue(), to.EffectiveValue())}

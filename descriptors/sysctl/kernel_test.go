@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/descriptors/sysctl"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink"
@@ -94,11 +94,11 @@ func (b *bench) link(ns kernel.NS, net *netlinktest.Namespace, name string) {
 	}
 }
 
-func (b *bench) Resolve(_ context.Context, in *models.Namespace) (namespace.Place, error) {
+func (b *bench) Resolve(_ context.Context, in *models.Namespace) (selector.Place, error) {
 	if in.GetIn() == nil {
-		return namespace.Place{NS: b.Own()}, nil
+		return selector.Place{NS: b.Own()}, nil
 	}
-	return namespace.Place{NS: b.blueNS, Path: b.blue.Path}, nil
+	return selector.Place{NS: b.blueNS, Path: b.blue.Path}, nil
 }
 
 func (b *bench) create(name, value string) error {

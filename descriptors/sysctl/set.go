@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -17,7 +17,7 @@ import (
 // resolve finds where a setting is.
 func (d *sysctl) resolve(ctx context.Context, v *models.Sysctl) (at kernel.LinkRef, path string, err error) {
 	if v.GetInterface() == "" {
-		var p namespace.Place
+		var p selector.Place
 		p, err = d.Places.Resolve(ctx, v.GetNamespace())
 		return kernel.LinkRef{NS: p.NS}, p.Path, err
 	}

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/plumb-net/plumb/descriptors/iface"
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -18,7 +18,7 @@ func registerLinux(s *scheduler.Scheduler, k *netlink.Kernel, ledger kernel.Ledg
 	self := &iface.Self{} // the kind asks the scheduler about other interfaces
 	interfaces, err := scheduler.Register(s, iface.New(iface.Deps{
 		Kernel: k, Owner: kernel.NewOwner(label, "this boot", ledger, nil), Names: &kernel.Names{},
-		Places: namespace.NewResolver(k, namespace.Views{}), Interfaces: self,
+		Places: selector.NewResolver(k, selector.Views{}), Interfaces: self,
 	}))
 	if err != nil {
 		return err

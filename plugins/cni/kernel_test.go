@@ -18,6 +18,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/netns"
 	"github.com/plumb-net/plumb/descriptors/nftables"
 	"github.com/plumb-net/plumb/descriptors/route"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/descriptors/sysctl"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
@@ -49,12 +50,12 @@ func newMachine(t *testing.T) *machine {
 	registerTo(t, m.sched, ipam.Pools(book))
 	registerTo(t, m.sched, ipam.Leases(book))
 	registerTo(t, m.sched, ipam.Claims(book))
-	views := namespace.Views{
+	views := selector.Views{
 		Pods:  store,
 		NetNS: registerTo(t, m.sched, netns.New(k, owner, netlinktest.Dir(t))),
 		Refs:  registerTo(t, m.sched, namespace.New(k, namespace.Options{Pods: store})),
 	}
-	names, places, self := &kernel.Names{}, namespace.NewResolver(k, views), &iface.Self{}
+	names, places, self := &kernel.Names{}, selector.NewResolver(k, views), &iface.Self{}
 	interfaces := registerTo(t, m.sched, iface.New(iface.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: self}))
 	self.Bind(interfaces)
 	registerTo(t, m.sched, address.New(address.Deps{Kernel: k, Owner: owner, Names: names, Interfaces: interfaces, Claims: book}))

@@ -1,4 +1,4 @@
-package namespace_test
+package selector_test
 
 import (
 	"errors"
@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
@@ -18,7 +17,7 @@ import (
 )
 
 func in(text string) *models.Namespace {
-	ns, ok := namespace.Parse(text)
+	ns, ok := selector.Parse(text)
 	if !ok {
 		panic(text)
 	}
@@ -28,17 +27,17 @@ func in(text string) *models.Namespace {
 func TestTextIsReadBack(t *testing.T) {
 	for _, text := range []string{"", "microservice:web", "microservice:a b:c", "container:x", "netns:blue", "pid:17", "path:/run/x:y", "pod:default/web"} {
 		ns := in(text)
-		if got := namespace.Text(ns); got != text {
+		if got := selector.Text(ns); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
-		key := namespace.LinkKey(ns, "eth0")
-		back, host, ok := namespace.ParseLinkKey(key)
-		if !ok || host != "eth0" || namespace.Text(back) != text {
-			t.Errorf("%s: %s %s %v", key, namespace.Text(back), host, ok)
+		key := selector.LinkKey(ns, "eth0")
+		back, host, ok := selector.ParseLinkKey(key)
+		if !ok || host != "eth0" || selector.Text(back) != text {
+			t.Errorf("%s: %s %s %v", key, selector.Text(back), host, ok)
 		}
 	}
 	for _, text := range []string{"x:y", "microservice:", "pid:x", "pid:-1", "web"} {
-		if _, ok := namespace.Parse(text); ok {
+		if _, ok := selector.Parse(text); ok {
 			t.Errorf("%q was taken", text)
 		}
 	}
@@ -68,11 +67,11 @@ func TestNeeds(t *testing.T) {
 		{"pod:default/web", "namespace/pod:default%2Fweb", "the pod default/web, attached by a container runtime", &models.NamespaceRef{Inode: 7}, nil, true, "net:[7]"},
 	} {
 		text, meant, _ := strings.Cut(c.selector, "#")
-		selector := in(text)
+		ns := in(text)
 		if meant != "" {
-			selector.Inode, _ = strconv.ParseUint(meant, 10, 64)
+			ns.Inode, _ = strconv.ParseUint(meant, 10, 64)
 		}
-		list := namespace.Needs(selector)
+		list := selector.Needs(ns)
 		if len(list) != 1 {
 			t.Fatalf("%s: %d needs", c.selector, len(list))
 		}
@@ -87,7 +86,7 @@ func TestNeeds(t *testing.T) {
 			t.Errorf("%s: projection %s, want %s", c.selector, got, c.projection)
 		}
 	}
-	if len(namespace.Needs(nil)) != 0 {
+	if len(selector.Needs(nil)) != 0 {
 		t.Error("the agent's own namespace needs something")
 	}
 }
@@ -139,7 +138,7 @@ func TestResolve(t *testing.T) {
 	ms := view[*models.Microservice, struct{}]{}
 	cs := view[*models.Container, struct{}]{}
 	refs := view[*models.NamespaceRef, struct{}]{}
-	r := namespace.NewResolver(k, namespace.Views{Microservices: ms, Containers: cs, Refs: refs})
+	r := selector.NewResolver(k, selector.Views{Microservices: ms, Containers: cs, Refs: refs})
 	put := func(inode uint64) {
 		ms["microservice/web"] = struct {
 			v *models.Microservice
@@ -162,7 +161,7 @@ func TestResolve(t *testing.T) {
 	}
 	// What is there but not known to the scheduler is not gone.
 	src := &source{err: errors.New("the engine does not answer")}
-	doubtful := namespace.NewResolver(k, namespace.Views{Microservices: ms, Containers: cs, Refs: refs, Source: src})
+	doubtful := selector.NewResolver(k, selector.Views{Microservices: ms, Containers: cs, Refs: refs, Source: src})
 	for _, step := range []struct {
 		name string
 		do   func()
@@ -216,7 +215,7 @@ func TestRow62_ResolveAnother(t *testing.T) {
 	k := newKernel(t)
 	p := netlinktest.Start(t)
 	refs := view[*models.NamespaceRef, struct{}]{}
-	r := namespace.NewResolver(k, namespace.Views{Refs: refs})
+	r := selector.NewResolver(k, selector.Views{Refs: refs})
 	meant := func(inode uint64) *models.Namespace {
 		return &models.Namespace{In: &models.Namespace_Path{Path: p.Path}, Inode: inode}
 	}
@@ -230,78 +229,5 @@ func TestRow62_ResolveAnother(t *testing.T) {
 	}
 	if place, err := r.Resolve(t.Context(), meant(p.Inode+1)); !errors.Is(err, kernel.ErrNoNamespace) {
 		t.Errorf("another: %v, %v", place, err)
-	}
-}
-
-func TestObserved(t *testing.T) {
-	k := newKernel(t)
-	p := netlinktest.Start(t)
-	tick := make(chan time.Time)
-	started := map[uint32]uint64{uint32(p.Pid): 100}
-	d := namespace.New(k, namespace.Options{Poll: tick, StartTime: func(pid uint32) (uint64, error) {
-		if s, ok := started[pid]; ok {
-			return s, nil
-		}
-		return 0, errors.New("no such process")
-	}})
-	look := func(keys ...scheduler.Key) map[scheduler.Key]uint64 {
-		got := map[scheduler.Key]uint64{}
-		s := scheduler.Scope[*models.NamespaceRef, struct{}]{All: len(keys) == 0, Keys: keys}
-		for f, err := range d.Retrieve(t.Context(), s) {
-			if err != nil {
-				got[f.Key] = 0
-				t.Logf("%s: %v", f.Key, err)
-				continue
-			}
-			got[f.Key] = f.Value.GetInode()
-		}
-		return got
-	}
-	pid := scheduler.Key(models.NamespacePIDKey(uint32(p.Pid)))
-	dir := netlinktest.Dir(t)
-	path := dir + "x"
-	file := scheduler.Key(models.NamespacePathKey(path))
-	if got := look(); len(got) != 0 {
-		t.Errorf("found what nobody needs: %v", got)
-	}
-	d.Interest(pid, true)
-	d.Interest(file, true)
-	if got := look(); len(got) != 1 || got[pid] != p.Inode {
-		t.Errorf("found %v", got)
-	}
-
-	notified := make(chan []scheduler.Key, 10)
-	go d.Watch(t.Context(), func(keys ...scheduler.Key) { notified <- keys })
-	n := netlinktest.Mount(t, path)
-	tick <- time.Time{}
-	if keys := <-notified; len(keys) != 1 || keys[0] != file {
-		t.Errorf("told of %v", keys)
-	}
-	if got := look(file); got[file] != n.Inode {
-		t.Errorf("found %v, want %d", got, n.Inode)
-	}
-	// The number of the process is given to another.
-	started[uint32(p.Pid)] = 200
-	tick <- time.Time{}
-	tick <- time.Time{} // taken when the first has been handled
-	select {
-	case keys := <-notified:
-		if len(keys) != 1 || keys[0] != pid {
-			t.Errorf("told of %v", keys)
-		}
-	default:
-		t.Error("nothing was told")
-	}
-	if got := look(pid); len(got) != 0 {
-		t.Errorf("a stranger's namespace: %v", got)
-	}
-	tick <- time.Time{} // taken when the one before the look has been handled
-	for len(notified) > 0 {
-		<-notified // until it is looked at, every tick tells
-	}
-	tick <- time.Time{}
-	tick <- time.Time{} // nothing new: nothing told
-	if len(notified) != 0 {
-		t.Errorf("told of %v", <-notified)
 	}
 }

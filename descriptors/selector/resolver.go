@@ -1,4 +1,4 @@
-package namespace
+package selector
 
 import (
 	"cmp"
@@ -25,12 +25,11 @@ type Views struct {
 	Microservices View[*models.Microservice, struct{}]
 	Containers    View[*models.Container, struct{}]
 	NetNS         View[*models.NetNS, kernel.NS]
-	// Refs are the namespaces named by pid, path and pod; see [New].
+	// Refs are the namespaces named by pid, path and pod, which are a kind of their own.
 	Refs View[*models.NamespaceRef, struct{}]
-	// Refused is that of [Options]: what may not be used is not there.
+	// Refused and Pods are what that kind was given: what may not be used is not there.
 	Refused func(in *models.Namespace, inode uint64) bool
-	// Pods is what New was given.
-	Pods Pods
+	Pods    Pods
 	// NamedDir is where named namespaces are. Default: [NamedDir].
 	NamedDir string
 	// Source knows containers at first hand. Without it what is not in place
@@ -54,6 +53,19 @@ type Place struct {
 	// Path is how to find it again after a restart of the agent, empty for
 	// the agent's own.
 	Path string
+}
+
+// Places finds the namespace that a selector names, while an operation needs it;
+// [Resolver] does.
+type Places interface {
+	Resolve(ctx context.Context, in *models.Namespace) (Place, error)
+}
+
+// Pods tells which namespace a pod has.
+type Pods interface {
+	// Pod is the file of a pod's namespace and its inode, 0 if that is not known;
+	// "" if there is no such pod.
+	Pod(name string) (path string, inode uint64)
 }
 
 // Resolver finds the namespaces that selectors name.
@@ -137,13 +149,12 @@ func (r *Resolver) doubt(in *models.Namespace) error {
 		return err
 	case *models.Namespace_Netns:
 		return r.doubtFile(nil, r.views.NamedDir+"/"+in.Netns, 0)
-	case *models.Namespace_Pid:
-		return r.doubtFile(named, processPath(in.Pid), 0)
-	case *models.Namespace_Path:
-		return r.doubtFile(named, in.Path, meant)
 	case *models.Namespace_Pod:
-		path, _ := podOf(r.views.Pods, in.Pod)
+		path, _ := File(named, r.views.Pods)
 		return unread(path != "")
+	case *models.Namespace_Pid, *models.Namespace_Path:
+		path, _ := File(named, nil)
+		return r.doubtFile(named, path, meant)
 	}
 	return nil
 }
@@ -184,17 +195,10 @@ func (r *Resolver) find(in *models.Namespace) (inode uint64, path string, ok boo
 	case *models.Namespace_Netns:
 		_, ns, found := get(r.views.NetNS, key)
 		return uint64(ns), r.views.NamedDir + "/" + in.Netns, found && ns != 0
-	case *models.Namespace_Pid:
-		v, _, found := get(r.views.Refs, key)
-		return v.GetInode(), processPath(in.Pid), found
-	case *models.Namespace_Path:
-		v, _, found := get(r.views.Refs, key)
-		return v.GetInode(), in.Path, found && (meant == 0 || v.GetInode() == meant)
-	case *models.Namespace_Pod:
-		v, _, found := get(r.views.Refs, key)
-		return v.GetInode(), v.GetPath(), found
 	}
-	return 0, "", false
+	v, _, found := get(r.views.Refs, key)
+	path, _ = File(in, nil)
+	return v.GetInode(), cmp.Or(path, v.GetPath()), found && (meant == 0 || v.GetInode() == meant)
 }
 
 // container finds a running container. A full id finds it at once; a name is
@@ -223,6 +227,22 @@ func get[V, M any](view View[V, M], k scheduler.Key) (v V, m M, ok bool) {
 		return v, m, false
 	}
 	return view.Get(k)
+}
+
+// File is the file of a namespace that is named by pid, path or pod, "" if there is
+// none, and the inode that it must have, 0 for any. pods may be nil.
+func File(in *models.Namespace, pods Pods) (path string, inode uint64) {
+	switch in := in.GetIn().(type) {
+	case *models.Namespace_Pid:
+		return processPath(in.Pid), 0
+	case *models.Namespace_Path:
+		return in.Path, 0
+	case *models.Namespace_Pod:
+		if pods != nil {
+			return pods.Pod(in.Pod)
+		}
+	}
+	return "", 0
 }
 
 func processPath(pid uint32) string {
