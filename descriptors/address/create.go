@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -73,10 +74,9 @@ func named(k scheduler.Key) bool {
 
 func (d *address) prepare(o *op) (job, error) {
 	v := o.Value
-	key := scheduler.Key(models.InterfaceKey(v.GetInterface()))
-	_, link, ok := d.Interfaces.Get(key)
-	if !ok {
-		return job{}, fmt.Errorf("%s is not there any more", key)
+	link, err := kind.LinkOf(d.Interfaces, v.GetInterface())
+	if err != nil {
+		return job{}, err
 	}
 	p, err := d.prefixOf(v)
 	if err != nil {

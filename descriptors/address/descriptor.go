@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/selector"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -22,51 +22,24 @@ type Deps struct {
 	// Names tells which interface a link is; the interface kind keeps it.
 	Names *kernel.Names
 	// Interfaces is what the scheduler knows of the interfaces.
-	Interfaces Interfaces
+	Interfaces kind.WantedInterfaces
 	// Claims tells what ipclaims hold; nil if there are none.
-	Claims Claims
+	Claims kind.Claims
 	// Wanted reports whether the scheduler wants an address; nil: it wants all that
 	// are there.
 	Wanted func(k scheduler.Key) bool
 }
 
-// Interfaces is what the scheduler knows of the interfaces.
-type Interfaces interface {
-	Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool)
-	Wanted(k scheduler.Key) (*models.Interface, bool)
-}
-
-// Claims tells what ipclaims hold.
-type Claims interface {
-	// Need is the need for the claim, with the address that it holds as projection.
-	Need(claim string) scheduler.Need
-	// Prefix is the address that the claim holds, with the length of its network.
-	Prefix(claim string) (netip.Prefix, bool)
-}
-
 // New makes the kind. What an operation remembers is the link and the address.
 func New(deps Deps) scheduler.Descriptor[*models.Address, kernel.AddressRef] {
 	d := &address{Deps: deps, have: map[kernel.LinkRef]map[netip.Prefix]scheduler.Key{}, shared: map[kernel.AddressRef]bool{}}
-	return scheduler.Descriptor[*models.Address, kernel.AddressRef]{
-		Name:        models.KindAddress,
-		Prefix:      prefix,
-		Encode:      models.EncodeValue[*models.Address],
-		Decode:      models.DecodeValue[*models.Address],
-		Create:      d.create,
-		CreateBatch: d.createBatch,
-		Delete:      d.delete,
-		DeleteBatch: d.deleteBatch,
-		Needs:       d.needs,
-		Compare:     compare,
-		Equal:       equal,
-		Validate:    selector.Validate[*models.Address],
-		Claims:      claims,
-		Retrieve:    d.retrieve,
-		Watch:       d.watch,
-		// Addresses of one link must not be read, deleted and put back by two at once.
-		Lane:       func(_ scheduler.Key, v *models.Address) string { return "address of " + v.GetInterface() },
-		Disruption: disruption,
-	}
+	k := kind.Of[*models.Address, kernel.AddressRef](models.KindAddress)
+	k.Create, k.CreateBatch, k.Delete, k.DeleteBatch = d.create, d.createBatch, d.delete, d.deleteBatch
+	k.Needs, k.Claims, k.Compare, k.Equal, k.Disruption = d.needs, claims, compare, equal, disruption
+	k.Retrieve, k.Watch = d.retrieve, d.watch
+	// Addresses of one link must not be read, deleted and put back by two at once.
+	k.Lane = func(_ scheduler.Key, v *models.Address) string { return "address of " + v.GetInterface() }
+	return k
 }
 
 type address struct {
@@ -89,15 +62,9 @@ type (
 )
 
 func (d *address) needs(_ scheduler.Key, v *models.Address) []scheduler.Need {
-	n := scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface that has the address")
-	n = scheduler.Project(n, func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })
-	list := []scheduler.Need{n}
+	list := []scheduler.Need{kind.OnInterface(v.GetInterface(), "the interface that has the address")}
 	if claim := v.GetClaim(); claim != "" {
-		if d.Claims != nil {
-			list = append(list, d.Claims.Need(claim))
-		} else {
-			list = append(list, scheduler.On(scheduler.Key("ipclaim/"+claim), "the claim that holds the address"))
-		}
+		list = append(list, kind.OnClaim(d.Claims, claim))
 	}
 	return list
 }
@@ -171,21 +138,13 @@ func (d *address) prefixOf(v *models.Address) (netip.Prefix, error) {
 	if v.GetClaim() == "" {
 		return netip.ParsePrefix(v.GetAddress())
 	}
-	if d.Claims != nil {
-		if p, ok := d.Claims.Prefix(v.GetClaim()); ok {
-			return p, nil
-		}
-	}
-	return netip.Prefix{}, fmt.Errorf("ipclaim/%s holds no address", v.GetClaim())
+	return kind.Held(d.Claims, v.GetClaim())
 }
 
 // holds reports whether a claim holds the address, for all that is known.
 func (d *address) holds(claim string, p netip.Prefix) bool {
-	if d.Claims == nil {
-		return true
-	}
-	now, ok := d.Claims.Prefix(claim)
-	return !ok || now == p
+	now, err := kind.Held(d.Claims, claim)
+	return err != nil || now == p
 }
 
 // scopeOf is the scope that an address is to have; "" for IPv6, where it follows

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/selector"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -21,36 +21,20 @@ type Deps struct {
 	Firewalls kernel.Firewalls
 	Owner     *kernel.Owner
 	// Interfaces is what the scheduler knows of the interfaces.
-	Interfaces Interfaces
+	Interfaces kind.Interfaces
 	// Poll gives the moments at which the firewalls are asked for changes. Default:
 	// every ten seconds while Watch runs.
 	Poll <-chan time.Time
 }
 
-// Interfaces is what the scheduler knows of the interfaces.
-type Interfaces interface {
-	Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool)
-}
-
 // New makes the kind. What an operation remembers is the name of the link.
 func New(deps Deps) scheduler.Descriptor[*models.Forward, string] {
 	d := &forward{Deps: deps, held: map[scheduler.Key]bool{}}
-	return scheduler.Descriptor[*models.Forward, string]{
-		Name:     models.KindForward,
-		Prefix:   prefix,
-		Encode:   models.EncodeValue[*models.Forward],
-		Decode:   models.DecodeValue[*models.Forward],
-		Create:   d.create,
-		Update:   d.update,
-		Delete:   d.delete,
-		Needs:    needs,
-		Compare:  compare,
-		Equal:    equal,
-		Validate: selector.Validate[*models.Forward],
-		Claims:   claims,
-		Retrieve: d.retrieve,
-		Watch:    d.watch,
-	}
+	k := kind.Of[*models.Forward, string](models.KindForward)
+	k.Create, k.Update, k.Delete = d.create, d.update, d.delete
+	k.Needs, k.Claims, k.Compare = needs, claims, compare
+	k.Retrieve, k.Watch = d.retrieve, d.watch
+	return k
 }
 
 type forward struct {
@@ -87,16 +71,12 @@ func compare(_ scheduler.Key, from, to *models.Forward) scheduler.Verdict {
 	return scheduler.Verdict{Change: scheduler.InPlace, Reason: fmt.Sprintf("interface %s → %s", from.GetInterface(), to.GetInterface())}
 }
 
-func equal(k scheduler.Key, actual, desired *models.Forward) bool {
-	return compare(k, actual, desired).Change == scheduler.Same
-}
-
 // link is the name of the interface of a value.
 func (d *forward) link(v *models.Forward) (string, error) {
 	key := models.InterfaceKey(v.GetInterface())
-	_, at, ok := d.Interfaces.Get(scheduler.Key(key))
-	if !ok {
-		return "", fmt.Errorf("%s is not there any more", key)
+	at, err := kind.LinkOf(d.Interfaces, v.GetInterface())
+	if err != nil {
+		return "", err
 	}
 	if at.NS != d.Kernel.Own() {
 		return "", scheduler.Invalid("interface", "%s lives in another namespace; the firewall is that of the agent's own", key)

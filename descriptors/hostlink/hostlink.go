@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -33,18 +34,10 @@ type Deps struct {
 // New makes the kind. What it remembers is where the link is.
 func New(deps Deps) scheduler.Descriptor[*models.HostLink, kernel.LinkRef] {
 	d := &hostlink{Deps: deps, wanted: map[scheduler.Key]*target{}, seen: map[kernel.LinkRef]sight{}}
-	return scheduler.Descriptor[*models.HostLink, kernel.LinkRef]{
-		Name:     models.KindHostLink,
-		Prefix:   models.KindHostLink + "/",
-		Encode:   models.EncodeValue[*models.HostLink],
-		Decode:   models.DecodeValue[*models.HostLink],
-		Retrieve: d.retrieve,
-		Watch:    d.watch,
-		Interest: d.interest,
-		Equal: func(_ scheduler.Key, a, b *models.HostLink) bool {
-			return same(a, b)
-		},
-	}
+	k := kind.Observed[*models.HostLink, kernel.LinkRef](models.KindHostLink)
+	k.Retrieve, k.Watch, k.Interest = d.retrieve, d.watch, d.interest
+	k.Equal = func(_ scheduler.Key, a, b *models.HostLink) bool { return same(a, b) }
+	return k
 }
 
 type hostlink struct {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -22,38 +23,33 @@ type Deps struct {
 	Names  *kernel.Names
 	Places selector.Places
 	// Interfaces is what the scheduler knows of this very kind; see [Self].
-	Interfaces Interfaces
+	Interfaces kind.WantedInterfaces
 	// Leaving says why the link of a key must not be made although it is wanted; nil:
 	// that is never so.
 	Leaving func(k scheduler.Key, v *models.Interface) error
 }
 
-// Interfaces is what the scheduler knows of the interfaces.
-type Interfaces interface {
-	// Get returns what is in place, Wanted what should be.
-	Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool)
-	Wanted(k scheduler.Key) (*models.Interface, bool)
-}
-
 // Self lets the kind see itself: it is given to [New], and bound to the kind
 // that the registration returns. Until then nothing is in place or wanted.
-type Self struct{ kind atomic.Pointer[Interfaces] }
+type Self struct {
+	bound atomic.Pointer[kind.WantedInterfaces]
+}
 
 // Bind says which kind it is.
-func (s *Self) Bind(kind Interfaces) { s.kind.Store(&kind) }
+func (s *Self) Bind(all kind.WantedInterfaces) { s.bound.Store(&all) }
 
 // Get returns what is in place.
 func (s *Self) Get(k scheduler.Key) (v *models.Interface, ref kernel.LinkRef, ok bool) {
-	if kind := s.kind.Load(); kind != nil {
-		return (*kind).Get(k)
+	if all := s.bound.Load(); all != nil {
+		return (*all).Get(k)
 	}
 	return v, ref, false
 }
 
 // Wanted returns what should be in place.
 func (s *Self) Wanted(k scheduler.Key) (v *models.Interface, ok bool) {
-	if kind := s.kind.Load(); kind != nil {
-		return (*kind).Wanted(k)
+	if all := s.bound.Load(); all != nil {
+		return (*all).Wanted(k)
 	}
 	return v, false
 }
@@ -61,26 +57,12 @@ func (s *Self) Wanted(k scheduler.Key) (v *models.Interface, ok bool) {
 // New makes the kind. What an operation remembers is where the link is.
 func New(deps Deps) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
 	d := &iface{Deps: deps, links: map[kernel.LinkRef]*held{}}
-	return scheduler.Descriptor[*models.Interface, kernel.LinkRef]{
-		Name:        models.KindInterface,
-		Prefix:      prefix,
-		Encode:      models.EncodeValue[*models.Interface],
-		Decode:      models.DecodeValue[*models.Interface],
-		Create:      d.create,
-		CreateBatch: d.createBatch,
-		Delete:      d.delete,
-		DeleteBatch: d.deleteBatch,
-		Update:      d.update,
-		Needs:       needs,
-		Compare:     compare,
-		Equal:       equal,
-		Validate:    selector.Validate[*models.Interface],
-		Derive:      derive,
-		Claims:      claims,
-		Retrieve:    d.retrieve,
-		Watch:       d.watch,
-		Disruption:  disruption,
-	}
+	k := kind.Of[*models.Interface, kernel.LinkRef](models.KindInterface)
+	k.Create, k.CreateBatch, k.Delete, k.DeleteBatch = d.create, d.createBatch, d.delete, d.deleteBatch
+	k.Update, k.Compare, k.Equal, k.Disruption = d.update, compare, equal, disruption
+	k.Needs, k.Derive, k.Claims = needs, derive, claims
+	k.Retrieve, k.Watch = d.retrieve, d.watch
+	return k
 }
 
 type iface struct {

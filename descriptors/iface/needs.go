@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -15,15 +16,9 @@ func needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
 	list := selector.Needs(v.GetNamespace())
 	list = append(list, typeOf(v).needs(k, v)...)
 	if v.GetMaster() != "" {
-		list = append(list, scheduler.If(onLink(v.GetMaster(), "the interface that it joins"), takesMembers))
+		list = append(list, scheduler.If(kind.OnInterface(v.GetMaster(), "the interface that it joins"), takesMembers))
 	}
 	return list
-}
-
-// onLink needs another interface; the value is built with its index.
-func onLink(name, why string) scheduler.Need {
-	return scheduler.Project(scheduler.On(keyOf(name), why),
-		func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })
 }
 
 // takesMembers reports whether others can join an interface. What an existing one

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -20,7 +21,7 @@ func (veth) needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
 		return pointsBack(k, peer, other)
 	})}
 	if !makesPair(k, peer) {
-		list = append(list, onLink(nameOf(peer), "the end that makes the cable"))
+		list = append(list, kind.OnInterface(nameOf(peer), "the end that makes the cable"))
 	}
 	return list
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -21,7 +22,7 @@ func parentNeeds(v *models.Interface, why string) []scheduler.Need {
 	if v.Parent() == "" {
 		return nil
 	}
-	return []scheduler.Need{onLink(v.Parent(), why)}
+	return []scheduler.Need{kind.OnInterface(v.Parent(), why)}
 }
 
 func (vxlan) spec(w *wish, s *kernel.LinkSpec) error {

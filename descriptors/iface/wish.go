@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -48,7 +49,7 @@ func (d *iface) resolve(ctx context.Context, k scheduler.Key, v *models.Interfac
 	}
 	w := d.newWish(k, v, place)
 	if v.GetMaster() != "" {
-		if w.master, err = d.find(v.GetMaster()); err != nil {
+		if w.master, err = kind.LinkOf(d.Interfaces, v.GetMaster()); err != nil {
 			return nil, err
 		}
 		if w.master.NS != place.NS {
@@ -56,20 +57,11 @@ func (d *iface) resolve(ctx context.Context, k scheduler.Key, v *models.Interfac
 		}
 	}
 	if v.Parent() != "" {
-		if w.parent, err = d.find(v.Parent()); err != nil {
+		if w.parent, err = kind.LinkOf(d.Interfaces, v.Parent()); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
-}
-
-// find returns where another interface is.
-func (d *iface) find(name string) (kernel.LinkRef, error) {
-	_, ref, ok := d.Interfaces.Get(keyOf(name))
-	if !ok {
-		return ref, fmt.Errorf("%s is not there any more", keyOf(name))
-	}
-	return ref, nil
 }
 
 // apart: the kernel joins only links of one namespace.

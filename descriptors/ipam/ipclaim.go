@@ -12,7 +12,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/ipam/pool"
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/selector"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -28,22 +28,11 @@ type Held struct {
 // Claims is the kind of the claims. A claim is in place when the book says that it
 // uses an address.
 func Claims(b *Book) scheduler.Descriptor[*models.IPClaim, Held] {
-	return scheduler.Descriptor[*models.IPClaim, Held]{
-		Name:        models.KindIPClaim,
-		Prefix:      claimPrefix,
-		Encode:      models.EncodeValue[*models.IPClaim],
-		Decode:      models.DecodeValue[*models.IPClaim],
-		Needs:       needs,
-		Validate:    selector.Validate[*models.IPClaim],
-		Claims:      claims,
-		Compare:     compareClaims,
-		Create:      b.create,
-		CreateBatch: b.createBatch,
-		Delete:      b.delete,
-		DeleteBatch: b.deleteBatch,
-		Retrieve:    b.retrieveClaims,
-		Watch:       b.claims.watch,
-	}
+	d := kind.Of[*models.IPClaim, Held](models.KindIPClaim)
+	d.Create, d.CreateBatch, d.Delete, d.DeleteBatch = b.create, b.createBatch, b.delete, b.deleteBatch
+	d.Needs, d.Claims, d.Compare = needs, claims, compareClaims
+	d.Retrieve, d.Watch = b.retrieveClaims, b.claims.watch
+	return d
 }
 
 type op = scheduler.Op[*models.IPClaim, Held]

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/ipam/pool"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -13,18 +14,12 @@ import (
 // Leases is the observed kind of what pools have for claims. A claim asks for as
 // long as a value needs the key.
 func Leases(b *Book) scheduler.Descriptor[*models.IPLease, struct{}] {
-	return scheduler.Descriptor[*models.IPLease, struct{}]{
-		Name:     models.KindIPLease,
-		Prefix:   models.KindIPLease + "/",
-		Encode:   models.EncodeValue[*models.IPLease],
-		Decode:   models.DecodeValue[*models.IPLease],
-		Retrieve: b.retrieveLeases,
-		Watch:    b.leases.watch,
-		Interest: b.interest,
-		Equal: func(_ scheduler.Key, a, c *models.IPLease) bool {
-			return a.GetAddress() == c.GetAddress() && a.GetReason() == c.GetReason()
-		},
+	d := kind.Observed[*models.IPLease, struct{}](models.KindIPLease)
+	d.Retrieve, d.Watch, d.Interest = b.retrieveLeases, b.leases.watch, b.interest
+	d.Equal = func(_ scheduler.Key, a, c *models.IPLease) bool {
+		return a.GetAddress() == c.GetAddress() && a.GetReason() == c.GetReason()
 	}
+	return d
 }
 
 func askOf(k scheduler.Key) (name string, a pool.Ask, ok bool) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/selector"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -18,26 +18,20 @@ const poolPrefix = models.KindIPPool + "/"
 
 // Pools is the kind of the pools. A pool is in place when it is in the book.
 func Pools(b *Book) scheduler.Descriptor[*models.IPPool, struct{}] {
-	return scheduler.Descriptor[*models.IPPool, struct{}]{
-		Name:     models.KindIPPool,
-		Prefix:   poolPrefix,
-		Encode:   models.EncodeValue[*models.IPPool],
-		Decode:   models.DecodeValue[*models.IPPool],
-		Needs:    func(scheduler.Key, *models.IPPool) []scheduler.Need { return nil },
-		Validate: selector.Validate[*models.IPPool],
-		Compare:  comparePools,
-		Create: func(_ context.Context, k scheduler.Key, v *models.IPPool) (struct{}, error) {
-			return struct{}{}, b.setPool(k, v)
-		},
-		Update: func(_ context.Context, k scheduler.Key, _, v *models.IPPool, _ struct{}) (struct{}, error) {
-			return struct{}{}, b.setPool(k, v)
-		},
-		Delete: func(_ context.Context, k scheduler.Key, _ *models.IPPool, _ struct{}) error {
-			b.dropPool(k)
-			return nil
-		},
-		Retrieve: b.retrievePools,
+	d := kind.Of[*models.IPPool, struct{}](models.KindIPPool)
+	d.Needs = func(scheduler.Key, *models.IPPool) []scheduler.Need { return nil }
+	d.Create = func(_ context.Context, k scheduler.Key, v *models.IPPool) (struct{}, error) {
+		return struct{}{}, b.setPool(k, v)
 	}
+	d.Update = func(_ context.Context, k scheduler.Key, _, v *models.IPPool, _ struct{}) (struct{}, error) {
+		return struct{}{}, b.setPool(k, v)
+	}
+	d.Delete = func(_ context.Context, k scheduler.Key, _ *models.IPPool, _ struct{}) error {
+		b.dropPool(k)
+		return nil
+	}
+	d.Compare, d.Retrieve = comparePools, b.retrievePools
+	return d
 }
 
 func comparePools(_ scheduler.Key, from, to *models.IPPool) scheduler.Verdict {

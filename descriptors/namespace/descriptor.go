@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -38,23 +39,17 @@ type Options struct {
 // A process is known by its start time as well: when its number is given to
 // another process the namespace is gone, and stays gone for as long as
 // somebody needs it, because a stranger's namespace is not what was asked for.
-func New(k kernel.Kernel, o Options) scheduler.Descriptor[*models.NamespaceRef, struct{}] {
+func New(port kernel.Kernel, o Options) scheduler.Descriptor[*models.NamespaceRef, struct{}] {
 	if o.StartTime == nil {
 		o.StartTime = startTime
 	}
-	d := &observer{kernel: k, opts: o, wanted: map[scheduler.Key]*sight{}}
-	return scheduler.Descriptor[*models.NamespaceRef, struct{}]{
-		Name:     models.KindNamespace,
-		Prefix:   models.KindNamespace + "/",
-		Encode:   models.EncodeValue[*models.NamespaceRef],
-		Decode:   models.DecodeValue[*models.NamespaceRef],
-		Retrieve: d.retrieve,
-		Watch:    d.watch,
-		Interest: d.interest,
-		Equal: func(_ scheduler.Key, a, b *models.NamespaceRef) bool {
-			return a.GetInode() == b.GetInode() && a.GetPid() == b.GetPid() && a.GetPath() == b.GetPath()
-		},
+	d := &observer{kernel: port, opts: o, wanted: map[scheduler.Key]*sight{}}
+	k := kind.Observed[*models.NamespaceRef, struct{}](models.KindNamespace)
+	k.Retrieve, k.Watch, k.Interest = d.retrieve, d.watch, d.interest
+	k.Equal = func(_ scheduler.Key, a, b *models.NamespaceRef) bool {
+		return a.GetInode() == b.GetInode() && a.GetPid() == b.GetPid() && a.GetPath() == b.GetPath()
 	}
+	return k
 }
 
 type observer struct {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -21,22 +22,14 @@ const loopback = 1
 // New makes the kind. What an operation remembers is the identity of the
 // namespace. dir is where the kernel port keeps named namespaces; "" is
 // [selector.NamedDir].
-func New(k kernel.Kernel, o *kernel.Owner, dir string) scheduler.Descriptor[*models.NetNS, kernel.NS] {
-	d := &netns{kernel: k, owner: o, dir: cmp.Or(dir, selector.NamedDir), seen: map[string]kernel.NS{}}
-	return scheduler.Descriptor[*models.NetNS, kernel.NS]{
-		Name:       models.KindNetNS,
-		Prefix:     models.KindNetNS + "/",
-		Encode:     models.EncodeValue[*models.NetNS],
-		Decode:     models.DecodeValue[*models.NetNS],
-		Create:     d.create,
-		Delete:     d.delete,
-		Needs:      func(scheduler.Key, *models.NetNS) []scheduler.Need { return nil },
-		Equal:      func(scheduler.Key, *models.NetNS, *models.NetNS) bool { return true },
-		Validate:   selector.Validate[*models.NetNS],
-		Retrieve:   d.retrieve,
-		Watch:      d.watch,
-		Disruption: disruption,
-	}
+func New(port kernel.Kernel, o *kernel.Owner, dir string) scheduler.Descriptor[*models.NetNS, kernel.NS] {
+	d := &netns{kernel: port, owner: o, dir: cmp.Or(dir, selector.NamedDir), seen: map[string]kernel.NS{}}
+	k := kind.Of[*models.NetNS, kernel.NS](models.KindNetNS)
+	k.Create, k.Delete, k.Disruption = d.create, d.delete, disruption
+	k.Needs = func(scheduler.Key, *models.NetNS) []scheduler.Need { return nil }
+	k.Equal = func(scheduler.Key, *models.NetNS, *models.NetNS) bool { return true }
+	k.Retrieve, k.Watch = d.retrieve, d.watch
+	return k
 }
 
 type netns struct {

@@ -2,7 +2,6 @@ package nftables
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -25,40 +25,20 @@ type Deps struct {
 	Owner  *kernel.Owner
 	Places selector.Places
 	// Claims tells what ipclaims hold; nil if there are none.
-	Claims Claims
+	Claims kind.Claims
 	// Poll gives the moments at which the kernel is asked for changes. Default:
 	// every ten seconds while Watch runs.
 	Poll <-chan time.Time
 }
 
-// Claims tells what ipclaims hold.
-type Claims interface {
-	// Need is the need for the claim, with the address that it holds as projection.
-	Need(claim string) scheduler.Need
-	// Prefix is the address that the claim holds, with the length that its pool gives.
-	Prefix(claim string) (netip.Prefix, bool)
-}
-
 // New makes the kind. What an operation remembers is the namespace.
 func New(deps Deps) scheduler.Descriptor[*models.Nftables, kernel.NS] {
 	d := &nftables{Deps: deps, seen: map[kernel.NS]*sight{}}
-	return scheduler.Descriptor[*models.Nftables, kernel.NS]{
-		Name:       models.KindNftables,
-		Prefix:     prefix,
-		Encode:     models.EncodeValue[*models.Nftables],
-		Decode:     models.DecodeValue[*models.Nftables],
-		Create:     d.create,
-		Update:     d.update,
-		Delete:     d.delete,
-		Needs:      d.needs,
-		Compare:    compare,
-		Equal:      equal,
-		Validate:   selector.Validate[*models.Nftables],
-		Claims:     claims,
-		Retrieve:   d.retrieve,
-		Watch:      d.watch,
-		Disruption: disruption,
-	}
+	k := kind.Of[*models.Nftables, kernel.NS](models.KindNftables)
+	k.Create, k.Update, k.Delete = d.create, d.update, d.delete
+	k.Needs, k.Claims, k.Compare, k.Disruption = d.needs, claims, compare, disruption
+	k.Retrieve, k.Watch = d.retrieve, d.watch
+	return k
 }
 
 type nftables struct {
@@ -77,11 +57,7 @@ type (
 func (d *nftables) needs(_ scheduler.Key, v *models.Nftables) []scheduler.Need {
 	list := selector.Needs(v.GetNamespace())
 	for _, claim := range v.Claims() {
-		if d.Claims != nil {
-			list = append(list, d.Claims.Need(claim))
-		} else {
-			list = append(list, scheduler.On(scheduler.Key(models.IPClaimKey(claim)), "the claim that holds the address"))
-		}
+		list = append(list, kind.OnClaim(d.Claims, claim))
 	}
 	return list
 }
@@ -138,10 +114,6 @@ func sameChain(a, b *models.Chain) bool {
 		return false
 	}
 	return a.GetType() == b.GetType() && a.GetHook() == b.GetHook() && slices.Equal(a.GetRules(), b.GetRules())
-}
-
-func equal(k scheduler.Key, actual, desired *models.Nftables) bool {
-	return compare(k, actual, desired).Change == scheduler.Same
 }
 
 // disruption: a table is replaced at once, but what its going lets pass or stops

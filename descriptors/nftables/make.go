@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -87,13 +88,10 @@ func (d *nftables) unmade(k scheduler.Key, before kernel.Entry, had bool) error 
 	return nil
 }
 
-// address is what a claim holds, without a length.
+// address is what a claim holds, without a length; "" if nothing.
 func (d *nftables) address(claim string) string {
-	if d.Claims == nil {
-		return ""
-	}
-	p, ok := d.Claims.Prefix(claim)
-	if !ok {
+	p, err := kind.Held(d.Claims, claim)
+	if err != nil {
 		return ""
 	}
 	return p.Addr().String()

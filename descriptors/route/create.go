@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -80,17 +81,8 @@ func (d *route) source(v *models.Route) (netip.Addr, error) {
 	if !claimed {
 		return addr(v.GetSource()), nil
 	}
-	return d.held(claim)
-}
-
-// held is the address that a claim holds.
-func (d *route) held(claim string) (netip.Addr, error) {
-	if d.Claims != nil {
-		if p, ok := d.Claims.Prefix(claim); ok {
-			return p.Addr(), nil
-		}
-	}
-	return netip.Addr{}, fmt.Errorf("%s holds no address", models.IPClaimKey(claim))
+	p, err := kind.Held(d.Claims, claim)
+	return p.Addr(), err
 }
 
 // plain is a value whose destination is no claim: the address that it holds.
@@ -99,24 +91,23 @@ func (d *route) plain(v *models.Route) (*models.Route, error) {
 	if claim == "" {
 		return v, nil
 	}
-	a, err := d.held(claim)
+	p, err := kind.Held(d.Claims, claim)
 	if err != nil {
 		return nil, err
 	}
-	return v.To(netip.PrefixFrom(a, a.BitLen())), nil
+	return v.To(netip.PrefixFrom(p.Addr(), p.Addr().BitLen())), nil
 }
 
 // addWays finds the links; all must be in one namespace, which is the route's.
 func (d *route) addWays(w *wish, ways []hop) error {
 	for i, h := range ways {
-		key := models.InterfaceKey(h.iface)
-		_, ref, ok := d.Interfaces.Get(scheduler.Key(key))
+		ref, err := kind.LinkOf(d.Interfaces, h.iface)
 		switch {
-		case !ok:
-			return fmt.Errorf("%s is not there any more", key)
+		case err != nil:
+			return err
 		case i == 0:
 			w.place.NS = ref.NS
-			if e, ok := d.Owner.Entry(key); ok {
+			if e, ok := d.Owner.Entry(models.InterfaceKey(h.iface)); ok {
 				w.place.Path = e.NSPath
 			}
 		case ref.NS != w.place.NS:

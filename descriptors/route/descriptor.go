@@ -1,11 +1,11 @@
 package route
 
 import (
-	"net/netip"
 	"sync"
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -21,49 +21,23 @@ type Deps struct {
 	Names  *kernel.Names
 	Places selector.Places
 	// Interfaces is what the scheduler knows of the interfaces.
-	Interfaces Interfaces
+	Interfaces kind.Interfaces
 	// Claims tells what ipclaims hold; nil if there are none.
-	Claims Claims
+	Claims kind.Claims
 	// Wanted reports whether the scheduler wants a route; nil: it wants all that are
 	// there.
 	Wanted func(k scheduler.Key) bool
-}
-
-// Claims tells what ipclaims hold.
-type Claims interface {
-	// Need is the need for the claim, with the address that it holds as projection.
-	Need(claim string) scheduler.Need
-	// Prefix is the address that the claim holds, with the length that its pool gives.
-	Prefix(claim string) (netip.Prefix, bool)
-}
-
-// Interfaces is what the scheduler knows of the interfaces.
-type Interfaces interface {
-	Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool)
 }
 
 // New makes the kind. What an operation remembers is the namespace, and the
 // link of the first way if there is one.
 func New(deps Deps) scheduler.Descriptor[*models.Route, kernel.LinkRef] {
 	d := &route{Deps: deps, have: map[kernel.NS]map[identity]*held{}}
-	return scheduler.Descriptor[*models.Route, kernel.LinkRef]{
-		Name:        models.KindRoute,
-		Prefix:      prefix,
-		Encode:      models.EncodeValue[*models.Route],
-		Decode:      models.DecodeValue[*models.Route],
-		Create:      d.create,
-		CreateBatch: d.createBatch,
-		Delete:      d.delete,
-		Update:      d.update,
-		Needs:       d.needs,
-		Compare:     compare,
-		Equal:       equal,
-		Validate:    selector.Validate[*models.Route],
-		Claims:      claims,
-		Retrieve:    d.retrieve,
-		Watch:       d.watch,
-		Disruption:  disruption,
-	}
+	k := kind.Of[*models.Route, kernel.LinkRef](models.KindRoute)
+	k.Create, k.CreateBatch, k.Update, k.Delete = d.create, d.createBatch, d.update, d.delete
+	k.Needs, k.Claims, k.Compare, k.Equal, k.Disruption = d.needs, claims, compare, equal, disruption
+	k.Retrieve, k.Watch = d.retrieve, d.watch
+	return k
 }
 
 type route struct {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -32,23 +33,15 @@ func (d *route) needs(_ scheduler.Key, v *models.Route) []scheduler.Need {
 		}
 	}
 	if claim := v.DestinationClaim(); claim != "" {
-		list = append(list, d.claimNeed(claim))
+		list = append(list, kind.OnClaim(d.Claims, claim))
 	}
 	return append(list, d.sourceNeeds(v)...)
-}
-
-// claimNeed needs a claim; the route is built with the address that it holds.
-func (d *route) claimNeed(claim string) scheduler.Need {
-	if d.Claims != nil {
-		return d.Claims.Need(claim)
-	}
-	return scheduler.On(scheduler.Key(models.IPClaimKey(claim)), "the claim that holds the address")
 }
 
 // sourceNeeds: some interface has the source address.
 func (d *route) sourceNeeds(v *models.Route) []scheduler.Need {
 	if claim, claimed := strings.CutPrefix(v.GetSource(), models.ClaimPrefix); claimed {
-		held := d.claimNeed(claim)
+		held := kind.OnClaim(d.Claims, claim)
 		n := scheduler.AnyOf(models.KindAddress+"/", "an interface with the source address, that of "+models.IPClaimKey(claim))
 		return []scheduler.Need{held, scheduler.If(n, func(_ scheduler.Key, a *models.Address, _ kernel.AddressRef) bool {
 			return a.GetClaim() == claim
@@ -66,15 +59,14 @@ func (d *route) sourceNeeds(v *models.Route) []scheduler.Need {
 
 // upLink: the kernel takes no route over a link that is down.
 func upLink(name string) scheduler.Need {
-	n := scheduler.On(scheduler.Key(models.InterfaceKey(name)), "the interface that packets leave by, up")
+	n := kind.OnInterface(name, "the interface that packets leave by, up")
 	n = scheduler.If(n, func(_ scheduler.Key, v *models.Interface, _ kernel.LinkRef) bool { return v.IsEnabled() })
-	n = scheduler.Tell(n, func(v *models.Interface, _ kernel.LinkRef) string {
+	return scheduler.Tell(n, func(v *models.Interface, _ kernel.LinkRef) string {
 		if v.IsEnabled() {
 			return ""
 		}
 		return "it is disabled (enabled: false)"
 	})
-	return scheduler.Project(n, func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })
 }
 
 // reachable: the gateway is in the network of an address of the interface.

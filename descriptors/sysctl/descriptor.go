@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -19,37 +20,21 @@ type Deps struct {
 	Owner  *kernel.Owner
 	Places selector.Places
 	// Interfaces is what the scheduler knows of the interfaces.
-	Interfaces Interfaces
+	Interfaces kind.Interfaces
 	// Poll gives the moments at which the settings are read. Default: every ten
 	// seconds while Watch runs.
 	Poll <-chan time.Time
-}
-
-// Interfaces is what the scheduler knows of the interfaces.
-type Interfaces interface {
-	Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool)
 }
 
 // New makes the kind. What an operation remembers is the namespace, and the link
 // of a setting of an interface.
 func New(deps Deps) scheduler.Descriptor[*models.Sysctl, kernel.LinkRef] {
 	d := &sysctl{Deps: deps, have: map[scheduler.Key]held{}}
-	return scheduler.Descriptor[*models.Sysctl, kernel.LinkRef]{
-		Name:     models.KindSysctl,
-		Prefix:   prefix,
-		Encode:   models.EncodeValue[*models.Sysctl],
-		Decode:   models.DecodeValue[*models.Sysctl],
-		Create:   d.create,
-		Update:   d.update,
-		Delete:   d.delete,
-		Needs:    needs,
-		Compare:  compare,
-		Equal:    equal,
-		Validate: selector.Validate[*models.Sysctl],
-		Claims:   claims,
-		Retrieve: d.retrieve,
-		Watch:    d.watch,
-	}
+	k := kind.Of[*models.Sysctl, kernel.LinkRef](models.KindSysctl)
+	k.Create, k.Update, k.Delete = d.create, d.update, d.delete
+	k.Needs, k.Claims, k.Compare = needs, claims, compare
+	k.Retrieve, k.Watch = d.retrieve, d.watch
+	return k
 }
 
 type sysctl struct {
@@ -87,8 +72,7 @@ func needs(_ scheduler.Key, v *models.Sysctl) []scheduler.Need {
 	if v.GetInterface() == "" {
 		return selector.Needs(v.GetNamespace())
 	}
-	n := scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface that it is a setting of")
-	return []scheduler.Need{scheduler.Project(n, func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })}
+	return []scheduler.Need{kind.OnInterface(v.GetInterface(), "the interface that it is a setting of")}
 }
 
 // claims: one value per setting. That two selectors mean one namespace is not
@@ -114,8 +98,4 @@ func compare(_ scheduler.Key, from, to *models.Sysctl) scheduler.Verdict {
 		return scheduler.Verdict{Change: scheduler.InPlace, Reason: fmt.Sprintf("value %s → %s", from.EffectiveValue(), to.EffectiveValue())}
 	}
 	return scheduler.Verdict{}
-}
-
-func equal(k scheduler.Key, actual, desired *models.Sysctl) bool {
-	return compare(k, actual, desired).Change == scheduler.Same
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -21,12 +22,10 @@ func (d *sysctl) resolve(ctx context.Context, v *models.Sysctl) (at kernel.LinkR
 		p, err = d.Places.Resolve(ctx, v.GetNamespace())
 		return kernel.LinkRef{NS: p.NS}, p.Path, err
 	}
-	key := models.InterfaceKey(v.GetInterface())
-	_, at, ok := d.Interfaces.Get(scheduler.Key(key))
-	if !ok {
-		return at, "", fmt.Errorf("%s is not there any more", key)
+	if at, err = kind.LinkOf(d.Interfaces, v.GetInterface()); err != nil {
+		return at, "", err
 	}
-	if e, ok := d.Owner.Entry(key); ok {
+	if e, ok := d.Owner.Entry(models.InterfaceKey(v.GetInterface())); ok {
 		path = e.NSPath
 	}
 	return at, path, nil

@@ -1,0 +1,37 @@
+package kind
+
+import (
+	"fmt"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Interfaces is what is in place of the interfaces; [scheduler.Kind] is one.
+type Interfaces interface {
+	Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool)
+}
+
+// WantedInterfaces tells also which interfaces should be in place.
+type WantedInterfaces interface {
+	Interfaces
+	Wanted(k scheduler.Key) (*models.Interface, bool)
+}
+
+// OnInterface needs an interface; the value is built with its link.
+func OnInterface(name, why string) scheduler.Need {
+	return scheduler.Project(scheduler.On(interfaceKey(name), why),
+		func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })
+}
+
+// LinkOf is where the link of an interface is that is in place.
+func LinkOf(all Interfaces, name string) (kernel.LinkRef, error) {
+	_, ref, ok := all.Get(interfaceKey(name))
+	if !ok {
+		return ref, fmt.Errorf("%s is not there any more", interfaceKey(name))
+	}
+	return ref, nil
+}
+
+func interfaceKey(name string) scheduler.Key { return scheduler.Key(models.InterfaceKey(name)) }
