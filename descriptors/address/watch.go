@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/watch"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -14,39 +14,39 @@ import (
 // watch turns the kernel's events into keys. What we did ourselves was noted
 // before we did it, and goes no further.
 func (d *address) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	return watch.Events(ctx, d.Kernel, &d.read, d.heard, notify)
+	return owned.Events(ctx, d.Kernel, &d.read, d.heard, notify)
 }
 
-func (d *address) heard(e kernel.Event) watch.News {
+func (d *address) heard(e kernel.Event) owned.News {
 	switch {
 	case e.Lost, e.Gone:
-		return watch.Of(d.keysIn(e.NS, e.Gone)...)
+		return owned.NewsOf(d.keysIn(e.NS, e.Gone)...)
 	case e.Address != nil:
 		return d.news(e.NS, *e.Address, e.Deleted)
 	}
-	return watch.News{}
+	return owned.News{}
 }
 
 // news is what an event says that is not believed.
-func (d *address) news(ns kernel.NS, a kernel.Address, deleted bool) watch.News {
+func (d *address) news(ns kernel.NS, a kernel.Address, deleted bool) owned.News {
 	at := kernel.AddressRef{LinkRef: kernel.LinkRef{NS: ns, Index: a.Index}, Prefix: a.Prefix}
 	name, ours := d.Names.Of(at.LinkRef)
 	k, there := d.keyAt(at)
 	switch {
 	case deleted && there:
 		d.forget(at)
-		return watch.Of(k)
+		return owned.NewsOf(k)
 	case deleted, there, !ours:
-		return watch.News{}
+		return owned.News{}
 	case a.Kernel && exclusive(d.interfaceOf(name)):
-		return watch.News{}
+		return owned.News{}
 	}
 	// An event tells of the past: we may have deleted it since.
 	now, err := d.Kernel.Addresses(ns, a.Index)
 	if err == nil && !slices.ContainsFunc(now, func(b kernel.Address) bool { return b.Prefix == a.Prefix }) {
-		return watch.News{}
+		return owned.News{}
 	}
-	return watch.Of(scheduler.Key(models.AddressKey(name, a.Prefix.String())))
+	return owned.NewsOf(scheduler.Key(models.AddressKey(name, a.Prefix.String())))
 }
 
 // keysIn are the keys with an address in the namespace, sorted.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -29,9 +29,11 @@ type Deps struct {
 
 // New makes the kind. What an operation remembers is the name of the link.
 func New(deps Deps) scheduler.Descriptor[*models.Forward, string] {
-	d := &forward{Deps: deps, held: map[scheduler.Key]bool{}}
-	k := kind.Of[*models.Forward, string](models.KindForward)
-	k.Create, k.Update, k.Delete = d.create, d.update, d.delete
+	d := &forward{Deps: deps}
+	d.objects = owned.Objects[*models.Forward, string]{
+		Kind: models.KindForward, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare}
+	k := d.objects.Descriptor()
+	k.Update, k.Delete = d.objects.Update, d.delete // what is of another link goes after what is missing was made
 	k.Needs, k.Claims, k.Compare = needs, claims, compare
 	k.Retrieve, k.Watch = d.retrieve, d.watch
 	return k
@@ -40,12 +42,13 @@ func New(deps Deps) scheduler.Descriptor[*models.Forward, string] {
 type forward struct {
 	Deps
 
-	mu   sync.Mutex
-	held map[scheduler.Key]bool // what there are rules of
-	last string                 // the firewalls when they were last looked at
+	objects owned.Objects[*models.Forward, string]
+	held    owned.Memory[kernel.NS, scheduler.Key, scheduler.Key] // what there are rules of
+	last    string                                                // the firewalls when they were last looked at
 }
 
 type (
+	op    = scheduler.Op[*models.Forward, string]
 	found = scheduler.Found[*models.Forward, string]
 	scope = scheduler.Scope[*models.Forward, string]
 )
@@ -90,50 +93,36 @@ func (d *forward) link(v *models.Forward) (string, error) {
 
 func (d *forward) mark(k scheduler.Key) string { return d.Owner.Comment(string(k)) }
 
-func (d *forward) create(ctx context.Context, k scheduler.Key, v *models.Forward) (string, error) {
-	link, err := d.link(v)
+func (d *forward) prepare(ctx context.Context, o *op) (job owned.Job[string], err error) {
+	link, err := d.link(o.Value)
 	if err != nil {
-		return "", err
+		return job, err
 	}
-	defer d.Owner.Begin(string(k))()
-	own := d.Kernel.Own()
-	if err := d.Owner.Record(kernel.Entry{ID: string(k), NS: own, Value: models.Encode(v), Mark: d.mark(k) + " " + link}); err != nil {
-		return "", err
-	}
-	if err := d.Owner.Hit("forward/recorded"); err != nil {
-		return "", err
-	}
-	d.hold(k, true)
-	if err := d.set(ctx, d.mark(k), rules(link, d.mark(k))); err != nil {
-		return link, err
-	}
-	return link, d.Owner.Hit("forward/made")
-}
-
-// update makes what is missing. What is of another link goes after that.
-func (d *forward) update(ctx context.Context, k scheduler.Key, _, to *models.Forward, _ string) (string, error) {
-	return d.create(ctx, k, to)
+	mark := d.mark(o.Key)
+	e := kernel.Entry{ID: string(o.Key), NS: d.Kernel.Own(), Value: models.Encode(o.Value), Mark: mark + " " + link}
+	return owned.Job[string]{Entries: []kernel.Entry{e}, Make: func() (string, error) {
+		d.hold(o.Key, true)
+		if err := d.set(ctx, mark, rules(link, mark)); err != nil {
+			return link, err
+		}
+		return link, d.Owner.Hit("forward/made")
+	}}, nil
 }
 
 func (d *forward) delete(ctx context.Context, k scheduler.Key, _ *models.Forward, _ string) error {
-	defer d.Owner.Begin(string(k))()
-	if err := d.set(ctx, d.mark(k), nil); err != nil {
+	return d.objects.Delete(func() error {
+		err := d.set(ctx, d.mark(k), nil)
+		if err == nil {
+			d.hold(k, false)
+		}
 		return err
-	}
-	if err := d.Owner.Hit("forward/deleted"); err != nil {
-		return err
-	}
-	d.hold(k, false)
-	d.Owner.Remove(string(k))
-	return nil
+	}, k)
 }
 
 func (d *forward) hold(k scheduler.Key, there bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if there {
-		d.held[k] = true
+		d.held.Note(d.Kernel.Own(), k, k)
 	} else {
-		delete(d.held, k)
+		d.held.Forget(d.Kernel.Own(), k)
 	}
 }

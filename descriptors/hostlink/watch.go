@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/watch"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -20,26 +20,26 @@ func (d *hostlink) watch(ctx context.Context, notify func(...scheduler.Key)) err
 	polled := make(chan struct{})
 	go func() {
 		defer close(polled)
-		_ = watch.Poll(ctx, d.Poll, poll, d.moved, notify)
+		_ = owned.Poll(ctx, d.Poll, poll, d.moved, notify)
 	}()
 	defer func() { cancel(); <-polled }()
-	return watch.Events(ctx, d.Kernel, &d.read, d.heard, notify)
+	return owned.Events(ctx, d.Kernel, &d.read, d.heard, notify)
 }
 
-func (d *hostlink) heard(e kernel.Event) watch.News {
+func (d *hostlink) heard(e kernel.Event) owned.News {
 	switch {
 	case e.Lost && e.NS == d.Kernel.Own():
-		return watch.News{All: true}
+		return owned.News{All: true}
 	case e.Lost, e.Gone:
 		keys := d.keysIn(e.NS)
 		if e.Gone {
 			d.forgetIn(e.NS)
 		}
-		return watch.Of(keys...)
+		return owned.NewsOf(keys...)
 	case e.Link != nil:
-		return watch.Of(d.news(*e.Link, e.Deleted)...)
+		return owned.NewsOf(d.news(*e.Link, e.Deleted)...)
 	}
-	return watch.News{}
+	return owned.News{}
 }
 
 // moved are the keys whose selector leads to another namespace than before.

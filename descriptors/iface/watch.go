@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/watch"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -16,17 +16,17 @@ import (
 func (d *iface) watch(ctx context.Context, notify func(...scheduler.Key)) error {
 	d.setNotify(notify)
 	defer d.setNotify(nil)
-	return watch.Events(ctx, d.Kernel, &d.read, d.heard, notify)
+	return owned.Events(ctx, d.Kernel, &d.read, d.heard, notify)
 }
 
-func (d *iface) heard(e kernel.Event) watch.News {
+func (d *iface) heard(e kernel.Event) owned.News {
 	switch {
 	case e.Lost, e.Gone:
-		return watch.Of(d.keysIn(e.NS, e.Gone)...)
+		return owned.NewsOf(d.keysIn(e.NS, e.Gone)...)
 	case e.Link != nil:
 		return d.news(*e.Link, e.Deleted)
 	}
-	return watch.News{}
+	return owned.News{}
 }
 
 func (d *iface) setNotify(f func(...scheduler.Key)) {
@@ -37,7 +37,7 @@ func (d *iface) setNotify(f func(...scheduler.Key)) {
 
 // news is what an event says that is not believed. A link that is gone is forgotten at
 // once: its index may be given to another.
-func (d *iface) news(l kernel.Link, deleted bool) watch.News {
+func (d *iface) news(l kernel.Link, deleted bool) owned.News {
 	ref := l.Ref()
 	d.mu.Lock()
 	h := d.links[ref]
@@ -45,9 +45,9 @@ func (d *iface) news(l kernel.Link, deleted bool) watch.News {
 		d.mu.Unlock()
 		key, ours := d.Owner.MarkedKey(l.Alias)
 		if ours && !deleted && strings.HasPrefix(key, prefix) {
-			return watch.Of(scheduler.Key(key))
+			return owned.NewsOf(scheduler.Key(key))
 		}
-		return watch.News{}
+		return owned.News{}
 	}
 	key, value := h.key, h.value
 	if h.dead {
@@ -55,12 +55,12 @@ func (d *iface) news(l kernel.Link, deleted bool) watch.News {
 			d.drop(ref)
 		}
 		d.mu.Unlock()
-		return watch.News{}
+		return owned.News{}
 	}
 	if h.busy {
 		h.dirty = true
 		d.mu.Unlock()
-		return watch.News{}
+		return owned.News{}
 	}
 	if deleted {
 		d.drop(ref)
@@ -68,11 +68,11 @@ func (d *iface) news(l kernel.Link, deleted bool) watch.News {
 	d.mu.Unlock()
 	switch {
 	case deleted, value == nil:
-		return watch.Of(key)
+		return owned.NewsOf(key)
 	case d.so(key, l, value), d.stillSo(key, ref, value): // an event tells of the past: how is it now?
-		return watch.News{}
+		return owned.News{}
 	}
-	return watch.Of(key)
+	return owned.NewsOf(key)
 }
 
 // drop forgets a link; d.mu is held.

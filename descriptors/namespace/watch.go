@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/plumb-net/plumb/descriptors/watch"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -19,7 +19,7 @@ import (
 const poll = time.Second
 
 func (d *observer) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	return watch.Poll(ctx, d.opts.Poll, poll, d.moved, notify)
+	return owned.Poll(ctx, d.opts.Poll, poll, d.moved, notify)
 }
 
 // moved returns the keys whose namespace is not the one last seen.

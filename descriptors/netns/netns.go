@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -24,8 +24,9 @@ const loopback = 1
 // [selector.NamedDir].
 func New(port kernel.Kernel, o *kernel.Owner, dir string) scheduler.Descriptor[*models.NetNS, kernel.NS] {
 	d := &netns{kernel: port, owner: o, dir: cmp.Or(dir, selector.NamedDir), seen: map[string]kernel.NS{}}
-	k := kind.Of[*models.NetNS, kernel.NS](models.KindNetNS)
-	k.Create, k.Delete, k.Disruption = d.create, d.delete, disruption
+	d.objects = owned.Objects[*models.NetNS, kernel.NS]{Kind: models.KindNetNS, Kernel: port, Owner: o, Prepare: d.prepare}
+	k := d.objects.Descriptor()
+	k.Delete, k.Disruption = d.delete, disruption
 	k.Needs = func(scheduler.Key, *models.NetNS) []scheduler.Need { return nil }
 	k.Equal = func(scheduler.Key, *models.NetNS, *models.NetNS) bool { return true }
 	k.Retrieve, k.Watch = d.retrieve, d.watch
@@ -33,9 +34,10 @@ func New(port kernel.Kernel, o *kernel.Owner, dir string) scheduler.Descriptor[*
 }
 
 type netns struct {
-	kernel kernel.Kernel
-	owner  *kernel.Owner
-	dir    string
+	kernel  kernel.Kernel
+	owner   *kernel.Owner
+	objects owned.Objects[*models.NetNS, kernel.NS]
+	dir     string
 
 	mu   sync.Mutex
 	seen map[string]kernel.NS // what the scheduler believes, to know our own echo
@@ -65,26 +67,25 @@ func nameOf(k scheduler.Key) string {
 
 func keyOf(name string) scheduler.Key { return scheduler.Key(models.NetNSKey(models.Escape(name))) }
 
-func (d *netns) create(_ context.Context, k scheduler.Key, _ *models.NetNS) (kernel.NS, error) {
-	id, name := string(k), nameOf(k)
-	defer d.owner.Begin(id)()
+func (d *netns) prepare(_ context.Context, o *op) (owned.Job[kernel.NS], error) {
+	id, name := string(o.Key), nameOf(o.Key)
 	_, had := d.owner.Entry(id)
 	entry := kernel.Entry{ID: id, NSPath: d.path(name), Mark: d.owner.Mark(id)}
-	if err := d.owner.Record(entry); err != nil {
-		return 0, err
-	}
-	if err := d.owner.Hit("netns/recorded"); err != nil {
-		return 0, err
-	}
+	return owned.Job[kernel.NS]{Entries: []kernel.Entry{entry}, Make: func() (kernel.NS, error) { return d.make(id, name, had) }}, nil
+}
+
+// make makes a namespace, or finds ours. recorded reports whether the ledger named it
+// before this operation.
+func (d *netns) make(id, name string, recorded bool) (kernel.NS, error) {
 	ns, err := d.kernel.CreateNamed(name)
-	if errors.Is(err, kernel.ErrExist) && had && d.remnant(name) {
+	if errors.Is(err, kernel.ErrExist) && recorded && d.remnant(name) {
 		ns, err = d.kernel.CreateNamed(name)
 	}
 	if errors.Is(err, kernel.ErrExist) {
-		ns, err = d.existing(name, had)
+		ns, err = d.existing(name, recorded)
 	}
 	if err != nil {
-		if !had {
+		if !recorded {
 			d.owner.Remove(id)
 		}
 		return 0, err
@@ -158,35 +159,32 @@ func (d *netns) mark(id string, ns kernel.NS) error {
 }
 
 func (d *netns) delete(_ context.Context, k scheduler.Key, _ *models.NetNS, ns kernel.NS) error {
-	id, name := string(k), nameOf(k)
-	defer d.owner.Begin(id)()
+	return d.objects.Delete(func() error { return d.remove(string(k), nameOf(k), ns) }, k)
+}
+
+// remove takes the namespace away, if it is still ours that has the name.
+func (d *netns) remove(id, name string, ns kernel.NS) error {
 	named, err := d.kernel.ListNamed()
 	if err != nil {
 		return fmt.Errorf("list the named namespaces: %w", err)
 	}
-	// Another one under the name is not ours to delete; ours is gone then.
-	if now, there := named[name]; there && now == ns {
-		if _, err := d.kernel.Open(d.path(name)); err != nil { // it may be closed
-			return fmt.Errorf("open namespace %s: %w", name, err)
-		}
-		_, recorded := d.owner.Entry(id)
-		ours, err := d.ours(name, ns, recorded)
-		if err != nil {
-			return err
-		}
-		if ours {
-			d.note(name, 0) // first, or we take the event for news
-			if err := d.kernel.DeleteNamed(name); err != nil && !errors.Is(err, kernel.ErrNotExist) {
-				d.note(name, ns)
-				d.owner.Use(id, ns)
-				return fmt.Errorf("delete namespace %s: %w", name, err)
-			}
-		}
+	if now, there := named[name]; !there || now != ns {
+		return nil // another one under the name is not ours to delete; ours is gone then
 	}
-	if err := d.owner.Hit("netns/deleted"); err != nil {
+	if _, err := d.kernel.Open(d.path(name)); err != nil { // it may be closed
+		return fmt.Errorf("open namespace %s: %w", name, err)
+	}
+	_, recorded := d.owner.Entry(id)
+	ours, err := d.ours(name, ns, recorded)
+	if err != nil || !ours {
 		return err
 	}
-	d.owner.Remove(id)
+	d.note(name, 0) // first, or we take the event for news
+	if err := d.kernel.DeleteNamed(name); err != nil && !errors.Is(err, kernel.ErrNotExist) {
+		d.note(name, ns)
+		d.owner.Use(id, ns)
+		return fmt.Errorf("delete namespace %s: %w", name, err)
+	}
 	return nil
 }
 

@@ -9,12 +9,13 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/watch"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
 type (
+	op    = scheduler.Op[*models.NetNS, kernel.NS]
 	found = scheduler.Found[*models.NetNS, kernel.NS]
 	scope = scheduler.Scope[*models.NetNS, kernel.NS]
 	known = scheduler.Known[*models.NetNS, kernel.NS]
@@ -125,11 +126,11 @@ func (d *netns) look(name string, ns kernel.NS, maybe bool) (f found, there bool
 
 // watch follows the names. Our own doing is known by its identity.
 func (d *netns) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	return watch.Events(ctx, d.kernel, &d.read, func(e kernel.Event) watch.News {
+	return owned.Events(ctx, d.kernel, &d.read, func(e kernel.Event) owned.News {
 		if e.Named != "" && !d.echo(e) {
-			return watch.Of(keyOf(e.Named))
+			return owned.NewsOf(keyOf(e.Named))
 		}
-		return watch.News{All: e.Lost && e.NS == d.kernel.Own()}
+		return owned.News{All: e.Lost && e.NS == d.kernel.Own()}
 	}, notify)
 }
 

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -33,9 +33,11 @@ type Deps struct {
 
 // New makes the kind. What an operation remembers is the namespace.
 func New(deps Deps) scheduler.Descriptor[*models.Nftables, kernel.NS] {
-	d := &nftables{Deps: deps, seen: map[kernel.NS]*sight{}}
-	k := kind.Of[*models.Nftables, kernel.NS](models.KindNftables)
-	k.Create, k.Update, k.Delete = d.create, d.update, d.delete
+	d := &nftables{Deps: deps, generation: map[kernel.NS]uint32{}}
+	d.objects = owned.Objects[*models.Nftables, kernel.NS]{
+		Kind: models.KindNftables, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare, Forget: d.forget}
+	k := d.objects.Descriptor()
+	k.Update, k.Delete = d.objects.Update, d.delete // a table is replaced at once
 	k.Needs, k.Claims, k.Compare, k.Disruption = d.needs, claims, compare, disruption
 	k.Retrieve, k.Watch = d.retrieve, d.watch
 	return k
@@ -44,11 +46,20 @@ func New(deps Deps) scheduler.Descriptor[*models.Nftables, kernel.NS] {
 type nftables struct {
 	Deps
 
-	mu   sync.Mutex
-	seen map[kernel.NS]*sight // namespaces with tables of ours
+	objects owned.Objects[*models.Nftables, kernel.NS]
+	seen    owned.Memory[kernel.NS, scheduler.Key, table] // the tables of ours
+	// generation is that of the tables of a namespace when they were last looked at.
+	generation map[kernel.NS]uint32
+}
+
+// table is a table of ours.
+type table struct {
+	ns  kernel.NS
+	key scheduler.Key
 }
 
 type (
+	op    = scheduler.Op[*models.Nftables, kernel.NS]
 	found = scheduler.Found[*models.Nftables, kernel.NS]
 	scope = scheduler.Scope[*models.Nftables, kernel.NS]
 )

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -35,48 +36,43 @@ func recorded(e kernel.Entry) (m made, v *models.Nftables, err error) {
 	return m, v, err
 }
 
-func (d *nftables) create(ctx context.Context, k scheduler.Key, v *models.Nftables) (kernel.NS, error) {
+func (d *nftables) prepare(ctx context.Context, o *op) (job owned.Job[kernel.NS], err error) {
+	k, v := o.Key, o.Value
 	at, err := d.Places.Resolve(ctx, v.GetNamespace())
 	if err != nil {
-		return 0, err
+		return job, err
 	}
 	m := made{Value: models.Encode(v), Claims: map[string]string{}}
 	for _, claim := range v.Claims() {
 		if m.Claims[claim] = d.address(claim); m.Claims[claim] == "" {
-			return 0, fmt.Errorf("%s holds no address", models.IPClaimKey(claim))
+			return job, fmt.Errorf("%s holds no address", models.IPClaimKey(claim))
 		}
 	}
 	t := d.tableOf(k, v.Claimed(func(claim string) string { return m.Claims[claim] }))
-	defer d.Owner.Begin(string(k))()
 	before, had := d.Owner.Entry(string(k))
 	there, err := d.stands(ctx, at.NS, k, t)
 	if err != nil {
-		return 0, err
+		return job, err
 	}
-	if err := d.Owner.Record(m.entry(k, at, t.Comment)); err != nil {
-		return 0, err
-	}
-	if err := d.Owner.Hit("nftables/recorded"); err != nil {
-		return 0, err
-	}
-	if there {
-		err = d.Tables.ReplaceTable(ctx, at.NS, t)
-	} else {
-		err = d.Tables.CreateTable(ctx, at.NS, t)
-	}
-	if err != nil {
-		return 0, errors.Join(explain(t, err), d.unmade(k, before, had))
-	}
-	d.see(at.NS, k)
-	if err := d.Owner.Hit("nftables/made"); err != nil {
-		return 0, err
-	}
-	now, err := d.Tables.Table(ctx, at.NS, t.Family, t.Name)
-	if err != nil {
-		return 0, fmt.Errorf("read it back: %w", err)
-	}
-	m.Read = &now
-	return at.NS, d.Owner.Record(m.entry(k, at, t.Comment))
+	return owned.Job[kernel.NS]{Entries: []kernel.Entry{m.entry(k, at, t.Comment)}, Make: func() (kernel.NS, error) {
+		write := d.Tables.CreateTable
+		if there {
+			write = d.Tables.ReplaceTable
+		}
+		if err := write(ctx, at.NS, t); err != nil {
+			return 0, errors.Join(explain(t, err), d.unmade(k, before, had))
+		}
+		d.see(at.NS, k)
+		if err := d.Owner.Hit("nftables/made"); err != nil {
+			return 0, err
+		}
+		now, err := d.Tables.Table(ctx, at.NS, t.Family, t.Name)
+		if err != nil {
+			return 0, fmt.Errorf("read it back: %w", err)
+		}
+		m.Read = &now
+		return at.NS, d.Owner.Record(m.entry(k, at, t.Comment))
+	}}, nil
 }
 
 // unmade has the ledger say what it said before a table that came to nothing.
@@ -115,48 +111,18 @@ func (d *nftables) stands(ctx context.Context, ns kernel.NS, k scheduler.Key, t 
 		"there is a table %s %s already, which is not of this key; choose another name, or remove it", t.Family, t.Name))
 }
 
-// update replaces the table at once.
-func (d *nftables) update(ctx context.Context, k scheduler.Key, _, to *models.Nftables, _ kernel.NS) (kernel.NS, error) {
-	return d.create(ctx, k, to)
-}
-
 func (d *nftables) delete(ctx context.Context, k scheduler.Key, _ *models.Nftables, _ kernel.NS) error {
-	defer d.Owner.Begin(string(k))()
-	if e, ours := d.Owner.Entry(string(k)); ours {
-		if err := d.remove(ctx, e); err != nil {
+	return d.objects.DeleteRecorded(k, func(e kernel.Entry) error {
+		_, v, err := recorded(e)
+		if err != nil {
 			return err
 		}
-		d.forget(e.NS, k)
-	}
-	if err := d.Owner.Hit("nftables/deleted"); err != nil {
+		t, err := d.table(ctx, e, v)
+		if err == nil {
+			err = d.Tables.DeleteTable(ctx, e.NS, t.Family, t.Name)
+		}
 		return err
-	}
-	d.Owner.Remove(string(k))
-	return nil
-}
-
-// remove takes the recorded table from the kernel, if it bears our mark.
-func (d *nftables) remove(ctx context.Context, e kernel.Entry) error {
-	ns, err := e.Find(d.Kernel)
-	if errors.Is(err, kernel.ErrNoNamespace) {
-		return nil // and the table with it
-	}
-	if err != nil {
-		return err
-	}
-	_, v, err := recorded(e)
-	if err != nil {
-		return err
-	}
-	family, name := v.EffectiveFamily(), v.EffectiveTable(e.ID)
-	t, err := d.Tables.Table(ctx, ns, family, name)
-	if err == nil && t.Comment == e.Mark {
-		err = d.Tables.DeleteTable(ctx, ns, family, name)
-	}
-	if kernel.IsGone(err) {
-		return nil
-	}
-	return err
+	})
 }
 
 // refusal is an error of what was understood: the kernel did not do it now.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/watch"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -14,7 +14,7 @@ import (
 // IPv4 routes that it drops with a link or an address, so those count as news
 // of the routes that used them.
 func (d *route) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	return watch.Events(ctx, d.Kernel, &d.read, func(e kernel.Event) watch.News { return watch.Of(d.heard(e)...) }, notify)
+	return owned.Events(ctx, d.Kernel, &d.read, func(e kernel.Event) owned.News { return owned.NewsOf(d.heard(e)...) }, notify)
 }
 
 func (d *route) heard(e kernel.Event) []scheduler.Key {

@@ -2,11 +2,11 @@ package sysctl
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -29,9 +29,11 @@ type Deps struct {
 // New makes the kind. What an operation remembers is the namespace, and the link
 // of a setting of an interface.
 func New(deps Deps) scheduler.Descriptor[*models.Sysctl, kernel.LinkRef] {
-	d := &sysctl{Deps: deps, have: map[scheduler.Key]held{}}
-	k := kind.Of[*models.Sysctl, kernel.LinkRef](models.KindSysctl)
-	k.Create, k.Update, k.Delete = d.create, d.update, d.delete
+	d := &sysctl{Deps: deps}
+	d.objects = owned.Objects[*models.Sysctl, kernel.LinkRef]{
+		Kind: models.KindSysctl, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare, Forget: d.forget}
+	k := d.objects.Descriptor()
+	k.Update, k.Delete = d.objects.Update, d.delete // what was there before us stays in the ledger
 	k.Needs, k.Claims, k.Compare = needs, claims, compare
 	k.Retrieve, k.Watch = d.retrieve, d.watch
 	return k
@@ -40,32 +42,28 @@ func New(deps Deps) scheduler.Descriptor[*models.Sysctl, kernel.LinkRef] {
 type sysctl struct {
 	Deps
 
-	mu   sync.Mutex
-	have map[scheduler.Key]held // what is believed, to find out what others do
+	objects owned.Objects[*models.Sysctl, kernel.LinkRef]
+	have    owned.Memory[kernel.NS, scheduler.Key, held] // to find out what others do
 }
 
 // held is a setting as it was made or read.
 type held struct {
+	key   scheduler.Key
 	at    kernel.LinkRef
 	value *models.Sysctl
 }
 
 type (
+	op    = scheduler.Op[*models.Sysctl, kernel.LinkRef]
 	found = scheduler.Found[*models.Sysctl, kernel.LinkRef]
 	scope = scheduler.Scope[*models.Sysctl, kernel.LinkRef]
 )
 
 func (d *sysctl) note(k scheduler.Key, at kernel.LinkRef, v *models.Sysctl) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.have[k] = held{at, v}
+	d.have.Note(at.NS, k, held{k, at, v})
 }
 
-func (d *sysctl) forget(k scheduler.Key) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.have, k)
-}
+func (d *sysctl) forget(e kernel.Entry) { d.have.Forget(e.NS, scheduler.Key(e.ID)) }
 
 // needs: the interface, or the namespace.
 func needs(_ scheduler.Key, v *models.Sysctl) []scheduler.Need {

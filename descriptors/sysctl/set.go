@@ -10,6 +10,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -63,18 +64,19 @@ func (d *sysctl) set(at kernel.LinkRef, v *models.Sysctl, value string) error {
 // mark names a setting in the ledger.
 func mark(at kernel.LinkRef, v *models.Sysctl) string { return at.String() + " " + v.Path() }
 
-func (d *sysctl) create(ctx context.Context, k scheduler.Key, v *models.Sysctl) (kernel.LinkRef, error) {
+// prepare: what was there before us is kept in the ledger.
+func (d *sysctl) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRef], err error) {
+	k, v := o.Key, o.Value
 	at, path, err := d.resolve(ctx, v)
 	if err != nil {
-		return at, err
+		return job, err
 	}
-	defer d.Owner.Begin(string(k))()
 	if other := d.holder(k, mark(at, v)); other != "" {
-		return at, scheduler.Blocked(other, fmt.Errorf("%s is in use by %s; it can have one value", v.GetKey(), other))
+		return job, scheduler.Blocked(other, fmt.Errorf("%s is in use by %s; it can have one value", v.GetKey(), other))
 	}
 	before, err := d.get(at, v)
 	if err != nil {
-		return at, err
+		return job, err
 	}
 	e := kernel.Entry{ID: string(k), NS: at.NS, NSPath: path, Index: at.Index, Value: models.Encode(v), Mark: mark(at, v)}
 	had, recorded := d.Owner.Entry(string(k))
@@ -82,21 +84,17 @@ func (d *sysctl) create(ctx context.Context, k scheduler.Key, v *models.Sysctl) 
 	if e.Prior = had.Prior; !recorded {
 		e.Prior, _ = json.Marshal(before) // a string never fails
 	}
-	if err := d.Owner.Record(e); err != nil {
-		return at, err
-	}
-	if err := d.Owner.Hit("sysctl/recorded"); err != nil {
-		return at, err
-	}
-	d.note(k, at, v)
-	if err := d.change(at, v, before); err != nil {
-		if !recorded {
-			d.forget(k)
-			d.Owner.Remove(string(k))
+	return owned.Job[kernel.LinkRef]{Entries: []kernel.Entry{e}, Make: func() (kernel.LinkRef, error) {
+		d.note(k, at, v)
+		if err := d.change(at, v, before); err != nil {
+			if !recorded {
+				d.forget(e)
+				d.Owner.Remove(e.ID)
+			}
+			return at, err
 		}
-		return at, err
-	}
-	return at, d.Owner.Hit("sysctl/made")
+		return at, d.Owner.Hit("sysctl/made")
+	}}, nil
 }
 
 // change brings a setting to the value, or leaves it as it was before.
@@ -133,29 +131,13 @@ func (d *sysctl) holder(k scheduler.Key, mark string) scheduler.Key {
 	return ""
 }
 
-// update changes the value. What was there before us stays in the ledger.
-func (d *sysctl) update(ctx context.Context, k scheduler.Key, _, to *models.Sysctl, _ kernel.LinkRef) (kernel.LinkRef, error) {
-	return d.create(ctx, k, to)
-}
-
 // delete gives a setting back the value that it had before us.
 func (d *sysctl) delete(_ context.Context, k scheduler.Key, _ *models.Sysctl, _ kernel.LinkRef) error {
-	defer d.Owner.Begin(string(k))()
-	if e, ours := d.Owner.Entry(string(k)); ours {
-		if err := d.restore(e); err != nil {
-			return err
-		}
-	}
-	if err := d.Owner.Hit("sysctl/deleted"); err != nil {
-		return err
-	}
-	d.forget(k)
-	d.Owner.Remove(string(k))
-	return nil
+	return d.objects.DeleteRecorded(k, d.restore)
 }
 
 func (d *sysctl) restore(e kernel.Entry) error {
-	at, v, err := d.entry(e)
+	at, v, err := recorded(e)
 	var prior, now string
 	if err == nil {
 		err = json.Unmarshal(e.Prior, &prior)
@@ -166,20 +148,16 @@ func (d *sysctl) restore(e kernel.Entry) error {
 	if err == nil && now != prior {
 		err = d.set(at, v, prior)
 	}
-	if err != nil && !kernel.IsGone(err) {
+	if err != nil {
 		return fmt.Errorf("give %s back its earlier value %q: %w", v.GetKey(), prior, err)
 	}
 	return nil
 }
 
-// entry is what the ledger says of a setting.
-func (d *sysctl) entry(e kernel.Entry) (at kernel.LinkRef, v *models.Sysctl, err error) {
-	at = kernel.LinkRef{NS: e.NS, Index: e.Index}
-	if v, err = models.DecodeValue[*models.Sysctl](e.Value); err != nil {
-		return at, v, err
-	}
-	_, err = e.Find(d.Kernel)
-	return at, v, err
+// recorded is what the ledger says of a setting.
+func recorded(e kernel.Entry) (at kernel.LinkRef, v *models.Sysctl, err error) {
+	v, err = models.DecodeValue[*models.Sysctl](e.Value)
+	return kernel.LinkRef{NS: e.NS, Index: e.Index}, v, err
 }
 
 // as is a value with another setting.

@@ -41,22 +41,34 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// failpoints are the names that stand in the source.
+// failpoints are the names that stand in the source: those of a kind, and the steps that
+// all kinds share.
 func failpoints(t *testing.T) (names []string) {
 	t.Helper()
-	hit := regexp.MustCompile(`\.Hit\("([a-z/-]+)"\)`)
+	hit := regexp.MustCompile(`\.Hit\((o\.Kind \+ )?"([a-z/-]+)"\)`)
+	var shared []string
 	err := filepath.WalkDir("../../descriptors", func(path string, f os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		text, err := os.ReadFile(path)
 		for _, m := range hit.FindAllSubmatch(text, -1) {
-			names = append(names, string(m[1]))
+			if len(m[1]) > 0 {
+				shared = append(shared, string(m[2]))
+			} else {
+				names = append(names, string(m[2]))
+			}
 		}
 		return err
 	})
-	if err != nil || len(names) < 10 {
-		t.Fatalf("failpoints %v: %v", names, err)
+	for _, name := range slices.Clone(names) {
+		kind, _, _ := strings.Cut(name, "/")
+		for _, step := range shared {
+			names = append(names, kind+step)
+		}
+	}
+	if err != nil || len(shared) < 2 || len(names) < 10 {
+		t.Fatalf("failpoints %v, of all kinds %v: %v", names, shared, err)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -1,4 +1,4 @@
-package watch
+package owned
 
 import (
 	"context"
@@ -18,8 +18,11 @@ type News struct {
 	All  bool
 }
 
-// Of is the news of some keys, or of none.
-func Of(keys ...scheduler.Key) News { return News{Keys: keys} }
+// NewsOf is the news of some keys, or of none.
+func NewsOf(keys ...scheduler.Key) News { return News{Keys: keys} }
+
+// Every is how often the kernel is asked of what it does not tell by events.
+const Every = 10 * time.Second
 
 // Events watches the kernel until ctx ends. news says what an event means; read whether
 // the kind was read before the watch was in place, and must be once more.
@@ -48,7 +51,7 @@ func Poll(ctx context.Context, ticks <-chan time.Time, every time.Duration, move
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticks:
-			tell(Of(moved(ctx)...), notify)
+			tell(NewsOf(moved(ctx)...), notify)
 		}
 	}
 }

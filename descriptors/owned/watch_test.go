@@ -1,4 +1,4 @@
-package watch_test
+package owned_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/plumb-net/plumb/descriptors/watch"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -20,7 +20,7 @@ func TestPollSaysNothingOfNothing(t *testing.T) {
 		stop()
 	}()
 	asked, told := 0, [][]scheduler.Key(nil)
-	err := watch.Poll(ctx, ticks, 0, func(context.Context) []scheduler.Key {
+	err := owned.Poll(ctx, ticks, 0, func(context.Context) []scheduler.Key {
 		if asked++; asked == 2 {
 			return []scheduler.Key{"a/1"}
 		}

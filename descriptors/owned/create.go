@@ -1,0 +1,109 @@
+package owned
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Objects are the objects of one kind that are ours.
+type Objects[V proto.Message, M any] struct {
+	// Kind is the first part of keys and of the names of failpoints: "route".
+	Kind   string
+	Kernel kernel.Kernel
+	Owner  *kernel.Owner
+	// Prepare finds all that a value names and looks at what is in the way. It changes
+	// nothing in the kernel.
+	Prepare func(ctx context.Context, o *scheduler.Op[V, M]) (Job[M], error)
+	// Forget is told of an entry whose object is gone, for what the kind believes of it;
+	// nil: nothing.
+	Forget func(kernel.Entry)
+}
+
+func (o *Objects[V, M]) gone(e kernel.Entry) {
+	if o.Forget != nil {
+		o.Forget(e)
+	}
+}
+
+// Job is how one object is made.
+type Job[M any] struct {
+	// Entries are what the ledger says before anything is made, of the object and of
+	// what is made with it. None: the object is proof enough.
+	Entries []kernel.Entry
+	// Make makes the object and marks it.
+	Make func() (M, error)
+	// Cancel takes back what Prepare has noted, if Make is not called; nil: nothing.
+	Cancel func()
+}
+
+// Descriptor begins the descriptor of the kind.
+func (o *Objects[V, M]) Descriptor() scheduler.Descriptor[V, M] {
+	k := kind.Of[V, M](o.Kind)
+	k.Create = o.Create
+	return k
+}
+
+// Create makes one object.
+func (o *Objects[V, M]) Create(ctx context.Context, k scheduler.Key, v V) (M, error) {
+	op := &scheduler.Op[V, M]{Key: k, Value: v}
+	o.CreateBatch(ctx, []*scheduler.Op[V, M]{op})
+	return op.Meta, op.Err
+}
+
+// Update is for kinds whose creation brings what is there into shape.
+func (o *Objects[V, M]) Update(ctx context.Context, k scheduler.Key, _, to V, _ M) (M, error) {
+	return o.Create(ctx, k, to)
+}
+
+// CreateBatch makes many objects with one write to the ledger.
+func (o *Objects[V, M]) CreateBatch(ctx context.Context, ops []*scheduler.Op[V, M]) {
+	ids := make([]string, len(ops))
+	for i, op := range ops {
+		ids[i] = string(op.Key)
+	}
+	defer o.Owner.Begin(ids...)()
+	jobs := make([]Job[M], len(ops))
+	var entries []kernel.Entry
+	var others []string // made with an object of ours, and keys of no operation
+	var err error
+	ready := 0
+	for i, op := range ops {
+		if jobs[i], op.Err = o.Prepare(ctx, op); op.Err != nil {
+			continue
+		}
+		ready++
+		for _, e := range jobs[i].Entries {
+			if entries = append(entries, e); !slices.Contains(ids, e.ID) {
+				others = append(others, e.ID)
+			}
+		}
+	}
+	if ready == 0 {
+		return
+	}
+	if len(others) > 0 {
+		defer o.Owner.Begin(others...)()
+	}
+	if err = o.Owner.Record(entries...); err == nil {
+		err = o.Owner.Hit(o.Kind + "/recorded")
+	}
+	for i, op := range ops {
+		if op.Err != nil {
+			continue
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if op.Err = err; err == nil {
+			op.Meta, op.Err = jobs[i].Make()
+		} else if jobs[i].Cancel != nil {
+			jobs[i].Cancel()
+		}
+	}
+}
