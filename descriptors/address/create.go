@@ -9,17 +9,18 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-func (d *address) create(ctx context.Context, k scheduler.Key, v *models.Address) (kernel.AddressRef, error) {
-	o := &op{Key: k, Value: v}
-	d.createBatch(ctx, []*op{o})
-	return o.Meta, o.Err
+// createBatch makes many addresses with one write to the ledger, or none.
+func (d *address) createBatch(ctx context.Context, ops []*op) {
+	slices.SortFunc(ops, func(a, b *op) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	d.objects.CreateBatch(ctx, ops)
 }
 
-// job is one creation of a batch.
+// job is one creation.
 type job struct {
 	op        *op
 	addr      kernel.Address
@@ -30,38 +31,21 @@ type job struct {
 	before scheduler.Key
 }
 
-// createBatch makes many addresses with one write to the ledger, or none.
-func (d *address) createBatch(ctx context.Context, ops []*op) {
-	var jobs []job
-	var entries []kernel.Entry
-	var ids []string
-	slices.SortFunc(ops, func(a, b *op) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	for _, o := range ops {
-		j, err := d.prepare(o)
-		if err != nil {
-			o.Err = err
-			continue
-		}
-		jobs, ids = append(jobs, j), append(ids, string(o.Key))
-		if !j.foreign && (!j.exclusive || named(o.Key)) {
-			entries = append(entries, d.entry(j))
-		}
+// prepare: of an address on a link of ours the mark of the link is proof, if its key
+// says which it is.
+func (d *address) prepare(_ context.Context, o *op) (owned.Job[kernel.AddressRef], error) {
+	j, err := d.jobOf(o)
+	if err != nil {
+		return owned.Job[kernel.AddressRef]{}, err
 	}
-	defer d.Owner.Begin(ids...)()
-	err := d.Owner.Record(entries...)
-	if err == nil {
-		err = d.Owner.Hit("address/recorded")
+	made := owned.Job[kernel.AddressRef]{
+		Make:   func() (kernel.AddressRef, error) { return o.Meta, d.make(j) },
+		Cancel: func() { d.restore(j) },
 	}
-	for _, j := range jobs {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if j.op.Err = err; err != nil {
-			d.restore(j)
-			continue
-		}
-		j.op.Err = d.make(j)
+	if !j.foreign && (!j.exclusive || named(o.Key)) {
+		made.Entries = []kernel.Entry{d.entry(j)}
 	}
+	return made, nil
 }
 
 // named reports whether the key does not say which address it is: an operator wrote
@@ -72,7 +56,7 @@ func named(k scheduler.Key) bool {
 	return !derived || strings.HasPrefix(addr, models.ClaimPrefix)
 }
 
-func (d *address) prepare(o *op) (job, error) {
+func (d *address) jobOf(o *op) (job, error) {
 	v := o.Value
 	link, err := kind.LinkOf(d.Interfaces, v.GetInterface())
 	if err != nil {
@@ -188,7 +172,7 @@ func (d *address) clash(j job) error {
 		case a.Prefix == j.addr.Prefix && alike(a, j.addr):
 			if !j.exclusive && !j.recorded {
 				d.Owner.Remove(string(j.op.Key))
-				d.share(at, true)
+				d.shared.Note(at.LinkRef, at.Prefix, struct{}{})
 			}
 			return nil
 		case j.exclusive || j.recorded:

@@ -40,11 +40,14 @@ func (d *address) deleteBatch(ctx context.Context, ops []*op) {
 }
 
 func (d *address) deleteOn(link kernel.LinkRef, ops []*op) error {
-	ids := make([]string, len(ops))
+	keys := make([]scheduler.Key, len(ops))
 	for i, o := range ops {
-		ids[i] = string(o.Key)
+		keys[i] = o.Key
 	}
-	defer d.Owner.Begin(ids...)()
+	return d.objects.Delete(func() error { return d.removeOn(link, ops) }, keys...)
+}
+
+func (d *address) removeOn(link kernel.LinkRef, ops []*op) error {
 	there, err := d.Kernel.Addresses(link.NS, link.Index)
 	if err != nil && !kernel.IsGone(err) {
 		return fmt.Errorf("read the addresses before a deletion: %w", err)
@@ -56,24 +59,19 @@ func (d *address) deleteOn(link kernel.LinkRef, ops []*op) error {
 	var doomed []kernel.Address
 	for _, o := range ops {
 		d.forget(o.Meta) // first, or we take the event for news
-		d.share(o.Meta, false)
+		d.shared.Forget(o.Meta.LinkRef, o.Meta.Prefix)
 		for _, a := range there {
 			if a.Prefix == o.Meta.Prefix && d.mayDelete(o) {
 				doomed = append(doomed, a)
 			}
 		}
 	}
-	if err := d.remove(link, doomed, there...); err != nil {
+	if err = d.remove(link, doomed, there...); err != nil {
 		for _, o := range ops {
 			d.note(o.Meta, o.Key)
 		}
-		return err
 	}
-	if err := d.Owner.Hit("address/deleted"); err != nil {
-		return err
-	}
-	d.Owner.Remove(ids...)
-	return nil
+	return err
 }
 
 // mayDelete: all on our own link, elsewhere what the ledger names.

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -32,9 +32,11 @@ type Deps struct {
 
 // New makes the kind. What an operation remembers is the link and the address.
 func New(deps Deps) scheduler.Descriptor[*models.Address, kernel.AddressRef] {
-	d := &address{Deps: deps, have: map[kernel.LinkRef]map[netip.Prefix]scheduler.Key{}, shared: map[kernel.AddressRef]bool{}}
-	k := kind.Of[*models.Address, kernel.AddressRef](models.KindAddress)
-	k.Create, k.CreateBatch, k.Delete, k.DeleteBatch = d.create, d.createBatch, d.delete, d.deleteBatch
+	d := &address{Deps: deps}
+	d.objects = owned.Objects[*models.Address, kernel.AddressRef]{
+		Kind: models.KindAddress, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare}
+	k := d.objects.Descriptor()
+	k.CreateBatch, k.Delete, k.DeleteBatch = d.createBatch, d.delete, d.deleteBatch
 	k.Needs, k.Claims, k.Compare, k.Equal, k.Disruption = d.needs, claims, compare, equal, disruption
 	k.Retrieve, k.Watch = d.retrieve, d.watch
 	// Addresses of one link must not be read, deleted and put back by two at once.
@@ -45,13 +47,12 @@ func New(deps Deps) scheduler.Descriptor[*models.Address, kernel.AddressRef] {
 type address struct {
 	Deps
 
-	mu   sync.Mutex
-	have map[kernel.LinkRef]map[netip.Prefix]scheduler.Key // what is there, to know our own echo
+	objects owned.Objects[*models.Address, kernel.AddressRef]
+	have    owned.Memory[kernel.LinkRef, netip.Prefix, scheduler.Key]
 	// shared are addresses that others put on their links and that are wanted
 	// of us as well: configured, but not ours to delete.
-	shared map[kernel.AddressRef]bool
-
-	read atomic.Bool // the world was read, perhaps before the watch was in place
+	shared owned.Memory[kernel.LinkRef, netip.Prefix, struct{}]
+	read   atomic.Bool // the world was read, perhaps before the watch was in place
 }
 
 type (
@@ -213,45 +214,12 @@ func (d *address) isWanted(k scheduler.Key) bool { return d.Wanted == nil || d.W
 // note keeps what is there, or is about to be, and returns whose it was before;
 // forget says that it is not, or will not be.
 func (d *address) note(at kernel.AddressRef, k scheduler.Key) (before scheduler.Key) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.have[at.LinkRef] == nil {
-		d.have[at.LinkRef] = map[netip.Prefix]scheduler.Key{}
-	}
-	before = d.have[at.LinkRef][at.Prefix]
-	d.have[at.LinkRef][at.Prefix] = k
+	before, _ = d.have.Note(at.LinkRef, at.Prefix, k)
 	return before
 }
 
-func (d *address) forget(at kernel.AddressRef) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.have[at.LinkRef], at.Prefix)
-	if len(d.have[at.LinkRef]) == 0 {
-		delete(d.have, at.LinkRef)
-	}
-}
+func (d *address) forget(at kernel.AddressRef) { d.have.Forget(at.LinkRef, at.Prefix) }
 
 func (d *address) keyAt(at kernel.AddressRef) (scheduler.Key, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	k, ok := d.have[at.LinkRef][at.Prefix]
-	return k, ok
-}
-
-// share says whether an address of others is wanted of us.
-func (d *address) share(at kernel.AddressRef, wanted bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if wanted {
-		d.shared[at] = true
-	} else {
-		delete(d.shared, at)
-	}
-}
-
-func (d *address) isShared(at kernel.AddressRef) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.shared[at]
+	return d.have.Get(at.LinkRef, at.Prefix)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -225,7 +224,8 @@ func (r *search) on(l link) iter.Seq2[found, error] {
 			return
 		}
 		r.readLinks[l.ref] = true
-		r.d.clear(l.ref, r.keys)
+		// What is there of the keys in question, or of all, is read anew.
+		r.d.have.ForgetIf(l.ref, func(k scheduler.Key) bool { return r.keys == nil || r.keys[k] })
 		for _, a := range list {
 			f, mine := r.found(l, a)
 			if !mine || r.keys != nil && !r.keys[f.Key] {
@@ -324,7 +324,8 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 	}
 	e, recorded := r.d.Owner.Entry(string(f.Key))
 	recorded = recorded && e.NS == l.ref.NS && e.Index == l.ref.Index
-	f.Foreign = !l.exclusive && !recorded && !r.d.isShared(f.Meta)
+	_, shared := r.d.shared.Get(l.ref, a.Prefix)
+	f.Foreign = !l.exclusive && !recorded && !shared
 	f.Value = &models.Address{
 		Interface: l.name, Address: a.Prefix.String(),
 		ValidLifetime: a.Valid, PreferredLifetime: a.Preferred,
@@ -342,12 +343,4 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 		}
 	}
 	return f, true
-}
-
-// clear forgets what was there of the keys in question, or all, before a link
-// is read anew.
-func (d *address) clear(ref kernel.LinkRef, keys map[scheduler.Key]bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	maps.DeleteFunc(d.have[ref], func(_ netip.Prefix, k scheduler.Key) bool { return keys == nil || keys[k] })
 }

@@ -2,7 +2,6 @@ package address
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -51,18 +50,7 @@ func (d *address) news(ns kernel.NS, a kernel.Address, deleted bool) owned.News 
 
 // keysIn are the keys with an address in the namespace, sorted.
 func (d *address) keysIn(ns kernel.NS, gone bool) []scheduler.Key {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var keys []scheduler.Key
-	for link, on := range d.have {
-		if link.NS != ns {
-			continue
-		}
-		keys = slices.AppendSeq(keys, maps.Values(on))
-		if gone {
-			delete(d.have, link)
-		}
-	}
+	keys := d.have.Of(func(l kernel.LinkRef) bool { return l.NS == ns }, gone)
 	slices.Sort(keys)
 	return keys
 }

@@ -6,79 +6,39 @@ import (
 	"fmt"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-func (d *iface) create(ctx context.Context, k scheduler.Key, v *models.Interface) (kernel.LinkRef, error) {
-	o := &op{Key: k, Value: v}
-	d.createBatch(ctx, []*op{o})
-	return o.Meta, o.Err
-}
-
-// job is one creation of a batch.
-type job struct {
-	op *op
-	w  *wish
-	// adopt is set for links that somebody else made.
-	adopt *adoption
-}
-
-// createBatch makes many links with one write to the ledger.
-func (d *iface) createBatch(ctx context.Context, ops []*op) {
-	var jobs []job
-	var entries []kernel.Entry
-	var ids []string
-	for _, o := range ops {
-		j, more, err := d.prepare(ctx, o)
-		if err != nil {
-			o.Err = err
-			continue
-		}
-		jobs = append(jobs, j)
-		for _, e := range more {
-			entries, ids = append(entries, e), append(ids, e.ID)
-		}
-	}
-	defer d.Owner.Begin(ids...)()
-	err := d.Owner.Record(entries...)
-	if err == nil {
-		err = d.Owner.Hit("interface/recorded")
-	}
-	for _, j := range jobs {
-		if j.op.Err = err; err == nil {
-			j.op.Meta, j.op.Err = d.make(ctx, j)
-		}
-	}
-}
-
 // prepare finds all that the creation works with, and what the ledger must say
 // before it. The first end of a veth speaks for both.
-func (d *iface) prepare(ctx context.Context, o *op) (job, []kernel.Entry, error) {
+func (d *iface) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRef], err error) {
 	if err := d.leaving(o.Key, o.Value); err != nil {
-		return job{}, nil, err
+		return job, err
 	}
 	w, err := d.resolve(ctx, o.Key, o.Value)
 	if err != nil {
-		return job{}, nil, err
+		return job, err
 	}
 	if adopts(w.value) {
 		a, err := d.newAdoption(w)
-		return job{op: o, w: w, adopt: a}, []kernel.Entry{a.entry}, err
+		return owned.Job[kernel.LinkRef]{
+			Entries: []kernel.Entry{a.entry}, Make: func() (kernel.LinkRef, error) { return d.adopt(a) }}, err
 	}
 	entries := []kernel.Entry{w.entry()}
 	if cable := w.value.GetVeth(); cable != nil {
 		if w.peer, err = d.peerWish(ctx, keyOf(cable.GetPeer())); err != nil {
-			return job{}, nil, err
+			return job, err
 		}
 		if err := d.leaving(w.peer.key, w.peer.value); err != nil {
-			return job{}, nil, err
+			return job, err
 		}
 		if makesPair(w.key, w.peer.key) {
 			entries = append(entries, w.peer.entry())
 		}
 	}
-	return job{op: o, w: w}, entries, nil
+	return owned.Job[kernel.LinkRef]{Entries: entries, Make: func() (kernel.LinkRef, error) { return d.make(w) }}, nil
 }
 
 // leaving says why nothing is to be made any more although it is wanted; see [Deps].
@@ -89,14 +49,7 @@ func (d *iface) leaving(k scheduler.Key, v *models.Interface) error {
 	return d.Leaving(k, v)
 }
 
-func (d *iface) make(ctx context.Context, j job) (kernel.LinkRef, error) {
-	if err := ctx.Err(); err != nil {
-		return kernel.LinkRef{}, err
-	}
-	if j.adopt != nil {
-		return d.adopt(j.adopt)
-	}
-	w := j.w
+func (d *iface) make(w *wish) (kernel.LinkRef, error) {
 	if w.peer != nil {
 		if l, ok := d.otherEnd(w); ok {
 			return d.finish(w, l)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -57,8 +58,10 @@ func (s *Self) Wanted(k scheduler.Key) (v *models.Interface, ok bool) {
 // New makes the kind. What an operation remembers is where the link is.
 func New(deps Deps) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
 	d := &iface{Deps: deps, links: map[kernel.LinkRef]*held{}}
-	k := kind.Of[*models.Interface, kernel.LinkRef](models.KindInterface)
-	k.Create, k.CreateBatch, k.Delete, k.DeleteBatch = d.create, d.createBatch, d.delete, d.deleteBatch
+	d.objects = owned.Objects[*models.Interface, kernel.LinkRef]{
+		Kind: models.KindInterface, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare}
+	k := d.objects.Descriptor()
+	k.CreateBatch, k.Delete, k.DeleteBatch = d.objects.CreateBatch, d.delete, d.deleteBatch
 	k.Update, k.Compare, k.Equal, k.Disruption = d.update, compare, equal, disruption
 	k.Needs, k.Derive, k.Claims = needs, derive, claims
 	k.Retrieve, k.Watch = d.retrieve, d.watch
@@ -67,6 +70,8 @@ func New(deps Deps) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
 
 type iface struct {
 	Deps
+
+	objects owned.Objects[*models.Interface, kernel.LinkRef]
 
 	mu     sync.Mutex
 	links  map[kernel.LinkRef]*held

@@ -16,8 +16,6 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-const prefix = models.KindNftables + "/"
-
 // Deps are what the kind works with.
 type Deps struct {
 	Kernel kernel.Kernel

@@ -2,7 +2,6 @@ package owned
 
 import (
 	"context"
-	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -70,8 +69,7 @@ func (o *Objects[V, M]) CreateBatch(ctx context.Context, ops []*scheduler.Op[V, 
 	defer o.Owner.Begin(ids...)()
 	jobs := make([]Job[M], len(ops))
 	var entries []kernel.Entry
-	var others []string // made with an object of ours, and keys of no operation
-	var err error
+	var others []string // keys of what is made with an object, and may be of no operation
 	ready := 0
 	for i, op := range ops {
 		if jobs[i], op.Err = o.Prepare(ctx, op); op.Err != nil {
@@ -79,7 +77,7 @@ func (o *Objects[V, M]) CreateBatch(ctx context.Context, ops []*scheduler.Op[V, 
 		}
 		ready++
 		for _, e := range jobs[i].Entries {
-			if entries = append(entries, e); !slices.Contains(ids, e.ID) {
+			if entries = append(entries, e); e.ID != ids[i] {
 				others = append(others, e.ID)
 			}
 		}
@@ -90,7 +88,8 @@ func (o *Objects[V, M]) CreateBatch(ctx context.Context, ops []*scheduler.Op[V, 
 	if len(others) > 0 {
 		defer o.Owner.Begin(others...)()
 	}
-	if err = o.Owner.Record(entries...); err == nil {
+	err := o.Owner.Record(entries...)
+	if err == nil {
 		err = o.Owner.Hit(o.Kind + "/recorded")
 	}
 	for i, op := range ops {

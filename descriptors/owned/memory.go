@@ -43,6 +43,9 @@ func (m *Memory[G, K, T]) ForgetIf(g G, pass func(T) bool) {
 			delete(m.groups[g], k)
 		}
 	}
+	if len(m.groups[g]) == 0 {
+		delete(m.groups, g)
+	}
 }
 
 // Get returns what is believed.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -123,48 +124,22 @@ func (d *route) addWays(w *wish, ways []hop) error {
 	return nil
 }
 
-func (d *route) create(ctx context.Context, k scheduler.Key, v *models.Route) (kernel.LinkRef, error) {
-	o := &op{Key: k, Value: v}
-	d.createBatch(ctx, []*op{o})
-	return o.Meta, o.Err
-}
-
-// createBatch makes many routes with one write to the ledger.
-func (d *route) createBatch(ctx context.Context, ops []*op) {
-	wishes := make([]*wish, len(ops))
-	var entries []kernel.Entry
-	var ids []string
-	for i, o := range ops {
-		w, err := d.resolve(ctx, o.Key, o.Value)
-		if err != nil {
-			o.Err = err
-			continue
-		}
-		wishes[i], ids, entries = w, append(ids, string(o.Key)), append(entries, w.entry())
+func (d *route) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRef], err error) {
+	w, err := d.resolve(ctx, o.Key, o.Value)
+	if err != nil {
+		return job, err
 	}
-	defer d.Owner.Begin(ids...)()
-	err := d.Owner.Record(entries...)
-	if err == nil {
-		err = d.Owner.Hit("route/recorded")
-	}
-	for i, o := range ops {
-		switch {
-		case wishes[i] == nil:
-		case err != nil:
-			o.Err = err
-		case ctx.Err() != nil:
-			o.Err = ctx.Err()
-		default:
-			o.Meta, o.Err = wishes[i].at(), d.make(wishes[i])
-		}
-	}
+	return owned.Job[kernel.LinkRef]{
+		Entries: []kernel.Entry{w.entry()},
+		Make:    func() (kernel.LinkRef, error) { return w.at(), d.make(w) },
+	}, nil
 }
 
 func (d *route) make(w *wish) error {
 	if other := d.holder(w); other != "" {
 		return scheduler.Blocked(other, explain(w, fmt.Errorf("it is in use by %s", other)))
 	}
-	before := d.note(w.place.NS, w.key, w.route) // first, or we take the event for news
+	before, had := d.note(w.place.NS, w.key, w.route) // first, or we take the event for news
 	err := d.Kernel.AddRoute(w.place.NS, w.route)
 	if errors.Is(err, kernel.ErrExist) {
 		err = d.clash(w)
@@ -172,7 +147,7 @@ func (d *route) make(w *wish) error {
 	if err == nil {
 		return d.Owner.Hit("route/made")
 	}
-	if before != nil && before.key != w.key {
+	if had && before.key != w.key {
 		d.note(w.place.NS, before.key, before.route)
 	} else {
 		// Whatever happens to the route that stands there is news to us.
@@ -249,7 +224,7 @@ func (d *route) update(ctx context.Context, k scheduler.Key, from, to *models.Ro
 		if err := d.delete(ctx, k, from, was); err != nil {
 			return was, err
 		}
-		return d.create(ctx, k, to)
+		return d.objects.Create(ctx, k, to)
 	}
 	defer d.Owner.Begin(string(k))()
 	if err := d.Owner.Record(w.entry()); err != nil {

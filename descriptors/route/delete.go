@@ -2,7 +2,6 @@ package route
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -14,21 +13,12 @@ import (
 
 // delete removes the route if the ledger says that it is ours.
 func (d *route) delete(_ context.Context, k scheduler.Key, v *models.Route, at kernel.LinkRef) error {
-	defer d.Owner.Begin(string(k))()
-	if e, recorded := d.Owner.Entry(string(k)); recorded && e.NS == at.NS {
-		_, err := e.Find(d.Kernel)
-		if err == nil {
-			err = d.remove(k, v, e)
+	return d.objects.DeleteRecorded(k, func(e kernel.Entry) error {
+		if e.NS != at.NS {
+			return nil
 		}
-		if err != nil && !errors.Is(err, kernel.ErrNoNamespace) {
-			return err
-		}
-	}
-	if err := d.Owner.Hit("route/deleted"); err != nil {
-		return err
-	}
-	d.Owner.Remove(string(k))
-	return nil
+		return d.remove(k, v, e)
+	})
 }
 
 // remove takes the route from the kernel, if it is the recorded one.

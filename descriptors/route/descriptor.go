@@ -1,17 +1,15 @@
 package route
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
-
-const prefix = models.KindRoute + "/"
 
 // Deps are what the kind works with.
 type Deps struct {
@@ -32,9 +30,11 @@ type Deps struct {
 // New makes the kind. What an operation remembers is the namespace, and the
 // link of the first way if there is one.
 func New(deps Deps) scheduler.Descriptor[*models.Route, kernel.LinkRef] {
-	d := &route{Deps: deps, have: map[kernel.NS]map[identity]*held{}}
-	k := kind.Of[*models.Route, kernel.LinkRef](models.KindRoute)
-	k.Create, k.CreateBatch, k.Update, k.Delete = d.create, d.createBatch, d.update, d.delete
+	d := &route{Deps: deps}
+	d.objects = owned.Objects[*models.Route, kernel.LinkRef]{
+		Kind: models.KindRoute, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare}
+	k := d.objects.Descriptor()
+	k.CreateBatch, k.Update, k.Delete = d.objects.CreateBatch, d.update, d.delete
 	k.Needs, k.Claims, k.Compare, k.Equal, k.Disruption = d.needs, claims, compare, equal, disruption
 	k.Retrieve, k.Watch = d.retrieve, d.watch
 	return k
@@ -43,10 +43,9 @@ func New(deps Deps) scheduler.Descriptor[*models.Route, kernel.LinkRef] {
 type route struct {
 	Deps
 
-	mu   sync.Mutex
-	have map[kernel.NS]map[identity]*held // what is there, to know our own echo
-
-	read atomic.Bool // the world was read, perhaps before the watch was in place
+	objects owned.Objects[*models.Route, kernel.LinkRef]
+	have    owned.Memory[kernel.NS, identity, held]
+	read    atomic.Bool // the world was read, perhaps before the watch was in place
 }
 
 // held is a route as it was made or read.
@@ -63,34 +62,18 @@ type (
 
 // note keeps a route and returns what was known under its identity; forget
 // drops it.
-func (d *route) note(ns kernel.NS, k scheduler.Key, r kernel.Route) (before *held) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.have[ns] == nil {
-		d.have[ns] = map[identity]*held{}
-	}
-	before = d.have[ns][identityOf(r)]
-	d.have[ns][identityOf(r)] = &held{key: k, route: r}
-	return before
+func (d *route) note(ns kernel.NS, k scheduler.Key, r kernel.Route) (before held, had bool) {
+	return d.have.Note(ns, identityOf(r), held{key: k, route: r})
 }
+
+func (d *route) forget(ns kernel.NS, r kernel.Route) { d.have.Forget(ns, identityOf(r)) }
 
 // keyAt is the key that the route of that identity belongs to, "" if none is known.
 func (d *route) keyAt(ns kernel.NS, r kernel.Route) scheduler.Key {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if h := d.have[ns][identityOf(r)]; h != nil && h.route.Type != "" {
+	if h, _ := d.have.Get(ns, identityOf(r)); h.route.Type != "" {
 		return h.key
 	}
 	return ""
 }
 
 func (d *route) isWanted(k scheduler.Key) bool { return d.Wanted == nil || d.Wanted(k) }
-
-func (d *route) forget(ns kernel.NS, r kernel.Route) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.have[ns], identityOf(r))
-	if len(d.have[ns]) == 0 {
-		delete(d.have, ns)
-	}
-}

@@ -13,26 +13,12 @@ import (
 
 // retrieve reads the routes that the ledger names.
 func (d *route) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
-	return func(yield func(found, error) bool) {
-		d.read.Store(true)
-		reading := d.Owner.Reading()
-		r := &search{d: d, dumps: map[kernel.NS]*dump{}, known: map[scheduler.Key]*models.Route{}}
-		for _, kn := range s.Known {
-			r.known[kn.Key] = kn.Value
-		}
-		var gone []string
-		for _, e := range r.entries(s) {
-			f, there, err := r.look(e)
-			if !there && err == nil {
-				gone = append(gone, e.ID)
-				continue
-			}
-			if !yield(f, err) {
-				return
-			}
-		}
-		reading.Forget(gone...)
+	d.read.Store(true)
+	r := &search{d: d, dumps: map[kernel.NS]*dump{}, known: map[scheduler.Key]*models.Route{}}
+	for _, kn := range s.Known {
+		r.known[kn.Key] = kn.Value
 	}
+	return d.objects.Retrieve(s, r.look)
 }
 
 // search is one reading.
@@ -48,49 +34,27 @@ type dump struct {
 	err    error
 }
 
-func (r *search) entries(s scope) []kernel.Entry {
-	if s.All {
-		return r.d.Owner.Entries(prefix)
-	}
-	var list []kernel.Entry
-	for _, k := range s.Keys {
-		if e, ok := r.d.Owner.Entry(string(k)); ok {
-			list = append(list, e)
-		}
-	}
-	return list
-}
-
-func (r *search) look(e kernel.Entry) (f found, there bool, err error) {
-	f.Key = scheduler.Key(e.ID)
-	ns, err := e.Find(r.d.Kernel)
-	if errors.Is(err, kernel.ErrNoNamespace) {
-		return f, false, nil // dead, and all that was in it
-	}
-	if err != nil {
-		return f, false, err
-	}
-	dp := r.dump(ns)
+func (r *search) look(e kernel.Entry) (v *models.Route, ref kernel.LinkRef, err error) {
+	k, dp := scheduler.Key(e.ID), r.dump(e.NS)
 	if dp.err != nil {
-		return f, false, fmt.Errorf("read the routes of its namespace: %w", dp.err)
+		return v, ref, fmt.Errorf("read the routes of its namespace: %w", dp.err)
 	}
 	routes := dp.routes[e.Mark]
 	if len(routes) == 0 {
-		return f, false, nil
+		return v, ref, kernel.ErrNotExist
 	}
-	if other := r.d.keyAt(ns, routes[0]); other != "" && other != f.Key && r.d.isWanted(other) {
-		return f, false, nil // it is that key's
+	if other := r.d.keyAt(e.NS, routes[0]); other != "" && other != k && r.d.isWanted(other) {
+		return v, ref, kernel.ErrNotExist // it is that key's
 	}
 	like := r.like(e)
 	best := routes[0]
 	for _, route := range routes {
-		if v := r.known[f.Key]; v != nil && equal(f.Key, r.d.value(ns, route, like), v) {
+		if v := r.known[k]; v != nil && equal(k, r.d.value(e.NS, route, like), v) {
 			best = route
 		}
 	}
-	f.Value, f.Meta = r.d.value(ns, best, like), at(ns, best)
-	r.d.note(ns, f.Key, best)
-	return f, true, nil
+	r.d.note(e.NS, k, best)
+	return r.d.value(e.NS, best, like), at(e.NS, best), nil
 }
 
 func (r *search) dump(ns kernel.NS) *dump {

@@ -20,18 +20,14 @@ func (d *route) watch(ctx context.Context, notify func(...scheduler.Key)) error 
 func (d *route) heard(e kernel.Event) []scheduler.Key {
 	switch {
 	case e.Lost, e.Gone:
-		keys := d.keysIn(e.NS, func(kernel.Route) bool { return true })
-		if e.Gone {
-			d.forgetIn(e.NS)
-		}
-		return keys
+		return d.keysIn(e.NS, e.Gone, func(kernel.Route) bool { return true })
 	case e.Route != nil:
 		return d.news(e.NS, *e.Route, e.Deleted)
 	case e.Link != nil && (e.Deleted || !e.Link.Up):
-		return d.keysIn(e.NS, func(r kernel.Route) bool { return uses(r, e.Link.Index) })
+		return d.keysIn(e.NS, false, func(r kernel.Route) bool { return uses(r, e.Link.Index) })
 	case e.Address != nil && e.Deleted:
 		src := e.Address.Prefix.Addr()
-		return d.keysIn(e.NS, func(r kernel.Route) bool { return r.Src == src || uses(r, e.Address.Index) && sameFamily(r, src) })
+		return d.keysIn(e.NS, false, func(r kernel.Route) bool { return r.Src == src || uses(r, e.Address.Index) && sameFamily(r, src) })
 	}
 	return nil
 }
@@ -45,10 +41,8 @@ func sameFamily(r kernel.Route, a netip.Addr) bool { return r.Dst.Addr().Is4() =
 // news is the key about whose route an event says something that is not
 // believed, if any.
 func (d *route) news(ns kernel.NS, r kernel.Route, deleted bool) []scheduler.Key {
-	d.mu.Lock()
-	h := d.have[ns][identityOf(r)]
-	d.mu.Unlock()
-	if h == nil {
+	h, known := d.have.Get(ns, identityOf(r))
+	if !known {
 		return nil
 	}
 	ours := r.Protocol == d.Owner.Protocol()
@@ -69,22 +63,14 @@ func (d *route) same(ns kernel.NS, a, b kernel.Route) bool {
 	return equal("", d.value(ns, a, nil), d.value(ns, b, nil))
 }
 
-// keysIn are the keys of the routes of a namespace that pass, sorted.
-func (d *route) keysIn(ns kernel.NS, pass func(kernel.Route) bool) []scheduler.Key {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var keys []scheduler.Key
-	for _, h := range d.have[ns] {
+// keysIn are the keys of the routes of a namespace that pass, sorted. If it is gone all
+// are forgotten.
+func (d *route) keysIn(ns kernel.NS, gone bool, pass func(kernel.Route) bool) (keys []scheduler.Key) {
+	for _, h := range d.have.Of(func(at kernel.NS) bool { return at == ns }, gone) {
 		if pass(h.route) {
 			keys = append(keys, h.key)
 		}
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-func (d *route) forgetIn(ns kernel.NS) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.have, ns)
 }
