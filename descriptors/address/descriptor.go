@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
@@ -52,7 +51,6 @@ type address struct {
 	// shared are addresses that others put on their links and that are wanted
 	// of us as well: configured, but not ours to delete.
 	shared owned.Memory[kernel.LinkRef, netip.Prefix, struct{}]
-	read   atomic.Bool // the world was read, perhaps before the watch was in place
 }
 
 type (
@@ -201,10 +199,7 @@ func (d *address) interfaceOf(name string) *models.Interface {
 		return v
 	}
 	if e, ok := d.Owner.Entry(key); ok {
-		if msg, err := models.DecodeKind(models.KindInterface, e.Value); err == nil {
-			v, _ := msg.(*models.Interface)
-			return v
-		}
+		return kind.InterfaceOf(e)
 	}
 	return nil
 }

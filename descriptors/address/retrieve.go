@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -19,10 +20,10 @@ import (
 // that are asked for.
 func (d *address) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
-		d.read.Store(true)
+		d.objects.Read()
 		r := &search{
 			d: d, scope: s, wanted: map[place]known{}, inScope: map[scheduler.Key]bool{}, claims: map[scheduler.Key]string{},
-			named: map[kernel.AddressRef]scheduler.Key{}, dumps: map[kernel.NS]*dump{}, readLinks: map[kernel.LinkRef]bool{},
+			named: map[kernel.AddressRef]scheduler.Key{}, dumps: owned.Dumps[byLink]{Read: d.addresses}, readLinks: map[kernel.LinkRef]bool{},
 		}
 		r.learn()
 		reading := d.Owner.Reading()
@@ -78,7 +79,7 @@ type search struct {
 	inScope map[scheduler.Key]bool // keys of the scope that do not say which address they are
 	claims  map[scheduler.Key]string
 	named   map[kernel.AddressRef]scheduler.Key // what the ledger names that is not derived
-	dumps   map[kernel.NS]*dump
+	dumps   owned.Dumps[byLink]
 
 	readLinks map[kernel.LinkRef]bool
 }
@@ -246,23 +247,20 @@ func (r *search) addresses(ref kernel.LinkRef) ([]kernel.Address, error) {
 	if r.names != nil && len(r.names) <= few {
 		return r.d.Kernel.Addresses(ref.NS, ref.Index)
 	}
-	dp := r.dumps[ref.NS]
-	if dp == nil {
-		dp = &dump{byLink: map[int][]kernel.Address{}}
-		var all []kernel.Address
-		all, dp.err = r.d.Kernel.Addresses(ref.NS, 0)
-		for _, a := range all {
-			dp.byLink[a.Index] = append(dp.byLink[a.Index], a)
-		}
-		r.dumps[ref.NS] = dp
-	}
-	return dp.byLink[ref.Index], dp.err
+	all, err := r.dumps.Of(ref.NS)
+	return all[ref.Index], err
 }
 
-// dump is all addresses of a namespace.
-type dump struct {
-	byLink map[int][]kernel.Address
-	err    error
+// byLink are all addresses of a namespace by the index of their link.
+type byLink map[int][]kernel.Address
+
+func (d *address) addresses(ns kernel.NS) (byLink, error) {
+	all, err := d.Kernel.Addresses(ns, 0)
+	on := byLink{}
+	for _, a := range all {
+		on[a.Index] = append(on[a.Index], a)
+	}
+	return on, err
 }
 
 // asked are the keys in question on a link that cannot be read.

@@ -13,7 +13,7 @@ import (
 // watch turns the kernel's events into keys. What we did ourselves was noted
 // before we did it, and goes no further.
 func (d *address) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	return owned.Events(ctx, d.Kernel, &d.read, d.heard, notify)
+	return d.objects.Follow(ctx, d.Kernel, d.heard, notify)
 }
 
 func (d *address) heard(e kernel.Event) owned.News {

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -46,7 +46,7 @@ type hostlink struct {
 	mu     sync.Mutex
 	wanted map[scheduler.Key]*target // in other namespaces
 	seen   map[kernel.LinkRef]sight  // what the scheduler believes, to know what is news
-	read   atomic.Bool               // the world was read, perhaps before the watch was in place
+	events owned.Events
 }
 
 // target is a link that is needed in another namespace.
@@ -85,7 +85,7 @@ type (
 
 func (d *hostlink) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
-		d.read.Store(true)
+		d.events.Read()
 		keys := s.Keys
 		if s.All {
 			keys = d.targets()

@@ -23,7 +23,7 @@ func (d *hostlink) watch(ctx context.Context, notify func(...scheduler.Key)) err
 		_ = owned.Poll(ctx, d.Poll, poll, d.moved, notify)
 	}()
 	defer func() { cancel(); <-polled }()
-	return owned.Events(ctx, d.Kernel, &d.read, d.heard, notify)
+	return d.events.Follow(ctx, d.Kernel, d.heard, notify)
 }
 
 func (d *hostlink) heard(e kernel.Event) owned.News {

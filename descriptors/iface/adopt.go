@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -185,7 +186,7 @@ func (d *iface) adopt(a *adoption) (kernel.LinkRef, error) {
 func (d *iface) readopt(w *wish, l kernel.Link) (kernel.LinkRef, error) {
 	was := settings{}
 	if w.recorded != nil {
-		was = d.asked(decode(*w.recorded))
+		was = d.asked(kind.InterfaceOf(*w.recorded))
 	}
 	a := d.adoptionOf(w, l)
 	if err := d.Owner.Record(a.entry); err != nil {
@@ -274,7 +275,7 @@ func (d *iface) abandon(k scheduler.Key, l kernel.Link) error {
 			back.Master = nil
 		}
 	}
-	return d.giveBack(l, d.asked(decode(e)), back)
+	return d.giveBack(l, d.asked(kind.InterfaceOf(e)), back)
 }
 
 // adoptedValue shows of an adopted link what we have changed, as it is now.

@@ -76,8 +76,6 @@ type iface struct {
 	mu     sync.Mutex
 	links  map[kernel.LinkRef]*held
 	notify func(...scheduler.Key) // nil while nobody watches
-
-	read atomic.Bool // the world was read, perhaps before the watch was in place
 }
 
 // held is a link of ours, as the watch must know it to tell news from echo.

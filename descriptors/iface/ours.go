@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -25,7 +26,7 @@ func (d *iface) ours(k scheduler.Key, l kernel.Link, recorded *kernel.Entry) boo
 		return true
 	}
 	return l.Alias == "" && recorded != nil && !recorded.Adopted() && recorded.NS == l.NS &&
-		decode(*recorded).EffectiveHostName(string(k)) == l.Name
+		kind.InterfaceOf(*recorded).EffectiveHostName(string(k)) == l.Name
 }
 
 // ownerOf names who made a link, as far as it can be told.

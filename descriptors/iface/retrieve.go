@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -21,7 +23,7 @@ import (
 //	keys    where it was, where the ledger says, where it should be, by mark
 func (d *iface) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
-		d.read.Store(true)
+		d.objects.Read()
 		r := d.newSearch(ctx, s)
 		if s.All {
 			r.all(yield)
@@ -38,7 +40,7 @@ type search struct {
 	reading kernel.Reading
 	known   map[scheduler.Key]*hints
 	marks   map[string]string // mark → key, for marks that were cut
-	dumps   map[kernel.NS]*dump
+	dumps   owned.Dumps[[]kernel.Link]
 }
 
 // hints are what the scheduler says of a key.
@@ -47,16 +49,10 @@ type hints struct {
 	ref              kernel.LinkRef
 }
 
-// dump is all links of a namespace.
-type dump struct {
-	links []kernel.Link
-	err   error
-}
-
 func (d *iface) newSearch(ctx context.Context, s scope) *search {
 	r := &search{
 		d: d, ctx: ctx, reading: d.Owner.Reading(),
-		known: map[scheduler.Key]*hints{}, marks: map[string]string{}, dumps: map[kernel.NS]*dump{},
+		known: map[scheduler.Key]*hints{}, marks: map[string]string{}, dumps: owned.Dumps[[]kernel.Link]{Read: d.Kernel.Links},
 	}
 	for _, kn := range s.Known {
 		h := r.hints(kn.Key)
@@ -82,29 +78,17 @@ func (r *search) hints(k scheduler.Key) *hints {
 	return h
 }
 
-func (r *search) dump(ns kernel.NS) *dump {
-	if r.dumps[ns] == nil {
-		dp := &dump{}
-		dp.links, dp.err = r.d.Kernel.Links(ns)
-		if errors.Is(dp.err, kernel.ErrNoNamespace) {
-			dp.err = nil // dead: nothing is there
-		}
-		r.dumps[ns] = dp
-	}
-	return r.dumps[ns]
-}
-
 func (r *search) all(yield func(found, error) bool) {
 	entries := r.d.Owner.Entries(prefix)
 	links := map[scheduler.Key]kernel.Link{}
 	places, failed := r.places()
 	for _, ns := range places {
-		dp := r.dump(ns)
-		if dp.err != nil {
-			failed[ns] = dp.err
+		all, err := r.dumps.Of(ns)
+		if err != nil {
+			failed[ns] = err
 			continue
 		}
-		for _, own := range r.ours(ns, dp.links, entries) {
+		for _, own := range r.ours(ns, all, entries) {
 			r.pick(links, scheduler.Key(own.Key), own.Link)
 		}
 	}
@@ -252,17 +236,17 @@ func (r *search) recorded(k scheduler.Key, e kernel.Entry) (kernel.Link, error) 
 	if e.Adopted() {
 		return r.d.Kernel.LinkByIndex(e.NS, e.Index)
 	}
-	return r.d.Kernel.Link(e.NS, decode(e).EffectiveHostName(string(k)))
+	return r.d.Kernel.Link(e.NS, kind.InterfaceOf(e).EffectiveHostName(string(k)))
 }
 
 func (r *search) byMark(k scheduler.Key, places []kernel.NS) (l kernel.Link, there bool, err error) {
 	mark := r.d.Owner.Mark(string(k))
 	for _, ns := range places {
-		dp := r.dump(ns)
-		if dp.err != nil {
-			return l, false, fmt.Errorf("read the links of its namespace: %w", dp.err)
+		all, err := r.dumps.Of(ns)
+		if err != nil {
+			return l, false, fmt.Errorf("read the links of its namespace: %w", err)
 		}
-		for _, l := range dp.links {
+		for _, l := range all {
 			if l.Alias == mark {
 				return l, true, nil
 			}
@@ -278,7 +262,7 @@ func (r *search) found(k scheduler.Key, l kernel.Link) found {
 	if hint == nil || h.ref.NS != l.NS {
 		hint = h.wanted
 		if e, ok := r.d.Owner.Entry(string(k)); ok {
-			if v := decode(e); v != nil {
+			if v := kind.InterfaceOf(e); v != nil {
 				hint = v
 			}
 		}
@@ -314,7 +298,7 @@ func (r *search) selector(k scheduler.Key, ns kernel.NS) *models.Namespace {
 		return h.believed.GetNamespace()
 	}
 	if e, ok := d.Owner.Entry(string(k)); ok && e.NS == ns {
-		if v := decode(e); v != nil {
+		if v := kind.InterfaceOf(e); v != nil {
 			return v.GetNamespace()
 		}
 	}

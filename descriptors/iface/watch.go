@@ -16,7 +16,7 @@ import (
 func (d *iface) watch(ctx context.Context, notify func(...scheduler.Key)) error {
 	d.setNotify(notify)
 	defer d.setNotify(nil)
-	return owned.Events(ctx, d.Kernel, &d.read, d.heard, notify)
+	return d.objects.Follow(ctx, d.Kernel, d.heard, notify)
 }
 
 func (d *iface) heard(e kernel.Event) owned.News {

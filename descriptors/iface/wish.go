@@ -122,16 +122,6 @@ func set[T comparable](field **T, want, is T, needed *bool) {
 	}
 }
 
-// decode reads a value that the ledger keeps, nil if it cannot.
-func decode(e kernel.Entry) *models.Interface {
-	msg, err := models.DecodeKind(models.KindInterface, e.Value)
-	if err != nil {
-		return nil
-	}
-	v, _ := msg.(*models.Interface)
-	return v
-}
-
 // explain adds what helps people to an error of the kernel.
 func explain(w *wish, doing string, err error) error {
 	err = fmt.Errorf("%s %s in %s: %w", doing, w.host, w.value.GetNamespace().Text(), err)

@@ -35,3 +35,14 @@ func LinkOf(all Interfaces, name string) (kernel.LinkRef, error) {
 }
 
 func interfaceKey(name string) scheduler.Key { return scheduler.Key(models.InterfaceKey(name)) }
+
+// InterfaceOf is the interface that the ledger keeps, as it was made; nil if it cannot be
+// read.
+func InterfaceOf(e kernel.Entry) *models.Interface {
+	msg, err := models.DecodeKind(models.KindInterface, e.Value)
+	if err != nil {
+		return nil
+	}
+	v, _ := msg.(*models.Interface)
+	return v
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/owned"
@@ -41,8 +40,6 @@ type netns struct {
 
 	mu   sync.Mutex
 	seen map[string]kernel.NS // what the scheduler believes, to know our own echo
-
-	read atomic.Bool // the world was read, perhaps before the watch was in place
 }
 
 func (d *netns) note(name string, ns kernel.NS) {

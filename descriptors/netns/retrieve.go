@@ -26,7 +26,7 @@ type (
 // a stranger's namespace would keep it alive.
 func (d *netns) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
-		d.read.Store(true)
+		d.objects.Read()
 		reading := d.owner.Reading()
 		named, err := d.kernel.ListNamed()
 		if err != nil {
@@ -126,7 +126,7 @@ func (d *netns) look(name string, ns kernel.NS, maybe bool) (f found, there bool
 
 // watch follows the names. Our own doing is known by its identity.
 func (d *netns) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	return owned.Events(ctx, d.kernel, &d.read, func(e kernel.Event) owned.News {
+	return d.objects.Follow(ctx, d.kernel, func(e kernel.Event) owned.News {
 		if e.Named != "" && !d.echo(e) {
 			return owned.NewsOf(keyOf(e.Named))
 		}

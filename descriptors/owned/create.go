@@ -22,6 +22,8 @@ type Objects[V proto.Message, M any] struct {
 	// Forget is told of an entry whose object is gone, for what the kind believes of it;
 	// nil: nothing.
 	Forget func(kernel.Entry)
+
+	Events
 }
 
 func (o *Objects[V, M]) gone(e kernel.Entry) {

@@ -12,6 +12,7 @@ import (
 // entry is open when look is called.
 func (o *Objects[V, M]) Retrieve(s scheduler.Scope[V, M], look func(kernel.Entry) (V, M, error)) iter.Seq2[scheduler.Found[V, M], error] {
 	return func(yield func(scheduler.Found[V, M], error) bool) {
+		o.Read()
 		reading := o.Owner.Reading()
 		var forget []string
 		for _, e := range o.entries(s) {

@@ -24,12 +24,20 @@ func NewsOf(keys ...scheduler.Key) News { return News{Keys: keys} }
 // Every is how often the kernel is asked of what it does not tell by events.
 const Every = 10 * time.Second
 
-// Events watches the kernel until ctx ends. news says what an event means; read whether
-// the kind was read before the watch was in place, and must be once more.
-func Events(ctx context.Context, k kernel.Kernel, read *atomic.Bool, news func(kernel.Event) News, notify Notify) error {
+// Events passes on what the kernel's events mean. The zero value works.
+type Events struct {
+	read atomic.Bool
+}
+
+// Read says that the world is being read. What was read before the watch is in place must
+// be once more.
+func (w *Events) Read() { w.read.Store(true) }
+
+// Follow watches the kernel until ctx ends. news says what an event means.
+func (w *Events) Follow(ctx context.Context, k kernel.Kernel, news func(kernel.Event) News, notify Notify) error {
 	return k.Watch(ctx, func(e kernel.Event) {
 		if e.Ready {
-			if read.Load() {
+			if w.read.Load() {
 				notify()
 			}
 			return

@@ -1,8 +1,6 @@
 package route
 
 import (
-	"sync/atomic"
-
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/owned"
@@ -45,7 +43,6 @@ type route struct {
 
 	objects owned.Objects[*models.Route, kernel.LinkRef]
 	have    owned.Memory[kernel.NS, identity, held]
-	read    atomic.Bool // the world was read, perhaps before the watch was in place
 }
 
 // held is a route as it was made or read.

@@ -2,19 +2,18 @@ package route
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
 // retrieve reads the routes that the ledger names.
 func (d *route) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
-	d.read.Store(true)
-	r := &search{d: d, dumps: map[kernel.NS]*dump{}, known: map[scheduler.Key]*models.Route{}}
+	r := &search{d: d, dumps: owned.Dumps[byIdentity]{Read: d.routes}, known: map[scheduler.Key]*models.Route{}}
 	for _, kn := range s.Known {
 		r.known[kn.Key] = kn.Value
 	}
@@ -24,22 +23,33 @@ func (d *route) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 // search is one reading.
 type search struct {
 	d     *route
-	dumps map[kernel.NS]*dump
+	dumps owned.Dumps[byIdentity]
 	known map[scheduler.Key]*models.Route
 }
 
-// dump is all routes of a namespace that carry our number.
-type dump struct {
-	routes map[string][]kernel.Route // by identity
-	err    error
+// byIdentity are all routes of a namespace that carry our number, by their mark in the
+// ledger.
+type byIdentity map[string][]kernel.Route
+
+func (d *route) routes(ns kernel.NS) (byIdentity, error) {
+	all, err := d.Kernel.Routes(ns)
+	ours := byIdentity{}
+	for _, r := range all {
+		if r.Protocol == d.Owner.Protocol() {
+			id := identityOf(r).String()
+			ours[id] = append(ours[id], r)
+		}
+	}
+	return ours, err
 }
 
 func (r *search) look(e kernel.Entry) (v *models.Route, ref kernel.LinkRef, err error) {
-	k, dp := scheduler.Key(e.ID), r.dump(e.NS)
-	if dp.err != nil {
-		return v, ref, fmt.Errorf("read the routes of its namespace: %w", dp.err)
+	k := scheduler.Key(e.ID)
+	all, err := r.dumps.Of(e.NS)
+	if err != nil {
+		return v, ref, fmt.Errorf("read the routes of its namespace: %w", err)
 	}
-	routes := dp.routes[e.Mark]
+	routes := all[e.Mark]
 	if len(routes) == 0 {
 		return v, ref, kernel.ErrNotExist
 	}
@@ -55,25 +65,6 @@ func (r *search) look(e kernel.Entry) (v *models.Route, ref kernel.LinkRef, err 
 	}
 	r.d.note(e.NS, k, best)
 	return r.d.value(e.NS, best, like), at(e.NS, best), nil
-}
-
-func (r *search) dump(ns kernel.NS) *dump {
-	if r.dumps[ns] != nil {
-		return r.dumps[ns]
-	}
-	dp := &dump{routes: map[string][]kernel.Route{}}
-	r.dumps[ns] = dp
-	var all []kernel.Route
-	if all, dp.err = r.d.Kernel.Routes(ns); errors.Is(dp.err, kernel.ErrNoNamespace) {
-		dp.err = nil
-	}
-	for _, route := range all {
-		if route.Protocol == r.d.Owner.Protocol() {
-			id := identityOf(route).String()
-			dp.routes[id] = append(dp.routes[id], route)
-		}
-	}
-	return dp
 }
 
 // like is the value that the route was made for; nil if that is not known.

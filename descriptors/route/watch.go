@@ -14,7 +14,7 @@ import (
 // IPv4 routes that it drops with a link or an address, so those count as news
 // of the routes that used them.
 func (d *route) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	return owned.Events(ctx, d.Kernel, &d.read, func(e kernel.Event) owned.News { return owned.NewsOf(d.heard(e)...) }, notify)
+	return d.objects.Follow(ctx, d.Kernel, func(e kernel.Event) owned.News { return owned.NewsOf(d.heard(e)...) }, notify)
 }
 
 func (d *route) heard(e kernel.Event) []scheduler.Key {
