@@ -8,4 +8,9 @@
 // Both look at the same observed values, so what satisfied the need is what the
 // operation works in; when it is replaced in between, the operation fails and
 // is tried again with the new one.
+//
+//	text                  selectors as text, in keys and claims
+//	ways                  what each way to name a namespace has of its own:
+//	containers, file      by container; by pid, path or pod
+//	resolver              how the namespace is found and opened
 package selector

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strconv"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
@@ -89,12 +88,13 @@ func (r *Resolver) Resolve(ctx context.Context, in *models.Namespace) (Place, er
 	if err := ctx.Err(); err != nil {
 		return Place{}, err
 	}
-	if in.GetIn() == nil {
+	w := wayOf(in)
+	if w == nil {
 		return Place{NS: r.kernel.Own()}, nil
 	}
-	inode, path, ok := r.find(in)
+	inode, path, ok := w.find(r.views, scheduler.Key(in.Key()))
 	if !ok {
-		if err := r.doubt(in); err != nil {
+		if err := w.doubt(r); err != nil {
 			return Place{}, fmt.Errorf("%s is not known: %w", in.Text(), err)
 		}
 		return Place{}, gone(in, nil)
@@ -122,55 +122,13 @@ func gone(in *models.Namespace, err error) error {
 	return fmt.Errorf("%s: open it: %w", in.Text(), err)
 }
 
-// doubt tells why a namespace that is not in place in the scheduler may be
-// there all the same; nil: it is surely gone.
-func (r *Resolver) doubt(in *models.Namespace) error {
-	named, key, meant := in, scheduler.Key(in.Key()), in.GetInode()
-	switch in := in.GetIn().(type) {
-	case *models.Namespace_Microservice:
-		if r.views.Source == nil {
-			return nil
-		}
-		all, err := r.views.Source.Microservices()
-		if v, sure := all[in.Microservice]; sure {
-			return unread(v != nil && microserviceUsable(key, v, struct{}{}))
-		}
-		return err
-	case *models.Namespace_Container:
-		if r.views.Source == nil {
-			return nil
-		}
-		all, err := r.views.Source.Containers()
-		for _, v := range all {
-			if v != nil && isContainer(v, in.Container) {
-				return unread(containerUsable(v))
-			}
-		}
-		return err
-	case *models.Namespace_Netns:
-		return r.doubtFile(nil, r.views.NamedDir+"/"+in.Netns, 0)
-	case *models.Namespace_Pod:
-		path, _ := File(named, r.views.Pods)
-		return unread(path != "")
-	case *models.Namespace_Pid, *models.Namespace_Path:
-		path, _ := File(named, nil)
-		return r.doubtFile(named, path, meant)
-	}
-	return nil
-}
-
-// doubtFile: meant is the inode of the namespace that is meant, 0 for any. in is what
-// may be refused, nil for what is never.
-func (r *Resolver) doubtFile(in *models.Namespace, path string, meant uint64) error {
+// open opens a file; its error is nil only if there surely is no namespace.
+func (r *Resolver) open(path string) (kernel.NS, error) {
 	ns, err := r.kernel.Open(path)
-	if err == nil && in != nil && r.views.Refused != nil && r.views.Refused(in, uint64(ns)) {
-		return nil
+	if kernel.IsGone(err) {
+		return 0, nil
 	}
-	another := err == nil && meant != 0 && uint64(ns) != meant
-	if another || kernel.IsGone(err) {
-		return nil
-	}
-	return cmp.Or(err, errUnread)
+	return ns, cmp.Or(err, errUnread)
 }
 
 func unread(there bool) error {
@@ -182,69 +140,9 @@ func unread(there bool) error {
 
 var errUnread = errors.New("it is there, but was not read yet")
 
-// find returns the inode that was observed and the path that leads to it.
-func (r *Resolver) find(in *models.Namespace) (inode uint64, path string, ok bool) {
-	key, meant := scheduler.Key(in.Key()), in.GetInode()
-	switch in := in.GetIn().(type) {
-	case *models.Namespace_Microservice:
-		v, _, found := get(r.views.Microservices, key)
-		return v.GetNetns(), processPath(v.GetPid()), found && microserviceUsable(key, v, struct{}{})
-	case *models.Namespace_Container:
-		v, found := r.container(in.Container)
-		return v.GetNetns(), processPath(v.GetPid()), found
-	case *models.Namespace_Netns:
-		_, ns, found := get(r.views.NetNS, key)
-		return uint64(ns), r.views.NamedDir + "/" + in.Netns, found && ns != 0
-	}
-	v, _, found := get(r.views.Refs, key)
-	path, _ = File(in, nil)
-	return v.GetInode(), cmp.Or(path, v.GetPath()), found && (meant == 0 || v.GetInode() == meant)
-}
-
-// container finds a running container. A full id finds it at once; a name is
-// looked for among all. Of several the smallest key is taken.
-func (r *Resolver) container(selector string) (*models.Container, bool) {
-	if r.views.Containers == nil {
-		return nil, false
-	}
-	docker := scheduler.Key(models.ContainerKey("docker", selector))
-	if v, _, ok := r.views.Containers.Get(docker); ok && containerUsable(v) {
-		return v, true
-	}
-	var best *models.Container
-	var bestKey scheduler.Key
-	for k, o := range r.views.Containers.All() {
-		v := o.Value
-		if isContainer(v, selector) && containerUsable(v) && (best == nil || k < bestKey) {
-			best, bestKey = v, k
-		}
-	}
-	return best, best != nil
-}
-
 func get[V, M any](view View[V, M], k scheduler.Key) (v V, m M, ok bool) {
 	if view == nil {
 		return v, m, false
 	}
 	return view.Get(k)
-}
-
-// File is the file of a namespace that is named by pid, path or pod, "" if there is
-// none, and the inode that it must have, 0 for any. pods may be nil.
-func File(in *models.Namespace, pods Pods) (path string, inode uint64) {
-	switch in := in.GetIn().(type) {
-	case *models.Namespace_Pid:
-		return processPath(in.Pid), 0
-	case *models.Namespace_Path:
-		return in.Path, 0
-	case *models.Namespace_Pod:
-		if pods != nil {
-			return pods.Pod(in.Pod)
-		}
-	}
-	return "", 0
-}
-
-func processPath(pid uint32) string {
-	return "/proc/" + strconv.FormatUint(uint64(pid), 10) + "/ns/net"
 }
