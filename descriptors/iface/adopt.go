@@ -25,15 +25,15 @@ func (existing) needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
 		fmt.Sprintf("a link called %s in %s", host, v.GetNamespace().Text()))
 	return []scheduler.Need{scheduler.Project(n, func(_ *models.HostLink, ref kernel.LinkRef) string { return ref.String() })}
 }
-func (existing) spec(*wish, *kernel.LinkSpec) error         { return errAdopted }
-func (existing) differs(_, _ *models.Interface) differences { return nil }
+func (existing) spec(*wish, *kernel.LinkSpec) error              { return errAdopted }
+func (existing) differs(_, _ *models.Interface) kind.Differences { return nil }
 
 // loopback is the link lo, which every namespace has.
 type loopback struct{}
 
 func (loopback) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
 func (loopback) spec(*wish, *kernel.LinkSpec) error                      { return errAdopted }
-func (loopback) differs(_, _ *models.Interface) differences              { return nil }
+func (loopback) differs(_, _ *models.Interface) kind.Differences         { return nil }
 
 var errAdopted = errors.New("links of this type are not made but found")
 
@@ -85,20 +85,20 @@ func (d *iface) current(l kernel.Link) settings {
 
 // differAdopted compares strictly: a field that is set in the actual value was
 // changed by us, and is given back when it is no longer asked for.
-func differAdopted(actual, desired *models.Interface) (d differences) {
+func differAdopted(actual, desired *models.Interface) (d kind.Differences) {
 	was, is := actual.GetEnabled(), desired.IsEnabled()
 	asked := desired.Enabled != nil || desired.GetLoopback() != nil
 	changed := actual.Enabled != nil || actual.GetLoopback() != nil
 	if actual.GetLoopback() != nil {
 		was = actual.IsEnabled()
 	}
-	d.may(asked != changed || asked && was != is, "enabled", was, orBack(fmt.Sprint(is), !asked))
+	d.May(asked != changed || asked && was != is, "enabled", was, orBack(fmt.Sprint(is), !asked))
 	mtu := fmt.Sprint(desired.GetMtu())
-	d.may(actual.GetMtu() != desired.GetMtu(), "mtu", actual.GetMtu(), orBack(mtu, mtu == "0"))
+	d.May(actual.GetMtu() != desired.GetMtu(), "mtu", actual.GetMtu(), orBack(mtu, mtu == "0"))
 	macWas, macIs := strings.ToLower(actual.GetMacAddress()), strings.ToLower(desired.GetMacAddress())
-	d.may(macWas != macIs, "mac_address", macWas, orBack(macIs, macIs == ""))
+	d.May(macWas != macIs, "mac_address", macWas, orBack(macIs, macIs == ""))
 	master := desired.GetMaster()
-	d.may(actual.GetMaster() != master, "master", actual.GetMaster(), orBack(master, master == ""))
+	d.May(actual.GetMaster() != master, "master", actual.GetMaster(), orBack(master, master == ""))
 	return d
 }
 

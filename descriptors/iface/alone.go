@@ -2,6 +2,7 @@ package iface
 
 import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -11,7 +12,7 @@ import (
 type dummy struct{}
 
 func (dummy) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
-func (dummy) differs(_, _ *models.Interface) differences              { return nil }
+func (dummy) differs(_, _ *models.Interface) kind.Differences         { return nil }
 func (dummy) spec(_ *wish, s *kernel.LinkSpec) error {
 	s.Dummy = true
 	return nil
@@ -26,9 +27,9 @@ func (vrf) spec(w *wish, s *kernel.LinkSpec) error {
 	return nil
 }
 
-func (vrf) differs(actual, desired *models.Interface) (d differences) {
+func (vrf) differs(actual, desired *models.Interface) (d kind.Differences) {
 	was, is := actual.GetVrf().GetTable(), desired.GetVrf().GetTable()
-	d.must(was != is, "vrf.table", was, is)
+	d.Must(was != is, "vrf.table", was, is)
 	return d
 }
 
@@ -51,7 +52,7 @@ func (tuntap) spec(w *wish, s *kernel.LinkSpec) error {
 	return nil
 }
 
-func (tuntap) differs(actual, desired *models.Interface) (d differences) {
+func (tuntap) differs(actual, desired *models.Interface) (d kind.Differences) {
 	type flags interface {
 		GetOwner() uint32
 		GetGroup() uint32
@@ -62,11 +63,11 @@ func (tuntap) differs(actual, desired *models.Interface) (d differences) {
 		was, is = actual.GetTun(), desired.GetTun()
 	}
 	name := desired.LinkType()
-	d.must(was.GetOwner() != is.GetOwner(), name+".owner", was.GetOwner(), is.GetOwner())
-	d.must(was.GetGroup() != is.GetGroup(), name+".group", was.GetGroup(), is.GetGroup())
-	d.must(was.GetMultiQueue() != is.GetMultiQueue(), name+".multi_queue", was.GetMultiQueue(), is.GetMultiQueue())
+	d.Must(was.GetOwner() != is.GetOwner(), name+".owner", was.GetOwner(), is.GetOwner())
+	d.Must(was.GetGroup() != is.GetGroup(), name+".group", was.GetGroup(), is.GetGroup())
+	d.Must(was.GetMultiQueue() != is.GetMultiQueue(), name+".multi_queue", was.GetMultiQueue(), is.GetMultiQueue())
 	hdrWas, hdrIs := actual.GetTap().GetVnetHdr(), desired.GetTap().GetVnetHdr()
-	d.must(hdrWas != hdrIs, name+".vnet_hdr", hdrWas, hdrIs)
+	d.Must(hdrWas != hdrIs, name+".vnet_hdr", hdrWas, hdrIs)
 	return d
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -24,10 +25,10 @@ func (macvlan) spec(w *wish, s *kernel.LinkSpec) error {
 	return nil
 }
 
-func (macvlan) differs(actual, desired *models.Interface) (d differences) {
+func (macvlan) differs(actual, desired *models.Interface) (d kind.Differences) {
 	was, is := actual.GetMacvlan(), desired.GetMacvlan()
-	d.must(was.GetParent() != is.GetParent(), "macvlan.parent", was.GetParent(), is.GetParent())
-	d.must(was.EffectiveMode() != is.EffectiveMode(), "macvlan.mode", was.EffectiveMode(), is.EffectiveMode())
+	d.Must(was.GetParent() != is.GetParent(), "macvlan.parent", was.GetParent(), is.GetParent())
+	d.Must(was.EffectiveMode() != is.EffectiveMode(), "macvlan.mode", was.EffectiveMode(), is.EffectiveMode())
 	return d
 }
 
@@ -53,11 +54,11 @@ func (vlan) spec(w *wish, s *kernel.LinkSpec) error {
 	return nil
 }
 
-func (vlan) differs(actual, desired *models.Interface) (d differences) {
+func (vlan) differs(actual, desired *models.Interface) (d kind.Differences) {
 	was, is := actual.GetVlan(), desired.GetVlan()
-	d.must(was.GetParent() != is.GetParent(), "vlan.parent", was.GetParent(), is.GetParent())
-	d.must(was.GetId() != is.GetId(), "vlan.id", was.GetId(), is.GetId())
-	d.must(was.EffectiveProtocol() != is.EffectiveProtocol(), "vlan.protocol", was.EffectiveProtocol(), is.EffectiveProtocol())
+	d.Must(was.GetParent() != is.GetParent(), "vlan.parent", was.GetParent(), is.GetParent())
+	d.Must(was.GetId() != is.GetId(), "vlan.id", was.GetId(), is.GetId())
+	d.Must(was.EffectiveProtocol() != is.EffectiveProtocol(), "vlan.protocol", was.EffectiveProtocol(), is.EffectiveProtocol())
 	return d
 }
 
@@ -79,9 +80,9 @@ func (ipvlan) spec(*wish, *kernel.LinkSpec) error {
 	return scheduler.Unsupported(errors.New("this version of Plumb cannot make ipvlan interfaces; a macvlan in mode bridge comes closest"))
 }
 
-func (ipvlan) differs(actual, desired *models.Interface) (d differences) {
+func (ipvlan) differs(actual, desired *models.Interface) (d kind.Differences) {
 	was, is := actual.GetIpvlan(), desired.GetIpvlan()
-	d.must(was.GetParent() != is.GetParent(), "ipvlan.parent", was.GetParent(), is.GetParent())
-	d.must(was.EffectiveMode() != is.EffectiveMode(), "ipvlan.mode", was.EffectiveMode(), is.EffectiveMode())
+	d.Must(was.GetParent() != is.GetParent(), "ipvlan.parent", was.GetParent(), is.GetParent())
+	d.Must(was.EffectiveMode() != is.EffectiveMode(), "ipvlan.mode", was.EffectiveMode(), is.EffectiveMode())
 	return d
 }

@@ -2,6 +2,7 @@ package iface
 
 import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -43,12 +44,12 @@ func unless[T comparable](want, actual *T) *T {
 	return want
 }
 
-func (bridge) differs(actual, desired *models.Interface) (d differences) {
+func (bridge) differs(actual, desired *models.Interface) (d kind.Differences) {
 	was, is := actual.GetBridge(), desired.GetBridge()
-	d.may(was.GetStp() != is.GetStp(), "bridge.stp", was.GetStp(), is.GetStp())
-	d.may(was.GetNoMulticastSnooping() != is.GetNoMulticastSnooping(), "bridge.no_multicast_snooping",
+	d.May(was.GetStp() != is.GetStp(), "bridge.stp", was.GetStp(), is.GetStp())
+	d.May(was.GetNoMulticastSnooping() != is.GetNoMulticastSnooping(), "bridge.no_multicast_snooping",
 		was.GetNoMulticastSnooping(), is.GetNoMulticastSnooping())
-	d.may(is.AgeingTime != nil && was.GetAgeingTime() != is.GetAgeingTime(), "bridge.ageing_time",
+	d.May(is.AgeingTime != nil && was.GetAgeingTime() != is.GetAgeingTime(), "bridge.ageing_time",
 		was.GetAgeingTime(), is.GetAgeingTime())
 	return d
 }

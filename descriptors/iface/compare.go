@@ -3,6 +3,7 @@ package iface
 import (
 	"strings"
 
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -11,23 +12,7 @@ import (
 // compare decides how to get from one value to another. The reason names all
 // that differs, the things that force a new link first.
 func compare(k scheduler.Key, from, to *models.Interface) scheduler.Verdict {
-	all := differ(k, from, to)
-	var must, may []string
-	for _, d := range all {
-		if d.replace {
-			must = append(must, d.what)
-		} else {
-			may = append(may, d.what)
-		}
-	}
-	reason := strings.Join(append(must, may...), ", ")
-	switch {
-	case len(must) > 0:
-		return scheduler.Verdict{Change: scheduler.Replace, Reason: reason}
-	case len(may) > 0:
-		return scheduler.Verdict{Change: scheduler.InPlace, Reason: reason}
-	}
-	return scheduler.Verdict{}
+	return differ(k, from, to).Verdict()
 }
 
 func equal(k scheduler.Key, actual, desired *models.Interface) bool {
@@ -36,12 +21,12 @@ func equal(k scheduler.Key, actual, desired *models.Interface) bool {
 
 // differ lists what is not as asked. Only what is asked counts: an MTU that
 // was left to the kernel may be any. Addresses are objects of their own.
-func differ(k scheduler.Key, actual, desired *models.Interface) (d differences) {
+func differ(k scheduler.Key, actual, desired *models.Interface) (d kind.Differences) {
 	was, is := actual.LinkType(), desired.LinkType()
-	d.must(was != is, "type", was, is)
-	where := d.must
+	d.Must(was != is, "type", was, is)
+	where := d.Must
 	if desired.GetNamespace() != nil && strings.HasSuffix(actual.GetNamespace().GetPath(), unnamed) {
-		where = d.may // an update finds out whether it is the same
+		where = d.May // an update finds out whether it is the same
 	}
 	where(selector.Text(actual.GetNamespace()) != selector.Text(desired.GetNamespace()),
 		"namespace", actual.GetNamespace().Text(), desired.GetNamespace().Text())
@@ -51,16 +36,16 @@ func differ(k scheduler.Key, actual, desired *models.Interface) (d differences) 
 	hostWas, hostIs := actual.EffectiveHostName(string(k)), desired.EffectiveHostName(string(k))
 	if adopts(desired) {
 		// Another name is another link.
-		d.must(hostWas != hostIs, "host_name", hostWas, hostIs)
+		d.Must(hostWas != hostIs, "host_name", hostWas, hostIs)
 		return append(d, differAdopted(actual, desired)...)
 	}
-	d.may(hostWas != hostIs, "host_name", hostWas, hostIs)
+	d.May(hostWas != hostIs, "host_name", hostWas, hostIs)
 	left := desired.SetsOnce // to others, since the link is there
-	d.may(desired.GetMtu() != 0 && actual.GetMtu() != desired.GetMtu() && !left("mtu"), "mtu", actual.GetMtu(), desired.GetMtu())
+	d.May(desired.GetMtu() != 0 && actual.GetMtu() != desired.GetMtu() && !left("mtu"), "mtu", actual.GetMtu(), desired.GetMtu())
 	macWas, macIs := strings.ToLower(actual.GetMacAddress()), strings.ToLower(desired.GetMacAddress())
-	d.may(macIs != "" && macWas != macIs && !left("mac_address"), "mac_address", macWas, macIs)
-	d.may(actual.GetMaster() != desired.GetMaster() && !left("master"), "master", actual.GetMaster(), desired.GetMaster())
-	d.may(actual.IsEnabled() != desired.IsEnabled(), "enabled", actual.IsEnabled(), desired.IsEnabled())
+	d.May(macIs != "" && macWas != macIs && !left("mac_address"), "mac_address", macWas, macIs)
+	d.May(actual.GetMaster() != desired.GetMaster() && !left("master"), "master", actual.GetMaster(), desired.GetMaster())
+	d.May(actual.IsEnabled() != desired.IsEnabled(), "enabled", actual.IsEnabled(), desired.IsEnabled())
 	return d
 }
 
@@ -77,9 +62,9 @@ func disruption(k scheduler.Key, from, to *models.Interface) scheduler.Disruptio
 	worst := scheduler.NoDisruption
 	for _, d := range differ(k, from, to) {
 		switch {
-		case d.replace && !adopts(to):
+		case d.Replace && !adopts(to):
 			return gone(from)
-		case d.replace, strings.HasPrefix(d.what, "enabled true"), strings.HasPrefix(d.what, "master"):
+		case d.Replace, strings.HasPrefix(d.What, "enabled true"), strings.HasPrefix(d.What, "master"):
 			worst = max(worst, scheduler.Disruptive)
 		default:
 			worst = max(worst, scheduler.Brief)

@@ -1,10 +1,10 @@
 package iface
 
 import (
-	"fmt"
 	"net/netip"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -16,7 +16,7 @@ type linkType interface {
 	// spec fills in what the kernel is asked for.
 	spec(w *wish, s *kernel.LinkSpec) error
 	// differs compares the settings of the type; both are of this type.
-	differs(actual, desired *models.Interface) differences
+	differs(actual, desired *models.Interface) kind.Differences
 }
 
 // typeOf finds the type of a value.
@@ -72,40 +72,6 @@ func (d *iface) readType(l kernel.Link, v, hint *models.Interface) {
 	}
 }
 
-// difference is one thing that is not as asked.
-type difference struct {
-	what string
-	// replace: it cannot be changed while the link lives.
-	replace bool
-}
-
-type differences []difference
-
-// must notes a difference that only a new link mends.
-func (d *differences) must(differ bool, field string, actual, desired any) {
-	if differ {
-		*d = append(*d, difference{what: say(field, actual, desired), replace: true})
-	}
-}
-
-// may notes a difference that can be mended in place.
-func (d *differences) may(differ bool, field string, actual, desired any) {
-	if differ {
-		*d = append(*d, difference{what: say(field, actual, desired)})
-	}
-}
-
-func say(field string, actual, desired any) string {
-	return fmt.Sprintf("%s %s → %s", field, shown(actual), shown(desired))
-}
-
-func shown(v any) string {
-	if s := fmt.Sprint(v); s != "" {
-		return s
-	}
-	return "none"
-}
-
 // addr reads an address that validation has seen; "" is the zero Addr.
 func addr(text string) netip.Addr {
 	a, _ := netip.ParseAddr(text)
@@ -124,7 +90,7 @@ func text(a netip.Addr) string {
 type unknown struct{}
 
 func (unknown) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
-func (unknown) differs(_, _ *models.Interface) differences              { return nil }
+func (unknown) differs(_, _ *models.Interface) kind.Differences         { return nil }
 func (unknown) spec(*wish, *kernel.LinkSpec) error {
 	return scheduler.Invalid("", "names no link type")
 }

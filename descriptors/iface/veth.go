@@ -52,9 +52,9 @@ func (veth) spec(w *wish, s *kernel.LinkSpec) error {
 	return nil
 }
 
-func (veth) differs(actual, desired *models.Interface) (d differences) {
+func (veth) differs(actual, desired *models.Interface) (d kind.Differences) {
 	was, is := actual.GetVeth().GetPeer(), desired.GetVeth().GetPeer()
-	d.must(was != is, "veth.peer", was, is)
+	d.Must(was != is, "veth.peer", was, is)
 	return d
 }
 

@@ -39,15 +39,15 @@ func (vxlan) spec(w *wish, s *kernel.LinkSpec) error {
 	return nil
 }
 
-func (vxlan) differs(actual, desired *models.Interface) (d differences) {
+func (vxlan) differs(actual, desired *models.Interface) (d kind.Differences) {
 	was, is := actual.GetVxlan(), desired.GetVxlan()
-	d.must(was.GetVni() != is.GetVni(), "vxlan.vni", was.GetVni(), is.GetVni())
-	d.must(addr(was.GetLocal()) != addr(is.GetLocal()), "vxlan.local", was.GetLocal(), is.GetLocal())
-	d.must(addr(was.GetRemote()) != addr(is.GetRemote()), "vxlan.remote", was.GetRemote(), is.GetRemote())
-	d.must(addr(was.GetGroup()) != addr(is.GetGroup()), "vxlan.group", was.GetGroup(), is.GetGroup())
-	d.must(was.EffectivePort() != is.EffectivePort(), "vxlan.port", was.EffectivePort(), is.EffectivePort())
-	d.must(was.GetParent() != is.GetParent(), "vxlan.parent", was.GetParent(), is.GetParent())
-	d.must(was.GetNoLearning() != is.GetNoLearning(), "vxlan.no_learning", was.GetNoLearning(), is.GetNoLearning())
+	d.Must(was.GetVni() != is.GetVni(), "vxlan.vni", was.GetVni(), is.GetVni())
+	d.Must(addr(was.GetLocal()) != addr(is.GetLocal()), "vxlan.local", was.GetLocal(), is.GetLocal())
+	d.Must(addr(was.GetRemote()) != addr(is.GetRemote()), "vxlan.remote", was.GetRemote(), is.GetRemote())
+	d.Must(addr(was.GetGroup()) != addr(is.GetGroup()), "vxlan.group", was.GetGroup(), is.GetGroup())
+	d.Must(was.EffectivePort() != is.EffectivePort(), "vxlan.port", was.EffectivePort(), is.EffectivePort())
+	d.Must(was.GetParent() != is.GetParent(), "vxlan.parent", was.GetParent(), is.GetParent())
+	d.Must(was.GetNoLearning() != is.GetNoLearning(), "vxlan.no_learning", was.GetNoLearning(), is.GetNoLearning())
 	return d
 }
 

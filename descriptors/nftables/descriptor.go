@@ -3,7 +3,6 @@ package nftables
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -80,23 +79,15 @@ func claims(k scheduler.Key, v *models.Nftables) []scheduler.Claim {
 
 // compare: another name or place is another table.
 func compare(k scheduler.Key, from, to *models.Nftables) scheduler.Verdict {
-	var other, inPlace []string
-	note := func(list *[]string, what, was, is string) {
-		if was != is {
-			*list = append(*list, fmt.Sprintf("%s %s → %s", what, was, is))
-		}
+	var d kind.Differences
+	must := func(field, was, is string) { d.Must(was != is, field, was, is) }
+	must("family", from.EffectiveFamily(), to.EffectiveFamily())
+	must("table", from.EffectiveTable(string(k)), to.EffectiveTable(string(k)))
+	must("namespace", from.GetNamespace().Text(), to.GetNamespace().Text())
+	for _, reason := range chainsDiffer(from.GetChains(), to.GetChains()) {
+		d = append(d, kind.Difference{What: reason})
 	}
-	note(&other, "family", from.EffectiveFamily(), to.EffectiveFamily())
-	note(&other, "table", from.EffectiveTable(string(k)), to.EffectiveTable(string(k)))
-	note(&other, "namespace", from.GetNamespace().Text(), to.GetNamespace().Text())
-	inPlace = chainsDiffer(from.GetChains(), to.GetChains())
-	switch {
-	case len(other) > 0:
-		return scheduler.Verdict{Change: scheduler.Replace, Reason: strings.Join(append(other, inPlace...), ", ")}
-	case len(inPlace) > 0:
-		return scheduler.Verdict{Change: scheduler.InPlace, Reason: strings.Join(inPlace, ", ")}
-	}
-	return scheduler.Verdict{}
+	return d.Verdict()
 }
 
 // chainsDiffer names the chains that are not the same. Their order means nothing.

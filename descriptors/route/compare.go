@@ -1,9 +1,7 @@
 package route
 
 import (
-	"fmt"
-	"strings"
-
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -12,31 +10,22 @@ import (
 // compare: another identity is another route; everything else is replaced in
 // one step by the kernel.
 func compare(_ scheduler.Key, from, to *models.Route) scheduler.Verdict {
-	var other, inPlace []string
-	note := func(list *[]string, field string, was, is any) {
-		if was != is {
-			*list = append(*list, fmt.Sprintf("%s %s → %s", field, shown(was), shown(is)))
-		}
-	}
-	note(&other, "destination", destination(from), destination(to))
-	note(&other, "table", from.EffectiveTable(), to.EffectiveTable())
-	note(&other, "metric", from.EffectiveMetric(), to.EffectiveMetric())
-	note(&other, "namespace", selector.Text(from.GetNamespace()), selector.Text(to.GetNamespace()))
-	note(&inPlace, "type", from.EffectiveType(), to.EffectiveType())
-	note(&inPlace, "way", ways(from), ways(to))
-	note(&inPlace, "source", source(from), source(to))
-	note(&inPlace, "mtu", from.GetMtu(), to.GetMtu())
-	note(&inPlace, "onlink", from.GetOnlink(), to.GetOnlink())
+	var d kind.Differences
+	must := func(field string, was, is any) { d.Must(was != is, field, was, is) }
+	may := func(field string, was, is any) { d.May(was != is, field, was, is) }
+	must("destination", destination(from), destination(to))
+	must("table", from.EffectiveTable(), to.EffectiveTable())
+	must("metric", from.EffectiveMetric(), to.EffectiveMetric())
+	must("namespace", selector.Text(from.GetNamespace()), selector.Text(to.GetNamespace()))
+	may("type", from.EffectiveType(), to.EffectiveType())
+	may("way", ways(from), ways(to))
+	may("source", source(from), source(to))
+	may("mtu", from.GetMtu(), to.GetMtu())
+	may("onlink", from.GetOnlink(), to.GetOnlink())
 	if to.EffectiveType() == "unicast" {
-		note(&inPlace, "scope", from.EffectiveScope(), to.EffectiveScope())
+		may("scope", from.EffectiveScope(), to.EffectiveScope())
 	}
-	switch {
-	case len(other) > 0:
-		return scheduler.Verdict{Change: scheduler.Replace, Reason: strings.Join(append(other, inPlace...), ", ")}
-	case len(inPlace) > 0:
-		return scheduler.Verdict{Change: scheduler.InPlace, Reason: strings.Join(inPlace, ", ")}
-	}
-	return scheduler.Verdict{}
+	return d.Verdict()
 }
 
 // destination is the destination in its one spelling, or the claim's name.
@@ -53,13 +42,6 @@ func source(v *models.Route) string {
 		return a.String()
 	}
 	return v.GetSource()
-}
-
-func shown(v any) string {
-	if s := fmt.Sprint(v); s != "" {
-		return s
-	}
-	return "none"
 }
 
 func equal(k scheduler.Key, actual, desired *models.Route) bool {
