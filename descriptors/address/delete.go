@@ -11,12 +11,6 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-func (d *address) delete(ctx context.Context, k scheduler.Key, v *models.Address, at kernel.AddressRef) error {
-	o := &op{Key: k, Value: v, Meta: at}
-	d.deleteBatch(ctx, []*op{o})
-	return o.Err
-}
-
 // deleteBatch deletes all of one link together, so that what goes anyway is
 // not put back in between.
 func (d *address) deleteBatch(ctx context.Context, ops []*op) {

@@ -35,7 +35,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Address, kernel.AddressRef] {
 	d.objects = owned.Objects[*models.Address, kernel.AddressRef]{
 		Kind: models.KindAddress, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare}
 	k := d.objects.Descriptor()
-	k.CreateBatch, k.Delete, k.DeleteBatch = d.createBatch, d.delete, d.deleteBatch
+	k.CreateBatch, k.Delete, k.DeleteBatch = d.createBatch, kind.DeleteOne(d.deleteBatch), d.deleteBatch
 	k.Needs, k.Claims, k.Compare, k.Equal, k.Disruption = d.needs, claims, compare, equal, disruption
 	k.Retrieve, k.Watch = d.retrieve, d.watch
 	// Addresses of one link must not be read, deleted and put back by two at once.
@@ -158,7 +158,7 @@ func scopeOf(v *models.Address, p netip.Prefix) string {
 	return v.EffectiveScope()
 }
 
-// scopes are the kernel's numbers.
+// scopeNumber is the kernel's number of a scope.
 func scopeNumber(name string) int {
 	switch name {
 	case "site":
@@ -172,13 +172,10 @@ func scopeNumber(name string) int {
 }
 
 func scopeName(n int) string {
-	switch n {
-	case 200:
-		return "site"
-	case 253:
-		return "link"
-	case 254:
-		return "host"
+	for _, name := range []string{"site", "link", "host"} {
+		if n == scopeNumber(name) {
+			return name
+		}
 	}
 	return "global"
 }

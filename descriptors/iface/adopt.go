@@ -17,7 +17,7 @@ import (
 func adopts(v *models.Interface) bool { return v.GetExisting() != nil || v.GetLoopback() != nil }
 
 // existing is any link that others made; it must be there.
-type existing struct{}
+type existing struct{ plain }
 
 func (existing) needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
 	host := v.EffectiveHostName(string(k))
@@ -25,15 +25,12 @@ func (existing) needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
 		fmt.Sprintf("a link called %s in %s", host, v.GetNamespace().Text()))
 	return []scheduler.Need{scheduler.Project(n, func(_ *models.HostLink, ref kernel.LinkRef) string { return ref.String() })}
 }
-func (existing) spec(*wish, *kernel.LinkSpec) error              { return errAdopted }
-func (existing) differs(_, _ *models.Interface) kind.Differences { return nil }
+func (existing) spec(*wish, *kernel.LinkSpec) error { return errAdopted }
 
 // loopback is the link lo, which every namespace has.
-type loopback struct{}
+type loopback struct{ plain }
 
-func (loopback) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
-func (loopback) spec(*wish, *kernel.LinkSpec) error                      { return errAdopted }
-func (loopback) differs(_, _ *models.Interface) kind.Differences         { return nil }
+func (loopback) spec(*wish, *kernel.LinkSpec) error { return errAdopted }
 
 var errAdopted = errors.New("links of this type are not made but found")
 

@@ -4,23 +4,18 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/scheduler"
 )
 
 // The types that stand on nothing.
 
-type dummy struct{}
+type dummy struct{ plain }
 
-func (dummy) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
-func (dummy) differs(_, _ *models.Interface) kind.Differences         { return nil }
 func (dummy) spec(_ *wish, s *kernel.LinkSpec) error {
 	s.Dummy = true
 	return nil
 }
 
-type vrf struct{}
-
-func (vrf) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
+type vrf struct{ plain }
 
 func (vrf) spec(w *wish, s *kernel.LinkSpec) error {
 	s.Vrf = &kernel.VrfSpec{Table: w.value.GetVrf().GetTable()}
@@ -38,9 +33,7 @@ func (vrf) differs(actual, desired *models.Interface) (d kind.Differences) {
 func readVrf(hint *models.Vrf) *models.Vrf { return &models.Vrf{Table: hint.GetTable()} }
 
 // tuntap is a device whose other side is a local process.
-type tuntap struct{}
-
-func (tuntap) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
+type tuntap struct{ plain }
 
 func (tuntap) spec(w *wish, s *kernel.LinkSpec) error {
 	if v := w.value.GetTun(); v != nil {

@@ -12,11 +12,13 @@ import (
 // The types that share the wire of a parent, which may live in another
 // namespace: they are born in their own and never move.
 
-type macvlan struct{}
+type below struct{}
 
-func (macvlan) needs(_ scheduler.Key, v *models.Interface) []scheduler.Need {
+func (below) needs(_ scheduler.Key, v *models.Interface) []scheduler.Need {
 	return parentNeeds(v, "the interface below")
 }
+
+type macvlan struct{ below }
 
 func (macvlan) spec(w *wish, s *kernel.LinkSpec) error {
 	s.Macvlan = &kernel.MacvlanSpec{
@@ -40,11 +42,7 @@ func (d *iface) readMacvlan(l kernel.Link) *models.Macvlan {
 	return v
 }
 
-type vlan struct{}
-
-func (vlan) needs(_ scheduler.Key, v *models.Interface) []scheduler.Need {
-	return parentNeeds(v, "the interface below")
-}
+type vlan struct{ below }
 
 func (vlan) spec(w *wish, s *kernel.LinkSpec) error {
 	v := w.value.GetVlan()
@@ -70,11 +68,7 @@ func (d *iface) readVlan(l kernel.Link) *models.Vlan {
 	return v
 }
 
-type ipvlan struct{}
-
-func (ipvlan) needs(_ scheduler.Key, v *models.Interface) []scheduler.Need {
-	return parentNeeds(v, "the interface below")
-}
+type ipvlan struct{ below }
 
 func (ipvlan) spec(*wish, *kernel.LinkSpec) error {
 	return scheduler.Unsupported(errors.New("this version of Plumb cannot make ipvlan interfaces; a macvlan in mode bridge comes closest"))

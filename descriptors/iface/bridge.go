@@ -4,13 +4,10 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/scheduler"
 )
 
 // bridge joins its members to one network.
-type bridge struct{}
-
-func (bridge) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
+type bridge struct{ plain }
 
 func (bridge) spec(w *wish, s *kernel.LinkSpec) error {
 	s.Bridge = bridgeSpec(w.value.GetBridge())

@@ -8,15 +8,7 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/scheduler"
 )
-
-func (d *iface) delete(ctx context.Context, k scheduler.Key, v *models.Interface, ref kernel.LinkRef) error {
-	o := &op{Key: k, Value: v, Meta: ref}
-	d.deleteBatch(ctx, []*op{o})
-	return o.Err
-}
 
 // deleteBatch deletes many links. The kernel takes as long for hundreds as for
 // one, so all of a namespace go at once, and the two ends of a veth count once,

@@ -19,6 +19,12 @@ type linkType interface {
 	differs(actual, desired *models.Interface) kind.Differences
 }
 
+// plain is a type that needs nothing of its own and has no settings that differ.
+type plain struct{}
+
+func (plain) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
+func (plain) differs(_, _ *models.Interface) kind.Differences         { return nil }
+
 // typeOf finds the type of a value.
 func typeOf(v *models.Interface) linkType {
 	switch v.GetLink().(type) {
@@ -87,10 +93,8 @@ func text(a netip.Addr) string {
 }
 
 // unknown is a value without a type; validation lets none through.
-type unknown struct{}
+type unknown struct{ plain }
 
-func (unknown) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
-func (unknown) differs(_, _ *models.Interface) kind.Differences         { return nil }
 func (unknown) spec(*wish, *kernel.LinkSpec) error {
 	return scheduler.Invalid("", "names no link type")
 }

@@ -29,7 +29,8 @@ type Held struct {
 // uses an address.
 func Claims(b *Book) scheduler.Descriptor[*models.IPClaim, Held] {
 	d := kind.Of[*models.IPClaim, Held](models.KindIPClaim)
-	d.Create, d.CreateBatch, d.Delete, d.DeleteBatch = b.create, b.createBatch, b.delete, b.deleteBatch
+	d.Create, d.CreateBatch = kind.CreateOne(b.createBatch), b.createBatch
+	d.Delete, d.DeleteBatch = kind.DeleteOne(b.deleteBatch), b.deleteBatch
 	d.Needs, d.Claims, d.Compare = needs, claims, compareClaims
 	d.Retrieve, d.Watch = b.retrieveClaims, b.claims.watch
 	return d
@@ -82,12 +83,6 @@ func compareClaims(_ scheduler.Key, from, to *models.IPClaim) scheduler.Verdict 
 		return scheduler.Verdict{Change: scheduler.Replace, Reason: fmt.Sprintf("address any → %s", is)}
 	}
 	return scheduler.Verdict{}
-}
-
-func (b *Book) create(ctx context.Context, k scheduler.Key, v *models.IPClaim) (Held, error) {
-	o := &op{Key: k, Value: v}
-	b.createBatch(ctx, []*op{o})
-	return o.Meta, o.Err
 }
 
 // createBatch takes leases with one write to the ledger.
@@ -166,12 +161,6 @@ func (b *Book) release(claim string) {
 	delete(b.where, claim)
 	b.pools[name].Free(claim)
 	b.told(name)
-}
-
-func (b *Book) delete(ctx context.Context, k scheduler.Key, v *models.IPClaim, m Held) error {
-	o := &op{Key: k, Value: v, Meta: m}
-	b.deleteBatch(ctx, []*op{o})
-	return o.Err
 }
 
 // deleteBatch frees addresses. First the ledger says so, or who has them next: one that

@@ -90,15 +90,8 @@ func (d *observer) retrieve(ctx context.Context, s scope) iter.Seq2[found, error
 	return func(yield func(found, error) bool) {
 		for _, k := range keys {
 			ref, err := d.look(k)
-			switch {
-			case err != nil:
-				if !yield(found{Key: k}, err) {
-					return
-				}
-			case ref != nil:
-				if !yield(found{Key: k, Value: ref}, nil) {
-					return
-				}
+			if (ref != nil || err != nil) && !yield(found{Key: k, Value: ref}, err) {
+				return
 			}
 		}
 	}

@@ -52,9 +52,7 @@ func (o *Objects[V, M]) Descriptor() scheduler.Descriptor[V, M] {
 
 // Create makes one object.
 func (o *Objects[V, M]) Create(ctx context.Context, k scheduler.Key, v V) (M, error) {
-	op := &scheduler.Op[V, M]{Key: k, Value: v}
-	o.CreateBatch(ctx, []*scheduler.Op[V, M]{op})
-	return op.Meta, op.Err
+	return kind.CreateOne(o.CreateBatch)(ctx, k, v)
 }
 
 // Update is for kinds whose creation brings what is there into shape.

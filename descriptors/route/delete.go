@@ -64,39 +64,13 @@ func (d *route) doomed(v *models.Route, mark string) (kernel.Route, error) {
 
 // protocolName says who made a route, as far as its number tells.
 func protocolName(n uint8) string {
-	switch n {
-	case 1:
-		return "redirect"
-	case 2:
-		return "kernel"
-	case 3:
-		return "boot (ip route)"
-	case 4:
-		return "static"
-	case 8:
-		return "gated"
-	case 9:
-		return "router advertisement"
-	case 11:
-		return "zebra"
-	case 12:
-		return "bird"
-	case 16:
-		return "dhcp"
-	case 18:
-		return "keepalived"
-	case 42:
-		return "babel"
-	case 186:
-		return "bgp"
-	case 187:
-		return "isis"
-	case 188:
-		return "ospf"
-	case 189:
-		return "rip"
-	case 192:
-		return "eigrp"
+	name, known := map[uint8]string{
+		1: "redirect", 2: "kernel", 3: "boot (ip route)", 4: "static", 8: "gated", 9: "router advertisement",
+		11: "zebra", 12: "bird", 16: "dhcp", 18: "keepalived", 42: "babel",
+		186: "bgp", 187: "isis", 188: "ospf", 189: "rip", 192: "eigrp",
+	}[n]
+	if !known {
+		return fmt.Sprintf("protocol %d", n)
 	}
-	return fmt.Sprintf("protocol %d", n)
+	return name
 }
