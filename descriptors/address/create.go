@@ -33,13 +33,13 @@ type job struct {
 
 // prepare: of an address on a link of ours the mark of the link is proof, if its key
 // says which it is.
-func (d *address) prepare(_ context.Context, o *op) (owned.Job[kernel.AddressRef], error) {
+func (d *address) prepare(ctx context.Context, o *op) (owned.Job[kernel.AddressRef], error) {
 	j, err := d.jobOf(o)
 	if err != nil {
 		return owned.Job[kernel.AddressRef]{}, err
 	}
 	made := owned.Job[kernel.AddressRef]{
-		Make:   func() (kernel.AddressRef, error) { return o.Meta, d.make(j) },
+		Make:   func() (kernel.AddressRef, error) { return o.Meta, d.make(ctx, j) },
 		Cancel: func() { d.restore(j) },
 	}
 	if !j.foreign && (!j.exclusive || named(o.Key)) {
@@ -131,7 +131,11 @@ func (d *address) entry(j job) kernel.Entry {
 	return e
 }
 
-func (d *address) make(j job) error {
+func (d *address) make(ctx context.Context, j job) error {
+	if err := ctx.Err(); err != nil {
+		d.restore(j)
+		return err
+	}
 	at := j.op.Meta
 	if j.foreign {
 		return d.clash(j)

@@ -23,8 +23,14 @@ func (d *iface) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 	}
 	if adopts(w.value) {
 		a, err := d.newAdoption(w)
-		return owned.Job[kernel.LinkRef]{
-			Entries: []kernel.Entry{a.entry}, Make: func() (kernel.LinkRef, error) { return d.adopt(a) }}, err
+		job.Entries = []kernel.Entry{a.entry}
+		job.Make = func() (kernel.LinkRef, error) {
+			if err := ctx.Err(); err != nil {
+				return kernel.LinkRef{}, err
+			}
+			return d.adopt(a)
+		}
+		return job, err
 	}
 	entries := []kernel.Entry{w.entry()}
 	if cable := w.value.GetVeth(); cable != nil {
@@ -38,7 +44,7 @@ func (d *iface) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 			entries = append(entries, w.peer.entry())
 		}
 	}
-	return owned.Job[kernel.LinkRef]{Entries: entries, Make: func() (kernel.LinkRef, error) { return d.make(w) }}, nil
+	return owned.Job[kernel.LinkRef]{Entries: entries, Make: func() (kernel.LinkRef, error) { return d.make(ctx, w) }}, nil
 }
 
 // leaving says why nothing is to be made any more although it is wanted; see [Deps].
@@ -49,7 +55,10 @@ func (d *iface) leaving(k scheduler.Key, v *models.Interface) error {
 	return d.Leaving(k, v)
 }
 
-func (d *iface) make(w *wish) (kernel.LinkRef, error) {
+func (d *iface) make(ctx context.Context, w *wish) (kernel.LinkRef, error) {
+	if err := ctx.Err(); err != nil {
+		return kernel.LinkRef{}, err
+	}
 	if w.peer != nil {
 		if l, ok := d.otherEnd(w); ok {
 			return d.finish(w, l)

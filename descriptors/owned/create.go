@@ -37,9 +37,11 @@ type Job[M any] struct {
 	// Entries are what the ledger says before anything is made, of the object and of
 	// what is made with it. None: the object is proof enough.
 	Entries []kernel.Entry
-	// Make makes the object and marks it.
+	// Make makes the object and marks it. It minds the context, if others of a batch
+	// may have used up its time.
 	Make func() (M, error)
-	// Cancel takes back what Prepare has noted, if Make is not called; nil: nothing.
+	// Cancel takes back what Prepare has noted, if the ledger cannot be written; nil:
+	// nothing.
 	Cancel func()
 }
 
@@ -95,9 +97,6 @@ func (o *Objects[V, M]) CreateBatch(ctx context.Context, ops []*scheduler.Op[V, 
 	for i, op := range ops {
 		if op.Err != nil {
 			continue
-		}
-		if err == nil {
-			err = ctx.Err()
 		}
 		if op.Err = err; err == nil {
 			op.Meta, op.Err = jobs[i].Make()

@@ -131,7 +131,12 @@ func (d *route) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 	}
 	return owned.Job[kernel.LinkRef]{
 		Entries: []kernel.Entry{w.entry()},
-		Make:    func() (kernel.LinkRef, error) { return w.at(), d.make(w) },
+		Make: func() (kernel.LinkRef, error) {
+			if err := ctx.Err(); err != nil {
+				return w.at(), err
+			}
+			return w.at(), d.make(w)
+		},
 	}, nil
 }
 
