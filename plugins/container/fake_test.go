@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -208,8 +209,12 @@ func (e *engine) Open(pid int, ended func()) (*Process, error) {
 	if p == nil {
 		return nil, ErrNoProcess
 	}
-	once := &oneShot{call: ended}
-	p.ended = append(p.ended, once.fire)
+	var done atomic.Bool // it ended, or was closed
+	p.ended = append(p.ended, func() {
+		if !done.Swap(true) {
+			ended()
+		}
+	})
 	e.open++
 	lives := func() bool {
 		e.mu.Lock()
@@ -217,7 +222,7 @@ func (e *engine) Open(pid int, ended func()) (*Process, error) {
 		return e.processes[pid] == p
 	}
 	return &Process{Netns: p.netns, Cgroup: p.cgroup, Lives: lives, Close: func() {
-		once.stop()
+		done.Store(true)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.open--

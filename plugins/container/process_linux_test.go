@@ -9,26 +9,20 @@ import (
 	"time"
 )
 
-// TestKernel opens real processes, with a pidfd and without.
+// TestKernel opens real processes.
 func TestKernel(t *testing.T) {
 	k, err := NewKernel()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, open := range map[string]func(int, func()) (*Process, error){
-		"pidfd": k.Open, "start time": openByStartTime,
-	} {
-		t.Run(name, func(t *testing.T) {
-			testOpen(t, k, open)
-			testClose(t, open)
-		})
-	}
+	testOpen(t, k)
+	testClose(t, k)
 }
 
-func testOpen(t *testing.T, k *Kernel, open func(int, func()) (*Process, error)) {
+func testOpen(t *testing.T, k *Kernel) {
 	cmd := sleeper(t)
 	ended := make(chan struct{})
-	p, err := open(cmd.Process.Pid, func() { close(ended) })
+	p, err := k.Open(cmd.Process.Pid, func() { close(ended) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,20 +52,20 @@ func testOpen(t *testing.T, k *Kernel, open func(int, func()) (*Process, error))
 	if p.Lives() {
 		t.Error("it is said to live")
 	}
-	if _, err := open(cmd.Process.Pid, func() {}); !errors.Is(err, ErrNoProcess) {
+	if _, err := k.Open(cmd.Process.Pid, func() {}); !errors.Is(err, ErrNoProcess) {
 		t.Errorf("a process that has ended was opened: %v", err)
 	}
 	_ = cmd.Wait()
-	if _, err := open(cmd.Process.Pid, func() {}); !errors.Is(err, ErrNoProcess) {
+	if _, err := k.Open(cmd.Process.Pid, func() {}); !errors.Is(err, ErrNoProcess) {
 		t.Errorf("a process that was reaped was opened: %v", err)
 	}
 	p.Close()
 }
 
 // testClose: nothing is heard of a process after it was closed.
-func testClose(t *testing.T, open func(int, func()) (*Process, error)) {
+func testClose(t *testing.T, k *Kernel) {
 	cmd := sleeper(t)
-	p, err := open(cmd.Process.Pid, func() { t.Error("called after it was closed") })
+	p, err := k.Open(cmd.Process.Pid, func() { t.Error("called after it was closed") })
 	if err != nil {
 		t.Fatal(err)
 	}

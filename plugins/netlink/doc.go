@@ -6,7 +6,7 @@
 //	conn       one socket: a request, and the answers that belong to it
 //	namespace  one open network namespace: its file, its counter
 //	idle       the conns that nobody uses, over all namespaces
-//	keeper     one goroutine that notices when processes and paths end
+//	holder     a process or path by which a namespace was opened
 //	hub        one loop over the event sockets of all namespaces
 //	watcher    the events for one who watches
 //	unused     who is closed for want of users, or not opened for want of files

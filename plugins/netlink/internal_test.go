@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+	"github.com/plumb-net/plumb/plugins/pidfd"
 )
 
 func newTestKernel(t *testing.T) *Kernel {
@@ -67,7 +68,7 @@ func TestProcessThatEndedWhileItWasOpened(t *testing.T) {
 	if err := dead.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pidfd, err := unix.PidfdOpen(dead.Process.Pid, 0)
+	process, err := pidfd.Open(dead.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestProcessThatEndedWhileItWasOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Its number now leads to the namespace of somebody else.
-	h := &holder{path: netlinktest.Start(t).Path, pid: dead.Process.Pid, pidfd: pidfd}
+	h := &holder{path: netlinktest.Start(t).Path, pid: dead.Process.Pid, process: process}
 	defer h.close()
 	if handle, err := h.open(); !errors.Is(err, kernel.ErrNoNamespace) {
 		t.Errorf("opened %v: %v", handle, err)
@@ -89,7 +90,7 @@ func TestPathThatChangedWhileItWasOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &holder{id: id, path: netlinktest.New(t).Path, pidfd: -1}
+	h := &holder{id: id, path: netlinktest.New(t).Path}
 	if err := k.hold(handle, h); !errors.Is(err, kernel.ErrNoNamespace) {
 		t.Errorf("held: %v", err)
 	}

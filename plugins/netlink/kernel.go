@@ -57,7 +57,6 @@ type Kernel struct {
 	own    kernel.NS
 	pool   *sync.Pool
 	writes atomic.Uint64
-	keeper *keeper
 	hub    *hub
 	paths  *pathWatch
 	calm   *idleConns
@@ -86,7 +85,7 @@ type entry struct {
 
 var _ kernel.Kernel = (*Kernel)(nil)
 
-// New opens the own namespace and starts to watch over the ends of others.
+// New opens the own namespace and starts to watch the paths of others.
 func New(opts Options) (*Kernel, error) {
 	opts.setDefaults()
 	home, err := netns.GetFromPath(selfPath)
@@ -101,19 +100,13 @@ func New(opts Options) (*Kernel, error) {
 		namespaces: map[kernel.NS]*entry{},
 		newcomers:  make(chan struct{}, 1),
 	}
-	if k.keeper, err = newKeeper(k); err != nil {
-		home.Close()
-		return nil, openfiles.Explain(err)
-	}
 	if k.hub, err = newHub(k); err != nil {
-		k.keeper.close()
 		home.Close()
 		return nil, openfiles.Explain(err)
 	}
 	_ = k.lookAtNames() // the watch of paths looks again, until it is read
 	if k.paths, err = watchPaths(k.opts.NamedDir, func() error { k.endPaths(); return k.lookAtNames() }); err != nil {
 		k.hub.close()
-		k.keeper.close()
 		home.Close()
 		return nil, openfiles.Explain(err)
 	}
@@ -139,7 +132,6 @@ func (k *Kernel) Close() error {
 		k.drop(id, e)
 	}
 	k.mu.Unlock()
-	k.keeper.close()
 	k.hub.close()
 	k.paths.close()
 	k.home.Close()
@@ -236,7 +228,7 @@ func (k *Kernel) drop(id kernel.NS, e *entry) {
 		w.post(kernel.Event{NS: id, Gone: true})
 	}
 	for _, h := range e.holders {
-		k.keeper.forget(h)
+		h.close()
 	}
 	e.close()
 }

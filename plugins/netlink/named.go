@@ -67,7 +67,7 @@ func (k *Kernel) createAt(path string) (kernel.NS, error) {
 		}
 		return 0, err
 	}
-	return id, k.hold(made, &holder{id: id, path: path, pidfd: -1})
+	return id, k.hold(made, &holder{id: id, path: path})
 }
 
 // prepareNamedDir makes the directory a shared mount, so that namespaces made

@@ -14,6 +14,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/plugins/openfiles"
+	"github.com/plumb-net/plumb/plugins/pidfd"
 )
 
 // selfPath is the namespace of the main thread, which never leaves it.
@@ -35,15 +36,15 @@ func (k *Kernel) Open(path string) (kernel.NS, error) {
 func (k *Kernel) openOwn(path string) (kernel.NS, error) { return k.open(path, true) }
 
 func (k *Kernel) open(path string, forGood bool) (kernel.NS, error) {
-	h := &holder{path: path, pidfd: -1, forGood: forGood}
+	h := &holder{path: path, forGood: forGood}
 	if pid := processOf(path); pid != 0 && !forGood {
 		// The process first: if it is still there once its file is open, then
 		// the file is that of this process and of no later one with its number.
-		pidfd, err := unix.PidfdOpen(pid, 0)
+		p, err := pidfd.Open(pid)
 		if err != nil {
 			return 0, fmt.Errorf("process %d: %w", pid, nowhere(err))
 		}
-		h.pid, h.pidfd = pid, pidfd
+		h.pid, h.process = pid, p
 	}
 	handle, err := h.open()
 	if err != nil {
@@ -95,9 +96,12 @@ func (k *Kernel) hold(handle netns.NsHandle, h *holder) error {
 		}
 	}
 	e.holders = append(e.holders, h)
-	if err := k.keeper.keep(h); err != nil {
-		k.end(h)
-		return err
+	if h.process != nil {
+		h.process.OnEnd(func() {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.end(h)
+		})
 	}
 	// A path may have changed since, without anybody being told of it yet.
 	if h.pid == 0 && !h.alive() {
@@ -147,7 +151,7 @@ func (k *Kernel) end(h *holder) {
 	for i, other := range e.holders {
 		if other == h {
 			e.holders = append(e.holders[:i:i], e.holders[i+1:]...)
-			k.keeper.forget(h)
+			h.close()
 			break
 		}
 	}
