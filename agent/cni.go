@@ -34,6 +34,7 @@ const (
 func (a *agent) wireCNI() {
 	log := a.log.With("part", "cni")
 	a.cni = &attacher{Queue: cni.Queue{Dir: a.config.RunDir}, Service: cni.NewService(a.sched, a.host.store, cniHost{a}, log)}
+	a.cni.Restore()
 	a.cni.server = cni.NewServer(a.cni.Service, cni.Options{Log: log, Stop: callsTime})
 	a.cni.say("not served yet")
 }

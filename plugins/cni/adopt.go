@@ -60,27 +60,24 @@ func (s *Service) adopt(ctx context.Context, c Call) (a Attachment, err error) {
 		return a, wrong
 	}
 	wants = meant(wants, c)
-	txn := scheduler.Txn{Source: Source, Note: "adopt " + c.Key().String(), Want: changes(wants)}
-	plan, err := s.engine.Preview(ctx, txn)
+	add := s.byPool("adopt", c, wants)
+	plan, err := s.engine.Preview(ctx, add.begin)
 	for _, step := range plan.Steps {
 		if err == nil && (step.Op == scheduler.OpDelete || step.Disruption > scheduler.Brief) {
 			err = fmt.Errorf("%w: to make it so, %s would have to go: %s", ErrNotAsFound, step.Key, step.Reason)
 		}
 	}
 	if err == nil {
-		err = s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config,
-			Pools: encodePools(c.pools), IPAM: c.IPAM, NoDefault: c.without, Wants: keysOf(wants), Since: time.Now().Unix()})
+		err = s.store.Begin(add.record)
 	}
 	if err != nil {
-		s.mu.Lock()
-		s.leave(c.Key(), nil)
-		s.mu.Unlock()
+		s.part(c.Key())
 		return a, err
 	}
-	s.engine.Submit(txn)
+	s.engine.Submit(add.begin)
 	ctx, cancel := context.WithTimeout(ctx, adoptTime)
 	defer cancel()
-	err = s.await(ctx, c, wants)
+	_, err = s.await(ctx, c, add)
 	result, untold := s.result(ctx, c, wants)
 	if err = errors.Join(err, untold, s.store.Commit(c.Key(), result)); err != nil {
 		return a, fmt.Errorf("it has a record again, but: %w", err)

@@ -6,7 +6,9 @@
 //	Turns    calls about one attachment one after another; a DEL ends a waiting ADD
 //	Store    attachments, written ahead: (network, container, interface)
 //	Replay   what was left by plumb-cni while the agent was down
-//	Service  an ADD as a wish of the source cni, answered when it is configured
+//	Service  what runtimes ask: an ADD (add.go) is what its network's pool makes of it, or
+//	         what operators want in the pod (intent.go); it is answered when all of that
+//	         is configured. Who waits for anything does so in wait.go
 //	Host     what the service must know of the machine: namespaces, who runs
 //	Sweep    attachments that serve nobody go by themselves
 //
@@ -16,7 +18,8 @@
 // is told by result.go.
 //
 // In mode intent an ADD wants nothing of its own: the namespace of the pod is shown
-// to the kinds (pods.go), and what operators want in it is waited for (intent.go).
+// to the kinds (pods.go), and what operators want in it is waited for (intent.go,
+// podindex.go).
 //
 // Where another plugin gives the addresses, plumb-cni has called it, and the request
 // says what it gave (delegated.go). Where plugins before have made something, that is

@@ -12,12 +12,14 @@ import (
 // follower wakes those who wait for keys. There is one watcher for all of them. The
 // zero value is ready.
 type follower struct {
+	pods podIndex // of run alone
+
 	mu    sync.Mutex
 	waits map[scheduler.Key]map[chan struct{}]bool
 }
 
-// run passes on what the watcher tells, until ctx ends. see is told all of it first.
-func (f *follower) run(ctx context.Context, see func([]scheduler.Status), w *scheduler.Watcher) error {
+// run passes on what the watcher tells, until ctx ends.
+func (f *follower) run(ctx context.Context, w *scheduler.Watcher) error {
 	defer w.Stop()
 	for {
 		changes, _, err := w.Next(ctx)
@@ -27,10 +29,9 @@ func (f *follower) run(ctx context.Context, see func([]scheduler.Status), w *sch
 			}
 			return err
 		}
-		see(changes)
-		keys := make([]scheduler.Key, len(changes))
-		for i, c := range changes {
-			keys[i] = c.Key
+		keys := f.pods.concerned(changes)
+		for _, c := range changes {
+			keys = append(keys, c.Key)
 		}
 		if len(keys) > 0 {
 			f.tell(keys...)

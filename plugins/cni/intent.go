@@ -10,7 +10,6 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
-	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -20,37 +19,32 @@ var errNoIntent = errors.New("nobody wants it")
 // patience is for how long intent is waited for where there is a pool to do without it.
 const patience = 10 * time.Second
 
-// addIntent answers an ADD when all is configured that operators want in the pod. If
-// there is no such wish, the container is attached by the pool of the network, or the
-// ADD fails.
-func (s *Service) addIntent(ctx context.Context, c Call) wire.Answer {
-	if wrong := refusedIntent(c); wrong != nil {
-		return wire.Answer{Error: wrong}
+// byIntent is the addition of a call that gets what operators want in the pod. If there
+// is no such wish within the limit, the container is attached by the pool of the network,
+// or the ADD fails.
+func (s *Service) byIntent(c Call) addition {
+	pod := podOf(c)
+	a := addition{
+		record: Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config, Pod: pod, Since: time.Now().Unix()},
+		begin:  lookAt(pod),
+		keys:   []scheduler.Key{podKey(pod)},
 	}
-	err := s.store.Begin(Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config,
-		Pod: podOf(c), Since: time.Now().Unix()})
-	var result spec.Result
-	if err == nil {
-		s.lookAt(podOf(c))
-		var wants []Want
-		if wants, err = s.awaitIntent(ctx, c); err == nil {
-			err = s.carried(ctx, wants)
+	switch {
+	case c.Network.Wait != nil:
+		a.limit = time.Now().Add(time.Duration(*c.Network.Wait) * time.Second)
+	case len(c.Network.Pool) > 0:
+		a.limit = time.Now().Add(patience)
+	}
+	limit := a.limit
+	a.progress = func(ctx context.Context) ([]Want, string, error) {
+		wants, waits, err := s.intent(ctx, c)
+		over := limit.IsZero() && c.chained() || !limit.IsZero() && !time.Now().Before(limit)
+		if err == nil && waits != "" && len(wants) == 0 && over {
+			err = fmt.Errorf("%w: %s", errNoIntent, waits)
 		}
-		if err == nil {
-			result, err = s.result(ctx, c, wants)
-		}
+		return wants, waits, err
 	}
-	if err == nil {
-		err = s.store.Commit(c.Key(), result)
-	}
-	if err == nil {
-		return wire.Answer{Result: &result}
-	}
-	s.undo(ctx, c.Key())
-	if errors.Is(err, errNoIntent) && ctx.Err() == nil && len(c.Network.Pool) > 0 {
-		return s.addByPool(ctx, c)
-	}
-	return wire.Answer{Error: gaveUp(err)}
+	return a
 }
 
 // refusedIntent refuses what only a pool could give: what is in the pod operators say.
@@ -77,54 +71,12 @@ func refusedIntent(call Call) *spec.Error {
 }
 
 // lookAt has the scheduler look where a pod is.
-func (s *Service) lookAt(pod string) {
-	s.engine.Submit(scheduler.Txn{Source: Source, Note: "pod " + pod, Look: []scheduler.Key{scheduler.Key(models.NamespacePodKey(pod))}})
+func lookAt(pod string) scheduler.Txn {
+	return scheduler.Txn{Source: Source, Note: "pod " + pod, Look: []scheduler.Key{podKey(pod)}}
 }
 
-// awaitIntent waits until what is wanted in the pod is configured, and returns it.
-func (s *Service) awaitIntent(ctx context.Context, c Call) ([]Want, error) {
-	var limit <-chan time.Time
-	switch {
-	case c.Network.Wait != nil:
-		limit = time.After(time.Duration(*c.Network.Wait) * time.Second)
-	case len(c.Network.Pool) > 0:
-		limit = time.After(patience)
-	}
-	news, stop := s.pods.follow(podOf(c))
-	defer stop()
-	ends, stop := s.events.follow(watched(c))
-	defer stop()
-	defer s.waitsFor(c.Key(), "")
-	for seen := false; ; {
-		wants, waits, err := s.intent(ctx, c)
-		if err == nil && waits == "" {
-			return wants, nil
-		}
-		if gone := s.gone(c, &seen); gone != nil {
-			return nil, gone
-		}
-		if err != nil {
-			return nil, err
-		}
-		if limit == nil && len(wants) == 0 && c.chained() {
-			return nil, nil // the plugins before have made the interface; nothing more is wanted
-		}
-		s.waitsFor(c.Key(), waits)
-		select {
-		case <-news:
-		case <-ends:
-		case <-limit:
-			if limit = nil; len(wants) == 0 {
-				if c.chained() {
-					return nil, nil
-				}
-				return nil, fmt.Errorf("%w: %s", errNoIntent, waits)
-			}
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w, waiting for %s", context.Cause(ctx), waits)
-		}
-	}
-}
+// podKey is the key of the namespace of a pod, which also stands for what is wanted in it.
+func podKey(pod string) scheduler.Key { return scheduler.Key(models.NamespacePodKey(pod)) }
 
 // intent is what operators want in the pod of a call, and what is not configured of
 // it yet, "" if all is.
@@ -141,7 +93,7 @@ func (s *Service) intent(ctx context.Context, c Call) (wants []Want, waits strin
 	if !named && !c.chained() || len(wants) == 0 {
 		return nil, fmt.Sprintf("an interface called %s in the pod %s, which nobody wants", c.IfName, pod), nil
 	}
-	at := scheduler.Key(models.NamespacePodKey(pod))
+	at := podKey(pod)
 	st, err := s.engine.Get(ctx, at)
 	if ref, ok := st.Actual.(*models.NamespaceRef); err != nil || !ok || c.Inode != 0 && ref.GetInode() != c.Inode {
 		return wants, fmt.Sprintf("%s, which is not where it is attached", at), nil
@@ -181,30 +133,22 @@ func (s *Service) wished(ctx context.Context, pod string) (wants []Want, err err
 // awaitGone waits until nothing of what is wanted in a pod is there any more, and
 // returns what is. Where the pod is attached again it stays.
 func (s *Service) awaitGone(ctx context.Context, pod string) (left string) {
-	s.lookAt(pod)
-	news, stop := s.pods.follow(pod)
-	defer stop()
-	for {
+	s.engine.Submit(lookAt(pod))
+	_ = s.wait(ctx, []scheduler.Key{podKey(pod)}, func() (string, error) { // what is left is told
+		left = ""
 		wants, err := s.wished(ctx, pod)
 		if path, _ := s.store.Pod(pod); err != nil || path != "" {
-			return ""
+			return "", nil
 		}
-		left = ""
 		for _, w := range wants {
 			v, ok := w.Value.(*models.Interface)
 			if st, err := s.engine.Get(ctx, scheduler.Key(w.Key)); ok && v.GetNamespace().GetPod() == pod && err == nil && st.Actual != nil {
 				left = fmt.Sprintf("%s %s: %s", w.Key, st.State, st.Reason)
 			}
 		}
-		if left == "" {
-			return ""
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return left
-		}
-	}
+		return left, nil
+	})
+	return left
 }
 
 func nameOf(k scheduler.Key) string {

@@ -67,6 +67,7 @@ func newMachine(t *testing.T) *machine {
 	running.Go(func() { _ = m.sched.Run(ctx) })
 	m.want()
 	m.service = cni.NewService(m.sched, store, kernelHost{newFakeHost(), k}, slog.New(slog.DiscardHandler))
+	m.service.Restore()
 	running.Go(func() { _ = m.service.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait(); k.Close() })
 	return m

@@ -179,6 +179,7 @@ func (n *node) start() {
 	s.Submit(before)
 	n.host.book = book
 	n.Service = cni.NewService(s, store, n.host, slog.New(slog.DiscardHandler))
+	n.Service.Restore()
 	if n.host.forgot == "" { // as the agent does
 		s.Submit(scheduler.Txn{Source: "ledger", Complete: true})
 	}

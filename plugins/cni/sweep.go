@@ -48,20 +48,14 @@ func (s *Service) finish(ctx context.Context) {
 			continue
 		}
 		all.Go(func() {
-			news, stop := s.events.follow(keysIn(a.Wants))
-			defer stop()
 			_, err := s.engine.Apply(ctx, scheduler.Txn{Source: Source, Note: "what is left of " + a.Key.String(), Look: keysIn(a.Wants)})
-			for err == nil { // else the sweep does it
-				done, left := s.drop(ctx, a, func(now Attachment) bool { return now.Phase != Added || stranger })
-				if !done || left == "" {
-					return
-				}
-				select {
-				case <-news:
-				case <-ctx.Done():
-					return
-				}
+			if err != nil {
+				return // the sweep does it
 			}
+			_ = s.wait(ctx, keysIn(a.Wants), func() (left string, _ error) {
+				_, left = s.drop(ctx, a, func(now Attachment) bool { return now.Phase != Added || stranger })
+				return left, nil
+			})
 		})
 	}
 }

@@ -1,0 +1,197 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+	"github.com/plumb-net/plumb/plugins/cni/wire"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// addition is an ADD that nothing speaks against. Where what it wants comes from, the
+// pool of the network or the operators, is known to who makes one.
+type addition struct {
+	// record is written before anything is made; begin has it made, or looked for.
+	record Attachment
+	begin  scheduler.Txn
+	// progress says what is wanted, and what of it is not configured, "" if all is. It is
+	// asked again when one of the keys has changed, and at the limit, if there is one.
+	progress func(ctx context.Context) (wants []Want, waits string, err error)
+	keys     []scheduler.Key
+	limit    time.Time
+}
+
+func (s *Service) add(ctx context.Context, c Call) wire.Answer {
+	if wrong := s.addable(ctx, c); wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
+	if c.Network.Mode == modeIntent {
+		if wrong := refusedIntent(c); wrong != nil {
+			return wire.Answer{Error: wrong}
+		}
+		result, err := s.carryOut(ctx, c, s.byIntent(c))
+		switch {
+		case err == nil:
+			return wire.Answer{Result: &result}
+		case !errors.Is(err, errNoIntent) || ctx.Err() != nil || len(c.Network.Pool) == 0:
+			return wire.Answer{Error: gaveUp(err)}
+		}
+	}
+	wants, wrong := s.wantsOfPool(ctx, &c)
+	if wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
+	result, err := s.carryOut(ctx, c, s.byPool("ADD", c, wants))
+	if err != nil {
+		return wire.Answer{Error: gaveUp(err)}
+	}
+	return wire.Answer{Result: &result, Warnings: s.warnings(c)}
+}
+
+// addable refuses an ADD of what is attached already, and into what is no container's
+// namespace. What is left of an earlier one is removed.
+func (s *Service) addable(ctx context.Context, c Call) *spec.Error {
+	if wrong := s.refused(c); wrong != nil {
+		return wrong
+	}
+	if wrong := refusedArgs(c); wrong != nil {
+		return wrong
+	}
+	a, there := s.store.Get(c.Key())
+	if !there {
+		return s.attached(ctx, c.Key())
+	}
+	if here, _ := s.there(a); here && a.Phase == Added {
+		return &spec.Error{Code: spec.Exists, Msg: "the container is attached already", Details: c.Key().String()}
+	}
+	s.detach(ctx, c.Key()) // of a call that did not end well, or a DEL that never came
+	return nil
+}
+
+// carryOut has an attachment made and tells what was made when packets pass. If that
+// fails, what it began is undone.
+func (s *Service) carryOut(ctx context.Context, c Call, a addition) (result spec.Result, err error) {
+	var wants []Want
+	if err = s.store.Begin(a.record); err == nil {
+		s.engine.Submit(a.begin)
+		wants, err = s.await(ctx, c, a)
+	}
+	if err == nil {
+		err = s.carried(ctx, wants)
+	}
+	if err == nil {
+		result, err = s.result(ctx, c, wants)
+	}
+	if err == nil {
+		err = s.store.Commit(c.Key(), result)
+	}
+	if err != nil {
+		s.undo(ctx, c.Key())
+	}
+	return result, err
+}
+
+// wantsOfPool are the values that the network's pool and mode make of an ADD, of which
+// nobody has anything.
+func (s *Service) wantsOfPool(ctx context.Context, c *Call) ([]Want, *spec.Error) {
+	if wrong := unmade(*c); wrong != nil {
+		return nil, wrong
+	}
+	c.pools = s.pools(ctx, c.Network)
+	wrong := s.collidesNow(ctx, *c)
+	if wrong != nil {
+		return nil, wrong
+	}
+	c.defaults, wrong = s.defaultsIn(*c)
+	if wrong != nil {
+		return nil, wrong
+	}
+	wants, wrong := s.join(c)
+	if wrong != nil {
+		return nil, wrong
+	}
+	wants = meant(wants, *c)
+	if wrong := s.incumbents(ctx, wants); wrong != nil {
+		s.part(c.Key())
+		return nil, wrong
+	}
+	return wants, nil
+}
+
+// byPool is the addition of a call that wants values of its own.
+func (s *Service) byPool(verb string, c Call, wants []Want) addition {
+	keys := append(scheduled(wants), derivedOf(wants)...)
+	return addition{
+		record: Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config, Args: c.Args.Args,
+			Pools: encodePools(c.pools), IPAM: c.IPAM, NoDefault: c.without, Wants: keysOf(wants), Since: time.Now().Unix()},
+		begin: scheduler.Txn{Source: Source, Note: verb + " " + c.Key().String(), Want: changes(wants)},
+		keys:  keys,
+		progress: func(ctx context.Context) ([]Want, string, error) {
+			waits, err := s.waits(ctx, keys)
+			if err == nil && waits != "" {
+				err = s.exhausted(ctx, wants)
+			}
+			return wants, waits, err
+		},
+	}
+}
+
+// join makes a call one of the users of its network, and returns all that it wants.
+func (s *Service) join(c *Call) ([]Want, *spec.Error) {
+	n, wrong := networkOf(c.Network, c.pools, c.IPAM)
+	if wrong != nil {
+		return nil, wrong
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.restored {
+		if c.without, wrong = s.leftOut(*c); wrong != nil {
+			return nil, wrong
+		}
+	}
+	wants, wrong := n.attach(*c)
+	if wrong != nil {
+		return nil, wrong
+	}
+	rt, _ := c.runtime() // attach has checked it
+	if other := taken(s.nets, c.Key(), rt.Ports); other != "" {
+		return nil, &spec.Error{Code: spec.TryLater, Msg: "a port of the host is taken", Details: other}
+	}
+	if wrong := s.heldByNetwork(c.Network.Name, n); wrong != nil && !c.restored {
+		return nil, wrong
+	}
+	sh := s.nets[c.Network.Name]
+	if sh == nil {
+		sh = &shared{network: n, users: map[Key]user{}}
+		s.nets[c.Network.Name] = sh
+	}
+	if !sh.same(n) {
+		return nil, &spec.Error{Code: spec.BadConfig, Msg: "invalid network configuration",
+			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge, mtu, masquerade or forward", len(sh.users), c.Network.Name)}
+	}
+	wants = append(n.shared[:len(n.shared):len(n.shared)], wants...)
+	u := user{keys: map[string]bool{}, ports: rt.Ports, inode: c.Inode, defaults: defaultsOf(wants, n.inside(*c))}
+	for _, w := range wants {
+		u.keys[w.Key] = true
+	}
+	sh.users[c.Key()] = u
+	return wants, nil
+}
+
+// part has a call that comes to nothing no longer be a user of its network.
+func (s *Service) part(k Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave(k, nil)
+}
+
+func changes(wants []Want) []scheduler.Change {
+	list := make([]scheduler.Change, len(wants))
+	for i, w := range wants {
+		list[i] = scheduler.Set(scheduler.Key(w.Key), w.Value)
+	}
+	return list
+}

@@ -1,0 +1,75 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// wait asks check, now and whenever one of the keys has changed, until nothing is waited
+// for any more: check names that, or says why to wait no longer.
+func (s *Service) wait(ctx context.Context, keys []scheduler.Key, check func() (waits string, err error)) error {
+	news, stop := s.events.follow(keys)
+	defer stop()
+	for {
+		waits, err := check()
+		if err != nil || waits == "" {
+			return err
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return fmt.Errorf("%w, waiting for %s", context.Cause(ctx), waits)
+		}
+	}
+}
+
+// await waits until all that an ADD wants is configured, and returns it; or until one of
+// it cannot be, or nobody needs it any more.
+func (s *Service) await(ctx context.Context, c Call, a addition) (wants []Want, err error) {
+	defer s.waitsFor(c.Key(), "")
+	if !a.limit.IsZero() {
+		defer time.AfterFunc(time.Until(a.limit), func() { s.events.tell(a.keys...) }).Stop()
+	}
+	seen := false
+	err = s.wait(ctx, slices.Concat(a.keys, watched(c)), func() (waits string, err error) {
+		wants, waits, err = a.progress(ctx)
+		if err == nil && waits == "" {
+			return "", nil
+		}
+		if gone := s.gone(c, &seen); gone != nil {
+			return "", gone // whatever else is not as it should be
+		}
+		if err == nil {
+			s.waitsFor(c.Key(), waits)
+		}
+		return waits, err
+	})
+	if errors.Is(err, errNoIntent) && c.chained() {
+		return nil, nil // the plugins before have made the interface; nothing more is wanted
+	}
+	return wants, err
+}
+
+// waits says what is not configured yet, "" if all is.
+func (s *Service) waits(ctx context.Context, keys []scheduler.Key) (string, error) {
+	waits := ""
+	for _, k := range keys {
+		st, err := s.engine.Get(ctx, k)
+		switch {
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case err != nil:
+			return "", err
+		case st.State == scheduler.InvalidState, st.State == scheduler.Failed, st.State == scheduler.Retrying:
+			return "", fmt.Errorf("%s is %s: %s", k, st.State, st.Reason)
+		case st.State != scheduler.Configured && waits == "":
+			waits = fmt.Sprintf("%s, which is %s: %s", k, st.State, st.Reason) + s.unread(ctx, st)
+		}
+	}
+	return waits, nil
+}
