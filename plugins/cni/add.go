@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/scheduler"
@@ -19,7 +21,7 @@ type addition struct {
 	begin  scheduler.Txn
 	// progress says what is wanted, and what of it is not configured, "" if all is. It is
 	// asked again when one of the keys has changed, and at the limit, if there is one.
-	progress func(ctx context.Context) (wants []Want, waits string, err error)
+	progress func(ctx context.Context) (wants []network.Want, waits string, err error)
 	keys     []scheduler.Key
 	limit    time.Time
 }
@@ -28,7 +30,7 @@ func (s *Service) add(ctx context.Context, c Call) wire.Answer {
 	if wrong := s.addable(ctx, c); wrong != nil {
 		return wire.Answer{Error: wrong}
 	}
-	if c.Network.Mode == modeIntent {
+	if c.Network.Mode == network.ModeIntent {
 		if wrong := refusedIntent(c); wrong != nil {
 			return wire.Answer{Error: wrong}
 		}
@@ -57,7 +59,7 @@ func (s *Service) addable(ctx context.Context, c Call) *spec.Error {
 	if wrong := s.refused(c); wrong != nil {
 		return wrong
 	}
-	if wrong := refusedArgs(c); wrong != nil {
+	if wrong := network.CheckArgs(c.Args.Args); wrong != nil {
 		return wrong
 	}
 	a, there := s.store.Get(c.Key())
@@ -74,7 +76,7 @@ func (s *Service) addable(ctx context.Context, c Call) *spec.Error {
 // carryOut has an attachment made and tells what was made when packets pass. If that
 // fails, what it began is undone.
 func (s *Service) carryOut(ctx context.Context, c Call, a addition) (result spec.Result, err error) {
-	var wants []Want
+	var wants []network.Want
 	if err = s.store.Begin(a.record); err == nil {
 		s.engine.Submit(a.begin)
 		wants, err = s.await(ctx, c, a)
@@ -96,7 +98,7 @@ func (s *Service) carryOut(ctx context.Context, c Call, a addition) (result spec
 
 // wantsOfPool are the values that the network's pool and mode make of an ADD, of which
 // nobody has anything.
-func (s *Service) wantsOfPool(ctx context.Context, c *Call) ([]Want, *spec.Error) {
+func (s *Service) wantsOfPool(ctx context.Context, c *Call) ([]network.Want, *spec.Error) {
 	if wrong := unmade(*c); wrong != nil {
 		return nil, wrong
 	}
@@ -122,14 +124,14 @@ func (s *Service) wantsOfPool(ctx context.Context, c *Call) ([]Want, *spec.Error
 }
 
 // byPool is the addition of a call that wants values of its own.
-func (s *Service) byPool(verb string, c Call, wants []Want) addition {
+func (s *Service) byPool(verb string, c Call, wants []network.Want) addition {
 	keys := append(scheduled(wants), derivedOf(wants)...)
 	return addition{
 		record: Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config, Args: c.Args.Args,
 			Pools: encodePools(c.pools), IPAM: c.IPAM, NoDefault: c.without, Wants: keysOf(wants), Since: time.Now().Unix()},
 		begin: scheduler.Txn{Source: Source, Note: verb + " " + c.Key().String(), Want: changes(wants)},
 		keys:  keys,
-		progress: func(ctx context.Context) ([]Want, string, error) {
+		progress: func(ctx context.Context) ([]network.Want, string, error) {
 			waits, err := s.waits(ctx, keys)
 			if err == nil && waits != "" {
 				err = s.exhausted(ctx, wants)
@@ -140,23 +142,26 @@ func (s *Service) byPool(verb string, c Call, wants []Want) addition {
 }
 
 // join makes a call one of the users of its network, and returns all that it wants.
-func (s *Service) join(c *Call) ([]Want, *spec.Error) {
-	n, wrong := networkOf(c.Network, c.pools, c.IPAM)
+func (s *Service) join(c *Call) ([]network.Want, *spec.Error) {
+	n, wrong := network.New(c.Network, c.pools, c.IPAM)
 	if wrong != nil {
 		return nil, wrong
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !c.restored {
-		if c.without, wrong = s.leftOut(*c); wrong != nil {
+		if c.without, wrong = network.LeftOut(c.Network, append(s.defaultsFor(*c), c.defaults...)); wrong != nil {
 			return nil, wrong
 		}
 	}
-	wants, wrong := n.attach(*c)
+	rt, wrong := c.runtime()
 	if wrong != nil {
 		return nil, wrong
 	}
-	rt, _ := c.runtime() // attach has checked it
+	wants, wrong := n.Attach(c.endpoint(rt))
+	if wrong != nil {
+		return nil, wrong
+	}
 	if other := taken(s.nets, c.Key(), rt.Ports); other != "" {
 		return nil, &spec.Error{Code: spec.TryLater, Msg: "a port of the host is taken", Details: other}
 	}
@@ -165,15 +170,15 @@ func (s *Service) join(c *Call) ([]Want, *spec.Error) {
 	}
 	sh := s.nets[c.Network.Name]
 	if sh == nil {
-		sh = &shared{network: n, users: map[Key]user{}}
+		sh = &shared{Network: n, users: map[Key]user{}}
 		s.nets[c.Network.Name] = sh
 	}
-	if !sh.same(n) {
+	if !sh.Same(n) {
 		return nil, &spec.Error{Code: spec.BadConfig, Msg: "invalid network configuration",
 			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge, mtu, masquerade or forward", len(sh.users), c.Network.Name)}
 	}
-	wants = append(n.shared[:len(n.shared):len(n.shared)], wants...)
-	u := user{keys: map[string]bool{}, ports: rt.Ports, inode: c.Inode, defaults: defaultsOf(wants, n.inside(*c))}
+	wants = append(n.Shared[:len(n.Shared):len(n.Shared)], wants...)
+	u := user{keys: map[string]bool{}, ports: rt.Ports, inode: c.Inode, defaults: network.DefaultRoutesOf(wants, n.Inside(c.Key().id()))}
 	for _, w := range wants {
 		u.keys[w.Key] = true
 	}
@@ -188,10 +193,20 @@ func (s *Service) part(k Key) {
 	s.leave(k, nil)
 }
 
-func changes(wants []Want) []scheduler.Change {
+func changes(wants []network.Want) []scheduler.Change {
 	list := make([]scheduler.Change, len(wants))
 	for i, w := range wants {
 		list[i] = scheduler.Set(scheduler.Key(w.Key), w.Value)
 	}
 	return list
+}
+
+// keysOf are the keys of wants.
+func keysOf(wants []network.Want) []string {
+	keys := make([]string, len(wants))
+	for i, w := range wants {
+		keys[i] = w.Key
+	}
+	slices.Sort(keys)
+	return keys
 }

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/scheduler"
@@ -86,7 +85,7 @@ func (s *Service) adopt(ctx context.Context, c Call) (a Attachment, err error) {
 	return a, nil
 }
 
-func defaultsErr(list []wayOut, wrong *spec.Error) ([]wayOut, error) {
+func defaultsErr(list []network.DefaultRoute, wrong *spec.Error) ([]network.DefaultRoute, error) {
 	if wrong != nil {
 		return nil, wrong
 	}
@@ -136,8 +135,8 @@ func (s *Service) callOf(ctx context.Context, f Forgotten) (c Call, err error) {
 
 // configOf is a configuration of the network of which nothing but values is left.
 func (s *Service) configOf(ctx context.Context, f Forgotten) (map[string]any, error) {
-	name := sharedName(f.Key.Network)
-	config := map[string]any{"cniVersion": "1.0.0", "name": f.Key.Network, "type": "plumb-cni", "mode": modeRouted}
+	name := network.SharedName(f.Key.Network)
+	config := map[string]any{"cniVersion": "1.0.0", "name": f.Key.Network, "type": "plumb-cni", "mode": network.ModeRouted}
 	inside, _ := f.values[models.InterfaceKey(name+":"+f.Digest)].(*models.Interface)
 	outside, _ := f.values[models.InterfaceKey(name+":"+f.Digest+"-host")].(*models.Interface)
 	if inside == nil || outside == nil {
@@ -147,7 +146,7 @@ func (s *Service) configOf(ctx context.Context, f Forgotten) (map[string]any, er
 		config["mtu"] = inside.GetMtu()
 	}
 	if outside.GetMaster() != "" {
-		config["mode"] = modeBridge
+		config["mode"] = network.ModeBridge
 		st, err := s.engine.Get(ctx, scheduler.Key(models.InterfaceKey(outside.GetMaster())))
 		v, ok := st.Actual.(*models.Interface)
 		if err != nil || !ok {
@@ -183,7 +182,7 @@ func (s *Service) poolsOf(ctx context.Context, f Forgotten) (pools []string, err
 				pool = claim.GetPool()
 			}
 		}
-		if strings.HasPrefix(pool, sharedName(f.Key.Network)) {
+		if strings.HasPrefix(pool, network.SharedName(f.Key.Network)) {
 			st, err := s.engine.Get(ctx, scheduler.Key(models.IPPoolKey(pool)))
 			v, ok := st.Actual.(*models.IPPool)
 			if pool = ""; err == nil && ok {
@@ -220,7 +219,7 @@ func (f Forgotten) runtimeConfig() map[string]any {
 				rt["mac"] = v.GetMacAddress()
 			}
 		case *models.Nftables:
-			if ports := portsOf(v); len(ports) > 0 {
+			if ports := network.PortsOf(v); len(ports) > 0 {
 				rt["portMappings"] = ports
 			}
 		}
@@ -257,29 +256,4 @@ func (f Forgotten) given() *spec.Result {
 		}
 	}
 	return r
-}
-
-// dnatRule is a rule that leads a port of the host to a container.
-var dnatRule = regexp.MustCompile(`(?:ip6? daddr (\S+) )?(?:fib daddr type local )?(tcp|udp|sctp) dport (\d+) dnat ip6? to \S*:(\d+)`)
-
-// portsOf are the ports that a table leads to a container.
-func portsOf(v *models.Nftables) (ports []port) {
-	for _, chain := range v.GetChains() {
-		for _, rule := range chain.GetRules() {
-			m := dnatRule.FindStringSubmatch(rule)
-			if m == nil {
-				continue
-			}
-			p := port{Protocol: m[2]}
-			p.HostPort, _ = strconv.Atoi(m[3])
-			p.ContainerPort, _ = strconv.Atoi(m[4])
-			if _, err := netip.ParseAddr(m[1]); err == nil {
-				p.HostIP = m[1]
-			}
-			if !slices.Contains(ports, p) {
-				ports = append(ports, p)
-			}
-		}
-	}
-	return ports
 }

@@ -24,7 +24,7 @@ func (c Call) previous() spec.Result {
 func unmade(c Call) *spec.Error {
 	for _, i := range c.previous().Interfaces {
 		if i.Name == c.IfName && i.Sandbox == c.Netns {
-			return invalid("%s is made by a plugin before this one; mode intent adds to it, bridge and routed make another", c.IfName)
+			return spec.Invalid("%s is made by a plugin before this one; mode intent adds to it, bridge and routed make another", c.IfName)
 		}
 	}
 	return nil

@@ -7,14 +7,15 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
 // cut says which packets of a network the host stops, "" if none. link is that of one
 // attachment, in mode routed; ported tells that ports of the host lead to one.
-func (s *Service) cut(n network, link string, ported bool) string {
-	if n.mode == modeBridge {
-		link = n.bridge
+func (s *Service) cut(n network.Network, link string, ported bool) string {
+	if n.Mode == network.ModeBridge {
+		link = n.Bridge
 	}
 	var why []string
 	told := func(what, stopped string) {
@@ -22,42 +23,42 @@ func (s *Service) cut(n network, link string, ported bool) string {
 			why = append(why, what)
 		}
 	}
-	for _, sub := range n.subnets {
+	for _, sub := range n.Subnets {
 		family := 4
-		if sub.network.Addr().Is6() {
+		if sub.Prefix.Addr().Is6() {
 			family = 6
 		}
-		if n.mode == modeBridge {
+		if n.Mode == network.ModeBridge {
 			told("containers of this network do not reach each other: ", s.host.Cut(family, link, link))
 		}
-		if n.masked || n.mode == modeRouted {
+		if n.Masked || n.Mode == network.ModeRouted {
 			told("they do not reach anybody beyond this host: ", s.host.Cut(family, link, ""))
 		}
 	}
-	if len(why) > 0 && !n.forward {
+	if len(why) > 0 && !n.Forward {
 		why[len(why)-1] += `. With "forward": true in the network's configuration they do`
 	}
-	if ported && n.mode == modeBridge && s.bridgesCall(n) {
+	if ported && n.Mode == network.ModeBridge && s.bridgesCall(n) {
 		why = append(why, "a container does not reach its own published ports: bridges call iptables (net.bridge.bridge-nf-call-iptables), "+
 			"and no packet leaves by the port that it came from")
 	}
 	return strings.Join(why, "; ")
 }
 
-func (s *Service) bridgesCall(n network) bool {
-	return slices.ContainsFunc(n.subnets, func(sub subnet) bool {
-		return sub.network.Addr().Is4() && s.host.BridgesCall(4) || sub.network.Addr().Is6() && s.host.BridgesCall(6)
+func (s *Service) bridgesCall(n network.Network) bool {
+	return slices.ContainsFunc(n.Subnets, func(sub network.Subnet) bool {
+		return sub.Prefix.Addr().Is4() && s.host.BridgesCall(4) || sub.Prefix.Addr().Is6() && s.host.BridgesCall(6)
 	})
 }
 
 // warnings are what the caller of an ADD has to know although it succeeded.
 func (s *Service) warnings(c Call) []string {
-	n, wrong := networkOf(c.Network, c.pools, c.IPAM)
-	if wrong != nil || n.forward { // the rules that let it pass have been made
+	n, wrong := network.New(c.Network, c.pools, c.IPAM)
+	if wrong != nil || n.Forward { // the rules that let it pass have been made
 		return nil
 	}
 	rt, _ := c.runtime() // it was checked
-	if why := s.cut(n, linkOf(n.inside(c)), len(rt.Ports) > 0); why != "" {
+	if why := s.cut(n, network.HostEnd(n.Inside(c.Key().id())), len(rt.Ports) > 0); why != "" {
 		return []string{why}
 	}
 	return nil
@@ -67,13 +68,13 @@ func (s *Service) warnings(c Call) []string {
 // stops.
 func (s *Service) Cuts() map[string]string {
 	s.mu.Lock()
-	nets := map[string]network{}
+	nets := map[string]network.Network{}
 	links, ported := map[string]string{}, map[string]bool{}
 	for name, sh := range s.nets {
-		nets[name] = sh.network
+		nets[name] = sh.Network
 		for k, u := range sh.users {
 			ported[name] = ported[name] || len(u.ports) > 0
-			links[name] = linkOf(sh.name + ":" + digest(k.String()))
+			links[name] = network.HostEnd(sh.Inside(k.id()))
 		}
 	}
 	s.mu.Unlock()
@@ -96,11 +97,8 @@ func (s *Service) Trouble() string {
 	return strings.Join(lines, "; ")
 }
 
-// linkOf is the host's end of the cable of an attachment.
-func linkOf(inside string) string { return "pv" + inside[strings.LastIndexByte(inside, ':')+1:][:12] }
-
 // derivedOf are the keys that wants bring with them and that an ADD waits for.
-func derivedOf(wants []Want) (keys []scheduler.Key) {
+func derivedOf(wants []network.Want) (keys []scheduler.Key) {
 	for _, w := range wants {
 		if v, ok := w.Value.(*models.Interface); ok && v.GetBridge().GetForward() {
 			keys = append(keys, scheduler.Key(models.ForwardKey(nameOf(scheduler.Key(w.Key)))))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -59,7 +60,7 @@ func (s *Service) detach(ctx context.Context, k Key) (left string) {
 	keep := s.leave(k, a.Wants)
 	var keys []scheduler.Key
 	for _, key := range a.Wants {
-		if _, own, _ := attachmentOf(nameOf(scheduler.Key(key))); !keep[key] && (own != "" || !sharing) {
+		if _, own, _ := network.AttachmentOf(nameOf(scheduler.Key(key))); !keep[key] && (own != "" || !sharing) {
 			keys = append(keys, scheduler.Key(key))
 		}
 	}

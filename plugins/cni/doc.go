@@ -12,18 +12,11 @@
 //	Host     what the service must know of the machine: namespaces, who runs
 //	Sweep    attachments that serve nobody go by themselves
 //
-// What an ADD wants is made by pure functions: what the attachments of a network
-// share (network.go, masquerade.go), the addresses of one (addresses.go), its cable, routes and settings
-// (wants.go, and bridge.go or routed.go by the mode of the network). What was made
-// is told by result.go.
+// What an ADD wants is made by the pure package network: what the attachments of a network
+// share, and the addresses, cable, routes, settings and ports of one. What was made is told
+// by result.go, with what plugins before have made (chain.go).
 //
 // In mode intent an ADD wants nothing of its own: the namespace of the pod is shown
 // to the kinds (pods.go), and what operators want in it is waited for (intent.go,
 // podindex.go).
-//
-// Where another plugin gives the addresses, plumb-cni has called it, and the request
-// says what it gave (delegated.go). Where plugins before have made something, that is
-// passed on (chain.go).
-//
-// Ports of the host that lead to a container are a table of its own (ports.go).
 package cni

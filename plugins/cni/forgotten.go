@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/scheduler"
@@ -49,24 +50,6 @@ func (f Forgotten) ID() string {
 var kindsOfAttachments = []scheduler.Key{models.KindAddress + "/", models.KindInterface + "/", models.KindIPClaim + "/",
 	models.KindIPPool + "/", models.KindNftables + "/", models.KindRoute + "/", models.KindSysctl + "/"}
 
-// attachmentOf takes the name of a value apart: cni:<network>:<digest>…, or without a
-// digest if the attachments of a network share it.
-func attachmentOf(name string) (network, id string, ours bool) {
-	rest, ours := strings.CutPrefix(name, sharedName(""))
-	network, rest, own := strings.Cut(rest, ":")
-	if !ours || !own || len(rest) < digestLen || len(rest) > digestLen && !strings.ContainsRune("-/", rune(rest[digestLen])) ||
-		strings.Trim(rest[:digestLen], "0123456789abcdef") != "" {
-		return "", "", ours
-	}
-	return network, rest[:digestLen], true
-}
-
-// sharedBy reports whether the name is of what the attachments of a network share.
-func sharedBy(name, network string) bool {
-	rest, ours := strings.CutPrefix(name, sharedName(network))
-	return ours && (rest == "" || rest[0] == ':' || rest[0] == '/' || rest[0] == '-' && strings.Trim(rest[1:], "0123456789") == "")
-}
-
 // picture is what is there of attachments, by what its names say.
 type picture struct {
 	forgotten map[string]*Forgotten // by network and digest
@@ -85,19 +68,19 @@ func (s *Service) look(ctx context.Context) (p picture, err error) {
 	}
 	known := map[string]bool{}
 	for _, a := range s.store.Of("") {
-		known[a.Key.Network+":"+digest(a.Key.String())] = true
+		known[a.Key.Network+":"+a.Key.id()] = true
 	}
 	for _, st := range all {
-		network, id, ours := attachmentOf(nameOf(st.Key))
+		of, id, ours := network.AttachmentOf(nameOf(st.Key))
 		switch {
-		case !ours || st.Actual == nil || known[network+":"+id]:
+		case !ours || st.Actual == nil || known[of+":"+id]:
 		case id == "":
 			p.shared = append(p.shared, st.Key)
 		default:
-			f := p.forgotten[network+":"+id]
+			f := p.forgotten[of+":"+id]
 			if f == nil {
-				f = &Forgotten{Key: Key{Network: network}, Digest: id, values: map[string]any{}}
-				p.forgotten[network+":"+id] = f
+				f = &Forgotten{Key: Key{Network: of}, Digest: id, values: map[string]any{}}
+				p.forgotten[of+":"+id] = f
 			}
 			f.add(st)
 		}
@@ -124,7 +107,7 @@ func (f *Forgotten) add(st scheduler.Status) {
 		}
 	case *models.Address:
 		p, err := netip.ParsePrefix(v.GetAddress())
-		if err == nil && !p.Addr().IsLinkLocalUnicast() && v.GetInterface() == sharedName(f.Key.Network)+":"+f.Digest {
+		if err == nil && !p.Addr().IsLinkLocalUnicast() && v.GetInterface() == network.SharedName(f.Key.Network)+":"+f.Digest {
 			f.Addresses = append(f.Addresses, v.GetAddress())
 		}
 	}
@@ -134,7 +117,7 @@ func (f *Forgotten) add(st scheduler.Status) {
 // runtimes know.
 func (s *Service) identify(f *Forgotten) {
 	for _, k := range s.store.Doubted() {
-		if k.Network == f.Key.Network && digest(k.String()) == f.Digest {
+		if k.Network == f.Key.Network && k.id() == f.Digest {
 			f.Key = k
 			return
 		}
@@ -149,7 +132,7 @@ func (s *Service) identify(f *Forgotten) {
 
 // is reports whether it is the attachment of a container.
 func (f *Forgotten) is(container string) bool {
-	return f.Key.IfName != "" && digest(Key{f.Key.Network, container, f.Key.IfName}.String()) == f.Digest
+	return f.Key.IfName != "" && Key{f.Key.Network, container, f.Key.IfName}.id() == f.Digest
 }
 
 // Forgotten are the attachments that are there and have no record, sorted.
@@ -185,12 +168,12 @@ func (s *Service) forgottenAt(ctx context.Context, k Key) (*Forgotten, error) {
 	if s.host.Lost() == "" {
 		return nil, nil
 	}
-	name := sharedName(k.Network) + ":" + digest(k.String())
+	name := network.SharedName(k.Network) + ":" + k.id()
 	if err := s.read(ctx, name); err != nil {
 		return nil, err
 	}
 	p, err := s.look(ctx)
-	f := p.forgotten[k.Network+":"+digest(k.String())]
+	f := p.forgotten[k.Network+":"+k.id()]
 	if f != nil {
 		f.Key = k
 	}
@@ -255,7 +238,7 @@ func (s *Service) tidy(ctx context.Context) {
 		if serves[f.Key.Network] = serves[f.Key.Network] || f.linked; f.linked {
 			continue
 		}
-		name := sharedName(f.Key.Network) + ":" + f.Digest
+		name := network.SharedName(f.Key.Network) + ":" + f.Digest
 		if err := s.read(ctx, name); err != nil || s.present(ctx, models.InterfaceKey(name)) || s.present(ctx, models.InterfaceKey(name+"-host")) {
 			serves[f.Key.Network] = true
 			continue
@@ -267,13 +250,13 @@ func (s *Service) tidy(ctx context.Context) {
 		}
 	}
 	s.mu.Lock()
-	for network := range s.nets {
-		serves[network] = true
+	for name := range s.nets {
+		serves[name] = true
 	}
 	s.mu.Unlock()
 	unused := slices.DeleteFunc(p.shared, func(k scheduler.Key) bool {
-		for network, some := range serves {
-			if some && sharedBy(nameOf(k), network) {
+		for name, some := range serves {
+			if some && network.SharedBy(nameOf(k), name) {
 				return true
 			}
 		}
@@ -291,13 +274,13 @@ func (s *Service) present(ctx context.Context, key string) bool {
 }
 
 // sharing reports whether attachments without a record use what a network shares.
-func (s *Service) sharing(ctx context.Context, network string) bool {
+func (s *Service) sharing(ctx context.Context, name string) bool {
 	p, err := s.look(ctx)
 	if err != nil {
 		return true // unknown is not none
 	}
 	for _, f := range p.forgotten {
-		if f.Key.Network == network && f.linked {
+		if f.Key.Network == name && f.linked {
 			return true
 		}
 	}

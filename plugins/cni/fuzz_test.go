@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 )
 
@@ -28,12 +29,12 @@ func FuzzRequest(f *testing.F) {
 		}
 		c, wrong := Parse(r)
 		if wrong == nil && c.Command == "ADD" {
-			n, refused := networkOf(c.Network, offices, c.IPAM)
+			n, refused := network.New(c.Network, offices, c.IPAM)
 			wrong = refused
 			if wrong == nil {
-				var wants []Want
-				if wants, wrong = n.attach(c); wrong == nil {
-					valid(t, append(n.shared, meant(wants, c)...))
+				var wants []network.Want
+				if wants, wrong = attach(n, c); wrong == nil {
+					valid(t, append(n.Shared, meant(wants, c)...))
 				}
 			}
 		}
@@ -43,7 +44,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-func valid(t *testing.T, wants []Want) {
+func valid(t *testing.T, wants []network.Want) {
 	t.Helper()
 	for _, w := range wants {
 		if err := models.Validate(w.Key, w.Value); err != nil {

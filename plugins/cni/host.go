@@ -11,6 +11,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -91,7 +92,7 @@ func (s *Service) there(a Attachment) (here, stranger bool) {
 
 // meant has wants name the namespace of a call by its inode too, so that nothing is
 // ever made in a stranger's that has the path.
-func meant(wants []Want, c Call) []Want {
+func meant(wants []network.Want, c Call) []network.Want {
 	for i, w := range wants {
 		value := proto.Clone(w.Value)
 		v, ok := value.(interface{ GetNamespace() *models.Namespace })
@@ -131,7 +132,7 @@ const carrier = 5 * time.Second
 
 // carried waits until packets pass: who is answered sends some at once, and what is
 // lost then is sent again a second later.
-func (s *Service) carried(ctx context.Context, wants []Want) error {
+func (s *Service) carried(ctx context.Context, wants []network.Want) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, carrier, errors.New("it is up, but no packets pass"))
 	defer cancel()
 	for _, w := range wants {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -13,7 +14,7 @@ import (
 // anything that stands, before anything is touched: an address that the runtime asks for,
 // a name in the container, a table of the host. The plan of the ADD says so; what only
 // shows when it is carried out, ends it there.
-func (s *Service) incumbents(ctx context.Context, wants []Want) *spec.Error {
+func (s *Service) incumbents(ctx context.Context, wants []network.Want) *spec.Error {
 	mine := make([]scheduler.Key, len(wants))
 	for i, w := range wants {
 		mine[i] = scheduler.Key(w.Key)
@@ -28,9 +29,9 @@ func (s *Service) incumbents(ctx context.Context, wants []Want) *spec.Error {
 	for _, effect := range plan.Effects {
 		switch own := slices.Contains(mine, effect.Key); {
 		case own && effect.State == scheduler.InvalidState:
-			return inUse("%s", effect.Reason)
+			return spec.InUse("%s", effect.Reason)
 		case !own && effect.Breaks():
-			return inUse("it would break %s: %s", effect.Key, effect.Reason)
+			return spec.InUse("it would break %s: %s", effect.Key, effect.Reason)
 		}
 	}
 	return nil
@@ -38,7 +39,7 @@ func (s *Service) incumbents(ctx context.Context, wants []Want) *spec.Error {
 
 // heldByClaim refuses an address that the runtime asks for and another claim uses, unless
 // that one is on its way out: then it is waited for.
-func (s *Service) heldByClaim(ctx context.Context, w Want) *spec.Error {
+func (s *Service) heldByClaim(ctx context.Context, w network.Want) *spec.Error {
 	v, ok := w.Value.(*models.IPClaim)
 	if !ok || !v.Wanted().IsValid() {
 		return nil
@@ -51,7 +52,7 @@ func (s *Service) heldByClaim(ctx context.Context, w Want) *spec.Error {
 	if err != nil || st.Desired == nil {
 		return nil
 	}
-	return inUse("%s of %s is the address of %s", v.Wanted(), models.IPPoolKey(v.GetPool()), models.IPClaimKey(user))
+	return spec.InUse("%s of %s is the address of %s", v.Wanted(), models.IPPoolKey(v.GetPool()), models.IPClaimKey(user))
 }
 
 // leave has an attachment no longer be a user of its network, and returns those of its

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -36,7 +37,7 @@ func (s *Service) byIntent(c Call) addition {
 		a.limit = time.Now().Add(patience)
 	}
 	limit := a.limit
-	a.progress = func(ctx context.Context) ([]Want, string, error) {
+	a.progress = func(ctx context.Context) ([]network.Want, string, error) {
 		wants, waits, err := s.intent(ctx, c)
 		over := limit.IsZero() && c.chained() || !limit.IsZero() && !time.Now().Before(limit)
 		if err == nil && waits != "" && len(wants) == 0 && over {
@@ -55,17 +56,17 @@ func refusedIntent(call Call) *spec.Error {
 	case wrong != nil:
 		return wrong
 	case c.Masquerade:
-		return unsupported("masquerade", "in mode intent operators say it, by a value of the kind nftables")
+		return spec.NotSupported("masquerade", "in mode intent operators say it, by a value of the kind nftables")
 	case c.Forward:
-		return unsupported("forward", "in mode intent operators say it, by a value of the kind forward, or of their bridge")
+		return spec.NotSupported("forward", "in mode intent operators say it, by a value of the kind forward, or of their bridge")
 	case len(c.Sysctl) > 0:
-		return unsupported("sysctl", "in mode intent operators say it, by values of the kind sysctl in the pod")
+		return spec.NotSupported("sysctl", "in mode intent operators say it, by values of the kind sysctl in the pod")
 	case len(rt.Ports) > 0:
-		return unsupported("runtimeConfig.portMappings", "in mode intent put the plugin portmap after plumb-cni and declare the capability there")
+		return spec.NotSupported("runtimeConfig.portMappings", "in mode intent put the plugin portmap after plumb-cni and declare the capability there")
 	case len(c.Pool) == 0 && (len(c.Routes) > 0 || c.DefaultRoute != "" || c.Metric != 0 || c.Table != 0):
-		return unsupported("routes, default_route, metric, table", "in mode intent operators say them, by values of the kind route in the pod")
+		return spec.NotSupported("routes, default_route, metric, table", "in mode intent operators say them, by values of the kind route in the pod")
 	case len(c.Pool) == 0 && len(rt.IPs)+len(rt.Mac) > 0:
-		return unsupported("runtimeConfig", "ips and mac are the operator's in mode intent, also as IP and MAC of CNI_ARGS")
+		return spec.NotSupported("runtimeConfig", "ips and mac are the operator's in mode intent, also as IP and MAC of CNI_ARGS")
 	}
 	return nil
 }
@@ -80,13 +81,13 @@ func podKey(pod string) scheduler.Key { return scheduler.Key(models.NamespacePod
 
 // intent is what operators want in the pod of a call, and what is not configured of
 // it yet, "" if all is.
-func (s *Service) intent(ctx context.Context, c Call) (wants []Want, waits string, err error) {
+func (s *Service) intent(ctx context.Context, c Call) (wants []network.Want, waits string, err error) {
 	pod := podOf(c)
 	wants, err = s.wished(ctx, pod)
 	if err != nil {
 		return nil, "", err
 	}
-	named := slices.ContainsFunc(wants, func(w Want) bool {
+	named := slices.ContainsFunc(wants, func(w network.Want) bool {
 		v, ok := w.Value.(*models.Interface)
 		return ok && v.GetNamespace().GetPod() == pod && v.EffectiveHostName(w.Key) == c.IfName
 	})
@@ -104,7 +105,7 @@ func (s *Service) intent(ctx context.Context, c Call) (wants []Want, waits strin
 
 // wished is what operators want in a pod: its interfaces, the other ends of their
 // cables, and the routes by them.
-func (s *Service) wished(ctx context.Context, pod string) (wants []Want, err error) {
+func (s *Service) wished(ctx context.Context, pod string) (wants []network.Want, err error) {
 	all, err := s.engine.List(ctx, models.KindInterface+"/", models.KindRoute+"/")
 	if err != nil {
 		return nil, err
@@ -119,11 +120,11 @@ func (s *Service) wished(ctx context.Context, pod string) (wants []Want, err err
 		switch v := st.Desired.(type) {
 		case *models.Interface:
 			if inside[nameOf(st.Key)] || peers[nameOf(st.Key)] {
-				wants = append(wants, Want{string(st.Key), v})
+				wants = append(wants, network.Want{Key: string(st.Key), Value: v})
 			}
 		case *models.Route:
 			if slices.ContainsFunc(v.Interfaces(), func(name string) bool { return inside[name] }) {
-				wants = append(wants, Want{string(st.Key), v})
+				wants = append(wants, network.Want{Key: string(st.Key), Value: v})
 			}
 		}
 	}
@@ -156,7 +157,7 @@ func nameOf(k scheduler.Key) string {
 	return name
 }
 
-func scheduled(wants []Want) []scheduler.Key {
+func scheduled(wants []network.Want) []scheduler.Key {
 	keys := make([]scheduler.Key, len(wants))
 	for i, w := range wants {
 		keys[i] = scheduler.Key(w.Key)

@@ -8,16 +8,17 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
 // result is what a runtime is told of what was made: the ends of the host first, then
 // those of the container, the one that it asked for at their head.
-func (s *Service) result(ctx context.Context, c Call, wants []Want) (spec.Result, error) {
+func (s *Service) result(ctx context.Context, c Call, wants []network.Want) (spec.Result, error) {
 	rt, _ := c.runtime() // it was checked
-	b := resultBuilder{Service: s, c: c, r: spec.Result{CNIVersion: spec.Latest, DNS: dnsOf(c, rt)}, at: map[string]int{}}
-	var asked, own []Want
+	b := resultBuilder{Service: s, c: c, r: spec.Result{CNIVersion: spec.Latest, DNS: rt.Resolver(c.Network, c.IPAM)}, at: map[string]int{}}
+	var asked, own []network.Want
 	for _, w := range wants {
 		v, ok := w.Value.(*models.Interface)
 		switch {
@@ -42,7 +43,7 @@ func (s *Service) result(ctx context.Context, c Call, wants []Want) (spec.Result
 			b.addRoute(v)
 		}
 	}
-	b.addGateways(gateways(wants, c.Network.Name))
+	b.addGateways(network.Gateways(wants, c.Network.Name))
 	return merge(c.previous(), b.r), nil
 }
 
@@ -55,7 +56,7 @@ func (b *resultBuilder) addGateways(own []netip.Addr) {
 			continue
 		}
 		for _, gw := range own {
-			if sameFamily(gw, p.Addr()) {
+			if network.SameFamily(gw, p.Addr()) {
 				b.r.IPs[i].Gateway = gw.String()
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/plugins/private"
@@ -25,12 +26,22 @@ type Call struct {
 	restored bool
 	// defaults are the default routes that the container has already, without the
 	// families for which it gets none.
-	defaults []wayOut
+	defaults []network.DefaultRoute
 	without  []string
 }
 
 // Key names the attachment that the call is about.
 func (c Call) Key() Key { return Key{c.Network.Name, c.ContainerID, c.IfName} }
+
+// runtime is what the runtime asks for.
+func (c Call) runtime() (network.Runtime, *spec.Error) {
+	return network.RuntimeOf(c.Network, c.Args.Args)
+}
+
+// endpoint is what is to be attached.
+func (c Call) endpoint(rt network.Runtime) network.Endpoint {
+	return network.Endpoint{ID: c.Key().id(), IfName: c.IfName, Netns: c.Netns, Runtime: rt, Sysctl: c.Network.Sysctl, Without: c.without}
+}
 
 // Handler does what is asked. The context ends when its time is over, when who asked
 // has gone, and when the agent stops.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/scheduler"
@@ -44,17 +45,17 @@ type Service struct {
 
 // shared is what the attachments of a network want together.
 type shared struct {
-	network
+	network.Network
 	users map[Key]user
 }
 
 // user is what one attachment has of a network, by itself or with others.
 type user struct {
 	keys  map[string]bool
-	ports []port
+	ports []network.Port
 	// inode of the container's namespace, and the default routes that it has there.
 	inode    uint64
-	defaults []wayOut
+	defaults []network.DefaultRoute
 }
 
 // NewService makes a service. It wants nothing before [Service.Restore].
@@ -82,7 +83,7 @@ func (s *Service) Restore() {
 		if a.Pod != "" {
 			continue // the operator's values want it
 		}
-		var wants []Want
+		var wants []network.Want
 		if wrong == nil {
 			wants, wrong = s.join(&c)
 		}

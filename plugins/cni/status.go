@@ -3,6 +3,7 @@ package cni
 import (
 	"context"
 
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 )
@@ -23,10 +24,10 @@ func (s *Service) status(ctx context.Context, c Call) wire.Answer {
 	case unready != "":
 		return no(spec.Unavailable, nothing, unready)
 	}
-	if c.Network.Delegate() != "" || c.Network.Mode == modeIntent && len(c.Network.Pool) == 0 {
+	if c.Network.Delegate() != "" || c.Network.Mode == network.ModeIntent && len(c.Network.Pool) == 0 {
 		return wire.Answer{} // the addresses are not ours to give
 	}
-	n, wrong := networkOf(c.Network, s.pools(ctx, c.Network), nil)
+	n, wrong := network.New(c.Network, s.pools(ctx, c.Network), nil)
 	switch {
 	case wrong != nil && wrong.Code == spec.TryLater:
 		return no(spec.Unavailable, nothing, wrong.Error())
@@ -39,9 +40,9 @@ func (s *Service) status(ctx context.Context, c Call) wire.Answer {
 	case wrong != nil:
 		return wire.Answer{Error: wrong}
 	}
-	for _, sub := range n.subnets {
-		if s.host.Full(sub.pool) {
-			return no(spec.Unavailable, nothing, "ippool/"+sub.pool+" has no free address")
+	for _, sub := range n.Subnets {
+		if s.host.Full(sub.Pool) {
+			return no(spec.Unavailable, nothing, "ippool/"+sub.Pool+" has no free address")
 		}
 	}
 	return wire.Answer{}

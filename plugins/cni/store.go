@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
@@ -19,6 +20,9 @@ import (
 type Key struct{ Network, ContainerID, IfName string }
 
 func (k Key) String() string { return k.Network + "/" + k.ContainerID + "/" + k.IfName }
+
+// id is how the keys of its values name it.
+func (k Key) id() string { return network.ID(k.String()) }
 
 // Phase is how far an attachment is.
 type Phase string
@@ -242,12 +246,12 @@ func (s *Store) Get(k Key) (Attachment, bool) {
 }
 
 // Of returns the attachments of a network, or all of them for "", sorted.
-func (s *Store) Of(network string) []Attachment {
+func (s *Store) Of(name string) []Attachment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []Attachment
 	for k, a := range s.all {
-		if network == "" || k.Network == network {
+		if name == "" || k.Network == name {
 			list = append(list, a)
 		}
 	}

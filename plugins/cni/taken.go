@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 )
 
 // Held is an address that an attachment was told to be its own, and the claim that
@@ -27,7 +28,7 @@ func (s *Store) Held() (list []Held) {
 
 // held: the claims of an attachment are numbered as its addresses are.
 func (a Attachment) held() (list []Held) {
-	name := sharedName(a.Key.Network) + ":" + digest(a.Key.String())
+	name := network.SharedName(a.Key.Network) + ":" + a.Key.id()
 	claims := map[string]bool{}
 	for _, key := range a.Wants {
 		if claim, ok := strings.CutPrefix(key, models.KindIPClaim+"/"); ok {
@@ -41,7 +42,7 @@ func (a Attachment) held() (list []Held) {
 		}
 		at := a.Result.Interfaces[*ip.Interface]
 		p, err := netip.ParsePrefix(ip.Address)
-		if claim := numbered(name, n); err == nil && at.Name == a.Key.IfName && at.Sandbox == a.Netns && claims[claim] {
+		if claim := network.Numbered(name, n); err == nil && at.Name == a.Key.IfName && at.Sandbox == a.Netns && claims[claim] {
 			list = append(list, Held{claim, p.Addr()})
 			n++
 		}
@@ -53,21 +54,21 @@ func (a Attachment) held() (list []Held) {
 // ok is false if the link is not the end in a container.
 func LinkOf(key string, n int) (claim string, ok bool) {
 	name, isLink := strings.CutPrefix(key, models.KindInterface+"/")
-	_, id, _ := attachmentOf(name)
-	return numbered(name, n), isLink && id != "" && strings.HasSuffix(name, ":"+id)
+	_, id, _ := network.AttachmentOf(name)
+	return network.Numbered(name, n), isLink && id != "" && strings.HasSuffix(name, ":"+id)
 }
 
 // Lacks reports whether a link with the mark of that key is of an attachment that is
 // not in the store.
 func (s *Store) Lacks(key string) bool {
-	network, id, _ := attachmentOf(strings.TrimPrefix(key, models.KindInterface+"/"))
+	of, id, _ := network.AttachmentOf(strings.TrimPrefix(key, models.KindInterface+"/"))
 	if id == "" {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k := range s.all {
-		if k.Network == network && digest(k.String()) == id {
+		if k.Network == of && k.id() == id {
 			return false
 		}
 	}

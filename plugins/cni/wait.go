@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -30,7 +31,7 @@ func (s *Service) wait(ctx context.Context, keys []scheduler.Key, check func() (
 
 // await waits until all that an ADD wants is configured, and returns it; or until one of
 // it cannot be, or nobody needs it any more.
-func (s *Service) await(ctx context.Context, c Call, a addition) (wants []Want, err error) {
+func (s *Service) await(ctx context.Context, c Call, a addition) (wants []network.Want, err error) {
 	defer s.waitsFor(c.Key(), "")
 	if !a.limit.IsZero() {
 		defer time.AfterFunc(time.Until(a.limit), func() { s.events.tell(a.keys...) }).Stop()

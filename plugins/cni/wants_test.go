@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 )
@@ -27,16 +28,16 @@ func TestS09_Wants(t *testing.T) {
 		if wrong != nil {
 			return wrong.Error() + "\n"
 		}
-		n, wrong := networkOf(c.Network, offices, c.IPAM)
+		n, wrong := network.New(c.Network, offices, c.IPAM)
 		if wrong != nil {
 			return wrong.Error() + "\n"
 		}
-		wants, wrong := n.attach(c)
+		wants, wrong := attach(n, c)
 		if wrong != nil {
 			return wrong.Error() + "\n"
 		}
 		var b strings.Builder
-		for _, w := range append(n.shared, wants...) {
+		for _, w := range append(n.Shared, wants...) {
 			fmt.Fprintf(&b, "%s %s\n", w.Key, models.Encode(w.Value))
 		}
 		return b.String()

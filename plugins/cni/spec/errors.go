@@ -33,3 +33,18 @@ func (e *Error) Error() string {
 	}
 	return fmt.Sprintf("%s: %s (code %d)", e.Msg, e.Details, e.Code)
 }
+
+// Invalid refuses a configuration that says what cannot be.
+func Invalid(format string, args ...any) *Error {
+	return &Error{Code: BadConfig, Msg: "invalid network configuration", Details: fmt.Sprintf(format, args...)}
+}
+
+// NotSupported refuses what is not there yet, before anything is touched.
+func NotSupported(field, format string, args ...any) *Error {
+	return &Error{Code: Unsupported, Msg: "unsupported field", Details: field + ": " + fmt.Sprintf(format, args...)}
+}
+
+// InUse refuses what others have. Who is there first has it.
+func InUse(format string, args ...any) *Error {
+	return &Error{Code: TryLater, Msg: "it is in use", Details: fmt.Sprintf(format, args...)}
+}

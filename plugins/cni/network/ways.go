@@ -1,4 +1,4 @@
-package cni
+package network
 
 import (
 	"cmp"
@@ -41,21 +41,21 @@ func (w way) everywhere() bool { return w.dst.Bits() == 0 }
 
 // waysOut are the routes of a container: those of the configuration, those that another
 // plugin has given with the addresses, and a default route of each family.
-func (n network) waysOut(inside string, list []address, change func(address, *models.Route)) (wants []Want, _ *spec.Error) {
+func (n Network) waysOut(inside string, list []address, change func(address, *models.Route)) (wants []Want, _ *spec.Error) {
 	all := append(n.configured(), n.givenWays()...)
 	for _, a := range list {
 		all = n.withDefault(all, a)
 	}
 	all = slices.DeleteFunc(all, n.leavesOut)
 	for _, a := range list {
-		if n.mode == modeRouted && !leads(all, a.network) { // nothing is on the link but the host
-			all = append(all, way{dst: a.network, metric: n.ways.metric, table: n.ways.table})
+		if n.Mode == ModeRouted && !leads(all, a.Prefix) { // nothing is on the link but the host
+			all = append(all, way{dst: a.Prefix, metric: n.ways.metric, table: n.ways.table})
 		}
 	}
 	for _, w := range all {
-		at := slices.IndexFunc(list, func(a address) bool { return sameFamily(a.network.Addr(), w.dst.Addr()) })
+		at := slices.IndexFunc(list, func(a address) bool { return SameFamily(a.Prefix.Addr(), w.dst.Addr()) })
 		if at < 0 && w.written > 0 {
-			return nil, invalid("routes[%d].dst: the network has no address of the family of %s", w.written-1, w.dst)
+			return nil, spec.Invalid("routes[%d].dst: the network has no address of the family of %s", w.written-1, w.dst)
 		}
 		r := &models.Route{Interface: inside, Destination: w.dst.String(), Gateway: w.gateway, Mtu: w.mtu, Metric: w.metric, Table: w.table}
 		if at >= 0 {
@@ -67,13 +67,13 @@ func (n network) waysOut(inside string, list []address, change func(address, *mo
 			}
 			change(list[at], r)
 		}
-		wants = append(wants, Want{models.RouteKey(numbered(inside, len(wants))), r})
+		wants = append(wants, Want{models.RouteKey(Numbered(inside, len(wants))), r})
 	}
 	return wants, nil
 }
 
 // configured are the routes of the configuration; spec has checked them.
-func (n network) configured() (all []way) {
+func (n Network) configured() (all []way) {
 	for i, r := range n.ways.routes {
 		w := way{written: i + 1, gateway: r.GW, metric: n.ways.metric, table: n.ways.table}
 		if dst, err := netip.ParsePrefix(r.Dst); err == nil {
@@ -91,7 +91,7 @@ func (n network) configured() (all []way) {
 }
 
 // givenWays are the routes that another plugin has given.
-func (n network) givenWays() (all []way) {
+func (n Network) givenWays() (all []way) {
 	for _, r := range n.routes {
 		dst, err := netip.ParsePrefix(r.Dst)
 		if err != nil {
@@ -108,8 +108,8 @@ func (n network) givenWays() (all []way) {
 
 // withDefault adds the default route of the family of an address, unless there is one
 // among the others. Where another plugin gives the addresses it says whether there is one.
-func (n network) withDefault(all []way, a address) []way {
-	has := slices.ContainsFunc(all, func(w way) bool { return w.everywhere() && sameFamily(w.dst.Addr(), a.network.Addr()) })
+func (n Network) withDefault(all []way, a address) []way {
+	has := slices.ContainsFunc(all, func(w way) bool { return w.everywhere() && SameFamily(w.dst.Addr(), a.Prefix.Addr()) })
 	if has || !a.gateway.IsValid() || n.given != nil && n.ways.byDefault != defaultYes {
 		return all
 	}
@@ -117,30 +117,30 @@ func (n network) withDefault(all []way, a address) []way {
 }
 
 // leavesOut reports whether a default route is not to be.
-func (n network) leavesOut(w way) bool {
+func (n Network) leavesOut(w way) bool {
 	if !w.everywhere() {
 		return false
 	}
-	return n.ways.byDefault == defaultNo || slices.Contains(n.ways.without, familyOf(w.dst.Addr()))
+	return n.ways.byDefault == defaultNo || slices.Contains(n.ways.without, FamilyOf(w.dst.Addr()))
 }
 
 // leads reports whether one of the routes leads to a network.
 func leads(all []way, p netip.Prefix) bool {
 	return slices.ContainsFunc(all, func(w way) bool {
-		return cmp.Or(w.table, models.MainTable) == models.MainTable && w.dst.Bits() <= p.Bits() && overlap(w.dst, p)
+		return cmp.Or(w.table, models.MainTable) == models.MainTable && w.dst.Bits() <= p.Bits() && Overlap(w.dst, p)
 	})
 }
 
 // reached refuses a gateway of the configuration that is not in the network.
 func (w way) reached(list []address) *spec.Error {
 	gw, err := netip.ParseAddr(w.gateway)
-	if err != nil || w.written == 0 || slices.ContainsFunc(list, func(a address) bool { return a.network.Contains(gw) }) {
+	if err != nil || w.written == 0 || slices.ContainsFunc(list, func(a address) bool { return a.Prefix.Contains(gw) }) {
 		return nil
 	}
-	return invalid("routes[%d].gw: %s is not in the network; leave it out for the network's own gateway", w.written-1, gw)
+	return spec.Invalid("routes[%d].gw: %s is not in the network; leave it out for the network's own gateway", w.written-1, gw)
 }
 
-func sameFamily(a, b netip.Addr) bool { return a.BitLen() == b.BitLen() }
+func SameFamily(a, b netip.Addr) bool { return a.BitLen() == b.BitLen() }
 
 // everywhere is all addresses of the family of one.
 func everywhere(a netip.Addr) netip.Prefix {

@@ -1,4 +1,4 @@
-package cni
+package network
 
 import (
 	"net/netip"
@@ -18,13 +18,13 @@ var (
 // stands alone: nothing is on its link but the host's end, which has the gateway's
 // address. So the way out is by the gateway, taken to be on the link, and the way
 // in is a route of the host to each address.
-func (n network) routed(inside, outside string, list []address, out *models.Interface) ([]Want, *spec.Error) {
+func (n Network) routed(inside, outside string, list []address, out *models.Interface) ([]Want, *spec.Error) {
 	seen := map[string]bool{}
 	for i := range list {
 		a := &list[i]
 		if !a.gateway.IsValid() {
 			a.gateway, a.router = linkGateway4, linkGateway4.String()+"/32"
-			if a.network.Addr().Is6() {
+			if a.Prefix.Addr().Is6() {
 				a.gateway, a.router = linkGateway6, linkGateway6.String()+"/64"
 			}
 		}
@@ -38,9 +38,9 @@ func (n network) routed(inside, outside string, list []address, out *models.Inte
 		r.Onlink, r.Source = r.Gateway != "", a.source
 	})
 	for i, a := range list {
-		wants = append(wants, Want{models.RouteKey(numbered(outside, i)), &models.Route{Interface: outside, Destination: a.to}})
+		wants = append(wants, Want{models.RouteKey(Numbered(outside, i)), &models.Route{Interface: outside, Destination: a.to}})
 	}
-	if n.forward {
+	if n.Forward {
 		wants = append(wants, Want{models.ForwardKey(outside), &models.Forward{Interface: outside}})
 	}
 	return wants, wrong

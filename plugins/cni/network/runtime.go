@@ -1,4 +1,4 @@
-package cni
+package network
 
 import (
 	"encoding/json"
@@ -8,12 +8,12 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
-// runtimeConfig is what a runtime adds for one container.
-type runtimeConfig struct {
+// Runtime is what a runtime adds for one container.
+type Runtime struct {
 	IPs   []string    `json:"ips"`
 	Mac   string      `json:"mac"`
 	DNS   *runtimeDNS `json:"dns"`
-	Ports []port      `json:"portMappings"`
+	Ports []Port      `json:"portMappings"`
 
 	source string // who says IPs
 }
@@ -28,9 +28,9 @@ type runtimeDNS struct {
 // others serve what is not ours, after us in a chain.
 var others = map[string]string{"bandwidth": "bandwidth"}
 
-// runtimeOf reads what a runtime adds, and refuses what cannot be served: somebody
+// decodeRuntime reads what a runtime adds, and refuses what cannot be served: somebody
 // has declared that it can.
-func runtimeOf(c spec.Config) (rt runtimeConfig, wrong *spec.Error) {
+func decodeRuntime(c spec.Config) (rt Runtime, wrong *spec.Error) {
 	if len(c.RuntimeConfig) == 0 {
 		return rt, nil
 	}
@@ -46,9 +46,9 @@ func runtimeOf(c spec.Config) (rt runtimeConfig, wrong *spec.Error) {
 		switch {
 		case name == "ips", name == "mac", name == "dns", name == "portMappings", slices.Contains([]string{"null", "{}", "[]", `""`}, string(all[name])):
 		case others[name] != "":
-			return rt, unsupported("runtimeConfig."+name, "put the plugin %s after plumb-cni and declare the capability there", others[name])
+			return rt, spec.NotSupported("runtimeConfig."+name, "put the plugin %s after plumb-cni and declare the capability there", others[name])
 		default:
-			return rt, unsupported("runtimeConfig."+name, "plumb-cni has no such capability; do not declare it")
+			return rt, spec.NotSupported("runtimeConfig."+name, "plumb-cni has no such capability; do not declare it")
 		}
 	}
 	for i := range rt.Ports {
@@ -59,14 +59,14 @@ func runtimeOf(c spec.Config) (rt runtimeConfig, wrong *spec.Error) {
 	return rt, nil
 }
 
-// dnsOf is what a resolver is told: the runtime's word, or else the network's, or that
+// Resolver is what a resolver is told: the runtime's word, or else the network's, or that
 // of the plugin that gave the addresses.
-func dnsOf(c Call, rt runtimeConfig) *spec.DNS {
+func (rt Runtime) Resolver(conf spec.Config, ipam *spec.Result) *spec.DNS {
 	if d := rt.DNS; d != nil && len(d.Servers)+len(d.Searches)+len(d.Options) > 0 {
 		return &spec.DNS{Nameservers: d.Servers, Search: d.Searches, Options: d.Options}
 	}
-	if c.Network.DNS == nil && c.IPAM != nil {
-		return c.IPAM.DNS
+	if conf.DNS == nil && ipam != nil {
+		return ipam.DNS
 	}
-	return c.Network.DNS
+	return conf.DNS
 }

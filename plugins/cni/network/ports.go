@@ -1,8 +1,10 @@
-package cni
+package network
 
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,8 +12,8 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
-// port is one of the host that is to lead to a port of a container.
-type port struct {
+// Port is one of the host that is to lead to a port of a container.
+type Port struct {
 	HostPort      int    `json:"hostPort"`
 	ContainerPort int    `json:"containerPort"`
 	Protocol      string `json:"protocol"`
@@ -24,21 +26,21 @@ type port struct {
 }
 
 // check refuses what no port can be. tcp is meant if no protocol is named.
-func (p *port) check(i int) *spec.Error {
+func (p *Port) check(i int) *spec.Error {
 	field := fmt.Sprintf("runtimeConfig.portMappings[%d]", i)
 	if p.Protocol = strings.ToLower(p.Protocol); p.Protocol == "" {
 		p.Protocol = "tcp"
 	}
 	number := func(name string, n int) *spec.Error {
 		if n < 1 || n > 65535 {
-			return invalid("%s.%s: must be from 1 to 65535, not %d", field, name, n)
+			return spec.Invalid("%s.%s: must be from 1 to 65535, not %d", field, name, n)
 		}
 		return nil
 	}
 	switch p.Protocol {
 	case "tcp", "udp", "sctp":
 	default:
-		return invalid("%s.protocol: %q is none of tcp, udp and sctp", field, p.Protocol)
+		return spec.Invalid("%s.protocol: %q is none of tcp, udp and sctp", field, p.Protocol)
 	}
 	if wrong := number("hostPort", p.HostPort); wrong != nil {
 		return wrong
@@ -51,16 +53,16 @@ func (p *port) check(i int) *spec.Error {
 	}
 	a, err := netip.ParseAddr(p.HostIP)
 	if err != nil {
-		return invalid("%s.hostIP: %q is no IP address", field, p.HostIP)
+		return spec.Invalid("%s.hostIP: %q is no IP address", field, p.HostIP)
 	}
 	if a = a.Unmap(); !a.IsUnspecified() {
 		p.at = a
 	}
-	p.family = familyOf(a)
+	p.family = FamilyOf(a)
 	return nil
 }
 
-func (p port) String() string {
+func (p Port) String() string {
 	text := p.Protocol + " port " + strconv.Itoa(p.HostPort)
 	if p.at.IsValid() {
 		text += " of " + p.at.String()
@@ -68,14 +70,14 @@ func (p port) String() string {
 	return text
 }
 
-// clashes reports whether packets could be meant for either.
-func (p port) clashes(o port) bool {
+// Clashes reports whether packets could be meant for either.
+func (p Port) Clashes(o Port) bool {
 	return p.HostPort == o.HostPort && p.Protocol == o.Protocol &&
 		(p.family == o.family || p.family == "" || o.family == "") && (p.at == o.at || !p.at.IsValid() || !o.at.IsValid())
 }
 
-// familyOf is what nft calls the family of an address.
-func familyOf(a netip.Addr) string {
+// FamilyOf is what nft calls the family of an address.
+func FamilyOf(a netip.Addr) string {
 	if a.Is4() {
 		return "ip"
 	}
@@ -84,16 +86,16 @@ func familyOf(a netip.Addr) string {
 
 // ports lead ports of the host to a container, by a table of the attachment's own: it is
 // made and goes as one, and nobody else's connections wait for it.
-func (n network) ports(id, outside string, list []address, ports []port) []Want {
+func (n Network) ports(id, outside string, list []address, ports []Port) []Want {
 	var to, back []string
 	done := map[string]bool{}
 	for _, a := range list {
-		family, target := familyOf(a.network.Addr()), inRule(a)
+		family, target := FamilyOf(a.Prefix.Addr()), inRule(a)
 		if done[family] {
 			continue
 		}
 		done[family] = true
-		near := []string{a.network.String()}
+		near := []string{a.Prefix.String()}
 		match, local, bracketed := "meta nfproto ipv4", "fib daddr type local", target
 		if family == "ip" {
 			near = append(near, "127.0.0.0/8")
@@ -123,15 +125,15 @@ func (n network) ports(id, outside string, list []address, ports []port) []Want 
 		{Name: "own", Type: "nat", Hook: "output", Priority: "-100", Rules: to},
 		{Name: "back", Type: "nat", Hook: "postrouting", Priority: "srcnat", Rules: back},
 	}}
-	wants := []Want{{models.NftablesKey(n.name + ":" + id + "-ports"), table}}
+	wants := []Want{{models.NftablesKey(n.Name + ":" + id + "-ports"), table}}
 	if done["ip"] {
 		// What the host sends to its own 127.0.0.1 may go on to the container, which
 		// the kernel else would not do. Nobody else may use that way.
 		table.Chains = append(table.Chains, &models.Chain{Name: "guard", Type: "filter", Hook: "prerouting", Priority: "raw",
 			Rules: []string{`iifname != "lo" ip daddr 127.0.0.0/8 drop`}})
 		side := outside
-		if n.mode == modeBridge {
-			side = n.name
+		if n.Mode == ModeBridge {
+			side = n.Name
 		}
 		wants = append(wants, Want{models.SysctlKey(side + ":localnet"), &models.Sysctl{
 			Interface: side, Key: "net.ipv4.conf." + models.IfName + ".route_localnet", Value: "1"}})
@@ -147,18 +149,27 @@ func inRule(a address) string {
 	return a.source
 }
 
-// taken says whose ports clash with those of a call, "" if nobody's.
-func taken(nets map[string]*shared, caller Key, ports []port) string {
-	for _, sh := range nets {
-		for k, u := range sh.users {
-			for _, theirs := range u.ports {
-				for _, p := range ports {
-					if k != caller && p.clashes(theirs) {
-						return fmt.Sprintf("%s leads to %s", theirs, k)
-					}
-				}
+// dnatRule is a rule that leads a port of the host to a container.
+var dnatRule = regexp.MustCompile(`(?:ip6? daddr (\S+) )?(?:fib daddr type local )?(tcp|udp|sctp) dport (\d+) dnat ip6? to \S*:(\d+)`)
+
+// PortsOf are the ports that a table leads to a container.
+func PortsOf(v *models.Nftables) (ports []Port) {
+	for _, chain := range v.GetChains() {
+		for _, rule := range chain.GetRules() {
+			m := dnatRule.FindStringSubmatch(rule)
+			if m == nil {
+				continue
+			}
+			p := Port{Protocol: m[2]}
+			p.HostPort, _ = strconv.Atoi(m[3])
+			p.ContainerPort, _ = strconv.Atoi(m[4])
+			if _, err := netip.ParseAddr(m[1]); err == nil {
+				p.HostIP = m[1]
+			}
+			if !slices.Contains(ports, p) {
+				ports = append(ports, p)
 			}
 		}
 	}
-	return ""
+	return ports
 }

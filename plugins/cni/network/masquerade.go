@@ -1,4 +1,4 @@
-package cni
+package network
 
 import (
 	"fmt"
@@ -7,20 +7,20 @@ import (
 	"github.com/plumb-net/plumb/models"
 )
 
-// Multicast is for the link, whoever is on it.
+// Multicast reaches all on the link, whoever is on it.
 var multicast4, multicast6 = netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("ff00::/8")
 
 // addMasquerade: what containers send to others than each other has an address of the
 // host, so that answers come back from where nobody knows the network.
-func (n *network) addMasquerade(name string) {
+func (n *Network) addMasquerade(name string) {
 	var rules []string
-	for _, s := range n.subnets {
+	for _, s := range n.Subnets {
 		family, multicast := "ip", multicast4
-		if s.network.Addr().Is6() {
+		if s.Prefix.Addr().Is6() {
 			family, multicast = "ip6", multicast6
 		}
-		rules = append(rules, fmt.Sprintf("%[1]s saddr %[2]s %[1]s daddr != { %[2]s, %[3]s } masquerade", family, s.network, multicast))
+		rules = append(rules, fmt.Sprintf("%[1]s saddr %[2]s %[1]s daddr != { %[2]s, %[3]s } masquerade", family, s.Prefix, multicast))
 	}
-	n.shared = append(n.shared, Want{models.NftablesKey(n.name), &models.Nftables{Table: "plumb-cni-" + name, Chains: []*models.Chain{
+	n.Shared = append(n.Shared, Want{models.NftablesKey(n.Name), &models.Nftables{Table: "plumb-cni-" + name, Chains: []*models.Chain{
 		{Name: "postrouting", Type: "nat", Hook: "postrouting", Priority: "srcnat", Rules: rules}}}})
 }

@@ -1,4 +1,4 @@
-package cni
+package network
 
 import (
 	"maps"
@@ -10,8 +10,8 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
-// argsOf are the pairs in CNI_ARGS. Of a name that is there twice the last counts.
-func argsOf(text string) map[string]string {
+// Args are the pairs in CNI_ARGS. Of a name that is there twice the last counts.
+func Args(text string) map[string]string {
 	args := map[string]string{}
 	for arg := range strings.SplitSeq(text, ";") {
 		name, value, _ := strings.Cut(arg, "=")
@@ -28,13 +28,13 @@ func ignoresUnknown(args map[string]string) bool {
 	return v == "1" || v == "true"
 }
 
-// refusedArgs refuses what CNI_ARGS ask for and nobody would do. A DEL is never refused.
-func refusedArgs(c Call) *spec.Error {
-	args := argsOf(c.Args.Args)
+// CheckArgs refuses what CNI_ARGS ask for and nobody would do. A DEL is never refused.
+func CheckArgs(text string) *spec.Error {
+	args := Args(text)
 	for _, name := range slices.Sorted(maps.Keys(args)) {
 		known := name == "IgnoreUnknown" || name == "IP" || name == "MAC" || strings.HasPrefix(name, "K8S_POD_")
 		if !known && !ignoresUnknown(args) {
-			return unsupported("CNI_ARGS "+name, "plumb-cni knows IP, MAC and K8S_POD_…; with IgnoreUnknown=1 others are let be")
+			return spec.NotSupported("CNI_ARGS "+name, "plumb-cni knows IP, MAC and K8S_POD_…; with IgnoreUnknown=1 others are let be")
 		}
 	}
 	bad := func(name, is string) *spec.Error {
@@ -64,20 +64,20 @@ func listOf(text string) (list []string) {
 	return list
 }
 
-// runtime is what a runtime adds for one container: by its configuration, or as podman 4
+// RuntimeOf is what a runtime adds for one container: by its configuration, or as podman 4
 // does by CNI_ARGS, of which counts what the configuration does not say.
-func (c Call) runtime() (runtimeConfig, *spec.Error) {
-	rt, wrong := runtimeOf(c.Network)
+func RuntimeOf(conf spec.Config, args string) (Runtime, *spec.Error) {
+	rt, wrong := decodeRuntime(conf)
 	if wrong != nil {
 		return rt, wrong
 	}
-	args := argsOf(c.Args.Args)
+	said := Args(args)
 	rt.source = "runtimeConfig.ips"
-	if len(rt.IPs) == 0 && args["IP"] != "" {
-		rt.IPs, rt.source = listOf(args["IP"]), "CNI_ARGS IP"
+	if len(rt.IPs) == 0 && said["IP"] != "" {
+		rt.IPs, rt.source = listOf(said["IP"]), "CNI_ARGS IP"
 	}
-	if rt.Mac == "" && args["MAC"] != "" {
-		if m, err := net.ParseMAC(args["MAC"]); err == nil {
+	if rt.Mac == "" && said["MAC"] != "" {
+		if m, err := net.ParseMAC(said["MAC"]); err == nil {
 			rt.Mac = m.String()
 		}
 	}

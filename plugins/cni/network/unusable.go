@@ -1,4 +1,4 @@
-package cni
+package network
 
 import (
 	"net/netip"
@@ -24,19 +24,19 @@ var unusable = []struct {
 }
 
 // usable refuses a pool from which no container could have an address that works.
-func usable(text string, s subnet) *spec.Error {
+func usable(text string, s Subnet) *spec.Error {
 	for _, u := range unusable {
-		if overlap(s.network, u.prefix) {
-			return invalid("pool: %s overlaps %s, which %s", text, u.prefix, u.is)
+		if Overlap(s.Prefix, u.prefix) {
+			return spec.Invalid("pool: %s overlaps %s, which %s", text, u.prefix, u.is)
 		}
 	}
-	if s.network.IsSingleIP() && s.network.Addr() == s.gateway {
-		return invalid("pool: %s has one address, which is the gateway's; none is left for a container. A network of /%d or larger has some",
-			text, s.network.Bits()-1)
+	if s.Prefix.IsSingleIP() && s.Prefix.Addr() == s.gateway {
+		return spec.Invalid("pool: %s has one address, which is the gateway's; none is left for a container. A network of /%d or larger has some",
+			text, s.Prefix.Bits()-1)
 	}
 	return nil
 }
 
-// overlap reports whether two prefixes have an address in common. Unlike
+// Overlap reports whether two prefixes have an address in common. Unlike
 // [netip.Prefix.Overlaps] it does not mind host bits.
-func overlap(a, b netip.Prefix) bool { return a.Masked().Overlaps(b.Masked()) }
+func Overlap(a, b netip.Prefix) bool { return a.Masked().Overlaps(b.Masked()) }

@@ -1,0 +1,105 @@
+package network
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+)
+
+// Want is one value that a call asks for.
+type Want struct {
+	Key   string
+	Value proto.Message
+}
+
+// Endpoint is the interface of one container that is to be attached.
+type Endpoint struct {
+	ID            string // see [ID]
+	IfName, Netns string
+	Runtime       Runtime
+	Sysctl        map[string]string
+	// Without are the families of which it gets no default route.
+	Without []string
+}
+
+// Attach is what one attachment wants besides what its network does: addresses, a
+// cable out of the container, routes, settings, and ports of the host.
+func (n Network) Attach(e Endpoint) ([]Want, *spec.Error) {
+	n.ways.without = e.Without
+	rt, id, inside := e.Runtime, e.ID, n.Inside(e.ID)
+	outside := inside + "-host"
+	list, wants, wrong := n.addresses(inside, rt)
+	if wrong != nil {
+		return nil, wrong
+	}
+	in := &models.Interface{
+		Namespace: &models.Namespace{In: &models.Namespace_Path{Path: e.Netns}}, HostName: e.IfName, Mtu: n.mtu, MacAddress: macOf(rt.Mac, id), SetOnce: theirs,
+		Link: &models.Interface_Veth{Veth: &models.Veth{Peer: outside}}}
+	for _, a := range list {
+		in.Addresses = append(in.Addresses, a.name)
+	}
+	out := &models.Interface{HostName: HostEnd(inside), Mtu: n.mtu, Link: &models.Interface_Veth{Veth: &models.Veth{Peer: inside}}}
+	var routes []Want
+	if n.Mode == ModeRouted {
+		routes, wrong = n.routed(inside, outside, list, out)
+	} else {
+		routes, wrong = n.bridged(inside, list, out)
+	}
+	if wrong != nil {
+		return nil, wrong
+	}
+	wants = append(wants, Want{models.InterfaceKey(inside), in}, Want{models.InterfaceKey(outside), out})
+	wants = append(wants, routes...)
+	wants = append(wants, e.settings(inside)...)
+	wants = append(wants, n.ports(id, outside, list, rt.Ports)...)
+	return wants, check(wants)
+}
+
+// theirs are what plugins after this one, and the container itself, may change of its end
+// of the cable. Nobody tells us that they did: what is known is that it is not drift.
+var theirs = []string{"mac_address", "mtu", "master"}
+
+// Inside is the logical name of the container's end of the cable.
+func (n Network) Inside(id string) string { return n.Name + ":" + id }
+
+// settings are those of the container's network that the configuration names.
+func (e Endpoint) settings(inside string) (wants []Want) {
+	for i, key := range slices.Sorted(maps.Keys(e.Sysctl)) {
+		v := &models.Sysctl{Key: key, Value: e.Sysctl[key]}
+		if strings.Contains(key, models.IfName) {
+			v.Interface = inside
+		} else {
+			v.Namespace = &models.Namespace{In: &models.Namespace_Path{Path: e.Netns}}
+		}
+		wants = append(wants, Want{models.SysctlKey(Numbered(inside, i)), v})
+	}
+	return wants
+}
+
+// check refuses what no value of ours can be.
+func check(wants []Want) *spec.Error {
+	for _, w := range wants {
+		if err := models.Validate(w.Key, w.Value); err != nil {
+			return spec.Invalid("%s: %v", w.Key, err)
+		}
+	}
+	return nil
+}
+
+// macOf is the hardware address that was asked for, or one made of the name: it is
+// in the result before the kernel could have chosen one.
+func macOf(asked, id string) string {
+	if asked != "" {
+		return asked
+	}
+	mac := "02"
+	for i := 0; i < 10; i += 2 {
+		mac += ":" + id[i:i+2]
+	}
+	return mac
+}
