@@ -157,7 +157,7 @@ func (t *Tracker) tellOf(key string, e Event) {
 	for _, s := range t.sources {
 		for _, c := range s.entries {
 			if s.key(c) == key {
-				e.Run = c.life.run
+				e.Run = c.chronicle.runs.Run
 				s.tell(c, []Event{e})
 				return
 			}

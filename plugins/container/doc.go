@@ -23,11 +23,12 @@
 // publishes a picture that never changes; readers get copies of it. Then it
 // tells what happened, so who is told of something finds it in the picture.
 //
-// Each container has a life (life.go): what was told of it, and what it takes
-// to tell on. A run is known by its start, its process and its namespace, so a
-// restart under the same id is a death and a start. What no inspect saw is
-// told by what the hints said of it; that goes into the events alone, never
-// into the picture.
+// How far the runs of each container are says the pure package lifecycle. A run
+// is known by its start, its process and its namespace, so a restart under the
+// same id is a death and a start. Apart from that is what was told of a
+// container, and what it takes to tell on: its chronicle (chronicle.go). What no
+// inspect saw is told by what the hints said of it (evidence.go); that goes into
+// the events alone, never into the picture.
 //
 // Not knowing is not the same as there being none. A runtime that does not
 // answer leaves the containers whose process lives as they are; of the rest

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/container/lifecycle"
 )
 
 // entry is what is known of one container.
@@ -25,7 +26,7 @@ type entry struct {
 	vanished bool
 	endedNow bool // ended while the runtime did not answer
 
-	life life // makes the events
+	chronicle chronicle // makes the events
 
 	key string // <runtime>:<id>
 	// shown is its value in the picture, until something is learnt.
@@ -58,13 +59,13 @@ var (
 func (s *source) entry(id string) *entry {
 	e := s.entries[id]
 	if e == nil {
-		e = &entry{id: id, life: life{existed: !s.wasKnown}}
+		e = &entry{id: id, chronicle: chronicle{existed: !s.wasKnown}}
 		if old := s.tombs.find(id); old != nil {
 			// What is said of that one comes too late.
-			e.life.buried, e.life.heard = old.at, old.at.Add(lateness)
+			e.chronicle.buried, e.chronicle.heard = old.at, old.at.Add(lateness)
 		}
 		if f := s.former[id]; f != nil {
-			e.life, e.last.Labels, e.label = f.life, f.labels, f.label
+			e.chronicle, e.last.Labels, e.label = f.chronicle, f.labels, f.label
 			delete(s.former, id)
 		}
 		s.entries[id] = e
@@ -108,11 +109,11 @@ func (s *source) settle(e *entry, seen sighting) error {
 	s.replaced(e, seen.Container)
 	now := seen.run()
 	lives := e.hold != nil && e.hold.run != now && e.hold.Lives()
-	seen.Container = e.life.recall(seen.Container, lives && now.pid == e.hold.run.pid)
-	if e.life.resumed && seen.hold != nil && e.life.behind(seen.Container) {
-		e.life = life{existed: true} // it was taken for dead, and lives
+	seen.StartedAt = e.chronicle.runs.StartOf(seen.answer(), lives && now.pid == e.hold.run.pid)
+	if e.chronicle.resumed && seen.hold != nil && e.chronicle.runs.Stale(seen.answer()) {
+		e.chronicle = chronicle{existed: true} // it was taken for dead, and lives
 	}
-	if forgot := lives && !seen.ran(); forgot || e.life.behind(seen.Container) {
+	if forgot := lives && !seen.answer().Ran(); forgot || e.chronicle.runs.Stale(seen.answer()) {
 		s.release(seen.hold)
 		return errBehind
 	}
@@ -124,11 +125,11 @@ func (s *source) settle(e *entry, seen sighting) error {
 		e.hold = seen.hold
 	}
 	s.show(e, seen)
-	first, h := e.life.resumed || !e.life.told, s.horizon(e)
+	first, h := e.chronicle.resumed || !e.chronicle.told, s.horizon(e)
 	if first {
 		s.past(e)
 	}
-	events := e.life.see(e.last, e.netns(), h)
+	events := e.chronicle.observe(e.last, e.netns(), h)
 	if first {
 		foundLater(events, h.listened)
 	}
@@ -167,12 +168,12 @@ func (s *source) show(e *entry, seen sighting) {
 
 // replaced notes that another container bears the id now.
 func (s *source) replaced(e *entry, c Container) {
-	old := e.life.created
-	if !e.life.told || old.IsZero() || c.CreatedAt.IsZero() || old.Equal(c.CreatedAt) {
+	old := e.chronicle.created
+	if !e.chronicle.told || old.IsZero() || c.CreatedAt.IsZero() || old.Equal(c.CreatedAt) {
 		return
 	}
-	s.tell(e, e.life.gone(time.Now()))
-	e.life, e.addresses = life{}, nil
+	s.tell(e, e.chronicle.gone(time.Now()))
+	e.chronicle, e.addresses = chronicle{}, nil
 }
 
 // horizon bounds what is told of the container. Where its own time is not known, it
@@ -182,7 +183,7 @@ func (s *source) horizon(e *entry) horizon {
 		at := s.tombs.find(e.id).at
 		return horizon{listened: at, news: at}
 	}
-	if e.last.CreatedAt.IsZero() && !e.life.existed {
+	if e.last.CreatedAt.IsZero() && !e.chronicle.existed {
 		return horizon{}
 	}
 	return horizon{listened: s.firstConnect, news: s.t.news}
@@ -209,16 +210,16 @@ func (s *source) processEnded(id string, h *hold) {
 // tellEnd tells of an end that the kernel and a hint agree on. An inspect would
 // have to wait until the runtime has cleared up behind the container.
 func (s *source) tellEnd(e *entry) {
-	if e.life.endKnown() {
-		s.tell(e, e.life.giveUp())
+	if e.chronicle.endKnown() {
+		s.tell(e, e.chronicle.giveUp())
 	}
 	s.showEnd(e)
 }
 
 // showEnd has the picture show what was told of an end while no inspect tells it.
 func (s *source) showEnd(e *entry) {
-	x := e.life.exit
-	if !e.endedNow || e.life.alive || !e.life.same(e.last) || x.Code == UnknownExit || x.Code == e.last.ExitCode {
+	x := e.chronicle.runs.Exit
+	if !e.endedNow || e.chronicle.runs.Alive() || !e.chronicle.runs.Same(e.last.answer()) || x.Code == UnknownExit || x.Code == e.last.ExitCode {
 		return
 	}
 	e.last.ExitCode, e.last.Reason, e.last.FinishedAt = x.Code, x.Reason, x.FinishedAt
@@ -231,7 +232,7 @@ func (s *source) end(e *entry, why string) {
 	e.hold, e.shown = nil, nil
 	e.endedNow, s.timed[e] = true, true
 	now := time.Now()
-	e.life.ended(now, why)
+	e.chronicle.runs.End(now, why)
 	e.last.State, e.last.Running, e.last.Pid = "exited", false, 0
 	e.last.FinishedAt = now
 	e.last.ExitCode, e.last.Reason = UnknownExit, why
@@ -241,8 +242,8 @@ func (s *source) end(e *entry, why string) {
 
 // drop forgets a container that is gone.
 func (s *source) drop(e *entry) {
-	events := e.life.gone(time.Now())
-	if e.life.resumed {
+	events := e.chronicle.gone(time.Now())
+	if e.chronicle.resumed {
 		foundLater(events, s.firstConnect)
 	}
 	s.tell(e, events)
@@ -267,7 +268,7 @@ func (s *source) tell(e *entry, events []Event) {
 	for _, ev := range events {
 		ev.Seen = now
 		ev.Runtime, ev.ID = scope(s.rt.Name(), e.id)
-		ev.Name, ev.Image = e.life.name, e.life.image
+		ev.Name, ev.Image = e.chronicle.name, e.chronicle.image
 		ev.Labels, ev.Microservice = e.last.Labels, e.label
 		if ev.At.IsZero() {
 			ev.At = now
@@ -280,7 +281,7 @@ func (s *source) tell(e *entry, events []Event) {
 func (s *source) tellLate(now time.Time) {
 	for e := range s.timed {
 		if at := e.lateAt(); !at.IsZero() && !now.Before(at) {
-			s.tell(e, e.life.giveUp())
+			s.tell(e, e.chronicle.giveUp())
 			s.showEnd(e)
 		}
 	}
@@ -288,16 +289,16 @@ func (s *source) tellLate(now time.Time) {
 
 // lateAt is when the end of the container is told as it stands, zero if none is.
 func (e *entry) lateAt() time.Time {
-	if e.life.over == nil {
+	if e.chronicle.runs.State != lifecycle.Ending {
 		return time.Time{}
 	}
-	return e.life.over.at.Add(exitGrace)
+	return e.chronicle.runs.Noticed.Add(exitGrace)
 }
 
 // reason is why the container's last run ended, as far as anybody knows.
 func (e *entry) reason() string {
-	if e.last.Reason == "" && !e.last.Running && !e.life.alive && e.life.same(e.last) {
-		return e.life.exit.Reason
+	if e.last.Reason == "" && !e.last.Running && !e.chronicle.runs.Alive() && e.chronicle.runs.Same(e.last.answer()) {
+		return e.chronicle.runs.Exit.Reason
 	}
 	return e.last.Reason
 }
@@ -348,7 +349,7 @@ func (ts *tombs) add(e *entry) {
 	if old := ts.byID[e.id]; old == nil {
 		ts.order = append(ts.order, e.id)
 	} else if !e.seen { // nothing more is known of it
-		e.life.created = old.entry.life.created
+		e.chronicle.created = old.entry.chronicle.created
 	}
 	ts.byID[e.id] = &tomb{entry: e, at: time.Now()}
 	if len(ts.order) > mostTombs {
@@ -363,5 +364,5 @@ func (ts *tombs) find(id string) *tomb { return ts.byID[id] }
 // before.
 func (ts *tombs) holds(id string, c Container) bool {
 	t := ts.byID[id]
-	return t != nil && !c.CreatedAt.IsZero() && t.entry.life.created.Equal(c.CreatedAt)
+	return t != nil && !c.CreatedAt.IsZero() && t.entry.chronicle.created.Equal(c.CreatedAt)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/plumb-net/plumb/plugins/container/lifecycle"
 )
 
 // EventType is what happened to a container.
@@ -71,27 +73,11 @@ type Event struct {
 	FoundLater bool
 }
 
-// Run is one life of a container: what tells it from the next one under the
-// same id. Pid and Netns are 0 of a run that was over before it was seen.
-type Run struct {
-	StartedAt time.Time
-	Pid       int
-	// Netns is the inode of its network namespace.
-	Netns uint64
-}
-
-// Exit is how a run ended.
-type Exit struct {
-	// Code is the exit code, UnknownExit if nobody knows.
-	Code int
-	// Signal that ended it by the exit code (137 is 9), 0 if none did.
-	Signal int
-	// Reason says why, "" if there is nothing to say: OutOfMemory, the error
-	// of the runtime.
-	Reason     string
-	StartedAt  time.Time
-	FinishedAt time.Time
-}
+// Run and Exit are a run of a container and how it ended.
+type (
+	Run  = lifecycle.Run
+	Exit = lifecycle.Exit
+)
 
 // OOMKill is what the kernel told of a process that it killed for want of
 // memory. Ids are those in the paths of cgroups; "" is unknown or none.

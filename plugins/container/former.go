@@ -4,7 +4,7 @@ import "time"
 
 // former is what earlier trackers told of a container and did not take back.
 type former struct {
-	life   life
+	chronicle
 	labels map[string]string
 	label  string
 }
@@ -23,49 +23,58 @@ func formerLives(runtime string, earlier []Event) map[string]*former {
 		default:
 			f := all[id]
 			if f == nil || e.Type == Created {
-				f = &former{life: life{told: true, existed: true, resumed: true}}
+				f = &former{chronicle: chronicle{told: true, existed: true, resumed: true}}
 				all[id] = f
 			}
-			f.life.name, f.life.image = e.Name, e.Image
+			f.name, f.image = e.Name, e.Image
 			f.labels, f.label = e.Labels, e.Microservice
-			f.life.replayed(e)
+			f.replayed(e)
 		}
 	}
 	return all
 }
 
 // replayed takes in what an earlier tracker told, in its order.
-func (l *life) replayed(e Event) {
-	same := l.began && e.Run.StartedAt.Equal(l.run.StartedAt)
-	l.followed = l.followed || e.Type == Created || e.Run != (Run{}) || e.Exit != nil
+func (ch *chronicle) replayed(e Event) {
+	same := ch.runs.Began() && e.Run.StartedAt.Equal(ch.runs.Run.StartedAt)
+	ch.followed = ch.followed || e.Type == Created || e.Run != (Run{}) || e.Exit != nil
 	switch e.Type {
 	case Started, Discovered:
 		switch {
-		case e.Exit != nil && l.began && e.Exit.StartedAt.Equal(l.run.StartedAt): // as was told
+		case e.Exit != nil && ch.runs.Began() && e.Exit.StartedAt.Equal(ch.runs.Run.StartedAt): // as was told
 		case e.Exit != nil: // over when it was found
-			l.take(Run{StartedAt: e.Exit.StartedAt})
-			l.bury(*e.Exit)
-			l.untold = true
-		case e.Run != (Run{}) && !(same && l.alive):
-			l.take(e.Run)
+			ch.begin(Run{StartedAt: e.Exit.StartedAt})
+			ch.runs.RecordExit(*e.Exit)
+			ch.untold = true
+		case e.Run != (Run{}) && !(same && ch.runs.Alive()):
+			ch.begin(e.Run)
 		}
-		l.startHeard, l.deathHeard = l.began, l.began && !l.alive
-		l.paused = l.alive && e.State == "paused"
+		ch.startHeard, ch.deathHeard = ch.runs.Began(), ch.runs.Began() && !ch.runs.Alive()
+		ch.setPaused(e.State == "paused")
 	case Died:
 		switch {
 		case e.Exit == nil:
 		case same && !e.Amends:
-			l.bury(*e.Exit)
-			l.deathHeard, l.byEvent = true, true // perhaps
+			ch.runs.RecordExit(*e.Exit)
+			ch.runs.Amend(*e.Exit)
+			ch.deathHeard, ch.byEvent = true, true // perhaps
 		case same:
-			l.exit = *e.Exit
+			ch.runs.Amend(*e.Exit)
 		}
 	case Paused, Unpaused:
-		l.paused = l.alive && e.Type == Paused
+		ch.setPaused(e.Type == Paused)
 	case OOM:
 		if e.OOM != nil && same {
-			l.noteKill(*e.OOM)
+			ch.noteKill(*e.OOM)
 		}
+	}
+}
+
+func (ch *chronicle) setPaused(paused bool) {
+	if paused {
+		ch.runs.Pause()
+	} else {
+		ch.runs.Resume()
 	}
 }
 

@@ -138,7 +138,7 @@ func (s *source) setBack(e *entry, err error) {
 
 // believeList lets the list tell of an end that inspects fail to confirm.
 func (s *source) believeList(e *entry) {
-	dead := e.listed.ID != "" && !e.listed.Running && e.life.alive && e.hold == nil
+	dead := e.listed.ID != "" && !e.listed.Running && e.chronicle.runs.Alive() && e.hold == nil
 	if dead && e.seen && s.phase == known && e.fails >= mostTries && !errors.Is(e.err, errVanished) {
 		s.end(e, "the runtime no longer lists it as running")
 	}
@@ -155,10 +155,10 @@ func (e *entry) isGone() bool {
 // outlives reports whether the process of a container lives of which only an earlier
 // tracker knew.
 func (s *source) outlives(e *entry) bool {
-	if !e.life.resumed || !e.life.alive || e.life.run.Pid == 0 {
+	if !e.chronicle.resumed || !e.chronicle.runs.Alive() || e.chronicle.runs.Run.Pid == 0 {
 		return false
 	}
-	h, err := s.open(e.id, run{pid: e.life.run.Pid})
+	h, err := s.open(e.id, run{pid: e.chronicle.runs.Run.Pid})
 	if err != nil {
 		return false
 	}

@@ -95,7 +95,7 @@ func (s *source) compare(all []Summary, after bool) {
 		listed[sum.ID] = true
 		_, there := s.entries[sum.ID]
 		e := s.entry(sum.ID)
-		if changed := !there || e.listed.ID != "" && e.listed.Digest != sum.Digest; changed && !e.hinted && !e.life.existed {
+		if changed := !there || e.listed.ID != "" && e.listed.Digest != sum.Digest; changed && !e.hinted && !e.chronicle.existed {
 			missed++
 		}
 		if e.differs(sum) || after && e.fails > 0 {

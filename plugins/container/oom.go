@@ -29,8 +29,11 @@ func (t *Tracker) ReportOOM(k OOMKill) {
 	t.rouse()
 }
 
-// mostReports bounds the reports that wait for the loop.
-const mostReports = 10000
+// What is kept of reports that wait: for the loop, and for their containers.
+const (
+	mostReports = 10000
+	mostEarly   = 16
+)
 
 func (t *Tracker) takeKills() []OOMKill {
 	t.killsMu.Lock()
@@ -56,9 +59,9 @@ func (t *Tracker) workKills() {
 	for _, k := range waiting {
 		switch s, e := t.owner(k.Container); {
 		case e != nil:
-			s.tell(e, e.life.oomReported(k))
+			s.tell(e, e.chronicle.oomReported(k))
 			t.changed = true
-		case k.Container == "" || now.Sub(k.At) >= sameKill || len(t.early) >= mostPast:
+		case k.Container == "" || now.Sub(k.At) >= sameKill || len(t.early) >= mostEarly:
 			t.events = append(t.events, Event{Type: OOM, At: k.At, Seen: now, ID: k.Container, OOM: &k, Amends: k.Amends})
 		default:
 			t.early = append(t.early, k)
@@ -73,11 +76,11 @@ func (t *Tracker) owner(id string) (*source, *entry) {
 	}
 	for _, s := range t.sources {
 		for known, e := range s.entries {
-			if _, bare := scope("", known); bare == id && (e.seen || e.life.told) {
+			if _, bare := scope("", known); bare == id && (e.seen || e.chronicle.told) {
 				return s, e
 			}
 		}
-		if old := s.tombs.find(id); old != nil && old.entry.life.told {
+		if old := s.tombs.find(id); old != nil && old.entry.chronicle.told {
 			return s, old.entry
 		}
 	}
@@ -85,18 +88,18 @@ func (t *Tracker) owner(id string) (*source, *entry) {
 }
 
 // oomReported tells of a kill by the kernel's word.
-func (l *life) oomReported(k OOMKill) []Event {
-	l.noteKill(k)
-	e := Event{Type: OOM, At: k.At, Run: l.run, OOM: &k, Amends: k.Amends || pair(&l.byRuntime, k.At)}
-	l.byKernel = noted(l.byKernel, k.At)
+func (ch *chronicle) oomReported(k OOMKill) []Event {
+	ch.noteKill(k)
+	e := Event{Type: OOM, At: k.At, Run: ch.runs.Run, OOM: &k, Amends: k.Amends || pair(&ch.byRuntime, k.At)}
+	ch.byKernel = noted(ch.byKernel, k.At)
 	out := []Event{e}
-	if l.began && !l.alive {
-		x := l.exit
+	if ch.runs.Began() && !ch.runs.Alive() {
+		x := ch.runs.Exit
 		if x.Reason == OutOfMemory { // by the runtime's word, perhaps
 			x.Reason = ""
-			l.wrong = l.explain(x).Reason == ""
+			ch.wrong = ch.explain(x).Reason == ""
 		}
-		out = append(out, l.end(x, x.FinishedAt)...)
+		out = append(out, ch.end(x, x.FinishedAt)...)
 	}
 	return out
 }
@@ -104,24 +107,24 @@ func (l *life) oomReported(k OOMKill) []Event {
 // oomHeard tells of a kill by the runtime's word, unless one was told of shortly
 // before: a runtime may say several times that memory is out until somebody is
 // killed, so its words are no count.
-func (l *life) oomHeard(at time.Time) []Event {
-	l.noteKill(OOMKill{At: at})
-	if slices.ContainsFunc(slices.Concat(l.byKernel, l.byRuntime), func(t time.Time) bool { return at.Sub(t).Abs() <= sameKill }) {
+func (ch *chronicle) oomHeard(at time.Time) []Event {
+	ch.noteKill(OOMKill{At: at})
+	if slices.ContainsFunc(slices.Concat(ch.byKernel, ch.byRuntime), func(t time.Time) bool { return at.Sub(t).Abs() <= sameKill }) {
 		return nil
 	}
-	l.byRuntime = noted(l.byRuntime, at)
-	return []Event{{Type: OOM, At: at, Run: l.run}}
+	ch.byRuntime = noted(ch.byRuntime, at)
+	return []Event{{Type: OOM, At: at, Run: ch.runs.Run}}
 }
 
-func (l *life) noteKill(k OOMKill) {
+func (ch *chronicle) noteKill(k OOMKill) {
 	if k.Amends { // it is one of those without a name
-		if i := slices.IndexFunc(l.kills, func(o OOMKill) bool { return o.Source == fromCounter && k.At.Sub(o.At).Abs() <= sameKill }); i >= 0 {
-			l.kills = slices.Delete(l.kills, i, i+1)
+		if i := slices.IndexFunc(ch.kills, func(o OOMKill) bool { return o.Source == fromCounter && k.At.Sub(o.At).Abs() <= sameKill }); i >= 0 {
+			ch.kills = slices.Delete(ch.kills, i, i+1)
 		}
 	}
-	l.kills = append(l.kills, k)
-	if len(l.kills) > mostKills {
-		l.kills = l.kills[1:]
+	ch.kills = append(ch.kills, k)
+	if len(ch.kills) > mostKills {
+		ch.kills = ch.kills[1:]
 	}
 }
 
@@ -150,9 +153,9 @@ const fromCounter = "cgroup"
 // explain lays an end to a kill for want of memory, if that is what it was: if the
 // first process was the victim, or all were. Where nobody knows the victim, a kill
 // right before an end by the same signal is taken for it.
-func (l *life) explain(x Exit) Exit {
-	for _, k := range l.killsOfRun() {
-		if l.ended1st(k) || l.mayHaveEnded(k, x) {
+func (ch *chronicle) explain(x Exit) Exit {
+	for _, k := range ch.killsOfRun() {
+		if ch.ended1st(k) || ch.mayHaveEnded(k, x) {
 			x.Reason = OutOfMemory
 		}
 	}
@@ -160,9 +163,9 @@ func (l *life) explain(x Exit) Exit {
 }
 
 // killsOfRun are those that may be of the present run.
-func (l *life) killsOfRun() (all []OOMKill) {
-	for _, k := range l.kills {
-		if !k.At.Before(l.run.StartedAt.Add(-killAfter)) {
+func (ch *chronicle) killsOfRun() (all []OOMKill) {
+	for _, k := range ch.kills {
+		if !k.At.Before(ch.runs.Run.StartedAt.Add(-killAfter)) {
 			all = append(all, k)
 		}
 	}
@@ -170,16 +173,16 @@ func (l *life) killsOfRun() (all []OOMKill) {
 }
 
 // ended1st reports whether the first process was the victim.
-func (l *life) ended1st(k OOMKill) bool { return k.Pid != 0 && k.Pid == l.run.Pid }
+func (ch *chronicle) ended1st(k OOMKill) bool { return k.Pid != 0 && k.Pid == ch.runs.Run.Pid }
 
 // mayHaveEnded reports whether a kill that names no other process may have been that
 // of the first one.
-func (l *life) mayHaveEnded(k OOMKill, x Exit) bool {
+func (ch *chronicle) mayHaveEnded(k OOMKill, x Exit) bool {
 	killed := x.Code == killedCode || x.Code == UnknownExit
 	switch {
-	case !killed || !x.near(k.At, l.noticed):
+	case !killed || !near(x, k.At, ch.runs.Noticed):
 		return false
-	case k.All, k.Pid != 0 && l.run.Pid == 0:
+	case k.All, k.Pid != 0 && ch.runs.Run.Pid == 0:
 		return true
 	case k.Pid != 0:
 		return false // it was a child
@@ -187,12 +190,12 @@ func (l *life) mayHaveEnded(k OOMKill, x Exit) bool {
 		return true
 	}
 	// The runtime's word is one about a kill that the kernel tells of too.
-	return !slices.ContainsFunc(l.kills, func(o OOMKill) bool { return o.Source != "" && o.At.Sub(k.At).Abs() <= sameKill })
+	return !slices.ContainsFunc(ch.kills, func(o OOMKill) bool { return o.Source != "" && o.At.Sub(k.At).Abs() <= sameKill })
 }
 
-// near reports whether the end, which was noticed at a time, if it was, may come of
+// near reports whether an end, which was noticed at a time, if it was, may come of
 // something that happened at another.
-func (x Exit) near(at, noticed time.Time) bool {
+func near(x Exit, at, noticed time.Time) bool {
 	end := x.FinishedAt
 	if !noticed.IsZero() && noticed.Before(end) {
 		end = noticed
@@ -201,8 +204,8 @@ func (x Exit) near(at, noticed time.Time) bool {
 }
 
 // bystander is the last kill in a run that did not end it, nil if there was none.
-func (l *life) bystander(x Exit) *OOMKill {
-	all := l.killsOfRun()
+func (ch *chronicle) bystander(x Exit) *OOMKill {
+	all := ch.killsOfRun()
 	if x.Reason == OutOfMemory || len(all) == 0 {
 		return nil
 	}
@@ -221,8 +224,8 @@ func (l *life) bystander(x Exit) *OOMKill {
 func (s *source) past(e *entry) {
 	_, bare := scope("", e.id)
 	for _, k := range s.t.opts.Past {
-		if k.Container == bare || k.Container == "" && k.Pid == e.life.run.Pid && k.Pid != 0 {
-			e.life.noteKill(k)
+		if k.Container == bare || k.Container == "" && k.Pid == e.chronicle.runs.Run.Pid && k.Pid != 0 {
+			e.chronicle.noteKill(k)
 		}
 	}
 }

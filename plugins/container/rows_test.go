@@ -600,13 +600,13 @@ func TestRow46_Forward(t *testing.T) {
 	running := Container{ID: "x", State: "running", Running: true, Pid: 7, CreatedAt: start, StartedAt: at(1)}
 	exited := Container{ID: "x", State: "exited", CreatedAt: start, StartedAt: at(1), FinishedAt: at(2), ExitCode: 3}
 	again := Container{ID: "x", State: "running", Running: true, Pid: 8, CreatedAt: start, StartedAt: at(0)} // the clock went back
-	var l life
+	var ch chronicle
 	told := func(c Container) string {
 		var out []string
-		if l.behind(c) {
-			return "behind"
+		if ch.runs.Stale(c.answer()) {
+			return "stale"
 		}
-		for _, e := range l.see(c, 1, horizon{}) {
+		for _, e := range ch.observe(c, 1, horizon{}) {
 			out = append(out, string(e.Type))
 		}
 		return strings.Join(out, " ")
@@ -617,8 +617,8 @@ func TestRow46_Forward(t *testing.T) {
 		c    Container
 		want string
 	}{
-		{running, "created started"}, {running, ""}, {exited, "died"}, {running, "behind"}, {exited, ""}, {changed, ""},
-		{again, "started"}, {exited, "behind"}, {running, "behind"}, {again, ""},
+		{running, "created started"}, {running, ""}, {exited, "died"}, {running, "stale"}, {exited, ""}, {changed, ""},
+		{again, "started"}, {exited, "stale"}, {running, "stale"}, {again, ""},
 	} {
 		if got := told(step.c); got != step.want {
 			t.Errorf("step %d: %q, want %q", i, got, step.want)

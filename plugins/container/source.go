@@ -206,14 +206,14 @@ func (s *source) takeHints() {
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		if old := s.tombs.find(id); old != nil && s.entries[id] == nil {
 			for _, h := range all[id] {
-				s.tell(old.entry, old.entry.life.late(h))
+				s.tell(old.entry, old.entry.chronicle.late(h))
 			}
 		}
 		e := s.entry(id)
 		e.hinted = true
 		for _, h := range all[id] {
-			s.tell(e, e.life.late(h))
-			e.life.hint(h)
+			s.tell(e, e.chronicle.late(h))
+			e.chronicle.hint(h)
 		}
 		s.tellEnd(e)
 		s.want(id)

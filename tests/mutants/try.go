@@ -115,6 +115,8 @@ func (m mutant) room() string {
 	switch { // what is inside is tested from outside
 	case strings.HasPrefix(dir, "scheduler"):
 		return "scheduler"
+	case dir == "plugins/container/lifecycle":
+		return "plugins/container"
 	case dir == "plugins/cni/network":
 		return "plugins/cni"
 	}

@@ -140,6 +140,7 @@ func (w way) reached(list []address) *spec.Error {
 	return spec.Invalid("routes[%d].gw: %s is not in the network; leave it out for the network's own gateway", w.written-1, gw)
 }
 
+// SameFamily reports whether both are of IPv4, or both of IPv6.
 func SameFamily(a, b netip.Addr) bool { return a.BitLen() == b.BitLen() }
 
 // everywhere is all addresses of the family of one.
