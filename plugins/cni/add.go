@@ -82,7 +82,7 @@ func (s *Service) carryOut(ctx context.Context, c Call, a addition) (result spec
 		wants, err = s.await(ctx, c, a)
 	}
 	if err == nil {
-		err = s.carried(ctx, wants)
+		err = s.waitCarrier(ctx, wants)
 	}
 	if err == nil {
 		result, err = s.result(ctx, c, wants)
@@ -115,7 +115,7 @@ func (s *Service) wantsOfPool(ctx context.Context, c *Call) ([]network.Want, *sp
 	if wrong != nil {
 		return nil, wrong
 	}
-	wants = meant(wants, *c)
+	wants = pinInode(wants, *c)
 	if wrong := s.incumbents(ctx, wants); wrong != nil {
 		s.part(c.Key())
 		return nil, wrong

@@ -36,7 +36,7 @@ func (s *Service) Adopt(ctx context.Context, id string) (Attachment, error) {
 	case f.Netns == "":
 		return Attachment{}, fmt.Errorf("%w: no path leads to its network namespace, %d", ErrNotAsFound, f.Inode)
 	}
-	ctx, leave, err := s.turns.Enter(ctx, f.Key, false)
+	ctx, leave, err := s.queue.Enter(ctx, f.Key, false)
 	if err != nil {
 		return Attachment{}, err
 	}
@@ -58,7 +58,7 @@ func (s *Service) adopt(ctx context.Context, c Call) (a Attachment, err error) {
 	if wrong != nil {
 		return a, wrong
 	}
-	wants = meant(wants, c)
+	wants = pinInode(wants, c)
 	add := s.byPool("adopt", c, wants)
 	plan, err := s.engine.Preview(ctx, add.begin)
 	for _, step := range plan.Steps {

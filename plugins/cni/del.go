@@ -10,9 +10,9 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// goes is for how long a DEL waits until what it withdrew is gone. What takes
+// delTimeout is for how long a DEL waits until what it withdrew is gone. What takes
 // longer goes on by itself.
-const goes = 10 * time.Second
+const delTimeout = 10 * time.Second
 
 // del removes an attachment. It is done when nobody wants it any more; what takes
 // long to go is told. So is a record that cannot be written: then the call is left for
@@ -39,7 +39,7 @@ func (s *Service) del(ctx context.Context, c Call) (answer wire.Answer) {
 // undo removes what an ADD began. If nobody waits for the answer any more, as when
 // the agent stops, it does not see to the end: the next sweep or start does.
 func (s *Service) undo(ctx context.Context, k Key) {
-	rest := goes
+	rest := delTimeout
 	if errors.Is(ctx.Err(), context.Canceled) {
 		rest = time.Second
 	}
@@ -87,7 +87,7 @@ func (s *Service) withdraw(ctx context.Context, note string, keys []scheduler.Ke
 
 // gone waits until what was withdrawn is gone, and returns what is not.
 func gone(ctx context.Context, h *scheduler.Handle) (left string) {
-	ctx, cancel := context.WithTimeout(ctx, goes)
+	ctx, cancel := context.WithTimeout(ctx, delTimeout)
 	defer cancel()
 	r, err := h.Wait(ctx)
 	if err != nil {

@@ -3,7 +3,7 @@
 // attached.
 //
 //	Server   the socket: who may ask, what was said, for how long
-//	Turns    calls about one attachment one after another; a DEL ends a waiting ADD
+//	KeyedQueue: calls about one attachment one after another; a DEL ends a waiting ADD
 //	Store    attachments, written ahead: (network, container, interface)
 //	Replay   what was left by plumb-cni while the agent was down
 //	Service  what runtimes ask: an ADD (add.go) is what its network's pool makes of it, or

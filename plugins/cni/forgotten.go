@@ -293,7 +293,7 @@ func (s *Service) Forget(ctx context.Context, id string) (f Forgotten, left stri
 	if err != nil {
 		return f, "", err
 	}
-	ctx, leave, err := s.turns.Enter(ctx, f.turn(), true)
+	ctx, leave, err := s.queue.Enter(ctx, f.turn(), true)
 	if err != nil {
 		return f, "", err
 	}

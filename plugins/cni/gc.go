@@ -65,6 +65,6 @@ func (s *Service) lives(a Attachment) string {
 
 // alone waits until no other GC of the network is under way.
 func (s *Service) alone(ctx context.Context, name string) (release func(), err error) {
-	_, leave, err := s.turns.Enter(ctx, Key{Network: name}, false)
+	_, leave, err := s.queue.Enter(ctx, Key{Network: name}, false)
 	return leave, err
 }

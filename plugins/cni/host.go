@@ -90,9 +90,9 @@ func (s *Service) there(a Attachment) (here, stranger bool) {
 	return here, !here && (inode != 0 || a.Boot != s.host.Boot())
 }
 
-// meant has wants name the namespace of a call by its inode too, so that nothing is
+// pinInode has wants name the namespace of a call by its inode too, so that nothing is
 // ever made in a stranger's that has the path.
-func meant(wants []network.Want, c Call) []network.Want {
+func pinInode(wants []network.Want, c Call) []network.Want {
 	for i, w := range wants {
 		value := proto.Clone(w.Value)
 		v, ok := value.(interface{ GetNamespace() *models.Namespace })
@@ -130,9 +130,9 @@ func (s *Service) gone(c Call, seen *bool) error {
 // attachment: both ends of a cable are up before either carries.
 const carrier = 5 * time.Second
 
-// carried waits until packets pass: who is answered sends some at once, and what is
+// waitCarrier waits until packets pass: who is answered sends some at once, and what is
 // lost then is sent again a second later.
-func (s *Service) carried(ctx context.Context, wants []network.Want) error {
+func (s *Service) waitCarrier(ctx context.Context, wants []network.Want) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, carrier, errors.New("it is up, but no packets pass"))
 	defer cancel()
 	for _, w := range wants {

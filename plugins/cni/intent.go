@@ -17,8 +17,8 @@ import (
 // errNoIntent: no operator wants the interface that a runtime asks for.
 var errNoIntent = errors.New("nobody wants it")
 
-// patience is for how long intent is waited for where there is a pool to do without it.
-const patience = 10 * time.Second
+// poolDelay is for how long intent is waited for where there is a pool to do without it.
+const poolDelay = 10 * time.Second
 
 // byIntent is the addition of a call that gets what operators want in the pod. If there
 // is no such wish within the limit, the container is attached by the pool of the network,
@@ -34,7 +34,7 @@ func (s *Service) byIntent(c Call) addition {
 	case c.Network.Wait != nil:
 		a.limit = time.Now().Add(time.Duration(*c.Network.Wait) * time.Second)
 	case len(c.Network.Pool) > 0:
-		a.limit = time.Now().Add(patience)
+		a.limit = time.Now().Add(poolDelay)
 	}
 	limit := a.limit
 	a.progress = func(ctx context.Context) ([]network.Want, string, error) {
@@ -171,7 +171,7 @@ func (s *Service) leavePod(ctx context.Context, a Attachment) (left string) {
 	if a.Phase != Removing {
 		_ = s.store.Remove(a.Key) // who asks is told; it is removed in any case
 	}
-	ctx, cancel := context.WithTimeout(ctx, goes)
+	ctx, cancel := context.WithTimeout(ctx, delTimeout)
 	defer cancel()
 	left = s.awaitGone(ctx, a.Pod)
 	s.store.Forget(a.Key)

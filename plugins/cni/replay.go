@@ -78,7 +78,7 @@ func replayed(ctx context.Context, l wire.Left, h Handler) wire.Answer {
 	if wrong != nil {
 		return wire.Answer{Error: wrong}
 	}
-	ctx, cancel := context.WithTimeout(ctx, longest)
+	ctx, cancel := context.WithTimeout(ctx, maxCallTime)
 	defer cancel()
 	return h.Serve(ctx, c)
 }

@@ -68,15 +68,15 @@ type Server struct {
 }
 
 const (
-	// talk is for how long either side may take to say something.
-	talk = 5 * time.Second
-	// spare is by how much the agent gives up before the plugin does, so that its
+	// ioTimeout is for how long either side may take to say something.
+	ioTimeout = 5 * time.Second
+	// margin is by how much the agent gives up before the plugin does, so that its
 	// own error is the one that is seen.
-	spare = time.Second
-	// longest is what a call may take that does not say how long it waits.
-	longest = 30 * time.Second
-	// most is how many calls are served at a time; the others wait.
-	most = 512
+	margin = time.Second
+	// maxCallTime is what a call may take that does not say how long it waits.
+	maxCallTime = 30 * time.Second
+	// maxCalls is how many calls are served at a time; the others wait.
+	maxCalls = 512
 )
 
 // NewServer makes a server.
@@ -87,7 +87,7 @@ func NewServer(h Handler, o Options) *Server {
 	if o.Stop == 0 {
 		o.Stop = 3 * time.Second
 	}
-	return &Server{handler: h, opts: o, busy: make(chan struct{}, most)}
+	return &Server{handler: h, opts: o, busy: make(chan struct{}, maxCalls)}
 }
 
 // Run serves the socket at the path until ctx ends, and calls ready, if it is not
@@ -145,7 +145,7 @@ func (s *Server) converse(ctx context.Context, conn net.Conn) {
 	defer cancel()
 	lines := wire.NewReader(conn)
 	var r wire.Request
-	err := conn.SetDeadline(time.Now().Add(talk))
+	err := conn.SetDeadline(time.Now().Add(ioTimeout))
 	if err == nil {
 		err = wire.Write(conn, wire.Hello{Plumb: "cni", Oldest: wire.Oldest, Newest: wire.Version})
 	}
@@ -166,7 +166,7 @@ func (s *Server) converse(ctx context.Context, conn net.Conn) {
 		cancel()
 	}()
 	answer := s.answer(ctx, r)
-	err = conn.SetWriteDeadline(time.Now().Add(talk))
+	err = conn.SetWriteDeadline(time.Now().Add(ioTimeout))
 	if err == nil {
 		err = wire.Write(conn, answer)
 	}
@@ -185,9 +185,9 @@ func (s *Server) answer(ctx context.Context, r wire.Request) (a wire.Answer) {
 	if wrong != nil {
 		return wire.Answer{Error: wrong}
 	}
-	limit := longest
+	limit := maxCallTime
 	if r.Timeout > 0 {
-		limit = min(limit, max(time.Duration(r.Timeout)*time.Millisecond-spare, spare))
+		limit = min(limit, max(time.Duration(r.Timeout)*time.Millisecond-margin, margin))
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -33,7 +33,7 @@ type Service struct {
 	store  *Store
 	host   Host
 	log    *slog.Logger
-	turns  Turns
+	queue  KeyedQueue
 	events follower
 
 	mu   sync.Mutex
@@ -92,7 +92,7 @@ func (s *Service) Restore() {
 			s.store.doubt(a)
 			continue
 		}
-		txn.Want = append(txn.Want, changes(meant(wants, c))...)
+		txn.Want = append(txn.Want, changes(pinInode(wants, c))...)
 	}
 	s.engine.Submit(txn)
 }
@@ -125,7 +125,7 @@ func (s *Service) Serve(ctx context.Context, c Call) wire.Answer {
 	case "GC":
 		return s.gc(ctx, c)
 	}
-	ctx, leave, err := s.turns.Enter(ctx, c.Key(), c.Command == "DEL")
+	ctx, leave, err := s.queue.Enter(ctx, c.Key(), c.Command == "DEL")
 	if err != nil {
 		return wire.Answer{Error: gaveUp(err)}
 	}

@@ -74,7 +74,7 @@ var (
 
 // Store is the attachments of an agent. Every change is in the ledger before it
 // counts. Its methods may be called from any goroutine; calls about one attachment
-// have to be one after another, see [Turns].
+// have to be one after another, see [KeyedQueue].
 type Store struct {
 	ledger kernel.Ledger
 

@@ -93,7 +93,7 @@ func (s *Service) useless(a Attachment, gone map[Key]bool) string {
 // drop removes an attachment unless somebody is at work on it, or it is another by
 // now or not to be dropped after all.
 func (s *Service) drop(ctx context.Context, a Attachment, still func(Attachment) bool) (done bool, left string) {
-	ctx, leave, free := s.turns.TryEnter(ctx, a.Key)
+	ctx, leave, free := s.queue.TryEnter(ctx, a.Key)
 	if !free {
 		return false, ""
 	}

@@ -16,7 +16,7 @@ var eth0 = cni.Key{Network: "blue", ContainerID: "c1", IfName: "eth0"}
 
 // visit is one call: it enters, says so, and leaves when it may or must.
 type visit struct {
-	t    *cni.Turns
+	t    *cni.KeyedQueue
 	log  *[]string
 	mu   *sync.Mutex
 	done chan struct{}
@@ -48,7 +48,7 @@ func (v visit) call(ctx context.Context, name string, k cni.Key, del bool) {
 func TestRow51_DELEndsWaitingADD(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log []string
-		v := visit{&cni.Turns{}, &log, &sync.Mutex{}, make(chan struct{})}
+		v := visit{&cni.KeyedQueue{}, &log, &sync.Mutex{}, make(chan struct{})}
 		for _, c := range []struct {
 			name string
 			key  cni.Key
@@ -78,7 +78,7 @@ func TestRow51_DELEndsWaitingADD(t *testing.T) {
 // and who stops waiting holds up nobody.
 func TestS05_InOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := &cni.Turns{}
+		turns := &cni.KeyedQueue{}
 		_, leave, err := turns.Enter(t.Context(), eth0, false)
 		must(t, err)
 		var order []int

@@ -10,9 +10,9 @@ import (
 // ErrDeleted: the attachment that an ADD waits to make was deleted meanwhile.
 var ErrDeleted = errors.New("it was deleted while it was being added")
 
-// Turns lets calls about one attachment happen one after another, in the order in
+// KeyedQueue lets calls about one attachment happen one after another, in the order in
 // which they came; those about others do not wait. The zero value is ready.
-type Turns struct {
+type KeyedQueue struct {
 	mu    sync.Mutex
 	lanes map[Key]*lane
 }
@@ -32,7 +32,7 @@ type turn struct {
 // call should be given up; its cause is ErrDeleted if a DEL came after it. leave must
 // be called when the call is done. A DEL (del) ends the calls before it, but waits
 // until they have left.
-func (t *Turns) Enter(ctx context.Context, k Key, del bool) (_ context.Context, leave func(), err error) {
+func (t *KeyedQueue) Enter(ctx context.Context, k Key, del bool) (_ context.Context, leave func(), err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	me := &turn{ends: del, cancel: cancel, begin: make(chan struct{})}
 	t.join(k, me)
@@ -46,7 +46,7 @@ func (t *Turns) Enter(ctx context.Context, k Key, del bool) (_ context.Context, 
 }
 
 // TryEnter is Enter for who goes away if somebody is there.
-func (t *Turns) TryEnter(ctx context.Context, k Key) (_ context.Context, leave func(), free bool) {
+func (t *KeyedQueue) TryEnter(ctx context.Context, k Key) (_ context.Context, leave func(), free bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lanes[k] != nil {
@@ -58,14 +58,14 @@ func (t *Turns) TryEnter(ctx context.Context, k Key) (_ context.Context, leave f
 	return ctx, func() { t.leave(k, me) }, true
 }
 
-func (t *Turns) join(k Key, me *turn) {
+func (t *KeyedQueue) join(k Key, me *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.enqueue(k, me)
 }
 
 // enqueue takes the lock for granted.
-func (t *Turns) enqueue(k Key, me *turn) {
+func (t *KeyedQueue) enqueue(k Key, me *turn) {
 	if t.lanes == nil {
 		t.lanes = map[Key]*lane{}
 	}
@@ -86,7 +86,7 @@ func (t *Turns) enqueue(k Key, me *turn) {
 }
 
 // leave ends a turn, or the waiting for it, and begins the next.
-func (t *Turns) leave(k Key, me *turn) {
+func (t *KeyedQueue) leave(k Key, me *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	me.cancel(nil)
