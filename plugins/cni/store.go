@@ -11,58 +11,8 @@ import (
 	"sync"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
-
-// Key names an attachment. A pod of the same name has another container id, so a
-// late DEL of the one before never means the one that runs.
-type Key struct{ Network, ContainerID, IfName string }
-
-func (k Key) String() string { return k.Network + "/" + k.ContainerID + "/" + k.IfName }
-
-// id is how the keys of its values name it.
-func (k Key) id() string { return network.ID(k.String()) }
-
-// Phase is how far an attachment is.
-type Phase string
-
-// The phases. What a crash leaves in Adding or Removing is to be removed.
-const (
-	Adding   Phase = "adding"
-	Added    Phase = "added"
-	Removing Phase = "removing"
-)
-
-// Attachment is one interface of one container on one network.
-type Attachment struct {
-	Key   Key   `json:"key"`
-	Phase Phase `json:"phase"`
-	// Netns is where the container was, Inode which namespace that was.
-	Netns string `json:"netns,omitempty"`
-	Inode uint64 `json:"inode,omitempty"`
-	// Boot is the boot in which that was.
-	Boot string `json:"boot,omitempty"`
-	// Pools are the ippools of operators that the network names, as they were: at the
-	// next start it may be long until they are known again.
-	Pools map[string]json.RawMessage `json:"pools,omitempty"`
-	// Pod is the pod whose interfaces operators want, of an attachment that they make.
-	Pod string `json:"pod,omitempty"`
-	// IPAM is what another plugin has given.
-	IPAM *spec.Result `json:"ipam,omitempty"`
-	// NoDefault are the families, ip and ip6, in which the container had a default route
-	// when it was attached, and got none by this network.
-	NoDefault []string `json:"no_default,omitempty"`
-	// Wants are the keys of what the attachment wants.
-	Wants []string `json:"wants,omitempty"`
-	// Config is what ADD was called with, for a CHECK or a DEL without.
-	Config json.RawMessage `json:"config,omitempty"`
-	Result *spec.Result    `json:"result,omitempty"`
-	// Args are the CNI_ARGS of the ADD.
-	Args string `json:"args,omitempty"`
-	// Since is when the ADD began, in unix seconds.
-	Since int64 `json:"since,omitempty"`
-}
 
 // Errors of the store.
 var (
@@ -70,6 +20,8 @@ var (
 	ErrAttached = errors.New("it is attached already")
 	// ErrNotAttached: there is none.
 	ErrNotAttached = errors.New("it is not attached")
+	// ErrNotAdding: it is not being added, so it cannot come to be.
+	ErrNotAdding = errors.New("it is not being added")
 )
 
 // Store is the attachments of an agent. Every change is in the ledger before it
@@ -132,26 +84,25 @@ func (s *Store) Begin(a Attachment) error {
 	if had, ok := s.Get(a.Key); ok {
 		return fmt.Errorf("%s: %w, %s since %d", a.Key, ErrAttached, had.Phase, had.Since)
 	}
-	a.Phase, a.Result = Adding, nil
-	return s.put(a)
+	return s.put(a.begin())
 }
 
 // Commit notes that an attachment is made.
 func (s *Store) Commit(k Key, r spec.Result) error {
-	return s.change(k, func(a *Attachment) { a.Phase, a.Result = Added, &r })
+	return s.change(k, func(a *Attachment) error { return a.commit(r) })
 }
 
 // Remove notes that an attachment is about to be removed. That holds as long as the
 // store is open, also if it fails: a disk that is full keeps nobody from leaving.
 func (s *Store) Remove(k Key) error {
-	err := s.change(k, func(a *Attachment) { a.Phase = Removing })
+	err := s.change(k, func(a *Attachment) error { a.remove(); return nil })
 	if errors.Is(err, ErrNotAttached) || err == nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.all[k]
-	a.Phase = Removing
+	a.remove()
 	s.all[k] = a
 	return err
 }
@@ -201,12 +152,14 @@ func (s *Store) Doubted() []Key {
 	return slices.SortedFunc(maps.Keys(s.doubted), func(a, b Key) int { return strings.Compare(a.String(), b.String()) })
 }
 
-func (s *Store) change(k Key, f func(*Attachment)) error {
+func (s *Store) change(k Key, f func(*Attachment) error) error {
 	a, ok := s.Get(k)
 	if !ok {
 		return fmt.Errorf("%s: %w", k, ErrNotAttached)
 	}
-	f(&a)
+	if err := f(&a); err != nil {
+		return err
+	}
 	return s.put(a)
 }
 
