@@ -9,12 +9,12 @@ import (
 )
 
 // ages is how old is what is known. It moves also when nothing else does, so it
-// is no part of the picture; it is brought up to date once the picture is.
+// is no part of the snapshot; it is brought up to date once the snapshot is.
 type ages struct {
 	news signal
 	mu   sync.Mutex
 	// inspected is, by <runtime>:<id>, when the last good inspect began; listed,
-	// by runtime, when the last list began of which all is in the picture.
+	// by runtime, when the last list began of which all is in the snapshot.
 	inspected map[string]time.Time
 	listed    map[string]time.Time
 }
@@ -22,7 +22,7 @@ type ages struct {
 // always is the age of the lists of a runtime that is not there.
 var always = time.Unix(1<<40, 0)
 
-// updateAges lets readers know how new the published picture is.
+// updateAges lets readers know how new the published snapshot is.
 func (t *Tracker) updateAges() {
 	a := &t.ages
 	a.mu.Lock()
@@ -56,7 +56,7 @@ func (t *Tracker) updateAges() {
 	}
 }
 
-// digested reports whether the picture has all that the last list brought.
+// digested reports whether the snapshot has all that the last list brought.
 func (s *source) digested() bool {
 	for _, e := range s.entries {
 		if (!e.seen || e.unlisted > 0) && e.fails == 0 {

@@ -20,7 +20,7 @@ var ErrAmbiguous = errors.New("fits several containers")
 // an exact name, or the beginning of an id if no other one begins so. An
 // ErrNotFound is sure only if the error does not wrap ErrUnknown as well.
 func (t *Tracker) Container(word string) (*models.Container, error) {
-	p := t.picture.Load()
+	p := t.snapshot.Load()
 	c, err := p.find(word)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (t *Tracker) Container(word string) (*models.Container, error) {
 // Labelled returns the containers, running or not, that bear a container label,
 // with that value unless it is "", sorted by key.
 func (t *Tracker) Labelled(label, value string) ([]*models.Container, error) {
-	p := t.picture.Load()
+	p := t.snapshot.Load()
 	var all []*models.Container
 	for _, id := range p.order {
 		c := p.containers[id]
@@ -43,8 +43,8 @@ func (t *Tracker) Labelled(label, value string) ([]*models.Container, error) {
 }
 
 // find looks a word up. Names and ids are not kept in tables of their own: what
-// is looked up is what the picture shows, so no alias outlives its owner.
-func (p *picture) find(word string) (*models.Container, error) {
+// is looked up is what the snapshot shows, so no alias outlives its owner.
+func (p *snapshot) find(word string) (*models.Container, error) {
 	if c := p.containers[word]; c != nil {
 		return c, nil
 	}
@@ -107,7 +107,7 @@ func (t *Tracker) WaitFor(ctx context.Context, word string, want func(*models.Co
 func (t *Tracker) Since(ctx context.Context, word string, after time.Time) (*models.Container, error) {
 	for asked := false; ; asked = true {
 		news := t.ages.news.wait()
-		listed := t.ages.listedSince(t.sources, after) // the picture is no older than this
+		listed := t.ages.listedSince(t.sources, after) // the snapshot is no older than this
 		c, err := t.Container(word)
 		switch {
 		case errors.Is(err, ErrAmbiguous):

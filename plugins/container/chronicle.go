@@ -55,7 +55,7 @@ type horizon struct {
 	news time.Time
 }
 
-// observe takes in what an inspect showed, which is not behind.
+// observe takes in what an inspect showed, which is not stale.
 func (ch *chronicle) observe(c Container, netns uint64, h horizon) []Event {
 	var out []Event
 	a, resumed := c.answer(), ch.resumed

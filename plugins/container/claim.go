@@ -84,7 +84,7 @@ func (r LabelRules) bar(m *member) string {
 	return fmt.Sprintf("it may not carry the service label %s: label-carrier allows %s", m.label, strings.Join(named, ", "))
 }
 
-// claims are who has the service labels and who wanted them, in a picture.
+// claims are who has the service labels and who wanted them, in a snapshot.
 type claims struct {
 	carrier map[string]string          // by label, the key of the container
 	wanted  map[string]map[string]bool // by label, the keys of those that run and could have it
@@ -127,7 +127,7 @@ type LabelStats struct {
 }
 
 // tellClaims tells who took a label from one that runs on, and who did not get one.
-func (t *Tracker) tellClaims(old, next *picture) {
+func (t *Tracker) tellClaims(old, next *snapshot) {
 	stats := *t.labels.Load()
 	for _, label := range sortedKeys(next.claims.carrier) {
 		now, was := next.claims.carrier[label], old.claims.carrier[label]

@@ -14,21 +14,21 @@
 //	again)         ├── the process ended (pidfd)
 //	               ├── a kill for want of memory (ReportOOM)
 //	               ▼
-//	            picture ──► readers, watchers, who waits
+//	            snapshot ──► readers, watchers, who waits
 //	               │
 //	            events ──► observer
 //
 // One goroutine, the loop, owns all that is known. It never waits for a
 // runtime: lists and inspects are jobs with a deadline. After each round it
-// publishes a picture that never changes; readers get copies of it. Then it
-// tells what happened, so who is told of something finds it in the picture.
+// publishes a snapshot that never changes; readers get copies of it. Then it
+// tells what happened, so who is told of something finds it in the snapshot.
 //
 // How far the runs of each container are says the pure package lifecycle. A run
 // is known by its start, its process and its namespace, so a restart under the
 // same id is a death and a start. Apart from that is what was told of a
 // container, and what it takes to tell on: its chronicle (chronicle.go). What no
 // inspect saw is told by what the hints said of it (evidence.go); that goes into
-// the events alone, never into the picture.
+// the events alone, never into the snapshot.
 //
 // Not knowing is not the same as there being none. A runtime that does not
 // answer leaves the containers whose process lives as they are; of the rest

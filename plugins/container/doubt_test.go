@@ -132,7 +132,7 @@ func TestRow31_OldAnswer(t *testing.T) {
 }
 
 // TestRow32_ToldAndShown: where a list tells that a container ended and a hint how,
-// while no inspect of it succeeds, the picture shows what the events tell.
+// while no inspect of it succeeds, the snapshot shows what the events tell.
 func TestRow32_ToldAndShown(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		w.engine.create(newContainer([]string{"web"}))

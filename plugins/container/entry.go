@@ -20,8 +20,8 @@ type entry struct {
 	noLabel string
 	// addresses are those it had when it last ran.
 	addresses []string
-	// hold is the container's process while it lives.
-	hold *hold
+	// process is the container's process while it lives.
+	process *processHandle
 	// vanished: the runtime says it runs, but the process is not there.
 	vanished bool
 	endedNow bool // ended while the runtime did not answer
@@ -29,7 +29,7 @@ type entry struct {
 	chronicle chronicle // makes the events
 
 	key string // <runtime>:<id>
-	// shown is its value in the picture, until something is learnt.
+	// shown is its value in the snapshot, until something is learnt.
 	shown *models.Container
 
 	// listed is how the last list showed it; unlisted, how many since did not.
@@ -51,7 +51,7 @@ const (
 )
 
 var (
-	errBehind   = errors.New("the runtime tells what was before")
+	errStale    = errors.New("the runtime tells what was before")
 	errVanished = errors.New("its process is not visible; does the agent run in the pid namespace of the host?")
 )
 
@@ -60,7 +60,7 @@ func (s *source) entry(id string) *entry {
 	e := s.entries[id]
 	if e == nil {
 		e = &entry{id: id, chronicle: chronicle{existed: !s.wasKnown}}
-		if old := s.tombs.find(id); old != nil {
+		if old := s.removed.find(id); old != nil {
 			// What is said of that one comes too late.
 			e.chronicle.buried, e.chronicle.heard = old.at, old.at.Add(lateness)
 		}
@@ -74,12 +74,12 @@ func (s *source) entry(id string) *entry {
 }
 
 // inspected takes in the outcome of an inspect.
-func (s *source) inspected(e *entry, seen sighting, err error) {
+func (s *source) inspected(e *entry, seen inspection, err error) {
 	s.inspectDone(e)
 	s.takeHints() // what led to what the inspect shows is told before it
 
 	if s.entries[e.id] != e { // dropped meanwhile
-		s.release(seen.hold)
+		s.release(seen.process)
 		return
 	}
 	switch {
@@ -90,7 +90,7 @@ func (s *source) inspected(e *entry, seen sighting, err error) {
 		err = s.settle(e, seen)
 	}
 	if err != nil {
-		s.setBack(e, err)
+		s.recordFailure(e, err)
 	} else {
 		s.recovered(e)
 	}
@@ -99,30 +99,30 @@ func (s *source) inspected(e *entry, seen sighting, err error) {
 	}
 }
 
-// settle takes in a sighting. Its error means that the truth is not yet told.
-func (s *source) settle(e *entry, seen sighting) error {
+// settle takes in an inspection. Its error means that the truth is not yet told.
+func (s *source) settle(e *entry, seen inspection) error {
 	// An answer from before the removal; but what is listed since is there.
-	if e.listed.ID == "" && s.tombs.holds(e.id, seen.Container) {
-		s.release(seen.hold)
-		return errBehind
+	if e.listed.ID == "" && s.removed.has(e.id, seen.Container) {
+		s.release(seen.process)
+		return errStale
 	}
 	s.replaced(e, seen.Container)
 	now := seen.run()
-	lives := e.hold != nil && e.hold.run != now && e.hold.Lives()
-	seen.StartedAt = e.chronicle.runs.StartOf(seen.answer(), lives && now.pid == e.hold.run.pid)
-	if e.chronicle.resumed && seen.hold != nil && e.chronicle.runs.Stale(seen.answer()) {
+	lives := e.process != nil && e.process.run != now && e.process.Lives()
+	seen.StartedAt = e.chronicle.runs.StartOf(seen.answer(), lives && now.pid == e.process.run.pid)
+	if e.chronicle.resumed && seen.process != nil && e.chronicle.runs.Stale(seen.answer()) {
 		e.chronicle = chronicle{existed: true} // it was taken for dead, and lives
 	}
 	if forgot := lives && !seen.answer().Ran(); forgot || e.chronicle.runs.Stale(seen.answer()) {
-		s.release(seen.hold)
-		return errBehind
+		s.release(seen.process)
+		return errStale
 	}
-	if e.hold != nil && e.hold.run != now {
-		s.release(e.hold)
-		e.hold = nil
+	if e.process != nil && e.process.run != now {
+		s.release(e.process)
+		e.process = nil
 	}
-	if seen.hold != nil {
-		e.hold = seen.hold
+	if seen.process != nil {
+		e.process = seen.process
 	}
 	s.show(e, seen)
 	first, h := e.chronicle.resumed || !e.chronicle.told, s.horizon(e)
@@ -135,9 +135,9 @@ func (s *source) settle(e *entry, seen sighting) error {
 	}
 	s.tell(e, events)
 	switch {
-	case e.hold != nil && e.hold.ended: // while the answer was on its way
+	case e.process != nil && e.process.ended: // while the answer was on its way
 		s.end(e, "its process ended")
-		return errBehind
+		return errStale
 	case e.vanished:
 		return errVanished
 	}
@@ -152,8 +152,8 @@ func (s *source) key(e *entry) string {
 	return e.key
 }
 
-// show puts a sighting into the picture.
-func (s *source) show(e *entry, seen sighting) {
+// show puts an inspection into the snapshot.
+func (s *source) show(e *entry, seen inspection) {
 	e.shown = nil
 	e.last = seen.Container
 	e.last.Env = nil
@@ -179,8 +179,8 @@ func (s *source) replaced(e *entry, c Container) {
 // horizon bounds what is told of the container. Where its own time is not known, it
 // is new if it was not in the first lists.
 func (s *source) horizon(e *entry) horizon {
-	if s.tombs.holds(e.id, e.last) { // it was taken for removed
-		at := s.tombs.find(e.id).at
+	if s.removed.has(e.id, e.last) { // it was taken for removed
+		at := s.removed.find(e.id).at
 		return horizon{listened: at, news: at}
 	}
 	if e.last.CreatedAt.IsZero() && !e.chronicle.existed {
@@ -190,16 +190,16 @@ func (s *source) horizon(e *entry) horizon {
 }
 
 func (e *entry) netns() uint64 {
-	if e.hold == nil {
+	if e.process == nil {
 		return 0
 	}
-	return e.hold.Netns
+	return e.process.Netns
 }
 
 // processEnded comes from the kernel, also when the runtime is silent.
-func (s *source) processEnded(id string, h *hold) {
+func (s *source) processEnded(id string, h *processHandle) {
 	h.ended = true
-	if e := s.entries[id]; e != nil && e.hold == h {
+	if e := s.entries[id]; e != nil && e.process == h {
 		s.end(e, "its process ended")
 		s.takeHints()
 		s.tellEnd(e)
@@ -216,7 +216,7 @@ func (s *source) tellEnd(e *entry) {
 	s.showEnd(e)
 }
 
-// showEnd has the picture show what was told of an end while no inspect tells it.
+// showEnd has the snapshot show what was told of an end while no inspect tells it.
 func (s *source) showEnd(e *entry) {
 	x := e.chronicle.runs.Exit
 	if !e.endedNow || e.chronicle.runs.Alive() || !e.chronicle.runs.Same(e.last.answer()) || x.Code == UnknownExit || x.Code == e.last.ExitCode {
@@ -228,8 +228,8 @@ func (s *source) showEnd(e *entry) {
 
 // end notes that a container's process is over, before its runtime tells more.
 func (s *source) end(e *entry, why string) {
-	s.release(e.hold)
-	e.hold, e.shown = nil, nil
+	s.release(e.process)
+	e.process, e.shown = nil, nil
 	e.endedNow, s.timed[e] = true, true
 	now := time.Now()
 	e.chronicle.runs.End(now, why)
@@ -247,13 +247,13 @@ func (s *source) drop(e *entry) {
 		foundLater(events, s.firstConnect)
 	}
 	s.tell(e, events)
-	s.tombs.add(e)
+	s.removed.add(e)
 	s.forget(e)
 }
 
 // forget drops a container without a word about it.
 func (s *source) forget(e *entry) {
-	s.release(e.hold)
+	s.release(e.process)
 	e.queued = false
 	s.aged = append(s.aged, e)
 	delete(s.entries, e.id)
@@ -262,7 +262,7 @@ func (s *source) forget(e *entry) {
 	s.t.changed = true
 }
 
-// tell has events told once the picture shows what they say.
+// tell has events told once the snapshot shows what they say.
 func (s *source) tell(e *entry, events []Event) {
 	now := time.Now()
 	for _, ev := range events {
@@ -308,7 +308,7 @@ func (e *entry) reason() string {
 func (s *source) members() (all, ended []*member) {
 	sure := s.phase == known || s.phase == reading
 	for _, e := range s.entries {
-		if known := sure || e.hold != nil || e.endedNow; !known || !e.seen {
+		if known := sure || e.process != nil || e.endedNow; !known || !e.seen {
 			continue
 		}
 		m := &member{key: s.key(e), former: e.shown, Container: e.last, label: e.label, barred: e.noLabel, netns: e.netns(), failure: e.err}
@@ -317,7 +317,7 @@ func (s *source) members() (all, ended []*member) {
 		if !m.Running {
 			m.lastAddresses = e.addresses
 		}
-		if e.hold == nil && e.vanished {
+		if e.process == nil && e.vanished {
 			m.trouble = errVanished.Error()
 		}
 		all = append(all, m)
@@ -328,41 +328,41 @@ func (s *source) members() (all, ended []*member) {
 	return all, ended
 }
 
-// tombs remember containers that were removed, for what is said of them late.
-type tombs struct {
-	byID  map[string]*tomb
+// removed remembers containers that were removed, for what is said of them late.
+type removed struct {
+	byID  map[string]*removedEntry
 	order []string
 }
 
-// tomb is a container that was removed.
-type tomb struct {
+// removedEntry is a container that was removed.
+type removedEntry struct {
 	entry *entry
 	at    time.Time
 }
 
-const mostTombs = 1024
+const maxRemoved = 1024
 
-func (ts *tombs) add(e *entry) {
-	if ts.byID == nil {
-		ts.byID = map[string]*tomb{}
+func (rs *removed) add(e *entry) {
+	if rs.byID == nil {
+		rs.byID = map[string]*removedEntry{}
 	}
-	if old := ts.byID[e.id]; old == nil {
-		ts.order = append(ts.order, e.id)
+	if old := rs.byID[e.id]; old == nil {
+		rs.order = append(rs.order, e.id)
 	} else if !e.seen { // nothing more is known of it
 		e.chronicle.created = old.entry.chronicle.created
 	}
-	ts.byID[e.id] = &tomb{entry: e, at: time.Now()}
-	if len(ts.order) > mostTombs {
-		delete(ts.byID, ts.order[0])
-		ts.order = slices.Clone(ts.order[1:])
+	rs.byID[e.id] = &removedEntry{entry: e, at: time.Now()}
+	if len(rs.order) > maxRemoved {
+		delete(rs.byID, rs.order[0])
+		rs.order = slices.Clone(rs.order[1:])
 	}
 }
 
-func (ts *tombs) find(id string) *tomb { return ts.byID[id] }
+func (rs *removed) find(id string) *removedEntry { return rs.byID[id] }
 
-// holds reports whether the container is one that was removed: an answer from
+// has reports whether the container is one that was removed: an answer from
 // before.
-func (ts *tombs) holds(id string, c Container) bool {
-	t := ts.byID[id]
+func (rs *removed) has(id string, c Container) bool {
+	t := rs.byID[id]
 	return t != nil && !c.CreatedAt.IsZero() && t.entry.chronicle.created.Equal(c.CreatedAt)
 }

@@ -90,7 +90,7 @@ func (s *source) health() RuntimeHealth {
 	h.LastList = s.listedAt
 	h.Containers = len(s.entries)
 	for _, e := range s.entries {
-		if e.hold != nil {
+		if e.process != nil {
 			h.Running++
 		}
 		if e.err != nil {
@@ -103,9 +103,9 @@ func (s *source) health() RuntimeHealth {
 	if len(h.Errors) > mostErrors {
 		h.Errors = h.Errors[:mostErrors]
 	}
-	s.intake.mu.Lock()
-	h.Hints, h.Coalesced, h.LastHint = s.intake.hints, s.intake.joined, s.intake.last
-	s.intake.mu.Unlock()
+	s.hints.mu.Lock()
+	h.Hints, h.Coalesced, h.LastHint = s.hints.hints, s.hints.joined, s.hints.last
+	s.hints.mu.Unlock()
 	return h
 }
 

@@ -17,7 +17,7 @@ var histories = flag.Int("histories", 150, "how many random histories TestRandom
 
 // TestRandomHistory has containers and their engine go through random lives and
 // faults. When the faults are over and two relist periods have passed, the
-// picture is the truth; and of each container a sound story was told.
+// snapshot is the truth; and of each container a sound story was told.
 func TestRandomHistory(t *testing.T) {
 	for seed := range *histories {
 		for kind := range 4 {
@@ -407,7 +407,7 @@ func (h *history) awaitRetries() {
 	}
 }
 
-// comparePicture holds the picture against the engine.
+// comparePicture holds the snapshot against the engine.
 func (h *history) comparePicture() {
 	found, err := h.tracker.Containers()
 	if err != nil {

@@ -79,15 +79,15 @@ func (s *source) startInspect(e *entry) {
 	s.count(e, 1)
 	s.stats.Inspects++
 	var held run
-	if e.hold != nil {
-		held = e.hold.run
+	if e.process != nil {
+		held = e.process.run
 	}
 	s.jobs.Go(func() {
 		ctx, cancel := context.WithTimeout(s.ctx, s.t.opts.CallTimeout)
 		defer cancel()
 		seen, err := s.look(ctx, e.id, held)
 		if !s.t.post(s.ctx, func() { s.inspected(e, seen, err) }) {
-			s.release(seen.hold)
+			s.release(seen.process)
 		}
 	})
 }
@@ -114,15 +114,15 @@ func (s *source) recovered(e *entry) {
 	delete(s.first, e.id)
 }
 
-// setBack notes a failure and when to try again.
-func (s *source) setBack(e *entry, err error) {
+// recordFailure notes a failure and when to try again.
+func (s *source) recordFailure(e *entry, err error) {
 	e.fails++
 	s.timed[e] = true
 	e.retryAt = time.Now().Add(backoff(e.fails, firstReinspect, mostReinspect, s.t.opts.Spread()))
 	if e.fails >= mostTries || time.Since(s.awaited) >= s.t.opts.CallTimeout {
 		delete(s.first, e.id)
 	}
-	if errors.Is(err, errBehind) {
+	if errors.Is(err, errStale) {
 		return // the kernel is quicker than the runtime: no fault
 	}
 	s.stats.InspectFails++
@@ -138,7 +138,7 @@ func (s *source) setBack(e *entry, err error) {
 
 // believeList lets the list tell of an end that inspects fail to confirm.
 func (s *source) believeList(e *entry) {
-	dead := e.listed.ID != "" && !e.listed.Running && e.chronicle.runs.Alive() && e.hold == nil
+	dead := e.listed.ID != "" && !e.listed.Running && e.chronicle.runs.Alive() && e.process == nil
 	if dead && e.seen && s.phase == known && e.fails >= mostTries && !errors.Is(e.err, errVanished) {
 		s.end(e, "the runtime no longer lists it as running")
 	}
@@ -149,7 +149,7 @@ func (s *source) believeList(e *entry) {
 // runtime must be one that answers: this is asked when a list has come in, and not
 // the first one after an outage.
 func (e *entry) isGone() bool {
-	return e.hold == nil && e.unlisted > 1 && e.fails >= mostTries && e.err != nil && !errors.Is(e.err, errVanished)
+	return e.process == nil && e.unlisted > 1 && e.fails >= mostTries && e.err != nil && !errors.Is(e.err, errVanished)
 }
 
 // outlives reports whether the process of a container lives of which only an earlier

@@ -120,26 +120,26 @@ func (s *source) compare(all []Summary, after bool) {
 		}
 	}
 	if !after {
-		s.suspect(missed)
+		s.countMissed(missed)
 	}
 }
 
-// suspect counts what a list shows and no hint told. A stream that misses
-// something again and again is deaf, though it stands: it is made anew.
-func (s *source) suspect(missed int) {
+// countMissed counts what a list shows and no hint told. A stream that misses
+// something again and again is of no use, though it stands: it is made anew.
+func (s *source) countMissed(missed int) {
 	s.stats.Missed += uint64(missed)
 	if missed == 0 {
-		s.deaf = 0
+		s.missedLists = 0
 		return
 	}
-	if s.deaf++; s.deaf >= mostDeaf && s.streaming {
-		s.cut(errDeaf)
+	if s.missedLists++; s.missedLists >= maxMissedLists && s.streaming {
+		s.cut(errMissedEvents)
 	}
 }
 
-// mostDeaf is how many lists in a row may show what no hint told. One may: the
+// maxMissedLists is how many lists in a row may show what no hint told. One may: the
 // hint may be on its way.
-const mostDeaf = 2
+const maxMissedLists = 2
 
 // differs reports whether a list shows a container otherwise than the last one
 // did, or than it is known to be. One whose inspect failed is tried again at its
@@ -155,7 +155,7 @@ func (e *entry) differs(sum Summary) bool {
 	case sum.Digest == "" || changed && e.last.Digest == "":
 		return true
 	}
-	return sum.Running != (e.hold != nil)
+	return sum.Running != (e.process != nil)
 }
 
 // isWrong reports whether what is known cannot be so, by what the list shows, or is

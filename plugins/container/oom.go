@@ -26,7 +26,7 @@ func (t *Tracker) ReportOOM(k OOMKill) {
 		t.kills = append(t.kills, k)
 	}
 	t.killsMu.Unlock()
-	t.rouse()
+	t.wakeLoop()
 }
 
 // What is kept of reports that wait: for the loop, and for their containers.
@@ -80,7 +80,7 @@ func (t *Tracker) owner(id string) (*source, *entry) {
 				return s, e
 			}
 		}
-		if old := s.tombs.find(id); old != nil && old.entry.chronicle.told {
+		if old := s.removed.find(id); old != nil && old.entry.chronicle.told {
 			return s, old.entry
 		}
 	}

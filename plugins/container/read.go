@@ -16,20 +16,20 @@ import (
 // map is sure nevertheless, and a nil in it is a container that is surely
 // gone. Without an error the map is all there is.
 func (t *Tracker) Containers() (map[string]*models.Container, error) {
-	p := t.picture.Load()
+	p := t.snapshot.Load()
 	return clones(p.containers), p.unknown
 }
 
 // Microservices returns, by service label, the containers that serve one, in
 // the same way as Containers. Values with Refused set cannot be used.
 func (t *Tracker) Microservices() (map[string]*models.Microservice, error) {
-	p := t.picture.Load()
+	p := t.snapshot.Load()
 	return clones(p.microservices), p.unknown
 }
 
 // Synced reports whether every runtime was known once, or was not there. Before
 // that, containers that ran already may not have been seen yet.
-func (t *Tracker) Synced() bool { return t.picture.Load().synced }
+func (t *Tracker) Synced() bool { return t.snapshot.Load().synced }
 
 func clones[V proto.Message](m map[string]V) map[string]V {
 	out := make(map[string]V, len(m))
@@ -42,22 +42,22 @@ func clones[V proto.Message](m map[string]V) map[string]V {
 	return out
 }
 
-// publish makes the picture anew if anything moved, and tells the watchers
+// publish makes the snapshot anew if anything moved, and tells the watchers
 // what changed in it.
 func (t *Tracker) publish() {
 	defer t.tellEvents()
 	defer t.updateAges()
 	t.publishHealth()
-	old := t.picture.Load()
+	old := t.snapshot.Load()
 	if old != nil && !t.changed {
 		return
 	}
 	t.changed = false
-	next := t.draw()
+	next := t.build()
 	if old != nil {
 		t.tellClaims(old, next)
 	}
-	t.picture.Store(next)
+	t.snapshot.Store(next)
 	t.moved.give()
 	if old == nil {
 		return
@@ -70,7 +70,7 @@ func (t *Tracker) publish() {
 	}
 }
 
-// tellEvents hands the observer what happened. The picture has it already.
+// tellEvents hands the observer what happened. The snapshot has it already.
 func (t *Tracker) tellEvents() {
 	events := t.events
 	t.events = nil
@@ -82,9 +82,9 @@ func (t *Tracker) tellEvents() {
 	}
 }
 
-// draw makes a picture of what the sources know.
-func (t *Tracker) draw() *picture {
-	p := &picture{synced: true}
+// build makes a snapshot of what the sources know.
+func (t *Tracker) build() *snapshot {
+	p := &snapshot{synced: true}
 	var members, ended []*member
 	var unknown []string
 	for _, s := range t.sources {

@@ -320,7 +320,7 @@ func TestRow16_WaitFor(t *testing.T) {
 	})
 }
 
-// TestRow22_WaitSynced: the wait for the first picture ends with it, or with its
+// TestRow22_WaitSynced: the wait for the first snapshot ends with it, or with its
 // context.
 func TestRow22_WaitSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

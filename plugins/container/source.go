@@ -53,7 +53,7 @@ type source struct {
 	// did first.
 	streaming    bool
 	cut          context.CancelCauseFunc // ends the stream
-	deaf         int                     // lists in a row that showed what no hint told
+	missedLists  int                     // lists in a row that showed what no hint told
 	firstConnect time.Time
 	stats        RuntimeHealth
 
@@ -62,20 +62,20 @@ type source struct {
 	entries map[string]*entry
 	// former are containers of which an earlier tracker told and nothing was
 	// heard yet.
-	former map[string]*former
-	tombs  tombs
+	former  map[string]*former
+	removed removed
 	// timed are the entries for which something is due, perhaps.
 	timed map[*entry]bool
-	// first are the containers whose first inspect the picture waits for,
+	// first are the containers whose first inspect the snapshot waits for,
 	// awaited since when.
 	first   map[string]bool
 	awaited time.Time
 	queue   []string // ids to inspect, oldest first
-	aged    []*entry // inspected or dropped since the picture was published
+	aged    []*entry // inspected or dropped since the snapshot was published
 	busy    int      // inspects under way
 	slow    int      // those of them whose last one failed
 
-	intake intake
+	hints hintQueue
 }
 
 func newSource(t *Tracker, rt Runtime) *source {
@@ -83,15 +83,15 @@ func newSource(t *Tracker, rt Runtime) *source {
 		t: t, rt: rt, since: time.Now(),
 		reason:  "was not reached yet",
 		entries: map[string]*entry{}, former: formerLives(rt.Name(), t.opts.Earlier), timed: map[*entry]bool{}, first: map[string]bool{},
-		stats:  RuntimeHealth{Relists: map[string]int{}},
-		intake: intake{byID: map[string][]Hint{}},
+		stats: RuntimeHealth{Relists: map[string]int{}},
+		hints: hintQueue{byID: map[string][]Hint{}},
 	}
 }
 
-// intake takes hints from the stream, as fast as it brings them, and keeps them
+// hintQueue takes hints from the stream, as fast as it brings them, and keeps them
 // by container until the loop has time. What is kept of one container is
 // bounded; no container is ever left out.
-type intake struct {
+type hintQueue struct {
 	mu    sync.Mutex
 	byID  map[string][]Hint
 	hints uint64
@@ -100,29 +100,29 @@ type intake struct {
 	last   time.Time
 }
 
-func (in *intake) put(h Hint) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.hints++
-	in.last = time.Now()
-	all, waits := in.byID[h.ID]
+func (q *hintQueue) put(h Hint) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.hints++
+	q.last = time.Now()
+	all, waits := q.byID[h.ID]
 	if waits {
-		in.joined++
+		q.joined++
 	}
 	if h.Says != "" && len(all) < mostEvidence {
 		all = append(all, h)
 	}
-	in.byID[h.ID] = all
+	q.byID[h.ID] = all
 }
 
-func (in *intake) take() map[string][]Hint {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if len(in.byID) == 0 {
+func (q *hintQueue) take() map[string][]Hint {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.byID) == 0 {
 		return nil
 	}
-	all := in.byID
-	in.byID = map[string][]Hint{}
+	all := q.byID
+	q.byID = map[string][]Hint{}
 	return all
 }
 
@@ -190,21 +190,21 @@ func (s *source) ping(ctx context.Context, p Pinger) {
 }
 
 var (
-	errNoStream = errors.New("the subscription to events got no answer in time")
-	errDeaf     = errors.New("the stream of events did not tell what the lists show")
+	errNoStream     = errors.New("the subscription to events got no answer in time")
+	errMissedEvents = errors.New("the stream of events did not tell what the lists show")
 )
 
 // hint notes that a container may have changed.
 func (s *source) hint(h Hint) {
-	s.intake.put(h)
-	s.t.rouse()
+	s.hints.put(h)
+	s.t.wakeLoop()
 }
 
 // takeHints has every container inspected of which there is a hint.
 func (s *source) takeHints() {
-	all := s.intake.take()
+	all := s.hints.take()
 	for _, id := range slices.Sorted(maps.Keys(all)) {
-		if old := s.tombs.find(id); old != nil && s.entries[id] == nil {
+		if old := s.removed.find(id); old != nil && s.entries[id] == nil {
 			for _, h := range all[id] {
 				s.tell(old.entry, old.entry.chronicle.late(h))
 			}
@@ -221,7 +221,7 @@ func (s *source) takeHints() {
 }
 
 func (s *source) connected(cut context.CancelCauseFunc) {
-	s.streaming, s.cut, s.deaf = true, cut, 0
+	s.streaming, s.cut, s.missedLists = true, cut, 0
 	if s.firstConnect.IsZero() {
 		s.firstConnect = time.Now()
 	}
@@ -269,7 +269,7 @@ func (s *source) isAbsent() bool {
 		s.gone = time.Now()
 	}
 	for _, e := range s.entries {
-		if e.hold != nil {
+		if e.process != nil {
 			return false
 		}
 	}

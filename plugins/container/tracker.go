@@ -91,21 +91,21 @@ type Tracker struct {
 	wake   chan struct{}
 	// news is the time from which on all that was told is known.
 	news time.Time
-	// changed is set by the loop when the picture must be made anew; events are
+	// changed is set by the loop when the snapshot must be made anew; events are
 	// told after that.
 	changed bool
 	events  []Event
-	// pictureDue is when the next picture of what is being read may be made, waits
+	// snapshotDue is when the next snapshot of what is being read may be made, waits
 	// whether there is one to make.
-	pictureDue time.Time
-	waits      bool
+	snapshotDue time.Time
+	waits       bool
 
 	killsMu sync.Mutex
 	kills   []OOMKill // reported, for the loop
 	early   []OOMKill // of containers that are not known yet
 
-	picture  atomic.Pointer[picture]
-	moved    signal // the picture did
+	snapshot atomic.Pointer[snapshot]
+	moved    signal // the snapshot did
 	labels   atomic.Pointer[LabelStats]
 	ages     ages
 	health   atomic.Pointer[[]RuntimeHealth]
@@ -176,7 +176,7 @@ func (t *Tracker) loop(ctx context.Context) {
 	}
 }
 
-// While a runtime is read for the first time pictures are old at once. They may take
+// While a runtime is read for the first time snapshots are old at once. They may take
 // a hundredth of that time, and come once a second at least.
 const (
 	readingShare = 100
@@ -187,15 +187,15 @@ const (
 func (t *Tracker) publishInTime() {
 	began := time.Now()
 	reading := slices.ContainsFunc(t.sources, func(s *source) bool { return s.phase == reading })
-	if t.waits = reading && began.Before(t.pictureDue); t.waits {
+	if t.waits = reading && began.Before(t.snapshotDue); t.waits {
 		return
 	}
 	t.publish()
 	now := time.Now()
-	t.pictureDue = now.Add(min(readingShare*now.Sub(began), readingWait))
+	t.snapshotDue = now.Add(min(readingShare*now.Sub(began), readingWait))
 }
 
-// drain takes the inputs that wait, so that a burst makes one picture.
+// drain takes the inputs that wait, so that a burst makes one snapshot.
 func (t *Tracker) drain() {
 	for range cap(t.inputs) {
 		select {
@@ -215,8 +215,8 @@ func (t *Tracker) nextDue() time.Duration {
 			due = at
 		}
 	}
-	if t.waits && t.pictureDue.Before(due) {
-		due = t.pictureDue
+	if t.waits && t.snapshotDue.Before(due) {
+		due = t.snapshotDue
 	}
 	if soon := time.Now().Add(sameKill / 5); len(t.early) > 0 && soon.Before(due) {
 		due = soon
@@ -224,8 +224,8 @@ func (t *Tracker) nextDue() time.Duration {
 	return time.Until(due)
 }
 
-// rouse wakes the loop, which then looks what there is to do.
-func (t *Tracker) rouse() {
+// wakeLoop wakes the loop, which then looks what there is to do.
+func (t *Tracker) wakeLoop() {
 	select {
 	case t.wake <- struct{}{}:
 	default:

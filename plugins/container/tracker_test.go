@@ -318,25 +318,25 @@ type renamed struct {
 
 func (r renamed) Name() string { return r.name }
 
-// slowPictures is a kernel that is asked for our namespace once for each picture, and
+// slowSnapshots is a kernel that is asked for our namespace once for each snapshot, and
 // takes its time.
-type slowPictures struct {
+type slowSnapshots struct {
 	*engine
 	took  time.Duration
 	drawn int
 }
 
-func (k *slowPictures) OwnNetns() uint64 {
+func (k *slowSnapshots) OwnNetns() uint64 {
 	k.drawn++
 	time.Sleep(k.took)
 	return k.engine.OwnNetns()
 }
 
-// TestRow22_FewPictures: pictures of what is being read for the first time take a
+// TestRow22_FewPictures: snapshots of what is being read for the first time take a
 // hundredth of the time that the reading does, but come once a second at least.
 func TestRow22_FewPictures(t *testing.T) {
 	for _, c := range []struct {
-		took        time.Duration // a picture
+		took        time.Duration // a snapshot
 		read        time.Duration // 200 containers, 16 at once, of which each takes a second
 		drawnAtMost int
 	}{
@@ -345,7 +345,7 @@ func TestRow22_FewPictures(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newStory(t)
-			k := &slowPictures{engine: w.engine}
+			k := &slowSnapshots{engine: w.engine}
 			w.tracker.opts.Processes = k
 			for i := range 200 {
 				id := fmt.Sprintf("c%03d", i)

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// sighting is what one inspect found out.
-type sighting struct {
+// inspection is what one inspect found out.
+type inspection struct {
 	Container
-	// hold is the container's process, nil if it does not run, if the process
+	// process is the container's process, nil if it does not run, if the process
 	// cannot be had, or if the one held before is still the right one.
-	hold *hold
+	process *processHandle
 	// vanished says that the runtime speaks of a process that is not there.
 	vanished bool
 }
 
-// hold is a process of a container that the loop keeps an eye on. The fields
-// belong to the loop once the sighting was handed to it.
-type hold struct {
+// processHandle is a process of a container that the loop keeps an eye on. The fields
+// belong to the loop once the inspection was handed to it.
+type processHandle struct {
 	*Process
 	run run
 	// ended is set when the process has ended.
@@ -31,52 +31,52 @@ type hold struct {
 // answer of the runtime and the opening of the process. So what was opened is
 // checked, and if in doubt the runtime is asked again.
 const (
-	sightTries = 4
-	sightPause = 50 * time.Millisecond
+	inspectTries = 4
+	inspectPause = 50 * time.Millisecond
 )
 
 // look inspects a container and takes hold of its process. held is the life
 // whose process is held already.
-func (s *source) look(ctx context.Context, id string, held run) (sighting, error) {
-	var doubtful *hold
+func (s *source) look(ctx context.Context, id string, held run) (inspection, error) {
+	var doubtful *processHandle
 	for try := 0; ; try++ {
 		c, err := s.rt.Inspect(ctx, id)
 		if err != nil {
 			s.release(doubtful)
-			return sighting{}, err
+			return inspection{}, err
 		}
 		if doubtful != nil && c.run() == doubtful.run {
-			return sighting{Container: c, hold: doubtful}, nil
+			return inspection{Container: c, process: doubtful}, nil
 		}
 		s.release(doubtful)
 		doubtful = nil
 		if !c.Running || c.run() == held {
-			return sighting{Container: c}, nil
+			return inspection{Container: c}, nil
 		}
 		h, err := s.open(id, c.run())
 		if err != nil && !errors.Is(err, ErrNoProcess) {
-			return sighting{}, err
+			return inspection{}, err
 		}
 		switch {
 		case h != nil && belongs(h.Cgroup, id) == yes:
-			return sighting{Container: c, hold: h}, nil
+			return inspection{Container: c, process: h}, nil
 		case h != nil && belongs(h.Cgroup, id) == perhaps:
 			doubtful = h // the same answer again confirms it
 			continue
 		}
 		s.release(h)
-		if try == sightTries-1 {
-			return sighting{Container: c, vanished: true}, nil
+		if try == inspectTries-1 {
+			return inspection{Container: c, vanished: true}, nil
 		}
-		if !pause(ctx, sightPause<<try) {
-			return sighting{}, ctx.Err()
+		if !pause(ctx, inspectPause<<try) {
+			return inspection{}, ctx.Err()
 		}
 	}
 }
 
 // open takes hold of a process; its end comes into the loop.
-func (s *source) open(id string, r run) (*hold, error) {
-	h := &hold{run: r}
+func (s *source) open(id string, r run) (*processHandle, error) {
+	h := &processHandle{run: r}
 	p, err := s.t.opts.Processes.Open(r.pid, func() {
 		s.t.post(s.ctx, func() { s.processEnded(id, h) })
 	})
@@ -87,7 +87,7 @@ func (s *source) open(id string, r run) (*hold, error) {
 	return h, nil
 }
 
-func (s *source) release(h *hold) {
+func (s *source) release(h *processHandle) {
 	if h != nil && h.Process != nil {
 		h.Close()
 	}

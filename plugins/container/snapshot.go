@@ -10,8 +10,8 @@ import (
 	"github.com/plumb-net/plumb/models"
 )
 
-// picture is what is known at one time. It never changes once published.
-type picture struct {
+// snapshot is what is known at one time. It never changes once published.
+type snapshot struct {
 	containers    map[string]*models.Container    // by key name; nil: surely gone
 	microservices map[string]*models.Microservice // by label; nil: surely gone
 	order         []string                        // the keys of containers, sorted
@@ -22,11 +22,11 @@ type picture struct {
 	claims claims
 }
 
-// member is one container that goes into a picture.
+// member is one container that goes into a snapshot.
 type member struct {
 	runtime string
 	key     string // <runtime>:<id>
-	// former is its value in the picture before, if nothing that the runtime or
+	// former is its value in the snapshot before, if nothing that the runtime or
 	// the kernel told of it has changed since.
 	former *models.Container
 	Container
