@@ -59,7 +59,7 @@ func (t *Tracker) updateAges() {
 // digested reports whether the snapshot has all that the last list brought.
 func (s *source) digested() bool {
 	for _, e := range s.entries {
-		if (!e.seen || e.unlisted > 0) && e.fails == 0 {
+		if (e.view == unseen || e.unlisted > 0) && e.fails == 0 {
 			return false
 		}
 	}

@@ -9,11 +9,20 @@ import (
 	"github.com/plumb-net/plumb/plugins/container/lifecycle"
 )
 
+// view is whose word it is what is known of a container.
+type view int
+
+const (
+	unseen    view = iota // no inspect succeeded yet
+	inspected             // the runtime's
+	vanished              // the runtime's, which says that it runs; the process is not there
+	over                  // the kernel's: it ended, and no inspect has told more
+)
+
 // entry is what is known of one container.
 type entry struct {
-	id string
-	// seen is whether an inspect ever succeeded; what follows counts only then.
-	seen  bool
+	id    string
+	view  view
 	last  Container
 	label string
 	// noLabel says why it has none though it bears one.
@@ -22,9 +31,6 @@ type entry struct {
 	addresses []string
 	// process is the container's process while it lives.
 	process *processHandle
-	// vanished: the runtime says it runs, but the process is not there.
-	vanished bool
-	endedNow bool // ended while the runtime did not answer
 
 	chronicle chronicle // makes the events
 
@@ -75,7 +81,7 @@ func (s *source) entry(id string) *entry {
 
 // inspected takes in the outcome of an inspect.
 func (s *source) inspected(e *entry, seen inspection, err error) {
-	s.inspectDone(e)
+	again := s.inspectDone(e)
 	s.takeHints() // what led to what the inspect shows is told before it
 
 	if s.entries[e.id] != e { // dropped meanwhile
@@ -94,7 +100,7 @@ func (s *source) inspected(e *entry, seen inspection, err error) {
 	} else {
 		s.recovered(e)
 	}
-	if e.again {
+	if again {
 		s.want(e.id)
 	}
 }
@@ -138,7 +144,7 @@ func (s *source) settle(e *entry, seen inspection) error {
 	case e.process != nil && e.process.ended: // while the answer was on its way
 		s.end(e, "its process ended")
 		return errStale
-	case e.vanished:
+	case e.view == vanished:
 		return errVanished
 	}
 	return nil
@@ -161,8 +167,10 @@ func (s *source) show(e *entry, seen inspection) {
 	if e.last.Running {
 		e.addresses = e.last.Addresses
 	}
-	e.seen, e.endedNow = true, false
-	e.vanished = seen.vanished
+	e.view = inspected
+	if seen.vanished {
+		e.view = vanished
+	}
 	s.t.changed = true
 }
 
@@ -219,7 +227,7 @@ func (s *source) tellEnd(e *entry) {
 // showEnd has the snapshot show what was told of an end while no inspect tells it.
 func (s *source) showEnd(e *entry) {
 	x := e.chronicle.runs.Exit
-	if !e.endedNow || e.chronicle.runs.Alive() || !e.chronicle.runs.Same(e.last.answer()) || x.Code == UnknownExit || x.Code == e.last.ExitCode {
+	if e.view != over || e.chronicle.runs.Alive() || !e.chronicle.runs.Same(e.last.answer()) || x.Code == UnknownExit || x.Code == e.last.ExitCode {
 		return
 	}
 	e.last.ExitCode, e.last.Reason, e.last.FinishedAt = x.Code, x.Reason, x.FinishedAt
@@ -230,7 +238,7 @@ func (s *source) showEnd(e *entry) {
 func (s *source) end(e *entry, why string) {
 	s.release(e.process)
 	e.process, e.shown = nil, nil
-	e.endedNow, s.timed[e] = true, true
+	e.view, s.timed[e] = over, true
 	now := time.Now()
 	e.chronicle.runs.End(now, why)
 	e.last.State, e.last.Running, e.last.Pid = "exited", false, 0
@@ -254,7 +262,7 @@ func (s *source) drop(e *entry) {
 // forget drops a container without a word about it.
 func (s *source) forget(e *entry) {
 	s.release(e.process)
-	e.queued = false
+	e.turn = idle
 	s.aged = append(s.aged, e)
 	delete(s.entries, e.id)
 	delete(s.timed, e)
@@ -308,7 +316,7 @@ func (e *entry) reason() string {
 func (s *source) members() (all, ended []*member) {
 	sure := s.phase == known || s.phase == reading
 	for _, e := range s.entries {
-		if known := sure || e.process != nil || e.endedNow; !known || !e.seen {
+		if known := sure || e.process != nil || e.view == over; !known || e.view == unseen {
 			continue
 		}
 		m := &member{key: s.key(e), former: e.shown, Container: e.last, label: e.label, barred: e.noLabel, netns: e.netns(), failure: e.err}
@@ -317,11 +325,11 @@ func (s *source) members() (all, ended []*member) {
 		if !m.Running {
 			m.lastAddresses = e.addresses
 		}
-		if e.process == nil && e.vanished {
+		if e.process == nil && e.view == vanished {
 			m.trouble = errVanished.Error()
 		}
 		all = append(all, m)
-		if e.endedNow {
+		if e.view == over {
 			ended = append(ended, m)
 		}
 	}
@@ -348,7 +356,7 @@ func (rs *removed) add(e *entry) {
 	}
 	if old := rs.byID[e.id]; old == nil {
 		rs.order = append(rs.order, e.id)
-	} else if !e.seen { // nothing more is known of it
+	} else if e.view == unseen { // nothing more is known of it
 		e.chronicle.created = old.entry.chronicle.created
 	}
 	rs.byID[e.id] = &removedEntry{entry: e, at: time.Now()}

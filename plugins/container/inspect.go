@@ -17,15 +17,23 @@ const (
 	mostReinspect  = 5 * time.Minute
 )
 
+// turn is where a container stands with its inspects.
+type turn int
+
+const (
+	idle     turn = iota
+	queued        // for one
+	underway      // one is
+	repeat        // one is, and another one is wanted
+)
+
 // inspecting is how far the inspects of one container are: at most one is under
 // way, and one more wanted, however many hints came.
 type inspecting struct {
 	// asOf is when the last inspect that succeeded began.
 	asOf    time.Time
 	began   time.Time
-	queued  bool
-	busy    bool
-	again   bool // wanted while busy
+	turn    turn
 	slow    bool // began as a retry
 	err     error
 	fails   int
@@ -37,11 +45,11 @@ type inspecting struct {
 func (s *source) want(id string) {
 	e := s.entry(id)
 	e.retryAt = time.Time{}
-	switch {
-	case e.busy:
-		e.again = true
-	case !e.queued:
-		e.queued = true
+	switch e.turn {
+	case underway:
+		e.turn = repeat
+	case idle:
+		e.turn = queued
 		s.queue = append(s.queue, id)
 	}
 }
@@ -60,7 +68,7 @@ func (s *source) startInspects() {
 			break
 		}
 		e := s.entries[id]
-		if e == nil || !e.queued {
+		if e == nil || e.turn != queued {
 			continue
 		}
 		if e.fails > 0 && s.slow >= max(1, s.t.opts.Parallel/2) {
@@ -74,7 +82,7 @@ func (s *source) startInspects() {
 
 func (s *source) startInspect(e *entry) {
 	e.began = time.Now()
-	e.queued, e.busy, e.again = false, true, false
+	e.turn = underway
 	e.slow = e.fails > 0
 	s.count(e, 1)
 	s.stats.Inspects++
@@ -92,9 +100,12 @@ func (s *source) startInspect(e *entry) {
 	})
 }
 
-func (s *source) inspectDone(e *entry) {
+// inspectDone ends a turn, and reports whether another one is wanted.
+func (s *source) inspectDone(e *entry) (wanted bool) {
 	s.count(e, -1)
-	e.busy = false
+	wanted = e.turn == repeat
+	e.turn = idle
+	return wanted
 }
 
 func (s *source) count(e *entry, by int) {
@@ -139,7 +150,7 @@ func (s *source) recordFailure(e *entry, err error) {
 // believeList lets the list tell of an end that inspects fail to confirm.
 func (s *source) believeList(e *entry) {
 	dead := e.listed.ID != "" && !e.listed.Running && e.chronicle.runs.Alive() && e.process == nil
-	if dead && e.seen && s.phase == known && e.fails >= mostTries && !errors.Is(e.err, errVanished) {
+	if dead && e.view != unseen && s.phase == known && e.fails >= mostTries && !errors.Is(e.err, errVanished) {
 		s.end(e, "the runtime no longer lists it as running")
 	}
 }

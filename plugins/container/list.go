@@ -163,7 +163,7 @@ func (e *entry) differs(sum Summary) bool {
 func (e *entry) isWrong(sum Summary) bool {
 	known := e.last
 	switch {
-	case !e.seen, e.endedNow, sum.Name != known.Name, sum.State != "" && sum.State != known.State:
+	case e.view == unseen, e.view == over, sum.Name != known.Name, sum.State != "" && sum.State != known.State:
 		return true
 	case known.Digest != "" && sum.Digest != known.Digest:
 		return true

@@ -76,7 +76,7 @@ func (t *Tracker) owner(id string) (*source, *entry) {
 	}
 	for _, s := range t.sources {
 		for known, e := range s.entries {
-			if _, bare := scope("", known); bare == id && (e.seen || e.chronicle.told) {
+			if _, bare := scope("", known); bare == id && (e.view != unseen || e.chronicle.told) {
 				return s, e
 			}
 		}

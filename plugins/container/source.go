@@ -352,7 +352,7 @@ func (s *source) await() {
 	s.enter(reading, "is being read")
 	s.awaited = time.Now()
 	for id, e := range s.entries {
-		if !e.seen {
+		if e.view == unseen {
 			s.first[id] = true
 		}
 	}
