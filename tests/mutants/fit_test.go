@@ -1,6 +1,8 @@
 package main
 
 import (
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,6 +102,23 @@ func TestParse(t *testing.T) {
 		_, err := parse(list)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", list, err, want)
+		}
+	}
+}
+
+// A sample is the same for the same seed, and what is drawn is Go.
+func TestSample(t *testing.T) {
+	ms, err := sample(filepath.Join(root, "scheduler"), 200, 7)
+	if err != nil || len(ms) != 200 {
+		t.Fatalf("%d mutants, error %v", len(ms), err)
+	}
+	again, _ := sample(filepath.Join(root, "scheduler"), 200, 7)
+	for i, m := range ms {
+		if m.name != again[i].name {
+			t.Errorf("number %d is %s, and then %s", i, m.name, again[i].name)
+		}
+		if _, err := parser.ParseFile(token.NewFileSet(), "", "package x\n"+m.edits[0].new, 0); err != nil {
+			t.Errorf("%s: %v", m.name, err)
 		}
 	}
 }

@@ -4,6 +4,10 @@
 // tests, and the command fails.
 //
 //	go run ./tests/mutants [-only NAME] [-jobs N] [-list GLOB]
+//	go run ./tests/mutants -sample N [-seed S] [-in FOLDER]
+//
+// The second form draws mutants from the syntax trees of a folder. Not every one is a bug:
+// those that survive are to be read.
 //
 // The lists are the *.txt beside this file; see parse.go for their form.
 package main
@@ -21,8 +25,17 @@ func main() {
 	only := flag.String("only", "", "run the mutants whose name begins so")
 	jobs := flag.Int("jobs", 2, "how many at once")
 	list := flag.String("list", "tests/mutants/*.txt", "the lists of mutants")
+	draw := flag.Int("sample", 0, "draw that many mutants from the syntax trees instead")
+	seed := flag.Uint64("seed", 1, "of the sample")
+	in := flag.String("in", "scheduler", "the folder that the sample is drawn from")
 	flag.Parse()
-	if err := run(*list, *only, *jobs); err != nil {
+	var err error
+	if *draw > 0 {
+		err = runSample(*in, *draw, *seed, *jobs)
+	} else {
+		err = run(*list, *only, *jobs)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -43,6 +56,22 @@ func run(list, only string, jobs int) error {
 		return fmt.Errorf("%s has no mutant whose name begins with %q", list, only)
 	}
 	return report(chosen, tryAll(chosen, jobs))
+}
+
+// runSample tries a sample. What does not build is no mutant.
+func runSample(dir string, n int, seed uint64, jobs int) error {
+	ms, err := sample(dir, n, seed)
+	if err != nil {
+		return err
+	}
+	var built []mutant
+	var verdicts []verdict
+	for i, v := range tryAll(ms, jobs) {
+		if v.err == nil {
+			built, verdicts = append(built, ms[i]), append(verdicts, v)
+		}
+	}
+	return report(built, verdicts)
 }
 
 // tryAll runs the mutants and prints a line for each as it ends.
