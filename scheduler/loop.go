@@ -20,17 +20,17 @@ type loop struct {
 	planner   *plan.Planner
 	runs      *plan.Runs
 
-	waiters  []*waiter
-	stirred  []*waiter // to check at the end of the turn
-	places   places
-	syncing  []*synced            // who waits for sources or kinds
-	lookers  map[uint64]*Handle   // of transactions that look, by their number
-	toldBusy map[*graph.Node]bool // to watchers, which hear when they are not any more
-	watchers [64]*Watcher
-	watching int
-	expected []*Handle // of transactions that sources will submit
-	running  bool      // Run has begun
-	inbox    func(input)
+	waiters   []*waiter
+	toRecheck []*waiter // to check at the end of the turn
+	places    places
+	syncing   []*synced            // who waits for sources or kinds
+	lookers   map[uint64]*Handle   // of transactions that look, by their number
+	toldBusy  map[*graph.Node]bool // to watchers, which hear when they are not any more
+	watchers  [64]*Watcher
+	watching  int
+	expected  []*Handle // of transactions that sources will submit
+	running   bool      // Run has begun
+	inbox     func(input)
 }
 
 var _ engine.Outside = (*loop)(nil)

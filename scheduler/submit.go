@@ -37,7 +37,7 @@ func (l *loop) submitted(t *Txn, h *Handle) {
 		h.planned = true
 		l.runs.Start(l.Seq, sim, func(left *Deviation) {
 			h.planned, h.result.Deviation = false, left
-			l.stir(&h.waiter)
+			l.recheck(&h.waiter)
 		})
 	}
 	l.G.Cause, l.G.Via = l.Seq, nil

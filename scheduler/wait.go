@@ -60,13 +60,13 @@ func (h *Handle) Done() <-chan struct{} { return h.done }
 // waiter waits until keys are settled: those of a transaction, or the one that
 // watchers were told is busy.
 type waiter struct {
-	handle  *Handle // nil if watchers are to be told
-	keys    []*graph.Node
-	at      int           // keys before it were settled when they were looked at
-	path    []*graph.Node // from a key to what it waits for at the end
-	moved   int           // the first of the path that has changed since
-	slot    int           // in engine.waiters, -1 when not waiting
-	stirred bool          // in engine.stirred
+	handle    *Handle // nil if watchers are to be told
+	keys      []*graph.Node
+	at        int           // keys before it were settled when they were looked at
+	path      []*graph.Node // from a key to what it waits for at the end
+	moved     int           // the first of the path that has changed since
+	slot      int           // in loop.waiters, -1 when not waiting
+	toRecheck bool          // in loop.toRecheck
 }
 
 // await has the waiter looked at once its keys may have settled.
@@ -74,7 +74,7 @@ func (l *loop) await(w *waiter) {
 	w.at, w.path, w.moved = 0, nil, 0
 	w.slot = len(l.waiters)
 	l.waiters = append(l.waiters, w)
-	l.stir(w)
+	l.recheck(w)
 }
 
 // leaveOff ends the waiting.
@@ -93,20 +93,20 @@ func (l *loop) leaveOff(w *waiter) {
 	w.slot = -1
 }
 
-// stir has the waiter checked at the end of the turn.
-func (l *loop) stir(w *waiter) {
-	if !w.stirred {
-		w.stirred = true
-		l.stirred = append(l.stirred, w)
+// recheck has the waiter checked at the end of the turn.
+func (l *loop) recheck(w *waiter) {
+	if !w.toRecheck {
+		w.toRecheck = true
+		l.toRecheck = append(l.toRecheck, w)
 	}
 }
 
-// stirAll has every waiter checked from the start: something changed that
+// recheckAll has every waiter checked from the start: something changed that
 // shows at no node.
-func (l *loop) stirAll() {
+func (l *loop) recheckAll() {
 	for _, w := range l.waiters {
 		w.moved = 0
-		l.stir(w)
+		l.recheck(w)
 	}
 }
 
@@ -164,25 +164,25 @@ func (l *loop) movedOnPath(n *graph.Node) {
 
 func (l *loop) pathMoved(p place) {
 	p.w.moved = min(p.w.moved, p.i)
-	l.stir(p.w)
+	l.recheck(p.w)
 }
 
 // checkWaiters ends the waiting of those whose keys have all settled. A waiter is
 // looked at only when a node on its path changed, and from there on: so long
 // chains cost what moves in them, not their length at every turn.
 func (l *loop) checkWaiters() {
-	if l.RecheckAll {
-		l.RecheckAll = false
-		l.stirAll()
+	if l.AllMoved {
+		l.AllMoved = false
+		l.recheckAll()
 	}
-	if len(l.stirred) == 0 {
+	if len(l.toRecheck) == 0 {
 		return
 	}
 	l.NewPass()
-	stirred := l.stirred
-	l.stirred = nil
-	for _, w := range stirred {
-		w.stirred = false
+	toRecheck := l.toRecheck
+	l.toRecheck = nil
+	for _, w := range toRecheck {
+		w.toRecheck = false
 		if w.slot < 0 || !l.allSettled(w) {
 			continue
 		}
@@ -269,7 +269,7 @@ func (l *loop) follow(w *waiter, n *graph.Node) bool {
 	if l.Settled(n) {
 		return true
 	}
-	l.TrailEnds(func(n *graph.Node) {
+	l.EndPath(func(n *graph.Node) {
 		n.Mark = 0 // whoever else waits for it needs the whole way
 		l.places.add(n, place{w, len(w.path)})
 		w.path = append(w.path, n)
@@ -298,7 +298,7 @@ func (l *loop) awaitMoved(n *graph.Node) {
 	}
 	h.follows[n] = true
 	h.keys = append(h.keys, n)
-	l.stir(&h.waiter)
+	l.recheck(&h.waiter)
 }
 
 func (l *loop) finish(h *Handle) {

@@ -36,7 +36,7 @@ func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
 		w.breach("%s of %s, which is invalid", op, k)
 	}
 	for _, n := range t.Needs {
-		if w.met(k, n) || w.stirred(n) && !w.beingRead(n) {
+		if w.met(k, n) || w.disturbed(n) && !w.beingRead(n) {
 			continue
 		}
 		// What waited in a lane behind something that hung may find that a
@@ -48,7 +48,7 @@ func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
 	}
 	w.checkBase(op, k, t)
 	if t.Peer != "" && string(k) > t.Peer {
-		if _, ok := w.objects[scheduler.Key(t.Peer)]; !ok && !w.stirred(t.Peer) {
+		if _, ok := w.objects[scheduler.Key(t.Peer)]; !ok && !w.disturbed(t.Peer) {
 			w.breach("%s of %s without its peer %s", op, k, t.Peer)
 		}
 	}
@@ -131,7 +131,7 @@ func (w *World) checkFree(op string, k scheduler.Key) {
 			switch {
 			case key == string(k):
 				w.breach("%s of %s, which %s stands on", op, k, d)
-			case !fits(key, k, d), w.stirred(key), w.standsOn(k, d, map[scheduler.Key]bool{}):
+			case !fits(key, k, d), w.disturbed(key), w.standsOn(k, d, map[scheduler.Key]bool{}):
 			case w.othersBelow(key, k, d) == 0:
 				w.breach("%s of %s, which %s stands on", op, k, d)
 			case o.built != nil && o.built[i].only(k):
@@ -215,8 +215,8 @@ func (w *World) othersBelow(prefix string, not ...scheduler.Key) int {
 	return n
 }
 
-// stirred reports whether what is needed changed behind the scheduler's back.
-func (w *World) stirred(need string) bool {
+// disturbed reports whether what is needed changed behind the scheduler's back.
+func (w *World) disturbed(need string) bool {
 	key, _, _ := ParseNeed(need)
 	if !strings.HasSuffix(key, "/") {
 		_, yes := w.unseen[scheduler.Key(key)]

@@ -27,8 +27,8 @@ type Assessor struct {
 	UnreadNodes map[*graph.Node]bool // that no read has told of yet, though their kind was read
 
 	Mark    uint32        // of the pass over the graph, see newPass
-	trail   []visit       // from a node to what it waits for
-	circled bool          // the trail has met itself
+	path    []pathStep    // from a node to what it waits for
+	circled bool          // the path has met itself
 	unsure  []*graph.Node // settled if those are that it met
 }
 

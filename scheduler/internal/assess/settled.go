@@ -5,8 +5,8 @@ import (
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
 )
 
-// visit is a node that waits for others, for which, and how many of those are settled.
-type visit struct {
+// pathStep is a node that waits for others, for which, and how many of those are settled.
+type pathStep struct {
 	n       *graph.Node
 	on      blocker
 	by      *graph.Node // of a blocker that is one node
@@ -16,7 +16,7 @@ type visit struct {
 // A pass over the graph says of each node once whether it is settled, by a mark:
 // e.mark for yes, and these for what is not known yet, and for no.
 const (
-	onTrail = 1 + iota // added to e.mark
+	onPath = 1 + iota // added to e.mark
 	isBusy
 	MarksOfPass
 )
@@ -27,28 +27,28 @@ func (as *Assessor) Busy(n *graph.Node) bool {
 	if as.Settled(n) {
 		return false
 	}
-	as.TrailEnds(func(n *graph.Node) { n.Mark = as.Mark + isBusy })
+	as.EndPath(func(n *graph.Node) { n.Mark = as.Mark + isBusy })
 	n.Mark = as.Mark + isBusy
 	return true
 }
 
 // Settled reports whether nothing that is under way or due can change the node.
 // What is settled is so for the whole pass, so chains that keys share are
-// walked once; where a node is not, trail is the way from it to what it waits
+// walked once; where a node is not, path is the way from it to what it waits
 // for at the end, and the caller ends it. Chains are long: the way is a list and
 // not the stack.
 func (as *Assessor) Settled(n *graph.Node) bool {
-	base := len(as.trail)
+	base := len(as.path)
 	if !as.enter(n) {
 		return false
 	}
-	for len(as.trail) > base {
-		next, ok := as.nextOf(len(as.trail) - 1)
+	for len(as.path) > base {
+		next, ok := as.nextOf(len(as.path) - 1)
 		switch {
 		case !ok:
 			return false
 		case next == nil:
-			as.leaveTrail()
+			as.popPath()
 		case !as.enter(next):
 			return false
 		}
@@ -57,7 +57,7 @@ func (as *Assessor) Settled(n *graph.Node) bool {
 }
 
 // enter looks at a node for the first time in a pass. It is false if the node
-// is surely not settled. Whoever waits on the trail counts as settled: a circle
+// is surely not settled. Whoever waits on the path counts as settled: a circle
 // that waits for itself alone is.
 func (as *Assessor) enter(n *graph.Node) bool {
 	switch n.Mark {
@@ -65,51 +65,51 @@ func (as *Assessor) enter(n *graph.Node) bool {
 		return true
 	case as.Mark + isBusy:
 		return false
-	case as.Mark + onTrail:
+	case as.Mark + onPath:
 		as.circled = true
 		return true
 	}
 	a := as.Assess(n)
 	busy := as.movesByItself(n, a)
 	if n.Mark = as.Mark; busy || a.waitsForOthers() {
-		n.Mark = as.Mark + onTrail
-		as.trail = append(as.trail, visit{n: n, on: a.Blocker, by: a.By})
+		n.Mark = as.Mark + onPath
+		as.path = append(as.path, pathStep{n: n, on: a.Blocker, by: a.By})
 	}
 	return !busy
 }
 
-// leaveTrail takes the last node of the trail off, which is settled if all before it are
+// popPath takes the last node of the path off, which is settled if all before it are
 // that it waits for in a circle.
-func (as *Assessor) leaveTrail() {
-	last := len(as.trail) - 1
-	n := as.trail[last].n
+func (as *Assessor) popPath() {
+	last := len(as.path) - 1
+	n := as.path[last].n
 	n.Mark = as.Mark
 	if as.circled && last > 0 {
 		as.unsure = append(as.unsure, n)
 	}
-	as.trail = as.trail[:last]
+	as.path = as.path[:last]
 	if last == 0 {
 		as.circled, as.unsure = false, as.unsure[:0]
 	}
 }
 
-// TrailEnds ends the trail of a node that is not settled; f is told every node on it.
-func (as *Assessor) TrailEnds(f func(*graph.Node)) {
+// EndPath ends the path of a node that is not settled; f is told every node on it.
+func (as *Assessor) EndPath(f func(*graph.Node)) {
 	for _, n := range as.unsure {
 		n.Mark = 0
 	}
-	for _, v := range as.trail {
+	for _, v := range as.path {
 		f(v.n)
 	}
-	clear(as.trail)
-	as.trail, as.circled, as.unsure = as.trail[:0], false, as.unsure[:0]
+	clear(as.path)
+	as.path, as.circled, as.unsure = as.path[:0], false, as.unsure[:0]
 }
 
-// nextOf returns the next node that the one at place top of the trail waits for,
+// nextOf returns the next node that the one at place top of the path waits for,
 // nil if there is no other. ok is false if one was found not to be settled already.
 func (as *Assessor) nextOf(top int) (next *graph.Node, ok bool) {
-	n, on := as.trail[top].n, as.trail[top].on
-	for i := as.trail[top].settled; ; i++ {
+	n, on := as.path[top].n, as.path[top].on
+	for i := as.path[top].settled; ; i++ {
 		var m *graph.Node
 		switch on {
 		case OnStanders, OnEnding:
@@ -139,10 +139,10 @@ func (as *Assessor) nextOf(top int) (next *graph.Node, ok bool) {
 			if i > 0 {
 				return nil, true
 			}
-			m = as.trail[top].by
+			m = as.path[top].by
 		}
 		if m != nil {
-			as.trail[top].settled = i + 1
+			as.path[top].settled = i + 1
 			return m, true
 		}
 	}

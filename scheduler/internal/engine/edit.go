@@ -102,7 +102,7 @@ func (e *editor) wakeLeft() {
 	for _, n := range left {
 		e.G.Wake(n)
 	}
-	e.RecheckAll = true
+	e.AllMoved = true
 }
 
 // Wants reports whether the source asks for the node, also if a stronger one does.

@@ -7,7 +7,7 @@ import (
 
 // WakeUnder has all that a target means evaluated again, with what it derives.
 func (e *nodes) WakeUnder(target kv.Key) {
-	e.RecheckAll = true
+	e.AllMoved = true
 	for _, n := range e.NodesUnder([]kv.Key{target}) {
 		e.wakeDerived(n)
 	}

@@ -19,8 +19,8 @@ type nodes struct {
 	Retries retryQueue
 	blocked map[kv.Key]map[*graph.Node]bool // whose operations wait for a key
 	stamp   uint64                          // counts operations and reads, to tell stale reads
-	// RecheckAll: something has changed that shows at no node.
-	RecheckAll bool
+	// AllMoved: something has changed that shows at no node.
+	AllMoved bool
 
 	// What the engine asks of the loop around it.
 	wakeAt func(at time.Time)

@@ -52,7 +52,7 @@ func (e *observer) looked(o *kind.Op) {
 // lookedInVain: the kind was unregistered while it was read. Another may have
 // its keys now.
 func (e *observer) lookedInVain(o *kind.Op) {
-	e.RecheckAll = true
+	e.AllMoved = true
 	e.wakeWaiting(o.Kind)
 	for _, n := range o.Nodes {
 		e.G.EndRead(n)
@@ -75,7 +75,7 @@ func (e *observer) lookAgain(n *graph.Node) {
 func (e *observer) lookedAll(o *kind.Op) {
 	k := o.Kind
 	k.Look.Running = false
-	e.RecheckAll = true
+	e.AllMoved = true
 	e.wakeWaiting(k)
 	if k.Look.Again {
 		k.Look.Again = false

@@ -22,7 +22,7 @@ func (e *Engine) Register(k *kind.Kind, startWatch func(*kind.Kind)) error {
 		e.reapply(n)
 	}
 	e.G.KindChanged(k.Prefix)
-	e.RecheckAll = true
+	e.AllMoved = true
 	e.lookAtKind(k)
 	e.readAgainAfter(k)
 	if k.Watch != nil {
@@ -80,7 +80,7 @@ func (e *Engine) Unregister(k *kind.Kind) {
 	}
 	e.G.KindChanged(k.Prefix)
 	e.wakeAdopted() // if what waited to be read first was of this kind
-	e.RecheckAll = true
+	e.AllMoved = true
 }
 
 // orphaned: an operation has ended whose kind is gone. If there is a new one,
