@@ -103,11 +103,10 @@ func (s *Service) wantsOfPool(ctx context.Context, c *Call) ([]network.Want, *sp
 		return nil, wrong
 	}
 	c.pools = s.pools(ctx, c.Network)
-	wrong := s.collidesNow(ctx, *c)
-	if wrong != nil {
-		return nil, wrong
+	n, wrong := network.New(c.Network, c.pools, c.IPAM)
+	if wrong == nil {
+		wrong = s.collides(ctx, c.Network.Name, n)
 	}
-	c.defaults, wrong = s.defaultsIn(*c)
 	if wrong != nil {
 		return nil, wrong
 	}
@@ -115,7 +114,6 @@ func (s *Service) wantsOfPool(ctx context.Context, c *Call) ([]network.Want, *sp
 	if wrong != nil {
 		return nil, wrong
 	}
-	wants = pinInode(wants, *c)
 	if wrong := s.incumbents(ctx, wants); wrong != nil {
 		s.part(c.Key())
 		return nil, wrong
@@ -147,10 +145,16 @@ func (s *Service) join(c *Call) ([]network.Want, *spec.Error) {
 	if wrong != nil {
 		return nil, wrong
 	}
+	var has []network.DefaultRoute
+	if !c.restored {
+		if has, wrong = s.defaultsIn(*c); wrong != nil {
+			return nil, wrong
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !c.restored {
-		if c.without, wrong = network.LeftOut(c.Network, append(s.defaultsFor(*c), c.defaults...)); wrong != nil {
+		if c.without, wrong = network.LeftOut(c.Network, append(s.defaultsFor(*c), has...)); wrong != nil {
 			return nil, wrong
 		}
 	}

@@ -50,15 +50,10 @@ func (s *Service) Adopt(ctx context.Context, id string) (Attachment, error) {
 
 // adopt wants what a call describes, if that is what is there.
 func (s *Service) adopt(ctx context.Context, c Call) (a Attachment, err error) {
-	c.defaults, err = defaultsErr(s.defaultsIn(c))
-	if err != nil {
-		return a, err
-	}
 	wants, wrong := s.join(&c)
 	if wrong != nil {
 		return a, wrong
 	}
-	wants = pinInode(wants, c)
 	add := s.byPool("adopt", c, wants)
 	plan, err := s.engine.Preview(ctx, add.begin)
 	for _, step := range plan.Steps {
@@ -83,13 +78,6 @@ func (s *Service) adopt(ctx context.Context, c Call) (a Attachment, err error) {
 	}
 	a, _ = s.store.Get(c.Key())
 	return a, nil
-}
-
-func defaultsErr(list []network.DefaultRoute, wrong *spec.Error) ([]network.DefaultRoute, error) {
-	if wrong != nil {
-		return nil, wrong
-	}
-	return list, nil
 }
 
 // callOf is an ADD that would have made what is there.

@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni/network"
@@ -88,20 +86,6 @@ func (s *Service) there(a Attachment) (here, stranger bool) {
 	inode, _ := s.host.Namespace(a.Netns)
 	here = inode == a.Inode && a.Boot == s.host.Boot()
 	return here, !here && (inode != 0 || a.Boot != s.host.Boot())
-}
-
-// pinInode has wants name the namespace of a call by its inode too, so that nothing is
-// ever made in a stranger's that has the path.
-func pinInode(wants []network.Want, c Call) []network.Want {
-	for i, w := range wants {
-		value := proto.Clone(w.Value)
-		v, ok := value.(interface{ GetNamespace() *models.Namespace })
-		if ok && v.GetNamespace().GetPath() == c.Netns && c.Netns != "" {
-			v.GetNamespace().Inode = c.Inode
-			wants[i].Value = value
-		}
-	}
-	return wants
 }
 
 // watched are keys whose news may mean that a container has gone.

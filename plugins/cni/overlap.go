@@ -51,16 +51,6 @@ func (s *Service) collides(ctx context.Context, name string, n network.Network) 
 	return wrong
 }
 
-// collidesNow is collides for a call, whose network may be of no use at all; then who
-// joins it is told.
-func (s *Service) collidesNow(ctx context.Context, c Call) *spec.Error {
-	n, wrong := network.New(c.Network, c.pools, c.IPAM)
-	if wrong != nil {
-		return nil
-	}
-	return s.collides(ctx, c.Network.Name, n)
-}
-
 // heldByNetwork tells which network with attachments has the bridge or the addresses of
 // another. The lock is held.
 func (s *Service) heldByNetwork(name string, n network.Network) *spec.Error {

@@ -24,10 +24,8 @@ type Call struct {
 	pools map[string]*models.IPPool
 	// restored: it is of an attachment that was there before a start.
 	restored bool
-	// defaults are the default routes that the container has already, without the
-	// families for which it gets none.
-	defaults []network.DefaultRoute
-	without  []string
+	// without are the families of which the container gets no default route.
+	without []string
 }
 
 // Key names the attachment that the call is about.
@@ -40,7 +38,7 @@ func (c Call) runtime() (network.Runtime, *spec.Error) {
 
 // endpoint is what is to be attached.
 func (c Call) endpoint(rt network.Runtime) network.Endpoint {
-	return network.Endpoint{ID: c.Key().id(), IfName: c.IfName, Netns: c.Netns, Runtime: rt, Sysctl: c.Network.Sysctl, Without: c.without}
+	return network.Endpoint{ID: c.Key().id(), IfName: c.IfName, Netns: c.Netns, Inode: c.Inode, Runtime: rt, Sysctl: c.Network.Sysctl, Without: c.without}
 }
 
 // Handler does what is asked. The context ends when its time is over, when who asked

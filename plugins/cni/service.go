@@ -92,7 +92,7 @@ func (s *Service) Restore() {
 			s.store.doubt(a)
 			continue
 		}
-		txn.Want = append(txn.Want, changes(pinInode(wants, c))...)
+		txn.Want = append(txn.Want, changes(wants)...)
 	}
 	s.engine.Submit(txn)
 }
@@ -144,21 +144,21 @@ func (s *Service) Serve(ctx context.Context, c Call) wire.Answer {
 
 // check reads what an attachment has made, and says what is not so any more.
 func (s *Service) check(ctx context.Context, k Key) wire.Answer {
+	broken := func(msg, details string) wire.Answer {
+		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: msg, Details: details}}
+	}
 	a, there := s.store.Get(k)
 	if !there || a.Phase != Added {
 		details := k.String()
 		if f, err := s.forgottenAt(ctx, k); err == nil && f != nil {
 			details += " has no record; agentctl cni adopt " + k.ContainerID
 		}
-		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: "the container is not attached", Details: details}}
+		return broken("the container is not attached", details)
 	}
 	if here, _ := s.there(a); !here {
-		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: "the network namespace of the container is gone, or another", Details: a.Netns}}
+		return broken("the network namespace of the container is gone, or another", a.Netns)
 	}
-	var look scheduler.Txn
-	for _, key := range a.Wants {
-		look.Look = append(look.Look, scheduler.Key(key))
-	}
+	look := scheduler.Txn{Look: keysIn(a.Wants)}
 	if a.Pod != "" {
 		wants, _ := s.wished(ctx, a.Pod)
 		look.Look = scheduled(wants)
@@ -168,11 +168,11 @@ func (s *Service) check(ctx context.Context, k Key) wire.Answer {
 	if err == nil {
 		waits, err = s.waits(ctx, look.Look)
 	}
-	switch {
-	case err != nil:
-		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: "the attachment is not as it was made", Details: err.Error()}}
-	case waits != "":
-		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: "the attachment is not as it was made", Details: waits}}
+	if err != nil {
+		waits = err.Error()
+	}
+	if waits != "" {
+		return broken("the attachment is not as it was made", waits)
 	}
 	return wire.Answer{}
 }

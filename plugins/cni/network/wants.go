@@ -21,6 +21,7 @@ type Want struct {
 type Endpoint struct {
 	ID            string // see [ID]
 	IfName, Netns string
+	Inode         uint64 // of the namespace at Netns: nothing is made in another's
 	Runtime       Runtime
 	Sysctl        map[string]string
 	// Without are the families of which it gets no default route.
@@ -38,7 +39,7 @@ func (n Network) Attach(e Endpoint) ([]Want, *spec.Error) {
 		return nil, wrong
 	}
 	in := &models.Interface{
-		Namespace: &models.Namespace{In: &models.Namespace_Path{Path: e.Netns}}, HostName: e.IfName, Mtu: n.mtu, MacAddress: macOf(rt.Mac, id), SetOnce: theirs,
+		Namespace: e.namespace(), HostName: e.IfName, Mtu: n.mtu, MacAddress: macOf(rt.Mac, id), SetOnce: theirs,
 		Link: &models.Interface_Veth{Veth: &models.Veth{Peer: outside}}}
 	for _, a := range list {
 		in.Addresses = append(in.Addresses, a.name)
@@ -67,6 +68,11 @@ var theirs = []string{"mac_address", "mtu", "master"}
 // Inside is the logical name of the container's end of the cable.
 func (n Network) Inside(id string) string { return n.Name + ":" + id }
 
+// namespace is that of the container.
+func (e Endpoint) namespace() *models.Namespace {
+	return &models.Namespace{In: &models.Namespace_Path{Path: e.Netns}, Inode: e.Inode}
+}
+
 // settings are those of the container's network that the configuration names.
 func (e Endpoint) settings(inside string) (wants []Want) {
 	for i, key := range slices.Sorted(maps.Keys(e.Sysctl)) {
@@ -74,7 +80,7 @@ func (e Endpoint) settings(inside string) (wants []Want) {
 		if strings.Contains(key, models.IfName) {
 			v.Interface = inside
 		} else {
-			v.Namespace = &models.Namespace{In: &models.Namespace_Path{Path: e.Netns}}
+			v.Namespace = e.namespace()
 		}
 		wants = append(wants, Want{models.SysctlKey(Numbered(inside, i)), v})
 	}
