@@ -83,22 +83,19 @@ func title(c *models.Container) string {
 // if it ends before. Where it cannot be told whether the container is there,
 // want is not asked.
 func (t *Tracker) WaitFor(ctx context.Context, word string, want func(*models.Container) bool) (*models.Container, error) {
-	for {
-		news := t.moved.wait()
-		c, err := t.Container(word)
-		switch {
-		case errors.Is(err, ErrAmbiguous):
-			return nil, err
-		case errors.Is(err, ErrUnknown):
-		case want(c):
-			return c, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-news:
-		}
+	var c *models.Container
+	var err error
+	over := t.moved.until(ctx, func() bool {
+		c, err = t.Container(word)
+		return errors.Is(err, ErrAmbiguous) || !errors.Is(err, ErrUnknown) && want(c)
+	})
+	switch {
+	case over != nil:
+		return nil, over
+	case errors.Is(err, ErrAmbiguous):
+		return nil, err
 	}
+	return c, nil
 }
 
 // Since returns what a word names as it was at the time or later: it has the
@@ -132,19 +129,7 @@ func (t *Tracker) Since(ctx context.Context, word string, after time.Time) (*mod
 }
 
 // WaitSynced blocks until every runtime was known once, or was not there.
-func (t *Tracker) WaitSynced(ctx context.Context) error {
-	for {
-		news := t.moved.wait()
-		if t.Synced() {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-news:
-		}
-	}
-}
+func (t *Tracker) WaitSynced(ctx context.Context) error { return t.moved.until(ctx, t.Synced) }
 
 // ask has a container inspected, or all runtimes listed if it is nil.
 func (t *Tracker) ask(ctx context.Context, c *models.Container) {
@@ -176,6 +161,21 @@ func (s *signal) wait() <-chan struct{} {
 		s.ch = make(chan struct{})
 	}
 	return s.ch
+}
+
+// until asks done, now and after each give, until it is so or ctx ends.
+func (s *signal) until(ctx context.Context, done func() bool) error {
+	for {
+		news := s.wait()
+		if done() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-news:
+		}
+	}
 }
 
 func (s *signal) give() {
