@@ -50,15 +50,15 @@ func (f Forgotten) ID() string {
 var kindsOfAttachments = []scheduler.Key{models.KindAddress + "/", models.KindInterface + "/", models.KindIPClaim + "/",
 	models.KindIPPool + "/", models.KindNftables + "/", models.KindRoute + "/", models.KindSysctl + "/"}
 
-// picture is what is there of attachments, by what its names say.
-type picture struct {
+// remains are what is there of attachments, by what its names say.
+type remains struct {
 	forgotten map[string]*Forgotten // by network and digest
 	shared    []scheduler.Key
 }
 
 // look sorts what is there. Nothing is forgotten while the records are whole.
-func (s *Service) look(ctx context.Context) (p picture, err error) {
-	p = picture{forgotten: map[string]*Forgotten{}}
+func (s *Service) look(ctx context.Context) (p remains, err error) {
+	p = remains{forgotten: map[string]*Forgotten{}}
 	if s.host.Lost() == "" {
 		return p, nil
 	}
