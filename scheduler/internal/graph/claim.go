@@ -77,7 +77,7 @@ type Want struct {
 }
 
 // Extra returns the rare part of a node and makes it if needed.
-func (g *Graph) Extra(n *Node) *Extra {
+func (g *store) Extra(n *Node) *Extra {
 	g.Touch(n)
 	if n.X == nil {
 		n.X = &Extra{}

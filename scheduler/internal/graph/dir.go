@@ -26,7 +26,7 @@ func split(s string) (dir, rest string) {
 	return s[:i], s[i:]
 }
 
-func (g *Graph) dirOf(path string) *Dir {
+func (g *store) dirOf(path string) *Dir {
 	if d := g.dirs[path]; d != nil {
 		return d
 	}
@@ -47,7 +47,7 @@ func (g *Graph) dirOf(path string) *Dir {
 }
 
 // pruneDir removes a folder that holds nothing, and those above it.
-func (g *Graph) pruneDir(d *Dir) {
+func (g *store) pruneDir(d *Dir) {
 	for d != nil && d.path != "" && len(d.nodes)+len(d.subs)+len(d.watches) == 0 && g.dirs[d.path] == d {
 		delete(g.dirs, d.path)
 		delete(d.parent.subs, d.path)
@@ -55,7 +55,7 @@ func (g *Graph) pruneDir(d *Dir) {
 	}
 }
 
-func (g *Graph) enterDir(n *Node) {
+func (g *store) enterDir(n *Node) {
 	path, _ := split(string(n.Key))
 	d := g.last // keys of a folder mostly come together
 	if d == nil || d.path != path || len(d.nodes) == 0 {
@@ -66,7 +66,7 @@ func (g *Graph) enterDir(n *Node) {
 	d.nodes = Push(d.nodes, n)
 }
 
-func (g *Graph) leaveDir(n *Node) {
+func (g *store) leaveDir(n *Node) {
 	d, last := n.dir, len(n.dir.nodes)-1
 	moved := d.nodes[last]
 	d.nodes[n.dirIdx], moved.dirIdx = moved, n.dirIdx
@@ -76,7 +76,7 @@ func (g *Graph) leaveDir(n *Node) {
 }
 
 // Below yields every node whose key begins with the prefix, in no useful order.
-func (g *Graph) Below(prefix Key, yield func(*Node) bool) bool {
+func (g *store) Below(prefix Key, yield func(*Node) bool) bool {
 	path, rest := split(string(prefix))
 	d := g.dirs[path]
 	if d == nil {
@@ -110,7 +110,7 @@ func (d *Dir) walk(yield func(*Node) bool) bool {
 }
 
 // watch returns the any-of set for a prefix.
-func (g *Graph) watch(prefix Key) *Prefix {
+func (g *store) watch(prefix Key) *Prefix {
 	path, _ := split(string(prefix))
 	d := g.dirOf(path)
 	for _, p := range d.watches {
@@ -132,7 +132,7 @@ func (g *Graph) watch(prefix Key) *Prefix {
 	return p
 }
 
-func (g *Graph) unwatch(p *Prefix) {
+func (g *store) unwatch(p *Prefix) {
 	if len(p.in) > 0 || g.trying {
 		return
 	}

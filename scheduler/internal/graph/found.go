@@ -20,7 +20,7 @@ import (
 // founded reports whether n, with all that stands on it, can stand on p:
 // Missing if what p needs leads back to n, Unsure if that will change by itself
 // because only p's value in the world, not the desired one, leads there.
-func (g *Graph) founded(n, p *Node) Sat {
+func (g *needs) founded(n, p *Node) Sat {
 	grounded := n.Grounded || n == g.coming
 	switch {
 	case g.ties > 0 && n.relied() && !inUnit(n, p) && leads(p, n):
@@ -140,7 +140,7 @@ func (n *Node) StandsOn(t *Node) bool { return path(n, t, (*Edge).stands) != nil
 // bear makes the edge bear if its owner's world stands on its target, and not
 // otherwise. It never closes a circle: where worlds found by a read do, or what
 // is not known might, the edge that came last does not count.
-func (g *Graph) bear(e *Edge) {
+func (g *needs) bear(e *Edge) {
 	g.lean(e)
 	n := e.From
 	switch should := e.role&ofActual != 0 && n.Grounded && !e.is(together) && e.To != nil; {
@@ -161,7 +161,7 @@ func (g *Graph) bear(e *Edge) {
 
 // clear makes room for an edge to bear. It fails only if what bears already
 // leads back and none of it can yield.
-func (g *Graph) clear(e *Edge) bool {
+func (g *needs) clear(e *Edge) bool {
 	n, p := e.From, e.To
 	if p == n {
 		return false
@@ -201,7 +201,7 @@ func (e *Edge) strength() int {
 }
 
 // knot takes an edge out of a circle, until something changes.
-func (g *Graph) knot(e *Edge) {
+func (g *needs) knot(e *Edge) {
 	g.touchEdge(e)
 	e.set(knotted, true)
 	g.listCircle(e)
@@ -216,7 +216,7 @@ func (g *Graph) knot(e *Edge) {
 
 // recheck judges a satisfied need once more, when its owner comes into the world or
 // the ties around it may have changed.
-func (g *Graph) recheck(e *Edge) {
+func (g *needs) recheck(e *Edge) {
 	if e.State != Satisfied || e.is(together) || e.To == nil || g.founded(e.From, e.To) == Satisfied {
 		return
 	}
@@ -227,13 +227,13 @@ func (g *Graph) recheck(e *Edge) {
 	}
 }
 
-func (g *Graph) setLevel(n *Node, level int32) {
+func (g *needs) setLevel(n *Node, level int32) {
 	g.Touch(n)
 	n.level = level
 }
 
 // raise lifts n, and what lies above it, to a level.
-func (g *Graph) raise(n *Node, level int32) {
+func (g *needs) raise(n *Node, level int32) {
 	g.setLevel(n, level)
 	todo := []*Node{n}
 	for len(todo) > 0 {
@@ -260,7 +260,7 @@ func (g *Graph) raise(n *Node, level int32) {
 }
 
 // settleLevel puts a node that is being created right above all that it needs.
-func (g *Graph) settleLevel(n *Node) {
+func (g *needs) settleLevel(n *Node) {
 	if n.Standing > 0 {
 		return
 	}
@@ -274,14 +274,14 @@ func (g *Graph) settleLevel(n *Node) {
 }
 
 // ground judges a need that is otherwise met by p.
-func (g *Graph) ground(e *Edge, p *Node) Sat {
+func (g *needs) ground(e *Edge, p *Node) Sat {
 	s := g.founded(e.From, p)
 	g.setCircular(e, s != Satisfied)
 	return s
 }
 
 // setCircular notes whether the need is unmet only because it closes a circle.
-func (g *Graph) setCircular(e *Edge, yes bool) {
+func (g *needs) setCircular(e *Edge, yes bool) {
 	if e.is(circular) != yes {
 		g.touchEdge(e)
 		e.set(circular, yes)
@@ -291,7 +291,7 @@ func (g *Graph) setCircular(e *Edge, yes bool) {
 	}
 }
 
-func (g *Graph) listCircle(e *Edge) {
+func (g *needs) listCircle(e *Edge) {
 	if !e.is(listed) {
 		g.touchEdge(e)
 		e.set(listed, true)
@@ -301,7 +301,7 @@ func (g *Graph) listCircle(e *Edge) {
 
 // rejudgeCircles looks again at edges that closed a circle when something that
 // may have been part of one has changed.
-func (g *Graph) rejudgeCircles() {
+func (g *needs) rejudgeCircles() {
 	if len(g.circles) == 0 {
 		return
 	}

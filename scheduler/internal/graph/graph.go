@@ -5,21 +5,35 @@ import (
 )
 
 // Graph is all nodes. See the package documentation.
+//
+// It stands on two floors: needs says what is met by what, and a store keeps the nodes, the
+// list of those to evaluate, and the journal.
 type Graph struct {
-	nodes  *table
-	dirs   map[string]*Dir
-	last   *Dir // that a node was put into
+	needs
 	claims map[string]*Claim
-	dirty  []*Node // to evaluate, from head on
-	head   int
+	broken error // a change of phase that there is not
+}
+
+// needs says how needs are met, and keeps what stands on what free of circles.
+type needs struct {
+	store
 	// circles are edges that do not count because they would close a circle.
 	circles []*Edge
-	kindOf  func(Key) *Kind
 	// coming is about to be grounded: what it needs is judged as if it were, but
 	// its own needs do not order it yet. Else one of them that closes a circle
 	// would have it lifted above itself, without end, while another is judged.
 	coming *Node
 	ties   int // together needs
+}
+
+// store keeps the nodes.
+type store struct {
+	nodes  *table
+	dirs   map[string]*Dir
+	last   *Dir    // that a node was put into
+	dirty  []*Node // to evaluate, from head on
+	head   int
+	kindOf func(Key) *Kind
 
 	// Cause and Via are stamped on every node that is woken: the transaction
 	// being worked on, and the node through which it reaches others.
@@ -27,24 +41,19 @@ type Graph struct {
 	Via   *Node
 
 	trying  bool
-	broken  error // a change of phase that there is not
 	journal journal
 }
 
 // New makes an empty graph; kindOf finds the kind of a key, nil for none.
 func New(kindOf func(Key) *Kind) *Graph {
-	g := &Graph{
-		nodes:  newTable(),
-		dirs:   map[string]*Dir{},
-		claims: map[string]*Claim{},
-		kindOf: kindOf,
-	}
-	g.dirs[""] = &Dir{}
+	g := &Graph{claims: map[string]*Claim{}}
+	g.nodes, g.kindOf = newTable(), kindOf
+	g.dirs = map[string]*Dir{"": {}}
 	return g
 }
 
 // Grow makes room for n nodes more, and for as many to evaluate.
-func (g *Graph) Grow(n int) {
+func (g *store) Grow(n int) {
 	g.dirty = slices.Grow(g.dirty, n)
 	if n > g.nodes.count && !g.trying { // else it grows by itself without being copied often
 		g.nodes.grow(n)
@@ -52,7 +61,7 @@ func (g *Graph) Grow(n int) {
 }
 
 // Get returns the node of a key, nil if there is none.
-func (g *Graph) Get(k Key) *Node { return g.nodes.get(k) }
+func (g *store) Get(k Key) *Node { return g.nodes.get(k) }
 
 // Node returns the node of a key and makes it if needed.
 func (g *Graph) Node(k Key) *Node {
@@ -108,11 +117,11 @@ func (g *Graph) Drop(n *Node) bool {
 }
 
 // All calls f for every node, in no order, until it returns false.
-func (g *Graph) All(f func(*Node) bool) { g.nodes.all(f) }
+func (g *store) All(f func(*Node) bool) { g.nodes.all(f) }
 
 // Wake puts a node on the list of those to evaluate again. What has no cause
 // of its own leaves the node the one it had.
-func (g *Graph) Wake(n *Node) {
+func (g *store) Wake(n *Node) {
 	if n.queued || n.Dropped() {
 		return
 	}
@@ -125,7 +134,7 @@ func (g *Graph) Wake(n *Node) {
 }
 
 // Dirty returns the next node to evaluate, nil when there is none.
-func (g *Graph) Dirty() *Node {
+func (g *store) Dirty() *Node {
 	for g.head < len(g.dirty) {
 		n := g.dirty[g.head]
 		g.dirty[g.head] = nil
@@ -192,7 +201,7 @@ func (g *Graph) SetWorld(n *Node, w World, seen bool) (stale []Stale) {
 
 // use marks what an operation that begins needs to be as it is: it must not be
 // changed in place before Unuse.
-func (g *Graph) use(n *Node) {
+func (g *needs) use(n *Node) {
 	for _, e := range n.Out {
 		if e.fn == nil || e.fn.uses != nil || e.To == nil || e.role&ofDesired == 0 || e.fn.need.Pass == nil && e.fn.need.Project == nil {
 			continue
@@ -205,13 +214,13 @@ func (g *Graph) use(n *Node) {
 }
 
 // Unuse marks that the operation on n has ended.
-func (g *Graph) Unuse(n *Node) {
+func (g *needs) Unuse(n *Node) {
 	for _, e := range n.Out {
 		g.unuse(e)
 	}
 }
 
-func (g *Graph) unuse(e *Edge) {
+func (g *needs) unuse(e *Edge) {
 	if e.fn == nil || e.fn.uses == nil {
 		return
 	}
@@ -251,7 +260,7 @@ func (g *Graph) SetFrozen(n *Node, frozen bool) {
 	g.Wake(n)
 }
 
-func (g *Graph) wakeAll(nodes []*Node) {
+func (g *store) wakeAll(nodes []*Node) {
 	for _, n := range nodes {
 		g.Wake(n)
 	}
@@ -264,9 +273,9 @@ func inWorld(n *Node) bool {
 	return n.Kind != nil && !n.Kind.Observed && n.Presence != Absent
 }
 
-func (g *Graph) setGrounded(n *Node) { g.setGroundedAs(n, inWorld(n)) }
+func (g *needs) setGrounded(n *Node) { g.setGroundedAs(n, inWorld(n)) }
 
-func (g *Graph) setGroundedAs(n *Node, grounded bool) {
+func (g *needs) setGroundedAs(n *Node, grounded bool) {
 	if n.Grounded == grounded {
 		return
 	}
@@ -318,7 +327,7 @@ func (n *Node) Stander(i int) (m *Node, more bool) {
 	return m, more
 }
 
-func (g *Graph) stand(t *Node, by int32) {
+func (g *needs) stand(t *Node, by int32) {
 	g.Touch(t)
 	t.Standing += by
 	if t.Standing == 0 || by < 0 && t.X != nil && t.X.Was != nil {
@@ -327,7 +336,7 @@ func (g *Graph) stand(t *Node, by int32) {
 }
 
 // refresh recomputes how n satisfies others and tells them.
-func (g *Graph) refresh(n *Node, valueMoved bool) {
+func (g *needs) refresh(n *Node, valueMoved bool) {
 	now := n.availability()
 	was := n.avail
 	if now == was && !valueMoved {
@@ -355,7 +364,7 @@ func (g *Graph) refresh(n *Node, valueMoved bool) {
 }
 
 // judge sets the state of an edge to one node.
-func (g *Graph) judge(e *Edge) {
+func (g *needs) judge(e *Edge) {
 	if e.is(together) {
 		return // judged with the unit
 	}
@@ -370,7 +379,7 @@ func (g *Graph) judge(e *Edge) {
 }
 
 // judgeAny sets the state of an any-of edge after member m changed.
-func (g *Graph) judgeAny(e *Edge, m *Node) {
+func (g *needs) judgeAny(e *Edge, m *Node) {
 	circle := false
 	good := func(n *Node) bool {
 		if n.avail != Satisfied || n == e.From || !e.passes(n) || e.ends(n) || !e.mayMoveTo(n) {
@@ -422,7 +431,7 @@ func (g *Graph) judgeAny(e *Edge, m *Node) {
 // and that was found and not made, or lost its ground: it stands on one of what is
 // there, be the need met or not, at best on one that would meet it. It cannot stand
 // on what stands on it in turn: that goes first.
-func (g *Graph) lean(e *Edge) {
+func (g *needs) lean(e *Edge) {
 	if e.any == nil || e.role&ofActual == 0 || !e.From.Grounded || e.To != nil && e.To.Presence != Absent {
 		return
 	}
@@ -451,7 +460,7 @@ func (g *Graph) lean(e *Edge) {
 }
 
 // moveTo makes m the node that an any-of edge stands on.
-func (g *Graph) moveTo(e *Edge, m *Node) {
+func (g *needs) moveTo(e *Edge, m *Node) {
 	g.touchEdge(e)
 	if e.is(bears) {
 		e.set(bears, false)
@@ -465,20 +474,20 @@ func (g *Graph) moveTo(e *Edge, m *Node) {
 }
 
 // prefixBlind reports whether the world below a prefix cannot be told.
-func (g *Graph) prefixBlind(p Key) bool {
+func (g *needs) prefixBlind(p Key) bool {
 	k := g.kindOf(p)
 	return k != nil && (k.Blind != 0 || k.Reads && !k.Read)
 }
 
 // provide makes m the node that an any-of edge stands on.
-func (g *Graph) provide(e *Edge, m *Node) {
+func (g *needs) provide(e *Edge, m *Node) {
 	if e.To != m {
 		g.moveTo(e, m)
 	}
 	g.setState(e, Satisfied)
 }
 
-func (g *Graph) setState(e *Edge, s Sat) {
+func (g *needs) setState(e *Edge, s Sat) {
 	if e.State == s {
 		return
 	}

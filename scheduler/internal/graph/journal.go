@@ -61,7 +61,7 @@ func (s *savedNode) restore() {
 // Tried calls f for every node that is changed by the Try that runs, or was by
 // the last one, in the order of the changes. Those that it made are dropped
 // when it is over.
-func (g *Graph) Tried(f func(*Node)) {
+func (g *store) Tried(f func(*Node)) {
 	for i := range g.journal.nodes {
 		f(g.journal.nodes[i].n)
 	}
@@ -69,11 +69,11 @@ func (g *Graph) Tried(f func(*Node)) {
 
 // undo notes how to take a change back. It is called while trying only: a
 // function that is made for nothing costs more than the change.
-func (g *Graph) undo(f func()) { g.journal.log = append(g.journal.log, entry{undo: f}) }
+func (g *store) undo(f func()) { g.journal.log = append(g.journal.log, entry{undo: f}) }
 
 // OnUndo has f called when what the Try that runs has changed is taken back, for what
 // callers keep beside the graph. Outside of one it does nothing.
-func (g *Graph) OnUndo(f func()) {
+func (g *store) OnUndo(f func()) {
 	if g.trying {
 		g.undo(f)
 	}
@@ -81,7 +81,7 @@ func (g *Graph) OnUndo(f func()) {
 
 // Touch must be called before a field of the node is changed. X, where it is
 // set, is copied, so that it can be changed too.
-func (g *Graph) Touch(n *Node) {
+func (g *store) Touch(n *Node) {
 	if !g.trying || !g.first(n) {
 		return
 	}
@@ -94,7 +94,7 @@ func (g *Graph) Touch(n *Node) {
 	}
 }
 
-func (g *Graph) touchEdge(e *Edge) {
+func (g *store) touchEdge(e *Edge) {
 	if g.trying && g.first(e) {
 		was := *e
 		was.set(kept, false)
@@ -111,21 +111,21 @@ func (g *Graph) touchEdge(e *Edge) {
 	}
 }
 
-func (g *Graph) touchPrefix(p *Prefix) {
+func (g *store) touchPrefix(p *Prefix) {
 	if g.trying && g.first(p) {
 		was := *p
 		g.undo(func() { *p = was })
 	}
 }
 
-func (g *Graph) touchClaim(c *Claim) {
+func (g *store) touchClaim(c *Claim) {
 	if g.trying && g.first(c) {
 		was := *c
 		g.undo(func() { *c = was })
 	}
 }
 
-func (g *Graph) first(p any) bool {
+func (g *store) first(p any) bool {
 	if _, ok := g.journal.saved[p]; ok {
 		return false
 	}

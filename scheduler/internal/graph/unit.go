@@ -10,7 +10,7 @@ import (
 // the others, and has all else that it needs.
 
 // judgeUnit judges the together needs around n after n changed.
-func (g *Graph) judgeUnit(n *Node) {
+func (g *needs) judgeUnit(n *Node) {
 	if n.ties == 0 {
 		return
 	}
@@ -34,7 +34,7 @@ func (g *Graph) judgeUnit(n *Node) {
 
 // recheckUnit judges once more what n stands on, and what those stand on that it
 // needs together with itself, when its ties may have changed.
-func (g *Graph) recheckUnit(n *Node) {
+func (g *needs) recheckUnit(n *Node) {
 	for _, m := range closure(n, (*Node).With) {
 		for _, e := range m.Out {
 			g.recheck(e)
@@ -55,7 +55,7 @@ func (n *Node) Peers(f func(*Node)) {
 }
 
 // setTogether is setState without the echo to the unit.
-func (g *Graph) setTogether(e *Edge, s Sat) {
+func (g *needs) setTogether(e *Edge, s Sat) {
 	if e.State == s {
 		return
 	}
