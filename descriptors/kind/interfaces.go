@@ -34,6 +34,13 @@ func LinkOf(all Interfaces, name string) (kernel.LinkRef, error) {
 	return ref, nil
 }
 
+// LinkOfStatus is where the link of an interface is by a status of it; false of what is not
+// in place.
+func LinkOfStatus(st scheduler.Status) (ref kernel.LinkRef, ok bool) {
+	ref, ok = st.Meta.(kernel.LinkRef)
+	return ref, ok
+}
+
 func interfaceKey(name string) scheduler.Key { return scheduler.Key(models.InterfaceKey(name)) }
 
 // InterfaceOf is the interface that the ledger keeps, as it was made; nil if it cannot be

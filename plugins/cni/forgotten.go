@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
@@ -99,7 +99,7 @@ func (f *Forgotten) add(st scheduler.Status) {
 	switch v := st.Actual.(type) {
 	case *models.Interface:
 		f.linked = true
-		if at, ok := st.Meta.(kernel.LinkRef); ok && inside {
+		if at, ok := kind.LinkOfStatus(st); ok && inside {
 			f.Inode = uint64(at.NS)
 		}
 		if inside {

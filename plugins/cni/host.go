@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
@@ -128,7 +129,7 @@ func (s *Service) waitCarrier(ctx context.Context, wants []network.Want) error {
 		if err != nil {
 			return err
 		}
-		at, known := st.Meta.(kernel.LinkRef)
+		at, known := kind.LinkOfStatus(st)
 		for wait := time.Millisecond; known && !s.host.Carries(at); wait = min(2*wait, 20*time.Millisecond) {
 			select {
 			case <-ctx.Done():
