@@ -8,16 +8,16 @@
 //	an operator writes a key        Want{key: value}
 //	a source lists all its keys     Want{...}, Complete
 //	the kernel reports a change     Look{key}: the event only names the key, the world is read
-//	a retry is due                  Look{key}, then plan: first see what the failure left behind
+//	a retry is due                  Look{key}, then go on: first see what the failure left behind
 //	a kind is registered late       Look{prefix}
-//	a preview                       Want on the graph, plan, undo
+//	a preview                       Want on the same graph, with a journal by which all is taken back
 //	a plan that is executed         Want; outcomes count in the plan's order
 //
 // # The picture
 //
 //	sources ──Want──┐                       ┌── status watchers
 //	                ▼                       │
-//	events ──Look─► loop ── edit ─► graph ─► plan ─► ready operations
+//	events ──Look─► loop ── edit ─► graph ─► assess ─► ready operations
 //	                ▲                                      │
 //	                └───────── outcomes ◄── workers ◄──────┘
 //
@@ -41,7 +41,8 @@
 // All functions and methods may be called from any goroutine, but one at a time
 // reads a Watcher or a Follower. Submit never waits; Apply, Handle.Wait,
 // Watcher.Next and Follower.Next wait until they have an answer or their context
-// ends; Run works until its own ends; Inspect reads the world itself. All others
+// ends; Run works until its own ends; Inspect reads the world itself; WaitForSources and
+// WaitForKinds wait for these. All others
 // wait for the loop only, which never waits for I/O: they look at their context
 // between parts of a long answer, or not at all.
 //
@@ -51,7 +52,7 @@
 //
 // Errors of operations never end anything: they become the state of their key.
 // Errors that are returned tell of misuse, of what moved or is not kept, or of the
-// end: [ErrStopped], [ErrUnknownSource], [ErrUnknownKey], [ErrBaseMoved],
+// end: [ErrStopped], [ErrUnknownSource], [ErrUnknownKey], [ErrNotPaused], [ErrBaseMoved],
 // [ErrWatcherStopped], [ErrTooManyWatchers], [*HistoryError]; or they say in words
 // what to mend.
 //

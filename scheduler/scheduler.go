@@ -17,8 +17,8 @@ import (
 )
 
 // Scheduler keeps the world as its sources want it while Run runs. Make one with
-// [New]. All methods may be called from any goroutine; none but Run, Apply and
-// Inspect waits for anything but the loop, which never waits for I/O. Wait of a
+// [New]. All methods may be called from any goroutine; none but Run, Apply, Inspect,
+// WaitForSources and WaitForKinds waits for anything but the loop, which never waits for I/O. Wait of a
 // [Handle] and Next of a [Watcher] or a [Follower] wait too. What was submitted
 // before Run is done when it runs.
 type Scheduler struct {
@@ -79,7 +79,7 @@ func New(o Options) *Scheduler {
 // running; but for that no goroutine is left when it returns. Whoever waits
 // then gets ErrStopped. A scheduler runs once.
 func (s *Scheduler) Run(ctx context.Context) error {
-	if !s.Begin() {
+	if !s.begin() {
 		return errors.New("the scheduler is running already, or was")
 	}
 	if s.logs != nil {
@@ -102,7 +102,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 }
 
 // begin makes the loop the owner of the engine; false if it is already.
-func (s *Scheduler) Begin() bool {
+func (s *Scheduler) begin() bool {
 	s.working.Lock()
 	defer s.working.Unlock()
 	s.mu.Lock()
@@ -188,7 +188,7 @@ func (s *Scheduler) outcome(done []*kind.Op, last bool) {
 }
 
 // round takes all inputs that have come and ends with one turn. The caller
-// holds loop.
+// holds working.
 func (s *Scheduler) round() {
 	inputs := s.takeIn()
 	s.l.turn()

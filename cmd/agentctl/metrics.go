@@ -16,7 +16,7 @@ func newMetrics(c *cli) *cobra.Command {
 		Long: `Metrics prints what Prometheus would read, all of it or only the metrics whose
 names begin with a prefix.`,
 		Example: `  agentctl metrics
-  agentctl metrics plumb_scheduler_`,
+  agentctl metrics plumb_kernel_`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			status, body, err := c.agent().Page(cmd.Context(), "/metrics")
 			if err != nil {

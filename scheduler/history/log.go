@@ -84,7 +84,7 @@ func (h *Log) trim() {
 }
 
 // Step adds an operation to the record that caused it, if it is still kept.
-// Records that were not yet kept (looks that found nothing so far) are made.
+// Of a record that is not kept nothing is noted.
 func (h *Log) Step(seq uint64, now time.Time, s DoneStep) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

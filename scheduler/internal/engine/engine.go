@@ -15,7 +15,7 @@ import (
 // Engine changes the graph and lets operations begin: the loop owns it. It does
 // no I/O: what follows from its decisions goes to the outside.
 //
-// It stands on four floors, of which each knows only those below: the Engine evaluates nodes
+// It stands on floors, of which each knows only those below: the Engine evaluates nodes
 // and lets begin; an observer takes in what reads found and how operations ended; an editor
 // takes in what is wanted; nodes has what all of these do to a single node; and a recorder
 // notes what happened.

@@ -180,12 +180,12 @@ const (
 	valueBytes = 128 // a value of a kind that cannot be encoded, roughly
 )
 
-const maxUnkept = 4096
+const maxProvisional = 4096
 
 // KeepProvisional holds the record of a look back until something comes of it: an
 // echo of our own act leaves no trace in the history.
 func (e *recorder) KeepProvisional(r *history.Record) {
-	if len(e.provisional) >= maxUnkept {
+	if len(e.provisional) >= maxProvisional {
 		clear(e.provisional)
 	}
 	e.provisional[r.Seq] = r

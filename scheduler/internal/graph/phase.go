@@ -2,8 +2,8 @@ package graph
 
 import "fmt"
 
-// Phase is what is being done to a node. Each has one way in, the methods of [Graph] whose
-// names begin with Become; nothing else changes it.
+// Phase is what is being done to a node. Only the methods of [Graph] whose names begin with
+// Become change it.
 //
 //	            ┌────────────────── BecomeIdle ───────────────────┐
 //	            ▼                                                 │
@@ -90,7 +90,8 @@ func (g *Graph) BecomeOperating(n *Node, making bool) {
 // knows: SetWorld says so next.
 func (g *Graph) BecomeOverdue(n *Node) { g.become(n, Overdue) }
 
-// BecomeLate: an operation that was overdue has ended, and counts like one that was in time.
+// BecomeLate: an operation that was overdue has ended. It operates again, so that it can be
+// settled; where the world can be read, that is believed and not the outcome.
 func (g *Graph) BecomeLate(n *Node) {
 	g.become(n, Operating)
 	n.Peers(g.Wake)

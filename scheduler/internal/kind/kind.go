@@ -11,8 +11,8 @@ import (
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
-// Kind is a descriptor with its types erased. All type assertions of the
-// engine are in this file.
+// Kind is a descriptor with its types erased. Package scheduler fills
+// it, in kind.go; all type assertions are there.
 type Kind struct {
 	graph.Kind
 	Capabilities []string
