@@ -12,7 +12,8 @@ func Invalid(field, format string, args ...any) *InvalidError {
 	return kv.Invalid(field, format, args...)
 }
 
-// Retry asks for another try after d. Like all that follow it is nil if err is.
+// Retry asks for another try after d. It is nil if err is, and so are
+// Terminal, Conflict, Blocked, NotFound, Lapsed and Unsupported.
 func Retry(err error, d time.Duration) error { return kv.Class(OpError{Err: err, After: d}) }
 
 // Terminal says that trying again is pointless until the value or the world changes.

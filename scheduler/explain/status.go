@@ -10,7 +10,7 @@ import (
 )
 
 // StatusNow is the status of a node with what is still to come of it. It is for many
-// nodes in one pass, see newPass.
+// nodes in one pass, see NewPass.
 func (e *Explainer) StatusNow(n *graph.Node) kv.Status {
 	s := e.Status(n)
 	e.markBusy(n, &s)

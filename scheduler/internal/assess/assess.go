@@ -6,12 +6,12 @@ import (
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
-// action is what a node is due for.
-type action uint8
+// Action is what a node is due for.
+type Action uint8
 
 // The actions.
 const (
-	DoNothing action = iota
+	DoNothing Action = iota
 	DoLook
 	DoCreate
 	DoUpdate
@@ -20,25 +20,25 @@ const (
 )
 
 // Operation is what an action does to the world.
-func (a action) Operation() kv.Operation {
+func (a Action) Operation() kv.Operation {
 	return [...]kv.Operation{0, kv.OpLook, kv.OpCreate, kv.OpUpdate, kv.OpDelete, kv.OpUpdate}[a]
 }
 
-// blocker is what a node waits for that nothing is due for and that is not at rest.
-type blocker uint8
+// Blocker is what a node waits for that nothing is due for and that is not at rest.
+type Blocker uint8
 
 // The blockers.
 const (
-	onNothing   blocker = iota
+	OnNothing   Blocker = iota
 	OnOperation         // an operation on it, or a read of it, is under way
-	onDeadline          // an operation ran past its deadline, and still runs
-	onKind              // no descriptor is registered for it
-	onKindRead          // all of its kind must be read before anything is known of it
+	OnDeadline          // an operation ran past its deadline, and still runs
+	OnKind              // no descriptor is registered for it
+	OnKindRead          // all of its kind must be read before anything is known of it
 	OnPause             // an operator holds it
-	onRetry             // it failed: until its next try, or a change
-	onBroken            // its descriptor panics over it, until something else is wanted
-	onPolicy            // somebody else changed it, and its policy leaves it so
-	onNeeds             // what it needs
+	OnRetry             // it failed: until its next try, or a change
+	OnBroken            // its descriptor panics over it, until something else is wanted
+	OnPolicy            // somebody else changed it, and its policy leaves it so
+	OnNeeds             // what it needs
 	OnHolder            // who has its name in the world
 	OnPeer              // its old peer, which has to go first
 	OnBase              // what derives it, or did: that changes first
@@ -55,14 +55,14 @@ const (
 // what it needs and what is under way. There is one: the loop acts on due and leaving,
 // who waits for the node follows the blocker, and people are told of the blocker in words.
 type Assessment struct {
-	Due     action // what may begin now
+	Due     Action // what may begin now
 	Reason  string // for what is due, or will be once nothing blocks it
 	Leaving bool   // it satisfies nobody from now on: it goes, or changes alone
 	Replace bool   // it goes to come back with another value
 	Same    bool   // what is there turned out to be what is wanted
-	Blocker blocker
+	Blocker Blocker
 	By      *graph.Node // who is in the way, of a blocker that is one node
-	Read    *kind.Kind  // what is read first, with onGround
+	Read    *kind.Kind  // what is read first, with OnGround
 }
 
 // Assess is the heart of the engine: what is the one next thing to do with a node, or for
@@ -73,9 +73,9 @@ func (as *Assessor) Assess(n *graph.Node) Assessment {
 	case n.Dropped():
 		return Assessment{}
 	case k == nil:
-		return Assessment{Blocker: onKind}
+		return Assessment{Blocker: OnKind}
 	case n.Phase == graph.Overdue:
-		return Assessment{Blocker: onDeadline, Leaving: n.Leaving}
+		return Assessment{Blocker: OnDeadline, Leaving: n.Leaving}
 	case n.Busy():
 		return Assessment{Blocker: OnOperation, Leaving: n.Leaving}
 	}
@@ -95,9 +95,9 @@ func (as *Assessor) assessAbsent(n *graph.Node, k *kind.Kind) Assessment {
 	case k.Observed || n.Goal() == nil:
 		return Assessment{}
 	case n.Needs() != graph.Satisfied:
-		return as.wait(n, Assessment{Blocker: onNeeds})
+		return as.wait(n, Assessment{Blocker: OnNeeds})
 	case Left(n):
-		return as.wait(n, Assessment{Blocker: onPolicy})
+		return as.wait(n, Assessment{Blocker: OnPolicy})
 	}
 	if _, holder := n.Holder(); holder != nil {
 		return as.wait(n, Assessment{Blocker: OnHolder, By: holder})
@@ -110,9 +110,9 @@ func (as *Assessor) assessAbsent(n *graph.Node, k *kind.Kind) Assessment {
 func (as *Assessor) assessUnknown(n *graph.Node, k *kind.Kind) Assessment {
 	switch {
 	case k.Unread() && k.Look.Attempts > 0 && n.Goal() != nil && n.Needs() != graph.Satisfied:
-		return Assessment{Blocker: onNeeds}
+		return Assessment{Blocker: OnNeeds}
 	case k.Unread():
-		return Assessment{Blocker: onKindRead}
+		return Assessment{Blocker: OnKindRead}
 	case k.Retrieve != nil && Has(n, FlagNeedsRead):
 		return Assessment{Due: DoLook, Reason: "what is there is not known"}
 	case k.Retrieve != nil:
@@ -120,12 +120,12 @@ func (as *Assessor) assessUnknown(n *graph.Node, k *kind.Kind) Assessment {
 	}
 	gone := n.Goal() == nil || n.Needs() == graph.Missing || n.X != nil && kv.Operation(n.X.LastOp) == kv.OpDelete
 	switch held := as.heldBy(n); {
-	case held != onNothing:
+	case held != OnNothing:
 		return Assessment{Blocker: held}
 	case gone:
 		return as.remove(n, Assessment{Reason: "its last operation failed and it must go"})
 	case n.Needs() != graph.Satisfied:
-		return Assessment{Blocker: onNeeds}
+		return Assessment{Blocker: OnNeeds}
 	case n.Actual != nil && k.Update != nil:
 		return as.make(n, Assessment{Due: DoUpdate, Reason: "its last update failed"})
 	case n.Actual != nil:
@@ -146,7 +146,7 @@ func (as *Assessor) assessPresent(n *graph.Node, k *kind.Kind) Assessment {
 	case n.Needs() == graph.Missing && !n.Foreign && !as.returns(n):
 		return as.leave(n, Assessment{Reason: "a dependency is gone"})
 	case n.Needs() != graph.Satisfied:
-		return as.wait(n, Assessment{Blocker: onNeeds})
+		return as.wait(n, Assessment{Blocker: OnNeeds})
 	case n.Foreign:
 		return as.create(n, "in the intent, there already by somebody else")
 	case Has(n, FlagSame) && !Has(n, FlagStale):
@@ -155,7 +155,7 @@ func (as *Assessor) assessPresent(n *graph.Node, k *kind.Kind) Assessment {
 		}
 		return as.wait(n, Assessment{Blocker: OnDerived})
 	case Left(n) && !Has(n, FlagStale):
-		return as.wait(n, Assessment{Blocker: onPolicy})
+		return as.wait(n, Assessment{Blocker: OnPolicy})
 	}
 	return as.assessChange(n, k, goal)
 }
@@ -175,7 +175,7 @@ func (as *Assessor) assessUnwanted(n *graph.Node) Assessment {
 func (as *Assessor) assessChange(n *graph.Node, k *kind.Kind, goal any) Assessment {
 	var v kv.Verdict
 	if !as.Guard(n, func() { v = as.Verdict(n, k, n.Actual, goal) }) {
-		return Assessment{Blocker: onBroken}
+		return Assessment{Blocker: OnBroken}
 	}
 	if Has(n, FlagStale) {
 		v = kv.Verdict{Change: kv.Replace, Reason: "what it was made with has changed"}
@@ -197,7 +197,7 @@ func (as *Assessor) assessChange(n *graph.Node, k *kind.Kind, goal any) Assessme
 // change assesses a node that is to change in place.
 func (as *Assessor) change(n *graph.Node, reason string) Assessment {
 	switch ending, held := n.Ending(), as.heldBy(n); {
-	case held != onNothing:
+	case held != OnNothing:
 		return Assessment{Blocker: held}
 	case ending != nil:
 		return Assessment{Blocker: OnEnding, By: ending}
@@ -220,7 +220,7 @@ func (as *Assessor) changeAlone(n *graph.Node, reason string) Assessment {
 	case Has(n, FlagAdopted) && as.Unread():
 		return as.wait(n, Assessment{Blocker: OnUnread}) // as in leave
 	case Has(n, FlagHeld) && n.X.NextTry == 0:
-		return Assessment{Blocker: onRetry} // what left comes back to what it was
+		return Assessment{Blocker: OnRetry} // what left comes back to what it was
 	case holder != nil:
 		return as.waitForName(n, holder)
 	}
@@ -295,23 +295,23 @@ func (as *Assessor) remove(n *graph.Node, a Assessment) Assessment {
 // wait is an assessment, unless the node must be left alone for now: then that is what it
 // waits for.
 func (as *Assessor) wait(n *graph.Node, a Assessment) Assessment {
-	if held := as.heldBy(n); held != onNothing {
+	if held := as.heldBy(n); held != OnNothing {
 		a.Due, a.Blocker, a.By, a.Read = DoNothing, held, nil, nil
 	}
 	return a
 }
 
-// heldBy is why a node must be left alone for now, onNothing if it need not be.
-func (as *Assessor) heldBy(n *graph.Node) blocker {
+// heldBy is why a node must be left alone for now, OnNothing if it need not be.
+func (as *Assessor) heldBy(n *graph.Node) Blocker {
 	switch {
 	case n.Phase == graph.Overdue:
-		return onDeadline
+		return OnDeadline
 	case as.PausedBy(n) != nil:
 		return OnPause
 	case Has(n, FlagHeld):
-		return onRetry
+		return OnRetry
 	}
-	return onNothing
+	return OnNothing
 }
 
 // oldPeer returns one that n is to be made together with and that may still be there as

@@ -26,7 +26,7 @@ type Assessor struct {
 	Reading     int                  // looks under way
 	UnreadNodes map[*graph.Node]bool // that no read has told of yet, though their kind was read
 
-	Mark    uint32        // of the pass over the graph, see newPass
+	Mark    uint32        // of the pass over the graph, see NewPass
 	path    []pathStep    // from a node to what it waits for
 	circled bool          // the path has met itself
 	unsure  []*graph.Node // settled if those are that it met
@@ -54,14 +54,14 @@ const (
 	FlagNeedsRead                     // read it before acting on it
 	FlagStale                         // built with something that has changed: replace
 	FlagHeld                          // waits for its next try, or for a change
-	FlagTouched                       // in engine.touched
+	FlagTouched                       // in Engine.Touched
 	FlagChildless                     // its derived values are withdrawn
 	FlagInterested                    // the kind was told that it is needed
 	FlagDrifted                       // was as wanted and is no longer, by no act of ours
 	FlagLookAgain                     // something was heard while an operation ran
 	FlagDerive                        // its derived values must be worked out anew
 	FlagAdopted                       // found in the world, not made by this process
-	FlagDue                           // in engine.making or engine.going
+	FlagDue                           // in one of the engine's lists of what is due
 	FlagUntried                       // what is desired was never in the world, as far as is known
 )
 
@@ -71,7 +71,7 @@ func Has(n *graph.Node, flag uint16) bool { return n.Flags&flag != 0 }
 // firstMark is close to the end, so that no test misses what happens there.
 const firstMark = math.MaxUint32 - 1000
 
-// NewPass begins a pass that marks nodes with the engine's mark. Marks are small, for
+// NewPass begins a pass that marks nodes with Mark. Marks are small, for
 // there are many, and begin anew after a billion passes.
 func (as *Assessor) NewPass() {
 	if as.Mark += MarksOfPass; as.Mark > math.MaxUint32-MarksOfPass {

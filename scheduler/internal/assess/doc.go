@@ -8,5 +8,5 @@
 //
 // The engine acts on it, waits follow the blockers, and package explain puts them into
 // words: so none of them can say anything else than the others. A new condition is one case
-// in assess.go and one value of blocker.
+// in assess.go and one value of Blocker.
 package assess

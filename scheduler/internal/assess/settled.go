@@ -8,21 +8,21 @@ import (
 // pathStep is a node that waits for others, for which, and how many of those are settled.
 type pathStep struct {
 	n       *graph.Node
-	on      blocker
+	on      Blocker
 	by      *graph.Node // of a blocker that is one node
 	settled int
 }
 
 // A pass over the graph says of each node once whether it is settled, by a mark:
-// e.mark for yes, and these for what is not known yet, and for no.
+// Mark for yes, and these for what is not known yet, and for no.
 const (
-	onPath = 1 + iota // added to e.mark
+	onPath = 1 + iota // added to Mark
 	isBusy
 	MarksOfPass
 )
 
 // Busy reports whether something that follows by itself is still to come. It is for
-// telling many nodes in one pass, see newPass.
+// telling many nodes in one pass, see NewPass.
 func (as *Assessor) Busy(n *graph.Node) bool {
 	if as.Settled(n) {
 		return false
@@ -118,7 +118,7 @@ func (as *Assessor) nextOf(top int) (next *graph.Node, ok bool) {
 				return nil, true
 			}
 			m = stander
-		case onNeeds:
+		case OnNeeds:
 			if i == len(n.Out) {
 				return nil, true
 			}
@@ -130,7 +130,7 @@ func (as *Assessor) nextOf(top int) (next *graph.Node, ok bool) {
 			case !as.G.Below(edge.Prefix(), func(m *graph.Node) bool { return m == n || !m.Wanted() && !isRead(m) || as.Settled(m) }):
 				return nil, false
 			}
-		case OnDerived, onPolicy:
+		case OnDerived, OnPolicy:
 			if n.X == nil || i == len(n.X.Children) {
 				return nil, true
 			}
@@ -161,7 +161,7 @@ func (as *Assessor) movesByItself(n *graph.Node, a Assessment) bool {
 	switch a.Blocker {
 	case OnOperation, OnUsers, OnGround:
 		return true
-	case onKindRead:
+	case OnKindRead:
 		return kind.Of(n).Look.Attempts == 0
 	case OnUnread:
 		return !as.cannotRead()
@@ -172,7 +172,7 @@ func (as *Assessor) movesByItself(n *graph.Node, a Assessment) bool {
 // waitsForOthers reports whether a node moves when others have.
 func (a Assessment) waitsForOthers() bool {
 	switch a.Blocker {
-	case onNeeds, OnHolder, OnPeer, OnBase, OnStanders, OnEnding, OnDerived, onPolicy:
+	case OnNeeds, OnHolder, OnPeer, OnBase, OnStanders, OnEnding, OnDerived, OnPolicy:
 		return true
 	}
 	return false

@@ -9,7 +9,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
 )
 
-// window is how many operations wait for a worker. What more is due stays due:
+// Window is how many operations wait for a worker. What more is due stays due:
 // an operation that waits is memory, and what it is to do may be overtaken.
 var Window = 4096 // a variable for tests
 

@@ -54,7 +54,7 @@ func (e *Engine) Begin(o *kind.Op, a assess.Assessment) {
 	e.G.BecomeOperating(n, making)
 }
 
-// AfterRead implements Outside, as all that follows.
+// AfterRead puts a node on the list of those that wait for a read of the kind.
 func (e *observer) AfterRead(k *kind.Kind, n *graph.Node) { k.Look.Waiting = append(k.Look.Waiting, n) }
 
 // RecheckDependents has those read that stand on a node.

@@ -236,7 +236,7 @@ func (e *Edge) OfBase() bool { return e.is(ofBase) }
 // OfActual reports whether the value in the world has the need.
 func (e *Edge) OfActual() bool { return e.role&ofActual != 0 }
 
-// Passes reports whether the edge's predicate accepts the node as it is.
+// passes reports whether the edge's predicate accepts the node as it is.
 func (e *Edge) passes(t *Node) bool { return e.fn == nil || e.fn.pass(t, t.Actual) }
 
 // ends reports whether the edge's predicate accepts the node as it was wanted, and not as it

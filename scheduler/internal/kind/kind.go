@@ -39,8 +39,8 @@ type Kind struct {
 	Remove      func(ctx context.Context, k kv.Key, v, meta any) error
 	CreateBatch func(ctx context.Context, ops []*Op)
 	DeleteBatch func(ctx context.Context, ops []*Op)
-	Creations   *exec.Group // not nil with createBatch
-	Deletions   *exec.Group // not nil with deleteBatch
+	Creations   *exec.Group // not nil with CreateBatch
+	Deletions   *exec.Group // not nil with DeleteBatch
 	Retrieve    func(ctx context.Context, s Scope, yield func(Found, error) bool)
 	Watch       func(ctx context.Context, notify func(keys ...kv.Key)) error
 	Interest    func(k kv.Key, wanted bool)
@@ -50,7 +50,7 @@ type Kind struct {
 	Stop context.CancelFunc // of Watch
 }
 
-// Scope and found are Scope and Found without types.
+// Scope is scheduler.Scope without types, as Found and Known are those.
 type Scope struct {
 	All   bool
 	Keys  []kv.Key

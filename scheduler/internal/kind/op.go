@@ -49,7 +49,7 @@ func (o *Op) OverdueError() error {
 		o.What, o.Start.UTC().Format(time.TimeOnly))
 }
 
-// Name implements exec.Operation, as all that follows.
+// Name is the key.
 func (o *Op) Name() string { return string(o.Key) }
 
 // Lane is what the kind says of the value; reads wait for nobody.
