@@ -83,10 +83,10 @@ func (s *scene) of(id string, types ...events.Type) []*events.Event {
 // hungry is a shell that takes memory once it gets the signal USR1.
 const hungry = `trap go=1 USR1; while [ -z "$go" ]; do sleep 0.1; done; a=x; while true; do a=$a$a; done`
 
-// TestRow35_FiftyOOMKills: fifty containers run out of memory at once, most of
+// TestFiftyOOMKills: fifty containers run out of memory at once, most of
 // them without a full report of the kernel. Every death says OOMKilled, in the
 // end and once, and the victim is the container's first process.
-func TestRow35_FiftyOOMKills(t *testing.T) {
+func TestFiftyOOMKills(t *testing.T) {
 	const many = 50
 	s := newScene(t, true)
 	ids := s.starve(many)
@@ -109,9 +109,9 @@ func TestRow35_FiftyOOMKills(t *testing.T) {
 	t.Logf("%d kills, %d of them with a full report; %+v", many, reported, s.rec.kills.Stats())
 }
 
-// TestRow35_WithoutTheKernelsLog: the runtime and the counters tell of the
+// TestWithoutTheKernelsLog: the runtime and the counters tell of the
 // deaths; the victims have no names.
-func TestRow35_WithoutTheKernelsLog(t *testing.T) {
+func TestWithoutTheKernelsLog(t *testing.T) {
 	s := newScene(t, false)
 	ids := s.starve(4)
 	s.eventually(func() error {
@@ -179,9 +179,9 @@ func (s *scene) diedOfMemory(id string, pid int) error {
 	return nil
 }
 
-// TestRow36_ChildIsNoDeath: a child is killed, the container lives on; then it
+// TestChildIsNoDeath: a child is killed, the container lives on; then it
 // ends by itself, and that is no death by lack of memory.
-func TestRow36_ChildIsNoDeath(t *testing.T) {
+func TestChildIsNoDeath(t *testing.T) {
 	s := newScene(t, true)
 	id := s.Docker("run", "--detach", "--network", "none", "--memory", "12m", "--memory-swap", "12m", dockertest.Image,
 		"sh", "-c", `sleep 1; sh -c 'a=x; while true; do a=$a$a; done'; trap go=1 USR1; while [ -z "$go" ]; do sleep 0.1; done; exit 5`)
@@ -215,10 +215,10 @@ func TestRow36_ChildIsNoDeath(t *testing.T) {
 	}
 }
 
-// TestRow36_KilledBySomebodyElse: a child is killed for lack of memory, and then
+// TestKilledBySomebodyElse: a child is killed for lack of memory, and then
 // somebody kills the container. Docker says OOMKilled; the first process was not the
 // victim, and the death says so, and tells of the child.
-func TestRow36_KilledBySomebodyElse(t *testing.T) {
+func TestKilledBySomebodyElse(t *testing.T) {
 	s := newScene(t, true)
 	id := s.Docker("run", "--detach", "--network", "none", "--memory", "12m", "--memory-swap", "12m", dockertest.Image,
 		"sh", "-c", `sleep 1; sh -c 'a=x; while true; do a=$a$a; done'; while true; do sleep 0.1; done`)
@@ -251,9 +251,9 @@ func TestRow36_KilledBySomebodyElse(t *testing.T) {
 	}
 }
 
-// TestRow34_ToldByAnEarlierRun: kills that an earlier run of the agent told of
+// TestToldByAnEarlierRun: kills that an earlier run of the agent told of
 // are those of the same life of the container, each once.
-func TestRow34_ToldByAnEarlierRun(t *testing.T) {
+func TestToldByAnEarlierRun(t *testing.T) {
 	start := time.Now()
 	kill := func(seq uint64, id string, started time.Time, amends bool, k *container.OOMKill) *events.Event {
 		return &events.Event{Seq: seq, Event: container.Event{Type: container.OOM, ID: id, Seen: start,

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestRow39_Machine: what the agent runs on is told as it is now, and each time
+// TestMachine: what the agent runs on is told as it is now, and each time
 // anew.
-func TestRow39_Machine(t *testing.T) {
+func TestMachine(t *testing.T) {
 	h := machineHealth(time.Now())
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {

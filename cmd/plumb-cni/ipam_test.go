@@ -15,15 +15,15 @@ import (
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 )
 
-// TestN18_Delegated plays testdata/N18-delegated. Besides what the other stories have:
+// TestDelegated plays testdata/N18-delegated. Besides what the other stories have:
 //
 //	ipam COMMAND  what the plugin for addresses answers to it: "-" for success without
 //	              a word, "fails" and an error, or a result
 //	taken         the interface is there already
-func TestN18_Delegated(t *testing.T) { delegated(t, "testdata/N18-delegated") }
+func TestDelegated(t *testing.T) { delegated(t, "testdata/N18-delegated") }
 
-// TestN20_ContainerUnknown: code 3 of a plugin of others is not passed on.
-func TestN20_ContainerUnknown(t *testing.T) { delegated(t, "testdata/N20-container-unknown") }
+// TestContainerUnknown: code 3 of a plugin of others is not passed on.
+func TestContainerUnknown(t *testing.T) { delegated(t, "testdata/N20-container-unknown") }
 
 func delegated(t *testing.T, file string) {
 	run, dir := filepath.Join(t.TempDir(), "run"), t.TempDir()
@@ -77,9 +77,9 @@ func (f *fakeIPAM) run(path string, env []string, stdin []byte, stderr io.Writer
 	}
 }
 
-// TestRow63_HostLocal: the real one gives addresses, says that they are there, and has
+// TestHostLocal: the real one gives addresses, says that they are there, and has
 // them back when the agent refuses, and after a DEL without the agent.
-func TestRow63_HostLocal(t *testing.T) {
+func TestHostLocal(t *testing.T) {
 	const plugins = "/usr/lib/cni"
 	if _, err := os.Stat(plugins + "/host-local"); err != nil {
 		if os.Getenv("CI") == "true" {

@@ -12,9 +12,9 @@ import (
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 )
 
-// TestS06_RemovesOnlyOurs: without the agent an interface goes that bears our mark,
+// TestRemovesOnlyOurs: without the agent an interface goes that bears our mark,
 // and no other; what is not there is no error.
-func TestS06_RemovesOnlyOurs(t *testing.T) {
+func TestRemovesOnlyOurs(t *testing.T) {
 	ns := netlinktest.New(t)
 	ns.IP(t, "link add eth0 type bridge")
 	ns.IP(t, "link set eth0 alias plumb:host7:interface/web")
@@ -39,8 +39,8 @@ func TestS06_RemovesOnlyOurs(t *testing.T) {
 	}
 }
 
-// TestRow62_Inodes: the host is known by whatever path, and what is no namespace too.
-func TestRow62_Inodes(t *testing.T) {
+// TestInodes: the host is known by whatever path, and what is no namespace too.
+func TestInodes(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	k := kernelNamespaces{}
@@ -61,9 +61,9 @@ func TestRow62_Inodes(t *testing.T) {
 	}
 }
 
-// TestN23_AloneAndAnywhere: the program is static, needs no other file, and works in
+// TestAloneAndAnywhere: the program is static, needs no other file, and works in
 // any directory and with nothing in its environment.
-func TestN23_AloneAndAnywhere(t *testing.T) {
+func TestAloneAndAnywhere(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "plumb-cni")
 	build := exec.Command("go", "build", "-o", program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

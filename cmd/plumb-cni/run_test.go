@@ -35,19 +35,19 @@ import (
 // Of a call is printed what went to standard output and to standard error, what the
 // agent heard, how long it took, and the exit code. Nothing waits for real.
 
-func TestN01_StreamsAndExitCode(t *testing.T)      { play(t, "N01-streams") }
-func TestN02_Environment(t *testing.T)             { play(t, "N02-environment") }
-func TestN03_Configuration(t *testing.T)           { play(t, "N03-configuration") }
-func TestN04_Version(t *testing.T)                 { play(t, "N04-version") }
-func TestN06_Forwarding(t *testing.T)              { play(t, "N06-forwarding") }
-func TestN11_CommandsOfLaterVersions(t *testing.T) { play(t, "N11-versions") }
-func TestN22_ForeignFields(t *testing.T)           { play(t, "N22-foreign-fields") }
-func TestN24_Traces(t *testing.T)                  { play(t, "N24-traces") }
-func TestS02_Handshake(t *testing.T)               { play(t, "S02-handshake") }
-func TestRow56_AgentDown(t *testing.T)             { play(t, "row56-agent-down") }
-func TestRow58_Deadlines(t *testing.T)             { play(t, "row58-deadlines") }
-func TestRow59_Results(t *testing.T)               { play(t, "row59-results") }
-func TestRow62_HostNamespace(t *testing.T)         { play(t, "row62-host-namespace") }
+func TestStreamsAndExitCode(t *testing.T)      { play(t, "N01-streams") }
+func TestEnvironment(t *testing.T)             { play(t, "N02-environment") }
+func TestConfiguration(t *testing.T)           { play(t, "N03-configuration") }
+func TestVersion(t *testing.T)                 { play(t, "N04-version") }
+func TestForwarding(t *testing.T)              { play(t, "N06-forwarding") }
+func TestCommandsOfLaterVersions(t *testing.T) { play(t, "N11-versions") }
+func TestForeignFields(t *testing.T)           { play(t, "N22-foreign-fields") }
+func TestTraces(t *testing.T)                  { play(t, "N24-traces") }
+func TestHandshake(t *testing.T)               { play(t, "S02-handshake") }
+func TestAgentDown(t *testing.T)               { play(t, "agent-down") }
+func TestDeadlines(t *testing.T)               { play(t, "deadlines") }
+func TestResults(t *testing.T)                 { play(t, "results") }
+func TestHostNamespace(t *testing.T)           { play(t, "host-namespace") }
 
 func play(t *testing.T, name string) {
 	t.Helper()

@@ -211,7 +211,7 @@ func TestResolve(t *testing.T) {
 }
 
 // Who means one namespace is not given another that has its path.
-func TestRow62_ResolveAnother(t *testing.T) {
+func TestResolveAnother(t *testing.T) {
 	k := newKernel(t)
 	p := netlinktest.Start(t)
 	refs := view[*models.NamespaceRef, struct{}]{}

@@ -15,9 +15,9 @@ import (
 	"github.com/plumb-net/plumb/plugins/events"
 )
 
-// TestRow29_WatchEvents: events come as they happen, cancelling ends the watch
+// TestWatchEvents: events come as they happen, cancelling ends the watch
 // in the agent too, and another one goes on where it ended.
-func TestRow29_WatchEvents(t *testing.T) {
+func TestWatchEvents(t *testing.T) {
 	w := apitest.New()
 	w.Events = events.New(events.Limits{}, nil, 0)
 	c := dial(t, apitest.Serve(t, w.Config()))
@@ -64,9 +64,9 @@ func TestRow29_WatchEvents(t *testing.T) {
 	}
 }
 
-// TestRow29_DeadClient: a client that never reads harms nobody: events are taken
+// TestDeadClient: a client that never reads harms nobody: events are taken
 // in, others see them, and the agent stops.
-func TestRow29_DeadClient(t *testing.T) {
+func TestDeadClient(t *testing.T) {
 	w := apitest.New()
 	w.Events = events.New(events.Limits{}, nil, 0)
 	c := dial(t, apitest.Serve(t, w.Config()))

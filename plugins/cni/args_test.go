@@ -21,9 +21,9 @@ func argsCall(t testing.TB, command, args string) cni.Call {
 	return c
 }
 
-// TestRow73_Args: what was asked for by CNI_ARGS is wanted after a restart too, and keeps no
+// TestCNIArgs: what was asked for by CNI_ARGS is wanted after a restart too, and keeps no
 // DEL from being done.
-func TestRow73_Args(t *testing.T) {
+func TestCNIArgs(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		if a := n.Serve(t.Context(), argsCall(t, "ADD", "IP=10.62.0.5;MAC=02:00:00:00:00:07")); a.Error != nil || a.Result.IPs[0].Address != "10.62.0.5/29" {
 			t.Fatal(a)

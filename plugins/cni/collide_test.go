@@ -20,11 +20,11 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// TestRow71_Ways plays testdata/ways: which routes a container has that is in several
+// TestSeveralNetworks plays testdata/ways: which routes a container has that is in several
 // networks.
-func TestRow71_Ways(t *testing.T) { playCollisions(t, "testdata/ways/*") }
+func TestSeveralNetworks(t *testing.T) { playCollisions(t, "testdata/ways/*") }
 
-// TestRow70_Collisions plays the stories in testdata/collide: networks that would have what
+// TestCollisions plays the stories in testdata/collide: networks that would have what
 // others have. Whatever is refused is refused at once and leaves all as it was.
 //
 //	host               the networks of the host: address|route PREFIX [LINK [KEY]]; or: unread
@@ -35,7 +35,7 @@ func TestRow71_Ways(t *testing.T) { playCollisions(t, "testdata/ways/*") }
 //	del CONTAINER NETWORK [IF]
 //	status             a configuration
 //	restart            the agent
-func TestRow70_Collisions(t *testing.T) { playCollisions(t, "testdata/collide/*") }
+func TestCollisions(t *testing.T) { playCollisions(t, "testdata/collide/*") }
 
 func playCollisions(t *testing.T, pattern string) {
 	t.Helper()

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// TestRow72_Cut: what the firewall of the host stops is told by the ADD that it is told to,
+// TestFirewallCuts: what the firewall of the host stops is told by the ADD that it is told to,
 // and of the network as long as it has containers. With forward it is let pass, and goes
 // with the last.
-func TestRow72_Cut(t *testing.T) {
+func TestFirewallCuts(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		n.host.cut = map[string]string{"br-blue>br-blue": "FORWARD of iptables-nft drops it"}
 		a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue)

@@ -18,11 +18,11 @@ import (
 
 var collisions = flag.Int("collisions", 1000, "how many collisions are provoked")
 
-// TestRow72_IncumbentsStay has random calls and operators want what others have: addresses,
+// TestIncumbentsStay has random calls and operators want what others have: addresses,
 // the gateway's, the bridge, the pool, names in the container, ports of the host. The
 // oracle knows who was first: no attachment ever changes while nobody calls its DEL, and
 // what is refused leaves nothing.
-func TestRow72_IncumbentsStay(t *testing.T) {
+func TestIncumbentsStay(t *testing.T) {
 	refused, by := 0, map[string]int{}
 	seed := uint64(0)
 	for ; refused < *collisions; seed++ {

@@ -77,10 +77,10 @@ func without(list []scheduler.Change) (back []scheduler.Change) {
 	return back
 }
 
-// TestRow49_Intent: an ADD waits for what an operator wants in the pod, whenever it
+// TestIntent: an ADD waits for what an operator wants in the pod, whenever it
 // comes, and is answered when all of it is there; a DEL takes it out of the pod, and
 // leaves the wish for the next.
-func TestRow49_Intent(t *testing.T) {
+func TestIntent(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		answer := make(chan wire.Answer, 1)
 		go func() { answer <- n.pod(t.Context(), "ADD", "c1", "/run/netns/8", "default/web", green) }()
@@ -120,9 +120,9 @@ func TestRow49_Intent(t *testing.T) {
 	})
 }
 
-// TestRow49_OtherEnd: what is waited for last may live elsewhere: the other end of the
+// TestOtherEnd: what is waited for last may live elsewhere: the other end of the
 // cable, in a namespace that comes late.
-func TestRow49_OtherEnd(t *testing.T) {
+func TestOtherEnd(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		values := wired("default/web")
 		values[3] = scheduler.Set("interface/web-host", &models.Interface{HostName: "web0", Link: &models.Interface_Veth{Veth: &models.Veth{Peer: "web"}},
@@ -139,9 +139,9 @@ func TestRow49_OtherEnd(t *testing.T) {
 	})
 }
 
-// TestS09_NobodyWantsIt: without intent an ADD fails at its limit and says what it
+// TestNobodyWantsIt: without intent an ADD fails at its limit and says what it
 // waited for; with a pool it does without, and what is wanted later waits in its turn.
-func TestS09_NobodyWantsIt(t *testing.T) {
+func TestNobodyWantsIt(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
@@ -180,10 +180,10 @@ func TestS09_NobodyWantsIt(t *testing.T) {
 	})
 }
 
-// TestRow54_SamePodAgain: a pod of the same name is made again while the first is
+// TestSamePodAgain: a pod of the same name is made again while the first is
 // still there: its ADD is answered when all is in the new one, and the late DEL of the
 // first touches nothing, also after a start.
-func TestRow54_SamePodAgain(t *testing.T) {
+func TestSamePodAgain(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		n.operator(wired("default/web")...)
 		if a := n.pod(t.Context(), "ADD", "c1", "/run/netns/7", "default/web", green); a.Error != nil {
@@ -210,8 +210,8 @@ func TestRow54_SamePodAgain(t *testing.T) {
 	})
 }
 
-// TestRow51_IntentDeleted: a DEL ends an ADD that waits for an operator, at once.
-func TestRow51_IntentDeleted(t *testing.T) {
+// TestIntentDeleted: a DEL ends an ADD that waits for an operator, at once.
+func TestIntentDeleted(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		answer := make(chan wire.Answer, 1)
 		go func() { answer <- n.pod(t.Context(), "ADD", "c1", "/run/netns/8", "default/web", green) }()
@@ -227,9 +227,9 @@ func TestRow51_IntentDeleted(t *testing.T) {
 	})
 }
 
-// TestN16_PodOfArgs: the order of CNI_ARGS means nothing; without a pod it is the
+// TestPodOfArgs: the order of CNI_ARGS means nothing; without a pod it is the
 // container's id that values name.
-func TestN16_PodOfArgs(t *testing.T) {
+func TestPodOfArgs(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		n.operator(wired("c1")...)
 		if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", green); a.Error != nil {

@@ -256,10 +256,10 @@ func from(t *testing.T, at *netlinktest.Namespace, addresses ...string) (count f
 	}
 }
 
-// TestKernel_Row67_Masquerade: what leaves a network arrives elsewhere with the
+// TestKernel_Masquerade: what leaves a network arrives elsewhere with the
 // host's address, and is answered there; between containers nothing is hidden. With
 // the last container the table goes.
-func TestKernel_Row67_Masquerade(t *testing.T) {
+func TestKernel_Masquerade(t *testing.T) {
 	for _, mode := range []string{"bridge", "routed"} {
 		t.Run(mode, func(t *testing.T) {
 			m := newMachine(t)

@@ -43,9 +43,9 @@ func (v visit) call(ctx context.Context, name string, k cni.Key, del bool) {
 	}
 }
 
-// TestRow51_DELEndsWaitingADD: a DEL ends the ADDs before it, those that run and those
+// TestDELEndsWaitingADD: a DEL ends the ADDs before it, those that run and those
 // that wait, and begins when they have left.
-func TestRow51_DELEndsWaitingADD(t *testing.T) {
+func TestDELEndsWaitingADD(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log []string
 		v := visit{&cni.KeyedQueue{}, &log, &sync.Mutex{}, make(chan struct{})}
@@ -74,9 +74,9 @@ func TestRow51_DELEndsWaitingADD(t *testing.T) {
 	})
 }
 
-// TestS05_InOrder: calls about one attachment are one after another in their order,
+// TestInOrder: calls about one attachment are one after another in their order,
 // and who stops waiting holds up nobody.
-func TestS05_InOrder(t *testing.T) {
+func TestInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := &cni.KeyedQueue{}
 		_, leave, err := turns.Enter(t.Context(), eth0, false)

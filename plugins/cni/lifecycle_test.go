@@ -37,9 +37,9 @@ func added(t *testing.T, n *node, containers ...string) {
 	}
 }
 
-// TestRow62_HostNamespace: the agent looks itself; nothing is begun in the host's
+// TestHostNamespace: the agent looks itself; nothing is begun in the host's
 // namespace, in one that it does not see, or sees as another.
-func TestRow62_HostNamespace(t *testing.T) {
+func TestHostNamespace(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		for path, want := range map[string]string{"/run/netns/1": "of the host", "/run/nowhere": "no network namespace", "/run/netns/7": "another network namespace"} {
 			c, wrong := cni.Parse(wire.Request{Protocol: 1, Config: []byte(blue), Inode: 4711,
@@ -57,9 +57,9 @@ func TestRow62_HostNamespace(t *testing.T) {
 	})
 }
 
-// TestRow62_AnotherNamespace: whose path is another's after a restart, or after a
+// TestAnotherNamespace: whose path is another's after a restart, or after a
 // boot, is removed; whose path is empty is not.
-func TestRow62_AnotherNamespace(t *testing.T) {
+func TestAnotherNamespace(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(h *fakeHost)
 		stays  bool
@@ -86,9 +86,9 @@ func TestRow62_AnotherNamespace(t *testing.T) {
 	}
 }
 
-// TestRow62_MeantByInode: what is wanted of the engine names the namespace by its
+// TestMeantByInode: what is wanted of the engine names the namespace by its
 // inode as well, also after a restart.
-func TestRow62_MeantByInode(t *testing.T) {
+func TestMeantByInode(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		added(t, n, "c1")
 		for range 2 {
@@ -101,9 +101,9 @@ func TestRow62_MeantByInode(t *testing.T) {
 	})
 }
 
-// TestRow51_GoneWhileWaiting: an ADD of which nobody needs the outcome fails at once;
+// TestGoneWhileWaiting: an ADD of which nobody needs the outcome fails at once;
 // one of which that cannot be told goes on.
-func TestRow51_GoneWhileWaiting(t *testing.T) {
+func TestGoneWhileWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, change func(h *fakeHost)
 		gone           bool
@@ -143,9 +143,9 @@ func TestRow51_GoneWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestRow52_LateDEL: the DEL of a container that was before never touches the one
-// that is, also after a restart; Row 54: pods of one name are told apart.
-func TestRow52_LateDEL(t *testing.T) {
+// TestLateDEL: the DEL of a container that was before never touches the one
+// that is, also after a restart; pods of one name are told apart.
+func TestLateDEL(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		added(t, n, "old")
 		added(t, n, "c1")
@@ -162,9 +162,9 @@ func TestRow52_LateDEL(t *testing.T) {
 	})
 }
 
-// TestRow52_LostDEL: a container that is made again under its id, whose DEL never
+// TestLostDEL: a container that is made again under its id, whose DEL never
 // came, is attached anew.
-func TestRow52_LostDEL(t *testing.T) {
+func TestLostDEL(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		added(t, n, "c1")
 		one := n.show()
@@ -177,9 +177,9 @@ func TestRow52_LostDEL(t *testing.T) {
 	})
 }
 
-// TestN09_DEL: it succeeds also if it cannot be recorded, says so, and leaves a note for
+// TestDELNotRecorded: it succeeds also if it cannot be recorded, says so, and leaves a note for
 // the next start, which knows nothing of it.
-func TestN09_DEL(t *testing.T) {
+func TestDELNotRecorded(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		added(t, n, "c1", "c2")
 		n.disk.full = true
@@ -207,9 +207,9 @@ func TestN09_DEL(t *testing.T) {
 	})
 }
 
-// TestRow53_N8 plays N8a to N8h: whatever is missing, DEL succeeds at once and leaves
+// TestDELSucceeds plays N8a to N8h: whatever is missing, DEL succeeds at once and leaves
 // nothing.
-func TestRow53_N8(t *testing.T) {
+func TestDELSucceeds(t *testing.T) {
 	forget := func(n *node, k scheduler.Key) {
 		n.world.mu.Lock()
 		defer n.world.mu.Unlock()
@@ -273,9 +273,9 @@ func TestRow53_N8(t *testing.T) {
 
 const gcBlue = `{"cniVersion":"1.1.0","name":"blue","pool":"10.62.0.0/29","bridge":"br-blue",`
 
-// TestN14_GC: what the runtime does not know goes, under either name of the key; what
+// TestGC: what the runtime does not know goes, under either name of the key; what
 // runs is kept whatever the runtime says; other networks are not touched.
-func TestN14_GC(t *testing.T) {
+func TestGC(t *testing.T) {
 	for name, c := range map[string]struct {
 		config string
 		before func(h *fakeHost)
@@ -333,8 +333,8 @@ func (n *node) attached() string {
 	return strings.Join(ids, " ")
 }
 
-// TestN14_GCErrors: what fails keeps nobody else, and all of it is reported.
-func TestN14_GCErrors(t *testing.T) {
+// TestGCErrors: what fails keeps nobody else, and all of it is reported.
+func TestGCErrors(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		added(t, n, "c1", "c2")
 		time.Sleep(time.Minute)
@@ -352,8 +352,8 @@ func TestN14_GCErrors(t *testing.T) {
 	})
 }
 
-// TestN15_ADDDuringGC: what is younger than the call, or being made, is kept.
-func TestN15_ADDDuringGC(t *testing.T) {
+// TestADDDuringGC: what is younger than the call, or being made, is kept.
+func TestADDDuringGC(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		answer := waiting(t, n, "c1")
 		added(t, n, "old")
@@ -370,8 +370,8 @@ func TestN15_ADDDuringGC(t *testing.T) {
 	})
 }
 
-// TestN12_STATUS: 0, 50 and 51; N13: calls are served whatever it said.
-func TestN12_STATUS(t *testing.T) {
+// TestSTATUS: 0, 50 and 51; N13: calls are served whatever it said.
+func TestSTATUS(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		status := func(want int, details string) {
 			t.Helper()
@@ -396,8 +396,8 @@ func TestN12_STATUS(t *testing.T) {
 	})
 }
 
-// TestS08_Sweep: what serves nobody is removed by itself, but not before it is sure.
-func TestS08_Sweep(t *testing.T) {
+// TestSweep: what serves nobody is removed by itself, but not before it is sure.
+func TestSweep(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		added(t, n, "c1")
 		one := n.show()
@@ -441,10 +441,10 @@ func TestS08_Sweep(t *testing.T) {
 	})
 }
 
-// TestRow57_StopLeavesNothingHalfDone: an ADD that waits when the agent stops is
+// TestStopLeavesNothingHalfDone: an ADD that waits when the agent stops is
 // undone before the engine ends; one that cannot be undone holds up nobody for long,
 // and the sweep completes it.
-func TestRow57_StopLeavesNothingHalfDone(t *testing.T) {
+func TestStopLeavesNothingHalfDone(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		for _, stuck := range []bool{false, true} {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -469,9 +469,9 @@ func TestRow57_StopLeavesNothingHalfDone(t *testing.T) {
 	})
 }
 
-// TestRow52_QueuedDEL: a DEL that was left while the agent was down does not touch
+// TestQueuedDEL: a DEL that was left while the agent was down does not touch
 // what was attached under the same name since.
-func TestRow52_QueuedDEL(t *testing.T) {
+func TestQueuedDEL(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		left := time.Now().Unix()
 		time.Sleep(10 * time.Second)

@@ -15,9 +15,9 @@ func (n *node) operator(changes ...scheduler.Change) {
 	synctest.Wait()
 }
 
-// TestRow55_OperatorPool: what an operator's pool gave is wanted again after a start,
+// TestOperatorPool: what an operator's pool gave is wanted again after a start,
 // before anybody knows the pool again.
-func TestRow55_OperatorPool(t *testing.T) {
+func TestOperatorPool(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		config := `{"cniVersion":"1.1.0","name":"blue","pool":"office"}`
 		if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", config); a.Error == nil || !strings.Contains(a.Error.Details, "ippool/office") {
@@ -40,9 +40,9 @@ func TestRow55_OperatorPool(t *testing.T) {
 	})
 }
 
-// TestRow67_Masquerade: a network has one table, from its first container to its last,
+// TestMasquerade: a network has one table, from its first container to its last,
 // also over a start. Whoever wants the network otherwise is refused.
-func TestRow67_Masquerade(t *testing.T) {
+func TestMasquerade(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		const table = "nftables/cni:blue"
 		masked := strings.Replace(blue, "{", `{"masquerade":true,`, 1)

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// TestRow48_Orphans: what is on disk and in the kernel for a container that is no more
+// TestOrphans: what is on disk and in the kernel for a container that is no more
 // is removed, and so is what is in the kernel for a record that was lost. That of
 // containers that run stays, and that of other networks.
-func TestRow48_Orphans(t *testing.T) {
+func TestOrphans(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		green := `{"cniVersion":"1.1.0","name":"green","pool":"10.63.0.0/29","bridge":"br-green"}`
 		if a := n.call(t.Context(), "ADD", "other", "/run/netns/7", green); a.Error != nil {

@@ -19,9 +19,9 @@ func mapping(host, container int, more string) string {
 	return fmt.Sprintf(`{"hostPort":%d,"containerPort":%d%s}`, host, container, more)
 }
 
-// TestRow68_Ports: a port leads to one container, also over a start; what containers
+// TestPorts: a port leads to one container, also over a start; what containers
 // with ports share goes with the last of them, and what is shared by all stays.
-func TestRow68_Ports(t *testing.T) {
+func TestPorts(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		const shared = "sysctl/cni:blue:localnet"
 		add := func(container, config string) *spec.Error {
@@ -61,10 +61,10 @@ func TestRow68_Ports(t *testing.T) {
 	})
 }
 
-// TestKernel_Row68_Ports: a port of the host leads to the container from beyond the host,
+// TestKernel_Ports: a port of the host leads to the container from beyond the host,
 // from the host by each of its addresses, and from a neighbour; in both families. With
 // the container it is gone.
-func TestKernel_Row68_Ports(t *testing.T) {
+func TestKernel_Ports(t *testing.T) {
 	for _, mode := range []string{"bridge", "routed"} {
 		t.Run(mode, func(t *testing.T) {
 			m := newMachine(t)

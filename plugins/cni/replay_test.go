@@ -15,9 +15,9 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 )
 
-// TestS07_Replay: what was left is done at the start, the oldest first; what fails
+// TestReplay: what was left is done at the start, the oldest first; what fails
 // is tried at some more starts and then put aside; what cannot be read at once.
-func TestS07_Replay(t *testing.T) {
+func TestReplay(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	leave := func(container string, at int64) {
 		r := request("DEL", container)
@@ -58,7 +58,7 @@ func TestS07_Replay(t *testing.T) {
 }
 
 // An agent that was never asked has nothing to do; one that stops leaves the rest.
-func TestS07_NothingAndTooMuch(t *testing.T) {
+func TestNothingAndTooMuch(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	h := handler(func(context.Context, cni.Call) wire.Answer { return wire.Answer{} })
 	if n := cni.Replay(t.Context(), run, h, slog.New(slog.DiscardHandler)); n != 0 {
@@ -75,9 +75,9 @@ func TestS07_NothingAndTooMuch(t *testing.T) {
 	}
 }
 
-// TestS07_Bounded: the queue does not fill the disk; a call that is in it may still
+// TestBounded: the queue does not fill the disk; a call that is in it may still
 // take its own place.
-func TestS07_Bounded(t *testing.T) {
+func TestBounded(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	must(t, wire.Leave(run, request("DEL", "first")))
 	for i := range 9999 {

@@ -17,15 +17,15 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// TestN06_Results reads testdata/results: a configuration, and the result of an ADD
+// TestResults reads testdata/results: a configuration, and the result of an ADD
 // by it as each version says it. Before it may stand what an operator wants.
-func TestN06_Results(t *testing.T) { playResults(t, "testdata/results") }
+func TestResults(t *testing.T) { playResults(t, "testdata/results") }
 
-// TestN19_RuntimeConfig is what runtimes add.
-func TestN19_RuntimeConfig(t *testing.T) { playResults(t, "testdata/runtime") }
+// TestRuntimeConfig is what runtimes add.
+func TestRuntimeConfig(t *testing.T) { playResults(t, "testdata/runtime") }
 
-// TestN07_Chained is the same after other plugins.
-func TestN07_Chained(t *testing.T) { playResults(t, "testdata/chained") }
+// TestChained is the same after other plugins.
+func TestChained(t *testing.T) { playResults(t, "testdata/chained") }
 
 func playResults(t *testing.T, file string) {
 	t.Helper()
@@ -92,5 +92,5 @@ func (n *node) callWith(ctx context.Context, input string) wire.Answer {
 	return n.Serve(ctx, c)
 }
 
-// TestN18_Results is of addresses that another plugin has given.
-func TestN18_Results(t *testing.T) { playResults(t, "testdata/delegated") }
+// TestDelegatedResults is of addresses that another plugin has given.
+func TestDelegatedResults(t *testing.T) { playResults(t, "testdata/delegated") }

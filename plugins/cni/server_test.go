@@ -110,9 +110,9 @@ func ask(t *testing.T, socket string, r wire.Request) wire.Answer {
 	return a
 }
 
-// TestRow58_TypedErrors: what the handler says arrives; a panic is an error of its
+// TestTypedErrors: what the handler says arrives; a panic is an error of its
 // own call; what is malformed never reaches the handler.
-func TestRow58_TypedErrors(t *testing.T) {
+func TestTypedErrors(t *testing.T) {
 	socket, _ := serve(t, func(_ context.Context, c cni.Call) wire.Answer {
 		switch c.ContainerID {
 		case "panics":
@@ -150,8 +150,8 @@ func TestRow58_TypedErrors(t *testing.T) {
 	}
 }
 
-// TestS04_ClientGone: who leaves has given its call up.
-func TestS04_ClientGone(t *testing.T) {
+// TestClientGone: who leaves has given its call up.
+func TestClientGone(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan error, 1)
 	socket, _ := serve(t, func(ctx context.Context, _ cni.Call) wire.Answer {
 		close(begun)
@@ -183,9 +183,9 @@ func TestF43_OwnLimitIsShorter(t *testing.T) {
 	}
 }
 
-// TestRow57_StopDrains: when the agent stops nobody can ask any more, calls under way
+// TestStopDrains: when the agent stops nobody can ask any more, calls under way
 // are answered, and those that do not end are ended.
-func TestRow57_StopDrains(t *testing.T) {
+func TestStopDrains(t *testing.T) {
 	begun := make(chan struct{}, 2)
 	finish := make(chan struct{})
 	var served atomic.Int32
@@ -238,9 +238,9 @@ func TestRow57_StopDrains(t *testing.T) {
 	must(t, <-stopped)
 }
 
-// TestS01_Socket: for root alone; what a dead agent left is replaced, what a living
+// TestSocket: for root alone; what a dead agent left is replaced, what a living
 // one holds is not; a peer that is somebody else is not even greeted.
-func TestS01_Socket(t *testing.T) {
+func TestSocket(t *testing.T) {
 	socket, stop := serve(t, func(context.Context, cni.Call) wire.Answer { return wire.Answer{} })
 	st, err := os.Stat(socket)
 	must(t, err)

@@ -241,9 +241,9 @@ func in(t *testing.T, f func(t *testing.T, n *node)) {
 	})
 }
 
-// TestRow53_ADDAndDEL: a network from one configuration; the last DEL leaves nothing,
+// TestADDAndDEL: a network from one configuration; the last DEL leaves nothing,
 // a repeated one succeeds.
-func TestRow53_ADDAndDEL(t *testing.T) {
+func TestADDAndDEL(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue)
 		if a.Error != nil {
@@ -279,10 +279,10 @@ func TestRow53_ADDAndDEL(t *testing.T) {
 	})
 }
 
-// TestRow49_WaitsForWhatIsMissing: an ADD waits without asking again and again, and is
+// TestWaitsForWhatIsMissing: an ADD waits without asking again and again, and is
 // answered as soon as it can be; at its limit it says what it waited for, and leaves
 // nothing.
-func TestRow49_WaitsForWhatIsMissing(t *testing.T) {
+func TestWaitsForWhatIsMissing(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		answer := make(chan wire.Answer, 1)
 		go func() { answer <- n.call(t.Context(), "ADD", "c1", "/run/netns/8", blue) }()
@@ -305,8 +305,8 @@ func TestRow49_WaitsForWhatIsMissing(t *testing.T) {
 	})
 }
 
-// TestRow51_DeletedWhileWaiting: a DEL ends an ADD that waits, at once.
-func TestRow51_DeletedWhileWaiting(t *testing.T) {
+// TestDeletedWhileWaiting: a DEL ends an ADD that waits, at once.
+func TestDeletedWhileWaiting(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		answer := make(chan wire.Answer, 1)
 		go func() { answer <- n.call(t.Context(), "ADD", "c1", "/run/netns/8", blue) }()
@@ -324,9 +324,9 @@ func TestRow51_DeletedWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestRow51_LeftWhileWaiting: a runtime that leaves its ADD leaves nothing behind, on
+// TestLeftWhileWaiting: a runtime that leaves its ADD leaves nothing behind, on
 // disk neither.
-func TestRow51_LeftWhileWaiting(t *testing.T) {
+func TestLeftWhileWaiting(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		ctx, leave := context.WithCancel(t.Context())
 		go n.call(ctx, "ADD", "c1", "/run/netns/8", blue)
@@ -339,9 +339,9 @@ func TestRow51_LeftWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestRow55_CrashAnywhere: an agent that ends in the middle of an ADD or a DEL leaves
+// TestCrashAnywhere: an agent that ends in the middle of an ADD or a DEL leaves
 // nothing of it once the next one has begun; what was attached stays.
-func TestRow55_CrashAnywhere(t *testing.T) {
+func TestCrashAnywhere(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue); a.Error != nil {
 			t.Fatal(a.Error)
@@ -366,8 +366,8 @@ func TestRow55_CrashAnywhere(t *testing.T) {
 	})
 }
 
-// TestN10_CHECK: what somebody has removed is told. The scheduler mends it.
-func TestN10_CHECK(t *testing.T) {
+// TestCHECK: what somebody has removed is told. The scheduler mends it.
+func TestCHECK(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		config := `{"cniVersion":"1.1.0","name":"blue","pool":"10.62.0.0/29","prevResult":{"cniVersion":"1.1.0"}}`
 		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", config); a.Error == nil || a.Error.Code != spec.Broken {
@@ -387,9 +387,9 @@ func TestN10_CHECK(t *testing.T) {
 	})
 }
 
-// TestN05_NameIsTaken: an ADD that cannot be is answered at once, and undone; the pool
+// TestNameIsTaken: an ADD that cannot be is answered at once, and undone; the pool
 // of a network is not changed beneath its attachments.
-func TestN05_NameIsTaken(t *testing.T) {
+func TestNameIsTaken(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		n.world.broken = "interface/cni:blue:7a9ae503637bb214"
 		began := time.Now()
@@ -411,8 +411,8 @@ func TestN05_NameIsTaken(t *testing.T) {
 	})
 }
 
-// TestRow64_ManyAtOnce: each gets an address of its own, and all are given back.
-func TestRow64_ManyAtOnce(t *testing.T) {
+// TestManyAtOnce: each gets an address of its own, and all are given back.
+func TestManyAtOnce(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		large := strings.Replace(blue, "/29", "/24", 1)
 		var all sync.WaitGroup

@@ -42,9 +42,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestS03_WrittenAhead: an attachment is on disk before it is made, and through all
+// TestWrittenAhead: an attachment is on disk before it is made, and through all
 // its phases it outlives the agent.
-func TestS03_WrittenAhead(t *testing.T) {
+func TestWrittenAhead(t *testing.T) {
 	dir := t.TempDir()
 	key := cni.Key{Network: "blue", ContainerID: "c1", IfName: "eth0"}
 	for _, step := range []struct {
@@ -70,8 +70,8 @@ func TestS03_WrittenAhead(t *testing.T) {
 	}
 }
 
-// TestN05_SecondAdd: the same attachment again is refused, and the first is as it was.
-func TestN05_SecondAdd(t *testing.T) {
+// TestSecondAdd: the same attachment again is refused, and the first is as it was.
+func TestSecondAdd(t *testing.T) {
 	s, _ := openStore(t, t.TempDir())
 	key := cni.Key{Network: "blue", ContainerID: "c1", IfName: "eth0"}
 	must(t, s.Begin(cni.Attachment{Key: key, Inode: 7}))
@@ -88,9 +88,9 @@ func TestN05_SecondAdd(t *testing.T) {
 	}
 }
 
-// TestRow52_StaleDEL: a container of the same pod that came later has another id, and
+// TestStaleDEL: a container of the same pod that came later has another id, and
 // so has another attachment; also after a restart. The networks are apart.
-func TestRow52_StaleDEL(t *testing.T) {
+func TestStaleDEL(t *testing.T) {
 	dir := t.TempDir()
 	s, l := openStore(t, dir)
 	old, now := cni.Key{Network: "blue", ContainerID: "c1", IfName: "eth0"}, cni.Key{Network: "blue", ContainerID: "c2", IfName: "eth0"}
@@ -114,9 +114,9 @@ func TestRow52_StaleDEL(t *testing.T) {
 	}
 }
 
-// TestRow47_RecordsOfOthers: a record of a later release, or one that makes no sense,
+// TestRecordsOfOthers: a record of a later release, or one that makes no sense,
 // is told, kept and harms no other.
-func TestRow47_RecordsOfOthers(t *testing.T) {
+func TestRecordsOfOthers(t *testing.T) {
 	l := &kernel.MemLedger{}
 	for id, value := range map[string]string{
 		"attachment/blue/c1/eth0": `{"version":2,"key":{}}`,
@@ -138,8 +138,8 @@ func TestRow47_RecordsOfOthers(t *testing.T) {
 	}
 }
 
-// TestRow55_DiskFails: what cannot be recorded has not happened.
-func TestRow55_DiskFails(t *testing.T) {
+// TestDiskFails: what cannot be recorded has not happened.
+func TestDiskFails(t *testing.T) {
 	l := &fullDisk{}
 	s, _ := cni.OpenStore(l)
 	key := cni.Key{Network: "blue", ContainerID: "c1", IfName: "eth0"}

@@ -19,9 +19,9 @@ var offices = map[string]*models.IPPool{
 	"single": {Network: "10.9.0.0/24", ClaimLength: 32},
 }
 
-// TestS09_Wants reads testdata/wants: a configuration, and what an ADD of the
+// TestWants reads testdata/wants: a configuration, and what an ADD of the
 // container c1 wants by it.
-func TestS09_Wants(t *testing.T) {
+func TestWants(t *testing.T) {
 	datadriven.RunTest(t, "testdata/wants", func(t *testing.T, d *datadriven.TestData) string {
 		c, wrong := Parse(wire.Request{Protocol: 1, Config: []byte(d.Input),
 			Args: spec.Args{Command: "ADD", ContainerID: "c1", IfName: "eth0", Netns: "/run/netns/7"}})

@@ -10,10 +10,10 @@ import (
 
 // Of what a runtime in trouble leaves in doubt.
 
-// TestRow08_KnownToBeWrong: of what a list shows to be wrong, because it was never
+// TestKnownToBeWrong: of what a list shows to be wrong, because it was never
 // read, began anew or ended, the error may be as old as it will: once inspects work, two
 // lists later it is known.
-func TestRow08_KnownToBeWrong(t *testing.T) {
+func TestKnownToBeWrong(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		before func(w *story) // while inspects work
@@ -63,9 +63,9 @@ func (w *story) leftOut(id string) {
 	time.Sleep(2 * time.Minute)
 }
 
-// TestRow27_LeftOutAlive: a container whose process lives is there, also when lists
+// TestLeftOutAlive: a container whose process lives is there, also when lists
 // leave it out and no inspect of it succeeds.
-func TestRow27_LeftOutAlive(t *testing.T) {
+func TestLeftOutAlive(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		w.add("web", "env=web")
 		synctest.Wait()
@@ -85,9 +85,9 @@ func TestRow27_LeftOutAlive(t *testing.T) {
 	})
 }
 
-// TestRow31_FoundAgain: one that does not run is taken for removed then. If it was
+// TestFoundAgain: one that does not run is taken for removed then. If it was
 // not, it is discovered: it is no new container, and its past is no news.
-func TestRow31_FoundAgain(t *testing.T) {
+func TestFoundAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		w.add("web")
 		w.engine.exit("web", 3)
@@ -111,9 +111,9 @@ func TestRow31_FoundAgain(t *testing.T) {
 	})
 }
 
-// TestRow31_OldAnswer: the first inspect tells of a time before the container's run,
+// TestOldAnswer: the first inspect tells of a time before the container's run,
 // which was over before the tracker came. That run is no news.
-func TestRow31_OldAnswer(t *testing.T) {
+func TestOldAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStory(t)
 		w.engine.create(newContainer([]string{"web"}))
@@ -131,9 +131,9 @@ func TestRow31_OldAnswer(t *testing.T) {
 	})
 }
 
-// TestRow32_ToldAndShown: where a list tells that a container ended and a hint how,
+// TestToldAndShown: where a list tells that a container ended and a hint how,
 // while no inspect of it succeeds, the snapshot shows what the events tell.
-func TestRow32_ToldAndShown(t *testing.T) {
+func TestToldAndShown(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		w.engine.create(newContainer([]string{"web"}))
 		synctest.Wait()

@@ -45,9 +45,9 @@ func outage(t *testing.T, play func(e *engine, tr *Tracker)) (log string) {
 	return out.String()
 }
 
-// TestRow70_FrozenShows: an engine that keeps its stream open and says nothing shows
+// TestFrozenShows: an engine that keeps its stream open and says nothing shows
 // within ten seconds, whenever the next list is due; and so does that it goes on.
-func TestRow70_FrozenShows(t *testing.T) {
+func TestFrozenShows(t *testing.T) {
 	outage(t, func(e *engine, tr *Tracker) {
 		time.Sleep(2 * time.Second)
 		e.set(func() { e.hung = true })
@@ -65,9 +65,9 @@ func TestRow70_FrozenShows(t *testing.T) {
 	})
 }
 
-// TestRow70_OneLine: an outage of the engine is a matter of the engine in the log, and
+// TestOneLine: an outage of the engine is a matter of the engine in the log, and
 // not of each of its containers; what fails for one is.
-func TestRow70_OneLine(t *testing.T) {
+func TestOneLine(t *testing.T) {
 	log := outage(t, func(e *engine, _ *Tracker) {
 		e.set(func() { // inspects fail before anybody knows that the engine is away
 			e.prompt, e.down = true, true

@@ -39,9 +39,9 @@ func (w *story) add(id string, args ...string) {
 	w.engine.start(id)
 }
 
-// TestRow10_HangingInspects: more containers hang than inspects may run at once, and
+// TestHangingInspects: more containers hang than inspects may run at once, and
 // a new one is seen nevertheless before any of them comes to its deadline twice.
-func TestRow10_HangingInspects(t *testing.T) {
+func TestHangingInspects(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		for i := range 40 {
 			id := fmt.Sprintf("bad%02d", i)
@@ -62,9 +62,9 @@ func TestRow10_HangingInspects(t *testing.T) {
 	})
 }
 
-// TestRow41_BackoffSchedule: the waits between inspects that fail grow from one second
+// TestBackoffSchedule: the waits between inspects that fail grow from one second
 // to five minutes, with jitter on top.
-func TestRow41_BackoffSchedule(t *testing.T) {
+func TestBackoffSchedule(t *testing.T) {
 	want := []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300}
 	for i, seconds := range want {
 		low := backoff(i+1, firstReinspect, mostReinspect, 0)
@@ -78,9 +78,9 @@ func TestRow41_BackoffSchedule(t *testing.T) {
 	}
 }
 
-// TestRow14_SlowWatcher: a watcher that does not come back delays nobody, costs
+// TestSlowWatcher: a watcher that does not come back delays nobody, costs
 // bounded memory and hears of the last state.
-func TestRow14_SlowWatcher(t *testing.T) {
+func TestSlowWatcher(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -121,9 +121,9 @@ func TestRow14_SlowWatcher(t *testing.T) {
 	})
 }
 
-// TestRow14_ManyChanges: a watcher that sleeps through very many changes is told that
+// TestManyChanges: a watcher that sleeps through very many changes is told that
 // anything may have changed.
-func TestRow14_ManyChanges(t *testing.T) {
+func TestManyChanges(t *testing.T) {
 	w := &watcher{wake: make(chan struct{}, 1), pending: map[string]bool{}}
 	for i := range 2 * maxPending {
 		w.add([]string{fmt.Sprint(i)}, false)
@@ -199,9 +199,9 @@ func TestReadersWhileMoving(t *testing.T) {
 	})
 }
 
-// TestRow19_Burst: very many containers at once are all known soon, each inspected a
+// TestBurst: very many containers at once are all known soon, each inspected a
 // few times at most.
-func TestRow19_Burst(t *testing.T) {
+func TestBurst(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		for i := range 900 {
 			w.add(fmt.Sprintf("c%03d", i), fmt.Sprintf("env=s%03d", i))
@@ -219,8 +219,8 @@ func TestRow19_Burst(t *testing.T) {
 	})
 }
 
-// TestRow02_HintsLost: without any event, what happened is seen within the longest wait.
-func TestRow02_HintsLost(t *testing.T) {
+// TestHintsLost: without any event, what happened is seen within the longest wait.
+func TestHintsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		w.engine.set(func() { w.engine.mute = true })
 		for i := range 10 {
@@ -233,8 +233,8 @@ func TestRow02_HintsLost(t *testing.T) {
 	})
 }
 
-// TestRow38_Stopped: a tracker that has ended says that it knows nothing.
-func TestRow38_Stopped(t *testing.T) {
+// TestStopped: a tracker that has ended says that it knows nothing.
+func TestStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStory(t)
 		w.add("web", "env=web")
@@ -248,8 +248,8 @@ func TestRow38_Stopped(t *testing.T) {
 	})
 }
 
-// TestRow38_StopDuringInspects: what jobs bring when the tracker ends is let go.
-func TestRow38_StopDuringInspects(t *testing.T) {
+// TestStopDuringInspects: what jobs bring when the tracker ends is let go.
+func TestStopDuringInspects(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
 			w := newStory(t)
@@ -268,8 +268,8 @@ func TestRow38_StopDuringInspects(t *testing.T) {
 	}
 }
 
-// TestRow24_TwoRuntimes: one that does not answer takes nothing from the other.
-func TestRow24_TwoRuntimes(t *testing.T) {
+// TestTwoRuntimes: one that does not answer takes nothing from the other.
+func TestTwoRuntimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newEngine(), newEngine()
 		b.down = true
@@ -332,9 +332,9 @@ func (k *slowSnapshots) OwnNetns() uint64 {
 	return k.engine.OwnNetns()
 }
 
-// TestRow22_FewPictures: snapshots of what is being read for the first time take a
+// TestFewPictures: snapshots of what is being read for the first time take a
 // hundredth of the time that the reading does, but come once a second at least.
-func TestRow22_FewPictures(t *testing.T) {
+func TestFewPictures(t *testing.T) {
 	for _, c := range []struct {
 		took        time.Duration // a snapshot
 		read        time.Duration // 200 containers, 16 at once, of which each takes a second
@@ -372,9 +372,9 @@ func TestRow22_FewPictures(t *testing.T) {
 	}
 }
 
-// TestRow22_FirstPicture: it waits for an inspect that hangs, but no longer than one
+// TestFirstPicture: it waits for an inspect that hangs, but no longer than one
 // call may take, and for one that fails a few times.
-func TestRow22_FirstPicture(t *testing.T) {
+func TestFirstPicture(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fault func(e *engine)

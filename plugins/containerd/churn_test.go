@@ -15,14 +15,14 @@ import (
 	"github.com/plumb-net/plumb/plugins/cri/critest"
 )
 
-// churnTime is how long TestRow19_Churn lets containers come and go, at least.
+// churnTime is how long TestChurn lets containers come and go, at least.
 const churnTime = 20 * time.Second
 
-// TestRow19_Churn: containers and pods come, go, pause and die from several sides at
+// TestChurn: containers and pods come, go, pause and die from several sides at
 // once while containerd is killed and started again. Two lists later at most
 // the tracker agrees with containerd, and it has told of each run one start and
 // one end.
-func TestRow19_Churn(t *testing.T) {
+func TestChurn(t *testing.T) {
 	b := &bench{Engine: containerdtest.Start(t), t: t}
 	var told history
 	b.observer = told.add

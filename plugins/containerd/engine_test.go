@@ -129,10 +129,10 @@ func envelope(t *testing.T, n int64, namespace, topic string, m proto.Message) *
 	return &types.Envelope{Timestamp: &timestamppb.Timestamp{Seconds: n}, Namespace: namespace, Topic: topic, Event: content}
 }
 
-// TestRow01_Subscription: ready comes when the subscription stands, however long that
+// TestSubscription: ready comes when the subscription stands, however long that
 // takes, and not before. Then events come as they are sent, of what can change
 // a container, of all namespaces but those that are skipped.
-func TestRow01_Subscription(t *testing.T) {
+func TestSubscription(t *testing.T) {
 	strange := envelope(t, 9, "k8s.io", "/tasks/new", &emptypb.Empty{})
 	strange.Event.TypeUrl = "containerd.events.NotYetInvented"
 	b := &bus{before: make(chan struct{}), after: []*types.Envelope{
@@ -172,9 +172,9 @@ func TestRow01_Subscription(t *testing.T) {
 	}
 }
 
-// TestRow42_Deadline: a containerd that accepts calls and says nothing holds up no
+// TestDeadline: a containerd that accepts calls and says nothing holds up no
 // caller beyond its deadline.
-func TestRow42_Deadline(t *testing.T) {
+func TestDeadline(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.sock")
 	listener, err := net.Listen("unix", path)
 	if err != nil {
@@ -189,9 +189,9 @@ func TestRow42_Deadline(t *testing.T) {
 	}
 }
 
-// TestRow23_WhichSocket: a socket that is missing means "no containerd here" only if
+// TestWhichSocket: a socket that is missing means "no containerd here" only if
 // nobody said that there is one.
-func TestRow23_WhichSocket(t *testing.T) {
+func TestWhichSocket(t *testing.T) {
 	said := newEngine(t, Options{Socket: "unix://" + filepath.Join(t.TempDir(), "none.sock")})
 	if err := said.Events(t.Context(), func() {}, func(container.Hint) {}); err == nil || errors.Is(err, container.ErrAbsent) {
 		t.Errorf("said: %v", err)
@@ -218,8 +218,8 @@ func TestRow23_WhichSocket(t *testing.T) {
 	}
 }
 
-// TestRow46_Lives: what comes late, twice or not at all does not mix up two lives.
-func TestRow46_Lives(t *testing.T) {
+// TestLives: what comes late, twice or not at all does not mix up two lives.
+func TestLives(t *testing.T) {
 	at := func(n int64) time.Time { return time.Unix(n, 0) }
 	const gone, other = 1 << 30, 1<<30 + 1 // no processes
 	var ls lives

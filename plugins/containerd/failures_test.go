@@ -13,9 +13,9 @@ import (
 	"github.com/plumb-net/plumb/plugins/cri/critest"
 )
 
-// TestRow17_ShimKilled: the shim, which alone could tell how the container ended, is
+// TestShimKilled: the shim, which alone could tell how the container ended, is
 // killed, and containerd makes an end of the container.
-func TestRow17_ShimKilled(t *testing.T) {
+func TestShimKilled(t *testing.T) {
 	b := newBench(t)
 	b.Run("default", "web", labelled("web")...)
 	b.serves("web", "web")
@@ -28,9 +28,9 @@ func TestRow17_ShimKilled(t *testing.T) {
 	b.agree()
 }
 
-// TestRow10_ShimHangs: of a container whose shim does not answer nothing new is known,
+// TestShimHangs: of a container whose shim does not answer nothing new is known,
 // and it is not taken for ended; others come and go as ever.
-func TestRow10_ShimHangs(t *testing.T) {
+func TestShimHangs(t *testing.T) {
 	b := &bench{Engine: containerdtest.Start(t), t: t}
 	b.track(b.Socket, relist/4)
 	b.Run("default", "web", labelled("web")...)
@@ -62,8 +62,8 @@ func TestRow10_ShimHangs(t *testing.T) {
 	})
 }
 
-// TestRow23_AbsentAtStart: containerd comes after the agent and is picked up.
-func TestRow23_AbsentAtStart(t *testing.T) {
+// TestAbsentAtStart: containerd comes after the agent and is picked up.
+func TestAbsentAtStart(t *testing.T) {
 	b := &bench{Engine: containerdtest.New(t), t: t}
 	b.track(b.Socket, time.Hour)
 	b.eventually(b.isUnknown)
@@ -77,9 +77,9 @@ func TestRow23_AbsentAtStart(t *testing.T) {
 	b.agree()
 }
 
-// TestRow45_Restarts: containerd ends in good order, is killed, or hangs;
+// TestRestarts: containerd ends in good order, is killed, or hangs;
 // its containers live on, and one ends while nobody but the kernel can tell.
-func TestRow45_Restarts(t *testing.T) {
+func TestRestarts(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		end, back func(e *containerdtest.Engine)
@@ -133,9 +133,9 @@ func TestRow45_Restarts(t *testing.T) {
 	}
 }
 
-// TestRow20_ConnectionFails: what is between containerd and us breaks or
+// TestConnectionFails: what is between containerd and us breaks or
 // hangs. That is never taken for there being no containers.
-func TestRow20_ConnectionFails(t *testing.T) {
+func TestConnectionFails(t *testing.T) {
 	b := &bench{Engine: containerdtest.Start(t), t: t}
 	proxy := containerdtest.NewProxy(t, b.Socket)
 	b.track(proxy.Socket, relist)

@@ -19,9 +19,9 @@ import (
 	"github.com/plumb-net/plumb/plugins/docker/dockertest"
 )
 
-// TestRow17_Life takes a container through all that may happen to it, by events
+// TestLife takes a container through all that may happen to it, by events
 // alone; after each the tracker agrees with containerd.
-func TestRow17_Life(t *testing.T) {
+func TestLife(t *testing.T) {
 	b := newBench(t)
 	b.agree()
 	const key = "containerd:default:web"
@@ -124,11 +124,11 @@ func (b *bench) kill9(namespace, id string) {
 	}
 }
 
-// TestRow43_ExecExits: what is executed in a container comes and goes
+// TestExecExits: what is executed in a container comes and goes
 // without anybody taking it for the container: not one hint tells of it. The
 // shim sends its events in their order, so when a pause is told of, all that was
 // executed before it has been.
-func TestRow43_ExecExits(t *testing.T) {
+func TestExecExits(t *testing.T) {
 	b := &bench{Engine: containerdtest.Start(t), t: t}
 	heard := &heard{}
 	b.trackWith(time.Hour, heard.by(b.engine(b.Socket)))
@@ -151,9 +151,9 @@ func TestRow43_ExecExits(t *testing.T) {
 	}
 }
 
-// TestRow37_Pod: the containers of a pod live in the namespace of its
+// TestPodOfContainers: the containers of a pod live in the namespace of its
 // sandbox, which owns it; labels are found at either; the pod ends as a whole.
-func TestRow37_Pod(t *testing.T) {
+func TestPodOfContainers(t *testing.T) {
 	b := newBench(t)
 	web := critest.Pod{Name: "web", Labels: map[string]string{"plumb.microservice": "web"}}
 	sandbox := b.pod(web)
@@ -194,9 +194,9 @@ func TestRow37_Pod(t *testing.T) {
 	}
 }
 
-// TestRow44_EventsAndLists: containerd 1.6 has no events of CRI; its own
+// TestEventsAndLists: containerd 1.6 has no events of CRI; its own
 // tell of pods all the same, and without events the lists do.
-func TestRow44_EventsAndLists(t *testing.T) {
+func TestEventsAndLists(t *testing.T) {
 	b := newBench(t)
 	b.agree()
 	lists := b.tracker.Runtimes()[0].Lists
@@ -217,9 +217,9 @@ func TestRow44_EventsAndLists(t *testing.T) {
 	b.agree()
 }
 
-// TestRow24_WithDocker: Docker runs on this containerd, and both are
+// TestWithDocker: Docker runs on this containerd, and both are
 // tracked: each container is known once, by the runtime that people use.
-func TestRow24_WithDocker(t *testing.T) {
+func TestWithDocker(t *testing.T) {
 	b := &bench{Engine: containerdtest.Start(t), t: t}
 	d := dockertest.Start(t, "--containerd", b.Socket)
 	moby, err := docker.New(d.Host)

@@ -108,9 +108,9 @@ func engine(t *testing.T, o Options) *Engine {
 	return e
 }
 
-// TestRow44_Events: ready comes before the first hint is acted on, hints carry what
+// TestEvents: ready comes before the first hint is acted on, hints carry what
 // the events tell, and the end of the stream is an error.
-func TestRow44_Events(t *testing.T) {
+func TestEvents(t *testing.T) {
 	sent := []*runtime.ContainerEventResponse{
 		{ContainerId: "a", ContainerEventType: runtime.ContainerEventType_CONTAINER_CREATED_EVENT, CreatedAt: 1e18},
 		{ContainerId: "a", ContainerEventType: runtime.ContainerEventType_CONTAINER_STARTED_EVENT, CreatedAt: 2e18},
@@ -146,9 +146,9 @@ func TestRow44_Events(t *testing.T) {
 	}
 }
 
-// TestRow44_QuietStream: streams stand although nothing happens, and end with their
+// TestQuietStream: streams stand although nothing happens, and end with their
 // context.
-func TestRow44_QuietStream(t *testing.T) {
+func TestQuietStream(t *testing.T) {
 	c := &crio{name: "cri-o", events: func(stream grpc.ServerStreamingServer[runtime.ContainerEventResponse]) error {
 		<-stream.Context().Done()
 		return nil
@@ -171,9 +171,9 @@ func TestRow44_QuietStream(t *testing.T) {
 	streams.Wait()
 }
 
-// TestRow44_NoEvents: an engine that offers no events is listed instead. What differs
+// TestNoEvents: an engine that offers no events is listed instead. What differs
 // from the list before is told, of the first one nothing.
-func TestRow44_NoEvents(t *testing.T) {
+func TestNoEvents(t *testing.T) {
 	c := &crio{name: "cri-o"}
 	c.lists(runtime.ContainerState_CONTAINER_RUNNING, "a", "b")
 	e := engine(t, Options{Socket: c.serve(t)})
@@ -216,8 +216,8 @@ func TestRow44_NoEvents(t *testing.T) {
 	}
 }
 
-// TestRow24_Refused: an engine that is tracked by a runtime of its own is not there.
-func TestRow24_Refused(t *testing.T) {
+// TestRefused: an engine that is tracked by a runtime of its own is not there.
+func TestRefused(t *testing.T) {
 	path := (&crio{name: "containerd"}).serve(t)
 	e := engine(t, Options{Socket: path, Refuse: []string{"docker", "containerd"}})
 	err := e.Events(t.Context(), func() { t.Error("ready") }, func(container.Hint) {})
@@ -226,9 +226,9 @@ func TestRow24_Refused(t *testing.T) {
 	}
 }
 
-// TestRow23_WhichSocket: a socket that is missing means "no engine" only if nobody
+// TestWhichSocket: a socket that is missing means "no engine" only if nobody
 // said that there is one.
-func TestRow23_WhichSocket(t *testing.T) {
+func TestWhichSocket(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "none.sock")
 	said := engine(t, Options{Socket: "unix://" + nowhere})
 	if err := said.Events(t.Context(), func() {}, func(container.Hint) {}); err == nil || errors.Is(err, container.ErrAbsent) {

@@ -16,10 +16,10 @@ import (
 	"github.com/plumb-net/plumb/plugins/cri/critest"
 )
 
-// TestRow44_ListsAlone follows a pod by CRI alone, on an engine without events of CRI
+// TestListsAlone follows a pod by CRI alone, on an engine without events of CRI
 // (containerd 1.6 stands in for CRI-O): it comes, one of its containers dies,
 // the engine is killed while another one dies, and it goes.
-func TestRow44_ListsAlone(t *testing.T) {
+func TestListsAlone(t *testing.T) {
 	e := containerdtest.Start(t)
 	engine, err := cri.New(cri.Options{Socket: e.Socket})
 	if err != nil {

@@ -121,10 +121,10 @@ func (b *bench) byContainer() map[string][]container.Event {
 	return all
 }
 
-// TestRow05_Churn: after a quarter of a minute, or more on a slow machine, in which containers are run, killed,
+// TestChurn: after a quarter of a minute, or more on a slow machine, in which containers are run, killed,
 // renamed, restarted and removed, the picture is the engine's, and of each run
 // that the engine had one start and one death were told, with its exit code.
-func TestRow05_Churn(t *testing.T) {
+func TestChurn(t *testing.T) {
 	b := newBench(t)
 	c, w := b.Churn(t, 25), watchEngine(b)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -170,10 +170,10 @@ func (b *bench) tellsAs(w *witness) error {
 	return errors.Join(bad...)
 }
 
-// TestRow19_Faults: the same with an engine that answers late, wrong and not at
+// TestFaults: the same with an engine that answers late, wrong and not at
 // all, whose events are dropped, doubled, held and cut. The long form, with the
-// agent itself and restarts of the engine, is TestRow66_Soak of tests/e2e.
-func TestRow19_Faults(t *testing.T) {
+// agent itself and restarts of the engine, is TestSoak of tests/e2e.
+func TestFaults(t *testing.T) {
 	b := newProxied(t)
 	c := b.Churn(t, 25)
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
@@ -197,9 +197,9 @@ func TestRow19_Faults(t *testing.T) {
 		c.Ops(), len(b.events), h.Hints, h.Missed, h.Lists, h.Connects, h.Inspects, h.InspectFails)
 }
 
-// TestRow19_EventsLost: while nobody reads the events, the engine has more of
+// TestEventsLost: while nobody reads the events, the engine has more of
 // them than it keeps. Afterwards everything is known all the same.
-func TestRow19_EventsLost(t *testing.T) {
+func TestEventsLost(t *testing.T) {
 	b := newProxied(t)
 	c := b.Churn(t, 25)
 	victim := b.Run(labelled("web", "--network", "none")...)

@@ -66,9 +66,9 @@ func TestChooseVersion(t *testing.T) {
 	}
 }
 
-// TestRow43_Events: ids come in the order of the stream, only of what can change a
+// TestEvents: ids come in the order of the stream, only of what can change a
 // container, and ready comes before the first.
-func TestRow43_Events(t *testing.T) {
+func TestEvents(t *testing.T) {
 	lines := []string{
 		`{"Type":"container","Action":"create","Actor":{"ID":"a"}}`,
 		`{"Type":"network","Action":"connect","Actor":{"ID":"net","Attributes":{"container":"a"}}}`,
@@ -135,9 +135,9 @@ func TestEventsEnd(t *testing.T) {
 	}
 }
 
-// TestRow42_Deadline: an engine that accepts calls and says nothing holds up no
+// TestDeadline: an engine that accepts calls and says nothing holds up no
 // caller beyond its deadline, from the very first call.
-func TestRow42_Deadline(t *testing.T) {
+func TestDeadline(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "docker.sock")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
@@ -179,9 +179,9 @@ func TestInspectErrors(t *testing.T) {
 	}
 }
 
-// TestRow23_WhichEngine: a socket that is missing means "no Docker here" only if
+// TestWhichEngine: a socket that is missing means "no Docker here" only if
 // nobody said where Docker is.
-func TestRow23_WhichEngine(t *testing.T) {
+func TestWhichEngine(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "none.sock")
 	t.Setenv("DOCKER_HOST", "")
 	auto, err := New("")

@@ -209,9 +209,9 @@ func labelled(label string, more ...string) []string {
 	return append([]string{"--name", label, "--env", "MICROSERVICE_LABEL=" + label}, more...)
 }
 
-// TestRow17_Life takes a container through all that an operator, a crash or the
+// TestLife takes a container through all that an operator, a crash or the
 // kernel may do to it; after each the tracker agrees with docker.
-func TestRow17_Life(t *testing.T) {
+func TestLife(t *testing.T) {
 	b := newBench(t)
 	b.agree()
 	for _, story := range []struct {
@@ -335,8 +335,8 @@ func (b *bench) removeAll() {
 	b.Docker("network", "prune", "--force")
 }
 
-// TestRow37_Namespaces: host mode is refused, a joined namespace is the owner's.
-func TestRow37_Namespaces(t *testing.T) {
+// TestNamespaces: host mode is refused, a joined namespace is the owner's.
+func TestNamespaces(t *testing.T) {
 	b := newBench(t)
 	host := b.Run(labelled("host", "--network", "host")...)
 	if v := b.serves("host", host); !strings.Contains(v.Refused, "host network mode") {
@@ -360,8 +360,8 @@ func TestRow37_Namespaces(t *testing.T) {
 	b.agree()
 }
 
-// TestRow19_Burst: several at once, and a tracker that comes late, end in the same table.
-func TestRow19_Burst(t *testing.T) {
+// TestBurst: several at once, and a tracker that comes late, end in the same table.
+func TestBurst(t *testing.T) {
 	b := newBench(t)
 	for i := range 8 {
 		go func() { _, _ = b.Try("run", "--detach", "--name", fmt.Sprint("c", i), dockertest.Image, "sleep", "1") }()
@@ -384,9 +384,9 @@ func TestRow19_Burst(t *testing.T) {
 	late.agree()
 }
 
-// TestRow18_EngineRestarts: the engine ends in good order or is killed, with its
+// TestEngineRestarts: the engine ends in good order or is killed, with its
 // containers and without.
-func TestRow18_EngineRestarts(t *testing.T) {
+func TestEngineRestarts(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
@@ -454,8 +454,8 @@ func (b *bench) isUnknown() error {
 	return nil
 }
 
-// TestRow23_EngineComesLater: an engine that is away at the start is picked up.
-func TestRow23_EngineComesLater(t *testing.T) {
+// TestEngineComesLater: an engine that is away at the start is picked up.
+func TestEngineComesLater(t *testing.T) {
 	b := &bench{Engine: dockertest.Start(t), t: t}
 	web := b.Run(labelled("web", "--restart", "always")...)
 	b.Down()
@@ -466,8 +466,8 @@ func TestRow23_EngineComesLater(t *testing.T) {
 	b.serves("web", web)
 }
 
-// TestRow18_FrozenEngine: the engine hangs with its connections open.
-func TestRow18_FrozenEngine(t *testing.T) {
+// TestFrozenEngine: the engine hangs with its connections open.
+func TestFrozenEngine(t *testing.T) {
 	b := &bench{Engine: dockertest.Start(t), t: t}
 	web := b.Run(labelled("web")...)
 	db := b.Run(labelled("db")...)

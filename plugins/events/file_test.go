@@ -70,9 +70,9 @@ func copyDir(t *testing.T, from, to string) {
 	}
 }
 
-// TestRow30_Restart: what was kept is there in the next run, and the numbers go
+// TestRestart: what was kept is there in the next run, and the numbers go
 // on; after a crash some are left out, so that none is given twice.
-func TestRow30_Restart(t *testing.T) {
+func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "state")
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -97,9 +97,9 @@ func TestRow30_Restart(t *testing.T) {
 	})
 }
 
-// TestRow30_ResumeAcrossRestart: a place of an earlier run is gone on from; what
+// TestResumeAcrossRestart: a place of an earlier run is gone on from; what
 // may be missing because of a crash is told.
-func TestRow30_ResumeAcrossRestart(t *testing.T) {
+func TestResumeAcrossRestart(t *testing.T) {
 	event := func(seq uint64) *Event {
 		e := &Event{Seq: seq, Event: some(int(seq))}
 		e.Seen = time.Now()
@@ -117,10 +117,10 @@ func TestRow30_ResumeAcrossRestart(t *testing.T) {
 	expect(t, watch(t, New(Limits{}, nil, 0), Query{}, 0), "")
 }
 
-// TestRow30_Damage: wherever the file is cut, and whichever byte is damaged: it
+// TestDamage: wherever the file is cut, and whichever byte is damaged: it
 // is read as far as it is whole, the numbers never go back, and later events
 // are kept.
-func TestRow30_Damage(t *testing.T) {
+func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, 3)
 	path := filepath.Join(dir, "events")
@@ -169,10 +169,10 @@ func load(t testing.TB, dir string) (*File, []*Event, uint64) {
 	return f, earlier, next
 }
 
-// TestRow30_Unknown: a type that this program does not know is an event all the
+// TestUnknown: a type that this program does not know is an event all the
 // same; a line that says something else is passed over; a file of a later
 // version is put aside.
-func TestRow30_Unknown(t *testing.T) {
+func TestUnknown(t *testing.T) {
 	dir := t.TempDir()
 	f, _, _ := load(t, dir)
 	for _, line := range []string{`{"seq":4,"type":"thawed","id":"x","new":{"a":1}}`, `{"mark":true}`, `nonsense`, `{"seq":5,"type":"died","exit":{"code":1}}`} {

@@ -39,11 +39,11 @@ func seqs(all []*Event) (out []uint64) {
 	return out
 }
 
-// TestRow28_FiltersThenNewest: past events by type, time, container and label,
+// TestFiltersThenNewest: past events by type, time, container and label,
 // and the newest N after filtering: compared with going through them all.
-// TestRow71_RenamedIsFound: by a name that it had before, or has since, all events of
+// TestRenamedIsFound: by a name that it had before, or has since, all events of
 // a container are found, past and live.
-func TestRow71_RenamedIsFound(t *testing.T) {
+func TestRenamedIsFound(t *testing.T) {
 	l := New(Limits{}, nil, 0)
 	add := func(kind Type, id, name, old string) {
 		l.Add(container.Event{Type: kind, Runtime: "docker", ID: id, Name: name, OldName: old})
@@ -80,7 +80,7 @@ func TestRow71_RenamedIsFound(t *testing.T) {
 	}
 }
 
-func TestRow28_FiltersThenNewest(t *testing.T) {
+func TestFiltersThenNewest(t *testing.T) {
 	l := New(Limits{}, nil, 0)
 	var all []*Event
 	for n := range 1000 {
@@ -153,9 +153,9 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
-// TestRow14_SleeperGetsAll: who was not there when events came gets each of
+// TestSleeperGetsAll: who was not there when events came gets each of
 // them once, in order, when it comes.
-func TestRow14_SleeperGetsAll(t *testing.T) {
+func TestSleeperGetsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Limits{}, nil, 0)
 		w := watch(t, l, Query{}, 0)
@@ -194,9 +194,9 @@ func watch(t testing.TB, l *Log, q Query, after uint64) *Watcher {
 	return w
 }
 
-// TestRow29_Watch: what matches comes as it happens; a watch is cancelled, and
+// TestWatch: what matches comes as it happens; a watch is cancelled, and
 // another one goes on from its last number, missing none.
-func TestRow29_Watch(t *testing.T) {
+func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Limits{}, nil, 0)
 		for n := range 10 {
@@ -246,9 +246,9 @@ func TestRow29_Watch(t *testing.T) {
 	})
 }
 
-// TestRow29_Gap: who fell out of what is kept is told so, once, and then gets
+// TestWatchTellsGaps: who fell out of what is kept is told so, once, and then gets
 // what there is. Rare types are still there.
-func TestRow29_Gap(t *testing.T) {
+func TestWatchTellsGaps(t *testing.T) {
 	l := New(Limits{Count: 1000, PerType: 10}, nil, 0)
 	add := func(typ Type, n int) {
 		for range n {
@@ -313,9 +313,9 @@ func expect(t *testing.T, w *Watcher, gap string, want ...uint64) {
 	}
 }
 
-// TestRow29_DeadWatcher: 100,000 events, one watcher that never reads and three
+// TestDeadWatcher: 100,000 events, one watcher that never reads and three
 // that do. The latter get everything, memory stays bounded.
-func TestRow29_DeadWatcher(t *testing.T) {
+func TestDeadWatcher(t *testing.T) {
 	const many = 100_000
 	l := New(Limits{Bytes: 8 << 20}, nil, 0)
 	dead := watch(t, l, Query{}, 0)
@@ -397,9 +397,9 @@ func TestTooManyWatchers(t *testing.T) {
 	}
 }
 
-// TestRow30_Bounds: by count, by count of a type, by bytes, by age. What goes is
+// TestBounds: by count, by count of a type, by bytes, by age. What goes is
 // the oldest.
-func TestRow30_Bounds(t *testing.T) {
+func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
 			limits Limits
@@ -508,8 +508,8 @@ func trim(all []*Event, limits Limits) []*Event {
 	return all
 }
 
-// TestRow65_Told: the figures count what was told in this run, each thing once.
-func TestRow65_Told(t *testing.T) {
+// TestCounts: the figures count what was told in this run, each thing once.
+func TestCounts(t *testing.T) {
 	earlier := &Event{Seq: 1, Event: container.Event{Type: container.Died, Seen: time.Now()}}
 	l := New(Limits{}, []*Event{earlier}, 2)
 	for _, e := range []container.Event{{Type: container.Died}, {Type: container.Died, Amends: true}, {Type: container.OOM}} {

@@ -13,8 +13,8 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni"
 )
 
-// TestRow65_CNI: calls by command and code, with their time.
-func TestRow65_CNI(t *testing.T) {
+// TestCNICalls: calls by command and code, with their time.
+func TestCNICalls(t *testing.T) {
 	r := prometheus.NewRegistry()
 	r.MustRegister(calls{func() []cni.Figure {
 		within := make([]uint64, len(cni.Bounds))

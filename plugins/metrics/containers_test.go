@@ -12,8 +12,8 @@ import (
 	"github.com/plumb-net/plumb/plugins/oom"
 )
 
-// TestRow65_Figures: what the tracker counts is there to scrape, and sound.
-func TestRow65_Figures(t *testing.T) {
+// TestFigures: what the tracker counts is there to scrape, and sound.
+func TestFigures(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(runtimes{func() []container.RuntimeHealth {
 		return []container.RuntimeHealth{

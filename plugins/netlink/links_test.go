@@ -196,9 +196,9 @@ func TestVethPeerIsBornElsewhere(t *testing.T) {
 	}
 }
 
-// TestRow50_Running: packets pass a cable when both ends are up, and the kernel has
+// TestRunning: packets pass a cable when both ends are up, and the kernel has
 // noticed.
-func TestRow50_Running(t *testing.T) {
+func TestRunning(t *testing.T) {
 	b := newKernel(t, netlink.Options{})
 	ns, n := b.open(t)
 	spec := basics("web", 0)

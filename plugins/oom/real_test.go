@@ -194,9 +194,9 @@ func watch(t *testing.T, withLog bool) (*oom.Watcher, *told) {
 	return w, l
 }
 
-// TestRow33_RealKill: a process in a cgroup below the limited one is killed by
+// TestRealKill: a process in a cgroup below the limited one is killed by
 // the real kernel. The kill names it, the cgroup and whose limit it was.
-func TestRow33_RealKill(t *testing.T) {
+func TestRealKill(t *testing.T) {
 	g := newGroup(t, "one")
 	w, l := watch(t, true)
 	v := g.victim()
@@ -251,9 +251,9 @@ func checkCounters(t *testing.T, g *group) {
 	}
 }
 
-// TestRow35_ManyRealKills: many at once, more than the kernel reports in full
+// TestManyRealKills: many at once, more than the kernel reports in full
 // (ten in five seconds). Each death says so, with the right victim.
-func TestRow35_ManyRealKills(t *testing.T) {
+func TestManyRealKills(t *testing.T) {
 	const many = 25
 	w, l := watch(t, true)
 	var victims []*victim

@@ -52,10 +52,10 @@ func deaths(all []occurrence) (count map[time.Time]int, last map[time.Time]occur
 	return count, last
 }
 
-// TestRow67_AgentAway: containers end, restart, come and go while the agent is away,
+// TestAgentAway: containers end, restart, come and go while the agent is away,
 // stopped in good order or killed. Each run that docker knows of, or that was told
 // before, has one death, with what docker knows of it, and says that it was found later.
-func TestRow67_AgentAway(t *testing.T) {
+func TestAgentAway(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"stopped", "killed"} {
 		t.Run(way, func(t *testing.T) {

@@ -7,10 +7,10 @@ import (
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
 
-// TestRow72_Firewall: where a firewall such as Docker's cuts the bridge of a network, the ADD
+// TestFirewall: where a firewall such as Docker's cuts the bridge of a network, the ADD
 // says so, and so do status and cni. With forward the containers reach each other, also when
 // somebody has emptied the chain; the last DEL leaves the firewall as it was.
-func TestRow72_Firewall(t *testing.T) {
+func TestFirewall(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
 	c1 := h.Mount("c1")

@@ -8,10 +8,10 @@ import (
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
 
-// TestRow72_IncumbentsStay: calls and operators want what a running container has, before
+// TestIncumbentsStay: calls and operators want what a running container has, before
 // a restart of the agent, after one, and after a crash. Nothing of the container, nor of its
 // network, changes; who wants it is refused, and named who has it.
-func TestRow72_IncumbentsStay(t *testing.T) {
+func TestIncumbentsStay(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
 	c1 := h.Mount("c1")

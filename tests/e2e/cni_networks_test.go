@@ -7,10 +7,10 @@ import (
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
 
-// TestRow70_HostNetworks: a network that is the host's, by an address or a route, is not
+// TestHostNetworks: a network that is the host's, by an address or a route, is not
 // given to containers; STATUS says the same. What is attached stays, whatever the host gets
 // afterwards, and other networks do not take it.
-func TestRow70_HostNetworks(t *testing.T) {
+func TestHostNetworks(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
 	c1 := h.Mount("c1")

@@ -55,9 +55,9 @@ func ping(ns *netlinktest.Namespace, to string) error {
 	return nil
 }
 
-// TestRow50_CNIFromOneConflist: a network from nothing but its configuration. What
+// TestCNIFromOneConflist: a network from nothing but its configuration. What
 // ADD gives works at the instant at which it returns; the last DEL leaves nothing.
-func TestRow50_CNIFromOneConflist(t *testing.T) {
+func TestCNIFromOneConflist(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
 	c1, c2 := h.Mount("c1"), h.Mount("c2")
@@ -95,9 +95,9 @@ func TestRow50_CNIFromOneConflist(t *testing.T) {
 	}
 }
 
-// TestRow55_AgentKilledBetween: an agent that is killed between ADD and DEL changes
+// TestAgentKilledBetween: an agent that is killed between ADD and DEL changes
 // nothing of what is attached, and knows it again.
-func TestRow55_AgentKilledBetween(t *testing.T) {
+func TestAgentKilledBetween(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
 	c1, c2 := h.Mount("c1"), h.Mount("c2")
@@ -135,9 +135,9 @@ func TestRow55_AgentKilledBetween(t *testing.T) {
 	}
 }
 
-// TestRow56_AgentDownDuringDELs: while the agent is down containers can be deleted;
+// TestAgentDownDuringDELs: while the agent is down containers can be deleted;
 // when it is back nothing of them is left before anybody can ask.
-func TestRow56_AgentDownDuringDELs(t *testing.T) {
+func TestAgentDownDuringDELs(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
 	c1 := h.Mount("c1")
@@ -164,9 +164,9 @@ func TestRow56_AgentDownDuringDELs(t *testing.T) {
 	}
 }
 
-// TestRow62_AnotherNamespaceAtThePath: while the agent is down a path is given to
+// TestAnotherNamespaceAtThePath: while the agent is down a path is given to
 // another namespace. Nothing is put into it, and the attachment is removed.
-func TestRow62_AnotherNamespaceAtThePath(t *testing.T) {
+func TestAnotherNamespaceAtThePath(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
 	h.Mount("c1")
@@ -215,8 +215,8 @@ func TestRow62_AnotherNamespaceAtThePath(t *testing.T) {
 	}
 }
 
-// TestRow62_HostNamespace: neither the plugin nor the agent touches the host's own.
-func TestRow62_HostNamespace(t *testing.T) {
+// TestHostNamespace: neither the plugin nor the agent touches the host's own.
+func TestHostNamespace(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
 	h.Start()
@@ -232,10 +232,10 @@ func TestRow62_HostNamespace(t *testing.T) {
 	}
 }
 
-// TestRow51_NamespaceGoneWhileWaiting: an ADD that waits for an address ends as soon as its
+// TestNamespaceGoneWhileWaiting: an ADD that waits for an address ends as soon as its
 // namespace does; agentctl tells what it waits for. One for which a pool has none at all
 // does not wait.
-func TestRow51_NamespaceGoneWhileWaiting(t *testing.T) {
+func TestNamespaceGoneWhileWaiting(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
 	h.Mount("c1")
@@ -274,9 +274,9 @@ func TestRow51_NamespaceGoneWhileWaiting(t *testing.T) {
 	call(h, "DEL", "c1", small)
 }
 
-// TestRow65_SocketCannotBeServed: the agent runs, is not ready and says why; when it
+// TestSocketCannotBeServed: the agent runs, is not ready and says why; when it
 // can, it serves.
-func TestRow65_SocketCannotBeServed(t *testing.T) {
+func TestSocketCannotBeServed(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
 	blocked := filepath.Join(h.RunDir(), "cni.sock.lock")
@@ -302,8 +302,8 @@ func TestRow65_SocketCannotBeServed(t *testing.T) {
 	h.AwaitReady()
 }
 
-// TestN14_GC: with the real plugin: what the runtime does not know is removed.
-func TestN14_GC(t *testing.T) {
+// TestGC: with the real plugin: what the runtime does not know is removed.
+func TestGC(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
 	c1, c2 := h.Mount("c1"), h.Mount("c2")
@@ -330,9 +330,9 @@ func TestN14_GC(t *testing.T) {
 	}
 }
 
-// TestRow57_StopWhileAddWaits: the agent stops within its limit although an ADD waits;
+// TestStopWhileAddWaits: the agent stops within its limit although an ADD waits;
 // who called is told to try again, and nothing of it is left.
-func TestRow57_StopWhileAddWaits(t *testing.T) {
+func TestStopWhileAddWaits(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
 	h.Mount("c1")

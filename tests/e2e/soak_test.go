@@ -22,21 +22,21 @@ import (
 )
 
 var (
-	soak    = flag.Duration("soak", 5*time.Minute, "how long TestRow66_Soak churns")
-	workers = flag.Int("workers", 30, "how many workers TestRow66_Soak has")
+	soak    = flag.Duration("soak", 5*time.Minute, "how long TestSoak churns")
+	workers = flag.Int("workers", 30, "how many workers TestSoak has")
 )
 
 // twoLists is how long the agent may take to find out by lists alone, if each
 // comes as late as it may: it lists every 30 s, and once in 45 s at least.
 const twoLists = 2 * 45 * time.Second
 
-// TestRow66_Soak: thirty workers run, kill, stop, restart, rename, pause, enter
+// TestSoak: thirty workers run, kill, stop, restart, rename, pause, enter
 // and remove containers, while the engine is ended, killed and frozen, its
 // answers are late, wrong or none, its events are dropped, doubled, held and cut,
 // and the agent is halted for twenty seconds with more events than the engine
 // keeps. Two lists later the agent's table is the engine's, and so is the end of
 // each story that it told; it holds no more than at the start.
-func TestRow66_Soak(t *testing.T) {
+func TestSoak(t *testing.T) {
 	s := newSoak(t)
 	before := s.holds()
 	ctx, cancel := context.WithTimeout(t.Context(), *soak)

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestN21_Codes: docs/cni.md tells of every code that we give, and of no other; our own
+// TestCodes: docs/cni.md tells of every code that we give, and of no other; our own
 // begin at 100.
-func TestN21_Codes(t *testing.T) {
+func TestCodes(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)

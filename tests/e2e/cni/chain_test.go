@@ -59,9 +59,9 @@ func says(ns *netlinktest.Namespace, word string, command ...string) error {
 	return nil
 }
 
-// TestRow63_Chain: tuning, portmap and bandwidth do their work after plumb-cni, CHECK
+// TestChain: tuning, portmap and bandwidth do their work after plumb-cni, CHECK
 // agrees with what they have changed, and DEL leaves nothing.
-func TestRow63_Chain(t *testing.T) {
+func TestChain(t *testing.T) {
 	n := newNode(t, host.Options{})
 	n.host.Start()
 	before := n.leftByChain()
@@ -88,9 +88,9 @@ func TestRow63_Chain(t *testing.T) {
 	n.sameAs(before, "after DEL")
 }
 
-// TestRow63_ChainBreaks: each plugin after ours refuses its ADD. The runtime calls DEL,
+// TestChainBreaks: each plugin after ours refuses its ADD. The runtime calls DEL,
 // and nothing is left; nor is it if ours refuses, which then is the first.
-func TestRow63_ChainBreaks(t *testing.T) {
+func TestChainBreaks(t *testing.T) {
 	n := newNode(t, host.Options{})
 	n.host.Start()
 	before := n.leftByChain()

@@ -13,9 +13,9 @@ import (
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
 
-// TestRow64_Clients: the programs that call CNI plugins, one after the other on one
+// TestClients: the programs that call CNI plugins, one after the other on one
 // node. Each has a container that reaches its gateway, and leaves nothing.
-func TestRow64_Clients(t *testing.T) {
+func TestClients(t *testing.T) {
 	n := newNode(t, host.Options{})
 	n.host.Start()
 	before := n.left()

@@ -11,10 +11,10 @@ import (
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
 
-// TestRow56_AgentDown: while the agent is down pods are deleted, each at its first try.
+// TestAgentDown: while the agent is down pods are deleted, each at its first try.
 // When it is back nothing of them is left at the moment at which its socket can be
 // asked, and a pod that was not deleted is as it was.
-func TestRow56_AgentDown(t *testing.T) {
+func TestAgentDown(t *testing.T) {
 	n := newNode(t, host.Options{Fast: true})
 	n.host.Start()
 	ctx := t.Context()

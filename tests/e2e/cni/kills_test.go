@@ -45,11 +45,11 @@ func allKills() (all []kill) {
 	return all
 }
 
-// TestRow55_Kills: agent, plugin or containerd are killed while a pod comes and goes, in
+// TestKills: agent, plugin or containerd are killed while a pod comes and goes, in
 // turn at each boundary of ADD and DEL. When they are back and the pod was deleted, or GC
 // was called for one that the killed containerd forgot, nothing of it is left, and the pod
 // beside it has lost no packet.
-func TestRow55_Kills(t *testing.T) {
+func TestKills(t *testing.T) {
 	n := newNode(t, host.Options{Fast: true})
 	tap := n.tap("tapped.sock")
 	n.network(n.plugin("tapped.sock"))

@@ -23,11 +23,11 @@ type measured struct {
 	Error                         string
 }
 
-// TestRow64_Parallel: many sandboxes come up at once. All reach their gateway at
+// TestParallel: many sandboxes come up at once. All reach their gateway at
 // the moment when their ADD returns, no two have one address, all go, and nothing of
 // them is left. Turn and turn about the plugins bridge and host-local do the same; how long
 // both take is told.
-func TestRow64_Parallel(t *testing.T) {
+func TestParallel(t *testing.T) {
 	n := newNode(t, host.Options{Fast: true})
 	n.gauge()
 	n.host.Start()

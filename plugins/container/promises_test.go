@@ -15,11 +15,9 @@ import (
 	"github.com/plumb-net/plumb/models"
 )
 
-// The rows are those of docs/evidence-containers.md.
-
-// TestRow02_Relist: lists come by themselves, about every period, with jitter,
+// TestRelist: lists come by themselves, about every period, with jitter,
 // and never before the last one has ended.
-func TestRow02_Relist(t *testing.T) {
+func TestRelist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &countingLists{engine: newEngine(), took: 3 * time.Second}
 		var jitter atomic.Int64
@@ -77,9 +75,9 @@ func (e *countingLists) List(ctx context.Context) ([]Summary, error) {
 	return e.engine.List(ctx)
 }
 
-// TestRow02_SparedInspects: lists of what did not change cost no inspects, and
+// TestSparedInspects: lists of what did not change cost no inspects, and
 // what changed one.
-func TestRow02_SparedInspects(t *testing.T) {
+func TestSparedInspects(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		for i := range 100 {
 			id := fmt.Sprintf("c%03d", i)
@@ -114,9 +112,9 @@ func TestRow02_SparedInspects(t *testing.T) {
 	})
 }
 
-// TestRow11_CacheBeforeEvent: who reads when told of an event sees that state or
+// TestCacheBeforeEvent: who reads when told of an event sees that state or
 // a later one.
-func TestRow11_CacheBeforeEvent(t *testing.T) {
+func TestCacheBeforeEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &story{engine: newEngine()}
 		told := 0
@@ -165,9 +163,9 @@ func TestRow11_CacheBeforeEvent(t *testing.T) {
 	})
 }
 
-// TestRow12_Since: a read that wants news waits for an inspect that began after
+// TestSince: a read that wants news waits for an inspect that began after
 // the time, and no longer than its context.
-func TestRow12_Since(t *testing.T) {
+func TestSince(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		w.add("web")
 		synctest.Wait()
@@ -212,8 +210,8 @@ func TestRow12_Since(t *testing.T) {
 	})
 }
 
-// TestRow14_Coalesced: a burst of hints is one inspect or two, and is counted.
-func TestRow14_Coalesced(t *testing.T) {
+// TestCoalesced: a burst of hints is one inspect or two, and is counted.
+func TestCoalesced(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		w.engine.set(func() { w.engine.slowInspect["web"] = true })
 		w.add("web")
@@ -231,9 +229,9 @@ func TestRow14_Coalesced(t *testing.T) {
 	})
 }
 
-// TestRow15_Health: each thing that stands against relying on a runtime is a
+// TestHealth: each thing that stands against relying on a runtime is a
 // reason of its own.
-func TestRow15_Health(t *testing.T) {
+func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStory(t)
 		reasons := func() string {
@@ -277,9 +275,9 @@ func TestRow15_Health(t *testing.T) {
 	})
 }
 
-// TestRow16_WaitFor: who waits for a condition is woken by it, and told at once
+// TestWaitFor: who waits for a condition is woken by it, and told at once
 // if it holds.
-func TestRow16_WaitFor(t *testing.T) {
+func TestWaitFor(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		running := func(c *models.Container) bool { return c.GetState() == "running" }
 		gone := func(c *models.Container) bool { return c == nil }
@@ -320,9 +318,9 @@ func TestRow16_WaitFor(t *testing.T) {
 	})
 }
 
-// TestRow22_WaitSynced: the wait for the first snapshot ends with it, or with its
+// TestWaitSynced: the wait for the first snapshot ends with it, or with its
 // context.
-func TestRow22_WaitSynced(t *testing.T) {
+func TestWaitSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStory(t)
 		w.engine.down = true
@@ -340,9 +338,9 @@ func TestRow22_WaitSynced(t *testing.T) {
 	})
 }
 
-// TestRow25_Names: a name leads to who bears it now, whatever was renamed,
+// TestNames: a name leads to who bears it now, whatever was renamed,
 // removed or named again, in whatever order it became known.
-func TestRow25_Names(t *testing.T) {
+func TestNames(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		expect := func(word, want string) {
 			t.Helper()
@@ -380,8 +378,8 @@ func TestRow25_Names(t *testing.T) {
 	})
 }
 
-// TestRow26_Prefix: the beginning of an id is enough if no other begins so.
-func TestRow26_Prefix(t *testing.T) {
+// TestPrefix: the beginning of an id is enough if no other begins so.
+func TestPrefix(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		w.add("abc123")
 		w.add("abd456")
@@ -416,9 +414,9 @@ func TestRow26_Prefix(t *testing.T) {
 	})
 }
 
-// TestRow27_PartialAnswers: what fails for one is told of that one, and what
+// TestPartialAnswers: what fails for one is told of that one, and what
 // takes long is measured.
-func TestRow27_PartialAnswers(t *testing.T) {
+func TestPartialAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &countingLists{engine: newEngine(), took: 3 * time.Second}
 		tracker, err := New(Options{Processes: e}, e)
@@ -444,8 +442,8 @@ func TestRow27_PartialAnswers(t *testing.T) {
 	})
 }
 
-// TestRow38_Stop: whatever hangs, the tracker ends at once, and leaves nothing.
-func TestRow38_Stop(t *testing.T) {
+// TestStopEndsAll: whatever hangs, the tracker ends at once, and leaves nothing.
+func TestStopEndsAll(t *testing.T) {
 	before := runtime.NumGoroutine()
 	synctest.Test(t, func(t *testing.T) {
 		for _, fault := range []func(e *engine){
@@ -478,9 +476,9 @@ func TestRow38_Stop(t *testing.T) {
 	}
 }
 
-// TestRow40_Order: what happens to one container is told in its order, also
+// TestOrder: what happens to one container is told in its order, also
 // while inspects of it and of others fail and hang.
-func TestRow40_Order(t *testing.T) {
+func TestOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		w.engine.set(func() {
 			w.engine.badInspect["bad"] = errors.New("internal error")
@@ -519,9 +517,9 @@ func TestRow40_Order(t *testing.T) {
 	})
 }
 
-// TestRow40_ChangedMeanwhile: what changes while an inspect is under way is seen
+// TestChangedMeanwhile: what changes while an inspect is under way is seen
 // after it, without waiting for a list.
-func TestRow40_ChangedMeanwhile(t *testing.T) {
+func TestChangedMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		w.add("web")
 		synctest.Wait()
@@ -538,10 +536,10 @@ func TestRow40_ChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestRow41_Backoff: a container whose inspects fail is tried after 1, 2, 4 …
+// TestBackoff: a container whose inspects fail is tried after 1, 2, 4 …
 // 300 s, whatever lists come that show it as it is known; that shows, others do
 // not notice, success ends it.
-func TestRow41_Backoff(t *testing.T) {
+func TestBackoff(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		w.engine.create(newContainer([]string{"bad"}))
 		synctest.Wait()
@@ -574,9 +572,9 @@ func TestRow41_Backoff(t *testing.T) {
 	})
 }
 
-// TestRow42_Deadline: an inspect that hangs ends after its deadline and counts
+// TestDeadline: an inspect that hangs ends after its deadline and counts
 // as failed.
-func TestRow42_Deadline(t *testing.T) {
+func TestDeadline(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *story) {
 		w.engine.set(func() { w.engine.hungInspect["hung"] = true })
 		w.add("hung")
@@ -592,9 +590,9 @@ func TestRow42_Deadline(t *testing.T) {
 	})
 }
 
-// TestRow46_Forward: whatever an engine answers late, no run that was told to be
+// TestForward: whatever an engine answers late, no run that was told to be
 // over comes back, and the first word about an end stays.
-func TestRow46_Forward(t *testing.T) {
+func TestForward(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 	running := Container{ID: "x", State: "running", Running: true, Pid: 7, CreatedAt: start, StartedAt: at(1)}
