@@ -21,6 +21,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/microservice"
 	"github.com/plumb-net/plumb/descriptors/namespace"
+	"github.com/plumb-net/plumb/descriptors/neighbor"
 	"github.com/plumb-net/plumb/descriptors/netns"
 	"github.com/plumb-net/plumb/descriptors/nftables"
 	"github.com/plumb-net/plumb/descriptors/route"
@@ -207,6 +208,11 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	routes, err = scheduler.Register(s, route.New(route.Deps{
 		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: interfaces, Claims: h.book,
 		Wanted: func(k scheduler.Key) bool { _, wanted := routes.Wanted(k); return wanted }}))
+	if err != nil {
+		return err
+	}
+	_, err = scheduler.Register(s, neighbor.New(neighbor.Deps{
+		Kernel: h.kernel, Owner: h.owner, Names: names, Interfaces: interfaces}))
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package models
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -150,15 +149,7 @@ func (x *Interface) checkMAC(f *findings) {
 		f.add("mac_address", "an ipvlan has that of its parent; leave it out")
 		return
 	}
-	mac, err := net.ParseMAC(x.MacAddress)
-	switch {
-	case err != nil || len(mac) != 6:
-		f.add("mac_address", "%q is no hardware address such as 02:00:00:00:00:01", x.MacAddress)
-	case !strings.EqualFold(mac.String(), x.MacAddress):
-		f.add("mac_address", "%q must be written with colons, %s", x.MacAddress, mac)
-	case mac[0]&1 != 0:
-		f.add("mac_address", "%s is a multicast address; the first byte must be even", mac)
-	case mac.String() == "00:00:00:00:00:00":
+	if checkMAC(x.MacAddress, "mac_address", f) && x.MacAddress == zeroMAC {
 		f.add("mac_address", "is all zero; leave it out for the kernel's choice")
 	}
 }

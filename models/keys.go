@@ -37,6 +37,9 @@ func AddressKey(iface, addr string) string {
 // AddressPrefix holds the addresses that an interface derives.
 func AddressPrefix(iface string) string { return KindAddress + "/" + iface + "/" }
 
+// NeighborKey is the key of a neighbor that is set by hand.
+func NeighborKey(name string) string { return KindNeighbor + "/" + name }
+
 // NftablesKey is the key of a table of nftables.
 func NftablesKey(name string) string { return KindNftables + "/" + name }
 

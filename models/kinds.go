@@ -13,6 +13,7 @@ const (
 	KindInterface    = "interface"
 	KindRoute        = "route"
 	KindAddress      = "address"
+	KindNeighbor     = "neighbor"
 	KindNftables     = "nftables"
 	KindSysctl       = "sysctl"
 	KindForward      = "forward"
@@ -43,6 +44,7 @@ var kinds = []Kind{
 	{KindInterface, "interface/", func() proto.Message { return new(Interface) }, true},
 	{KindRoute, "route/", func() proto.Message { return new(Route) }, true},
 	{KindAddress, "address/", func() proto.Message { return new(Address) }, true},
+	{KindNeighbor, "neighbor/", func() proto.Message { return new(Neighbor) }, true},
 	{KindNftables, "nftables/", func() proto.Message { return new(Nftables) }, true},
 	{KindSysctl, "sysctl/", func() proto.Message { return new(Sysctl) }, true},
 	{KindForward, "forward/", func() proto.Message { return new(Forward) }, true},

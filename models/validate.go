@@ -1,6 +1,7 @@
 package models
 
 import (
+	"net"
 	"net/netip"
 	"strings"
 
@@ -29,6 +30,8 @@ func Validate(key string, msg proto.Message) error {
 		v.check(&f)
 	case *Address:
 		checkLimits(v.ProtoReflect(), "", &f)
+		v.check(&f)
+	case *Neighbor:
 		v.check(&f)
 	case *Nftables:
 		checkLimits(v.ProtoReflect(), "", &f)
@@ -65,6 +68,24 @@ func checkName(name, kind, path, what string, f *findings) {
 	if err := CheckName(name); err != nil {
 		f.add(path, "%v", err)
 	}
+}
+
+const zeroMAC = "00:00:00:00:00:00"
+
+// checkMAC checks a hardware address of one station.
+func checkMAC(text, path string, f *findings) bool {
+	mac, err := net.ParseMAC(text)
+	switch {
+	case err != nil || len(mac) != 6:
+		f.add(path, "%q is no hardware address such as 02:00:00:00:00:01", text)
+	case !strings.EqualFold(mac.String(), text):
+		f.add(path, "%q must be written with colons, %s", text, mac)
+	case mac[0]&1 != 0:
+		f.add(path, "%s is a multicast address; the first byte must be even", mac)
+	default:
+		return true
+	}
+	return false
 }
 
 // parseCIDR reads an address with its length; what is an example of one.

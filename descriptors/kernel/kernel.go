@@ -89,6 +89,19 @@ type Kernel interface {
 	AddAddress(ns NS, a Address) error
 	DeleteAddress(ns NS, a Address) error
 
+	// Neighbors are those of all links that somebody has set: they are permanent. What
+	// the kernel has learnt is not among them.
+	Neighbors(ns NS) ([]Neighbor, error)
+	// Neighbor is the permanent one of that link and address; ErrNotExist if there is
+	// none.
+	Neighbor(ns NS, index int, a netip.Addr) (Neighbor, error)
+	// AddNeighbor makes a permanent neighbor, also in the place of one that the kernel
+	// has learnt. A permanent one at its address is ErrExist, whatever it holds.
+	AddNeighbor(ns NS, n Neighbor) error
+	ReplaceNeighbor(ns NS, n Neighbor) error
+	// DeleteNeighbor removes the neighbor of that link and address.
+	DeleteNeighbor(ns NS, n Neighbor) error
+
 	// Routes of all tables but the kernel's own entries in table local.
 	Routes(ns NS) ([]Route, error)
 	// AddRoute never replaces or appends: an equal identity is ErrExist.
@@ -251,6 +264,15 @@ type Address struct {
 	Broadcast netip.Addr
 }
 
+// Neighbor says which hardware address has an address on the network of a link.
+type Neighbor struct {
+	Index   int
+	Address netip.Addr
+	MAC     string // lower case; ignored by DeleteNeighbor
+	// Protocol says who made it, as that of a route does; 0 unknown (Linux 5.2).
+	Protocol uint8
+}
+
 // Route is an entry of a routing table.
 type Route struct {
 	Dst      netip.Prefix // 0.0.0.0/0 and ::/0 for the defaults
@@ -287,7 +309,10 @@ type Event struct {
 	Link    *Link
 	Address *Address
 	Route   *Route
-	Deleted bool
+	// Neighbor is one that was permanent, or is; of those that the kernel learns nothing
+	// is told.
+	Neighbor *Neighbor
+	Deleted  bool
 	// Named is the name under /run/netns that came or, with Deleted, went.
 	// NS is its identity; it need not be open.
 	Named string

@@ -13,7 +13,7 @@ import (
 
 // groups are what an event socket is subscribed to. One socket has them all,
 // so the order within a namespace is the kernel's own.
-const groups = 1<<(unix.RTNLGRP_LINK-1) |
+const groups = 1<<(unix.RTNLGRP_LINK-1) | 1<<(unix.RTNLGRP_NEIGH-1) |
 	1<<(unix.RTNLGRP_IPV4_IFADDR-1) | 1<<(unix.RTNLGRP_IPV6_IFADDR-1) |
 	1<<(unix.RTNLGRP_IPV4_ROUTE-1) | 1<<(unix.RTNLGRP_IPV6_ROUTE-1)
 
@@ -214,6 +214,11 @@ func (k *Kernel) event(n *namespace, typ uint16, body []byte) (kernel.Event, boo
 		a, ok := parseAddress(body)
 		ev.Address, ev.Deleted = &a, typ == unix.RTM_DELADDR
 		return ev, ok
+	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+		r, ok := parseNeighbor(body)
+		ev.Neighbor, ev.Deleted = &r.Neighbor, typ == unix.RTM_DELNEIGH || !r.permanent
+		// What the kernel learns comes and goes with every packet, and has no protocol.
+		return ev, ok && (r.permanent || r.Protocol != 0)
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		r, ok := parseRoute(body)
 		ev.Route, ev.Deleted = &r, typ == unix.RTM_DELROUTE
