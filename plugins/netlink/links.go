@@ -132,11 +132,9 @@ func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 
 // naming sets who the link is, nil if nothing of that is to change.
 func naming(index int, p kernel.LinkPatch) (*message, error) {
-	if p.Alias == nil && p.Group == nil && p.Name == nil {
-		return nil, nil
-	}
 	m := newMessage(unix.RTM_SETLINK, 0)
 	m.link(unix.AF_UNSPEC, index, 0, 0)
+	empty := len(m.b)
 	if p.Group != nil {
 		m.u32(unix.IFLA_GROUP, *p.Group)
 	}
@@ -149,14 +147,14 @@ func naming(index int, p kernel.LinkPatch) (*message, error) {
 	if p.Alias != nil {
 		m.bytes(unix.IFLA_IFALIAS, []byte(*p.Alias))
 	}
+	if len(m.b) == empty {
+		return nil, nil
+	}
 	return m, nil
 }
 
-// settings sets how the link works.
+// settings sets how the link works, nil if nothing of that is to change.
 func settings(index int, p kernel.LinkPatch) (*message, error) {
-	if p.MAC == nil && p.MTU == nil && p.Master == nil && p.Up == nil {
-		return nil, nil
-	}
 	m := newMessage(unix.RTM_SETLINK, 0)
 	var flags, change uint32
 	if p.Up != nil {
@@ -166,6 +164,7 @@ func settings(index int, p kernel.LinkPatch) (*message, error) {
 		}
 	}
 	m.link(unix.AF_UNSPEC, index, flags, change)
+	empty := len(m.b)
 	if p.MAC != nil {
 		if err := addMAC(m, *p.MAC); err != nil {
 			return nil, err
@@ -176,6 +175,9 @@ func settings(index int, p kernel.LinkPatch) (*message, error) {
 	}
 	if p.Master != nil {
 		m.u32(unix.IFLA_MASTER, uint32(*p.Master))
+	}
+	if change == 0 && len(m.b) == empty {
+		return nil, nil
 	}
 	return m, nil
 }
