@@ -121,3 +121,22 @@ func TestScriptsRun(t *testing.T) {
 		}
 	}
 }
+
+// block is a piece of a file that a page shows.
+var block = regexp.MustCompile("(?ms)^```(?:go|proto)\n(.*?)^```$")
+
+// TestPiecesOfFiles: what the page about kinds shows of files is in them.
+func TestPiecesOfFiles(t *testing.T) {
+	const page = "docs/adding-a-kind.md"
+	text := read(t, page)
+	pieces := block.FindAllStringSubmatchIndex(text, -1)
+	if len(pieces) < 10 {
+		t.Errorf("%s shows %d pieces", page, len(pieces))
+	}
+	for _, m := range pieces {
+		named := sourceName.FindAllStringSubmatch(text[:m[0]], -1)
+		if file := named[len(named)-1][1]; !strings.Contains(read(t, file), text[m[2]:m[3]]) {
+			t.Errorf("%s shows what is not in %s:\n%s", page, file, text[m[2]:m[3]])
+		}
+	}
+}
