@@ -145,7 +145,7 @@ func TestApplyWaits(t *testing.T) {
 }
 
 // A look ends when all that moved because of it is settled: what was found to be gone,
-// what stood on it, and what that derives.
+// what depended on it, and what that derives.
 func TestLookEndsWithWhatMoved(t *testing.T) {
 	for name, look := range map[string]scheduler.Txn{
 		"a key": {Look: []scheduler.Key{"b/1"}}, "a kind": {Look: []scheduler.Key{"b/"}}, "all": {LookAll: true},

@@ -202,8 +202,8 @@ type Found[V, M any] struct {
 // check tells what is wrong with a descriptor, and how to mend it. What two
 // kinds could have against each other is little: their prefixes must not
 // overlap. Kinds are read in no order, since nothing is done before all that it
-// may stand on was read; what values need is judged value by value, so kinds
-// may need each other, and only values can form a circle.
+// may depend on was read; what values need is judged value by value, so kinds
+// may need each other, and only values can form a cycle.
 func check[V, M any](d Descriptor[V, M]) error {
 	switch {
 	case d.Name == "" || strings.ContainsAny(d.Name, " \t\n"):

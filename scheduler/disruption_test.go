@@ -70,7 +70,7 @@ func TestDisruptionOfSteps(t *testing.T) {
 		expect(steps(scheduler.Withdraw("x/1")), "delete x/1 brief")
 		expect(steps(scheduler.Set("x/1", "new")), "delete x/1 brief; create x/1 brief")
 
-		// With something standing on it an update is as harmless as before; a
+		// With something that depends on it an update is as harmless as before; a
 		// replacement takes that away.
 		_, err = r.Apply(ctx, scheduler.Txn{Want: []scheduler.Change{scheduler.Set("user/1", "v1")}})
 		r.check(err)

@@ -184,5 +184,5 @@ func (h *interrupted) problem() string {
 			return fmt.Sprintf("%s is %s: %s", s.Key, s.State, s.Reason)
 		}
 	}
-	return "" // what stands on what, nobody knows of kinds that are away: laws are not asked
+	return "" // what depends on what, nobody knows of kinds that are away: laws are not asked
 }

@@ -145,8 +145,8 @@ const (
 const (
 	Same         = kv.Same         // nothing is to be done
 	InPlace      = kv.InPlace      // Update gets there
-	Replace      = kv.Replace      // Delete, then Create; what stands on the object leaves before, and comes back
-	InPlaceAlone = kv.InPlaceAlone // Update gets there, when nothing stands on the object
+	Replace      = kv.Replace      // Delete, then Create; what depends on the object leaves before, and comes back
+	InPlaceAlone = kv.InPlaceAlone // Update gets there, when nothing depends on the object
 )
 
 // The disruption classes, from harmless to worst.

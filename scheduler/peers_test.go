@@ -10,7 +10,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
-// Two values in place come to need each other together, by updates, and one stands on
+// Two values in place come to need each other together, by updates, and one depends on
 // the other through a third. That is known before the first update.
 func TestNewPeersInACircle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

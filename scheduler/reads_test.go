@@ -86,7 +86,7 @@ func TestReadThatComesLate(t *testing.T) {
 	})
 }
 
-// Nor does it bring back what was deleted and forgotten meanwhile: what stands
+// Nor does it bring back what was deleted and forgotten meanwhile: what depends
 // there now may be somebody else's.
 func TestReadOfWhatHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -103,9 +103,9 @@ func (s *Scheduler) Kinds() []KindInfo {
 	return out
 }
 
-// Unregister removes a kind. Its values become unimplemented; what stands on
+// Unregister removes a kind. Its values become unimplemented; what depends on
 // them leaves. Nothing of the kind itself is touched in the world, and nobody
-// knows any more what it stands on there, so that may go; operations of it that
+// knows any more what it depends on there, so that may go; operations of it that
 // are under way end by themselves, and their outcome counts no more. The error
 // says that no kind has that name, or is ErrStopped.
 func (s *Scheduler) Unregister(name string) error {

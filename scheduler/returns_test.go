@@ -13,7 +13,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// shelf is a world in which nothing falls when what it stands on is taken away. It notes
+// shelf is a world in which nothing falls when what it depends on is taken away. It notes
 // what was done.
 type shelf struct {
 	mu   sync.Mutex
@@ -61,10 +61,10 @@ func (w *shelf) note(what string, f func()) {
 	w.done = append(w.done, what)
 }
 
-// TestWhatReturnsIsWaitedFor: an object of an earlier run lacks what it stands on. As long
+// TestWhatReturnsIsWaitedFor: an object of an earlier run lacks what it depends on. As long
 // as a source has not spoken that may only have been forgotten: if it is wanted, what
-// stands on it stays until it is made again. If nobody wants it, or all have synced,
-// what stands on it goes.
+// depends on it stays until it is made again. If nobody wants it, or all have synced,
+// what depends on it goes.
 func TestWhatReturnsIsWaitedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		before []scheduler.Change // of the source that has synced

@@ -30,7 +30,7 @@ type Txn struct {
 	// opens the way for deletions.
 	Complete bool
 
-	// Look re-reads keys and all that stands on them. A key that ends in "/"
+	// Look re-reads keys and all that depends on them. A key that ends in "/"
 	// stands for all below it. The transaction is settled when all is that moved
 	// because of what was found.
 	Look []Key

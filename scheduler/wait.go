@@ -110,7 +110,7 @@ func (l *loop) recheckAll() {
 	}
 }
 
-// place is where a node stands on the path of a waiter.
+// place is where a node is on the path of a waiter.
 type place struct {
 	w *waiter
 	i int

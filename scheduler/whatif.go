@@ -18,7 +18,7 @@ type Event struct {
 	// Txn changes what is wanted. Of a look nothing new is expected.
 	Txn Txn
 	// Vanish are keys that go from the world, a container that dies or a link
-	// that somebody removes. What stands on them goes with them. A key that
+	// that somebody removes. What depends on them goes with them. A key that
 	// ends in "/" stands for all below it.
 	Vanish []Key
 	// Unread are kinds, by name, whose world cannot be read any more.

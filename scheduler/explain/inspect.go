@@ -48,7 +48,7 @@ func (e *Explainer) Inspected(prefixes []kv.Key, found map[kv.Key]kind.Found, fa
 		f, there := found[n.Key]
 		delete(found, n.Key)
 		s := e.StatusNow(n)
-		s.Derived = nil // they stand on their own here
+		s.Derived = nil // they depend on their own here
 		switch {
 		case k == nil || k.Retrieve == nil || n.Busy():
 		case failed[n.Key] != nil:

@@ -50,7 +50,7 @@ func (e *Explainer) explain(n *graph.Node, s *kv.Status) {
 	case kv.Leftover:
 		s.Reason = e.leftoverReason(n, e.Assess(n))
 	}
-	if n.Stale() && n.Presence != graph.Absent && s.Reason == "" {
+	if n.AsLastSeen() && n.Presence != graph.Absent && s.Reason == "" {
 		s.Reason = "as last seen; it cannot be read now: " + kv.FirstLine(kind.Of(n).Look.Err)
 	}
 	if n.Leaving && n.Presence == graph.Present && n.Wanted() {
@@ -164,7 +164,7 @@ func (e *Explainer) pendingReason(n *graph.Node, a assess.Assessment) string {
 		return "something that is being made needs it as it is"
 	case a.Blocker == assess.OnBase:
 		return "it waits until " + string(a.By.Key) + " is as wanted"
-	case a.Blocker == assess.OnGround:
+	case a.Blocker == assess.OnNeededKind:
 		return "it waits until all of " + a.Read.Name + " was read"
 	}
 	return "it is due"
@@ -228,7 +228,7 @@ func (e *Explainer) howStands(t *graph.Node, edge *graph.Edge) string {
 		return "no descriptor is registered for it"
 	case t.X != nil && t.X.GoneAt != 0:
 		return "it went a moment ago and may come back"
-	case t.Stale():
+	case t.AsLastSeen():
 		return "it cannot be read now: " + kv.FirstLine(k.Look.Err)
 	case t.Presence == graph.Unknown || k.Observed && !k.Read:
 		return "not known yet"
@@ -272,7 +272,7 @@ func (e *Explainer) leftoverReason(n *graph.Node, a assess.Assessment) string {
 		return "not in the intent, but paused: " + e.PausedBy(n).Reason
 	case assess.Taken(n):
 		return "not in the intent; being given back"
-	case a.Blocker == assess.OnStanders:
+	case a.Blocker == assess.OnDependents:
 		return "not in the intent, but in use by " + string(pinner(n).Key)
 	case a.Blocker == assess.OnSources:
 		return "not in the intent so far; kept until " + haveSynced(e.Unsynced())
@@ -291,18 +291,18 @@ func haveSynced(names []string) string {
 	return strings.Join(names, ", ") + " have synced"
 }
 
-// pinner finds one node whose world stands on n.
+// pinner finds one node whose world depends on n.
 func pinner(n *graph.Node) (p *graph.Node) {
-	if n.Standing > 0 {
-		n.Standers(func(d *graph.Node) bool { p = d; return false })
+	if n.Dependents > 0 {
+		n.EachDependent(func(d *graph.Node) bool { p = d; return false })
 	}
 	return p
 }
 
-// cycle names a circle of missing needs that n is part of, "" if there is none.
+// cycle names a cycle of missing needs that n is part of, "" if there is none.
 func (e *Explainer) cycle(n *graph.Node) string { return circleText(circleOf(n)) }
 
-// circleText names the members of a circle, the first once more at the end.
+// circleText names the members of a cycle, the first once more at the end.
 func circleText(path []*graph.Node) string {
 	if len(path) == 0 {
 		return ""
@@ -314,7 +314,7 @@ func circleText(path []*graph.Node) string {
 	return strings.Join(append(names, names[0]), " → ")
 }
 
-// circleOf finds a circle of missing needs that n is part of, nil if there is none. Two
+// circleOf finds a cycle of missing needs that n is part of, nil if there is none. Two
 // that need each other together are none by themselves.
 func circleOf(n *graph.Node) []*graph.Node {
 	path := []*graph.Node{n}

@@ -79,7 +79,7 @@ type rootFinder struct {
 	e     *Explainer
 	seen  map[*graph.Node]*waypoint
 	depth int
-	// circles are the members of those that were told.
+	// cycles are the members of those that were told.
 	circles map[*graph.Node]bool
 	roots   []Root
 }
@@ -119,7 +119,7 @@ func (w *waypoint) again() finding {
 
 // Roots finds where the chain of a node ends.
 func (e *Explainer) Roots(n *graph.Node) []Root {
-	if s := e.StateOf(n); (s == kv.Configured || s == kv.Observed) && !n.Stale() {
+	if s := e.StateOf(n); (s == kv.Configured || s == kv.Observed) && !n.AsLastSeen() {
 		return nil
 	}
 	f := &rootFinder{e: e, seen: map[*graph.Node]*waypoint{}, circles: map[*graph.Node]bool{}}
@@ -192,7 +192,7 @@ func (e *Explainer) selfInvalid(n *graph.Node) bool {
 }
 
 // holders are the nodes that a node waits for without needing them: who has its name,
-// what it derives, what its operation missed, and who stands on it as it is.
+// what it derives, what its operation missed, and who depends on it as it is.
 func (e *Explainer) holders(n *graph.Node) (all []*graph.Node) {
 	if n.X != nil && n.X.Lost != nil {
 		all = append(all, n.X.Lost.Winner())
@@ -209,7 +209,7 @@ func (e *Explainer) holders(n *graph.Node) (all []*graph.Node) {
 				all = append(all, child)
 			}
 		}
-	case assess.OnStanders:
+	case assess.OnDependents:
 		all = append(all, pinner(n))
 	default:
 		if a.By != nil {
@@ -222,7 +222,7 @@ func (e *Explainer) holders(n *graph.Node) (all []*graph.Node) {
 // unfit reports whether an edge ends at something that is in order, only not as needed.
 func unfit(e *Explainer, edge *graph.Edge) bool {
 	t := edge.To
-	if edge.State != graph.Missing || t.Presence != graph.Present || t.Busy() || t.Leaving || t.Stale() || e.PausedBy(t) != nil {
+	if edge.State != graph.Missing || t.Presence != graph.Present || t.Busy() || t.Leaving || t.AsLastSeen() || e.PausedBy(t) != nil {
 		return false
 	}
 	s := e.StateOf(t)
@@ -260,7 +260,7 @@ func unfitText(edge *graph.Edge) string {
 	return fmt.Sprintf("%s is there, but not as %s needs it: %s", edge.To.Key, edge.From.Key, edge.Why)
 }
 
-// circle tells a circle that a node was found to be part of, once.
+// cycle tells a cycle that a node was found to be part of, once.
 func (f *rootFinder) circle(n, from *graph.Node) {
 	if f.circles[n] {
 		return
@@ -332,7 +332,7 @@ func (e *Explainer) rootKind(n *graph.Node) (RootKind, kv.Key) {
 		return RootFailed, ""
 	case s == kv.Drifted:
 		return RootDrifted, ""
-	case n.Stale(), s == kv.Unknown, notRead(n):
+	case n.AsLastSeen(), s == kv.Unknown, notRead(n):
 		return RootUnread, ""
 	case n.Wanted() && n.Needs() == graph.Missing && !e.Busy(n):
 		return RootCircle, peerIn(n) // of a unit in itself: else something below explained it

@@ -34,7 +34,7 @@ type Cause struct {
 const MaxCauses = 100
 
 // Why explains n and what is below it. What was explained before in the same answer is
-// only named again, and what stands above on the way here not even that; told has both,
+// only named again, and what depends above on the way here not even that; told has both,
 // and is true for the latter.
 func (e *Explainer) Why(n *graph.Node, told map[*graph.Node]bool, budget *int) Cause {
 	*budget--
@@ -97,7 +97,7 @@ func causeText(n *graph.Node, s kv.Status) string {
 	switch {
 	case k == nil:
 		return fmt.Sprintf("%s is not there", n.Key)
-	case n.Stale():
+	case n.AsLastSeen():
 		return fmt.Sprintf("%s was not there when it could be read last: %s", n.Key, kv.FirstLine(k.Look.Err))
 	case k.Observed:
 		return fmt.Sprintf("%s is not there: not found in the world", n.Key)

@@ -16,10 +16,10 @@ const (
 	Same ChangeClass = iota
 	// InPlace: Update gets there.
 	InPlace
-	// Replace: Delete, then Create. What stands on the object leaves before, and
+	// Replace: Delete, then Create. What depends on the object leaves before, and
 	// comes back.
 	Replace
-	// InPlaceAlone: Update gets there, when nothing stands on the object. What does
+	// InPlaceAlone: Update gets there, when nothing depends on the object. What does
 	// leaves before, and comes back.
 	InPlaceAlone
 )

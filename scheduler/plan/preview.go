@@ -79,7 +79,7 @@ type Simulation struct {
 	to    []any                 // what each step brings about, nil for deletions
 	since []int                 // how many outcomes were taken in when each step began
 	last  map[*graph.Node]int   // the newest step of each node
-	used  map[*graph.Node][]use // the steps of what stands, or stood, on each node
+	used  map[*graph.Node][]use // the steps of what depends, or depended, on each node
 	done  []*kind.Op
 	head  int
 	mark  uint32 // nodes with a higher one were asked for
@@ -112,7 +112,7 @@ type ending struct {
 	effect Effect
 }
 
-// use is a step of what stands on a node; forced if it is the deletion of a
+// use is a step of what depends on a node; forced if it is the deletion of a
 // value that is wanted all the same.
 type use struct {
 	step   int
@@ -228,7 +228,7 @@ func (sim *Simulation) uses(n *graph.Node, u use) {
 }
 
 // after finds the steps that had to come before an operation on n: the last one
-// on itself and on what it needs, and those of what stands on it.
+// on itself and on what it needs, and those of what depends on it.
 func (sim *Simulation) after(n *graph.Node, o *kind.Op) (out []int) {
 	add := func(m *graph.Node) {
 		if s := sim.last[m]; s > 0 {

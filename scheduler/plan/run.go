@@ -16,7 +16,7 @@ import (
 // plan, once the steps that they come after are done; but outcomes are taken in
 // in the order of the steps, as the planner did: one that comes early is held, and so
 // is one that the planner took in when an operation was under way that has not begun,
-// because something is read that it stands on. So whatever follows from them is what
+// because something is read that it depends on. So whatever follows from them is what
 // followed in the plan.
 //
 // A run ends with its last step, or is left when something else happens than

@@ -97,7 +97,7 @@ func (p *Planner) suppose(v Supposition, blinded *[]func()) (touched []*graph.No
 	return touched, nil
 }
 
-// vanish takes nodes out of the world, and what stands on them along.
+// vanish takes nodes out of the world, and what depends on them along.
 func (p *Planner) vanish(nodes []*graph.Node) {
 	e := p.e
 	nodes = slices.Clone(nodes)
@@ -114,13 +114,13 @@ func (p *Planner) vanish(nodes []*graph.Node) {
 		e.G.Wake(n)
 	}
 	for n := range seen {
-		e.SetFlag(n, assess.FlagNeedsRead, false) // by what it stood on
+		e.SetFlag(n, assess.FlagNeedsRead, false) // by what it depended on
 	}
 }
 
-// goesWith is what stands on n, and its peers.
+// goesWith is what depends on n, and its peers.
 func goesWith(n *graph.Node) (out []*graph.Node) {
-	n.Standers(func(d *graph.Node) bool { out = append(out, d); return true })
+	n.EachDependent(func(d *graph.Node) bool { out = append(out, d); return true })
 	for _, edge := range n.In {
 		if edge.Together() && edge.OfActual() {
 			out = append(out, edge.From)

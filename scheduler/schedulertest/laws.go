@@ -110,7 +110,7 @@ func (w *World) checkNames(k scheduler.Key, t Thing) {
 	}
 }
 
-// checkFree: law 2. Nothing that is in place may stand on what is deleted, or changes
+// checkFree: law 2. Nothing that is in place may depend on what is deleted, or changes
 // alone.
 func (w *World) checkFree(op string, k scheduler.Key) {
 	if w.mute && op == "delete" {
@@ -141,7 +141,7 @@ func (w *World) checkFree(op string, k scheduler.Key) {
 	}
 }
 
-// checkFits: law 2 of what changes in place. Nothing that is in place may stand on what
+// checkFits: law 2 of what changes in place. Nothing that is in place may depend on what
 // becomes another than it needs; of what it needs any of, another may be as needed.
 // What somebody else made of it is made good at once.
 func (w *World) checkFits(k scheduler.Key, from, to Thing) {
@@ -163,7 +163,7 @@ func (w *World) checkFits(k scheduler.Key, from, to Thing) {
 
 // standsOn reports whether k needs d, or is derived from it, directly or through
 // others. Where the ground of d went and left it with nothing below its prefix
-// but what stands on d itself, one of the two must go first.
+// but what depends on d itself, one of the two must go first.
 func (w *World) standsOn(k, d scheduler.Key, seen map[scheduler.Key]bool) bool {
 	seen[k] = true
 	for t := range w.objects {
@@ -174,7 +174,7 @@ func (w *World) standsOn(k, d scheduler.Key, seen map[scheduler.Key]bool) bool {
 	return false
 }
 
-// standsAt reports whether k itself stands on t, or may.
+// standsAt reports whether k itself depends on t, or may.
 func (w *World) standsAt(k, t scheduler.Key) bool {
 	if partOf(k, t) || w.objects[k].Peer == string(t) && k > t { // the greater of two peers is made on the other
 		return true
@@ -342,7 +342,7 @@ func (w *World) parts(k scheduler.Key, t Thing) []built {
 			_, there := w.objects[d]
 			gone = gone || !there && fits(key, d, k)
 		}
-		if gone { // it may have been built with that, and stands on nothing then: see went
+		if gone { // it may have been built with that, and depends on nothing then: see went
 			out[i].keys = nil
 		}
 	}
@@ -362,7 +362,7 @@ func (w *World) came(k scheduler.Key) {
 }
 
 // went notes that k is no more. Where we took it away, nothing was built with it;
-// where others did, something may have been, and stands on nothing since.
+// where others did, something may have been, and depends on nothing since.
 func (w *World) went(k scheduler.Key, ours bool) {
 	for _, o := range w.objects {
 		for i := range o.built {

@@ -25,7 +25,7 @@ type Thing struct {
 	Claims []string
 	// Fixed: a change of the text replaces instead of updating.
 	Fixed bool
-	// Alone: the text changes in place, when nothing stands on the thing.
+	// Alone: the text changes in place, when nothing depends on the thing.
 	Alone bool
 	// Bad is refused by validation.
 	Bad bool

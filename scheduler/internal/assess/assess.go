@@ -29,26 +29,26 @@ type Blocker uint8
 
 // The blockers.
 const (
-	OnNothing   Blocker = iota
-	OnOperation         // an operation on it, or a read of it, is under way
-	OnDeadline          // an operation ran past its deadline, and still runs
-	OnKind              // no descriptor is registered for it
-	OnKindRead          // all of its kind must be read before anything is known of it
-	OnPause             // an operator holds it
-	OnRetry             // it failed: until its next try, or a change
-	OnBroken            // its descriptor panics over it, until something else is wanted
-	OnPolicy            // somebody else changed it, and its policy leaves it so
-	OnNeeds             // what it needs
-	OnHolder            // who has its name in the world
-	OnPeer              // its old peer, which has to go first
-	OnBase              // what derives it, or did: that changes first
-	OnGround            // a read of all of a kind that it needs something of
-	OnStanders          // what stands on it has to go first
-	OnEnding            // something stands on it that cannot stand on what it becomes
-	OnUsers             // operations under way count on its value as it is
-	OnSources           // sources have not synced that may want it
-	OnUnread            // what was never read may stand on it
-	OnDerived           // nothing of its own: it is as wanted when what it derives is
+	OnNothing    Blocker = iota
+	OnOperation          // an operation on it, or a read of it, is under way
+	OnDeadline           // an operation ran past its deadline, and still runs
+	OnKind               // no descriptor is registered for it
+	OnKindRead           // all of its kind must be read before anything is known of it
+	OnPause              // an operator holds it
+	OnRetry              // it failed: until its next try, or a change
+	OnBroken             // its descriptor panics over it, until something else is wanted
+	OnPolicy             // somebody else changed it, and its policy leaves it so
+	OnNeeds              // what it needs
+	OnHolder             // who has its name in the world
+	OnPeer               // its old peer, which has to go first
+	OnBase               // what derives it, or did: that changes first
+	OnNeededKind         // a read of all of a kind that it needs something of
+	OnDependents         // what depends on it has to go first
+	OnEnding             // something depends on it that cannot depend on what it becomes
+	OnUsers              // operations under way count on its value as it is
+	OnSources            // sources have not synced that may want it
+	OnUnread             // what was never read may depend on it
+	OnDerived            // nothing of its own: it is as wanted when what it derives is
 )
 
 // Assessment is all that follows, for one node, from what is wanted of it, what is there,
@@ -62,7 +62,7 @@ type Assessment struct {
 	Same    bool   // what is there turned out to be what is wanted
 	Blocker Blocker
 	By      *graph.Node // who is in the way, of a blocker that is one node
-	Read    *kind.Kind  // what is read first, with OnGround
+	Read    *kind.Kind  // what is read first, with OnNeededKind
 }
 
 // Assess is the heart of the engine: what is the one next thing to do with a node, or for
@@ -188,8 +188,8 @@ func (as *Assessor) assessChange(n *graph.Node, k *kind.Kind, goal any) Assessme
 	case kv.InPlaceAlone:
 		return as.changeAlone(n, v.Reason)
 	}
-	if k := as.groundIsRead(n); k != nil {
-		return Assessment{Blocker: OnGround, Read: k} // it could not come back
+	if k := as.neededKindBeingRead(n); k != nil {
+		return Assessment{Blocker: OnNeededKind, Read: k} // it could not come back
 	}
 	return as.leave(n, Assessment{Replace: true, Reason: v.Reason})
 }
@@ -210,7 +210,7 @@ func (as *Assessor) change(n *graph.Node, reason string) Assessment {
 	return as.make(n, Assessment{Due: DoUpdate, Reason: reason})
 }
 
-// changeAlone assesses a node that is to change in place when nothing stands on it any
+// changeAlone assesses a node that is to change in place when nothing depends on it any
 // more. It satisfies nobody until that is done, or is given up.
 func (as *Assessor) changeAlone(n *graph.Node, reason string) Assessment {
 	_, holder := n.Holder()
@@ -227,8 +227,8 @@ func (as *Assessor) changeAlone(n *graph.Node, reason string) Assessment {
 	a := as.make(n, Assessment{Due: DoUpdate, Leaving: true, Reason: reason})
 	switch {
 	case a.Due == DoNothing:
-	case n.Standing > 0:
-		a.Due, a.Blocker = DoNothing, OnStanders
+	case n.Dependents > 0:
+		a.Due, a.Blocker = DoNothing, OnDependents
 	case n.Used > 0:
 		a.Due, a.Blocker = DoNothing, OnUsers
 	}
@@ -239,9 +239,9 @@ func (as *Assessor) changeAlone(n *graph.Node, reason string) Assessment {
 // for n in turn, n must let go first; letting go is always possible.
 func (as *Assessor) waitForName(n, holder *graph.Node) Assessment {
 	switch {
-	case n.Blocks() != nil && !holder.Leaving:
-		return as.leave(n, Assessment{Replace: true, Reason: "its name is wanted by " + string(n.Blocks().Key)})
-	case (holder.Leaving || holder.Ending() != nil) && n.StandsOn(holder):
+	case n.NameWantedBy() != nil && !holder.Leaving:
+		return as.leave(n, Assessment{Replace: true, Reason: "its name is wanted by " + string(n.NameWantedBy().Key)})
+	case (holder.Leaving || holder.Ending() != nil) && n.DependsOn(holder):
 		return as.leave(n, Assessment{Replace: true, Reason: "it stands on " + string(holder.Key) + ", which has its name"})
 	}
 	return as.wait(n, Assessment{Blocker: OnHolder, By: holder})
@@ -262,14 +262,14 @@ func (as *Assessor) make(n *graph.Node, a Assessment) Assessment {
 	if baseUntried(n) {
 		return as.wait(n, Assessment{Blocker: OnBase, By: n.Base})
 	}
-	if k := as.groundIsRead(n); k != nil {
-		return as.wait(n, Assessment{Blocker: OnGround, Read: k})
+	if k := as.neededKindBeingRead(n); k != nil {
+		return as.wait(n, Assessment{Blocker: OnNeededKind, Read: k})
 	}
 	return as.wait(n, a)
 }
 
-// leave assesses a node that must go: at once if nothing stands on it. What is held, or
-// may have something unread on it, stays with all that stands on it.
+// leave assesses a node that must go: at once if nothing depends on it. What is held, or
+// may have something unread on it, stays with all that depends on it.
 func (as *Assessor) leave(n *graph.Node, a Assessment) Assessment {
 	switch {
 	case n.Frozen:
@@ -284,8 +284,8 @@ func (as *Assessor) leave(n *graph.Node, a Assessment) Assessment {
 
 // remove is leave for what nothing keeps.
 func (as *Assessor) remove(n *graph.Node, a Assessment) Assessment {
-	if a.Leaving = true; n.Standing > 0 {
-		a.Blocker = OnStanders
+	if a.Leaving = true; n.Dependents > 0 {
+		a.Blocker = OnDependents
 	} else {
 		a.Due = DoDelete
 	}
@@ -333,9 +333,9 @@ func baseUntried(n *graph.Node) bool {
 	return b != nil && Has(b, FlagUntried) && b.Goal() != nil && !b.Foreign
 }
 
-// groundIsRead returns a kind that n needs something of and of which all is about to be
+// neededKindBeingRead returns a kind that n needs something of and of which all is about to be
 // read, or is read just now and what n needs was not made since.
-func (as *Assessor) groundIsRead(n *graph.Node) *kind.Kind {
+func (as *Assessor) neededKindBeingRead(n *graph.Node) *kind.Kind {
 	if as.Reading == 0 && len(as.Looks) == 0 {
 		return nil
 	}
@@ -373,7 +373,7 @@ func changesAlone(n *graph.Node) bool {
 
 // returns reports whether all that a node of an earlier run lacks is wanted, and may have
 // been there all the time: as long as a source has not synced nobody knows what was
-// forgotten, and what stands on it stays until it is made again.
+// forgotten, and what depends on it stays until it is made again.
 func (as *Assessor) returns(n *graph.Node) bool {
 	if !Has(n, FlagAdopted) || as.MayDelete() {
 		return false

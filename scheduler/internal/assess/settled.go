@@ -57,7 +57,7 @@ func (as *Assessor) Settled(n *graph.Node) bool {
 }
 
 // enter looks at a node for the first time in a pass. It is false if the node
-// is surely not settled. Whoever waits on the path counts as settled: a circle
+// is surely not settled. Whoever waits on the path counts as settled: a cycle
 // that waits for itself alone is.
 func (as *Assessor) enter(n *graph.Node) bool {
 	switch n.Mark {
@@ -79,7 +79,7 @@ func (as *Assessor) enter(n *graph.Node) bool {
 }
 
 // popPath takes the last node of the path off, which is settled if all before it are
-// that it waits for in a circle.
+// that it waits for in a cycle.
 func (as *Assessor) popPath() {
 	last := len(as.path) - 1
 	n := as.path[last].n
@@ -112,8 +112,8 @@ func (as *Assessor) nextOf(top int) (next *graph.Node, ok bool) {
 	for i := as.path[top].settled; ; i++ {
 		var m *graph.Node
 		switch on {
-		case OnStanders, OnEnding:
-			stander, more := n.Stander(i)
+		case OnDependents, OnEnding:
+			stander, more := n.Dependent(i)
 			if !more {
 				return nil, true
 			}
@@ -159,7 +159,7 @@ func isRead(n *graph.Node) bool {
 // read may never be.
 func (as *Assessor) movesByItself(n *graph.Node, a Assessment) bool {
 	switch a.Blocker {
-	case OnOperation, OnUsers, OnGround:
+	case OnOperation, OnUsers, OnNeededKind:
 		return true
 	case OnKindRead:
 		return kind.Of(n).Look.Attempts == 0
@@ -172,7 +172,7 @@ func (as *Assessor) movesByItself(n *graph.Node, a Assessment) bool {
 // waitsForOthers reports whether a node moves when others have.
 func (a Assessment) waitsForOthers() bool {
 	switch a.Blocker {
-	case OnNeeds, OnHolder, OnPeer, OnBase, OnStanders, OnEnding, OnDerived, OnPolicy:
+	case OnNeeds, OnHolder, OnPeer, OnBase, OnDependents, OnEnding, OnDerived, OnPolicy:
 		return true
 	}
 	return false

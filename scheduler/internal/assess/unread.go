@@ -12,7 +12,7 @@ import (
 func (as *Assessor) MayDelete() bool { return as.Synced == len(as.Sources) || as.GraceExpired }
 
 // Unread reports whether something was never read so far, so that nobody knows what it
-// stands on: all of a kind, or a key that could not be read when its kind was.
+// depends on: all of a kind, or a key that could not be read when its kind was.
 func (as *Assessor) Unread() bool { return len(as.UnreadNodes) > 0 || as.unreadKind() != nil }
 
 func (as *Assessor) unreadKind() *kind.Kind {

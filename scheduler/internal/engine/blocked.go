@@ -42,7 +42,7 @@ func (e *nodes) Unblock(t *graph.Node) {
 	e.G.Wake(t) // nobody takes an interest any more
 	for _, n := range waiting {
 		if !n.Dropped() && assess.Has(n, assess.FlagHeld) {
-			e.Release(n)
+			e.EndHold(n)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (e *editor) edit(src int8, want []kv.Change, complete bool, retries *kv.Ret
 	e.NewPass()
 	for _, c := range want {
 		n := e.G.Node(c.Key)
-		e.G.Touch(n)
+		e.G.Save(n)
 		n.Mark = e.Mark
 		if !saidAgain(n, src, c) {
 			e.want(n, src, c)
@@ -170,7 +170,7 @@ func (e *editor) refuseDerived(n *graph.Node, src int8, c kv.Change) {
 // apply makes w the want that counts for the node; nil for none.
 func (e *editor) apply(n *graph.Node, w *graph.Want) {
 	defer e.recordDesired(n, desiredOf(n))
-	e.G.Touch(n)
+	e.G.Save(n)
 	e.G.Wake(n)
 	e.touch(n)
 	if w == nil {
@@ -235,7 +235,7 @@ func (e *editor) withdraw(n *graph.Node) {
 // setDesired changes the value that should be in the world, and forgets
 // failures of the value before.
 func (e *editor) setDesired(n *graph.Node, v any) {
-	e.G.Touch(n)
+	e.G.Save(n)
 	n.Gen++
 	e.SetFlag(n, assess.FlagSame, false)
 	e.SetFlag(n, assess.FlagDerive, true)
@@ -251,11 +251,11 @@ func (e *editor) setDesired(n *graph.Node, v any) {
 	}
 	switch {
 	case n.Presence != graph.Present || n.Foreign:
-		e.G.Change(n, nil)
+		e.G.AnnounceChange(n, nil)
 	case was != nil && reached:
-		e.G.Change(n, was)
+		e.G.AnnounceChange(n, was)
 	case n.X != nil && n.X.Was != nil:
-		e.G.Change(n, n.X.Was) // on the way to something else now
+		e.G.AnnounceChange(n, n.X.Was) // on the way to something else now
 	}
 	n.Peers(e.G.Wake) // whether they agree with it is part of their state
 	if assess.Has(n, assess.FlagSame) || n.Presence != graph.Present || n.Foreign || v == nil {
@@ -265,7 +265,7 @@ func (e *editor) setDesired(n *graph.Node, v any) {
 }
 
 // noteSame marks a node whose world is what is wanted. While an operation is
-// under way the world is about to be something else, and stands on that also.
+// under way the world is about to be something else, and depends on that also.
 func (e *editor) noteSame(n *graph.Node) {
 	k := kind.Of(n)
 	if k == nil || n.Busy() || k.Observed || n.Goal() == nil || n.Presence != graph.Present || n.Foreign || assess.Has(n, assess.FlagStale) {
@@ -286,7 +286,7 @@ func (e *editor) noteSame(n *graph.Node) {
 func (e *editor) reached(n *graph.Node) {
 	e.SetFlag(n, assess.FlagSame, true)
 	e.believeSecrets(n)
-	e.G.Change(n, nil)
+	e.G.AnnounceChange(n, nil)
 	if !assess.Has(n, assess.FlagUntried) {
 		return
 	}
@@ -410,7 +410,7 @@ func (e *editor) retryDerivers(child *graph.Node) {
 
 func (e *editor) derive(base, child *graph.Node, v any) {
 	defer e.recordDesired(child, desiredOf(child))
-	e.G.Touch(child)
+	e.G.Save(child)
 	if old := child.Base; old != nil && old != base && old.X != nil {
 		x := e.G.Extra(old)
 		x.Children = remove(x.Children, child)
@@ -454,7 +454,7 @@ func (e *editor) detachChildren(n *graph.Node) {
 // underive takes a derived value back; a source that wanted the key meanwhile gets it.
 func (e *editor) underive(child *graph.Node) {
 	was := desiredOf(child)
-	e.G.Touch(child)
+	e.G.Save(child)
 	child.Source = graph.NoSource
 	e.SetFlag(child, assess.FlagWithdrawn, true)
 	e.G.Wake(child)

@@ -15,7 +15,7 @@ import (
 // Engine changes the graph and lets operations begin: the loop owns it. It does
 // no I/O: what follows from its decisions goes to the outside.
 //
-// It stands on floors, of which each knows only those below: the Engine evaluates nodes
+// It is built on floors, of which each knows only those below: the Engine evaluates nodes
 // and lets begin; an observer takes in what reads found and how operations ended; an editor
 // takes in what is wanted; nodes has what all of these do to a single node; and a recorder
 // notes what happened.
@@ -98,7 +98,7 @@ func (e *Engine) evaluate(n *graph.Node) {
 	e.Out.DampFlaps(n)
 	a := e.Assess(n)
 	e.awaitRead(n, a)
-	if a.Leaving && !n.Leaving && n.Standing > 0 {
+	if a.Leaving && !n.Leaving && n.Dependents > 0 {
 		e.G.Wake(n) // once more, when those that can move off it have done so
 	}
 	if n.Leaving && !a.Leaving && e.oscillates(n) {
@@ -133,7 +133,7 @@ func (e *Engine) evaluate(n *graph.Node) {
 const maxTurns = 3
 
 // oscillates reports whether the node was to go and to stay in turn. Each may follow
-// from the other where values that are replaced at once stand on each other;
+// from the other where values that are replaced at once depend on each other;
 // then it goes, or there would be no end.
 func (e *Engine) oscillates(n *graph.Node) bool {
 	if n.Presence == graph.Absent || n.Goal() == nil {

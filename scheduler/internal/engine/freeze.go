@@ -24,7 +24,7 @@ func (e *nodes) wakeDerived(n *graph.Node) {
 }
 
 // freeze has others see whether the node is paused: it satisfies no new need
-// then, and nothing that stands on it has to go.
+// then, and nothing that depends on it has to go.
 func (e *nodes) freeze(n *graph.Node) {
 	if n.Frozen || len(e.Pauses) > 0 {
 		e.G.SetFrozen(n, e.PausedBy(n) != nil)

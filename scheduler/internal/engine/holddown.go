@@ -34,7 +34,7 @@ func (e *observer) heldDown(n *graph.Node) bool {
 	return true
 }
 
-// back: it is there after all. What stands on it may have gone with it for a
+// back: it is there after all. What depends on it may have gone with it for a
 // moment, and is read.
 func (e *observer) back(n *graph.Node) {
 	if n.X == nil || n.X.GoneAt == 0 {
@@ -42,7 +42,7 @@ func (e *observer) back(n *graph.Node) {
 	}
 	e.G.Extra(n).GoneAt = 0
 	e.clearHold(n)
-	n.Standers(func(d *graph.Node) bool { e.markForRead(d); return true })
+	n.EachDependent(func(d *graph.Node) bool { e.markForRead(d); return true })
 }
 
 const (

@@ -40,7 +40,7 @@ func (e *nodes) SetFlag(n *graph.Node, flag uint16, on bool) {
 	if assess.Has(n, flag) == on {
 		return
 	}
-	e.G.Touch(n)
+	e.G.Save(n)
 	if on {
 		n.Flags |= flag
 	} else {
@@ -109,7 +109,7 @@ func (e *nodes) fail(n *graph.Node, what kv.Operation, err error) {
 func (e *nodes) giveUp(n *graph.Node) {
 	e.G.Extra(n).NextTry = 0
 	e.SetFlag(n, assess.FlagHeld, true)
-	e.G.Refute(n, true)
+	e.G.GiveUpChange(n, true)
 }
 
 func (e *nodes) logFailure(n *graph.Node, what kv.Operation, err error, next time.Duration) {

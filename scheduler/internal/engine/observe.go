@@ -191,7 +191,7 @@ func asBelieved(n *graph.Node, k *kind.Kind, f kind.Found) bool {
 		k.Identical(n.Actual, f.Value) && k.SameMeta(n.Meta, f.Meta)
 }
 
-// wakeAdopted: what was found may go once all that may stand on it was read.
+// wakeAdopted: what was found may go once all that may depend on it was read.
 func (e *observer) wakeAdopted() {
 	if e.Unread() {
 		return
@@ -248,7 +248,7 @@ func (e *observer) seen(n *graph.Node, f kind.Found, there bool, err error) {
 	}
 	e.recordObserved(n, was, same)
 	if n.Cause != e.G.Cause && (n.Presence != presence || assess.Has(n, assess.FlagSame) != same) {
-		e.G.Touch(n)
+		e.G.Save(n)
 		n.Cause, n.Via = e.G.Cause, nil // the look found what had moved
 	}
 	e.G.Wake(n)
@@ -293,24 +293,24 @@ func (e *observer) seenThere(n *graph.Node, f kind.Found) {
 		e.setTaken(n, false, nil)
 	}
 	if foreign && !n.Foreign && !k.Observed {
-		e.G.SetActualNeeds(n, nil) // it is no longer ours, and stands on its own
+		e.G.SetActualNeeds(n, nil) // it is no longer ours, and depends on its own
 	}
 	e.SetFlag(n, assess.FlagAdopted, !foreign && (assess.Has(n, assess.FlagAdopted) || n.Presence != graph.Present))
-	// What it stands on comes first: others are judged by it at once.
+	// What it depends on comes first: others are judged by it at once.
 	if !foreign && !e.IsSame(n, k, f.Value) {
 		e.Guard(n, func() { e.G.SetActualNeeds(n, f.Value) })
 	}
 	owner := n.Foreign != foreign
 	stale := e.G.SetWorld(n, graph.World{Presence: graph.Present, Actual: f.Value, Meta: f.Meta, Foreign: foreign}, true)
 	if owner && assess.Has(n, assess.FlagUntried) {
-		e.wakeDerived(n) // it stands on what somebody else made, whatever that is
+		e.wakeDerived(n) // it depends on what somebody else made, whatever that is
 	}
 	if n.X != nil && n.X.Invalid != nil && !foreign {
 		defer e.recordDesired(n, desiredOf(n))
 		e.keepLastValid(n)
 	}
 	e.noteSame(n)
-	e.G.Beside(n)
+	e.G.NoteBuiltWith(n)
 	if wasSame && !assess.Has(n, assess.FlagSame) && !foreign && !assess.Has(n, assess.FlagStale) {
 		e.drifted(n)
 	}
@@ -325,7 +325,7 @@ func (e *observer) seenThere(n *graph.Node, f kind.Found) {
 	e.rebuild(stale)
 }
 
-// SeenGone: the world took it. What stood on it is probably gone too, and is
+// SeenGone: the world took it. What depended on it is probably gone too, and is
 // read before anything is done about it.
 func (e *observer) SeenGone(n *graph.Node) {
 	if e.heldDown(n) {
@@ -337,7 +337,7 @@ func (e *observer) SeenGone(n *graph.Node) {
 	}
 	var standing []*graph.Node
 	if was == graph.Present {
-		n.Standers(func(d *graph.Node) bool { standing = append(standing, d); return true })
+		n.EachDependent(func(d *graph.Node) bool { standing = append(standing, d); return true })
 		for _, edge := range n.In {
 			if edge.Together() && edge.OfActual() {
 				standing = append(standing, edge.From)

@@ -20,7 +20,7 @@ type Outside interface {
 	QueueLook(n *graph.Node)
 	// AfterRead has a node evaluated again when a read of the kind has ended.
 	AfterRead(k *kind.Kind, n *graph.Node)
-	// RecheckDependents has those read that were found to stand on a node while it was away.
+	// RecheckDependents has those read that were found to depend on a node while it was away.
 	RecheckDependents(n *graph.Node)
 	// Moved tells that something about a node changed in this turn.
 	Moved(n *graph.Node)
@@ -57,9 +57,9 @@ func (e *Engine) Begin(o *kind.Op, a assess.Assessment) {
 // AfterRead puts a node on the list of those that wait for a read of the kind.
 func (e *observer) AfterRead(k *kind.Kind, n *graph.Node) { k.Look.Waiting = append(k.Look.Waiting, n) }
 
-// RecheckDependents has those read that stand on a node.
+// RecheckDependents has those read that depend on a node.
 func (e *observer) RecheckDependents(n *graph.Node) {
-	n.Standers(func(d *graph.Node) bool { e.markForRead(d); return true })
+	n.EachDependent(func(d *graph.Node) bool { e.markForRead(d); return true })
 }
 
 // Moved puts a node on the list of those to tell of.

@@ -12,7 +12,7 @@ import (
 )
 
 // LookAt asks for keys, or all below a key that ends in "/", to be read,
-// together with all that stands on what turns out to have changed. Who asks for a
+// together with all that depends on what turns out to have changed. Who asks for a
 // look asks for another try also; who only tells of an event does not, if nothing
 // turns out to have moved.
 func (e *nodes) LookAt(keys []kv.Key, asked bool) []*graph.Node {
@@ -78,7 +78,7 @@ func (e *nodes) LookAtAll() {
 	})
 	slices.SortFunc(held, assess.ByKey)
 	for _, n := range held {
-		e.Release(n)
+		e.EndHold(n)
 	}
 	for _, k := range e.Kinds.All() {
 		e.lookAtKind(k)

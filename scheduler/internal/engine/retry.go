@@ -28,7 +28,7 @@ func (e *nodes) clearHold(n *graph.Node) {
 	x := e.G.Extra(n)
 	x.Err, x.Attempts, x.NextTry, x.LastOp, x.LastTo = nil, 0, 0, 0, nil
 	e.SetFlag(n, assess.FlagHeld, false)
-	e.G.Refute(n, false)
+	e.G.GiveUpChange(n, false)
 }
 
 // retryAbove: n is not as it was, so what could not be made on it is tried
@@ -166,19 +166,19 @@ func (e *Engine) Due() {
 				e.CausedBy(it.k.Look.Cause, nil, func() { e.lookAtKind(it.k) })
 			}
 		case !it.n.Dropped() && assess.Has(it.n, assess.FlagHeld) && it.n.X.NextTry == it.at.UnixNano():
-			e.CausedBy(it.n.Cause, it.n, func() { e.Release(it.n) }) // it goes on for the same reason
+			e.CausedBy(it.n.Cause, it.n, func() { e.EndHold(it.n) }) // it goes on for the same reason
 		}
 	}
 	e.Arm()
 }
 
-// Release ends a hold: the node is tried again. What is there is read first,
+// EndHold ends a hold: the node is tried again. What is there is read first,
 // where it can be.
-func (e *nodes) Release(n *graph.Node) {
+func (e *nodes) EndHold(n *graph.Node) {
 	e.SetFlag(n, assess.FlagHeld, false)
 	x := e.G.Extra(n)
 	x.NextTry, x.CalmAt = 0, 0
-	e.G.Refute(n, false)
+	e.G.GiveUpChange(n, false)
 	e.touch(n)
 	if k := kind.Of(n); k != nil && k.Retrieve != nil && n.Presence != graph.Absent {
 		e.markForRead(n)

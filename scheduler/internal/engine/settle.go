@@ -58,7 +58,7 @@ func (e *observer) Succeeded(n *graph.Node, o *kind.Op) {
 	repaired := assess.Has(n, assess.FlagDrifted)
 	e.SetFlag(n, assess.FlagDrifted, false)
 	e.SetFlag(n, assess.FlagStale, false)
-	if o.What != kv.OpUpdate { // what was not read yet may stand on it still
+	if o.What != kv.OpUpdate { // what was not read yet may depend on it still
 		e.SetFlag(n, assess.FlagAdopted, false)
 	}
 	e.G.BecomeIdle(n)
@@ -78,7 +78,7 @@ func (e *observer) Succeeded(n *graph.Node, o *kind.Op) {
 		e.setTaken(n, o.Foreign && o.Kind.Release != nil, o.From)
 	}
 	if o.What == kv.OpCreate || repaired {
-		e.Out.RecheckDependents(n) // what was found standing on it since may have been about to go with it
+		e.Out.RecheckDependents(n) // what was found that depends on it since may have been about to go with it
 	}
 	defer e.retryAbove(n)
 	e.applied(n, o.Kind, o.To)
@@ -94,7 +94,7 @@ func (e *observer) Succeeded(n *graph.Node, o *kind.Op) {
 	}
 	e.G.Made(n)
 	if n.Goal() != nil {
-		e.G.Change(n, o.To) // something else is wanted by now
+		e.G.AnnounceChange(n, o.To) // something else is wanted by now
 	}
 	e.SetFlag(n, assess.FlagSame, false)
 	e.rebuild(e.G.SetWorld(n, w, false))
@@ -131,7 +131,7 @@ func (e *observer) failed(n *graph.Node, o *kind.Op) {
 		}
 	}
 	if o.What == kv.OpUpdate && n.X != nil && n.X.Was == nil && n.Goal() != nil {
-		e.G.Change(n, o.From)
+		e.G.AnnounceChange(n, o.From)
 	}
 	e.G.BecomeIdle(n)
 	e.applied(n, o.Kind, nil)

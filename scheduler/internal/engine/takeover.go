@@ -6,7 +6,7 @@ import (
 )
 
 // What somebody else made can be taken over by kinds that can give it back, and
-// is given back when it is no longer wanted: it stays, and so does what stands
+// is given back when it is no longer wanted: it stays, and so does what depends
 // on it.
 
 // setTaken notes, after a creation, whether it took over what was found.

@@ -7,14 +7,14 @@ import (
 
 // Audit looks at every node and tells where the books of the graph do not agree with
 // each other: what is counted with what there is, places in lists, and the order that
-// keeps worlds free of circles. It costs as much as the graph is large; tests call it
+// keeps worlds free of cycles. It costs as much as the graph is large; tests call it
 // after every turn.
 func (g *Graph) Audit() error {
 	a := auditor{books: map[*Node]*book{}}
 	g.All(func(n *Node) bool { a.needs(n); return true })
 	g.All(func(n *Node) bool { a.node(n); return true })
-	if a.ties != g.ties {
-		a.say("the graph counts %d needs together, there are %d", g.ties, a.ties)
+	if a.ties != g.together {
+		a.say("the graph counts %d needs together, there are %d", g.together, a.ties)
 	}
 	if g.broken != nil {
 		a.wrong = append(a.wrong, g.broken)
@@ -53,12 +53,12 @@ func (a *auditor) needs(n *Node) {
 			a.say("%s has a need that is not its own, for %s", n.Key, e.Target())
 		case int(e.inIdx) >= len(list) || list[e.inIdx] != e:
 			a.say("%s → %s is not where it says among those who need that", n.Key, e.Target())
-		case e.isOrdered() && e.To.level >= n.level:
+		case e.orders() && e.To.level >= n.level:
 			a.say("%s → %s is upside down: level %d on %d", n.Key, e.To.Key, n.level, e.To.level)
-		case e.is(bears) && (!n.Grounded || e.role&ofActual == 0):
+		case e.is(counted) && (!n.MayExist || e.role&ofActual == 0):
 			a.say("%s → %s bears what is not in the world", n.Key, e.To.Key)
 		}
-		if e.is(bears) {
+		if e.is(counted) {
 			a.of(e.To).standing++
 		}
 		if e.is(together) {
@@ -80,13 +80,13 @@ func (a *auditor) needs(n *Node) {
 }
 
 func (a *auditor) node(n *Node) {
-	if counts := (book{n.missing, n.unsure, n.Standing, n.Used, n.ties}); counts != *a.of(n) {
+	if counts := (book{n.missing, n.unsure, n.Dependents, n.Used, n.unitEdges}); counts != *a.of(n) {
 		a.say("%s counts %+v, there is %+v", n.Key, counts, *a.of(n))
 	}
 	if is := n.availability(); n.avail != is {
 		a.say("%s satisfies as %d, and should as %d", n.Key, n.avail, is)
 	}
-	if !n.Grounded && inWorld(n) {
+	if !n.MayExist && inWorld(n) {
 		a.say("%s is in the world without a ground", n.Key)
 	}
 	if n.dir.nodes[n.dirIdx] != n {

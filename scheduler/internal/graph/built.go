@@ -4,7 +4,7 @@ package graph
 // part of the needed thing as it was when the operation began that made the node,
 // or else when the node was first read beside it. The edges of the world keep it.
 //
-// Of many that would do the world stands on the one it was built with, or on another
+// Of many that would do the world depends on the one it was built with, or on another
 // of which the part is the same. When that must go, the need is not met as long as
 // the world stands, whatever else is there: so the world goes first.
 
@@ -14,9 +14,9 @@ func (g *Graph) build(n *Node) {
 		if e.role&ofActual == 0 {
 			continue
 		}
-		g.touchEdge(e)
-		e.set(former, e.role&ofDesired == 0)
-		if !e.is(former) && e.projects() && e.To != nil && e.To.Presence == Present {
+		g.saveEdge(e)
+		e.set(previous, e.role&ofDesired == 0)
+		if !e.is(previous) && e.projects() && e.To != nil && e.To.Presence == Present {
 			e.note(e.To)
 		}
 	}
@@ -24,14 +24,14 @@ func (g *Graph) build(n *Node) {
 
 // Made reports whether the operation on n that began last has succeeded: what the value
 // before it needed has no part in the world any more.
-func (g *Graph) Made(n *Node) { g.dropRole(n, func(e *Edge) bool { return e.is(former) }, ofActual) }
+func (g *Graph) Made(n *Node) { g.dropRole(n, func(e *Edge) bool { return e.is(previous) }, ofActual) }
 
-// Beside tells that n was read: as far as nobody knows with what it was built, that
+// NoteBuiltWith tells that n was read: as far as nobody knows with what it was built, that
 // is what is there.
-func (g *Graph) Beside(n *Node) {
+func (g *Graph) NoteBuiltWith(n *Node) {
 	for _, e := range n.Out {
 		if e.role&ofActual != 0 && e.projects() && !e.fn.projKnown && e.partOf(e.To) {
-			g.touchEdge(e)
+			g.saveEdge(e)
 			e.note(e.To)
 		}
 	}
@@ -68,7 +68,7 @@ func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
 		case known && e.fn.projected != e.fn.project(t):
 			out = append(out, Stale{e.From, true})
 		case !known && seen:
-			g.touchEdge(e)
+			g.saveEdge(e)
 			e.note(t)
 			out = append(out, Stale{e.From, false})
 		}
@@ -93,18 +93,18 @@ func (e *Edge) built() bool { return e.projects() && e.fn.projKnown }
 func (e *Edge) note(t *Node) { e.fn.projKnown, e.fn.projected = true, e.fn.project(t) }
 
 // partOf reports whether the world can have been built with t. It cannot where it was
-// found, and stands on t only because what it was built with is not there yet.
+// found, and depends on t only because what it was built with is not there yet.
 func (e *Edge) partOf(t *Node) bool {
 	return t != nil && t.Presence == Present && (e.any == nil || e.passes(t))
 }
 
-// pinned reports whether of many the world was built with the one that it stands on,
+// pinned reports whether of many the world was built with the one that it depends on,
 // which is there still.
 func (e *Edge) pinned() bool {
 	return e.any != nil && e.built() && e.To != nil && e.To.Presence != Absent
 }
 
-// mayMoveTo reports whether the world can stand on m instead, as it is.
+// mayMoveTo reports whether the world can depend on m instead, as it is.
 func (e *Edge) mayMoveTo(m *Node) bool {
 	return !e.pinned() || m == e.To || e.fn.project(m) == e.fn.projected
 }
@@ -141,10 +141,10 @@ func (g *Graph) inherit(n *Node) {
 		if e.role != ofDesired || !e.projects() {
 			continue
 		}
-		g.touchEdge(e)
+		g.saveEdge(e)
 		to := e.To
 		e.remember(n.Out, ofActual)
-		if e.To != to { // it has not come to bear so far
+		if e.To != to { // it has not been counted so far
 			g.judgeAny(e, nil)
 		}
 	}

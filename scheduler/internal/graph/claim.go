@@ -57,7 +57,7 @@ type Extra struct {
 	CalmAt   int64   // when it may be made again after that
 	Found    any     // what was there before we took it over
 	Was      any     // what was wanted before, as long as that is in the world and what is wanted now is about to take its place
-	Refuted  bool    // that it is about to: it failed, and nobody tries again
+	GivenUp  bool    // that it is about to: it failed, and nobody tries again
 	Taken    bool    // it was found, made by somebody else, and taken over
 	Left     bool    // somebody else changed it, and it is left so
 	LastOp   uint8
@@ -78,7 +78,7 @@ type Want struct {
 
 // Extra returns the rare part of a node and makes it if needed.
 func (g *store) Extra(n *Node) *Extra {
-	g.Touch(n)
+	g.Save(n)
 	if n.X == nil {
 		n.X = &Extra{}
 	}
@@ -124,13 +124,13 @@ func (g *Graph) setWantClaims(n *Node, v any) {
 	x.want = now
 	for _, c := range was {
 		if !slices.Contains(now, c) {
-			g.touchClaim(c)
+			g.saveClaim(c)
 			c.wanters = delWithout(c.wanters, n)
 			g.decide(c)
 		}
 	}
 	for _, c := range now {
-		g.touchClaim(c)
+		g.saveClaim(c)
 		c.wanters = delWithout(c.wanters, n)
 		i, _ := slices.BinarySearchFunc(c.wanters, n, stronger)
 		c.wanters = slices.Insert(slices.Clone(c.wanters), i, n)
@@ -177,7 +177,7 @@ func (g *Graph) own(n *Node) {
 	}
 	for _, c := range n.wantClaims() {
 		if c.owner == nil && slices.Contains(c.holders, n) {
-			g.touchClaim(c)
+			g.saveClaim(c)
 			g.decide(c)
 		}
 	}
@@ -226,7 +226,7 @@ func (g *Graph) setHoldClaims(n *Node, now []*Claim, also bool) {
 		case also:
 			next = append(next, c)
 		default:
-			g.touchClaim(c)
+			g.saveClaim(c)
 			c.holders = delWithout(c.holders, n)
 			g.wakeAll(c.wanters)
 			g.forgetClaim(c)
@@ -234,7 +234,7 @@ func (g *Graph) setHoldClaims(n *Node, now []*Claim, also bool) {
 	}
 	for _, c := range now {
 		if !slices.Contains(was, c) {
-			g.touchClaim(c)
+			g.saveClaim(c)
 			c.holders = append(slices.Clone(c.holders), n)
 		}
 	}
@@ -259,9 +259,9 @@ func (n *Node) Holder() (*Claim, *Node) {
 	return nil, nil
 }
 
-// Blocks reports whether n has, in the world, a name that it no longer wants and
+// NameWantedBy reports whether n has, in the world, a name that it no longer wants and
 // that another value waits for.
-func (n *Node) Blocks() *Node {
+func (n *Node) NameWantedBy() *Node {
 	if n.X == nil {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 
 // Graph is all nodes. See the package documentation.
 //
-// It stands on two floors: needs says what is met by what, and a store keeps the nodes, the
+// It is built on two floors: needs says what is met by what, and a store keeps the nodes, the
 // list of those to evaluate, and the journal.
 type Graph struct {
 	needs
@@ -14,16 +14,16 @@ type Graph struct {
 	broken error // a change of phase that there is not
 }
 
-// needs says how needs are met, and keeps what stands on what free of circles.
+// needs says how needs are met, and keeps what depends on what free of cycles.
 type needs struct {
 	store
-	// circles are edges that do not count because they would close a circle.
-	circles []*Edge
-	// coming is about to be grounded: what it needs is judged as if it were, but
-	// its own needs do not order it yet. Else one of them that closes a circle
+	// cycles are edges that do not count because they would close a cycle.
+	cycles []*Edge
+	// creating is about to be in the world: what it needs is judged as if it were, but
+	// its own needs do not order it yet. Else one of them that closes a cycle
 	// would have it lifted above itself, without end, while another is judged.
-	coming *Node
-	ties   int // together needs
+	creating *Node
+	together int // how many together needs there are
 }
 
 // store keeps the nodes.
@@ -86,18 +86,18 @@ func (g *Graph) newNode(k Key, part *part, hash uint64) *Node {
 
 // Start sets what is believed of a node that was never looked at.
 func (g *Graph) Start(n *Node) {
-	g.Touch(n)
+	g.Save(n)
 	n.Presence = Absent
 	if k := n.Kind; k != nil && k.Reads && (!k.Read || k.OnDemand) {
 		n.Presence = Unknown
 	}
-	g.setGrounded(n)
+	g.updateMayExist(n)
 	g.refresh(n, false)
 }
 
 // Drop forgets a node that nobody wants, needs or sees. It reports whether it did.
 func (g *Graph) Drop(n *Node) bool {
-	if n.Wanted() || n.Presence != Absent || len(n.In) > 0 || n.Busy() || n.Standing > 0 || n.Dropped() || g.trying {
+	if n.Wanted() || n.Presence != Absent || len(n.In) > 0 || n.Busy() || n.Dependents > 0 || n.Dropped() || g.trying {
 		return false
 	}
 	if n.Desired != nil || n.hasClaims() {
@@ -128,7 +128,7 @@ func (g *store) Wake(n *Node) {
 	n.queued = true
 	g.dirty = Push(g.dirty, n)
 	if n != g.Via && g.Cause != 0 {
-		g.Touch(n)
+		g.Save(n)
 		n.Cause, n.Via = g.Cause, g.Via
 	}
 }
@@ -173,7 +173,7 @@ type World struct {
 // world was read, as opposed to changed by an operation of ours. It returns
 // the nodes that were built with a part of the node that is no longer so.
 func (g *Graph) SetWorld(n *Node, w World, seen bool) (stale []Stale) {
-	g.Touch(n)
+	g.Save(n)
 	valueMoved := w.Presence != n.Presence || w.Presence == Present
 	n.Presence, n.Actual, n.Meta, n.Foreign = w.Presence, w.Actual, w.Meta, w.Foreign
 	if w.Presence == Absent {
@@ -182,19 +182,19 @@ func (g *Graph) SetWorld(n *Node, w World, seen bool) (stale []Stale) {
 		}
 		n.Leaving = false
 	}
-	if w.Presence == Absent || w.Foreign { // what is not ours stands on nothing of ours
+	if w.Presence == Absent || w.Foreign { // what is not ours depends on nothing of ours
 		g.setActualNeeds(n, nil, false)
 		if n.X != nil && n.X.Was != nil {
 			g.Extra(n).Was = nil // nothing of ours is about to change
 		}
 	}
 	g.own(n)
-	g.setGrounded(n)
+	g.updateMayExist(n)
 	g.refresh(n, valueMoved)
 	if valueMoved {
 		stale = g.stale(n, seen)
 	}
-	g.rejudgeCircles()
+	g.rejudgeCycles()
 	g.Wake(n)
 	return stale
 }
@@ -206,8 +206,8 @@ func (g *needs) use(n *Node) {
 		if e.fn == nil || e.fn.uses != nil || e.To == nil || e.role&ofDesired == 0 || e.fn.need.Pass == nil && e.fn.need.Project == nil {
 			continue
 		}
-		g.touchEdge(e)
-		g.Touch(e.To)
+		g.saveEdge(e)
+		g.Save(e.To)
 		e.fn.uses = e.To
 		e.To.Used++
 	}
@@ -224,10 +224,10 @@ func (g *needs) unuse(e *Edge) {
 	if e.fn == nil || e.fn.uses == nil {
 		return
 	}
-	g.touchEdge(e)
+	g.saveEdge(e)
 	t := e.fn.uses
 	e.fn.uses = nil
-	g.Touch(t)
+	g.Save(t)
 	if t.Used--; t.Used == 0 {
 		g.Wake(t)
 	}
@@ -238,7 +238,7 @@ func (g *Graph) SetLeaving(n *Node, leaving bool) {
 	if n.Leaving == leaving {
 		return
 	}
-	g.Touch(n)
+	g.Save(n)
 	n.Leaving = leaving
 	n.Peers(g.Wake) // none of them is made while it is on its way out
 	g.refresh(n, false)
@@ -254,7 +254,7 @@ func (g *Graph) SetFrozen(n *Node, frozen bool) {
 	if n.Frozen == frozen {
 		return
 	}
-	g.Touch(n)
+	g.Save(n)
 	n.Frozen = frozen
 	g.refresh(n, false)
 	g.Wake(n)
@@ -273,43 +273,43 @@ func inWorld(n *Node) bool {
 	return n.Kind != nil && !n.Kind.Observed && n.Presence != Absent
 }
 
-func (g *needs) setGrounded(n *Node) { g.setGroundedAs(n, inWorld(n)) }
+func (g *needs) updateMayExist(n *Node) { g.setMayExist(n, inWorld(n)) }
 
-func (g *needs) setGroundedAs(n *Node, grounded bool) {
-	if n.Grounded == grounded {
+func (g *needs) setMayExist(n *Node, grounded bool) {
+	if n.MayExist == grounded {
 		return
 	}
 	if grounded {
-		g.coming = n
+		g.creating = n
 		for _, e := range n.Out {
 			g.recheck(e)
 		}
-		g.coming = nil
+		g.creating = nil
 	}
-	n.Grounded = grounded
+	n.MayExist = grounded
 	for _, e := range n.Out {
-		g.bear(e)
+		g.updateCounted(e)
 	}
 }
 
-// Standers calls f for every node whose world stands on n, until it returns
+// EachDependent calls f for every node whose world depends on n, until it returns
 // false.
-func (n *Node) Standers(f func(*Node) bool) {
+func (n *Node) EachDependent(f func(*Node) bool) {
 	for i := 0; ; i++ {
-		m, more := n.Stander(i)
+		m, more := n.Dependent(i)
 		if !more || m != nil && !f(m) {
 			return
 		}
 	}
 }
 
-// Stander is for going through the nodes whose world stands on n, from 0 on
+// Dependent is for going through the nodes whose world depends on n, from 0 on
 // while there is more; some numbers have none. The newest come first: when all
 // must go, they are the last to, so whoever waits for all of them finds one
 // that is left at once.
-func (n *Node) Stander(i int) (m *Node, more bool) {
+func (n *Node) Dependent(i int) (m *Node, more bool) {
 	if last := len(n.In) - 1; i <= last {
-		if e := n.In[last-i]; e.is(bears) {
+		if e := n.In[last-i]; e.is(counted) {
 			return e.From, true
 		}
 		return nil, true
@@ -317,7 +317,7 @@ func (n *Node) Stander(i int) (m *Node, more bool) {
 	i -= len(n.In)
 	n.watchesOf(func(p *Prefix) {
 		if i >= 0 && i < len(p.in) {
-			if e := p.in[i]; e.To == n && e.is(bears) {
+			if e := p.in[i]; e.To == n && e.is(counted) {
 				m = e.From
 			}
 			more = true
@@ -327,10 +327,10 @@ func (n *Node) Stander(i int) (m *Node, more bool) {
 	return m, more
 }
 
-func (g *needs) stand(t *Node, by int32) {
-	g.Touch(t)
-	t.Standing += by
-	if t.Standing == 0 || by < 0 && t.X != nil && t.X.Was != nil {
+func (g *needs) addDependents(t *Node, by int32) {
+	g.Save(t)
+	t.Dependents += by
+	if t.Dependents == 0 || by < 0 && t.X != nil && t.X.Was != nil {
 		g.Wake(t)
 	}
 }
@@ -342,7 +342,7 @@ func (g *needs) refresh(n *Node, valueMoved bool) {
 	if now == was && !valueMoved {
 		return
 	}
-	g.Touch(n)
+	g.Save(n)
 	n.avail = now
 	for _, e := range n.In {
 		if now != was || e.fn != nil {
@@ -350,7 +350,7 @@ func (g *needs) refresh(n *Node, valueMoved bool) {
 		}
 	}
 	n.watchesOf(func(p *Prefix) {
-		g.touchPrefix(p)
+		g.savePrefix(p)
 		if was == Unsure {
 			p.unsure--
 		}
@@ -373,7 +373,7 @@ func (g *needs) judge(e *Edge) {
 		s = Missing
 	}
 	if s == Satisfied {
-		s = g.ground(e, e.To)
+		s = g.judgeCycle(e, e.To)
 	}
 	g.setState(e, s)
 }
@@ -385,7 +385,7 @@ func (g *needs) judgeAny(e *Edge, m *Node) {
 		if n.avail != Satisfied || n == e.From || !e.passes(n) || e.ends(n) || !e.mayMoveTo(n) {
 			return false
 		}
-		grounded := g.founded(e.From, n) == Satisfied
+		grounded := g.canDependOn(e.From, n) == Satisfied
 		circle = circle || !grounded
 		return grounded
 	}
@@ -413,9 +413,9 @@ func (g *needs) judgeAny(e *Edge, m *Node) {
 		fallthrough
 	default:
 		if circle {
-			g.setCircular(e, true)
+			g.setClosesCycle(e, true)
 		}
-		g.lean(e)
+		g.pickProvider(e)
 		switch {
 		case e.pinned() && e.To.Leaving: // and the world cannot move to what is not there yet
 			g.setState(e, Missing)
@@ -427,12 +427,12 @@ func (g *needs) judgeAny(e *Edge, m *Node) {
 	}
 }
 
-// lean finds something for a world to stand on that needs any key below a prefix,
-// and that was found and not made, or lost its ground: it stands on one of what is
-// there, be the need met or not, at best on one that would meet it. It cannot stand
-// on what stands on it in turn: that goes first.
-func (g *needs) lean(e *Edge) {
-	if e.any == nil || e.role&ofActual == 0 || !e.From.Grounded || e.To != nil && e.To.Presence != Absent {
+// pickProvider finds something for a world to depend on that needs any key below a prefix,
+// and that was found and not made, or lost what it depended on: it depends on one of what is
+// there, be the need met or not, at best on one that would meet it. It cannot depend
+// on what depends on it in turn: that goes first.
+func (g *needs) pickProvider(e *Edge) {
+	if e.any == nil || e.role&ofActual == 0 || !e.From.MayExist || e.To != nil && e.To.Presence != Absent {
 		return
 	}
 	var best *Node
@@ -444,7 +444,7 @@ func (g *needs) lean(e *Edge) {
 		p := e.passes(n)
 		switch {
 		case best != nil && (passes && !p || p == passes && n.Key > best.Key): // no better
-		case n.StandsOn(e.From):
+		case n.DependsOn(e.From):
 			circle = true
 		default:
 			best, passes = n, p
@@ -455,19 +455,19 @@ func (g *needs) lean(e *Edge) {
 	case best != nil:
 		g.moveTo(e, best)
 	case circle:
-		g.setCircular(e, true) // looked at again when the circle may have opened
+		g.setClosesCycle(e, true) // looked at again when the cycle may have opened
 	}
 }
 
-// moveTo makes m the node that an any-of edge stands on.
+// moveTo makes m the node that an any-of edge depends on.
 func (g *needs) moveTo(e *Edge, m *Node) {
-	g.touchEdge(e)
-	if e.is(bears) {
-		e.set(bears, false)
-		g.stand(e.To, -1)
+	g.saveEdge(e)
+	if e.is(counted) {
+		e.set(counted, false)
+		g.addDependents(e.To, -1)
 	}
 	e.To = m
-	g.bear(e)
+	g.updateCounted(e)
 	if e.fn != nil && e.fn.need.Project != nil {
 		g.Wake(e.From) // it may have been built with something else
 	}
@@ -479,7 +479,7 @@ func (g *needs) prefixBlind(p Key) bool {
 	return k != nil && (k.Blind != 0 || k.Reads && !k.Read)
 }
 
-// provide makes m the node that an any-of edge stands on.
+// provide makes m the node that an any-of edge depends on.
 func (g *needs) provide(e *Edge, m *Node) {
 	if e.To != m {
 		g.moveTo(e, m)
@@ -487,18 +487,18 @@ func (g *needs) provide(e *Edge, m *Node) {
 	g.setState(e, Satisfied)
 }
 
-func (g *needs) setState(e *Edge, s Sat) {
+func (g *needs) setState(e *Edge, s Readiness) {
 	if e.State == s {
 		return
 	}
 	if e.role&ofDesired == 0 {
-		g.touchEdge(e)
+		g.saveEdge(e)
 		e.State = s
 		return
 	}
 	n := e.From
-	g.Touch(n)
-	g.touchEdge(e)
+	g.Save(n)
+	g.saveEdge(e)
 	n.count(e.State, -1)
 	e.State = s
 	n.count(e.State, +1)
@@ -506,7 +506,7 @@ func (g *needs) setState(e *Edge, s Sat) {
 	g.judgeUnit(n)
 }
 
-func (n *Node) count(s Sat, by int32) {
+func (n *Node) count(s Readiness, by int32) {
 	switch s {
 	case Missing:
 		n.missing += by

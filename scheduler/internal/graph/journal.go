@@ -33,8 +33,8 @@ func (g *Graph) Try(f func()) {
 	clear(j.nodes)
 	j.log, j.nodes = j.log[:0], j.nodes[:0]
 	g.trying = true
-	dirty, head, circles, ties := g.dirty, g.head, g.circles, g.ties
-	g.dirty, g.head, g.circles = nil, 0, slices.Clone(circles)
+	dirty, head, cycles, together := g.dirty, g.head, g.cycles, g.together
+	g.dirty, g.head, g.cycles = nil, 0, slices.Clone(cycles)
 	defer func() {
 		for _, n := range g.dirty[g.head:] {
 			n.queued = false
@@ -46,7 +46,7 @@ func (g *Graph) Try(f func()) {
 				j.nodes[j.log[i].node].restore()
 			}
 		}
-		g.trying, g.dirty, g.head, g.circles, g.ties = false, dirty, head, circles, ties
+		g.trying, g.dirty, g.head, g.cycles, g.together = false, dirty, head, cycles, together
 	}()
 	f()
 }
@@ -79,9 +79,9 @@ func (g *store) OnUndo(f func()) {
 	}
 }
 
-// Touch must be called before a field of the node is changed. X, where it is
+// Save must be called before a field of the node is changed. X, where it is
 // set, is copied, so that it can be changed too.
-func (g *store) Touch(n *Node) {
+func (g *store) Save(n *Node) {
 	if !g.trying || !g.first(n) {
 		return
 	}
@@ -94,7 +94,7 @@ func (g *store) Touch(n *Node) {
 	}
 }
 
-func (g *store) touchEdge(e *Edge) {
+func (g *store) saveEdge(e *Edge) {
 	if g.trying && g.first(e) {
 		was := *e
 		was.set(kept, false)
@@ -111,14 +111,14 @@ func (g *store) touchEdge(e *Edge) {
 	}
 }
 
-func (g *store) touchPrefix(p *Prefix) {
+func (g *store) savePrefix(p *Prefix) {
 	if g.trying && g.first(p) {
 		was := *p
 		g.undo(func() { *p = was })
 	}
 }
 
-func (g *store) touchClaim(c *Claim) {
+func (g *store) saveClaim(c *Claim) {
 	if g.trying && g.first(c) {
 		was := *c
 		g.undo(func() { *c = was })

@@ -4,26 +4,26 @@ import "slices"
 
 // SetDesired sets the value that should be in the world; nil for none.
 func (g *Graph) SetDesired(n *Node, v any) {
-	g.Touch(n)
+	g.Save(n)
 	n.Desired = v
 	g.setNeeds(n, v, ofDesired)
 	g.setWantClaims(n, v)
-	if n.Presence == Unknown && n.Actual == nil && n.Grounded {
+	if n.Presence == Unknown && n.Actual == nil && n.MayExist {
 		g.inherit(n)
-		g.adoptNeeds(n) // it may stand on anything that it would need
+		g.adoptNeeds(n) // it may depend on anything that it would need
 	}
-	if n.ties > 0 {
+	if n.unitEdges > 0 {
 		g.recheckUnit(n)
 		g.judgeUnit(n)
 	}
-	g.rejudgeCircles()
+	g.rejudgeCycles()
 	g.Wake(n)
 }
 
-// Change notes that n is about to become another than it was wanted to be and is: what
-// accepts it only as it is stands on it no longer than until then. With nil the change
+// AnnounceChange notes that n is about to become another than it was wanted to be and is: what
+// accepts it only as it is depends on it no longer than until then. With nil the change
 // was made, or will not be.
-func (g *Graph) Change(n *Node, was any) {
+func (g *Graph) AnnounceChange(n *Node, was any) {
 	if n.X == nil && was == nil || n.X != nil && n.X.Was == nil && was == nil {
 		return
 	}
@@ -31,26 +31,26 @@ func (g *Graph) Change(n *Node, was any) {
 		return // nobody looks at its value, and it takes memory
 	}
 	x := g.Extra(n)
-	x.Was, x.Refuted = was, false
+	x.Was, x.GivenUp = was, false
 	g.refresh(n, true)
 }
 
-// Refute notes whether a change that is to come was given up.
-func (g *Graph) Refute(n *Node, yes bool) {
-	if n.X == nil || n.X.Was == nil || n.X.Refuted == yes {
+// GiveUpChange notes whether a change that is to come was given up.
+func (g *Graph) GiveUpChange(n *Node, yes bool) {
+	if n.X == nil || n.X.Was == nil || n.X.GivenUp == yes {
 		return
 	}
-	g.Extra(n).Refuted = yes
+	g.Extra(n).GivenUp = yes
 	g.refresh(n, true)
 }
 
-// Ending finds something that stands on n and not on what n is about to become.
+// Ending finds something that depends on n and not on what n is about to become.
 func (n *Node) Ending() (found *Node) {
-	if n.X == nil || n.X.Was == nil || n.X.Refuted {
+	if n.X == nil || n.X.Was == nil || n.X.GivenUp {
 		return nil
 	}
 	look := func(e *Edge) {
-		if found == nil && e.To == n && e.is(bears) && e.ends(n) {
+		if found == nil && e.To == n && e.is(counted) && e.ends(n) {
 			found = e.From
 		}
 	}
@@ -67,7 +67,7 @@ func (n *Node) Ending() (found *Node) {
 
 // SetBase makes n a value derived from base, nil to cut the bond.
 func (g *Graph) SetBase(n, base *Node) {
-	g.Touch(n)
+	g.Save(n)
 	n.Base = base
 }
 
@@ -90,7 +90,7 @@ func (g *Graph) setActualNeeds(n *Node, v any, asDesired bool) {
 	g.setHoldClaims(n, g.claimsOf(n, v), false)
 }
 
-// adoptNeeds lets the world of n stand on the needs of the desired value also.
+// adoptNeeds lets the world of n depend on the needs of the desired value also.
 func (g *Graph) adoptNeeds(n *Node) {
 	for _, e := range n.Out {
 		if e.role&ofDesired != 0 {
@@ -114,7 +114,7 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 	if len(needs) == 0 && len(n.Out) == 0 {
 		return
 	}
-	g.Touch(n)
+	g.Save(n)
 	old := n.Out
 	var out []*Edge
 	var first *Edge
@@ -193,7 +193,7 @@ func (g *Graph) dropRole(n *Node, which func(*Edge) bool, r role) {
 	if !some {
 		return
 	}
-	g.Touch(n)
+	g.Save(n)
 	out := make([]*Edge, 0, len(n.Out))
 	for _, e := range n.Out {
 		if which(e) {
@@ -225,7 +225,7 @@ func (g *Graph) attach(e *Edge, need Need, old []*Edge, r role) {
 	}
 	if need.Prefix != "" {
 		p := g.watch(need.Prefix)
-		g.touchPrefix(p)
+		g.savePrefix(p)
 		e.any, e.inIdx = p, int32(len(p.in))
 		p.in = append(p.in, e)
 		e.remember(old, r)
@@ -233,7 +233,7 @@ func (g *Graph) attach(e *Edge, need Need, old []*Edge, r role) {
 		return
 	}
 	t := g.Node(need.Key)
-	g.Touch(t)
+	g.Save(t)
 	e.To, e.inIdx = t, int32(len(t.In))
 	t.In = append(t.In, e)
 	e.remember(old, r)
@@ -252,12 +252,12 @@ func (g *Graph) detach(e *Edge) {
 	g.unuse(e)
 	g.removeRole(e, ofDesired|ofActual)
 	if e.any != nil {
-		g.touchPrefix(e.any)
+		g.savePrefix(e.any)
 		e.any.in = g.cut(e.any.in, e)
 		g.unwatch(e.any)
 		return
 	}
-	g.Touch(e.To)
+	g.Save(e.To)
 	e.To.In = g.cut(e.To.In, e)
 	if e.is(together) {
 		g.tie(e, -1)
@@ -267,19 +267,19 @@ func (g *Graph) detach(e *Edge) {
 }
 
 func (g *Graph) tie(e *Edge, by int32) {
-	g.Touch(e.From)
-	g.Touch(e.To)
-	e.From.ties += by
-	e.To.ties += by
-	g.ties += int(by)
+	g.Save(e.From)
+	g.Save(e.To)
+	e.From.unitEdges += by
+	e.To.unitEdges += by
+	g.together += int(by)
 }
 
 // cut removes e from a list where it knows its place.
 func (g *Graph) cut(list []*Edge, e *Edge) []*Edge {
 	i, last := e.inIdx, len(list)-1
 	moved := list[last]
-	g.touchEdge(moved)
-	g.touchEdge(e)
+	g.saveEdge(moved)
+	g.saveEdge(e)
 	if g.trying {
 		g.undo(func() { list[i], list[last] = e, moved })
 	}
@@ -296,13 +296,13 @@ func (g *Graph) addRole(e *Edge, r role) {
 	if gained == 0 {
 		return
 	}
-	g.touchEdge(e)
+	g.saveEdge(e)
 	e.role |= gained
 	if gained&ofDesired != 0 {
-		g.Touch(e.From)
+		g.Save(e.From)
 		e.From.count(e.State, +1)
 	}
-	g.bear(e)
+	g.updateCounted(e)
 }
 
 func (g *Graph) removeRole(e *Edge, r role) {
@@ -310,13 +310,13 @@ func (g *Graph) removeRole(e *Edge, r role) {
 	if lost == 0 {
 		return
 	}
-	g.touchEdge(e)
+	g.saveEdge(e)
 	if lost&ofDesired != 0 {
-		g.Touch(e.From)
+		g.Save(e.From)
 		e.From.count(e.State, -1)
 	}
 	e.role &^= lost
-	g.bear(e)
+	g.updateCounted(e)
 	if lost&ofActual == 0 || e.fn == nil {
 		return
 	}

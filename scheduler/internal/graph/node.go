@@ -12,12 +12,12 @@ const (
 	Unknown
 )
 
-// Sat tells how a need, or all needs of a node, are met.
-type Sat uint8
+// Readiness tells how a need, or all needs of a node, are met.
+type Readiness uint8
 
 // The answers. Missing cascades; Unsure blocks and tears nothing down.
 const (
-	Satisfied Sat = iota
+	Satisfied Readiness = iota
 	Missing
 	Unsure
 )
@@ -67,10 +67,10 @@ type Node struct {
 	dir    *Dir
 	dirIdx int32 // place in dir, -1 once the node was dropped
 
-	ties            int32 // together needs from and to it
-	level           int32 // above all that it stands on
+	unitEdges       int32 // together needs from and to it
+	level           int32 // above all that it depends on
 	missing, unsure int32 // edges of the desired value in that state
-	Standing        int32 // edges of actual values of grounded nodes that end here
+	Dependents      int32 // edges of actual values of nodes that may exist, which end here
 	Used            int32 // operations under way that count on its value as it is
 
 	Presence Presence
@@ -78,14 +78,14 @@ type Node struct {
 	Leaving bool
 	// Phase is what is being done to it; whoever needs it waits until that is over.
 	Phase Phase
-	// Grounded: something of it may be in the world, so what it stands on stays.
-	Grounded bool
+	// MayExist: something of it may be in the world, so what it depends on stays.
+	MayExist bool
 	// Foreign: in the world, not made by us.
 	Foreign bool
 	// Frozen: an operator holds it; nothing new builds on it.
 	Frozen bool
 	queued bool
-	avail  Sat
+	avail  Readiness
 
 	// The engine's own.
 	Mark     uint32 // scratch of one pass over the graph
@@ -112,7 +112,7 @@ const (
 func (n *Node) Wanted() bool { return n.Source != NoSource }
 
 // Needs sums up the needs of the desired value.
-func (n *Node) Needs() Sat {
+func (n *Node) Needs() Readiness {
 	switch {
 	case n.missing > 0:
 		return Missing
@@ -126,14 +126,14 @@ func (n *Node) Needs() Sat {
 func (n *Node) Dropped() bool { return n.dirIdx < 0 }
 
 // availability is how the node satisfies a plain need.
-func (n *Node) availability() Sat {
+func (n *Node) availability() Readiness {
 	k := n.Kind
 	switch {
 	case k == nil:
 		return Missing
-	case k.Observed && (n.Stale() || k.Reads && !k.Read && n.Presence != Present):
+	case k.Observed && (n.AsLastSeen() || k.Reads && !k.Read && n.Presence != Present):
 		return Unsure
-	case n.Presence == Absent && n.Grounded:
+	case n.Presence == Absent && n.MayExist:
 		return Unsure // it is being created: whoever is in place may wait for it
 	case n.Presence == Absent:
 		return Missing
@@ -141,14 +141,16 @@ func (n *Node) availability() Sat {
 		return Unsure
 	case n.Leaving:
 		return Missing
-	case n.Busy(), n.Frozen, n.Stale():
+	case n.Busy(), n.Frozen, n.AsLastSeen():
 		return Unsure
 	}
 	return Satisfied
 }
 
-// Stale reports whether the node is as it was last seen, for its kind cannot be read.
-func (n *Node) Stale() bool { return n.Kind != nil && n.Kind.Blind != 0 && n.Stamp <= n.Kind.Blind }
+// AsLastSeen reports whether the node is as it was last seen, for its kind cannot be read.
+func (n *Node) AsLastSeen() bool {
+	return n.Kind != nil && n.Kind.Blind != 0 && n.Stamp <= n.Kind.Blind
+}
 
 // Edge is one need of one node.
 type Edge struct {
@@ -161,7 +163,7 @@ type Edge struct {
 	fn  *needFuncs
 
 	inIdx int32
-	State Sat
+	State Readiness
 	role  role
 	nth   uint8 // of the needs of its value that read alike
 	flags edgeFlags
@@ -172,14 +174,14 @@ type Edge struct {
 type edgeFlags uint8
 
 const (
-	together edgeFlags = 1 << iota
-	ofBase             // the need of a derived value for its base
-	former             // of the value before the operation that began last
-	bears              // counted in To.Standing
-	circular           // met, but only by going round in a circle
-	knotted            // yields, for it would close a circle
-	listed             // in Graph.circles
-	kept               // scratch of setNeeds
+	together    edgeFlags = 1 << iota
+	ofBase                // the need of a derived value for its base
+	previous              // of the value before the operation that began last
+	counted               // counted in To.Dependents
+	closesCycle           // met, but only by going round a cycle
+	cut                   // yields, for it would close a cycle
+	listed                // in Graph.cycles
+	kept                  // scratch of setNeeds
 )
 
 func (e *Edge) is(f edgeFlags) bool { return e.flags&f != 0 }
@@ -243,7 +245,7 @@ func (e *Edge) passes(t *Node) bool { return e.fn == nil || e.fn.pass(t, t.Actua
 // is about to be. Predicates may look at what only the world knows, so what they say of
 // a wanted value counts only by comparison.
 func (e *Edge) ends(t *Node) bool {
-	return e.fn != nil && e.fn.need.Pass != nil && t.X != nil && t.X.Was != nil && !t.X.Refuted && t.Desired != nil &&
+	return e.fn != nil && e.fn.need.Pass != nil && t.X != nil && t.X.Was != nil && !t.X.GivenUp && t.Desired != nil &&
 		e.fn.pass(t, t.X.Was) && !e.fn.pass(t, t.Desired)
 }
 

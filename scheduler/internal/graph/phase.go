@@ -58,7 +58,7 @@ func (g *Graph) become(n *Node, p Phase) {
 	if !transitions[p][n.Phase] && g.broken == nil {
 		g.broken = fmt.Errorf("%s becomes %s while it is %s", n.Key, p, n.Phase)
 	}
-	g.Touch(n)
+	g.Save(n)
 	n.Phase = p
 }
 
@@ -76,7 +76,7 @@ func (g *Graph) BecomeReading(n *Node) { g.become(n, Reading) }
 func (g *Graph) BecomeOperating(n *Node, making bool) {
 	g.become(n, Operating)
 	if making {
-		if !n.Grounded {
+		if !n.MayExist {
 			g.settleLevel(n)
 		}
 		g.adoptNeeds(n)
@@ -108,7 +108,7 @@ func (g *Graph) EndRead(n *Node) {
 }
 
 func (g *Graph) phaseChanged(n *Node, making bool) {
-	g.setGroundedAs(n, making || inWorld(n))
+	g.setMayExist(n, making || inWorld(n))
 	g.refresh(n, false)
-	g.rejudgeCircles()
+	g.rejudgeCycles()
 }

@@ -11,13 +11,13 @@ import (
 
 // judgeUnit judges the together needs around n after n changed.
 func (g *needs) judgeUnit(n *Node) {
-	if n.ties == 0 {
+	if n.unitEdges == 0 {
 		return
 	}
 	members := component(n)
 	type verdict struct {
 		e *Edge
-		s Sat
+		s Readiness
 	}
 	var out []verdict
 	for _, m := range members {
@@ -32,8 +32,8 @@ func (g *needs) judgeUnit(n *Node) {
 	}
 }
 
-// recheckUnit judges once more what n stands on, and what those stand on that it
-// needs together with itself, when its ties may have changed.
+// recheckUnit judges once more what n depends on, and what those depend on that it
+// needs together with itself, when its together needs may have changed.
 func (g *needs) recheckUnit(n *Node) {
 	for _, m := range closure(n, (*Node).With) {
 		for _, e := range m.Out {
@@ -44,7 +44,7 @@ func (g *needs) recheckUnit(n *Node) {
 
 // Peers calls f with the nodes that need n together with themselves.
 func (n *Node) Peers(f func(*Node)) {
-	if n.ties == 0 {
+	if n.unitEdges == 0 {
 		return
 	}
 	for _, e := range n.In {
@@ -55,17 +55,17 @@ func (n *Node) Peers(f func(*Node)) {
 }
 
 // setTogether is setState without the echo to the unit.
-func (g *needs) setTogether(e *Edge, s Sat) {
+func (g *needs) setTogether(e *Edge, s Readiness) {
 	if e.State == s {
 		return
 	}
-	g.touchEdge(e)
+	g.saveEdge(e)
 	n := e.From
 	if e.role&ofDesired == 0 {
 		e.State = s
 		return
 	}
-	g.Touch(n)
+	g.Save(n)
 	n.count(e.State, -1)
 	e.State = s
 	n.count(e.State, +1)
@@ -89,7 +89,7 @@ func closure(n *Node, follow func(*Node, func(*Node))) []*Node {
 
 // With calls f with the nodes that n needs together with itself.
 func (n *Node) With(f func(*Node)) {
-	if n.ties == 0 {
+	if n.unitEdges == 0 {
 		return
 	}
 	for _, e := range n.Out {
@@ -106,7 +106,7 @@ func component(n *Node) []*Node {
 
 // inUnit reports whether both nodes need each other together.
 func inUnit(n, m *Node) bool {
-	return n.ties > 0 && m.ties > 0 && slices.Contains(closure(n, (*Node).With), m) && slices.Contains(closure(m, (*Node).With), n)
+	return n.unitEdges > 0 && m.unitEdges > 0 && slices.Contains(closure(n, (*Node).With), m) && slices.Contains(closure(m, (*Node).With), n)
 }
 
 // InUnit reports whether the need, of whatever sort, is for one that needs the edge's owner
@@ -115,7 +115,7 @@ func (e *Edge) InUnit() bool { return e.To != nil && inUnit(e.From, e.To) }
 
 // feasible tells how the together need e is met: by everything else that the
 // values needed together need.
-func feasible(e *Edge) Sat {
+func feasible(e *Edge) Readiness {
 	if e.role&ofDesired != 0 && e.To.Goal() != nil && e.Agree(e.To.Desired) != nil {
 		return Missing
 	}

@@ -35,7 +35,7 @@ const (
 // could foretell the outcome: sources that want what another value derives (who
 // comes first has it), kinds without Retrieve (what a failure or another process
 // left there is never known), and pairs of which one end has needs, and is there
-// made by somebody else (whether it can be ours depends on what stands on it).
+// made by somebody else (whether it can be ours depends on what depends on it).
 func Generate(d Dice, p Profile) []Step {
 	g := &generator{Dice: d, calm: p.Calm, wants: map[string]map[string]string{"strong": {}, "weak": {}}, unregistered: map[string]string{}}
 	g.ends = g.chance(2)

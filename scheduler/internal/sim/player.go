@@ -72,7 +72,7 @@ func (p *Player) Play(steps []Step) error {
 //	put, foreign     "key THING [untold]": it comes or changes behind our back;
 //	                 foreign: it is somebody else's
 //	change           "key text [untold]": only its text changes, if it is there
-//	take             "key [untold]": it goes, with all that stands on it
+//	take             "key [untold]": it goes, with all that depends on it
 //	fault            see ParseOrder; "none" takes all orders back
 //	release          what hangs goes on
 //	wait 3s          time passes
@@ -503,7 +503,7 @@ func (p *Player) planned(s Step) error {
 }
 
 // foretells reports whether a plan can know what will come: not so if something is built with
-// what operations leave. Of two ends that are made anew, what stands on one may be made
+// what operations leave. Of two ends that are made anew, what depends on one may be made
 // once more than planned, or once less.
 func (m *Model) foretells(t scheduler.Txn) bool {
 	vague := func(v schedulertest.Thing) bool {

@@ -16,7 +16,7 @@ import (
 // then tried at every place, see [Places].
 //
 // A graph has n keys, of which each needs none, some or all of the others;
-// circles are among them. What a need is, in turn: plain, one that looks at the
+// cycles are among them. What a need is, in turn: plain, one that looks at the
 // text, one on any key of the kind, one that is built in, one that a derived
 // value has. The last key of a graph may be one that the world brings.
 func Small(n int) iter.Seq[[]Step] {
