@@ -399,7 +399,7 @@ func (s *Scheduler) Retry(keys ...Key) {
 	_ = s.call(func(l *loop) {
 		l.WithRecord("", "retry", func() {
 			for _, k := range keys {
-				if n := l.G.Get(k); n != nil && assess.Has(n, assess.FlagHeld) {
+				if n := l.G.Get(k); n != nil {
 					l.EndHold(n)
 				}
 			}

@@ -219,7 +219,7 @@ func (as *Assessor) changeAlone(n *graph.Node, reason string) Assessment {
 		return Assessment{Blocker: OnPause}
 	case Has(n, FlagAdopted) && as.Unread():
 		return as.wait(n, Assessment{Blocker: OnUnread}) // as in leave
-	case Has(n, FlagHeld) && n.X.NextTry == 0:
+	case n.Held() == graph.UntilChange:
 		return Assessment{Blocker: OnRetry} // what left comes back to what it was
 	case holder != nil:
 		return as.waitForName(n, holder)
@@ -308,7 +308,7 @@ func (as *Assessor) heldBy(n *graph.Node) Blocker {
 		return OnDeadline
 	case as.PausedBy(n) != nil:
 		return OnPause
-	case Has(n, FlagHeld):
+	case n.Held() != graph.NotHeld:
 		return OnRetry
 	}
 	return OnNothing

@@ -53,7 +53,6 @@ const (
 	FlagWithdrawn                     // a source explicitly took its wish back
 	FlagNeedsRead                     // read it before acting on it
 	FlagStale                         // built with something that has changed: replace
-	FlagHeld                          // waits for its next try, or for a change
 	FlagTouched                       // in Engine.Touched
 	FlagChildless                     // its derived values are withdrawn
 	FlagInterested                    // the kind was told that it is needed

@@ -42,8 +42,8 @@ func (as *Assessor) OwnState(n *graph.Node) kv.State {
 		return kv.Failed
 	case FailedToGo(n) && Has(n, FlagSame) && n.Needs() == graph.Satisfied:
 		return as.wantedState(n) // it need not go any more
-	case x != nil && x.Err != nil && (Has(n, FlagHeld) || n.Busy() || Has(n, FlagNeedsRead)):
-		if x.NextTry == 0 && Has(n, FlagHeld) {
+	case x != nil && x.Err != nil && (n.Held() != graph.NotHeld || n.Busy() || Has(n, FlagNeedsRead)):
+		if n.Held() == graph.UntilChange {
 			return kv.Failed
 		}
 		return kv.Retrying

@@ -41,7 +41,7 @@ func (e *nodes) Unblock(t *graph.Node) {
 	delete(e.blocked, t.Key)
 	e.G.Wake(t) // nobody takes an interest any more
 	for _, n := range waiting {
-		if !n.Dropped() && assess.Has(n, assess.FlagHeld) {
+		if !n.Dropped() {
 			e.EndHold(n)
 		}
 	}

@@ -301,10 +301,10 @@ func (e *editor) reached(n *graph.Node) {
 // clearFailure forgets failures of a node that is as wanted, but for those to delete
 // it: they are not mended by that, and it may have to go again in a moment.
 func (e *editor) clearFailure(n *graph.Node) {
-	switch x := n.X; {
+	switch {
 	case !assess.FailedToGo(n):
 		e.clearHold(n)
-	case assess.Has(n, assess.FlagHeld) && x.NextTry == 0: // it was final, but not for ever
+	case n.Held() == graph.UntilChange: // it was final, but not for ever
 		e.hold(n, e.Set.RetryMax)
 	}
 }

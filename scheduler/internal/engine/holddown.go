@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/plumb-net/plumb/scheduler/internal/assess"
 	"github.com/plumb-net/plumb/scheduler/internal/graph"
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
@@ -97,7 +96,7 @@ func (e *observer) DampFlaps(n *graph.Node) {
 		e.G.Extra(n).CalmAt = 0
 		return
 	}
-	if !assess.Has(n, assess.FlagHeld) {
+	if n.Held() == graph.NotHeld {
 		x := e.G.Extra(n)
 		x.Err, x.Attempts = errFlaps, len(x.Flaps)-freeFlaps
 		e.hold(n, rest)

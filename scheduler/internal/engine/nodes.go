@@ -80,19 +80,19 @@ func (e *nodes) fail(n *graph.Node, what kv.Operation, err error) {
 	delay := e.delay(x.Attempts, r)
 	switch {
 	case errors.As(err, &invalid):
-		e.giveUp(n)
+		e.G.HoldForGood(n)
 		return
 	case x.Lapsed && (what == kv.OpCreate || what == kv.OpUpdate):
 		x.Attempts-- // it says nothing of what comes when its needs are back
 		e.logFailure(n, what, err, 0)
 		return
 	case errors.As(err, &oe) && oe.Terminal:
-		e.giveUp(n)
+		e.G.HoldForGood(n)
 		e.logFailure(n, what, err, 0)
 		return
 	case r.Attempts > 0 && x.Attempts >= r.Attempts:
 		x.Err = fmt.Errorf("%w; all %d attempts are used up", err, r.Attempts)
-		e.giveUp(n)
+		e.G.HoldForGood(n)
 		e.logFailure(n, what, err, 0)
 		return
 	case errors.As(err, &oe) && oe.After > 0:
@@ -102,14 +102,6 @@ func (e *nodes) fail(n *graph.Node, what kv.Operation, err error) {
 	}
 	e.hold(n, delay)
 	e.logFailure(n, what, err, delay)
-}
-
-// giveUp tries no more until something changes. What the node was about to become it
-// does not become.
-func (e *nodes) giveUp(n *graph.Node) {
-	e.G.Extra(n).NextTry = 0
-	e.SetFlag(n, assess.FlagHeld, true)
-	e.G.GiveUpChange(n, true)
 }
 
 func (e *nodes) logFailure(n *graph.Node, what kv.Operation, err error, next time.Duration) {

@@ -185,8 +185,8 @@ func (e *observer) sightings(o *kind.Op) []sighting {
 // asBelieved reports whether a read shows nothing new of a node, and that nothing
 // waits to be read.
 func asBelieved(n *graph.Node, k *kind.Kind, f kind.Found) bool {
-	const restless = assess.FlagNeedsRead | assess.FlagStale | assess.FlagDrifted | assess.FlagLookAgain | assess.FlagHeld
-	return n.Presence == graph.Present && n.Foreign == (f.Foreign || k.Observed) && n.Flags&restless == 0 &&
+	const restless = assess.FlagNeedsRead | assess.FlagStale | assess.FlagDrifted | assess.FlagLookAgain
+	return n.Presence == graph.Present && n.Foreign == (f.Foreign || k.Observed) && n.Flags&restless == 0 && n.Held() == graph.NotHeld &&
 		(k.Observed || assess.Has(n, assess.FlagSame)) && (n.X == nil || n.X.Err == nil && n.X.Invalid == nil) &&
 		k.Identical(n.Actual, f.Value) && k.SameMeta(n.Meta, f.Meta)
 }

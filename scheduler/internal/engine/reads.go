@@ -71,7 +71,7 @@ func (e *nodes) markForRead(n *graph.Node) {
 func (e *nodes) LookAtAll() {
 	var held []*graph.Node
 	e.G.All(func(n *graph.Node) bool {
-		if assess.Has(n, assess.FlagHeld) {
+		if n.Held() != graph.NotHeld {
 			held = append(held, n)
 		}
 		return true

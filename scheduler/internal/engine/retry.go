@@ -5,7 +5,6 @@ import (
 	"container/heap"
 	"time"
 
-	"github.com/plumb-net/plumb/scheduler/internal/assess"
 	"github.com/plumb-net/plumb/scheduler/internal/graph"
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
 	"github.com/plumb-net/plumb/scheduler/kv"
@@ -14,21 +13,19 @@ import (
 // hold leaves the node alone for a while.
 func (e *nodes) hold(n *graph.Node, d time.Duration) {
 	at := e.Now.Add(d)
-	e.G.Extra(n).NextTry = at.UnixNano()
-	e.SetFlag(n, assess.FlagHeld, true)
+	e.G.Hold(n, at.UnixNano())
 	e.Out.RetryAt(n, at)
 }
 
 // clearHold forgets failures: the value or the world changed, or it worked.
 func (e *nodes) clearHold(n *graph.Node) {
-	if n.X == nil || n.X.Err == nil && !assess.Has(n, assess.FlagHeld) || n.Phase == graph.Overdue {
+	if n.X == nil || n.X.Err == nil && n.Held() == graph.NotHeld || n.Phase == graph.Overdue {
 		return
 	}
 	e.Out.Unwait(n)
 	x := e.G.Extra(n)
-	x.Err, x.Attempts, x.NextTry, x.LastOp, x.LastTo = nil, 0, 0, 0, nil
-	e.SetFlag(n, assess.FlagHeld, false)
-	e.G.GiveUpChange(n, false)
+	x.Err, x.Attempts, x.LastOp, x.LastTo = nil, 0, 0, nil
+	e.G.EndHold(n)
 }
 
 // retryAbove: n is not as it was, so what could not be made on it is tried
@@ -58,7 +55,7 @@ func (e *nodes) lapse(n *graph.Node) {
 // failedToMake reports whether n is held because it could not be made, or because what is
 // there could not be read after that. What it left may still be read just now.
 func failedToMake(n *graph.Node) bool {
-	if !assess.Has(n, assess.FlagHeld) || n.X == nil {
+	if n.Held() == graph.NotHeld {
 		return false
 	}
 	switch n.Presence {
@@ -165,20 +162,21 @@ func (e *Engine) Due() {
 			if e.Kinds.Registered(it.k) && it.k.Look.Attempts > 0 { // else it was read meanwhile
 				e.CausedBy(it.k.Look.Cause, nil, func() { e.lookAtKind(it.k) })
 			}
-		case !it.n.Dropped() && assess.Has(it.n, assess.FlagHeld) && it.n.X.NextTry == it.at.UnixNano():
+		case !it.n.Dropped() && it.n.Held() == graph.UntilTime && it.n.X.NextTry == it.at.UnixNano():
 			e.CausedBy(it.n.Cause, it.n, func() { e.EndHold(it.n) }) // it goes on for the same reason
 		}
 	}
 	e.Arm()
 }
 
-// EndHold ends a hold: the node is tried again. What is there is read first,
-// where it can be.
+// EndHold has a node tried again that is held. What is there is read first, where it can
+// be.
 func (e *nodes) EndHold(n *graph.Node) {
-	e.SetFlag(n, assess.FlagHeld, false)
-	x := e.G.Extra(n)
-	x.NextTry, x.CalmAt = 0, 0
-	e.G.GiveUpChange(n, false)
+	if n.Held() == graph.NotHeld {
+		return
+	}
+	e.G.EndHold(n)
+	e.G.Extra(n).CalmAt = 0
 	e.touch(n)
 	if k := kind.Of(n); k != nil && k.Retrieve != nil && n.Presence != graph.Absent {
 		e.markForRead(n)

@@ -56,7 +56,7 @@ func (a *auditor) needs(n *Node) {
 		case e.orders() && e.To.level >= n.level:
 			a.say("%s → %s is upside down: level %d on %d", n.Key, e.To.Key, n.level, e.To.level)
 		case e.is(counted) && (!n.MayExist || e.role&ofActual == 0):
-			a.say("%s → %s bears what is not in the world", n.Key, e.To.Key)
+			a.say("%s → %s is counted for what is not in the world", n.Key, e.To.Key)
 		}
 		if e.is(counted) {
 			a.of(e.To).standing++
@@ -87,7 +87,10 @@ func (a *auditor) node(n *Node) {
 		a.say("%s satisfies as %d, and should as %d", n.Key, n.avail, is)
 	}
 	if !n.MayExist && inWorld(n) {
-		a.say("%s is in the world without a ground", n.Key)
+		a.say("%s is in the world, and is not noted to be", n.Key)
+	}
+	if timed := n.X != nil && n.X.NextTry != 0; timed != (n.Held() == UntilTime) {
+		a.say("%s is held %s, and timed is %v", n.Key, n.Held(), timed)
 	}
 	if n.dir.nodes[n.dirIdx] != n {
 		a.say("%s is not where it says in its folder", n.Key)

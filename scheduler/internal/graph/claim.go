@@ -47,8 +47,9 @@ type Extra struct {
 	Derived  error // why a derived value could not be taken
 	Err      error // of the last operation
 	Attempts int
-	Retries  any   // how failures of the want that counts are tried again, if it says so
-	NextTry  int64 // unix nanoseconds, 0 if none is due
+	Retries  any // how failures of the want that counts are tried again, if it says so
+	held     Hold
+	NextTry  int64 // unix nanoseconds, with UntilTime
 	Repairs  []int64
 	GoneAt   int64   // when it was seen to be gone, while that is not believed
 	Secrets  uint64  // digest of those it was made with, 0 if they are not known

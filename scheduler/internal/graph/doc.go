@@ -14,6 +14,7 @@
 // Both are counters, so one change costs what it touches and no more.
 //
 //	phase.go    what is being done to a node: idle, queued, reading, operating, overdue
+//	hold.go     whether nothing is tried on it for now, and until when
 //	needs.go    values and their needs; graph.go: how a need is met, and by what
 //	cycles.go   needs that are met, and what depends on what, form no cycle: the owner of
 //	            such an edge has a higher level than its target
