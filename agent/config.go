@@ -1,17 +1,19 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
-	"github.com/plumb-net/plumb/models"
+	"github.com/hashicorp/go-multierror"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/plumb-net/plumb/models"
 )
 
 // Config is what operators can set. Fields are named by flag in [Settings];
@@ -160,14 +162,16 @@ func (c *Config) readFile(path string) error {
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return fmt.Errorf("config %s: %w", path, err)
 	}
-	var wrong []error
+	var wrong *multierror.Error
 	for name, node := range doc {
 		if err := c.readSetting(name, node); err != nil {
-			wrong = append(wrong, fmt.Errorf("config %s:%d: %w", path, node.Line, err))
+			wrong = multierror.Append(wrong, fmt.Errorf("config %s:%d: %w", path, node.Line, err))
 		}
 	}
-	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(wrong...)
+	if wrong != nil {
+		sort.Sort(wrong) // the settings of a file come in no order
+	}
+	return inLines(wrong)
 }
 
 func (c *Config) readSetting(name string, node yaml.Node) error {

@@ -98,14 +98,15 @@ func (a *agent) run(ctx context.Context, main func(context.Context) error) error
 	for err := range failed {
 		all = multierror.Append(all, err)
 	}
-	if all != nil {
-		all.ErrorFormat = oneLine
-	}
-	return all.ErrorOrNil()
+	return inLines(all)
 }
 
-func oneLine(errs []error) string {
-	return errors.Join(errs...).Error()
+// inLines is all errors, each in its line; nil if there is none.
+func inLines(all *multierror.Error) error {
+	if all != nil {
+		all.ErrorFormat = func(errs []error) string { return errors.Join(errs...).Error() }
+	}
+	return all.ErrorOrNil()
 }
 
 // start runs the parts of a stage; stop ends them and waits.
