@@ -244,6 +244,29 @@ func TestStopWaits(t *testing.T) {
 	}
 }
 
+// B21: the end waits for a worker that has only just been started: the one that takes the
+// place of a worker whose operation is slow.
+func TestStopWaitsForNewWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var busy atomic.Int32
+		begun := make(chan struct{})
+		r := runKinds(t, scheduler.Options{Workers: 1, StopTimeout: time.Minute}, slow(func(of string) {
+			if of == "create" {
+				busy.Add(1)
+				begun <- struct{}{}
+				time.Sleep(time.Second)
+				busy.Add(-1)
+			}
+		}))
+		r.Submit(scheduler.Txn{Want: changes("a/1 v1", "a/2 v1")})
+		<-begun // by the worker that has read the world
+		<-begun // by another, so it ends later
+		if err := r.stop(); err != nil || busy.Load() != 0 {
+			t.Errorf("Run returned %v while %d operations were under way", err, busy.Load())
+		}
+	})
+}
+
 // slow makes what kind a does take its time. Its Watch does so at the end.
 func slow(slowly func(of string)) func(thingKind) thingKind {
 	return func(d thingKind) thingKind {

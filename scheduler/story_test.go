@@ -96,6 +96,9 @@ func (st *story) end() {
 	st.check(st.Close())
 }
 
+// patience is how long a story waits for a transaction: longer than any that settles.
+const patience = 10 * time.Minute
+
 func (st *story) txn(step sim.Step) string {
 	if !step.Has("result") && !step.Has("planned") {
 		st.check(st.Do(step))
@@ -106,7 +109,9 @@ func (st *story) txn(step sim.Step) string {
 		return st.outcome()
 	}
 	began := time.Now()
-	r, err := h.Wait(context.Background())
+	bounded, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := h.Wait(bounded)
 	took := time.Since(began)
 	out := st.outcome()
 	if err != nil {
