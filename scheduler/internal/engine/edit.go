@@ -177,6 +177,9 @@ func (e *editor) apply(n *graph.Node, w *graph.Want) {
 		e.withdraw(n)
 		return
 	}
+	if n.Base != nil {
+		e.leaveBase(n)
+	}
 	k, was := kind.Of(n), n.Source
 	n.Source = w.Source
 	err := w.Invalid
@@ -199,6 +202,19 @@ func (e *editor) apply(n *graph.Node, w *graph.Want) {
 	e.accept(n)
 	e.SetFlag(n, assess.FlagWithdrawn, false)
 	e.setDesired(n, w.Value)
+}
+
+// leaveBase: a source wants what nobody derives any more and was not yet gone. It is no
+// part of its base from now on, and stays when that goes.
+func (e *editor) leaveBase(n *graph.Node) {
+	base := n.Base
+	e.G.SetBase(n, nil)
+	e.wakeDerived(n) // what it derives was held with its base
+	if base.X != nil {
+		x := e.G.Extra(base)
+		x.Children = remove(x.Children, n)
+	}
+	e.G.Wake(base)
 }
 
 // accept forgets that a value was refused.
