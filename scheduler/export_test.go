@@ -9,6 +9,7 @@ import (
 func Audit(on bool) {
 	if audit = nil; on {
 		audit = func(g *graph.Graph) {
+			g.CheckTry = true
 			if err := g.Audit(); err != nil {
 				panic(err)
 			}

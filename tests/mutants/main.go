@@ -4,7 +4,7 @@
 // tests, and the command fails.
 //
 //	go run ./tests/mutants [-only NAME] [-jobs N] [-list GLOB]
-//	go run ./tests/mutants -sample N [-seed S] [-in FOLDER]
+//	go run ./tests/mutants -sample N [-seed S] [-in FOLDER] [-histories N]
 //
 // The second form draws mutants from the syntax trees of a folder. Not every one is a bug:
 // those that survive are to be read.
@@ -28,6 +28,7 @@ func main() {
 	draw := flag.Int("sample", 0, "draw that many mutants from the syntax trees instead")
 	seed := flag.Uint64("seed", 1, "of the sample")
 	in := flag.String("in", "scheduler", "the folder that the sample is drawn from")
+	flag.StringVar(&histories, "histories", histories, "how many random histories the last tests play")
 	flag.Parse()
 	var err error
 	if *draw > 0 {

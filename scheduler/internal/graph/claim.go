@@ -184,7 +184,7 @@ func (g *Graph) own(n *Node) {
 	}
 }
 
-// decide tells every claimant whether it lost. The claim is touched already.
+// decide tells every claimant whether it lost. The claim is saved already.
 func (g *Graph) decide(c *Claim) {
 	c.findOwner()
 	for _, n := range c.wanters {

@@ -11,7 +11,9 @@ import (
 type Graph struct {
 	needs
 	claims map[string]*Claim
-	broken error // a change of phase that there is not
+	broken error // a change of phase that there is not, or of what was only tried
+	// CheckTry has the graph compared, before and after what is tried; for tests.
+	CheckTry bool
 }
 
 // needs says how needs are met, and keeps what depends on what free of cycles.

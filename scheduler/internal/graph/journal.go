@@ -1,6 +1,9 @@
 package graph
 
-import "slices"
+import (
+	"errors"
+	"slices"
+)
 
 // journal is what Try needs to take changes back. Its room is kept from one
 // Try to the next.
@@ -24,6 +27,10 @@ type savedNode struct {
 
 // Try runs f and takes back every change that it made to the graph.
 func (g *Graph) Try(f func()) {
+	if g.CheckTry {
+		was := g.books()
+		defer func() { g.broken = errors.Join(g.broken, unlike(was, g.books())) }()
+	}
 	j := &g.journal
 	if j.saved == nil || len(j.saved) > maxSpare {
 		j.saved, j.log, j.nodes = map[any]struct{}{}, nil, nil

@@ -49,7 +49,7 @@ type Kind struct {
 // Node is one key. There may be a million: its size is that of a class of the
 // allocator, 240 bytes. Fields are changed through the methods of [Graph] only,
 // except those in the last group, which belong to the engine; it calls
-// [Graph.Touch] before it changes them.
+// [Graph.Save] before it changes them.
 type Node struct {
 	Key  Key
 	Kind *Kind // nil: nobody registered for the key
