@@ -25,6 +25,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/netns"
 	"github.com/plumb-net/plumb/descriptors/nftables"
 	"github.com/plumb-net/plumb/descriptors/route"
+	"github.com/plumb-net/plumb/descriptors/rule"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/descriptors/sysctl"
 	"github.com/plumb-net/plumb/models"
@@ -208,6 +209,13 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	routes, err = scheduler.Register(s, route.New(route.Deps{
 		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: interfaces, Claims: h.book,
 		Wanted: func(k scheduler.Key) bool { _, wanted := routes.Wanted(k); return wanted }}))
+	if err != nil {
+		return err
+	}
+	var rules *scheduler.Kind[*models.Rule, kernel.LinkRef]
+	rules, err = scheduler.Register(s, rule.New(rule.Deps{
+		Kernel: h.kernel, Owner: h.owner, Places: places, Interfaces: interfaces,
+		Wanted: func(k scheduler.Key) bool { _, wanted := rules.Wanted(k); return wanted }}))
 	if err != nil {
 		return err
 	}

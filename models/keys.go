@@ -40,6 +40,9 @@ func AddressPrefix(iface string) string { return KindAddress + "/" + iface + "/"
 // NeighborKey is the key of a neighbor that is set by hand.
 func NeighborKey(name string) string { return KindNeighbor + "/" + name }
 
+// RuleKey is the key of a rule of policy routing.
+func RuleKey(name string) string { return KindRule + "/" + name }
+
 // NftablesKey is the key of a table of nftables.
 func NftablesKey(name string) string { return KindNftables + "/" + name }
 

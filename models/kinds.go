@@ -14,6 +14,7 @@ const (
 	KindRoute        = "route"
 	KindAddress      = "address"
 	KindNeighbor     = "neighbor"
+	KindRule         = "rule"
 	KindNftables     = "nftables"
 	KindSysctl       = "sysctl"
 	KindForward      = "forward"
@@ -45,6 +46,7 @@ var kinds = []Kind{
 	{KindRoute, "route/", func() proto.Message { return new(Route) }, true},
 	{KindAddress, "address/", func() proto.Message { return new(Address) }, true},
 	{KindNeighbor, "neighbor/", func() proto.Message { return new(Neighbor) }, true},
+	{KindRule, "rule/", func() proto.Message { return new(Rule) }, true},
 	{KindNftables, "nftables/", func() proto.Message { return new(Nftables) }, true},
 	{KindSysctl, "sysctl/", func() proto.Message { return new(Sysctl) }, true},
 	{KindForward, "forward/", func() proto.Message { return new(Forward) }, true},

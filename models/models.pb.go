@@ -1878,6 +1878,145 @@ func (x *Neighbor) GetMacAddress() string {
 	return ""
 }
 
+// A rule of policy routing: which table packets are routed by, or that they are not.
+// Packets must pass all that it names.
+type Rule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the rule is, if it names no interface. Unset: the agent's own namespace.
+	Namespace *Namespace `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Rules are asked in the order of their numbers. Required; the kernel's own have 0,
+	// 32766 and 32767.
+	Priority uint32 `protobuf:"varint,2,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Network that packets come from, in CIDR notation. Default: any.
+	From string `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// Network that packets go to, in CIDR notation. Default: any.
+	To string `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	// Mark that packets bear, as a packet filter gives them.
+	Fwmark uint32 `protobuf:"varint,5,opt,name=fwmark,proto3" json:"fwmark,omitempty"`
+	// Which bits of the mark count. Default: all.
+	Fwmask uint32 `protobuf:"varint,6,opt,name=fwmask,proto3" json:"fwmask,omitempty"`
+	// Logical name of the interface that packets come in by; lo for those that the host
+	// itself sends.
+	Iif string `protobuf:"bytes,7,opt,name=iif,proto3" json:"iif,omitempty"`
+	// Logical name of the interface that a socket is bound to.
+	Oif string `protobuf:"bytes,8,opt,name=oif,proto3" json:"oif,omitempty"`
+	// Number of the routing table to look in. Required, but for actions that drop packets.
+	Table uint32 `protobuf:"varint,9,opt,name=table,proto3" json:"table,omitempty"`
+	// lookup (default), or what drops packets: blackhole, unreachable, prohibit.
+	Action string `protobuf:"bytes,10,opt,name=action,proto3" json:"action,omitempty"`
+	// ipv4 or ipv6. Default: that of from or to; required where neither is given.
+	Family        string `protobuf:"bytes,11,opt,name=family,proto3" json:"family,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rule) Reset() {
+	*x = Rule{}
+	mi := &file_models_models_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rule) ProtoMessage() {}
+
+func (x *Rule) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rule.ProtoReflect.Descriptor instead.
+func (*Rule) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Rule) GetNamespace() *Namespace {
+	if x != nil {
+		return x.Namespace
+	}
+	return nil
+}
+
+func (x *Rule) GetPriority() uint32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Rule) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Rule) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *Rule) GetFwmark() uint32 {
+	if x != nil {
+		return x.Fwmark
+	}
+	return 0
+}
+
+func (x *Rule) GetFwmask() uint32 {
+	if x != nil {
+		return x.Fwmask
+	}
+	return 0
+}
+
+func (x *Rule) GetIif() string {
+	if x != nil {
+		return x.Iif
+	}
+	return ""
+}
+
+func (x *Rule) GetOif() string {
+	if x != nil {
+		return x.Oif
+	}
+	return ""
+}
+
+func (x *Rule) GetTable() uint32 {
+	if x != nil {
+		return x.Table
+	}
+	return 0
+}
+
+func (x *Rule) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *Rule) GetFamily() string {
+	if x != nil {
+		return x.Family
+	}
+	return ""
+}
+
 // Packets that come in or go out by an interface of the host pass the firewall that
 // others have made by iptables: a rule for each direction in DOCKER-USER, the chain that
 // Docker keeps for others, else in FORWARD, of each family that has a firewall. A bridge
@@ -1892,7 +2031,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +2043,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +2056,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{22}
+	return file_models_models_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Forward) GetInterface() string {
@@ -1947,7 +2086,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2098,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2111,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{23}
+	return file_models_models_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -2018,7 +2157,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2030,7 +2169,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +2182,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{24}
+	return file_models_models_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -2073,7 +2212,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2224,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2237,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{25}
+	return file_models_models_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -2142,7 +2281,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2293,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +2306,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{26}
+	return file_models_models_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -2284,7 +2423,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2435,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2448,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{27}
+	return file_models_models_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Container) GetRuntime() string {
@@ -2480,7 +2619,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2492,7 +2631,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2505,7 +2644,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{28}
+	return file_models_models_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -2565,7 +2704,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2716,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2729,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{29}
+	return file_models_models_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -2752,7 +2891,20 @@ const file_models_models_proto_rawDesc = "" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1f\n" +
 	"\vmac_address\x18\x03 \x01(\tR\n" +
-	"macAddress\"'\n" +
+	"macAddress\"\x93\x02\n" +
+	"\x04Rule\x121\n" +
+	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1a\n" +
+	"\bpriority\x18\x02 \x01(\rR\bpriority\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x04 \x01(\tR\x02to\x12\x16\n" +
+	"\x06fwmark\x18\x05 \x01(\rR\x06fwmark\x12\x16\n" +
+	"\x06fwmask\x18\x06 \x01(\rR\x06fwmask\x12\x10\n" +
+	"\x03iif\x18\a \x01(\tR\x03iif\x12\x10\n" +
+	"\x03oif\x18\b \x01(\tR\x03oif\x12\x14\n" +
+	"\x05table\x18\t \x01(\rR\x05table\x12\x16\n" +
+	"\x06action\x18\n" +
+	" \x01(\tR\x06action\x12\x16\n" +
+	"\x06family\x18\v \x01(\tR\x06family\"'\n" +
 	"\aForward\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\"{\n" +
 	"\x06IPPool\x12\x18\n" +
@@ -2831,7 +2983,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),        // 0: plumb.v1.NetNS
 	(*Namespace)(nil),    // 1: plumb.v1.Namespace
@@ -2855,15 +3007,16 @@ var file_models_models_proto_goTypes = []any{
 	(*Chain)(nil),        // 19: plumb.v1.Chain
 	(*Sysctl)(nil),       // 20: plumb.v1.Sysctl
 	(*Neighbor)(nil),     // 21: plumb.v1.Neighbor
-	(*Forward)(nil),      // 22: plumb.v1.Forward
-	(*IPPool)(nil),       // 23: plumb.v1.IPPool
-	(*IPClaim)(nil),      // 24: plumb.v1.IPClaim
-	(*IPLease)(nil),      // 25: plumb.v1.IPLease
-	(*Microservice)(nil), // 26: plumb.v1.Microservice
-	(*Container)(nil),    // 27: plumb.v1.Container
-	(*HostLink)(nil),     // 28: plumb.v1.HostLink
-	(*NamespaceRef)(nil), // 29: plumb.v1.NamespaceRef
-	nil,                  // 30: plumb.v1.Container.LabelsEntry
+	(*Rule)(nil),         // 22: plumb.v1.Rule
+	(*Forward)(nil),      // 23: plumb.v1.Forward
+	(*IPPool)(nil),       // 24: plumb.v1.IPPool
+	(*IPClaim)(nil),      // 25: plumb.v1.IPClaim
+	(*IPLease)(nil),      // 26: plumb.v1.IPLease
+	(*Microservice)(nil), // 27: plumb.v1.Microservice
+	(*Container)(nil),    // 28: plumb.v1.Container
+	(*HostLink)(nil),     // 29: plumb.v1.HostLink
+	(*NamespaceRef)(nil), // 30: plumb.v1.NamespaceRef
+	nil,                  // 31: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
@@ -2884,12 +3037,13 @@ var file_models_models_proto_depIdxs = []int32{
 	1,  // 15: plumb.v1.Nftables.namespace:type_name -> plumb.v1.Namespace
 	19, // 16: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
 	1,  // 17: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
-	30, // 18: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	1,  // 18: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
+	31, // 19: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_models_models_proto_init() }
@@ -2928,7 +3082,7 @@ func file_models_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -33,6 +33,9 @@ func Validate(key string, msg proto.Message) error {
 		v.check(&f)
 	case *Neighbor:
 		v.check(&f)
+	case *Rule:
+		checkLimits(v.ProtoReflect(), "", &f)
+		v.check(&f)
 	case *Nftables:
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(name, &f)

@@ -15,7 +15,8 @@ import (
 // so the order within a namespace is the kernel's own.
 const groups = 1<<(unix.RTNLGRP_LINK-1) | 1<<(unix.RTNLGRP_NEIGH-1) |
 	1<<(unix.RTNLGRP_IPV4_IFADDR-1) | 1<<(unix.RTNLGRP_IPV6_IFADDR-1) |
-	1<<(unix.RTNLGRP_IPV4_ROUTE-1) | 1<<(unix.RTNLGRP_IPV6_ROUTE-1)
+	1<<(unix.RTNLGRP_IPV4_ROUTE-1) | 1<<(unix.RTNLGRP_IPV6_ROUTE-1) |
+	1<<(unix.RTNLGRP_IPV4_RULE-1) | 1<<(unix.RTNLGRP_IPV6_RULE-1)
 
 // turn is how many datagrams of one namespace are read before the next one's.
 const turn = 64
@@ -219,6 +220,10 @@ func (k *Kernel) event(n *namespace, typ uint16, body []byte) (kernel.Event, boo
 		ev.Neighbor, ev.Deleted = &r.Neighbor, typ == unix.RTM_DELNEIGH || !r.permanent
 		// What the kernel learns comes and goes with every packet, and has no protocol.
 		return ev, ok && (r.permanent || r.Protocol != 0)
+	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
+		r, ok := parseRule(body)
+		ev.Rule, ev.Deleted = &r, typ == unix.RTM_DELRULE
+		return ev, ok
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		r, ok := parseRoute(body)
 		ev.Route, ev.Deleted = &r, typ == unix.RTM_DELROUTE

@@ -319,7 +319,7 @@ var unstable = []struct {
 
 func (s *script) clean(text string) string {
 	text = strings.ReplaceAll(text, s.Label+"-", "")
-	text = regexp.MustCompile(fmt.Sprintf(`protocol=%d\b`, kernel.Protocol(s.Label))).ReplaceAllString(text, "protocol=PROTO")
+	text = regexp.MustCompile(fmt.Sprintf(`\b(protocol=|proto )%d\b`, kernel.Protocol(s.Label))).ReplaceAllString(text, "${1}PROTO")
 	text = mac.ReplaceAllStringFunc(text, func(m string) string {
 		if strings.HasPrefix(m, "02:00:") || strings.HasPrefix(m, "00:00:") {
 			return m
