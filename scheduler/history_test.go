@@ -331,6 +331,42 @@ func TestFollow(t *testing.T) {
 	})
 }
 
+// Values are handed to who follows as their kind encodes them. There is none of what is
+// absent, of a kind that nobody registered, and of one that does not encode it.
+func TestFollowEncodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+			if d.Name == "b" {
+				return d
+			}
+			d.Encode = func(v schedulertest.Thing) ([]byte, error) {
+				if v.Text == "v2" {
+					return nil, fmt.Errorf("it cannot be encoded")
+				}
+				return []byte("<" + v.Text + ">"), nil
+			}
+			d.Decode = func(b []byte) (schedulertest.Thing, error) { return schedulertest.Thing{Text: string(b)}, nil }
+			return d
+		})
+		f := r.Follow()
+		drain(t, f)
+		r.Submit(scheduler.Txn{Want: changes("a/1 v1", "a/2 v2", "b/1 v1", "nokind/1 v1")})
+		records, _, _ := drain(t, f)
+		got := map[scheduler.Key]string{}
+		for _, rec := range records {
+			for _, c := range rec.Changed {
+				got[c.Key] += fmt.Sprint(c.Before.Desired, c.Before.Actual, c.After.Desired, c.After.Actual)
+			}
+		}
+		none := fmt.Sprint(nil, nil, nil, nil)
+		want := map[scheduler.Key]string{"a/2": none, "b/1": none, "nokind/1": none,
+			"a/1": fmt.Sprint(nil, nil, scheduler.Encoded("<v1>"), scheduler.Encoded("<v1>"))}
+		if !maps.Equal(got, want) {
+			t.Errorf("changes are handed over as %v, want %v", got, want)
+		}
+	})
+}
+
 // drain reads what there is.
 func drain(t *testing.T, f *scheduler.Follower) (records map[uint64]scheduler.Record, steps, missed int) {
 	t.Helper()

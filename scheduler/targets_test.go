@@ -3,12 +3,14 @@ package scheduler_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
 // Where keys are named to mean something, the empty one means all there is.
@@ -97,6 +99,32 @@ func TestWatchThatWorkedBeginsSoon(t *testing.T) {
 		time.Sleep(20*time.Hour + 30*time.Second) // twenty hours and a second of waiting after each
 		if n := begun.Load(); n != 21 {
 			t.Errorf("it was begun %d times", n)
+		}
+	})
+}
+
+// What a kind finds and was not asked for, or belongs to no kind, is not told.
+func TestInspectTellsWhatIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+			d.Retrieve = func(_ context.Context, s scheduler.Scope[schedulertest.Thing, int]) iter.Seq2[scheduler.Found[schedulertest.Thing, int], error] {
+				return func(yield func(scheduler.Found[schedulertest.Thing, int], error) bool) {
+					for _, k := range []scheduler.Key{"a/1", "a/2", "nokind/1"} {
+						if d.Name == "a" && !yield(scheduler.Found[schedulertest.Thing, int]{Key: k}, nil) {
+							return
+						}
+					}
+				}
+			}
+			return d
+		})
+		for _, of := range []scheduler.Key{"a/1", "nokind/1"} {
+			r.want(string(of) + " v1")
+			seen, err := r.Inspect(ctx, of)
+			r.check(err)
+			if len(seen) != 1 || seen[0].Key != of {
+				t.Errorf("of %s, inspected is %+v", of, seen)
+			}
 		}
 	})
 }

@@ -12,8 +12,10 @@ type Graph struct {
 	needs
 	claims map[string]*Claim
 	broken error // a change of phase that there is not, or of what was only tried
-	// CheckTry has the graph compared, before and after what is tried; for tests.
+	// CheckTry has the graph compared before and after the first that is tried, and then
+	// sometimes, for that costs much; tests set it.
 	CheckTry bool
+	tries    int
 }
 
 // needs says how needs are met, and keeps what depends on what free of cycles.
