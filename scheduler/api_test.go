@@ -204,6 +204,57 @@ func TestStop(t *testing.T) {
 	})
 }
 
+// Who gave up waiting for a transaction is forgotten: nothing of the way to what it waited
+// for is kept.
+func TestNobodyWaitsAfterGivingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		r.hang("create", "a/1")
+		waiting, giveUp := context.WithCancel(ctx)
+		gone := make(chan error)
+		go func() {
+			_, err := r.Apply(waiting, scheduler.Txn{Want: changes("a/1 v1", "b/1 v1 needs=a/1")})
+			gone <- err
+		}()
+		synctest.Wait()
+		if n := scheduler.WaitedFor(r.Scheduler); n == 0 {
+			t.Error("nobody waits for a/1")
+		}
+		giveUp()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("Apply: %v", err)
+		}
+		synctest.Wait()
+		if n := scheduler.WaitedFor(r.Scheduler); n != 0 {
+			t.Errorf("%d keys are waited for by nobody", n)
+		}
+	})
+}
+
+// What failed is forgotten with the kind that it failed with.
+func TestUnregisterForgetsFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		r.world.SetFault(func(op string, _ scheduler.Key) schedulertest.Fault {
+			if op == "create" {
+				return schedulertest.Fail
+			}
+			return schedulertest.None
+		})
+		r.Submit(scheduler.Txn{Want: changes("a/1 v1")})
+		synctest.Wait()
+		s, err := r.Get(ctx, "a/1")
+		if err != nil || s.State != scheduler.Retrying || s.Attempts != 1 {
+			t.Errorf("a/1 is %+v, error %v", s, err)
+		}
+		r.check(r.Unregister("a"))
+		s, err = r.Get(ctx, "a/1")
+		if err != nil || s.State != scheduler.Unimplemented || s.Attempts != 0 || !s.NextTry.IsZero() {
+			t.Errorf("of no kind, a/1 is %+v, error %v", s, err)
+		}
+	})
+}
+
 func TestWatcherLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, scheduler.Options{})

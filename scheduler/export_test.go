@@ -23,3 +23,9 @@ func SetWindow(n int) {
 		engine.Window = 4096
 	}
 }
+
+// WaitedFor is how many keys somebody waits for.
+func WaitedFor(s *Scheduler) (n int) {
+	_ = s.call(func(l *loop) { n = len(l.places.one) })
+	return n
+}
