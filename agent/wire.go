@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/address"
+	"github.com/plumb-net/plumb/descriptors/fdb"
 	"github.com/plumb-net/plumb/descriptors/forward"
 	"github.com/plumb-net/plumb/descriptors/hostlink"
 	"github.com/plumb-net/plumb/descriptors/iface"
@@ -220,6 +221,11 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 		return err
 	}
 	_, err = scheduler.Register(s, neighbor.New(neighbor.Deps{
+		Kernel: h.kernel, Owner: h.owner, Names: names, Interfaces: interfaces}))
+	if err != nil {
+		return err
+	}
+	_, err = scheduler.Register(s, fdb.New(fdb.Deps{
 		Kernel: h.kernel, Owner: h.owner, Names: names, Interfaces: interfaces}))
 	if err != nil {
 		return err

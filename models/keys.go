@@ -43,6 +43,9 @@ func NeighborKey(name string) string { return KindNeighbor + "/" + name }
 // RuleKey is the key of a rule of policy routing.
 func RuleKey(name string) string { return KindRule + "/" + name }
 
+// FDBKey is the key of a forwarding entry of a bridge or a vxlan.
+func FDBKey(name string) string { return KindFDB + "/" + name }
+
 // NftablesKey is the key of a table of nftables.
 func NftablesKey(name string) string { return KindNftables + "/" + name }
 

@@ -15,6 +15,7 @@ const (
 	KindAddress      = "address"
 	KindNeighbor     = "neighbor"
 	KindRule         = "rule"
+	KindFDB          = "fdb"
 	KindNftables     = "nftables"
 	KindSysctl       = "sysctl"
 	KindForward      = "forward"
@@ -47,6 +48,7 @@ var kinds = []Kind{
 	{KindAddress, "address/", func() proto.Message { return new(Address) }, true},
 	{KindNeighbor, "neighbor/", func() proto.Message { return new(Neighbor) }, true},
 	{KindRule, "rule/", func() proto.Message { return new(Rule) }, true},
+	{KindFDB, "fdb/", func() proto.Message { return new(FDB) }, true},
 	{KindNftables, "nftables/", func() proto.Message { return new(Nftables) }, true},
 	{KindSysctl, "sysctl/", func() proto.Message { return new(Sysctl) }, true},
 	{KindForward, "forward/", func() proto.Message { return new(Forward) }, true},

@@ -2017,6 +2017,84 @@ func (x *Rule) GetFamily() string {
 	return ""
 }
 
+// A forwarding entry that is set by hand: where a bridge or a vxlan sends the frames for
+// a hardware address. It is not learnt and does not age.
+type FDB struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Logical name of the interface. Without address it is the port of a bridge to which the
+	// bridge sends the frames; with address it is a vxlan. Required.
+	Interface string `protobuf:"bytes,1,opt,name=interface,proto3" json:"interface,omitempty"`
+	// Hardware address of one station, such as 02:00:00:00:00:01. All zero, which needs
+	// address, stands for all that the vxlan does not know: frames for them, broadcasts among
+	// them, go to each address for which there is such an entry. Required.
+	MacAddress string `protobuf:"bytes,2,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`
+	// For a vxlan: the address of the other end, without a length, to which the frames go.
+	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	// For the port of a bridge that filters VLANs: the VLAN, which the port must have. 0 is
+	// none, or all that the port has when the entry is made.
+	Vlan          uint32 `protobuf:"varint,4,opt,name=vlan,proto3" json:"vlan,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FDB) Reset() {
+	*x = FDB{}
+	mi := &file_models_models_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FDB) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FDB) ProtoMessage() {}
+
+func (x *FDB) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FDB.ProtoReflect.Descriptor instead.
+func (*FDB) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *FDB) GetInterface() string {
+	if x != nil {
+		return x.Interface
+	}
+	return ""
+}
+
+func (x *FDB) GetMacAddress() string {
+	if x != nil {
+		return x.MacAddress
+	}
+	return ""
+}
+
+func (x *FDB) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *FDB) GetVlan() uint32 {
+	if x != nil {
+		return x.Vlan
+	}
+	return 0
+}
+
 // Packets that come in or go out by an interface of the host pass the firewall that
 // others have made by iptables: a rule for each direction in DOCKER-USER, the chain that
 // Docker keeps for others, else in FORWARD, of each family that has a firewall. A bridge
@@ -2031,7 +2109,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +2121,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +2134,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{23}
+	return file_models_models_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Forward) GetInterface() string {
@@ -2086,7 +2164,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2176,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2189,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{24}
+	return file_models_models_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -2157,7 +2235,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2247,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2260,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{25}
+	return file_models_models_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -2212,7 +2290,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2224,7 +2302,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2237,7 +2315,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{26}
+	return file_models_models_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -2281,7 +2359,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2371,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2384,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{27}
+	return file_models_models_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -2423,7 +2501,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2513,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2526,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{28}
+	return file_models_models_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Container) GetRuntime() string {
@@ -2619,7 +2697,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +2709,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +2722,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{29}
+	return file_models_models_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -2704,7 +2782,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2794,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2807,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{30}
+	return file_models_models_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -2904,7 +2982,13 @@ const file_models_models_proto_rawDesc = "" +
 	"\x05table\x18\t \x01(\rR\x05table\x12\x16\n" +
 	"\x06action\x18\n" +
 	" \x01(\tR\x06action\x12\x16\n" +
-	"\x06family\x18\v \x01(\tR\x06family\"'\n" +
+	"\x06family\x18\v \x01(\tR\x06family\"r\n" +
+	"\x03FDB\x12\x1c\n" +
+	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x1f\n" +
+	"\vmac_address\x18\x02 \x01(\tR\n" +
+	"macAddress\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04vlan\x18\x04 \x01(\rR\x04vlan\"'\n" +
 	"\aForward\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\"{\n" +
 	"\x06IPPool\x12\x18\n" +
@@ -2983,7 +3067,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),        // 0: plumb.v1.NetNS
 	(*Namespace)(nil),    // 1: plumb.v1.Namespace
@@ -3008,15 +3092,16 @@ var file_models_models_proto_goTypes = []any{
 	(*Sysctl)(nil),       // 20: plumb.v1.Sysctl
 	(*Neighbor)(nil),     // 21: plumb.v1.Neighbor
 	(*Rule)(nil),         // 22: plumb.v1.Rule
-	(*Forward)(nil),      // 23: plumb.v1.Forward
-	(*IPPool)(nil),       // 24: plumb.v1.IPPool
-	(*IPClaim)(nil),      // 25: plumb.v1.IPClaim
-	(*IPLease)(nil),      // 26: plumb.v1.IPLease
-	(*Microservice)(nil), // 27: plumb.v1.Microservice
-	(*Container)(nil),    // 28: plumb.v1.Container
-	(*HostLink)(nil),     // 29: plumb.v1.HostLink
-	(*NamespaceRef)(nil), // 30: plumb.v1.NamespaceRef
-	nil,                  // 31: plumb.v1.Container.LabelsEntry
+	(*FDB)(nil),          // 23: plumb.v1.FDB
+	(*Forward)(nil),      // 24: plumb.v1.Forward
+	(*IPPool)(nil),       // 25: plumb.v1.IPPool
+	(*IPClaim)(nil),      // 26: plumb.v1.IPClaim
+	(*IPLease)(nil),      // 27: plumb.v1.IPLease
+	(*Microservice)(nil), // 28: plumb.v1.Microservice
+	(*Container)(nil),    // 29: plumb.v1.Container
+	(*HostLink)(nil),     // 30: plumb.v1.HostLink
+	(*NamespaceRef)(nil), // 31: plumb.v1.NamespaceRef
+	nil,                  // 32: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
@@ -3038,7 +3123,7 @@ var file_models_models_proto_depIdxs = []int32{
 	19, // 16: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
 	1,  // 17: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
 	1,  // 18: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
-	31, // 19: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	32, // 19: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
 	20, // [20:20] is the sub-list for method output_type
 	20, // [20:20] is the sub-list for method input_type
 	20, // [20:20] is the sub-list for extension type_name
@@ -3082,7 +3167,7 @@ func file_models_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

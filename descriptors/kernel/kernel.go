@@ -110,6 +110,18 @@ type Kernel interface {
 	// DeleteRule removes the rule that says the same and is of the same protocol.
 	DeleteRule(ns NS, r Rule) error
 
+	// FDB are the forwarding entries of all bridges and vxlans that somebody has set: they
+	// do not age, or a daemon keeps them. What is learnt is not among them.
+	FDB(ns NS) ([]FDBEntry, error)
+	// FDBEntry is the one that somebody has set in the place of e, which is its table, MAC
+	// and VLAN, and of the all-zero MAC also the address; ErrNotExist if there is none.
+	FDBEntry(ns NS, e FDBEntry) (FDBEntry, error)
+	// AddFDBEntry makes an entry, also in the place of one that was learnt. One that
+	// somebody has set in its place is ErrExist, also one of a VLAN of the port if e has
+	// none: the kernel makes it for all of them.
+	AddFDBEntry(ns NS, e FDBEntry) error
+	DeleteFDBEntry(ns NS, e FDBEntry) error
+
 	// Routes of all tables but the kernel's own entries in table local.
 	Routes(ns NS) ([]Route, error)
 	// AddRoute never replaces or appends: an equal identity is ErrExist.
@@ -296,6 +308,26 @@ type Rule struct {
 	More bool
 }
 
+// FDBEntry says where a bridge or a vxlan sends the frames for a MAC. The kernel keeps no
+// protocol with it.
+type FDBEntry struct {
+	// Table is the link whose entry it is: the bridge, or the vxlan.
+	Table int
+	MAC   string // lower case; all zero is what a vxlan does with all others
+	// Port of the bridge; the bridge moves also what somebody has set when the station
+	// speaks at another port. 0 in a vxlan.
+	Port int
+	// VLAN of the bridge; 0 none.
+	VLAN int
+	// Address of the other end of a vxlan, else invalid.
+	Address netip.Addr
+	// Local: the bridge takes these frames itself, such as those for the MAC of a port.
+	Local bool
+	// Special entries are more than AddFDBEntry makes: of a daemon, to a group, to a port
+	// or VNI of their own.
+	Special bool
+}
+
 // Route is an entry of a routing table.
 type Route struct {
 	Dst      netip.Prefix // 0.0.0.0/0 and ::/0 for the defaults
@@ -336,7 +368,10 @@ type Event struct {
 	// Neighbor is one that was permanent, or is; of those that the kernel learns nothing
 	// is told.
 	Neighbor *Neighbor
-	Deleted  bool
+	// FDB is a forwarding entry that somebody had set, or has; of what is learnt beside
+	// these nothing is told. Deleted: it is not there, or not set any more.
+	FDB     *FDBEntry
+	Deleted bool
 	// Named is the name under /run/netns that came or, with Deleted, went.
 	// NS is its identity; it need not be open.
 	Named string

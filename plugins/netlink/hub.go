@@ -216,6 +216,10 @@ func (k *Kernel) event(n *namespace, typ uint16, body []byte) (kernel.Event, boo
 		ev.Address, ev.Deleted = &a, typ == unix.RTM_DELADDR
 		return ev, ok
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+		if e, ok := parseFDB(body); ok {
+			ev.FDB, ev.Deleted = &e.FDBEntry, typ == unix.RTM_DELNEIGH || !e.set
+			return ev, n.fdb.tell(e, ev.Deleted)
+		}
 		r, ok := parseNeighbor(body)
 		ev.Neighbor, ev.Deleted = &r.Neighbor, typ == unix.RTM_DELNEIGH || !r.permanent
 		// What the kernel learns comes and goes with every packet, and has no protocol.

@@ -32,6 +32,7 @@ type namespace struct {
 	closed bool
 
 	peers peerIDs
+	fdb   setEntries
 }
 
 // counter counts for one namespace and for all.
