@@ -351,6 +351,7 @@ func TestFollowEncodes(t *testing.T) {
 		f := r.Follow()
 		drain(t, f)
 		r.Submit(scheduler.Txn{Want: changes("a/1 v1", "a/2 v2", "b/1 v1", "nokind/1 v1")})
+		synctest.Wait()
 		records, _, _ := drain(t, f)
 		got := map[scheduler.Key]string{}
 		for _, rec := range records {
@@ -381,6 +382,7 @@ func drain(t *testing.T, f *scheduler.Follower) (records map[uint64]scheduler.Re
 		for _, r := range all {
 			steps += len(r.Done)
 			missed += r.Missed
+			r.Changed = append(records[r.Seq].Changed, r.Changed...) // it may come in parts
 			records[r.Seq] = r
 		}
 	}
