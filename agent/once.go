@@ -62,7 +62,7 @@ func downFor(limit time.Duration, health func() models.Health) func() error {
 }
 
 func (a *agent) once(ctx context.Context, out io.Writer) error {
-	err := a.spoken(ctx, a.store.Failed, a.doubted, downFor(storeTime, a.store.Health))
+	err := a.waitSourcesSynced(ctx, a.store.Failed, a.doubted, downFor(storeTime, a.store.Health))
 	doubted := errors.Is(err, errDoubted)
 	if errors.Is(err, ErrNotConfigured) {
 		fmt.Fprintln(out, err)

@@ -53,7 +53,7 @@ func (a *agent) settleLosses(ctx context.Context) {
 			return
 		}
 	}
-	if sources, err := a.sched.Sources(ctx); err != nil || !allSpoken(withoutLedger(sources)) {
+	if sources, err := a.sched.Sources(ctx); err != nil || !allSynced(withoutLedger(sources)) {
 		return
 	}
 	if _, err := a.believe("nothing is left of what was lost"); err != nil {

@@ -184,9 +184,9 @@ func (a *agent) syncedBut(ctx context.Context, source string) error {
 	return ctx.Err()
 }
 
-// spoken waits until every source has said a complete word, or one never will: then one
+// waitSourcesSynced waits until every source has synced, or one never will: then one
 // of those that are asked says why.
-func (a *agent) spoken(ctx context.Context, failed ...func() error) error {
+func (a *agent) waitSourcesSynced(ctx context.Context, failed ...func() error) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -194,7 +194,7 @@ func (a *agent) spoken(ctx context.Context, failed ...func() error) error {
 		if err != nil {
 			return err
 		}
-		if allSpoken(withoutLedger(sources)) {
+		if allSynced(withoutLedger(sources)) {
 			return nil
 		}
 		for _, f := range failed {
@@ -210,7 +210,7 @@ func (a *agent) spoken(ctx context.Context, failed ...func() error) error {
 	}
 }
 
-func allSpoken(sources []scheduler.SourceState) bool {
+func allSynced(sources []scheduler.SourceState) bool {
 	for _, s := range sources {
 		if !s.Synced {
 			return false

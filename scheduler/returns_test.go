@@ -62,13 +62,13 @@ func (w *shelf) note(what string, f func()) {
 }
 
 // TestWhatReturnsIsWaitedFor: an object of an earlier run lacks what it depends on. As long
-// as a source has not spoken that may only have been forgotten: if it is wanted, what
+// as a source has not synced that may only have been forgotten: if it is wanted, what
 // depends on it stays until it is made again. If nobody wants it, or all have synced,
 // what depends on it goes.
 func TestWhatReturnsIsWaitedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		before []scheduler.Change // of the source that has synced
-		spoken bool               // the other has as well
+		synced bool               // the other has as well
 		want   string
 	}{
 		"it is wanted":          {[]scheduler.Change{scheduler.Set("a/1", "c/1"), scheduler.Set("b/1", "a/1")}, false, ""},
@@ -90,7 +90,7 @@ func TestWhatReturnsIsWaitedFor(t *testing.T) {
 				go func() { ended <- s.Run(ctx) }()
 				s.Submit(scheduler.Txn{Source: "one", Complete: true, Want: c.before})
 				synctest.Wait()
-				if c.spoken {
+				if c.synced {
 					s.Submit(scheduler.Txn{Source: "two", Complete: true})
 					synctest.Wait()
 				}

@@ -107,7 +107,7 @@ func (c *cli) writeStatus(w io.Writer, s *apiv1.AgentStatusResponse, wide bool) 
 	fmt.Fprintln(w)
 	sources := newTable("SOURCE", "SYNCED", "KEYS")
 	for _, src := range s.Sources {
-		sources.add(src.Name, map[bool]string{true: "yes", false: "no"}[src.Spoken], fmt.Sprint(src.Keys))
+		sources.add(src.Name, map[bool]string{true: "yes", false: "no"}[src.Synced], fmt.Sprint(src.Keys))
 	}
 	sources.write(w, c.color)
 }

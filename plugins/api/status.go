@@ -26,7 +26,7 @@ func (s *Server) AgentStatus(ctx context.Context, _ *apiv1.AgentStatusRequest) (
 		return out, nil // the reasons say it
 	}
 	for _, src := range sources {
-		out.Sources = append(out.Sources, &apiv1.Source{Name: src.Name, Spoken: src.Synced, Keys: uint32(src.Keys)})
+		out.Sources = append(out.Sources, &apiv1.Source{Name: src.Name, Synced: src.Synced, Keys: uint32(src.Keys)})
 	}
 	all, err := s.Scheduler.List(ctx)
 	if err != nil {

@@ -39,8 +39,8 @@ type source struct {
 	view map[string]int64
 	// viewOf is the id of the store that the view is of.
 	viewOf string
-	// spoken: the last word was complete, and the view is all of it.
-	spoken bool
+	// complete: the last word was complete, and the view is all of it.
+	complete bool
 
 	// reached is the revision up to which everything was submitted.
 	reached milestone
@@ -223,7 +223,7 @@ func (s *source) believe(ctx context.Context, l *link, snap *snapshot, verdict t
 func (s *source) sayAll(snap *snapshot, id string, force bool) *scheduler.Handle {
 	var h *scheduler.Handle
 	next := viewOf(s.prefix, snap.kvs)
-	if force || !s.spoken || s.viewOf != id || !equalViews(s.view, next) {
+	if force || !s.complete || s.viewOf != id || !equalViews(s.view, next) {
 		h = s.submit.Submit(scheduler.Txn{
 			Source:   Source,
 			Note:     fmt.Sprintf("full list at revision %d", snap.rev),
@@ -231,7 +231,7 @@ func (s *source) sayAll(snap *snapshot, id string, force bool) *scheduler.Handle
 			Complete: true,
 		})
 	}
-	s.view, s.viewOf, s.spoken = next, id, true
+	s.view, s.viewOf, s.complete = next, id, true
 	s.begun(snap, id, "")
 	return h
 }
@@ -241,7 +241,7 @@ func (s *source) sayAll(snap *snapshot, id string, force bool) *scheduler.Handle
 func (s *source) sayUnknown(snap *snapshot, reason string) {
 	next := viewOf(s.prefix, snap.kvs)
 	kvs := snap.kvs
-	if !s.spoken && snap.id != "" && s.viewOf == snap.id {
+	if !s.complete && snap.id != "" && s.viewOf == snap.id {
 		kvs = slices.DeleteFunc(slices.Clone(kvs), func(kv *mvccpb.KeyValue) bool {
 			return s.view[string(kv.Key[len(s.prefix):])] == kv.ModRevision
 		})
@@ -253,7 +253,7 @@ func (s *source) sayUnknown(snap *snapshot, reason string) {
 			Want:   s.decode.decodeAll(s.prefix, kvs),
 		})
 	}
-	s.view, s.viewOf, s.spoken = next, snap.id, false
+	s.view, s.viewOf, s.complete = next, snap.id, false
 	s.begun(snap, snap.id, reason)
 	s.log.Warn("the store is not the known one; nothing is deleted for it", "reason", reason)
 }
@@ -289,7 +289,7 @@ func (s *source) follow(ctx context.Context, l *link, w *stream, snap *snapshot)
 		if err != nil {
 			return err
 		}
-		if s.spoken {
+		if s.complete {
 			s.memory.saw(b.rev)
 		}
 	}
@@ -336,7 +336,7 @@ func (s *source) idChanged(ctx context.Context, l *link, events []*mvccpb.Event)
 			}
 			continue
 		}
-		if !s.spoken {
+		if !s.complete {
 			continue
 		}
 		_, err := withTimeout(ctx, s.cfg.tune, func(ctx context.Context) (*clientv3.TxnResponse, error) {

@@ -56,7 +56,7 @@ type Source struct {
 	// What follows belongs to Run.
 	belief belief
 	said   map[scheduler.Key]wanted
-	spoken bool // a complete word was said
+	synced bool // a complete word was said
 	watch  watcher
 	// watchErr says why there are no hints.
 	watchErr error
@@ -135,10 +135,10 @@ func (s *Source) look() (again <-chan time.Time) {
 func (s *Source) say(changed []string, moving bool) {
 	now := values(s.belief.files)
 	txn := scheduler.Txn{Source: Name, Note: note(changed), Want: difference(s.said, now)}
-	if !s.spoken && !moving && s.belief.complete() {
+	if !s.synced && !moving && s.belief.complete() {
 		// From here on what is not named is not wanted.
 		txn.Want, txn.Complete = difference(nil, now), true
-		s.spoken = true
+		s.synced = true
 	}
 	s.said = now
 	s.mu.Lock()
@@ -181,7 +181,7 @@ func (s *Source) report(err error) {
 		h.State, h.Reason = "degraded", fmt.Sprintf("%s; and %d more files are bad; what was read of them before stays", h.Reason, bad-1)
 	case bad == 1:
 		h.State, h.Reason = "degraded", h.Reason+"; what was read of it before stays"
-	case s.belief.last == nil || !s.spoken:
+	case s.belief.last == nil || !s.synced:
 		h.State, h.Reason = "starting", "the files still change"
 	case len(s.belief.files) == 0:
 		h.Reason = "the directory has no file that ends in .yaml, .yml or .json"

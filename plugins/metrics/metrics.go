@@ -44,8 +44,8 @@ func attemptsDesc() *prometheus.Desc {
 	return prometheus.NewDesc("plumb_failed_attempts", "Failed attempts of the keys that are failing now, by kind.", []string{"kind"}, nil)
 }
 
-func spokenDesc() *prometheus.Desc {
-	return prometheus.NewDesc("plumb_source_spoken", "Whether a source of intent has said a complete word.", []string{"source"}, nil)
+func syncedDesc() *prometheus.Desc {
+	return prometheus.NewDesc("plumb_source_synced", "Whether a source of intent has told all that it wants.", []string{"source"}, nil)
 }
 
 func writesDesc() *prometheus.Desc {
@@ -58,7 +58,7 @@ func healthDesc() *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{keysDesc(), attemptsDesc(), spokenDesc(), writesDesc(), healthDesc()} {
+	for _, d := range []*prometheus.Desc{keysDesc(), attemptsDesc(), syncedDesc(), writesDesc(), healthDesc()} {
 		out <- d
 	}
 }
@@ -72,11 +72,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	ctx := context.Background()
 	sources, err := c.sched.Sources(ctx)
 	if err != nil {
-		out <- prometheus.NewInvalidMetric(spokenDesc(), err)
+		out <- prometheus.NewInvalidMetric(syncedDesc(), err)
 		return
 	}
 	for _, s := range sources {
-		out <- prometheus.MustNewConstMetric(spokenDesc(), prometheus.GaugeValue, truth(s.Synced), s.Name)
+		out <- prometheus.MustNewConstMetric(syncedDesc(), prometheus.GaugeValue, truth(s.Synced), s.Name)
 	}
 	all, err := c.sched.List(ctx)
 	if err != nil {

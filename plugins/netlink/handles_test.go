@@ -18,7 +18,7 @@ import (
 )
 
 // kinds is how many watch in an agent: one for every kind that lives in a namespace.
-const kinds = 5
+const kinds = 8
 
 // watchAll watches as an agent does.
 func watchAll(t testing.TB, b *bench) []*watching {

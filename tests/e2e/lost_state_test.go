@@ -302,15 +302,15 @@ func awaitTold(t *testing.T, h *host.Host, told string) {
 			Reasons []string
 			Sources []struct {
 				Name   string
-				Spoken bool
+				Synced bool
 			}
 		}
 		if err := json.Unmarshal([]byte(r.Out), &s); err != nil {
 			return fmt.Errorf("%w: %s", err, r.Err)
 		}
 		for _, src := range s.Sources {
-			if !src.Spoken && src.Name != "ledger" {
-				return fmt.Errorf("%s has not spoken", src.Name)
+			if !src.Synced && src.Name != "ledger" {
+				return fmt.Errorf("%s has not synced", src.Name)
 			}
 		}
 		if text := strings.Join(s.Reasons, "\n"); s.State == "ready" || !strings.Contains(text, told) || !strings.Contains(text, "resync --accept") {

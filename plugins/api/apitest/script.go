@@ -26,7 +26,7 @@ import (
 //	derived FROM BASE                a derivation
 //	record {"seq":…}                 a transaction of the history
 //	health NAME STATE [reason]       a part of the agent
-//	silent SOURCE                    a source has not spoken
+//	silent SOURCE                    a source has not synced
 //	container {…}                    a container, as models has it
 //	microservice LABEL {…}           a microservice
 //	runtime NAME STATE [reason]      a container runtime

@@ -5675,7 +5675,7 @@ type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// It has said a complete word.
-	Spoken        bool   `protobuf:"varint,2,opt,name=spoken,proto3" json:"spoken,omitempty"`
+	Synced        bool   `protobuf:"varint,2,opt,name=synced,proto3" json:"synced,omitempty"`
 	Keys          uint32 `protobuf:"varint,3,opt,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5718,9 +5718,9 @@ func (x *Source) GetName() string {
 	return ""
 }
 
-func (x *Source) GetSpoken() bool {
+func (x *Source) GetSynced() bool {
 	if x != nil {
-		return x.Spoken
+		return x.Synced
 	}
 	return false
 }
@@ -6939,7 +6939,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"H\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06spoken\x18\x02 \x01(\bR\x06spoken\x12\x12\n" +
+	"\x06synced\x18\x02 \x01(\bR\x06synced\x12\x12\n" +
 	"\x04keys\x18\x03 \x01(\rR\x04keys\"8\n" +
 	"\n" +
 	"StateCount\x12\x14\n" +
