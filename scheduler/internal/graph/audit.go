@@ -121,9 +121,9 @@ func (a *auditor) state(e *Edge) {
 	}
 	switch {
 	case e.is(closesCycle) && is == Satisfied:
-	case e.any != nil && e.State == Unsure && e.pinned() && e.To.Leaving:
-		// It was judged before it was known with what its world was built: neither is met,
-		// and it is judged again when what it was built with has left.
+	case e.any != nil && e.projects() && e.State != Satisfied && is != Satisfied:
+		// With what the world was built is noted, and forgotten, after the need was judged.
+		// It is met neither way, and judged again when what it was built with moves.
 	case e.State != is:
 		a.say("%s → %s is met as %d, and should be as %d", e.From.Key, e.Target(), e.State, is)
 	}
