@@ -19,7 +19,7 @@ func (d *rule) resolve(ctx context.Context, v *models.Rule) (place selector.Plac
 	if len(names) == 0 {
 		place, err = d.Places.Resolve(ctx, v.GetNamespace())
 	}
-	host := map[string]string{models.LocalIif: models.LocalIif}
+	host := map[string]string{}
 	for i, name := range names {
 		ref, err := kind.LinkOf(d.Interfaces, name)
 		if err != nil {
@@ -38,9 +38,9 @@ func (d *rule) resolve(ctx context.Context, v *models.Rule) (place selector.Plac
 		}
 		host[name] = l.Name
 	}
-	iif := host[v.GetIif()]
-	if v.GetIif() == models.LocalIif {
-		iif = models.LocalIif
+	iif := v.GetIif()
+	if iif != models.LocalIif {
+		iif = host[iif]
 	}
 	r = plain(v, iif, host[v.GetOif()])
 	r.Protocol = d.Owner.Protocol()
