@@ -33,7 +33,7 @@ func (d *fdb) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 		} else {
 			v.Address = there.Address.String()
 		}
-		v.Interface = d.linkName(ref)
+		v.Interface = d.Owner.LinkName(d.Kernel, d.Names, ref)
 		d.note(e.NS, there, key, there)
 		return v, ref, nil
 	})
@@ -51,14 +51,6 @@ func (d *fdb) entries(ns kernel.NS) (bySpot, error) {
 		}
 	}
 	return all, err
-}
-
-// linkName is the logical name of a link, or one that no interface can have.
-func (d *fdb) linkName(ref kernel.LinkRef) string {
-	if name, ok := d.Owner.NameOf(d.Kernel, d.Names, ref); ok {
-		return name
-	}
-	return fmt.Sprintf("?%d", ref.Index)
 }
 
 // watch turns the kernel's events into keys. Entries that go with their link, or because it

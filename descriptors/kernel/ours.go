@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -101,6 +102,14 @@ func (o *Owner) Places(k Kernel, prefix string) (all []NS, failed map[NS]error) 
 	}
 	slices.Sort(all)
 	return slices.Compact(all), failed
+}
+
+// LinkName is the logical name of a link, or one that no interface can have.
+func (o *Owner) LinkName(k Kernel, names *Names, ref LinkRef) string {
+	if name, ok := o.NameOf(k, names, ref); ok {
+		return name
+	}
+	return fmt.Sprintf("?%d", ref.Index)
 }
 
 // NameOf tells which interface of ours a link is, also before names are known:

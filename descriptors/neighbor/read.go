@@ -26,7 +26,7 @@ func (d *neighbor) retrieve(_ context.Context, s scope) iter.Seq2[found, error] 
 			return nil, ref, kernel.ErrNotExist
 		}
 		d.note(e.NS, n, scheduler.Key(e.ID), n.MAC)
-		return &models.Neighbor{Interface: d.linkName(ref), Address: n.Address.String(), MacAddress: n.MAC}, ref, nil
+		return &models.Neighbor{Interface: d.Owner.LinkName(d.Kernel, d.Names, ref), Address: n.Address.String(), MacAddress: n.MAC}, ref, nil
 	})
 }
 
@@ -42,14 +42,6 @@ func (d *neighbor) neighbors(ns kernel.NS) (bySpot, error) {
 		}
 	}
 	return ours, err
-}
-
-// linkName is the logical name of a link, or one that no interface can have.
-func (d *neighbor) linkName(ref kernel.LinkRef) string {
-	if name, ok := d.Owner.NameOf(d.Kernel, d.Names, ref); ok {
-		return name
-	}
-	return fmt.Sprintf("?%d", ref.Index)
 }
 
 // watch turns the kernel's events into keys. Neighbors that go with their link, or because

@@ -107,14 +107,14 @@ func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route) *models.
 	case len(r.NextHops) > 0:
 		for _, h := range r.NextHops {
 			v.Nexthops = append(v.Nexthops, &models.NextHop{
-				Interface: d.linkName(ns, h.Index), Gateway: text(h.Gateway), Weight: uint32(h.Weight),
+				Interface: d.Owner.LinkName(d.Kernel, d.Names, kernel.LinkRef{NS: ns, Index: h.Index}), Gateway: text(h.Gateway), Weight: uint32(h.Weight),
 			})
 		}
 	case r.Type != "unicast":
 		// IPv6 shows the loopback as the way of routes that lead nowhere.
 		v.Namespace = like.GetNamespace()
 	default:
-		v.Interface, v.Gateway = d.linkName(ns, r.Index), text(r.Gateway)
+		v.Interface, v.Gateway = d.Owner.LinkName(d.Kernel, d.Names, kernel.LinkRef{NS: ns, Index: r.Index}), text(r.Gateway)
 	}
 	return v
 }
@@ -126,12 +126,4 @@ func (d *route) claimed(like *models.Route, r kernel.Route) bool {
 	}
 	plain, err := d.plain(like)
 	return err == nil && plain.GetDestination() == r.Dst.String() && plain.EffectiveMetric() == r.Metric
-}
-
-// linkName is the logical name of a link, or one that no interface can have.
-func (d *route) linkName(ns kernel.NS, index int) string {
-	if name, ok := d.Owner.NameOf(d.Kernel, d.Names, kernel.LinkRef{NS: ns, Index: index}); ok {
-		return name
-	}
-	return fmt.Sprintf("?%d", index)
 }
