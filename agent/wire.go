@@ -20,6 +20,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/iface"
 	"github.com/plumb-net/plumb/descriptors/ipam"
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/microservice"
 	"github.com/plumb-net/plumb/descriptors/namespace"
 	"github.com/plumb-net/plumb/descriptors/neighbor"
@@ -213,7 +214,14 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	if err != nil {
 		return err
 	}
+	return registerOnInterfaces(s, h, names, places, interfaces)
+}
+
+// registerOnInterfaces registers the kinds that depend on interfaces and that no other
+// kind asks about.
+func registerOnInterfaces(s *scheduler.Scheduler, h *host, names *kernel.Names, places selector.Places, interfaces kind.Interfaces) error {
 	var rules *scheduler.Kind[*models.Rule, kernel.LinkRef]
+	var err error
 	rules, err = scheduler.Register(s, rule.New(rule.Deps{
 		Kernel: h.kernel, Owner: h.owner, Places: places, Interfaces: interfaces,
 		Wanted: func(k scheduler.Key) bool { _, wanted := rules.Wanted(k); return wanted }}))
