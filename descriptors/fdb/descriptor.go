@@ -38,18 +38,10 @@ type fdb struct {
 	Deps
 
 	objects owned.Objects[*models.FDB, kernel.LinkRef]
-	have    owned.Memory[kernel.NS, spot, held]
+	have    owned.Memory[kernel.NS, kernel.FDBPlace, held]
 }
 
-// spot is what the kernel knows an entry by within a namespace.
-type spot struct {
-	table int
-	mac   string
-	vlan  int
-	flood netip.Addr // the address of an entry of the all-zero MAC
-}
-
-// held is what is believed of the entry at a spot.
+// held is what is believed of the entry at a place.
 type held struct {
 	key   scheduler.Key
 	entry kernel.FDBEntry // empty: it is not there, or not ours
@@ -74,7 +66,7 @@ func needs(_ scheduler.Key, v *models.FDB) []scheduler.Need {
 func claims(_ scheduler.Key, v *models.FDB) []scheduler.Claim {
 	what := mac(v) + " at the port " + v.GetInterface()
 	switch {
-	case mac(v) == zeroMAC:
+	case mac(v) == kernel.ZeroMAC:
 		what = mac(v) + " to " + address(v).String() + " of the vxlan " + v.GetInterface()
 	case v.GetAddress() != "":
 		what = mac(v) + " of the vxlan " + v.GetInterface()
@@ -94,9 +86,6 @@ func compare(_ scheduler.Key, from, to *models.FDB) scheduler.Verdict {
 	d.Must(from.GetVlan() != to.GetVlan(), "vlan", from.GetVlan(), to.GetVlan())
 	return d.Verdict()
 }
-
-// zeroMAC is that of what a vxlan floods.
-const zeroMAC = "00:00:00:00:00:00"
 
 // address is the address of a valid value; invalid if it has none.
 func address(v *models.FDB) netip.Addr {

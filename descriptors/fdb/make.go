@@ -82,7 +82,7 @@ func checkVxlan(l kernel.Link, e kernel.FDBEntry, name string) error {
 	if l.Vxlan == nil {
 		return fmt.Errorf("%s is not a vxlan; without address the entry is of the bridge whose port it is", name)
 	}
-	if e.MAC == zeroMAC && e.Address == l.Vxlan.Remote {
+	if e.MAC == kernel.ZeroMAC && e.Address == l.Vxlan.Remote {
 		return fmt.Errorf("%s has this entry by itself, as its remote is %s", name, e.Address)
 	}
 	six := l.Vxlan.Local.Is6() || l.Vxlan.Remote.Is6()
@@ -141,7 +141,7 @@ func (d *fdb) clash(k scheduler.Key, ns kernel.NS, e kernel.FDBEntry, recorded b
 
 // inUse says that another key has the entry in the place of e; nil: none has.
 func (d *fdb) inUse(k scheduler.Key, ns kernel.NS, e kernel.FDBEntry) error {
-	h, known := d.have.Get(ns, spotOf(e))
+	h, known := d.have.Get(ns, e.Place())
 	if !known || h.key == k || h.entry.Table == 0 {
 		return nil
 	}
@@ -186,7 +186,7 @@ func (d *fdb) delete(_ context.Context, k scheduler.Key, _ *models.FDB, _ kernel
 		if err != nil || !isOurs(recorded, there) {
 			return err // another one is in its place
 		}
-		d.have.Forget(e.NS, spotOf(there)) // first, or we take the event for news
+		d.have.Forget(e.NS, there.Place()) // first, or we take the event for news
 		if err := d.Kernel.DeleteFDBEntry(e.NS, there); err != nil && !kernel.IsGone(err) {
 			d.note(e.NS, there, k, kernel.FDBEntry{})
 			return err
@@ -218,17 +218,9 @@ func isOurs(recorded, there kernel.FDBEntry) bool {
 	return there.Table != 0 && there.Address == recorded.Address && !there.Local && !there.Special
 }
 
-func spotOf(e kernel.FDBEntry) spot {
-	s := spot{table: e.Table, mac: e.MAC, vlan: e.VLAN}
-	if e.MAC == zeroMAC {
-		s.flood = e.Address
-	}
-	return s
-}
-
-// note keeps what is believed at the spot of e.
+// note keeps what is believed at the place of e.
 func (d *fdb) note(ns kernel.NS, e kernel.FDBEntry, k scheduler.Key, there kernel.FDBEntry) {
-	d.have.Note(ns, spotOf(e), held{key: k, entry: there})
+	d.have.Note(ns, e.Place(), held{key: k, entry: there})
 }
 
-func (d *fdb) forgetEntry(e kernel.Entry) { d.have.Forget(e.NS, spotOf(recordOf(e))) }
+func (d *fdb) forgetEntry(e kernel.Entry) { d.have.Forget(e.NS, recordOf(e).Place()) }

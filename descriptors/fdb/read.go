@@ -14,7 +14,7 @@ import (
 
 // retrieve reads the entries that the ledger names.
 func (d *fdb) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
-	dumps := owned.Dumps[bySpot]{Read: d.entries}
+	dumps := owned.Dumps[byPlace]{Read: d.entries}
 	return d.objects.Retrieve(s, func(e kernel.Entry) (*models.FDB, kernel.LinkRef, error) {
 		ref := kernel.LinkRef{NS: e.NS, Index: e.Index}
 		all, err := dumps.Of(e.NS)
@@ -22,7 +22,7 @@ func (d *fdb) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 			return nil, ref, fmt.Errorf("read the forwarding entries of its namespace: %w", err)
 		}
 		recorded := recordOf(e)
-		there := all[spotOf(recorded)]
+		there := all[recorded.Place()]
 		key := scheduler.Key(e.ID)
 		if !isOurs(recorded, there) || d.inUse(key, e.NS, there) != nil {
 			return nil, ref, kernel.ErrNotExist
@@ -39,15 +39,15 @@ func (d *fdb) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 	})
 }
 
-// bySpot are the entries of a namespace that somebody has set.
-type bySpot map[spot]kernel.FDBEntry
+// byPlace are the entries of a namespace that somebody has set.
+type byPlace map[kernel.FDBPlace]kernel.FDBEntry
 
-func (d *fdb) entries(ns kernel.NS) (bySpot, error) {
+func (d *fdb) entries(ns kernel.NS) (byPlace, error) {
 	list, err := d.Kernel.FDB(ns)
-	all := bySpot{}
+	all := byPlace{}
 	for _, e := range list {
-		if had, twice := all[spotOf(e)]; !twice || had.Special {
-			all[spotOf(e)] = e
+		if had, twice := all[e.Place()]; !twice || had.Special {
+			all[e.Place()] = e
 		}
 	}
 	return all, err
@@ -71,7 +71,7 @@ func (d *fdb) heard(e kernel.Event) owned.News {
 
 // news is what an event says that is not believed.
 func (d *fdb) news(ns kernel.NS, e kernel.FDBEntry, deleted bool) owned.News {
-	h, known := d.have.Get(ns, spotOf(e))
+	h, known := d.have.Get(ns, e.Place())
 	if !known || !deleted && h.entry == e {
 		return owned.News{}
 	}

@@ -328,6 +328,26 @@ type FDBEntry struct {
 	Special bool
 }
 
+// ZeroMAC is that of the entries by which a vxlan floods.
+const ZeroMAC = "00:00:00:00:00:00"
+
+// FDBPlace is what the kernel knows a forwarding entry by within a namespace.
+type FDBPlace struct {
+	table int
+	mac   string
+	vlan  int
+	flood netip.Addr // only the all-zero MAC has several
+}
+
+// Place is where the entry is: of two with the same there can be only one.
+func (e FDBEntry) Place() FDBPlace {
+	p := FDBPlace{table: e.Table, mac: e.MAC, vlan: e.VLAN}
+	if e.MAC == ZeroMAC {
+		p.flood = e.Address
+	}
+	return p
+}
+
 // Route is an entry of a routing table.
 type Route struct {
 	Dst      netip.Prefix // 0.0.0.0/0 and ::/0 for the defaults

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"slices"
 	"sync"
 
@@ -17,45 +16,27 @@ import (
 // ndaNextHopID is NDA_NH_ID of linux/neighbour.h.
 const ndaNextHopID = 13
 
-const zeroMAC = "00:00:00:00:00:00"
-
 // fdbEntry is one of the kernel's table, learnt ones too.
 type fdbEntry struct {
 	kernel.FDBEntry
 	set bool
 }
 
-// fdbSpot is what the kernel knows an entry by.
-type fdbSpot struct {
-	table int
-	mac   string
-	vlan  int
-	flood netip.Addr // only the all-zero MAC has several
-}
-
-func spotOf(e kernel.FDBEntry) fdbSpot {
-	s := fdbSpot{table: e.Table, mac: e.MAC, vlan: e.VLAN}
-	if e.MAC == zeroMAC {
-		s.flood = e.Address
-	}
-	return s
-}
-
-// setEntries are the spots where somebody has set an entry, as far as it was read or
+// setEntries are the places where somebody has set an entry, as far as it was read or
 // told. An event does not say that an entry that is learnt now was set before, and what
 // is learnt comes and goes with every station. The zero value works.
 type setEntries struct {
 	mu  sync.Mutex
-	all map[fdbSpot]struct{}
+	all map[kernel.FDBPlace]struct{}
 }
 
 func (s *setEntries) add(e fdbEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
-		s.all = map[fdbSpot]struct{}{}
+		s.all = map[kernel.FDBPlace]struct{}{}
 	}
-	s.all[spotOf(e.FDBEntry)] = struct{}{}
+	s.all[e.FDBEntry.Place()] = struct{}{}
 }
 
 // tell notes what an event says, and reports whether it is of an entry that is set or was.
@@ -66,8 +47,8 @@ func (s *setEntries) tell(e fdbEntry, gone bool) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, was := s.all[spotOf(e.FDBEntry)]
-	delete(s.all, spotOf(e.FDBEntry))
+	_, was := s.all[e.FDBEntry.Place()]
+	delete(s.all, e.FDBEntry.Place())
 	return was || e.set
 }
 
@@ -119,7 +100,7 @@ func (n *namespace) inTheWay(e kernel.FDBEntry) (list []fdbEntry, err error) {
 		if e.Port != 0 && e.VLAN == 0 {
 			there.VLAN = 0
 		}
-		if spotOf(there) == spotOf(e) {
+		if there.Place() == e.Place() {
 			list = append(list, one)
 		}
 	}
@@ -131,7 +112,7 @@ func (k *Kernel) FDBEntry(ns kernel.NS, e kernel.FDBEntry) (found kernel.FDBEntr
 	err = k.inFDB(ns, "read", e, func(n *namespace, mac net.HardwareAddr) error {
 		var there []fdbEntry
 		var err error
-		if e.MAC == zeroMAC {
+		if e.MAC == kernel.ZeroMAC {
 			there, err = n.inTheWay(e) // the kernel would give the first of them
 		} else {
 			there, err = n.getFDB(e, mac)
@@ -182,10 +163,10 @@ func (n *namespace) getFDB(e kernel.FDBEntry, mac net.HardwareAddr) (list []fdbE
 func (k *Kernel) AddFDBEntry(ns kernel.NS, e kernel.FDBEntry) error {
 	return k.inFDB(ns, "add", e, func(n *namespace, mac net.HardwareAddr) error {
 		how := unix.NLM_F_EXCL
-		if e.MAC == zeroMAC {
+		if e.MAC == kernel.ZeroMAC {
 			how = unix.NLM_F_APPEND
 		}
-		if e.MAC != zeroMAC && (e.Port == 0 || e.VLAN != 0) {
+		if e.MAC != kernel.ZeroMAC && (e.Port == 0 || e.VLAN != 0) {
 			if err := n.putFDB(e, mac, how); !errors.Is(err, kernel.ErrExist) {
 				return err
 			}
