@@ -114,16 +114,13 @@ func (a *auditor) state(e *Edge) {
 			return is != Satisfied
 		})
 		switch {
-		case is == Satisfied || e.pinned() && e.To.Leaving:
+		case is == Satisfied || e.pinned() && e.To.avail == Missing:
 		case e.any.unsure > 0 || a.g.prefixBlind(e.any.prefix):
 			is = Unsure
 		}
 	}
 	switch {
 	case e.is(closesCycle) && is == Satisfied:
-	case e.any != nil && e.projects() && e.State != Satisfied && is != Satisfied:
-		// With what the world was built is noted, and forgotten, after the need was judged.
-		// It is met neither way, and judged again when what it was built with moves.
 	case e.State != is:
 		a.say("%s → %s is met as %d, and should be as %d", e.From.Key, e.Target(), e.State, is)
 	}

@@ -17,7 +17,7 @@ func (g *Graph) build(n *Node) {
 		g.saveEdge(e)
 		e.set(previous, e.role&ofDesired == 0)
 		if !e.is(previous) && e.projects() && e.To != nil && e.To.Presence == Present {
-			e.note(e.To)
+			g.note(e, e.To)
 		}
 	}
 }
@@ -31,8 +31,7 @@ func (g *Graph) Made(n *Node) { g.dropRole(n, func(e *Edge) bool { return e.is(p
 func (g *Graph) NoteBuiltWith(n *Node) {
 	for _, e := range n.Out {
 		if e.role&ofActual != 0 && e.projects() && !e.fn.projKnown && e.partOf(e.To) {
-			g.saveEdge(e)
-			e.note(e.To)
+			g.note(e, e.To)
 		}
 	}
 }
@@ -68,8 +67,7 @@ func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
 		case known && e.fn.projected != e.fn.project(t):
 			out = append(out, Stale{e.From, true})
 		case !known && seen:
-			g.saveEdge(e)
-			e.note(t)
+			g.note(e, t)
 			out = append(out, Stale{e.From, false})
 		}
 	}
@@ -90,7 +88,19 @@ func (e *Edge) projects() bool { return e.fn != nil && e.fn.need.Project != nil 
 func (e *Edge) built() bool { return e.projects() && e.fn.projKnown }
 
 // note takes the part of t as what the world is built with.
-func (e *Edge) note(t *Node) { e.fn.projKnown, e.fn.projected = true, e.fn.project(t) }
+func (g *Graph) note(e *Edge, t *Node) {
+	g.saveEdge(e)
+	e.fn.projKnown, e.fn.projected = true, e.fn.project(t)
+	g.judgePinned(e)
+}
+
+// judgePinned judges a need of any key once more, since it is known by now that its world
+// cannot move to another.
+func (g *Graph) judgePinned(e *Edge) {
+	if e.any != nil && e.State != Satisfied {
+		g.judgeAny(e, nil)
+	}
+}
 
 // partOf reports whether the world can have been built with t. It cannot where it was
 // found, and depends on t only because what it was built with is not there yet.
@@ -146,6 +156,8 @@ func (g *Graph) inherit(n *Node) {
 		e.remember(n.Out, ofActual)
 		if e.To != to { // it has not been counted so far
 			g.judgeAny(e, nil)
+		} else {
+			g.judgePinned(e)
 		}
 	}
 }

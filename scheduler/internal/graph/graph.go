@@ -421,7 +421,7 @@ func (g *needs) judgeAny(e *Edge, m *Node) {
 		}
 		g.pickProvider(e)
 		switch {
-		case e.pinned() && e.To.Leaving: // and the world cannot move to what is not there yet
+		case e.pinned() && e.To.avail == Missing: // and the world cannot move to what is not there yet
 			g.setState(e, Missing)
 		case e.any.unsure > 0 || g.prefixBlind(e.any.prefix):
 			g.setState(e, Unsure)
