@@ -110,7 +110,7 @@ func TestHostLinks(t *testing.T) {
 	own.IP(t, "link set dev eth9 up")
 	reported("hostlink/eth9")
 	look("hostlink/eth9", "hostlink/eth8")
-	own.IP(t, "link set dev eth9 name eth6")
+	own.Rename(t, "eth9", "eth6")
 	reported("hostlink/eth9", "hostlink/eth6")
 	if got := look("hostlink/eth9", "hostlink/eth6"); got != "hostlink/eth6 veth" {
 		t.Errorf("found %s", got)

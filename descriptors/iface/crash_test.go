@@ -182,7 +182,7 @@ func TestAliasLost(t *testing.T) {
 func TestRenamedLinkIsFound(t *testing.T) {
 	b := newBench(t)
 	b.make("bridge0", `{"bridge":{}}`)
-	b.own.IP(t, "link set bridge0 name other")
+	b.own.Rename(t, "bridge0", "other")
 	for _, restart := range []bool{false, true} {
 		if restart {
 			b.restart()

@@ -125,9 +125,13 @@ func TestWatchReportsWhatOthersDo(t *testing.T) {
 	b.make("t", `{"tap":{},"master":"br0"}`)
 	n := b.follow()
 	for _, cmd := range []string{
-		"link set dev t nomaster", "link set dev t down", "link set dev br0 type bridge stp_state 1", "link set dev t name other",
+		"link set dev t nomaster", "link set dev t down", "link set dev br0 type bridge stp_state 1", "rename",
 	} {
-		b.own.IP(t, cmd)
+		if cmd == "rename" {
+			b.own.Rename(t, "t", "other")
+		} else {
+			b.own.IP(t, cmd)
+		}
 		want := scheduler.Key("interface/t")
 		if cmd == "link set dev br0 type bridge stp_state 1" {
 			want = "interface/br0"

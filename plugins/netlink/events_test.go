@@ -91,6 +91,7 @@ func TestEventsInOrder(t *testing.T) {
 	n.IP(t, "route add 10.9.0.0/16 via 10.0.0.2 proto 99")
 	n.IP(t, "route del 10.9.0.0/16")
 	n.IP(t, "addr del 10.0.0.1/24 dev a0")
+	n.IP(t, "link set a0 down") // kernels before 6.2 want that
 	n.IP(t, "link set a0 name b0")
 	n.IP(t, "link del b0")
 	w.until(t, "the end", func(ev kernel.Event) bool { return ev.Deleted && ev.Link != nil && ev.Link.Name == "b0" })
@@ -119,7 +120,7 @@ func TestEventsInOrder(t *testing.T) {
 	}
 	want := []string{
 		"a0 up=false", "a0 up=true", "10.0.0.1/24", "10.9.0.0/16", "no 10.9.0.0/16", "no 10.0.0.1/24",
-		"b0 up=true", "b0 up=false", "no b0 up=false",
+		"a0 up=false", "b0 up=false", "no b0 up=false",
 	}
 	if !slices.Equal(story, want) {
 		t.Errorf("told  %q\nwanted %q", story, want)

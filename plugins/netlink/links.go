@@ -2,6 +2,7 @@ package netlink
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -122,12 +123,37 @@ func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 			if m == nil {
 				continue
 			}
-			if err := n.do(m, nil); err != nil {
+			if err := n.change(m, index, p); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// change sends one of the requests of a patch. Before Linux 6.2 the name of a link that is
+// up cannot change: there it goes down for that, and is set up again by the patch or here.
+func (n *namespace) change(m *message, index int, p kernel.LinkPatch) error {
+	err := n.do(m, nil)
+	if p.Name == nil || !errors.Is(err, unix.EBUSY) {
+		return err
+	}
+	if err := n.setUp(index, false); err != nil {
+		return err
+	}
+	err = n.do(m, nil)
+	if p.Up == nil || err != nil {
+		err = errors.Join(err, n.setUp(index, true))
+	}
+	return err
+}
+
+func (n *namespace) setUp(index int, up bool) error {
+	m, err := settings(index, kernel.LinkPatch{Up: &up})
+	if err != nil {
+		return err
+	}
+	return n.do(m, nil)
 }
 
 // naming sets who the link is, nil if nothing of that is to change.

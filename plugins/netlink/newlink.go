@@ -239,9 +239,10 @@ func (b *birth) underAnotherName(taken error) (kernel.Link, error) {
 	if err != nil {
 		return kernel.Link{}, err
 	}
-	m, err := naming(l.Index, kernel.LinkPatch{Name: &b.name})
+	patch := kernel.LinkPatch{Name: &b.name}
+	m, err := naming(l.Index, patch)
 	if err == nil {
-		err = b.n.do(m, nil)
+		err = b.n.change(m, l.Index, patch)
 	}
 	if err != nil {
 		return kernel.Link{}, errors.Join(err, b.n.deleteLink(l.Index))

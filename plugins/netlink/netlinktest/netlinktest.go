@@ -41,6 +41,42 @@ func Root(t testing.TB) {
 	t.Skip("needs root")
 }
 
+// Linux reports whether the kernel is of that version, or newer.
+func Linux(t testing.TB, major, minor int) bool {
+	t.Helper()
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		t.Fatal(err)
+	}
+	var is [2]int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &is[0], &is[1]); err != nil {
+		t.Fatalf("version of the kernel: %v", err)
+	}
+	return is[0] > major || is[0] == major && is[1] >= minor
+}
+
+// Rename gives a link another name, as somebody else would. Before Linux 6.2 it must be
+// down meanwhile.
+func (n *Namespace) Rename(t testing.TB, link, name string) {
+	t.Helper()
+	if !Linux(t, 6, 2) {
+		n.IP(t, "link set dev "+link+" down")
+		defer n.IP(t, "link set dev "+name+" up")
+	}
+	n.IP(t, "link set dev "+link+" name "+name)
+}
+
+// Forwarding waits until a bridge forwards by its ports, which the kernel decides some time
+// after it was told that they are up.
+func (n *Namespace) Forwarding(t testing.TB, ports ...string) {
+	t.Helper()
+	for _, p := range ports {
+		Eventually(t, p+" forwards", func() bool {
+			return strings.Contains(n.Run(t, "bridge", "link", "show", "dev", p), "state forwarding")
+		})
+	}
+}
+
 // New makes a namespace without a name. It lives as long as this process holds
 // it, so nothing is left behind even by a test that is killed.
 func New(t testing.TB) *Namespace {
