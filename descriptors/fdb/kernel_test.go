@@ -53,6 +53,7 @@ func newBench(t *testing.T) *bench {
 	b.add(kernel.LinkSpec{Name: "p0", Master: br, Up: true, MAC: "02:00:00:00:aa:01", Veth: &kernel.VethSpec{PeerName: "q0", PeerUp: true}})
 	b.add(kernel.LinkSpec{Name: "p1", Master: br, Up: true, Veth: &kernel.VethSpec{PeerName: "q1", PeerUp: true}})
 	b.add(kernel.LinkSpec{Name: "vx", Vxlan: &kernel.VxlanSpec{VNI: 10, Port: 4789}})
+	b.net.Forwarding(t, "p0", "p1")
 	b.restart()
 	return b
 }

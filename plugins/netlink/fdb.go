@@ -162,27 +162,41 @@ func (n *namespace) getFDB(e kernel.FDBEntry, mac net.HardwareAddr) (list []fdbE
 // would leave half made, nor of a flood entry that is there already.
 func (k *Kernel) AddFDBEntry(ns kernel.NS, e kernel.FDBEntry) error {
 	return k.inFDB(ns, "add", e, func(n *namespace, mac net.HardwareAddr) error {
-		how := unix.NLM_F_EXCL
 		if e.MAC == kernel.ZeroMAC {
-			how = unix.NLM_F_APPEND
+			return n.putUnset(e, mac, unix.NLM_F_APPEND)
 		}
-		if e.MAC != kernel.ZeroMAC && (e.Port == 0 || e.VLAN != 0) {
-			if err := n.putFDB(e, mac, how); !errors.Is(err, kernel.ErrExist) {
+		if e.Port == 0 || e.VLAN != 0 {
+			if err := n.putFDB(e, mac, unix.NLM_F_EXCL); !errors.Is(err, kernel.ErrExist) {
 				return err
 			}
 		}
-		there, err := n.inTheWay(e)
-		if err != nil {
-			return err
+		err := n.putUnset(e, mac, unix.NLM_F_EXCL)
+		for range 3 { // one may be learnt after it was looked for
+			if !errors.Is(err, unix.EEXIST) || errors.Is(err, errSet) {
+				break
+			}
+			err = n.putUnset(e, mac, unix.NLM_F_EXCL)
 		}
-		if slices.ContainsFunc(there, func(one fdbEntry) bool { return one.set }) {
-			return refused(unix.EEXIST)
-		}
-		if len(there) > 0 {
-			how = unix.NLM_F_REPLACE
-		}
-		return n.putFDB(e, mac, how)
+		return err
 	})
+}
+
+// errSet: somebody has set an entry in that place.
+var errSet = refused(unix.EEXIST)
+
+// putUnset makes an entry where nobody has set one; one that was learnt is replaced.
+func (n *namespace) putUnset(e kernel.FDBEntry, mac net.HardwareAddr, how int) error {
+	there, err := n.inTheWay(e)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(there, func(one fdbEntry) bool { return one.set }) {
+		return errSet
+	}
+	if len(there) > 0 {
+		how = unix.NLM_F_REPLACE
+	}
+	return n.putFDB(e, mac, how)
 }
 
 func (n *namespace) putFDB(e kernel.FDBEntry, mac net.HardwareAddr, how int) error {

@@ -28,6 +28,7 @@ func newSwitched(t *testing.T) *switched {
 	b.p0 = b.add(t, b.Own(), kernel.LinkSpec{Name: "p0", Master: b.br, Up: true, MAC: "02:00:00:00:aa:01", Veth: &kernel.VethSpec{PeerName: "q0", PeerUp: true}}).Index
 	b.p1 = b.add(t, b.Own(), kernel.LinkSpec{Name: "p1", Master: b.br, Up: true, MAC: "02:00:00:00:aa:02", Veth: &kernel.VethSpec{PeerName: "q1", PeerUp: true}}).Index
 	b.vx = b.add(t, b.Own(), kernel.LinkSpec{Name: "vx", Vxlan: &kernel.VxlanSpec{VNI: 10, Port: 4789}}).Index
+	b.own.Forwarding(t, "p0", "p1")
 	return b
 }
 
