@@ -36,6 +36,7 @@ var reachLists = []struct {
 	{"existing", func(r *models.Reach) *[]string { return &r.Existing }},
 	{"sysctl", func(r *models.Reach) *[]string { return &r.Sysctls }},
 	{"hook", func(r *models.Reach) *[]string { return &r.Hooks }},
+	{"key", func(r *models.Reach) *[]string { return &r.KeyFiles }},
 }
 
 func reachWords() (words []string) {
@@ -59,8 +60,8 @@ func newReachRule(keys scheduler.Key, word, value string) (reachRule, error) {
 		if _, err := path.Match(p, ""); p == "" || err != nil {
 			return r, fmt.Errorf("%s=%s: want patterns separated by |, or any, or none", word, value)
 		}
-		if word == "path" && p != models.ReachAny && p != models.ReachNone && !path.IsAbs(p) {
-			return r, fmt.Errorf("path=%s: want paths from /, such as /run/netns/*, or any, or none", value)
+		if (word == "path" || word == "key") && p != models.ReachAny && p != models.ReachNone && !path.IsAbs(p) {
+			return r, fmt.Errorf("%s=%s: want paths from /, such as /run/netns/*, or any, or none", word, value)
 		}
 	}
 	return r, nil

@@ -58,6 +58,9 @@ func (x *Interface) Parent() string {
 	case *Interface_Ipvlan:
 		return l.Ipvlan.GetParent()
 	}
+	if t := x.Tunnel(); t != nil {
+		return t.GetParent()
+	}
 	return ""
 }
 
@@ -142,7 +145,7 @@ func (x *Interface) checkMAC(f *findings) {
 		return
 	}
 	switch x.GetLink().(type) {
-	case *Interface_Loopback, *Interface_Tun:
+	case *Interface_Loopback, *Interface_Tun, *Interface_Wireguard, *Interface_Gre, *Interface_Ipip, *Interface_Sit:
 		f.add("mac_address", "a %s has none; leave it out", x.LinkType())
 		return
 	case *Interface_Ipvlan:

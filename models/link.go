@@ -27,7 +27,7 @@ func orDefault[T comparable](v, def T) T {
 func (x *Interface) checkLink(name string, f *findings) {
 	switch l := x.GetLink().(type) {
 	case nil:
-		f.add("", "names no link type; write one of veth, bridge, vxlan, vlan, macvlan, ipvlan, dummy, tap, tun, vrf, loopback, existing, for example dummy: {}")
+		f.add("", "names no link type; write one of veth, bridge, vxlan, vlan, macvlan, ipvlan, dummy, tap, tun, vrf, bond, wireguard, gre, gretap, ipip, sit, geneve, ifb, loopback, existing, for example dummy: {}")
 	case *Interface_Veth:
 		checkRef(l.Veth.GetPeer(), "veth.peer", "the other end", f)
 		if l.Veth.GetPeer() == name {
@@ -41,6 +41,14 @@ func (x *Interface) checkLink(name string, f *findings) {
 		checkParent(l.Macvlan.GetParent(), "macvlan.parent", name, f)
 	case *Interface_Ipvlan:
 		checkParent(l.Ipvlan.GetParent(), "ipvlan.parent", name, f)
+	case *Interface_Bond:
+		l.Bond.check(f)
+	case *Interface_Wireguard:
+		l.Wireguard.check(f)
+	case *Interface_Gre, *Interface_Gretap, *Interface_Ipip, *Interface_Sit:
+		x.checkTunnel(name, f)
+	case *Interface_Geneve:
+		l.Geneve.check(f)
 	case *Interface_Loopback:
 		if x.Master != "" {
 			f.add("master", "a loopback cannot belong to another interface; leave it out")

@@ -266,6 +266,14 @@ type Interface struct {
 	//	*Interface_Vrf
 	//	*Interface_Loopback
 	//	*Interface_Existing
+	//	*Interface_Bond
+	//	*Interface_Wireguard
+	//	*Interface_Gre
+	//	*Interface_Gretap
+	//	*Interface_Ipip
+	//	*Interface_Sit
+	//	*Interface_Geneve
+	//	*Interface_Ifb
 	Link          isInterface_Link `protobuf_oneof:"link"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -479,6 +487,78 @@ func (x *Interface) GetExisting() *Existing {
 	return nil
 }
 
+func (x *Interface) GetBond() *Bond {
+	if x != nil {
+		if x, ok := x.Link.(*Interface_Bond); ok {
+			return x.Bond
+		}
+	}
+	return nil
+}
+
+func (x *Interface) GetWireguard() *WireGuard {
+	if x != nil {
+		if x, ok := x.Link.(*Interface_Wireguard); ok {
+			return x.Wireguard
+		}
+	}
+	return nil
+}
+
+func (x *Interface) GetGre() *Gre {
+	if x != nil {
+		if x, ok := x.Link.(*Interface_Gre); ok {
+			return x.Gre
+		}
+	}
+	return nil
+}
+
+func (x *Interface) GetGretap() *Gre {
+	if x != nil {
+		if x, ok := x.Link.(*Interface_Gretap); ok {
+			return x.Gretap
+		}
+	}
+	return nil
+}
+
+func (x *Interface) GetIpip() *Tunnel {
+	if x != nil {
+		if x, ok := x.Link.(*Interface_Ipip); ok {
+			return x.Ipip
+		}
+	}
+	return nil
+}
+
+func (x *Interface) GetSit() *Tunnel {
+	if x != nil {
+		if x, ok := x.Link.(*Interface_Sit); ok {
+			return x.Sit
+		}
+	}
+	return nil
+}
+
+func (x *Interface) GetGeneve() *Geneve {
+	if x != nil {
+		if x, ok := x.Link.(*Interface_Geneve); ok {
+			return x.Geneve
+		}
+	}
+	return nil
+}
+
+func (x *Interface) GetIfb() *Ifb {
+	if x != nil {
+		if x, ok := x.Link.(*Interface_Ifb); ok {
+			return x.Ifb
+		}
+	}
+	return nil
+}
+
 type isInterface_Link interface {
 	isInterface_Link()
 }
@@ -543,6 +623,46 @@ type Interface_Existing struct {
 	Existing *Existing `protobuf:"bytes,31,opt,name=existing,proto3,oneof"`
 }
 
+type Interface_Bond struct {
+	// Several interfaces that work as one.
+	Bond *Bond `protobuf:"bytes,32,opt,name=bond,proto3,oneof"`
+}
+
+type Interface_Wireguard struct {
+	// A WireGuard tunnel end, with all its peers.
+	Wireguard *WireGuard `protobuf:"bytes,33,opt,name=wireguard,proto3,oneof"`
+}
+
+type Interface_Gre struct {
+	// A GRE tunnel end for IP packets.
+	Gre *Gre `protobuf:"bytes,34,opt,name=gre,proto3,oneof"`
+}
+
+type Interface_Gretap struct {
+	// A GRE tunnel end for Ethernet frames.
+	Gretap *Gre `protobuf:"bytes,35,opt,name=gretap,proto3,oneof"`
+}
+
+type Interface_Ipip struct {
+	// A tunnel end for IP packets in IPv4, or in IPv6.
+	Ipip *Tunnel `protobuf:"bytes,36,opt,name=ipip,proto3,oneof"`
+}
+
+type Interface_Sit struct {
+	// A tunnel end for IPv6 packets in IPv4.
+	Sit *Tunnel `protobuf:"bytes,37,opt,name=sit,proto3,oneof"`
+}
+
+type Interface_Geneve struct {
+	// A Geneve tunnel end.
+	Geneve *Geneve `protobuf:"bytes,38,opt,name=geneve,proto3,oneof"`
+}
+
+type Interface_Ifb struct {
+	// An interface whose packets are shaped as they come in.
+	Ifb *Ifb `protobuf:"bytes,39,opt,name=ifb,proto3,oneof"`
+}
+
 func (*Interface_Veth) isInterface_Link() {}
 
 func (*Interface_Bridge) isInterface_Link() {}
@@ -566,6 +686,22 @@ func (*Interface_Vrf) isInterface_Link() {}
 func (*Interface_Loopback) isInterface_Link() {}
 
 func (*Interface_Existing) isInterface_Link() {}
+
+func (*Interface_Bond) isInterface_Link() {}
+
+func (*Interface_Wireguard) isInterface_Link() {}
+
+func (*Interface_Gre) isInterface_Link() {}
+
+func (*Interface_Gretap) isInterface_Link() {}
+
+func (*Interface_Ipip) isInterface_Link() {}
+
+func (*Interface_Sit) isInterface_Link() {}
+
+func (*Interface_Geneve) isInterface_Link() {}
+
+func (*Interface_Ifb) isInterface_Link() {}
 
 // One end of a virtual cable.
 type Veth struct {
@@ -1135,6 +1271,599 @@ func (x *Tun) GetMultiQueue() bool {
 	return false
 }
 
+// Several interfaces that work as one. They join it by their field master, and are down for
+// a moment then.
+type Bond struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// balance-rr, active-backup, balance-xor, broadcast, 802.3ad, balance-tlb or
+	// balance-alb. Required.
+	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
+	// Milliseconds between looks at the carrier of the ports. Default 100, or none with
+	// arp_interval.
+	Miimon uint32 `protobuf:"varint,2,opt,name=miimon,proto3" json:"miimon,omitempty"`
+	// Milliseconds until a port whose carrier came is used, a multiple of miimon.
+	Updelay uint32 `protobuf:"varint,3,opt,name=updelay,proto3" json:"updelay,omitempty"`
+	// Milliseconds until a port whose carrier went is not used, a multiple of miimon.
+	Downdelay uint32 `protobuf:"varint,4,opt,name=downdelay,proto3" json:"downdelay,omitempty"`
+	// slow (default) or fast: how often the other side is to speak. Only in mode 802.3ad.
+	LacpRate string `protobuf:"bytes,5,opt,name=lacp_rate,json=lacpRate,proto3" json:"lacp_rate,omitempty"`
+	// What the port that a packet leaves by is chosen by: layer2 (default), layer2+3,
+	// layer3+4, encap2+3, encap3+4 or vlan+srcmac. In modes balance-xor, 802.3ad and
+	// balance-tlb.
+	XmitHashPolicy string `protobuf:"bytes,6,opt,name=xmit_hash_policy,json=xmitHashPolicy,proto3" json:"xmit_hash_policy,omitempty"`
+	// How many ports must have a carrier for the bond to have one. Only in mode 802.3ad.
+	MinLinks uint32 `protobuf:"varint,7,opt,name=min_links,json=minLinks,proto3" json:"min_links,omitempty"`
+	// Whose hardware address the ports bear: none (default: all bear that of the bond),
+	// active or follow. Only in mode active-backup.
+	FailOverMac string `protobuf:"bytes,8,opt,name=fail_over_mac,json=failOverMac,proto3" json:"fail_over_mac,omitempty"`
+	// Milliseconds between questions by ARP to arp_targets. Not together with miimon.
+	ArpInterval uint32 `protobuf:"varint,9,opt,name=arp_interval,json=arpInterval,proto3" json:"arp_interval,omitempty"`
+	// IPv4 addresses that are asked for, 1 to 16 of them. With arp_interval.
+	ArpTargets []string `protobuf:"bytes,10,rep,name=arp_targets,json=arpTargets,proto3" json:"arp_targets,omitempty"`
+	// Take frames that come in by ports that are not in use. Default: drop them.
+	AllPortsActive bool `protobuf:"varint,11,opt,name=all_ports_active,json=allPortsActive,proto3" json:"all_ports_active,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Bond) Reset() {
+	*x = Bond{}
+	mi := &file_models_models_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bond) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bond) ProtoMessage() {}
+
+func (x *Bond) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bond.ProtoReflect.Descriptor instead.
+func (*Bond) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Bond) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *Bond) GetMiimon() uint32 {
+	if x != nil {
+		return x.Miimon
+	}
+	return 0
+}
+
+func (x *Bond) GetUpdelay() uint32 {
+	if x != nil {
+		return x.Updelay
+	}
+	return 0
+}
+
+func (x *Bond) GetDowndelay() uint32 {
+	if x != nil {
+		return x.Downdelay
+	}
+	return 0
+}
+
+func (x *Bond) GetLacpRate() string {
+	if x != nil {
+		return x.LacpRate
+	}
+	return ""
+}
+
+func (x *Bond) GetXmitHashPolicy() string {
+	if x != nil {
+		return x.XmitHashPolicy
+	}
+	return ""
+}
+
+func (x *Bond) GetMinLinks() uint32 {
+	if x != nil {
+		return x.MinLinks
+	}
+	return 0
+}
+
+func (x *Bond) GetFailOverMac() string {
+	if x != nil {
+		return x.FailOverMac
+	}
+	return ""
+}
+
+func (x *Bond) GetArpInterval() uint32 {
+	if x != nil {
+		return x.ArpInterval
+	}
+	return 0
+}
+
+func (x *Bond) GetArpTargets() []string {
+	if x != nil {
+		return x.ArpTargets
+	}
+	return nil
+}
+
+func (x *Bond) GetAllPortsActive() bool {
+	if x != nil {
+		return x.AllPortsActive
+	}
+	return false
+}
+
+// A WireGuard tunnel end, with all its peers. The kernel tells of nobody who changes it:
+// what others did is seen when it is read, as an audit or a resync does.
+type WireGuard struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// File with the private key, as wg genkey prints it; only its owner may read it. Required.
+	PrivateKeyFile string `protobuf:"bytes,1,opt,name=private_key_file,json=privateKeyFile,proto3" json:"private_key_file,omitempty"`
+	// UDP port. 0 leaves the kernel's choice.
+	ListenPort uint32 `protobuf:"varint,2,opt,name=listen_port,json=listenPort,proto3" json:"listen_port,omitempty"`
+	// Mark of the outer packets. 0: none.
+	Fwmark uint32 `protobuf:"varint,3,opt,name=fwmark,proto3" json:"fwmark,omitempty"`
+	// The other ends, all of them.
+	Peers         []*WireGuardPeer `protobuf:"bytes,4,rep,name=peers,proto3" json:"peers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WireGuard) Reset() {
+	*x = WireGuard{}
+	mi := &file_models_models_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WireGuard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WireGuard) ProtoMessage() {}
+
+func (x *WireGuard) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WireGuard.ProtoReflect.Descriptor instead.
+func (*WireGuard) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *WireGuard) GetPrivateKeyFile() string {
+	if x != nil {
+		return x.PrivateKeyFile
+	}
+	return ""
+}
+
+func (x *WireGuard) GetListenPort() uint32 {
+	if x != nil {
+		return x.ListenPort
+	}
+	return 0
+}
+
+func (x *WireGuard) GetFwmark() uint32 {
+	if x != nil {
+		return x.Fwmark
+	}
+	return 0
+}
+
+func (x *WireGuard) GetPeers() []*WireGuardPeer {
+	if x != nil {
+		return x.Peers
+	}
+	return nil
+}
+
+// The other end of a WireGuard tunnel.
+type WireGuardPeer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its public key, as wg pubkey prints it. Required.
+	PublicKey string `protobuf:"bytes,1,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	// File with a key that both ends share beside the others; only its owner may read it.
+	PresharedKeyFile string `protobuf:"bytes,2,opt,name=preshared_key_file,json=presharedKeyFile,proto3" json:"preshared_key_file,omitempty"`
+	// Address and UDP port, such as 192.0.2.1:51820 or [2001:db8::1]:51820. The kernel
+	// follows a peer that moves. Default: known once it has spoken.
+	Endpoint string `protobuf:"bytes,3,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// Networks in CIDR notation without host bits that are behind it. Packets that come
+	// from it must be of these, and packets to these go to it.
+	AllowedIps []string `protobuf:"bytes,4,rep,name=allowed_ips,json=allowedIps,proto3" json:"allowed_ips,omitempty"`
+	// Seconds after which something is sent to keep the way open. 0: never.
+	PersistentKeepalive uint32 `protobuf:"varint,5,opt,name=persistent_keepalive,json=persistentKeepalive,proto3" json:"persistent_keepalive,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *WireGuardPeer) Reset() {
+	*x = WireGuardPeer{}
+	mi := &file_models_models_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WireGuardPeer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WireGuardPeer) ProtoMessage() {}
+
+func (x *WireGuardPeer) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WireGuardPeer.ProtoReflect.Descriptor instead.
+func (*WireGuardPeer) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *WireGuardPeer) GetPublicKey() string {
+	if x != nil {
+		return x.PublicKey
+	}
+	return ""
+}
+
+func (x *WireGuardPeer) GetPresharedKeyFile() string {
+	if x != nil {
+		return x.PresharedKeyFile
+	}
+	return ""
+}
+
+func (x *WireGuardPeer) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *WireGuardPeer) GetAllowedIps() []string {
+	if x != nil {
+		return x.AllowedIps
+	}
+	return nil
+}
+
+func (x *WireGuardPeer) GetPersistentKeepalive() uint32 {
+	if x != nil {
+		return x.PersistentKeepalive
+	}
+	return 0
+}
+
+// A GRE tunnel end. It is of the family of its addresses.
+type Gre struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Source address of the outer packets.
+	Local string `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
+	// Address of the other end. Required, but in gre, which then has many.
+	Remote string `protobuf:"bytes,2,opt,name=remote,proto3" json:"remote,omitempty"`
+	// Logical name of the interface that carries the tunnel, in the same namespace.
+	Parent string `protobuf:"bytes,3,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Number that both ends know the tunnel by, also 0. Unset: there is none.
+	Key *uint32 `protobuf:"varint,4,opt,name=key,proto3,oneof" json:"key,omitempty"`
+	// Hops that outer packets may take, 1 to 255. 0: as many as the inner packet, in IPv6 64.
+	Ttl uint32 `protobuf:"varint,5,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// Outer packets may be broken up on their way. IPv4, and not together with ttl.
+	NoPmtuDiscovery bool `protobuf:"varint,6,opt,name=no_pmtu_discovery,json=noPmtuDiscovery,proto3" json:"no_pmtu_discovery,omitempty"`
+	// Send a checksum of the packet, and want one.
+	Checksum      bool `protobuf:"varint,7,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gre) Reset() {
+	*x = Gre{}
+	mi := &file_models_models_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gre) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gre) ProtoMessage() {}
+
+func (x *Gre) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gre.ProtoReflect.Descriptor instead.
+func (*Gre) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Gre) GetLocal() string {
+	if x != nil {
+		return x.Local
+	}
+	return ""
+}
+
+func (x *Gre) GetRemote() string {
+	if x != nil {
+		return x.Remote
+	}
+	return ""
+}
+
+func (x *Gre) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *Gre) GetKey() uint32 {
+	if x != nil && x.Key != nil {
+		return *x.Key
+	}
+	return 0
+}
+
+func (x *Gre) GetTtl() uint32 {
+	if x != nil {
+		return x.Ttl
+	}
+	return 0
+}
+
+func (x *Gre) GetNoPmtuDiscovery() bool {
+	if x != nil {
+		return x.NoPmtuDiscovery
+	}
+	return false
+}
+
+func (x *Gre) GetChecksum() bool {
+	if x != nil {
+		return x.Checksum
+	}
+	return false
+}
+
+// A tunnel end for IP packets. It is of the family of its addresses.
+type Tunnel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Source address of the outer packets.
+	Local string `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
+	// Address of the other end. Without it local must be given, and sit reaches those whose
+	// IPv4 address a route to them names.
+	Remote string `protobuf:"bytes,2,opt,name=remote,proto3" json:"remote,omitempty"`
+	// Logical name of the interface that carries the tunnel, in the same namespace.
+	Parent string `protobuf:"bytes,3,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Hops that outer packets may take, 1 to 255. 0: as many as the inner packet, in IPv6 64.
+	Ttl uint32 `protobuf:"varint,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// Outer packets may be broken up on their way. IPv4, and not together with ttl.
+	NoPmtuDiscovery bool `protobuf:"varint,5,opt,name=no_pmtu_discovery,json=noPmtuDiscovery,proto3" json:"no_pmtu_discovery,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Tunnel) Reset() {
+	*x = Tunnel{}
+	mi := &file_models_models_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tunnel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tunnel) ProtoMessage() {}
+
+func (x *Tunnel) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tunnel.ProtoReflect.Descriptor instead.
+func (*Tunnel) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Tunnel) GetLocal() string {
+	if x != nil {
+		return x.Local
+	}
+	return ""
+}
+
+func (x *Tunnel) GetRemote() string {
+	if x != nil {
+		return x.Remote
+	}
+	return ""
+}
+
+func (x *Tunnel) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *Tunnel) GetTtl() uint32 {
+	if x != nil {
+		return x.Ttl
+	}
+	return 0
+}
+
+func (x *Tunnel) GetNoPmtuDiscovery() bool {
+	if x != nil {
+		return x.NoPmtuDiscovery
+	}
+	return false
+}
+
+// A Geneve tunnel end.
+type Geneve struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Network identifier, 1 to 16777215. Required.
+	Vni uint32 `protobuf:"varint,1,opt,name=vni,proto3" json:"vni,omitempty"`
+	// Address of the other end. Required.
+	Remote string `protobuf:"bytes,2,opt,name=remote,proto3" json:"remote,omitempty"`
+	// UDP port. Default 6081.
+	Port uint32 `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
+	// Hops that outer packets may take, 1 to 255. 0: as many as the inner packet, or 64.
+	Ttl           uint32 `protobuf:"varint,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Geneve) Reset() {
+	*x = Geneve{}
+	mi := &file_models_models_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Geneve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Geneve) ProtoMessage() {}
+
+func (x *Geneve) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Geneve.ProtoReflect.Descriptor instead.
+func (*Geneve) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Geneve) GetVni() uint32 {
+	if x != nil {
+		return x.Vni
+	}
+	return 0
+}
+
+func (x *Geneve) GetRemote() string {
+	if x != nil {
+		return x.Remote
+	}
+	return ""
+}
+
+func (x *Geneve) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Geneve) GetTtl() uint32 {
+	if x != nil {
+		return x.Ttl
+	}
+	return 0
+}
+
+// An interface whose packets are shaped as they come in: those of others are sent through it.
+type Ifb struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ifb) Reset() {
+	*x = Ifb{}
+	mi := &file_models_models_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ifb) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ifb) ProtoMessage() {}
+
+func (x *Ifb) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ifb.ProtoReflect.Descriptor instead.
+func (*Ifb) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{18}
+}
+
 // A virtual routing table.
 type Vrf struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1146,7 +1875,7 @@ type Vrf struct {
 
 func (x *Vrf) Reset() {
 	*x = Vrf{}
-	mi := &file_models_models_proto_msgTypes[12]
+	mi := &file_models_models_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1158,7 +1887,7 @@ func (x *Vrf) String() string {
 func (*Vrf) ProtoMessage() {}
 
 func (x *Vrf) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[12]
+	mi := &file_models_models_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1171,7 +1900,7 @@ func (x *Vrf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vrf.ProtoReflect.Descriptor instead.
 func (*Vrf) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{12}
+	return file_models_models_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Vrf) GetTable() uint32 {
@@ -1190,7 +1919,7 @@ type Loopback struct {
 
 func (x *Loopback) Reset() {
 	*x = Loopback{}
-	mi := &file_models_models_proto_msgTypes[13]
+	mi := &file_models_models_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1931,7 @@ func (x *Loopback) String() string {
 func (*Loopback) ProtoMessage() {}
 
 func (x *Loopback) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[13]
+	mi := &file_models_models_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1944,7 @@ func (x *Loopback) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loopback.ProtoReflect.Descriptor instead.
 func (*Loopback) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{13}
+	return file_models_models_proto_rawDescGZIP(), []int{20}
 }
 
 // An interface made by somebody else; only the named fields are changed, and
@@ -1228,7 +1957,7 @@ type Existing struct {
 
 func (x *Existing) Reset() {
 	*x = Existing{}
-	mi := &file_models_models_proto_msgTypes[14]
+	mi := &file_models_models_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1969,7 @@ func (x *Existing) String() string {
 func (*Existing) ProtoMessage() {}
 
 func (x *Existing) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[14]
+	mi := &file_models_models_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1982,7 @@ func (x *Existing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Existing.ProtoReflect.Descriptor instead.
 func (*Existing) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{14}
+	return file_models_models_proto_rawDescGZIP(), []int{21}
 }
 
 // A route of the kernel.
@@ -1293,7 +2022,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_models_models_proto_msgTypes[15]
+	mi := &file_models_models_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +2034,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[15]
+	mi := &file_models_models_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +2047,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{15}
+	return file_models_models_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Route) GetInterface() string {
@@ -1420,7 +2149,7 @@ type NextHop struct {
 
 func (x *NextHop) Reset() {
 	*x = NextHop{}
-	mi := &file_models_models_proto_msgTypes[16]
+	mi := &file_models_models_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +2161,7 @@ func (x *NextHop) String() string {
 func (*NextHop) ProtoMessage() {}
 
 func (x *NextHop) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[16]
+	mi := &file_models_models_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +2174,7 @@ func (x *NextHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextHop.ProtoReflect.Descriptor instead.
 func (*NextHop) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{16}
+	return file_models_models_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NextHop) GetInterface() string {
@@ -1493,7 +2222,7 @@ type Address struct {
 
 func (x *Address) Reset() {
 	*x = Address{}
-	mi := &file_models_models_proto_msgTypes[17]
+	mi := &file_models_models_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +2234,7 @@ func (x *Address) String() string {
 func (*Address) ProtoMessage() {}
 
 func (x *Address) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[17]
+	mi := &file_models_models_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +2247,7 @@ func (x *Address) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Address.ProtoReflect.Descriptor instead.
 func (*Address) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{17}
+	return file_models_models_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Address) GetInterface() string {
@@ -1587,7 +2316,7 @@ type Nftables struct {
 
 func (x *Nftables) Reset() {
 	*x = Nftables{}
-	mi := &file_models_models_proto_msgTypes[18]
+	mi := &file_models_models_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +2328,7 @@ func (x *Nftables) String() string {
 func (*Nftables) ProtoMessage() {}
 
 func (x *Nftables) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[18]
+	mi := &file_models_models_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +2341,7 @@ func (x *Nftables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nftables.ProtoReflect.Descriptor instead.
 func (*Nftables) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{18}
+	return file_models_models_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Nftables) GetNamespace() *Namespace {
@@ -1666,7 +2395,7 @@ type Chain struct {
 
 func (x *Chain) Reset() {
 	*x = Chain{}
-	mi := &file_models_models_proto_msgTypes[19]
+	mi := &file_models_models_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1678,7 +2407,7 @@ func (x *Chain) String() string {
 func (*Chain) ProtoMessage() {}
 
 func (x *Chain) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[19]
+	mi := &file_models_models_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1691,7 +2420,7 @@ func (x *Chain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chain.ProtoReflect.Descriptor instead.
 func (*Chain) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{19}
+	return file_models_models_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Chain) GetName() string {
@@ -1757,7 +2486,7 @@ type Sysctl struct {
 
 func (x *Sysctl) Reset() {
 	*x = Sysctl{}
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +2498,7 @@ func (x *Sysctl) String() string {
 func (*Sysctl) ProtoMessage() {}
 
 func (x *Sysctl) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +2511,7 @@ func (x *Sysctl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sysctl.ProtoReflect.Descriptor instead.
 func (*Sysctl) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{20}
+	return file_models_models_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Sysctl) GetNamespace() *Namespace {
@@ -1829,7 +2558,7 @@ type Neighbor struct {
 
 func (x *Neighbor) Reset() {
 	*x = Neighbor{}
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +2570,7 @@ func (x *Neighbor) String() string {
 func (*Neighbor) ProtoMessage() {}
 
 func (x *Neighbor) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +2583,7 @@ func (x *Neighbor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbor.ProtoReflect.Descriptor instead.
 func (*Neighbor) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{21}
+	return file_models_models_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Neighbor) GetInterface() string {
@@ -1912,7 +2641,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2653,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2666,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{22}
+	return file_models_models_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Rule) GetNamespace() *Namespace {
@@ -2039,7 +2768,7 @@ type FDB struct {
 
 func (x *FDB) Reset() {
 	*x = FDB{}
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2051,7 +2780,7 @@ func (x *FDB) String() string {
 func (*FDB) ProtoMessage() {}
 
 func (x *FDB) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2064,7 +2793,7 @@ func (x *FDB) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FDB.ProtoReflect.Descriptor instead.
 func (*FDB) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{23}
+	return file_models_models_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FDB) GetInterface() string {
@@ -2109,7 +2838,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2850,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2863,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{24}
+	return file_models_models_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Forward) GetInterface() string {
@@ -2164,7 +2893,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +2905,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +2918,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{25}
+	return file_models_models_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -2235,7 +2964,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2247,7 +2976,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2260,7 +2989,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{26}
+	return file_models_models_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -2290,7 +3019,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2302,7 +3031,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2315,7 +3044,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{27}
+	return file_models_models_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -2359,7 +3088,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2371,7 +3100,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2384,7 +3113,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{28}
+	return file_models_models_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -2501,7 +3230,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +3242,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +3255,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{29}
+	return file_models_models_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Container) GetRuntime() string {
@@ -2697,7 +3426,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +3438,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2722,7 +3451,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{30}
+	return file_models_models_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -2782,7 +3511,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[31]
+	mi := &file_models_models_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +3523,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[31]
+	mi := &file_models_models_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +3536,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{31}
+	return file_models_models_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -2845,7 +3574,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04path\x18\x05 \x01(\tH\x00R\x04path\x12\x12\n" +
 	"\x03pod\x18\a \x01(\tH\x00R\x03pod\x12\x14\n" +
 	"\x05inode\x18\x06 \x01(\x04R\x05inodeB\x04\n" +
-	"\x02in\"\xa1\x06\n" +
+	"\x02in\"\xe5\b\n" +
 	"\tInterface\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1b\n" +
 	"\thost_name\x18\x02 \x01(\tR\bhostName\x12\x1d\n" +
@@ -2868,7 +3597,15 @@ const file_models_models_proto_rawDesc = "" +
 	"\x03tun\x18\x1c \x01(\v2\r.plumb.v1.TunH\x00R\x03tun\x12!\n" +
 	"\x03vrf\x18\x1d \x01(\v2\r.plumb.v1.VrfH\x00R\x03vrf\x120\n" +
 	"\bloopback\x18\x1e \x01(\v2\x12.plumb.v1.LoopbackH\x00R\bloopback\x120\n" +
-	"\bexisting\x18\x1f \x01(\v2\x12.plumb.v1.ExistingH\x00R\bexistingB\x06\n" +
+	"\bexisting\x18\x1f \x01(\v2\x12.plumb.v1.ExistingH\x00R\bexisting\x12$\n" +
+	"\x04bond\x18  \x01(\v2\x0e.plumb.v1.BondH\x00R\x04bond\x123\n" +
+	"\twireguard\x18! \x01(\v2\x13.plumb.v1.WireGuardH\x00R\twireguard\x12!\n" +
+	"\x03gre\x18\" \x01(\v2\r.plumb.v1.GreH\x00R\x03gre\x12'\n" +
+	"\x06gretap\x18# \x01(\v2\r.plumb.v1.GreH\x00R\x06gretap\x12&\n" +
+	"\x04ipip\x18$ \x01(\v2\x10.plumb.v1.TunnelH\x00R\x04ipip\x12$\n" +
+	"\x03sit\x18% \x01(\v2\x10.plumb.v1.TunnelH\x00R\x03sit\x12*\n" +
+	"\x06geneve\x18& \x01(\v2\x10.plumb.v1.GeneveH\x00R\x06geneve\x12!\n" +
+	"\x03ifb\x18' \x01(\v2\r.plumb.v1.IfbH\x00R\x03ifbB\x06\n" +
 	"\x04linkB\n" +
 	"\n" +
 	"\b_enabled\"\x1a\n" +
@@ -2915,7 +3652,56 @@ const file_models_models_proto_rawDesc = "" +
 	"\vmulti_queue\x18\x03 \x01(\bR\n" +
 	"multiQueueB\b\n" +
 	"\x06_ownerB\b\n" +
-	"\x06_group\"\x1b\n" +
+	"\x06_group\"\xe0\x02\n" +
+	"\x04Bond\x12\x12\n" +
+	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x16\n" +
+	"\x06miimon\x18\x02 \x01(\rR\x06miimon\x12\x18\n" +
+	"\aupdelay\x18\x03 \x01(\rR\aupdelay\x12\x1c\n" +
+	"\tdowndelay\x18\x04 \x01(\rR\tdowndelay\x12\x1b\n" +
+	"\tlacp_rate\x18\x05 \x01(\tR\blacpRate\x12(\n" +
+	"\x10xmit_hash_policy\x18\x06 \x01(\tR\x0exmitHashPolicy\x12\x1b\n" +
+	"\tmin_links\x18\a \x01(\rR\bminLinks\x12\"\n" +
+	"\rfail_over_mac\x18\b \x01(\tR\vfailOverMac\x12!\n" +
+	"\farp_interval\x18\t \x01(\rR\varpInterval\x12\x1f\n" +
+	"\varp_targets\x18\n" +
+	" \x03(\tR\n" +
+	"arpTargets\x12(\n" +
+	"\x10all_ports_active\x18\v \x01(\bR\x0eallPortsActive\"\x9d\x01\n" +
+	"\tWireGuard\x12(\n" +
+	"\x10private_key_file\x18\x01 \x01(\tR\x0eprivateKeyFile\x12\x1f\n" +
+	"\vlisten_port\x18\x02 \x01(\rR\n" +
+	"listenPort\x12\x16\n" +
+	"\x06fwmark\x18\x03 \x01(\rR\x06fwmark\x12-\n" +
+	"\x05peers\x18\x04 \x03(\v2\x17.plumb.v1.WireGuardPeerR\x05peers\"\xcc\x01\n" +
+	"\rWireGuardPeer\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x01 \x01(\tR\tpublicKey\x12,\n" +
+	"\x12preshared_key_file\x18\x02 \x01(\tR\x10presharedKeyFile\x12\x1a\n" +
+	"\bendpoint\x18\x03 \x01(\tR\bendpoint\x12\x1f\n" +
+	"\vallowed_ips\x18\x04 \x03(\tR\n" +
+	"allowedIps\x121\n" +
+	"\x14persistent_keepalive\x18\x05 \x01(\rR\x13persistentKeepalive\"\xc4\x01\n" +
+	"\x03Gre\x12\x14\n" +
+	"\x05local\x18\x01 \x01(\tR\x05local\x12\x16\n" +
+	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x16\n" +
+	"\x06parent\x18\x03 \x01(\tR\x06parent\x12\x15\n" +
+	"\x03key\x18\x04 \x01(\rH\x00R\x03key\x88\x01\x01\x12\x10\n" +
+	"\x03ttl\x18\x05 \x01(\rR\x03ttl\x12*\n" +
+	"\x11no_pmtu_discovery\x18\x06 \x01(\bR\x0fnoPmtuDiscovery\x12\x1a\n" +
+	"\bchecksum\x18\a \x01(\bR\bchecksumB\x06\n" +
+	"\x04_key\"\x8c\x01\n" +
+	"\x06Tunnel\x12\x14\n" +
+	"\x05local\x18\x01 \x01(\tR\x05local\x12\x16\n" +
+	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x16\n" +
+	"\x06parent\x18\x03 \x01(\tR\x06parent\x12\x10\n" +
+	"\x03ttl\x18\x04 \x01(\rR\x03ttl\x12*\n" +
+	"\x11no_pmtu_discovery\x18\x05 \x01(\bR\x0fnoPmtuDiscovery\"X\n" +
+	"\x06Geneve\x12\x10\n" +
+	"\x03vni\x18\x01 \x01(\rR\x03vni\x12\x16\n" +
+	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x12\n" +
+	"\x04port\x18\x03 \x01(\rR\x04port\x12\x10\n" +
+	"\x03ttl\x18\x04 \x01(\rR\x03ttl\"\x05\n" +
+	"\x03Ifb\"\x1b\n" +
 	"\x03Vrf\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\rR\x05table\"\n" +
 	"\n" +
@@ -3067,41 +3853,48 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_models_models_proto_goTypes = []any{
-	(*NetNS)(nil),        // 0: plumb.v1.NetNS
-	(*Namespace)(nil),    // 1: plumb.v1.Namespace
-	(*Interface)(nil),    // 2: plumb.v1.Interface
-	(*Veth)(nil),         // 3: plumb.v1.Veth
-	(*Bridge)(nil),       // 4: plumb.v1.Bridge
-	(*Vxlan)(nil),        // 5: plumb.v1.Vxlan
-	(*Vlan)(nil),         // 6: plumb.v1.Vlan
-	(*Macvlan)(nil),      // 7: plumb.v1.Macvlan
-	(*Ipvlan)(nil),       // 8: plumb.v1.Ipvlan
-	(*Dummy)(nil),        // 9: plumb.v1.Dummy
-	(*Tap)(nil),          // 10: plumb.v1.Tap
-	(*Tun)(nil),          // 11: plumb.v1.Tun
-	(*Vrf)(nil),          // 12: plumb.v1.Vrf
-	(*Loopback)(nil),     // 13: plumb.v1.Loopback
-	(*Existing)(nil),     // 14: plumb.v1.Existing
-	(*Route)(nil),        // 15: plumb.v1.Route
-	(*NextHop)(nil),      // 16: plumb.v1.NextHop
-	(*Address)(nil),      // 17: plumb.v1.Address
-	(*Nftables)(nil),     // 18: plumb.v1.Nftables
-	(*Chain)(nil),        // 19: plumb.v1.Chain
-	(*Sysctl)(nil),       // 20: plumb.v1.Sysctl
-	(*Neighbor)(nil),     // 21: plumb.v1.Neighbor
-	(*Rule)(nil),         // 22: plumb.v1.Rule
-	(*FDB)(nil),          // 23: plumb.v1.FDB
-	(*Forward)(nil),      // 24: plumb.v1.Forward
-	(*IPPool)(nil),       // 25: plumb.v1.IPPool
-	(*IPClaim)(nil),      // 26: plumb.v1.IPClaim
-	(*IPLease)(nil),      // 27: plumb.v1.IPLease
-	(*Microservice)(nil), // 28: plumb.v1.Microservice
-	(*Container)(nil),    // 29: plumb.v1.Container
-	(*HostLink)(nil),     // 30: plumb.v1.HostLink
-	(*NamespaceRef)(nil), // 31: plumb.v1.NamespaceRef
-	nil,                  // 32: plumb.v1.Container.LabelsEntry
+	(*NetNS)(nil),         // 0: plumb.v1.NetNS
+	(*Namespace)(nil),     // 1: plumb.v1.Namespace
+	(*Interface)(nil),     // 2: plumb.v1.Interface
+	(*Veth)(nil),          // 3: plumb.v1.Veth
+	(*Bridge)(nil),        // 4: plumb.v1.Bridge
+	(*Vxlan)(nil),         // 5: plumb.v1.Vxlan
+	(*Vlan)(nil),          // 6: plumb.v1.Vlan
+	(*Macvlan)(nil),       // 7: plumb.v1.Macvlan
+	(*Ipvlan)(nil),        // 8: plumb.v1.Ipvlan
+	(*Dummy)(nil),         // 9: plumb.v1.Dummy
+	(*Tap)(nil),           // 10: plumb.v1.Tap
+	(*Tun)(nil),           // 11: plumb.v1.Tun
+	(*Bond)(nil),          // 12: plumb.v1.Bond
+	(*WireGuard)(nil),     // 13: plumb.v1.WireGuard
+	(*WireGuardPeer)(nil), // 14: plumb.v1.WireGuardPeer
+	(*Gre)(nil),           // 15: plumb.v1.Gre
+	(*Tunnel)(nil),        // 16: plumb.v1.Tunnel
+	(*Geneve)(nil),        // 17: plumb.v1.Geneve
+	(*Ifb)(nil),           // 18: plumb.v1.Ifb
+	(*Vrf)(nil),           // 19: plumb.v1.Vrf
+	(*Loopback)(nil),      // 20: plumb.v1.Loopback
+	(*Existing)(nil),      // 21: plumb.v1.Existing
+	(*Route)(nil),         // 22: plumb.v1.Route
+	(*NextHop)(nil),       // 23: plumb.v1.NextHop
+	(*Address)(nil),       // 24: plumb.v1.Address
+	(*Nftables)(nil),      // 25: plumb.v1.Nftables
+	(*Chain)(nil),         // 26: plumb.v1.Chain
+	(*Sysctl)(nil),        // 27: plumb.v1.Sysctl
+	(*Neighbor)(nil),      // 28: plumb.v1.Neighbor
+	(*Rule)(nil),          // 29: plumb.v1.Rule
+	(*FDB)(nil),           // 30: plumb.v1.FDB
+	(*Forward)(nil),       // 31: plumb.v1.Forward
+	(*IPPool)(nil),        // 32: plumb.v1.IPPool
+	(*IPClaim)(nil),       // 33: plumb.v1.IPClaim
+	(*IPLease)(nil),       // 34: plumb.v1.IPLease
+	(*Microservice)(nil),  // 35: plumb.v1.Microservice
+	(*Container)(nil),     // 36: plumb.v1.Container
+	(*HostLink)(nil),      // 37: plumb.v1.HostLink
+	(*NamespaceRef)(nil),  // 38: plumb.v1.NamespaceRef
+	nil,                   // 39: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
@@ -3114,21 +3907,30 @@ var file_models_models_proto_depIdxs = []int32{
 	9,  // 7: plumb.v1.Interface.dummy:type_name -> plumb.v1.Dummy
 	10, // 8: plumb.v1.Interface.tap:type_name -> plumb.v1.Tap
 	11, // 9: plumb.v1.Interface.tun:type_name -> plumb.v1.Tun
-	12, // 10: plumb.v1.Interface.vrf:type_name -> plumb.v1.Vrf
-	13, // 11: plumb.v1.Interface.loopback:type_name -> plumb.v1.Loopback
-	14, // 12: plumb.v1.Interface.existing:type_name -> plumb.v1.Existing
-	16, // 13: plumb.v1.Route.nexthops:type_name -> plumb.v1.NextHop
-	1,  // 14: plumb.v1.Route.namespace:type_name -> plumb.v1.Namespace
-	1,  // 15: plumb.v1.Nftables.namespace:type_name -> plumb.v1.Namespace
-	19, // 16: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
-	1,  // 17: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
-	1,  // 18: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
-	32, // 19: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	19, // 10: plumb.v1.Interface.vrf:type_name -> plumb.v1.Vrf
+	20, // 11: plumb.v1.Interface.loopback:type_name -> plumb.v1.Loopback
+	21, // 12: plumb.v1.Interface.existing:type_name -> plumb.v1.Existing
+	12, // 13: plumb.v1.Interface.bond:type_name -> plumb.v1.Bond
+	13, // 14: plumb.v1.Interface.wireguard:type_name -> plumb.v1.WireGuard
+	15, // 15: plumb.v1.Interface.gre:type_name -> plumb.v1.Gre
+	15, // 16: plumb.v1.Interface.gretap:type_name -> plumb.v1.Gre
+	16, // 17: plumb.v1.Interface.ipip:type_name -> plumb.v1.Tunnel
+	16, // 18: plumb.v1.Interface.sit:type_name -> plumb.v1.Tunnel
+	17, // 19: plumb.v1.Interface.geneve:type_name -> plumb.v1.Geneve
+	18, // 20: plumb.v1.Interface.ifb:type_name -> plumb.v1.Ifb
+	14, // 21: plumb.v1.WireGuard.peers:type_name -> plumb.v1.WireGuardPeer
+	23, // 22: plumb.v1.Route.nexthops:type_name -> plumb.v1.NextHop
+	1,  // 23: plumb.v1.Route.namespace:type_name -> plumb.v1.Namespace
+	1,  // 24: plumb.v1.Nftables.namespace:type_name -> plumb.v1.Namespace
+	26, // 25: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
+	1,  // 26: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
+	1,  // 27: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
+	39, // 28: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_models_models_proto_init() }
@@ -3157,17 +3959,26 @@ func file_models_models_proto_init() {
 		(*Interface_Vrf)(nil),
 		(*Interface_Loopback)(nil),
 		(*Interface_Existing)(nil),
+		(*Interface_Bond)(nil),
+		(*Interface_Wireguard)(nil),
+		(*Interface_Gre)(nil),
+		(*Interface_Gretap)(nil),
+		(*Interface_Ipip)(nil),
+		(*Interface_Sit)(nil),
+		(*Interface_Geneve)(nil),
+		(*Interface_Ifb)(nil),
 	}
 	file_models_models_proto_msgTypes[4].OneofWrappers = []any{}
 	file_models_models_proto_msgTypes[10].OneofWrappers = []any{}
 	file_models_models_proto_msgTypes[11].OneofWrappers = []any{}
+	file_models_models_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

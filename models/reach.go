@@ -13,7 +13,7 @@ import (
 // Reach says how far values may reach into the host, beyond what is made for them:
 // into namespaces that are named by pid or path, and, in the agent's own namespace, to
 // links that somebody else has made, settings of the kernel, and the hooks of its
-// packet filter. Each list holds patterns; one that is nil is the default's.
+// packet filter; and everywhere to files with keys, which the agent reads as root. Each list holds patterns; one that is nil is the default's.
 type Reach struct {
 	// Paths are files of namespaces, as for path.Match.
 	Paths []string
@@ -29,6 +29,8 @@ type Reach struct {
 	Sysctls []string
 	// Hooks are "type:hook" of chains, as for path.Match.
 	Hooks []string
+	// KeyFiles are files with the keys of tunnels, as for path.Match.
+	KeyFiles []string
 
 	// IsHost reports whether a file is the network namespace of the host or of the
 	// agent. Nil means that none is.
@@ -47,6 +49,7 @@ var (
 	defaultExisting = []string{"virtual"}
 	defaultSysctls  = []string{"net.ipv4.*", "net.ipv6.*", "net.bridge.*", "net.mpls.*", "net.netfilter.*"}
 	defaultHooks    = []string{"nat:*", "filter:forward", "filter:postrouting", "route:output"}
+	defaultKeyFiles = []string{"/etc/plumb/keys/*", "/etc/wireguard/*"}
 )
 
 // ReachAny and ReachNone stand for everything and nothing in a list.
@@ -64,6 +67,12 @@ func (r Reach) Check(key string, msg proto.Message) error {
 	case *Interface:
 		if _, is := v.GetLink().(*Interface_Existing); is && v.Namespace == nil {
 			c.existing(v.EffectiveHostName(key))
+		}
+		if w := v.GetWireguard(); w != nil {
+			c.keyFile(w.PrivateKeyFile, "wireguard.private_key_file")
+			for i, p := range w.Peers {
+				c.keyFile(p.PresharedKeyFile, fmt.Sprintf("wireguard.peers[%d].preshared_key_file", i))
+			}
 		}
 	case *Sysctl:
 		if v.Namespace == nil {
@@ -180,6 +189,13 @@ func (c reachCheck) hooks(v *Nftables) {
 		if chain.Hook != "" && !InReach(allowed, hook) {
 			c.refuse(fmt.Sprintf("chains[%d].hook", i), "a chain of the namespace of the agent may not have the hook "+hook, "hook", allowed, hook)
 		}
+	}
+}
+
+func (c reachCheck) keyFile(file, at string) {
+	allowed := orList(c.KeyFiles, defaultKeyFiles)
+	if file != "" && !InReach(allowed, file) {
+		c.refuse(at, file+" is not where files with keys may be named", "key", allowed, file)
 	}
 }
 

@@ -50,6 +50,9 @@ func TestReach(t *testing.T) {
 		"nat":                 {host, "nftables/a", `{"chains":[{"name":"a","type":"nat","hook":"postrouting"},{"name":"b","type":"filter","hook":"forward"},{"name":"c"}]}`, ""},
 		"input":               {host, "nftables/a", `{"chains":[{"name":"a","type":"nat","hook":"prerouting"},{"name":"b","type":"filter","hook":"input","policy":"drop"}]}`, `chains[1].hook: a chain of the namespace of the agent may not have the hook filter:input`},
 		"an allowed hook":     {with(func(r *models.Reach) { r.Hooks = []string{"filter:*"} }), "nftables/a", `{"chains":[{"name":"b","type":"filter","hook":"input"}]}`, ""},
+		"a key of ours":       {host, "interface/a", `{"wireguard":{"private_key_file":"/etc/wireguard/a.key"}}`, ""},
+		"a key elsewhere":     {host, "interface/a", `{"namespace":{"netns":"blue"},"wireguard":{"private_key_file":"/srv/id"}}`, `wireguard.private_key_file: /srv/id is not where files with keys may be named: the agent's policy for values from etcd has key=/etc/plumb/keys/*|/etc/wireguard/*`},
+		"an allowed key":      {with(func(r *models.Reach) { r.KeyFiles = []string{"/keys/*"} }), "interface/a", `{"wireguard":{"private_key_file":"/keys/a"}}`, ""},
 		"input of a pod":      {host, "nftables/a", `{"namespace":{"microservice":"web"},"chains":[{"name":"b","type":"filter","hook":"input"}]}`, ""},
 	} {
 		msg, err := models.Decode(tc.key, []byte(tc.value))
