@@ -157,6 +157,18 @@ func (h *host) close() {
 	}
 }
 
+// keyFile reads a key of WireGuard's.
+func keyFile(file string) (k models.WireGuardKey, err error) {
+	text, err := private.ReadSecret(file)
+	if err != nil {
+		return k, err
+	}
+	if k, err = models.ParseWireGuardKey(text); err != nil {
+		return k, fmt.Errorf("%s holds %w", file, err)
+	}
+	return k, nil
+}
+
 // registerLinux registers the kinds that live in the kernel. containers may be nil, and
 // so may reach, which then bounds nothing.
 func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microservice.Source, reach *reach) error {
@@ -193,6 +205,7 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	}
 	interfaces, err := scheduler.Register(s, iface.New(iface.Deps{
 		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: self,
+		KeyFile: keyFile,
 		Leaving: func(k scheduler.Key, v *models.Interface) error {
 			return cni.Queue{Dir: c.RunDir}.Leaving(h.store, string(k), v)
 		}}))

@@ -41,6 +41,8 @@ type settings struct {
 	MTU    *int    `json:"mtu,omitempty"`
 	MAC    *string `json:"mac,omitempty"`
 	Master *string `json:"master,omitempty"` // by name in the kernel, "" for none
+	// BondUp is Up before the link joined a bond, which set it up. It is no wish.
+	BondUp *bool `json:"bond_up,omitempty"`
 }
 
 // asked is what the value names. A loopback is up unless it says otherwise.
@@ -126,7 +128,11 @@ func (d *iface) newAdoption(w *wish) (*adoption, error) {
 
 func (d *iface) adoptionOf(w *wish, l kernel.Link) *adoption {
 	a := &adoption{w: w, link: l, want: d.asked(w.value), prior: prior(w.recorded, l)}
-	a.prior.remember(a.want, d.current(l))
+	now := d.current(l)
+	a.prior.remember(a.want, now)
+	if w.bonded && l.Master != w.master.Index && a.want.Up == nil {
+		a.prior.BondUp = now.Up
+	}
 	a.entry = a.entryWith(a.prior)
 	return a
 }
@@ -208,6 +214,11 @@ func (s settings) split(want settings) (back, kept settings) {
 	back.MTU, kept.MTU = part(s.MTU, want.MTU)
 	back.MAC, kept.MAC = part(s.MAC, want.MAC)
 	back.Master, kept.Master = part(s.Master, want.Master)
+	if want.Master == nil {
+		back.BondUp = s.BondUp
+	} else {
+		kept.BondUp = s.BondUp
+	}
 	return back, kept
 }
 
@@ -222,6 +233,9 @@ func part[T any](s, want *T) (back, kept *T) {
 // what somebody else changed since is theirs.
 func (d *iface) giveBack(l kernel.Link, set, back settings) error {
 	now := d.current(l)
+	if back.Up == nil {
+		back.Up = back.BondUp
+	}
 	return d.change(l, settings{
 		Up:     mine(back.Up, set.Up, now.Up),
 		MTU:    mine(back.MTU, set.MTU, now.MTU),
@@ -252,11 +266,43 @@ func (d *iface) change(l kernel.Link, s settings) error {
 		}
 		p.Master = &index
 	}
+	if moved, err := d.moveAdopted(&l, p); moved {
+		if err != nil {
+			return err
+		}
+		if s.Up == nil && l.Master == 0 {
+			s.Up = now.Up // the bond has left it down
+		}
+		p = kernel.LinkPatch{Up: unless(s.Up, &l.Up), MTU: unless(s.MTU, &l.MTU)}
+	} else if err != nil {
+		return err
+	}
 	if p == (kernel.LinkPatch{}) {
 		_, err := d.Kernel.LinkByIndex(l.NS, l.Index)
 		return err
 	}
 	return d.Kernel.SetLink(l.NS, l.Index, p)
+}
+
+// moveAdopted takes a link into a bond or out of one, with its hardware address; false if
+// neither of its masters is a bond.
+func (d *iface) moveAdopted(l *kernel.Link, p kernel.LinkPatch) (bool, error) {
+	master := l.Master
+	if p.Master != nil {
+		master = *p.Master
+	} else if p.MAC == nil {
+		return false, nil
+	}
+	bonded, err := d.inBond(*l)
+	if err == nil && !bonded {
+		to := *l
+		to.Master = master
+		bonded, err = d.inBond(to)
+	}
+	if err != nil || !bonded {
+		return false, err
+	}
+	return true, d.move(l, master, p.MAC)
 }
 
 // abandon gives an adopted link back as it was.

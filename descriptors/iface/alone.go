@@ -8,10 +8,11 @@ import (
 
 // The types that stand on nothing.
 
-type dummy struct{ plain }
+// alone is a type without any settings.
+type alone struct{ plain }
 
-func (dummy) spec(_ *wish, s *kernel.LinkSpec) error {
-	s.Dummy = true
+func (alone) spec(w *wish, s *kernel.LinkSpec) error {
+	s.Plain = w.value.LinkType()
 	return nil
 }
 
@@ -28,9 +29,12 @@ func (vrf) differs(actual, desired *models.Interface) (d kind.Differences) {
 	return d
 }
 
-// readVrf believes the hint: the table of a vrf cannot change while it lives,
-// and the port does not show it.
-func readVrf(hint *models.Vrf) *models.Vrf { return &models.Vrf{Table: hint.GetTable()} }
+func readVrf(s *kernel.VrfSpec) *models.Vrf {
+	if s == nil {
+		return &models.Vrf{}
+	}
+	return &models.Vrf{Table: s.Table}
+}
 
 // tuntap is a device whose other side is a local process.
 type tuntap struct{ plain }

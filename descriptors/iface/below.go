@@ -1,8 +1,6 @@
 package iface
 
 import (
-	"errors"
-
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
@@ -70,8 +68,19 @@ func (d *iface) readVlan(l kernel.Link) *models.Vlan {
 
 type ipvlan struct{ below }
 
-func (ipvlan) spec(*wish, *kernel.LinkSpec) error {
-	return scheduler.Unsupported(errors.New("this version of Plumb cannot make ipvlan interfaces; a macvlan in mode bridge comes closest"))
+func (ipvlan) spec(w *wish, s *kernel.LinkSpec) error {
+	s.Ipvlan = &kernel.IpvlanSpec{
+		ParentNS: w.parent.NS, Parent: w.parent.Index, Mode: w.value.GetIpvlan().EffectiveMode(),
+	}
+	return nil
+}
+
+func (d *iface) readIpvlan(l kernel.Link) *models.Ipvlan {
+	v := &models.Ipvlan{Parent: d.parentName(l, 0, l.Parent)}
+	if s := l.Ipvlan; s != nil {
+		v.Mode = s.Mode
+	}
+	return v
 }
 
 func (ipvlan) differs(actual, desired *models.Interface) (d kind.Differences) {

@@ -2,6 +2,7 @@ package iface_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -63,7 +64,7 @@ func (b *bench) restart() {
 	b.names, b.self = &kernel.Names{}, &belief{in: map[scheduler.Key]inPlace{}, want: map[scheduler.Key]*models.Interface{}}
 	b.kind = iface.New(iface.Deps{
 		Kernel: b.Kernel, Owner: kernel.NewOwner(b.label, "boot", b.ledger, b.fail.hit), Names: b.names,
-		Places: b, Interfaces: b.self,
+		Places: b, Interfaces: b.self, KeyFile: testKey,
 	})
 }
 
@@ -295,3 +296,6 @@ func (f *failpoints) set(name string) {
 	defer f.mu.Unlock()
 	f.at = name
 }
+
+// testKey is what the files with keys of these tests hold.
+func testKey(file string) (models.WireGuardKey, error) { return sha256.Sum256([]byte(file)), nil }

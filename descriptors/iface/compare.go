@@ -73,9 +73,9 @@ func disruption(k scheduler.Key, from, to *models.Interface) scheduler.Disruptio
 	return worst
 }
 
-// gone: what stands on a bridge or a vrf loses its ground with it.
+// gone: what stands on a bridge, a vrf or a bond loses its ground with it.
 func gone(v *models.Interface) scheduler.Disruption {
-	if v.GetBridge() != nil || v.GetVrf() != nil {
+	if v.GetBridge() != nil || v.GetVrf() != nil || v.GetBond() != nil {
 		return scheduler.Cascading
 	}
 	return scheduler.Disruptive

@@ -164,6 +164,12 @@ func (d *iface) finish(w *wish, l kernel.Link) (kernel.LinkRef, error) {
 // apply changes what is not as wished. It always asks the kernel something:
 // a link that was deleted before we kept it must not count as made.
 func (d *iface) apply(w *wish, l kernel.Link) error {
+	if err := d.join(w, &l); err != nil {
+		return explain(w, "join the bond", err)
+	}
+	if err := d.setUpType(w, &l); err != nil {
+		return explain(w, "set up", err)
+	}
 	p, needed := w.patch(l, d.Owner.Group())
 	if !needed {
 		if _, err := d.Kernel.LinkByIndex(l.NS, l.Index); err != nil {
@@ -173,6 +179,17 @@ func (d *iface) apply(w *wish, l kernel.Link) error {
 	}
 	if err := d.Kernel.SetLink(l.NS, l.Index, p); err != nil {
 		return explain(w, "set up", err)
+	}
+	return nil
+}
+
+// setUpType does what of the type takes more than a patch.
+func (d *iface) setUpType(w *wish, l *kernel.Link) error {
+	switch w.value.GetLink().(type) {
+	case *models.Interface_Wireguard:
+		return d.setWireGuard(w, *l)
+	case *models.Interface_Bond:
+		return d.setLACPRate(w, l)
 	}
 	return nil
 }
@@ -198,11 +215,15 @@ func (d *iface) update(ctx context.Context, k scheduler.Key, _, to *models.Inter
 	if !d.ours(k, l, w.recorded) {
 		return ref, fmt.Errorf("%w: the link %s no longer bears our mark", d.conflict(w, l), l.Name)
 	}
-	if err := d.Owner.Record(w.entry()); err != nil {
+	if err := d.Owner.Record(w.entryBefore()); err != nil {
 		return ref, err
 	}
 	d.busy(ref, k)
-	if err := d.apply(w, l); err != nil {
+	err = d.apply(w, l)
+	if err == nil && to.GetWireguard() != nil {
+		err = d.Owner.Record(w.entry())
+	}
+	if err != nil {
 		d.settle(ref, nil)
 		return ref, err
 	}

@@ -1,6 +1,7 @@
 package iface
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,9 @@ type Deps struct {
 	// Names is kept up to date for the kinds that stand on interfaces.
 	Names  *kernel.Names
 	Places selector.Places
+	// KeyFile reads a file with a key of WireGuard's. The error does not tell what is in
+	// it. Nil: there are no such files.
+	KeyFile func(file string) (models.WireGuardKey, error)
 	// Interfaces is what the scheduler knows of this very kind; see [Self].
 	Interfaces kind.WantedInterfaces
 	// Leaving says why the link of a key must not be made although it is wanted; nil:
@@ -57,6 +61,11 @@ func (s *Self) Wanted(k scheduler.Key) (v *models.Interface, ok bool) {
 
 // New makes the kind. What an operation remembers is where the link is.
 func New(deps Deps) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
+	if deps.KeyFile == nil {
+		deps.KeyFile = func(file string) (k models.WireGuardKey, err error) {
+			return k, fmt.Errorf("%s: files with keys are not read here", file)
+		}
+	}
 	d := &iface{Deps: deps, links: map[kernel.LinkRef]*held{}}
 	d.objects = owned.Objects[*models.Interface, kernel.LinkRef]{
 		Kind: models.KindInterface, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare}

@@ -12,99 +12,6 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// Every type that this kernel has: made in place, found as wanted by mark
-// alone, not touched when equal, changed, deleted twice.
-func TestEveryTypeThereAndBack(t *testing.T) {
-	for _, c := range []struct {
-		name, value, changed string
-		// before are interfaces that it stands on.
-		before [][2]string
-		ip     map[string]string // what `ip -d -j link` must show
-	}{
-		{name: "br", value: `{"bridge":{}, "mtu": 1400}`, changed: `{"bridge":{"stp":true,"ageing_time":10}, "mtu": 1300}`,
-			ip: map[string]string{"mtu": "1400", "linkinfo.info_kind": "bridge"}},
-		{name: "snoop", value: `{"bridge":{"no_multicast_snooping":true,"ageing_time":20,"stp":true}}`, changed: `{"bridge":{}, "enabled": false}`,
-			ip: map[string]string{"linkinfo.info_data.mcast_snooping": "0", "linkinfo.info_data.ageing_time": "2000", "linkinfo.info_data.stp_state": "1"}},
-		{name: "vx", value: `{"vxlan":{"vni":7,"local":"192.0.2.1","remote":"192.0.2.2"}, "mac_address":"02:00:00:00:00:07"}`,
-			changed: `{"vxlan":{"vni":7,"local":"192.0.2.1","remote":"192.0.2.2"}, "mac_address":"02:00:00:00:00:08"}`,
-			ip:      map[string]string{"address": "02:00:00:00:00:07", "linkinfo.info_data.id": "7", "linkinfo.info_data.port": "4789"}},
-		{name: "vxg", value: `{"namespace":{"netns":"blue"},"vxlan":{"vni":8,"group":"239.0.0.1","parent":"under","no_learning":true,"port":8472}}`,
-			changed: `{"namespace":{"netns":"blue"},"vxlan":{"vni":8,"group":"239.0.0.1","parent":"under","no_learning":true,"port":8472},"mtu":1200}`,
-			before:  [][2]string{{"under", `{"bridge":{}}`}},
-			ip:      map[string]string{"linkinfo.info_data.group": "239.0.0.1"}},
-		{name: "mv", value: `{"namespace":{"netns":"blue"},"macvlan":{"parent":"under"},"host_name":"eth0"}`,
-			changed: `{"namespace":{"netns":"blue"},"macvlan":{"parent":"under"},"host_name":"eth1"}`,
-			before:  [][2]string{{"under", `{"bridge":{}}`}},
-			ip:      map[string]string{"linkinfo.info_kind": "macvlan", "linkinfo.info_data.mode": "bridge"}},
-		{name: "mp", value: `{"macvlan":{"parent":"under","mode":"private"}}`, changed: `{"macvlan":{"parent":"under","mode":"private"},"enabled":false}`,
-			before: [][2]string{{"under", `{"bridge":{}}`}},
-			ip:     map[string]string{"linkinfo.info_data.mode": "private", "link": "under"}},
-		{name: "tap0", value: `{"tap":{"owner":4242,"group":100,"vnet_hdr":true}}`, changed: `{"tap":{"owner":4242,"group":100,"vnet_hdr":true},"mtu":1280}`,
-			ip: map[string]string{"linkinfo.info_data.type": "tap", "linkinfo.info_data.user": "4242"}},
-		{name: "tun0", value: `{"namespace":{"netns":"blue"},"tun":{"multi_queue":true}}`, changed: `{"namespace":{"netns":"blue"},"tun":{"multi_queue":true},"enabled":false}`,
-			ip: map[string]string{"linkinfo.info_data.type": "tun", "linkinfo.info_data.multi_queue": "true"}},
-		{name: "member", value: `{"tap":{},"master":"under"}`, changed: `{"tap":{}}`,
-			before: [][2]string{{"under", `{"bridge":{}}`}},
-			ip:     map[string]string{"master": "under"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, "blue")
-			for _, x := range c.before {
-				b.make(x[0], x[1])
-			}
-			ref := b.make(c.name, c.value)
-			v := b.value(c.value)
-			host := v.EffectiveHostName(models.InterfaceKey(c.name))
-			link := b.ns(v.GetNamespace().GetNetns()).Show(t, host)
-			for field, want := range c.ip {
-				if got := fmt.Sprint(dig(link, field)); got != want {
-					t.Errorf("ip shows %s %s, want %s", field, got, want)
-				}
-			}
-			if got, want := fmt.Sprint(link["ifalias"]), "plumb:host7:interface/"+c.name; got != want {
-				t.Errorf("alias %q, want %q", got, want)
-			}
-			b.same(c.name)
-
-			// Equal: a second creation writes nothing, an update neither.
-			if n := b.writesOf(func() { b.make(c.name, c.value) }); n > 1 {
-				t.Errorf("%d writes for what is there already, want at most the refused one", n)
-			}
-			if n := b.writesOf(func() { b.update(c.name, c.value) }); n != 0 {
-				t.Errorf("%d writes for an equal update", n)
-			}
-
-			// The mark alone is enough.
-			*b.ledger = kernel.MemLedger{}
-			b.same(c.name)
-
-			if err := b.update(c.name, c.changed); err != nil {
-				t.Fatalf("update: %v", err)
-			}
-			b.same(c.name)
-			if _, now, _ := b.self.Get(scheduler.Key(models.InterfaceKey(c.name))); now != ref {
-				t.Errorf("the update made another link: %v, was %v", now, ref)
-			}
-
-			k := scheduler.Key(models.InterfaceKey(c.name))
-			was, at, _ := b.self.Get(k)
-			for range 2 {
-				if err := b.kind.Delete(context.Background(), k, was, at); err != nil {
-					t.Fatalf("delete: %v", err)
-				}
-			}
-			b.self.drop(k)
-			b.same()
-			if _, err := b.LinkByIndex(ref.NS, ref.Index); !errors.Is(err, kernel.ErrNotExist) {
-				t.Errorf("after the deletion: %v", err)
-			}
-			if _, ok := b.ledger.Get(string(k)); ok {
-				t.Error("the ledger still names it")
-			}
-		})
-	}
-}
-
 // dig finds a field of an object by its path.
 func dig(object any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
@@ -112,24 +19,6 @@ func dig(object any, path string) any {
 		object = m[name]
 	}
 	return object
-}
-
-func TestUnsupportedTypesSaySo(t *testing.T) {
-	b := newBench(t)
-	b.make("under", `{"bridge":{}}`)
-	for name, value := range map[string]string{
-		"d": `{"dummy":{}}`, "v": `{"vlan":{"parent":"under","id":7}}`, "r": `{"vrf":{"table":7}}`, "i": `{"ipvlan":{"parent":"under"}}`,
-	} {
-		_, err := b.try(name, value)
-		var class *scheduler.OpError
-		if err != nil && (!errors.As(err, &class) || !class.Terminal) {
-			t.Errorf("%s: %v, want terminal", name, err)
-		}
-		if _, ok := b.ledger.Get("interface/" + name); ok && err != nil {
-			t.Errorf("%s: the ledger names what was not made", name)
-		}
-		t.Logf("%s: %v", name, err)
-	}
 }
 
 func TestVethIsBornInPlace(t *testing.T) {

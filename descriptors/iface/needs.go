@@ -24,7 +24,7 @@ func needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
 // takesMembers reports whether others can join an interface. What an existing one
 // is only the kernel can tell.
 func takesMembers(_ scheduler.Key, v *models.Interface, _ kernel.LinkRef) bool {
-	return v.GetBridge() != nil || v.GetVrf() != nil || v.GetExisting() != nil
+	return v.GetBridge() != nil || v.GetVrf() != nil || v.GetBond() != nil || v.GetExisting() != nil
 }
 
 // claims: a name in a namespace is one interface's. Two selectors of one

@@ -40,8 +40,16 @@ func typeOf(v *models.Interface) linkType {
 		return macvlan{}
 	case *models.Interface_Ipvlan:
 		return ipvlan{}
-	case *models.Interface_Dummy:
-		return dummy{}
+	case *models.Interface_Dummy, *models.Interface_Ifb:
+		return alone{}
+	case *models.Interface_Bond:
+		return bond{}
+	case *models.Interface_Wireguard:
+		return wireguard{}
+	case *models.Interface_Gre, *models.Interface_Gretap, *models.Interface_Ipip, *models.Interface_Sit:
+		return tunnel{}
+	case *models.Interface_Geneve:
+		return geneve{}
 	case *models.Interface_Tap, *models.Interface_Tun:
 		return tuntap{}
 	case *models.Interface_Vrf:
@@ -69,12 +77,24 @@ func (d *iface) readType(l kernel.Link, v, hint *models.Interface) {
 		v.Link = &models.Interface_Vlan{Vlan: d.readVlan(l)}
 	case "macvlan":
 		v.Link = &models.Interface_Macvlan{Macvlan: d.readMacvlan(l)}
+	case "ipvlan":
+		v.Link = &models.Interface_Ipvlan{Ipvlan: d.readIpvlan(l)}
 	case "tun":
 		readTuntap(l.Tuntap, v)
 	case "dummy":
 		v.Link = &models.Interface_Dummy{Dummy: &models.Dummy{}}
+	case "ifb":
+		v.Link = &models.Interface_Ifb{Ifb: &models.Ifb{}}
 	case "vrf":
-		v.Link = &models.Interface_Vrf{Vrf: readVrf(hint.GetVrf())}
+		v.Link = &models.Interface_Vrf{Vrf: readVrf(l.Vrf)}
+	case "bond":
+		v.Link = &models.Interface_Bond{Bond: readBond(l.Bond)}
+	case "geneve":
+		v.Link = &models.Interface_Geneve{Geneve: readGeneve(l.Geneve)}
+	case "wireguard":
+		v.Link = &models.Interface_Wireguard{Wireguard: d.readWireGuard(l, hint.GetWireguard())}
+	default:
+		d.readTunnel(l, v)
 	}
 }
 

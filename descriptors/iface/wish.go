@@ -23,6 +23,7 @@ type wish struct {
 
 	master kernel.LinkRef // zero: none
 	parent kernel.LinkRef // zero: none
+	bonded bool           // master is a bond
 	peer   *wish          // of a veth; its master is not looked up
 
 	// there: the link was finished before, and what is set once is left to others.
@@ -55,10 +56,16 @@ func (d *iface) resolve(ctx context.Context, k scheduler.Key, v *models.Interfac
 		if w.master.NS != place.NS {
 			return nil, d.apart(v)
 		}
+		if w.bonded, err = d.isBond(keyOf(v.GetMaster()), w.master); err != nil {
+			return nil, err
+		}
 	}
 	if v.Parent() != "" {
 		if w.parent, err = kind.LinkOf(d.Interfaces, v.Parent()); err != nil {
 			return nil, err
+		}
+		if v.Tunnel() != nil && w.parent.NS != place.NS {
+			return nil, d.tunnelApart(v)
 		}
 	}
 	return w, nil
@@ -87,6 +94,9 @@ func (w *wish) spec(group uint32) (kernel.LinkSpec, error) {
 		Name: w.host, Group: group, Up: w.value.IsEnabled(), MTU: int(w.value.GetMtu()),
 		MAC: strings.ToLower(w.value.GetMacAddress()), Master: w.master.Index,
 	}
+	if w.bonded { // it joins when it is there: it must be down for that
+		s.Up, s.Master = false, 0
+	}
 	err := typeOf(w.value).spec(w, &s)
 	return s, err
 }
@@ -109,11 +119,17 @@ func (w *wish) patch(l kernel.Link, group uint32) (p kernel.LinkPatch, needed bo
 		set(&p.Master, w.master.Index, l.Master, &needed)
 	}
 	set(&p.Up, v.IsEnabled(), l.Up, &needed)
-	if b := v.GetBridge(); b != nil {
-		p.Bridge = patchBridge(l.Bridge, b)
-		needed = needed || p.Bridge != nil
+	switch {
+	case v.GetBridge() != nil:
+		p.Bridge = patchBridge(l.Bridge, v.GetBridge())
+	case v.GetBond() != nil:
+		p.Bond = patchBond(l.Bond, v.GetBond())
+	case v.Tunnel() != nil:
+		p.Tunnel = patchTunnel(l.Tunnel, w)
+	case v.GetGeneve() != nil:
+		p.Geneve = patchGeneve(l.Geneve, v.GetGeneve())
 	}
-	return p, needed
+	return p, needed || p.Bridge != nil || p.Bond != nil || p.Tunnel != nil || p.Geneve != nil
 }
 
 func set[T comparable](field **T, want, is T, needed *bool) {

@@ -3,7 +3,7 @@
 // implemented on netlink by plugins/netlink.
 //
 // All methods may be called from any goroutine. Errors that descriptors branch
-// on are [ErrExist], [ErrNotExist], [ErrNoNamespace] and [ErrUnsupported];
+// on are [ErrExist], [ErrNotExist], [ErrNoNamespace], [ErrInUse] and [ErrUnsupported];
 // test with errors.Is.
 package kernel
 
@@ -24,6 +24,8 @@ var (
 	// ErrNotNamespace: what stands there is no network namespace, but a file of
 	// another kind or a namespace of another type.
 	ErrNotNamespace = errors.New("not a network namespace")
+	// ErrInUse: a port of UDP is another socket's.
+	ErrInUse = errors.New("in use")
 	// ErrUnsupported: this kernel cannot do it.
 	ErrUnsupported = errors.New("not supported by this kernel")
 )
@@ -83,6 +85,12 @@ type Kernel interface {
 	// are no error.
 	DeleteLink(ns NS, index int) error
 	DeleteLinks(ns NS, indexes []int) error
+
+	// WireGuard reads the settings of a WireGuard device. SetWireGuard writes them all;
+	// peers that are not named go, and the others keep their sessions. Nothing is told of
+	// it by Watch.
+	WireGuard(ns NS, index int) (WireGuard, error)
+	SetWireGuard(ns NS, index int, w WireGuard) error
 
 	// Addresses of one link, or of all with index 0.
 	Addresses(ns NS, index int) ([]Address, error)
@@ -146,124 +154,6 @@ type Sysctls interface {
 	// namespace has none at this place.
 	Sysctl(ns NS, place string) (string, error)
 	SetSysctl(ns NS, place, value string) error
-}
-
-// Link is a network device as the kernel shows it.
-type Link struct {
-	NS     NS
-	Index  int
-	Name   string
-	Type   string // "veth", "bridge", "device"
-	Alias  string
-	Group  uint32
-	Up     bool
-	MTU    int
-	MAC    string // lower case, "" if it has none
-	Master int    // index in the same namespace, 0 if none
-	// Parent is the link below (veth peer, vxlan, macvlan), 0 if none; it
-	// lives in ParentNS, which is 0 when that namespace is not open.
-	Parent   int
-	ParentNS NS
-	Bridge   *BridgeSpec
-	Vxlan    *VxlanSpec
-	Macvlan  *MacvlanSpec
-	Tuntap   *TuntapSpec
-	Vlan     *VlanSpec
-}
-
-// LinkSpec says what to make. Zero fields are left to the kernel.
-type LinkSpec struct {
-	Name   string
-	Alias  string
-	Group  uint32
-	Up     bool
-	MTU    int
-	MAC    string
-	Master int
-	// Exactly one of the following.
-	Veth    *VethSpec
-	Bridge  *BridgeSpec
-	Vxlan   *VxlanSpec
-	Macvlan *MacvlanSpec
-	Tuntap  *TuntapSpec
-	Vlan    *VlanSpec
-	Dummy   bool
-	Vrf     *VrfSpec
-}
-
-// VethSpec is the other end of a veth, born in its own namespace; PeerNS 0 is
-// that of the link itself.
-type VethSpec struct {
-	PeerNS    NS
-	PeerName  string
-	PeerMTU   int
-	PeerMAC   string
-	PeerGroup uint32
-	// PeerUp and PeerAlias spare the one who confirms the other end a change.
-	PeerUp    bool
-	PeerAlias string
-}
-
-// BridgeSpec are the settings of a bridge; nil is the kernel's default.
-type BridgeSpec struct {
-	STP               *bool
-	AgeingSeconds     *uint32
-	MulticastSnooping *bool
-}
-
-// VxlanSpec are the settings of a VXLAN device.
-type VxlanSpec struct {
-	VNI      uint32
-	Local    netip.Addr
-	Remote   netip.Addr // unicast or multicast group
-	Port     int        // 0 leaves it to the kernel (8472)
-	Parent   int
-	Learning bool
-	// ParentNS is where the outer packets travel and Parent lives; 0 is the
-	// namespace of the device itself.
-	ParentNS NS
-}
-
-// MacvlanSpec are the settings of a macvlan. ParentNS 0 is the namespace of
-// the device itself, here and in VlanSpec.
-type MacvlanSpec struct {
-	ParentNS NS
-	Parent   int
-	Mode     string
-}
-
-// VlanSpec are the settings of a vlan.
-type VlanSpec struct {
-	ParentNS NS
-	Parent   int
-	ID       int
-	Protocol string
-}
-
-// VrfSpec are the settings of a vrf.
-type VrfSpec struct{ Table uint32 }
-
-// TuntapSpec are the settings of a persistent tun or tap device.
-type TuntapSpec struct {
-	Tun        bool
-	Owner      *uint32
-	Group      *uint32
-	MultiQueue bool
-	VnetHdr    bool
-}
-
-// LinkPatch changes a link; nil fields stay. They are applied in the order in
-// which they stand here, in up to three requests: Alias, Group and Name; MAC to
-// Up; Bridge. Renaming works while the link is up.
-type LinkPatch struct {
-	Alias  *string
-	Group  *uint32
-	Name   *string
-	MAC    *string
-	MTU    *int
-	Master *int // 0 takes it out
-	Up     *bool
-	Bridge *BridgeSpec
 }
 
 // Address is an address of a link.

@@ -86,8 +86,9 @@ func addVxlan(m *message, s *kernel.VxlanSpec) {
 	m.u8(unix.IFLA_VXLAN_LEARNING, uint8(number(s.Learning)))
 }
 
-// vlanProtocols are the names that `ip link` uses.
-var vlanProtocols = map[string]uint16{"802.1Q": unix.ETH_P_8021Q, "802.1ad": unix.ETH_P_8021AD}
+var vlanProtocols = map[string]uint16{"802.1q": unix.ETH_P_8021Q, "802.1ad": unix.ETH_P_8021AD}
+
+var ipvlanModes = numbered("ipvlan mode", "l2", "l3", "l3s")
 
 func addVlan(m *message, s *kernel.VlanSpec) {
 	m.u16(unix.IFLA_VLAN_ID, uint16(s.ID))
@@ -102,6 +103,7 @@ type parsedLink struct {
 	below   int32 // IFLA_LINK_NETNSID
 	abroad  bool  // the parent lives in another namespace
 	running bool
+	portMAC string // its own hardware address while it is the port of a bond
 }
 
 // parseLink reads the body of a link message; false for what bridges say of
@@ -139,6 +141,9 @@ func parseLink(ns kernel.NS, body []byte) (l parsedLink, ok bool) {
 			l.parseInfo(v)
 		}
 	}
+	if l.portMAC != "" {
+		l.MAC = l.portMAC
+	}
 	return l, true
 }
 
@@ -155,6 +160,8 @@ func (k *Kernel) complete(n *namespace, l parsedLink) kernel.Link {
 	switch {
 	case l.Macvlan != nil:
 		l.Macvlan.Parent, l.Macvlan.ParentNS = l.Parent, l.ParentNS
+	case l.Ipvlan != nil:
+		l.Ipvlan.Parent, l.Ipvlan.ParentNS = l.Parent, l.ParentNS
 	case l.Vlan != nil:
 		l.Vlan.Parent, l.Vlan.ParentNS = l.Parent, l.ParentNS
 	case l.Vxlan != nil:
@@ -167,14 +174,26 @@ func (k *Kernel) complete(n *namespace, l parsedLink) kernel.Link {
 }
 
 func (l *parsedLink) parseInfo(b []byte) {
-	var kind string
-	var data []byte
+	var kind, portOf string
+	var data, port []byte
 	for typ, v := range attributes(b) {
 		switch typ {
 		case unix.IFLA_INFO_KIND:
 			kind = asString(v)
 		case unix.IFLA_INFO_DATA:
 			data = v
+		case unix.IFLA_INFO_SLAVE_KIND:
+			portOf = asString(v)
+		case unix.IFLA_INFO_SLAVE_DATA:
+			port = v
+		}
+	}
+	if portOf == "bond" {
+		// Its address is that of the bond meanwhile.
+		for typ, v := range attributes(port) {
+			if typ == unix.IFLA_BOND_SLAVE_PERM_HWADDR && len(v) == 6 {
+				l.portMAC = net.HardwareAddr(v).String()
+			}
 		}
 	}
 	if kind == "" {
@@ -193,10 +212,30 @@ func (l *parsedLink) parseInfo(b []byte) {
 				l.Macvlan.Mode = modeName(asU32(v))
 			}
 		}
+	case "ipvlan":
+		l.Ipvlan = &kernel.IpvlanSpec{}
+		for typ, v := range attributes(data) {
+			if typ == unix.IFLA_IPVLAN_MODE {
+				l.Ipvlan.Mode = ipvlanModes.name(uint32(asU16(v)))
+			}
+		}
 	case "vlan":
 		l.Vlan = parseVlan(data)
 	case "tun":
 		l.Tuntap = parseTuntap(data)
+	case "vrf":
+		l.Vrf = &kernel.VrfSpec{}
+		for typ, v := range attributes(data) {
+			if typ == unix.IFLA_VRF_TABLE {
+				l.Vrf.Table = asU32(v)
+			}
+		}
+	case "bond":
+		l.Bond = parseBond(data)
+	case "geneve":
+		l.Geneve = parseGeneve(data)
+	default:
+		l.Tunnel = parseTunnel(kind, data)
 	}
 }
 

@@ -115,7 +115,7 @@ func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 		if err := checkIndex(index); err != nil {
 			return err
 		}
-		for _, build := range []func(int, kernel.LinkPatch) (*message, error){naming, settings, bridging} {
+		for _, build := range []func(int, kernel.LinkPatch) (*message, error){naming, settings, typed} {
 			m, err := build(index, p)
 			if err != nil {
 				return err
@@ -208,15 +208,26 @@ func settings(index int, p kernel.LinkPatch) (*message, error) {
 	return m, nil
 }
 
-// bridging sets the settings of a bridge.
-func bridging(index int, p kernel.LinkPatch) (*message, error) {
-	if p.Bridge == nil || *p.Bridge == (kernel.BridgeSpec{}) {
+// typed sets the settings that a type of links has, nil if nothing of that is to change. A
+// link is of one type.
+func typed(index int, p kernel.LinkPatch) (m *message, err error) {
+	m = newMessage(unix.RTM_NEWLINK, 0)
+	m.link(unix.AF_UNSPEC, index, 0, 0)
+	switch {
+	case p.Bridge != nil && *p.Bridge != (kernel.BridgeSpec{}):
+		addInfo(m, "bridge", func() { addBridge(m, p.Bridge) })
+	case p.Bond != nil && *p.Bond != (kernel.BondSpec{}):
+		addInfo(m, "bond", func() { err = addBond(m, p.Bond) })
+	case p.Tunnel != nil:
+		addInfo(m, p.Tunnel.Kind, func() { err = addTunnel(m, p.Tunnel) })
+	case p.Geneve != nil:
+		addInfo(m, "geneve", func() {
+			addGeneve(m, &kernel.GeneveSpec{VNI: p.Geneve.VNI, Remote: p.Geneve.Remote, TTL: p.Geneve.TTL})
+		})
+	default:
 		return nil, nil
 	}
-	m := newMessage(unix.RTM_NEWLINK, 0)
-	m.link(unix.AF_UNSPEC, index, 0, 0)
-	addInfo(m, "bridge", func() { addBridge(m, p.Bridge) })
-	return m, nil
+	return m, err
 }
 
 // DeleteLink removes one link.

@@ -99,6 +99,11 @@ func (m *message) u32(typ int, v uint32) {
 	m.b = native.AppendUint32(m.b, v)
 }
 
+func (m *message) be32(typ int, v uint32) {
+	m.head(typ, 4)
+	m.b = binary.BigEndian.AppendUint32(m.b, v)
+}
+
 func (m *message) addr(typ int, a netip.Addr) {
 	a = a.Unmap()
 	if a.Is4() {
@@ -160,6 +165,13 @@ func asBE16(b []byte) uint16 {
 		return 0
 	}
 	return binary.BigEndian.Uint16(b)
+}
+
+func asBE32(b []byte) uint32 {
+	if len(b) < 4 {
+		return 0
+	}
+	return binary.BigEndian.Uint32(b)
 }
 
 func asU32(b []byte) uint32 {

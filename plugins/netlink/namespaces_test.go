@@ -299,7 +299,7 @@ func TestErrNoNamespace(t *testing.T) {
 	_, links := b.Links(gone)
 	_, link := b.Link(gone, "x")
 	_, byIndex := b.LinkByIndex(gone, 1)
-	_, added := b.AddLink(gone, kernel.LinkSpec{Name: "x", Dummy: true})
+	_, added := b.AddLink(gone, kernel.LinkSpec{Name: "x", Plain: "dummy"})
 	_, veth := b.AddLink(b.Own(), kernel.LinkSpec{Name: "x", Veth: &kernel.VethSpec{PeerNS: gone, PeerName: "y"}})
 	_, macvlan := b.AddLink(b.Own(), kernel.LinkSpec{Name: "x", Macvlan: &kernel.MacvlanSpec{ParentNS: gone, Parent: 1}})
 	_, vlan := b.AddLink(b.Own(), kernel.LinkSpec{Name: "x", Vlan: &kernel.VlanSpec{ParentNS: gone, Parent: 1}})

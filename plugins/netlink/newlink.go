@@ -34,7 +34,8 @@ func checkSpec(spec kernel.LinkSpec) error {
 	types := 0
 	for _, given := range []bool{
 		spec.Veth != nil, spec.Bridge != nil, spec.Vxlan != nil, spec.Macvlan != nil,
-		spec.Tuntap != nil, spec.Vlan != nil, spec.Dummy, spec.Vrf != nil,
+		spec.Ipvlan != nil, spec.Tuntap != nil, spec.Vlan != nil, spec.Vrf != nil, spec.Bond != nil,
+		spec.Tunnel != nil, spec.Geneve != nil, spec.Plain != "",
 	} {
 		if given {
 			types++
@@ -170,6 +171,16 @@ func (b *birth) addType(m *message) error {
 		}
 		m.u32(unix.IFLA_LINK, uint32(s.Macvlan.Parent))
 		b.addInfo(m, "macvlan", func() { m.u32(unix.IFLA_MACVLAN_MODE, mode) })
+	case s.Ipvlan != nil:
+		mode, err := ipvlanModes.number(s.Ipvlan.Mode)
+		if err == nil {
+			err = b.parent(s.Ipvlan.ParentNS)
+		}
+		if err != nil {
+			return err
+		}
+		m.u32(unix.IFLA_LINK, uint32(s.Ipvlan.Parent))
+		b.addInfo(m, "ipvlan", func() { m.u16(unix.IFLA_IPVLAN_MODE, uint16(mode)) })
 	case s.Vlan != nil:
 		if err := b.parent(s.Vlan.ParentNS); err != nil {
 			return err
@@ -178,8 +189,18 @@ func (b *birth) addType(m *message) error {
 		b.addInfo(m, "vlan", func() { addVlan(m, s.Vlan) })
 	case s.Vrf != nil:
 		b.addInfo(m, "vrf", func() { m.u32(unix.IFLA_VRF_TABLE, s.Vrf.Table) })
+	case s.Bond != nil:
+		var err error
+		b.addInfo(m, "bond", func() { err = addBond(m, s.Bond) })
+		return err
+	case s.Tunnel != nil:
+		var err error
+		b.addInfo(m, s.Tunnel.Kind, func() { err = addTunnel(m, s.Tunnel) })
+		return err
+	case s.Geneve != nil:
+		b.addInfo(m, "geneve", func() { addGeneve(m, s.Geneve) })
 	default:
-		b.addInfo(m, "dummy", func() {})
+		b.addInfo(m, s.Plain, func() {})
 	}
 	return nil
 }

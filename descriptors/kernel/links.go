@@ -1,0 +1,206 @@
+package kernel
+
+import "net/netip"
+
+// Link is a network device as the kernel shows it.
+type Link struct {
+	NS     NS
+	Index  int
+	Name   string
+	Type   string // "veth", "bridge", "device"
+	Alias  string
+	Group  uint32
+	Up     bool
+	MTU    int
+	MAC    string // lower case, "" if it has none; of the port of a bond its own
+	Master int    // index in the same namespace, 0 if none
+	// Parent is the link below (veth peer, vxlan, macvlan), 0 if none; it
+	// lives in ParentNS, which is 0 when that namespace is not open.
+	Parent   int
+	ParentNS NS
+	// What the types say that have settings; nil of others.
+	Bridge  *BridgeSpec
+	Vxlan   *VxlanSpec
+	Macvlan *MacvlanSpec
+	Ipvlan  *IpvlanSpec
+	Tuntap  *TuntapSpec
+	Vlan    *VlanSpec
+	Vrf     *VrfSpec
+	Bond    *BondSpec
+	Tunnel  *TunnelSpec
+	Geneve  *GeneveSpec
+}
+
+// LinkSpec says what to make. Zero fields are left to the kernel.
+type LinkSpec struct {
+	Name   string
+	Alias  string
+	Group  uint32
+	Up     bool
+	MTU    int
+	MAC    string
+	Master int
+	// Exactly one of the following.
+	Veth    *VethSpec
+	Bridge  *BridgeSpec
+	Vxlan   *VxlanSpec
+	Macvlan *MacvlanSpec
+	Tuntap  *TuntapSpec
+	Ipvlan  *IpvlanSpec
+	Vlan    *VlanSpec
+	Vrf     *VrfSpec
+	Bond    *BondSpec
+	Tunnel  *TunnelSpec
+	Geneve  *GeneveSpec
+	// Plain is the type of a link that has no settings at its birth: "dummy", "ifb",
+	// "wireguard".
+	Plain string
+}
+
+// VethSpec is the other end of a veth, born in its own namespace; PeerNS 0 is
+// that of the link itself.
+type VethSpec struct {
+	PeerNS    NS
+	PeerName  string
+	PeerMTU   int
+	PeerMAC   string
+	PeerGroup uint32
+	// PeerUp and PeerAlias spare the one who confirms the other end a change.
+	PeerUp    bool
+	PeerAlias string
+}
+
+// BridgeSpec are the settings of a bridge; nil is the kernel's default.
+type BridgeSpec struct {
+	STP               *bool
+	AgeingSeconds     *uint32
+	MulticastSnooping *bool
+}
+
+// VxlanSpec are the settings of a VXLAN device.
+type VxlanSpec struct {
+	VNI      uint32
+	Local    netip.Addr
+	Remote   netip.Addr // unicast or multicast group
+	Port     int        // 0 leaves it to the kernel (8472)
+	Parent   int
+	Learning bool
+	// ParentNS is where the outer packets travel and Parent lives; 0 is the
+	// namespace of the device itself.
+	ParentNS NS
+}
+
+// MacvlanSpec are the settings of a macvlan. ParentNS 0 is the namespace of
+// the device itself, here and in IpvlanSpec and VlanSpec.
+type MacvlanSpec struct {
+	ParentNS NS
+	Parent   int
+	Mode     string
+}
+
+// IpvlanSpec are the settings of an ipvlan.
+type IpvlanSpec struct {
+	ParentNS NS
+	Parent   int
+	Mode     string
+}
+
+// VlanSpec are the settings of a vlan.
+type VlanSpec struct {
+	ParentNS NS
+	Parent   int
+	ID       int
+	Protocol string // 802.1q or 802.1ad
+}
+
+// VrfSpec are the settings of a vrf.
+type VrfSpec struct{ Table uint32 }
+
+// BondSpec are the settings of a bond; nil is the kernel's default. Mode and FailOverMAC
+// cannot change while the bond has ports, LACPRate not while it is up.
+type BondSpec struct {
+	Mode           *string
+	Miimon         *uint32 // milliseconds, here and in the other times
+	UpDelay        *uint32 // not without Miimon
+	DownDelay      *uint32 // not without Miimon
+	LACPRate       *string
+	XmitHashPolicy *string
+	MinLinks       *uint32
+	FailOverMAC    *string
+	ARPInterval    *uint32
+	ARPTargets     *[]netip.Addr
+	AllPortsActive *bool
+}
+
+// TunnelSpec are the settings of a tunnel of IP.
+type TunnelSpec struct {
+	// Kind is gre, gretap, ipip or sit; with outer packets of IPv6 ip6gre, ip6gretap or
+	// ip6tnl.
+	Kind          string
+	Local, Remote netip.Addr // the zero Addr: any
+	Parent        int        // in the namespace of the tunnel
+	Key           *uint32    // of gre: in both directions
+	TTL           uint8      // 0: that of the inner packet
+	PMTUDiscovery bool       // of IPv4
+	Checksum      bool       // of gre: in both directions
+	// More: it says something that is not here, such as keys that differ by direction.
+	More bool
+}
+
+// GeneveSpec are the settings of a Geneve device.
+type GeneveSpec struct {
+	VNI    uint32
+	Remote netip.Addr
+	Port   int // stays when the link is changed
+	TTL    uint8
+}
+
+// WireGuard are the settings of a WireGuard device. It holds secrets: it is not to be
+// printed.
+type WireGuard struct {
+	PrivateKey *[32]byte // nil when read
+	PublicKey  [32]byte  // zero: it has no key; not written
+	ListenPort int       // 0 when written: the kernel's choice
+	Mark       uint32
+	Peers      []WireGuardPeer
+}
+
+// WireGuardPeer is the other end of a WireGuard tunnel.
+type WireGuardPeer struct {
+	PublicKey [32]byte
+	// PresharedKey is zero if there is none.
+	PresharedKey [32]byte
+	// Endpoint is where the peer was last; the zero AddrPort where that is not known, and
+	// when written leaves it.
+	Endpoint   netip.AddrPort
+	AllowedIPs []netip.Prefix
+	Keepalive  int // seconds, 0 never
+}
+
+// TuntapSpec are the settings of a persistent tun or tap device.
+type TuntapSpec struct {
+	Tun        bool
+	Owner      *uint32
+	Group      *uint32
+	MultiQueue bool
+	VnetHdr    bool
+}
+
+// LinkPatch changes a link; nil fields stay. They are applied in the order in
+// which they stand here, in up to three requests: Alias, Group and Name; MAC to
+// Up; the settings of the type. Before Linux 6.2 a link that is up goes down
+// to be renamed, and comes up without its routes and IPv6 addresses.
+type LinkPatch struct {
+	Alias  *string
+	Group  *uint32
+	Name   *string
+	MAC    *string
+	MTU    *int
+	Master *int // 0 takes it out; a link that is up cannot join a bond
+	Up     *bool
+	Bridge *BridgeSpec
+	Bond   *BondSpec
+	// Tunnel and Geneve are the settings as a whole.
+	Tunnel *TunnelSpec
+	Geneve *GeneveSpec
+}
