@@ -1,0 +1,170 @@
+package kernels
+
+import (
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/plumb-net/plumb/tests/vm"
+)
+
+// These narrow what runs, for whoever works on one thing; with -rewrite its files of
+// testdata are written anew.
+var (
+	rewrite     = flag.Bool("rewrite", false, "write the expected results of the package anew")
+	onlyPackage = flag.String("package", "", "run the tests of this package only, such as plugins/netlink")
+	onlyTests   = flag.String("tests", "", "run these tests of it only, as -run takes them")
+)
+
+// packages are those whose tests speak to the kernel and to nothing else, with the tests
+// that are left out and why.
+var packages = []struct{ dir, skip string }{
+	{dir: "plugins/netlink"},
+	{dir: "plugins/nftables"},
+	{dir: "descriptors/iface"},
+	{dir: "descriptors/address"},
+	{dir: "descriptors/route"},
+	{dir: "descriptors/rule"},
+	{dir: "descriptors/neighbor"},
+	{dir: "descriptors/fdb"},
+	{dir: "descriptors/sysctl"},
+	{dir: "descriptors/netns"},
+	{dir: "descriptors/namespace"},
+	{dir: "descriptors/hostlink"},
+	{dir: "descriptors/nftables"},
+}
+
+// TestStable: all of them pass under the kernel of Debian stable.
+func TestStable(t *testing.T) { run(t, vm.Stable) }
+
+// TestBackports: and under the newer one of its backports.
+func TestBackports(t *testing.T) { run(t, vm.Backports) }
+
+func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
+	if testing.Short() {
+		t.Skip("boots a virtual machine")
+	}
+	k, err := bring(t.Context())
+	if err != nil {
+		needed(t, err)
+	}
+	t.Logf("Linux %s of %s", k.Release, k.Suite)
+	m := vm.Machine{Kernel: k, Files: map[string]string{}, Programs: programs}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range packages {
+		if *onlyPackage != "" && *onlyPackage != p.dir {
+			continue
+		}
+		names = append(names, p.dir)
+		test := build(t, p.dir)
+		at := path.Join("/plumb", p.dir)
+		m.Files[at+"/test"] = test
+		if data := filepath.Join(root, p.dir, "testdata"); exists(data) {
+			m.Files[at+"/testdata"] = data
+		}
+		args := []string{at + "/test", "-test.v", "-test.skip=" + p.skip}
+		if *onlyTests != "" {
+			args = append(args, "-test.run="+*onlyTests)
+		}
+		if *rewrite {
+			args = append(args, "-rewrite")
+		}
+		m.Commands = append(m.Commands, vm.Command{Args: args, Dir: at, Env: []string{"CI=true", "PLUMB_KERNEL=" + k.Suite}})
+	}
+	if *rewrite {
+		m.Commands = append(m.Commands, vm.Command{Dir: "/plumb", Args: []string{"sh", "-c", "tar -c */*/testdata | base64"}})
+	}
+	results, err := m.Run(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	if *rewrite && len(results) == len(m.Commands) {
+		unpack(t, results[len(names)].Output, root)
+		results = results[:len(names)]
+	}
+	for i, r := range results {
+		t.Run(strings.ReplaceAll(names[i], "/", "_"), func(t *testing.T) { report(t, r) })
+	}
+}
+
+// programs are what the tests call.
+var programs = []string{"bash", "sh", "ip", "bridge", "tc", "nft", "wg", "cat", "sleep", "true", "nsenter", "unshare", "busybox", "tar", "base64"}
+
+// needed ends a test that cannot run here: CI has to provide what it needs.
+func needed(t *testing.T, err error) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// build makes the test binary of a package.
+func build(t *testing.T, dir string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "test")
+	cmd := exec.Command("go", "test", "-c", "-o", to, "github.com/plumb-net/plumb/"+dir)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the tests of %s: %v\n%s", dir, err, out)
+	}
+	return to
+}
+
+// unpack writes the files of an archive in base64 to a directory.
+func unpack(t *testing.T, text, dir string) {
+	t.Helper()
+	cmd := exec.Command("bash", "-c", "base64 -d | tar -x -C "+dir)
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, text)
+	}
+}
+
+// verdict is the line by which a test binary tells how a test ended.
+var verdict = regexp.MustCompile(`^--- (PASS|FAIL|SKIP): (\S+)`)
+
+// report makes each test of the machine one of ours. What a test that failed printed
+// stands above its verdict or below it, so all that it may be is shown.
+func report(t *testing.T, r vm.Result) {
+	var ended int
+	for line := range strings.Lines(r.Output) {
+		m := verdict.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		ended++
+		t.Run(m[2], func(t *testing.T) {
+			switch m[1] {
+			case "FAIL":
+				t.Fail()
+			case "SKIP":
+				needed(t, errSkipped)
+			}
+		})
+	}
+	if ended == 0 || r.Code != 0 || t.Failed() {
+		t.Errorf("exit code %d\n%s", r.Code, r.Output)
+	}
+}
+
+var errSkipped = skipped{}
+
+type skipped struct{}
+
+func (skipped) Error() string { return "the test was skipped there" }
