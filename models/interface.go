@@ -89,6 +89,7 @@ func (x *Interface) check(name string, f *findings) {
 	if x.LinkOnly && len(x.Addresses) > 0 {
 		f.add("link_only", "leaves addresses to others; take it out, or the addresses")
 	}
+	x.checkBridge(f)
 	x.checkLink(name, f)
 }
 

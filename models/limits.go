@@ -33,6 +33,13 @@ func limitOf(field protoreflect.FullName) (limit, bool) {
 var limits = map[string]limit{
 	"Namespace.pid":                      {min: 1, max: 1<<31 - 1},
 	"Interface.mtu":                      {min: minMTU, max: maxMTU, zero: true},
+	"Bridge.default_pvid":                {max: 4094},
+	"Bridge.priority":                    {max: 65535},
+	"Bridge.forward_delay":               {min: 2, max: 30},
+	"BridgePort.cost":                    {min: 1, max: 65535},
+	"BridgePort.priority":                {max: 63},
+	"BridgeVlan.id":                      {min: 1, max: 4094},
+	"BridgeVlan.to":                      {min: 1, max: 4094, zero: true},
 	"Vxlan.vni":                          {min: 1, max: 1<<24 - 1},
 	"Vxlan.port":                         {min: 1, max: 65535, zero: true},
 	"Vlan.id":                            {min: 1, max: 4094},

@@ -252,6 +252,9 @@ type Interface struct {
 	// Fields that are set when the link is made and are left to others afterwards:
 	// mac_address, mtu, master. Another value of theirs counts for the next link.
 	SetOnce []string `protobuf:"bytes,9,rep,name=set_once,json=setOnce,proto3" json:"set_once,omitempty"`
+	// How the bridge that is the master treats the interface. Unset: left to others, once
+	// what it said before is taken back.
+	BridgePort *BridgePort `protobuf:"bytes,10,opt,name=bridge_port,json=bridgePort,proto3" json:"bridge_port,omitempty"`
 	// Types that are valid to be assigned to Link:
 	//
 	//	*Interface_Veth
@@ -368,6 +371,13 @@ func (x *Interface) GetLinkOnly() bool {
 func (x *Interface) GetSetOnce() []string {
 	if x != nil {
 		return x.SetOnce
+	}
+	return nil
+}
+
+func (x *Interface) GetBridgePort() *BridgePort {
+	if x != nil {
+		return x.BridgePort
 	}
 	return nil
 }
@@ -760,9 +770,22 @@ type Bridge struct {
 	NoMulticastSnooping bool `protobuf:"varint,3,opt,name=no_multicast_snooping,json=noMulticastSnooping,proto3" json:"no_multicast_snooping,omitempty"`
 	// Let what comes in or goes out by the bridge pass the iptables firewall of the
 	// host, such as Docker's. Only in the agent's own namespace. Default: leave it to that.
-	Forward       bool `protobuf:"varint,4,opt,name=forward,proto3" json:"forward,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Forward bool `protobuf:"varint,4,opt,name=forward,proto3" json:"forward,omitempty"`
+	// Keep frames of different VLANs apart. Default: VLANs are not looked at.
+	VlanFiltering bool `protobuf:"varint,5,opt,name=vlan_filtering,json=vlanFiltering,proto3" json:"vlan_filtering,omitempty"`
+	// VLAN that each new port has, untagged, 1 to 4094, or 0 for none. Unset leaves the
+	// kernel's 1.
+	DefaultPvid *uint32 `protobuf:"varint,6,opt,name=default_pvid,json=defaultPvid,proto3,oneof" json:"default_pvid,omitempty"`
+	// VLANs of the bridge itself, all of them. Empty: left as they are.
+	Vlans []*BridgeVlan `protobuf:"bytes,7,rep,name=vlans,proto3" json:"vlans,omitempty"`
+	// Priority in the spanning tree, 0 to 65535. Unset leaves the kernel's 32768.
+	Priority *uint32 `protobuf:"varint,8,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// Seconds of listening and of learning, 2 to 30. Unset leaves the kernel's 15.
+	ForwardDelay *uint32 `protobuf:"varint,9,opt,name=forward_delay,json=forwardDelay,proto3,oneof" json:"forward_delay,omitempty"`
+	// Ask for members of multicast groups. Default: do not.
+	MulticastQuerier bool `protobuf:"varint,10,opt,name=multicast_querier,json=multicastQuerier,proto3" json:"multicast_querier,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Bridge) Reset() {
@@ -823,6 +846,275 @@ func (x *Bridge) GetForward() bool {
 	return false
 }
 
+func (x *Bridge) GetVlanFiltering() bool {
+	if x != nil {
+		return x.VlanFiltering
+	}
+	return false
+}
+
+func (x *Bridge) GetDefaultPvid() uint32 {
+	if x != nil && x.DefaultPvid != nil {
+		return *x.DefaultPvid
+	}
+	return 0
+}
+
+func (x *Bridge) GetVlans() []*BridgeVlan {
+	if x != nil {
+		return x.Vlans
+	}
+	return nil
+}
+
+func (x *Bridge) GetPriority() uint32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *Bridge) GetForwardDelay() uint32 {
+	if x != nil && x.ForwardDelay != nil {
+		return *x.ForwardDelay
+	}
+	return 0
+}
+
+func (x *Bridge) GetMulticastQuerier() bool {
+	if x != nil {
+		return x.MulticastQuerier
+	}
+	return false
+}
+
+// How a bridge treats one of its ports. What is not set has the kernel's default.
+type BridgePort struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// VLANs of the port, all of them. Empty: left as they are.
+	Vlans []*BridgeVlan `protobuf:"bytes,1,rep,name=vlans,proto3" json:"vlans,omitempty"`
+	// Cost of the port in the spanning tree, 1 to 65535. Unset: left to others.
+	Cost *uint32 `protobuf:"varint,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	// Priority in the spanning tree, 0 to 63. Unset: left to others.
+	Priority *uint32 `protobuf:"varint,3,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// Do not send frames to other ports that are isolated. Default: send.
+	Isolated bool `protobuf:"varint,4,opt,name=isolated,proto3" json:"isolated,omitempty"`
+	// Send frames back by the port they came from. Default: do not.
+	Hairpin bool `protobuf:"varint,5,opt,name=hairpin,proto3" json:"hairpin,omitempty"`
+	// Do not learn addresses from frames that come in. Default: learn.
+	NoLearning bool `protobuf:"varint,6,opt,name=no_learning,json=noLearning,proto3" json:"no_learning,omitempty"`
+	// Do not send frames to addresses that are not known. Default: send.
+	NoUnicastFlood bool `protobuf:"varint,7,opt,name=no_unicast_flood,json=noUnicastFlood,proto3" json:"no_unicast_flood,omitempty"`
+	// Do not send multicast for which nobody has asked. Default: send.
+	NoMulticastFlood bool `protobuf:"varint,8,opt,name=no_multicast_flood,json=noMulticastFlood,proto3" json:"no_multicast_flood,omitempty"`
+	// Do not send broadcasts. Default: send.
+	NoBroadcastFlood bool `protobuf:"varint,9,opt,name=no_broadcast_flood,json=noBroadcastFlood,proto3" json:"no_broadcast_flood,omitempty"`
+	// Close the port when it hears another spanning tree. Default: do not.
+	BpduGuard bool `protobuf:"varint,10,opt,name=bpdu_guard,json=bpduGuard,proto3" json:"bpdu_guard,omitempty"`
+	// Never become the way to the root of the spanning tree. Default: it may.
+	RootBlock bool `protobuf:"varint,11,opt,name=root_block,json=rootBlock,proto3" json:"root_block,omitempty"`
+	// Forget who leaves a multicast group at once. Default: ask first.
+	MulticastFastLeave bool `protobuf:"varint,12,opt,name=multicast_fast_leave,json=multicastFastLeave,proto3" json:"multicast_fast_leave,omitempty"`
+	// Answer questions for known neighbors in their place. Default: forward them.
+	NeighSuppress bool `protobuf:"varint,13,opt,name=neigh_suppress,json=neighSuppress,proto3" json:"neigh_suppress,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BridgePort) Reset() {
+	*x = BridgePort{}
+	mi := &file_models_models_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BridgePort) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BridgePort) ProtoMessage() {}
+
+func (x *BridgePort) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BridgePort.ProtoReflect.Descriptor instead.
+func (*BridgePort) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *BridgePort) GetVlans() []*BridgeVlan {
+	if x != nil {
+		return x.Vlans
+	}
+	return nil
+}
+
+func (x *BridgePort) GetCost() uint32 {
+	if x != nil && x.Cost != nil {
+		return *x.Cost
+	}
+	return 0
+}
+
+func (x *BridgePort) GetPriority() uint32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *BridgePort) GetIsolated() bool {
+	if x != nil {
+		return x.Isolated
+	}
+	return false
+}
+
+func (x *BridgePort) GetHairpin() bool {
+	if x != nil {
+		return x.Hairpin
+	}
+	return false
+}
+
+func (x *BridgePort) GetNoLearning() bool {
+	if x != nil {
+		return x.NoLearning
+	}
+	return false
+}
+
+func (x *BridgePort) GetNoUnicastFlood() bool {
+	if x != nil {
+		return x.NoUnicastFlood
+	}
+	return false
+}
+
+func (x *BridgePort) GetNoMulticastFlood() bool {
+	if x != nil {
+		return x.NoMulticastFlood
+	}
+	return false
+}
+
+func (x *BridgePort) GetNoBroadcastFlood() bool {
+	if x != nil {
+		return x.NoBroadcastFlood
+	}
+	return false
+}
+
+func (x *BridgePort) GetBpduGuard() bool {
+	if x != nil {
+		return x.BpduGuard
+	}
+	return false
+}
+
+func (x *BridgePort) GetRootBlock() bool {
+	if x != nil {
+		return x.RootBlock
+	}
+	return false
+}
+
+func (x *BridgePort) GetMulticastFastLeave() bool {
+	if x != nil {
+		return x.MulticastFastLeave
+	}
+	return false
+}
+
+func (x *BridgePort) GetNeighSuppress() bool {
+	if x != nil {
+		return x.NeighSuppress
+	}
+	return false
+}
+
+// One VLAN of a port, or several.
+type BridgeVlan struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The VLAN, 1 to 4094. Required.
+	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The last one, if there are several. Default: id alone.
+	To uint32 `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`
+	// Frames that come in without a tag are of it. Of one VLAN of a port at most.
+	Pvid bool `protobuf:"varint,3,opt,name=pvid,proto3" json:"pvid,omitempty"`
+	// Frames of it leave without a tag. Default: with one.
+	Untagged      bool `protobuf:"varint,4,opt,name=untagged,proto3" json:"untagged,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BridgeVlan) Reset() {
+	*x = BridgeVlan{}
+	mi := &file_models_models_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BridgeVlan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BridgeVlan) ProtoMessage() {}
+
+func (x *BridgeVlan) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BridgeVlan.ProtoReflect.Descriptor instead.
+func (*BridgeVlan) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *BridgeVlan) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *BridgeVlan) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *BridgeVlan) GetPvid() bool {
+	if x != nil {
+		return x.Pvid
+	}
+	return false
+}
+
+func (x *BridgeVlan) GetUntagged() bool {
+	if x != nil {
+		return x.Untagged
+	}
+	return false
+}
+
 // A VXLAN tunnel end.
 type Vxlan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -846,7 +1138,7 @@ type Vxlan struct {
 
 func (x *Vxlan) Reset() {
 	*x = Vxlan{}
-	mi := &file_models_models_proto_msgTypes[5]
+	mi := &file_models_models_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +1150,7 @@ func (x *Vxlan) String() string {
 func (*Vxlan) ProtoMessage() {}
 
 func (x *Vxlan) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[5]
+	mi := &file_models_models_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +1163,7 @@ func (x *Vxlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vxlan.ProtoReflect.Descriptor instead.
 func (*Vxlan) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{5}
+	return file_models_models_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Vxlan) GetVni() uint32 {
@@ -938,7 +1230,7 @@ type Vlan struct {
 
 func (x *Vlan) Reset() {
 	*x = Vlan{}
-	mi := &file_models_models_proto_msgTypes[6]
+	mi := &file_models_models_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1242,7 @@ func (x *Vlan) String() string {
 func (*Vlan) ProtoMessage() {}
 
 func (x *Vlan) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[6]
+	mi := &file_models_models_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1255,7 @@ func (x *Vlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vlan.ProtoReflect.Descriptor instead.
 func (*Vlan) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{6}
+	return file_models_models_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Vlan) GetParent() string {
@@ -1000,7 +1292,7 @@ type Macvlan struct {
 
 func (x *Macvlan) Reset() {
 	*x = Macvlan{}
-	mi := &file_models_models_proto_msgTypes[7]
+	mi := &file_models_models_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1304,7 @@ func (x *Macvlan) String() string {
 func (*Macvlan) ProtoMessage() {}
 
 func (x *Macvlan) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[7]
+	mi := &file_models_models_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1317,7 @@ func (x *Macvlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Macvlan.ProtoReflect.Descriptor instead.
 func (*Macvlan) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{7}
+	return file_models_models_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Macvlan) GetParent() string {
@@ -1055,7 +1347,7 @@ type Ipvlan struct {
 
 func (x *Ipvlan) Reset() {
 	*x = Ipvlan{}
-	mi := &file_models_models_proto_msgTypes[8]
+	mi := &file_models_models_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1359,7 @@ func (x *Ipvlan) String() string {
 func (*Ipvlan) ProtoMessage() {}
 
 func (x *Ipvlan) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[8]
+	mi := &file_models_models_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1372,7 @@ func (x *Ipvlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ipvlan.ProtoReflect.Descriptor instead.
 func (*Ipvlan) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{8}
+	return file_models_models_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Ipvlan) GetParent() string {
@@ -1106,7 +1398,7 @@ type Dummy struct {
 
 func (x *Dummy) Reset() {
 	*x = Dummy{}
-	mi := &file_models_models_proto_msgTypes[9]
+	mi := &file_models_models_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1410,7 @@ func (x *Dummy) String() string {
 func (*Dummy) ProtoMessage() {}
 
 func (x *Dummy) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[9]
+	mi := &file_models_models_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1423,7 @@ func (x *Dummy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dummy.ProtoReflect.Descriptor instead.
 func (*Dummy) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{9}
+	return file_models_models_proto_rawDescGZIP(), []int{11}
 }
 
 // A TAP device for a local process.
@@ -1151,7 +1443,7 @@ type Tap struct {
 
 func (x *Tap) Reset() {
 	*x = Tap{}
-	mi := &file_models_models_proto_msgTypes[10]
+	mi := &file_models_models_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1455,7 @@ func (x *Tap) String() string {
 func (*Tap) ProtoMessage() {}
 
 func (x *Tap) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[10]
+	mi := &file_models_models_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1468,7 @@ func (x *Tap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tap.ProtoReflect.Descriptor instead.
 func (*Tap) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{10}
+	return file_models_models_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Tap) GetOwner() uint32 {
@@ -1222,7 +1514,7 @@ type Tun struct {
 
 func (x *Tun) Reset() {
 	*x = Tun{}
-	mi := &file_models_models_proto_msgTypes[11]
+	mi := &file_models_models_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1526,7 @@ func (x *Tun) String() string {
 func (*Tun) ProtoMessage() {}
 
 func (x *Tun) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[11]
+	mi := &file_models_models_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1539,7 @@ func (x *Tun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tun.ProtoReflect.Descriptor instead.
 func (*Tun) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{11}
+	return file_models_models_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Tun) GetOwner() uint32 {
@@ -1308,7 +1600,7 @@ type Bond struct {
 
 func (x *Bond) Reset() {
 	*x = Bond{}
-	mi := &file_models_models_proto_msgTypes[12]
+	mi := &file_models_models_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1612,7 @@ func (x *Bond) String() string {
 func (*Bond) ProtoMessage() {}
 
 func (x *Bond) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[12]
+	mi := &file_models_models_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1625,7 @@ func (x *Bond) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bond.ProtoReflect.Descriptor instead.
 func (*Bond) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{12}
+	return file_models_models_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Bond) GetMode() string {
@@ -1431,7 +1723,7 @@ type WireGuard struct {
 
 func (x *WireGuard) Reset() {
 	*x = WireGuard{}
-	mi := &file_models_models_proto_msgTypes[13]
+	mi := &file_models_models_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1735,7 @@ func (x *WireGuard) String() string {
 func (*WireGuard) ProtoMessage() {}
 
 func (x *WireGuard) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[13]
+	mi := &file_models_models_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1748,7 @@ func (x *WireGuard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireGuard.ProtoReflect.Descriptor instead.
 func (*WireGuard) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{13}
+	return file_models_models_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WireGuard) GetPrivateKeyFile() string {
@@ -1508,7 +1800,7 @@ type WireGuardPeer struct {
 
 func (x *WireGuardPeer) Reset() {
 	*x = WireGuardPeer{}
-	mi := &file_models_models_proto_msgTypes[14]
+	mi := &file_models_models_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1812,7 @@ func (x *WireGuardPeer) String() string {
 func (*WireGuardPeer) ProtoMessage() {}
 
 func (x *WireGuardPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[14]
+	mi := &file_models_models_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +1825,7 @@ func (x *WireGuardPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireGuardPeer.ProtoReflect.Descriptor instead.
 func (*WireGuardPeer) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{14}
+	return file_models_models_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WireGuardPeer) GetPublicKey() string {
@@ -1594,7 +1886,7 @@ type Gre struct {
 
 func (x *Gre) Reset() {
 	*x = Gre{}
-	mi := &file_models_models_proto_msgTypes[15]
+	mi := &file_models_models_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1898,7 @@ func (x *Gre) String() string {
 func (*Gre) ProtoMessage() {}
 
 func (x *Gre) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[15]
+	mi := &file_models_models_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1911,7 @@ func (x *Gre) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gre.ProtoReflect.Descriptor instead.
 func (*Gre) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{15}
+	return file_models_models_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Gre) GetLocal() string {
@@ -1691,7 +1983,7 @@ type Tunnel struct {
 
 func (x *Tunnel) Reset() {
 	*x = Tunnel{}
-	mi := &file_models_models_proto_msgTypes[16]
+	mi := &file_models_models_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1703,7 +1995,7 @@ func (x *Tunnel) String() string {
 func (*Tunnel) ProtoMessage() {}
 
 func (x *Tunnel) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[16]
+	mi := &file_models_models_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1716,7 +2008,7 @@ func (x *Tunnel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tunnel.ProtoReflect.Descriptor instead.
 func (*Tunnel) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{16}
+	return file_models_models_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Tunnel) GetLocal() string {
@@ -1771,7 +2063,7 @@ type Geneve struct {
 
 func (x *Geneve) Reset() {
 	*x = Geneve{}
-	mi := &file_models_models_proto_msgTypes[17]
+	mi := &file_models_models_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +2075,7 @@ func (x *Geneve) String() string {
 func (*Geneve) ProtoMessage() {}
 
 func (x *Geneve) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[17]
+	mi := &file_models_models_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +2088,7 @@ func (x *Geneve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Geneve.ProtoReflect.Descriptor instead.
 func (*Geneve) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{17}
+	return file_models_models_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Geneve) GetVni() uint32 {
@@ -1836,7 +2128,7 @@ type Ifb struct {
 
 func (x *Ifb) Reset() {
 	*x = Ifb{}
-	mi := &file_models_models_proto_msgTypes[18]
+	mi := &file_models_models_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +2140,7 @@ func (x *Ifb) String() string {
 func (*Ifb) ProtoMessage() {}
 
 func (x *Ifb) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[18]
+	mi := &file_models_models_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +2153,7 @@ func (x *Ifb) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ifb.ProtoReflect.Descriptor instead.
 func (*Ifb) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{18}
+	return file_models_models_proto_rawDescGZIP(), []int{20}
 }
 
 // A virtual routing table.
@@ -1875,7 +2167,7 @@ type Vrf struct {
 
 func (x *Vrf) Reset() {
 	*x = Vrf{}
-	mi := &file_models_models_proto_msgTypes[19]
+	mi := &file_models_models_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +2179,7 @@ func (x *Vrf) String() string {
 func (*Vrf) ProtoMessage() {}
 
 func (x *Vrf) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[19]
+	mi := &file_models_models_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +2192,7 @@ func (x *Vrf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vrf.ProtoReflect.Descriptor instead.
 func (*Vrf) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{19}
+	return file_models_models_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Vrf) GetTable() uint32 {
@@ -1919,7 +2211,7 @@ type Loopback struct {
 
 func (x *Loopback) Reset() {
 	*x = Loopback{}
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2223,7 @@ func (x *Loopback) String() string {
 func (*Loopback) ProtoMessage() {}
 
 func (x *Loopback) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2236,7 @@ func (x *Loopback) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loopback.ProtoReflect.Descriptor instead.
 func (*Loopback) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{20}
+	return file_models_models_proto_rawDescGZIP(), []int{22}
 }
 
 // An interface made by somebody else; only the named fields are changed, and
@@ -1957,7 +2249,7 @@ type Existing struct {
 
 func (x *Existing) Reset() {
 	*x = Existing{}
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2261,7 @@ func (x *Existing) String() string {
 func (*Existing) ProtoMessage() {}
 
 func (x *Existing) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2274,7 @@ func (x *Existing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Existing.ProtoReflect.Descriptor instead.
 func (*Existing) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{21}
+	return file_models_models_proto_rawDescGZIP(), []int{23}
 }
 
 // A route of the kernel.
@@ -2022,7 +2314,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2326,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2339,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{22}
+	return file_models_models_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Route) GetInterface() string {
@@ -2149,7 +2441,7 @@ type NextHop struct {
 
 func (x *NextHop) Reset() {
 	*x = NextHop{}
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2453,7 @@ func (x *NextHop) String() string {
 func (*NextHop) ProtoMessage() {}
 
 func (x *NextHop) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2466,7 @@ func (x *NextHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextHop.ProtoReflect.Descriptor instead.
 func (*NextHop) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{23}
+	return file_models_models_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NextHop) GetInterface() string {
@@ -2222,7 +2514,7 @@ type Address struct {
 
 func (x *Address) Reset() {
 	*x = Address{}
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2526,7 @@ func (x *Address) String() string {
 func (*Address) ProtoMessage() {}
 
 func (x *Address) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2539,7 @@ func (x *Address) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Address.ProtoReflect.Descriptor instead.
 func (*Address) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{24}
+	return file_models_models_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Address) GetInterface() string {
@@ -2316,7 +2608,7 @@ type Nftables struct {
 
 func (x *Nftables) Reset() {
 	*x = Nftables{}
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2620,7 @@ func (x *Nftables) String() string {
 func (*Nftables) ProtoMessage() {}
 
 func (x *Nftables) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +2633,7 @@ func (x *Nftables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nftables.ProtoReflect.Descriptor instead.
 func (*Nftables) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{25}
+	return file_models_models_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Nftables) GetNamespace() *Namespace {
@@ -2395,7 +2687,7 @@ type Chain struct {
 
 func (x *Chain) Reset() {
 	*x = Chain{}
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2699,7 @@ func (x *Chain) String() string {
 func (*Chain) ProtoMessage() {}
 
 func (x *Chain) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2712,7 @@ func (x *Chain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chain.ProtoReflect.Descriptor instead.
 func (*Chain) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{26}
+	return file_models_models_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Chain) GetName() string {
@@ -2486,7 +2778,7 @@ type Sysctl struct {
 
 func (x *Sysctl) Reset() {
 	*x = Sysctl{}
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2790,7 @@ func (x *Sysctl) String() string {
 func (*Sysctl) ProtoMessage() {}
 
 func (x *Sysctl) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2803,7 @@ func (x *Sysctl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sysctl.ProtoReflect.Descriptor instead.
 func (*Sysctl) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{27}
+	return file_models_models_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Sysctl) GetNamespace() *Namespace {
@@ -2558,7 +2850,7 @@ type Neighbor struct {
 
 func (x *Neighbor) Reset() {
 	*x = Neighbor{}
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2570,7 +2862,7 @@ func (x *Neighbor) String() string {
 func (*Neighbor) ProtoMessage() {}
 
 func (x *Neighbor) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2583,7 +2875,7 @@ func (x *Neighbor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbor.ProtoReflect.Descriptor instead.
 func (*Neighbor) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{28}
+	return file_models_models_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Neighbor) GetInterface() string {
@@ -2641,7 +2933,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2653,7 +2945,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2666,7 +2958,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{29}
+	return file_models_models_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Rule) GetNamespace() *Namespace {
@@ -2768,7 +3060,7 @@ type FDB struct {
 
 func (x *FDB) Reset() {
 	*x = FDB{}
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2780,7 +3072,7 @@ func (x *FDB) String() string {
 func (*FDB) ProtoMessage() {}
 
 func (x *FDB) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2793,7 +3085,7 @@ func (x *FDB) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FDB.ProtoReflect.Descriptor instead.
 func (*FDB) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{30}
+	return file_models_models_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FDB) GetInterface() string {
@@ -2838,7 +3130,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_models_models_proto_msgTypes[31]
+	mi := &file_models_models_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2850,7 +3142,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[31]
+	mi := &file_models_models_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2863,7 +3155,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{31}
+	return file_models_models_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Forward) GetInterface() string {
@@ -2893,7 +3185,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[32]
+	mi := &file_models_models_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +3197,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[32]
+	mi := &file_models_models_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,7 +3210,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{32}
+	return file_models_models_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -2964,7 +3256,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[33]
+	mi := &file_models_models_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2976,7 +3268,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[33]
+	mi := &file_models_models_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2989,7 +3281,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{33}
+	return file_models_models_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -3019,7 +3311,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[34]
+	mi := &file_models_models_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3031,7 +3323,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[34]
+	mi := &file_models_models_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3044,7 +3336,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{34}
+	return file_models_models_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -3088,7 +3380,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[35]
+	mi := &file_models_models_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3100,7 +3392,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[35]
+	mi := &file_models_models_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3113,7 +3405,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{35}
+	return file_models_models_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -3230,7 +3522,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3242,7 +3534,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3255,7 +3547,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{36}
+	return file_models_models_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Container) GetRuntime() string {
@@ -3426,7 +3718,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3438,7 +3730,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3451,7 +3743,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{37}
+	return file_models_models_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -3511,7 +3803,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3523,7 +3815,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3536,7 +3828,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{38}
+	return file_models_models_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -3574,7 +3866,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04path\x18\x05 \x01(\tH\x00R\x04path\x12\x12\n" +
 	"\x03pod\x18\a \x01(\tH\x00R\x03pod\x12\x14\n" +
 	"\x05inode\x18\x06 \x01(\x04R\x05inodeB\x04\n" +
-	"\x02in\"\xe5\b\n" +
+	"\x02in\"\x9c\t\n" +
 	"\tInterface\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1b\n" +
 	"\thost_name\x18\x02 \x01(\tR\bhostName\x12\x1d\n" +
@@ -3585,7 +3877,10 @@ const file_models_models_proto_rawDesc = "" +
 	"\taddresses\x18\x06 \x03(\tR\taddresses\x12\x16\n" +
 	"\x06master\x18\a \x01(\tR\x06master\x12\x1b\n" +
 	"\tlink_only\x18\b \x01(\bR\blinkOnly\x12\x19\n" +
-	"\bset_once\x18\t \x03(\tR\asetOnce\x12$\n" +
+	"\bset_once\x18\t \x03(\tR\asetOnce\x125\n" +
+	"\vbridge_port\x18\n" +
+	" \x01(\v2\x14.plumb.v1.BridgePortR\n" +
+	"bridgePort\x12$\n" +
 	"\x04veth\x18\x14 \x01(\v2\x0e.plumb.v1.VethH\x00R\x04veth\x12*\n" +
 	"\x06bridge\x18\x15 \x01(\v2\x10.plumb.v1.BridgeH\x00R\x06bridge\x12'\n" +
 	"\x05vxlan\x18\x16 \x01(\v2\x0f.plumb.v1.VxlanH\x00R\x05vxlan\x12$\n" +
@@ -3610,14 +3905,51 @@ const file_models_models_proto_rawDesc = "" +
 	"\n" +
 	"\b_enabled\"\x1a\n" +
 	"\x04Veth\x12\x12\n" +
-	"\x04peer\x18\x01 \x01(\tR\x04peer\"\x9e\x01\n" +
+	"\x04peer\x18\x01 \x01(\tR\x04peer\"\xc1\x03\n" +
 	"\x06Bridge\x12\x10\n" +
 	"\x03stp\x18\x01 \x01(\bR\x03stp\x12$\n" +
 	"\vageing_time\x18\x02 \x01(\rH\x00R\n" +
 	"ageingTime\x88\x01\x01\x122\n" +
 	"\x15no_multicast_snooping\x18\x03 \x01(\bR\x13noMulticastSnooping\x12\x18\n" +
-	"\aforward\x18\x04 \x01(\bR\aforwardB\x0e\n" +
-	"\f_ageing_time\"\xaa\x01\n" +
+	"\aforward\x18\x04 \x01(\bR\aforward\x12%\n" +
+	"\x0evlan_filtering\x18\x05 \x01(\bR\rvlanFiltering\x12&\n" +
+	"\fdefault_pvid\x18\x06 \x01(\rH\x01R\vdefaultPvid\x88\x01\x01\x12*\n" +
+	"\x05vlans\x18\a \x03(\v2\x14.plumb.v1.BridgeVlanR\x05vlans\x12\x1f\n" +
+	"\bpriority\x18\b \x01(\rH\x02R\bpriority\x88\x01\x01\x12(\n" +
+	"\rforward_delay\x18\t \x01(\rH\x03R\fforwardDelay\x88\x01\x01\x12+\n" +
+	"\x11multicast_querier\x18\n" +
+	" \x01(\bR\x10multicastQuerierB\x0e\n" +
+	"\f_ageing_timeB\x0f\n" +
+	"\r_default_pvidB\v\n" +
+	"\t_priorityB\x10\n" +
+	"\x0e_forward_delay\"\xfc\x03\n" +
+	"\n" +
+	"BridgePort\x12*\n" +
+	"\x05vlans\x18\x01 \x03(\v2\x14.plumb.v1.BridgeVlanR\x05vlans\x12\x17\n" +
+	"\x04cost\x18\x02 \x01(\rH\x00R\x04cost\x88\x01\x01\x12\x1f\n" +
+	"\bpriority\x18\x03 \x01(\rH\x01R\bpriority\x88\x01\x01\x12\x1a\n" +
+	"\bisolated\x18\x04 \x01(\bR\bisolated\x12\x18\n" +
+	"\ahairpin\x18\x05 \x01(\bR\ahairpin\x12\x1f\n" +
+	"\vno_learning\x18\x06 \x01(\bR\n" +
+	"noLearning\x12(\n" +
+	"\x10no_unicast_flood\x18\a \x01(\bR\x0enoUnicastFlood\x12,\n" +
+	"\x12no_multicast_flood\x18\b \x01(\bR\x10noMulticastFlood\x12,\n" +
+	"\x12no_broadcast_flood\x18\t \x01(\bR\x10noBroadcastFlood\x12\x1d\n" +
+	"\n" +
+	"bpdu_guard\x18\n" +
+	" \x01(\bR\tbpduGuard\x12\x1d\n" +
+	"\n" +
+	"root_block\x18\v \x01(\bR\trootBlock\x120\n" +
+	"\x14multicast_fast_leave\x18\f \x01(\bR\x12multicastFastLeave\x12%\n" +
+	"\x0eneigh_suppress\x18\r \x01(\bR\rneighSuppressB\a\n" +
+	"\x05_costB\v\n" +
+	"\t_priority\"\\\n" +
+	"\n" +
+	"BridgeVlan\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\rR\x02to\x12\x12\n" +
+	"\x04pvid\x18\x03 \x01(\bR\x04pvid\x12\x1a\n" +
+	"\buntagged\x18\x04 \x01(\bR\buntagged\"\xaa\x01\n" +
 	"\x05Vxlan\x12\x10\n" +
 	"\x03vni\x18\x01 \x01(\rR\x03vni\x12\x14\n" +
 	"\x05local\x18\x02 \x01(\tR\x05local\x12\x16\n" +
@@ -3853,84 +4185,89 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),         // 0: plumb.v1.NetNS
 	(*Namespace)(nil),     // 1: plumb.v1.Namespace
 	(*Interface)(nil),     // 2: plumb.v1.Interface
 	(*Veth)(nil),          // 3: plumb.v1.Veth
 	(*Bridge)(nil),        // 4: plumb.v1.Bridge
-	(*Vxlan)(nil),         // 5: plumb.v1.Vxlan
-	(*Vlan)(nil),          // 6: plumb.v1.Vlan
-	(*Macvlan)(nil),       // 7: plumb.v1.Macvlan
-	(*Ipvlan)(nil),        // 8: plumb.v1.Ipvlan
-	(*Dummy)(nil),         // 9: plumb.v1.Dummy
-	(*Tap)(nil),           // 10: plumb.v1.Tap
-	(*Tun)(nil),           // 11: plumb.v1.Tun
-	(*Bond)(nil),          // 12: plumb.v1.Bond
-	(*WireGuard)(nil),     // 13: plumb.v1.WireGuard
-	(*WireGuardPeer)(nil), // 14: plumb.v1.WireGuardPeer
-	(*Gre)(nil),           // 15: plumb.v1.Gre
-	(*Tunnel)(nil),        // 16: plumb.v1.Tunnel
-	(*Geneve)(nil),        // 17: plumb.v1.Geneve
-	(*Ifb)(nil),           // 18: plumb.v1.Ifb
-	(*Vrf)(nil),           // 19: plumb.v1.Vrf
-	(*Loopback)(nil),      // 20: plumb.v1.Loopback
-	(*Existing)(nil),      // 21: plumb.v1.Existing
-	(*Route)(nil),         // 22: plumb.v1.Route
-	(*NextHop)(nil),       // 23: plumb.v1.NextHop
-	(*Address)(nil),       // 24: plumb.v1.Address
-	(*Nftables)(nil),      // 25: plumb.v1.Nftables
-	(*Chain)(nil),         // 26: plumb.v1.Chain
-	(*Sysctl)(nil),        // 27: plumb.v1.Sysctl
-	(*Neighbor)(nil),      // 28: plumb.v1.Neighbor
-	(*Rule)(nil),          // 29: plumb.v1.Rule
-	(*FDB)(nil),           // 30: plumb.v1.FDB
-	(*Forward)(nil),       // 31: plumb.v1.Forward
-	(*IPPool)(nil),        // 32: plumb.v1.IPPool
-	(*IPClaim)(nil),       // 33: plumb.v1.IPClaim
-	(*IPLease)(nil),       // 34: plumb.v1.IPLease
-	(*Microservice)(nil),  // 35: plumb.v1.Microservice
-	(*Container)(nil),     // 36: plumb.v1.Container
-	(*HostLink)(nil),      // 37: plumb.v1.HostLink
-	(*NamespaceRef)(nil),  // 38: plumb.v1.NamespaceRef
-	nil,                   // 39: plumb.v1.Container.LabelsEntry
+	(*BridgePort)(nil),    // 5: plumb.v1.BridgePort
+	(*BridgeVlan)(nil),    // 6: plumb.v1.BridgeVlan
+	(*Vxlan)(nil),         // 7: plumb.v1.Vxlan
+	(*Vlan)(nil),          // 8: plumb.v1.Vlan
+	(*Macvlan)(nil),       // 9: plumb.v1.Macvlan
+	(*Ipvlan)(nil),        // 10: plumb.v1.Ipvlan
+	(*Dummy)(nil),         // 11: plumb.v1.Dummy
+	(*Tap)(nil),           // 12: plumb.v1.Tap
+	(*Tun)(nil),           // 13: plumb.v1.Tun
+	(*Bond)(nil),          // 14: plumb.v1.Bond
+	(*WireGuard)(nil),     // 15: plumb.v1.WireGuard
+	(*WireGuardPeer)(nil), // 16: plumb.v1.WireGuardPeer
+	(*Gre)(nil),           // 17: plumb.v1.Gre
+	(*Tunnel)(nil),        // 18: plumb.v1.Tunnel
+	(*Geneve)(nil),        // 19: plumb.v1.Geneve
+	(*Ifb)(nil),           // 20: plumb.v1.Ifb
+	(*Vrf)(nil),           // 21: plumb.v1.Vrf
+	(*Loopback)(nil),      // 22: plumb.v1.Loopback
+	(*Existing)(nil),      // 23: plumb.v1.Existing
+	(*Route)(nil),         // 24: plumb.v1.Route
+	(*NextHop)(nil),       // 25: plumb.v1.NextHop
+	(*Address)(nil),       // 26: plumb.v1.Address
+	(*Nftables)(nil),      // 27: plumb.v1.Nftables
+	(*Chain)(nil),         // 28: plumb.v1.Chain
+	(*Sysctl)(nil),        // 29: plumb.v1.Sysctl
+	(*Neighbor)(nil),      // 30: plumb.v1.Neighbor
+	(*Rule)(nil),          // 31: plumb.v1.Rule
+	(*FDB)(nil),           // 32: plumb.v1.FDB
+	(*Forward)(nil),       // 33: plumb.v1.Forward
+	(*IPPool)(nil),        // 34: plumb.v1.IPPool
+	(*IPClaim)(nil),       // 35: plumb.v1.IPClaim
+	(*IPLease)(nil),       // 36: plumb.v1.IPLease
+	(*Microservice)(nil),  // 37: plumb.v1.Microservice
+	(*Container)(nil),     // 38: plumb.v1.Container
+	(*HostLink)(nil),      // 39: plumb.v1.HostLink
+	(*NamespaceRef)(nil),  // 40: plumb.v1.NamespaceRef
+	nil,                   // 41: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
-	3,  // 1: plumb.v1.Interface.veth:type_name -> plumb.v1.Veth
-	4,  // 2: plumb.v1.Interface.bridge:type_name -> plumb.v1.Bridge
-	5,  // 3: plumb.v1.Interface.vxlan:type_name -> plumb.v1.Vxlan
-	6,  // 4: plumb.v1.Interface.vlan:type_name -> plumb.v1.Vlan
-	7,  // 5: plumb.v1.Interface.macvlan:type_name -> plumb.v1.Macvlan
-	8,  // 6: plumb.v1.Interface.ipvlan:type_name -> plumb.v1.Ipvlan
-	9,  // 7: plumb.v1.Interface.dummy:type_name -> plumb.v1.Dummy
-	10, // 8: plumb.v1.Interface.tap:type_name -> plumb.v1.Tap
-	11, // 9: plumb.v1.Interface.tun:type_name -> plumb.v1.Tun
-	19, // 10: plumb.v1.Interface.vrf:type_name -> plumb.v1.Vrf
-	20, // 11: plumb.v1.Interface.loopback:type_name -> plumb.v1.Loopback
-	21, // 12: plumb.v1.Interface.existing:type_name -> plumb.v1.Existing
-	12, // 13: plumb.v1.Interface.bond:type_name -> plumb.v1.Bond
-	13, // 14: plumb.v1.Interface.wireguard:type_name -> plumb.v1.WireGuard
-	15, // 15: plumb.v1.Interface.gre:type_name -> plumb.v1.Gre
-	15, // 16: plumb.v1.Interface.gretap:type_name -> plumb.v1.Gre
-	16, // 17: plumb.v1.Interface.ipip:type_name -> plumb.v1.Tunnel
-	16, // 18: plumb.v1.Interface.sit:type_name -> plumb.v1.Tunnel
-	17, // 19: plumb.v1.Interface.geneve:type_name -> plumb.v1.Geneve
-	18, // 20: plumb.v1.Interface.ifb:type_name -> plumb.v1.Ifb
-	14, // 21: plumb.v1.WireGuard.peers:type_name -> plumb.v1.WireGuardPeer
-	23, // 22: plumb.v1.Route.nexthops:type_name -> plumb.v1.NextHop
-	1,  // 23: plumb.v1.Route.namespace:type_name -> plumb.v1.Namespace
-	1,  // 24: plumb.v1.Nftables.namespace:type_name -> plumb.v1.Namespace
-	26, // 25: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
-	1,  // 26: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
-	1,  // 27: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
-	39, // 28: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	5,  // 1: plumb.v1.Interface.bridge_port:type_name -> plumb.v1.BridgePort
+	3,  // 2: plumb.v1.Interface.veth:type_name -> plumb.v1.Veth
+	4,  // 3: plumb.v1.Interface.bridge:type_name -> plumb.v1.Bridge
+	7,  // 4: plumb.v1.Interface.vxlan:type_name -> plumb.v1.Vxlan
+	8,  // 5: plumb.v1.Interface.vlan:type_name -> plumb.v1.Vlan
+	9,  // 6: plumb.v1.Interface.macvlan:type_name -> plumb.v1.Macvlan
+	10, // 7: plumb.v1.Interface.ipvlan:type_name -> plumb.v1.Ipvlan
+	11, // 8: plumb.v1.Interface.dummy:type_name -> plumb.v1.Dummy
+	12, // 9: plumb.v1.Interface.tap:type_name -> plumb.v1.Tap
+	13, // 10: plumb.v1.Interface.tun:type_name -> plumb.v1.Tun
+	21, // 11: plumb.v1.Interface.vrf:type_name -> plumb.v1.Vrf
+	22, // 12: plumb.v1.Interface.loopback:type_name -> plumb.v1.Loopback
+	23, // 13: plumb.v1.Interface.existing:type_name -> plumb.v1.Existing
+	14, // 14: plumb.v1.Interface.bond:type_name -> plumb.v1.Bond
+	15, // 15: plumb.v1.Interface.wireguard:type_name -> plumb.v1.WireGuard
+	17, // 16: plumb.v1.Interface.gre:type_name -> plumb.v1.Gre
+	17, // 17: plumb.v1.Interface.gretap:type_name -> plumb.v1.Gre
+	18, // 18: plumb.v1.Interface.ipip:type_name -> plumb.v1.Tunnel
+	18, // 19: plumb.v1.Interface.sit:type_name -> plumb.v1.Tunnel
+	19, // 20: plumb.v1.Interface.geneve:type_name -> plumb.v1.Geneve
+	20, // 21: plumb.v1.Interface.ifb:type_name -> plumb.v1.Ifb
+	6,  // 22: plumb.v1.Bridge.vlans:type_name -> plumb.v1.BridgeVlan
+	6,  // 23: plumb.v1.BridgePort.vlans:type_name -> plumb.v1.BridgeVlan
+	16, // 24: plumb.v1.WireGuard.peers:type_name -> plumb.v1.WireGuardPeer
+	25, // 25: plumb.v1.Route.nexthops:type_name -> plumb.v1.NextHop
+	1,  // 26: plumb.v1.Route.namespace:type_name -> plumb.v1.Namespace
+	1,  // 27: plumb.v1.Nftables.namespace:type_name -> plumb.v1.Namespace
+	28, // 28: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
+	1,  // 29: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
+	1,  // 30: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
+	41, // 31: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_models_models_proto_init() }
@@ -3969,16 +4306,17 @@ func file_models_models_proto_init() {
 		(*Interface_Ifb)(nil),
 	}
 	file_models_models_proto_msgTypes[4].OneofWrappers = []any{}
-	file_models_models_proto_msgTypes[10].OneofWrappers = []any{}
-	file_models_models_proto_msgTypes[11].OneofWrappers = []any{}
-	file_models_models_proto_msgTypes[15].OneofWrappers = []any{}
+	file_models_models_proto_msgTypes[5].OneofWrappers = []any{}
+	file_models_models_proto_msgTypes[12].OneofWrappers = []any{}
+	file_models_models_proto_msgTypes[13].OneofWrappers = []any{}
+	file_models_models_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -173,7 +173,11 @@ func first[T any](kept, want, current *T) *T {
 func (d *iface) adopt(a *adoption) (kernel.LinkRef, error) {
 	ref := a.link.Ref()
 	d.busy(ref, a.w.key)
-	if err := d.change(a.link, a.want); err != nil {
+	err := d.change(a.link, a.want)
+	if err == nil {
+		err = d.setPort(a.w, a.link)
+	}
+	if err != nil {
 		d.settle(ref, nil)
 		return ref, explain(a.w, "change", err)
 	}
@@ -284,6 +288,24 @@ func (d *iface) change(l kernel.Link, s settings) error {
 	return d.Kernel.SetLink(l.NS, l.Index, p)
 }
 
+// setPort is how the bridge of an adopted link is to treat it. It ends with the membership,
+// so there is nothing to give back.
+func (d *iface) setPort(w *wish, l kernel.Link) error {
+	asked := w.askedOfBridge()
+	if asked == nil || w.value.GetMaster() == "" {
+		return nil
+	}
+	if err := d.again(&l); err != nil {
+		return err
+	}
+	if p := patchPort(l.Port, asked); p != nil {
+		if err := d.Kernel.SetLink(l.NS, l.Index, kernel.LinkPatch{Port: p}); err != nil {
+			return err
+		}
+	}
+	return d.setVLANs(w.value, l)
+}
+
 // moveAdopted takes a link into a bond or out of one, with its hardware address; false if
 // neither of its masters is a bond.
 func (d *iface) moveAdopted(l *kernel.Link, p kernel.LinkPatch) (bool, error) {
@@ -342,6 +364,7 @@ func (d *iface) adoptedValue(k scheduler.Key, l kernel.Link, in *models.Namespac
 	}
 	if changed.Master != nil && l.Master != 0 {
 		v.Master = d.linkName(kernel.LinkRef{NS: l.NS, Index: l.Master}, "")
+		v.BridgePort = d.readPort(l, hint.GetBridgePort())
 	}
 	return v
 }

@@ -26,6 +26,7 @@ const attributeStories = "testdata/attributes"
 // ip(8). A block is the life of one link, line by line:
 //
 //	before NAME VALUE   an interface that it stands on, made first
+//	there COMMAND       somebody else makes what it is to take over
 //	show FIELD…         what ip(8) is asked for after each of the steps below
 //	make VALUE          it is made: found as wanted, also by its mark alone; it is not
 //	                    touched when it is made or changed again to be the same
@@ -79,6 +80,8 @@ func (s *life) step(d *datadriven.TestData, line string) {
 		if _, err := s.try(name, value); err != nil {
 			s.lack(err)
 		}
+	case "there":
+		s.own.Run(s.t, strings.Fields(rest)...)
 	case "show":
 		s.fields = strings.Fields(rest)
 	case "make":

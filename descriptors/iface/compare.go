@@ -33,6 +33,7 @@ func differ(k scheduler.Key, actual, desired *models.Interface) (d kind.Differen
 	if was == is {
 		d = append(d, typeOf(desired).differs(actual, desired)...)
 	}
+	differPort(&d, actual.GetBridgePort(), desired.GetBridgePort())
 	hostWas, hostIs := actual.EffectiveHostName(string(k)), desired.EffectiveHostName(string(k))
 	if adopts(desired) {
 		// Another name is another link.

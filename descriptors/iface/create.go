@@ -175,10 +175,11 @@ func (d *iface) apply(w *wish, l kernel.Link) error {
 		if _, err := d.Kernel.LinkByIndex(l.NS, l.Index); err != nil {
 			return explain(w, "read back", err)
 		}
-		return nil
-	}
-	if err := d.Kernel.SetLink(l.NS, l.Index, p); err != nil {
+	} else if err := d.Kernel.SetLink(l.NS, l.Index, p); err != nil {
 		return explain(w, "set up", err)
+	}
+	if err := d.setVLANs(w.value, l); err != nil {
+		return explain(w, "set the VLANs of", err)
 	}
 	return nil
 }

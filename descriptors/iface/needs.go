@@ -16,7 +16,11 @@ func needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
 	list := selector.Needs(v.GetNamespace())
 	list = append(list, typeOf(v).needs(k, v)...)
 	if v.GetMaster() != "" {
-		list = append(list, scheduler.If(kind.OnInterface(v.GetMaster(), "the interface that it joins"), takesMembers))
+		if v.GetBridgePort() != nil {
+			list = append(list, scheduler.If(kind.OnInterface(v.GetMaster(), "the bridge that it joins"), isBridge))
+		} else {
+			list = append(list, scheduler.If(kind.OnInterface(v.GetMaster(), "the interface that it joins"), takesMembers))
+		}
 	}
 	return list
 }
@@ -25,6 +29,11 @@ func needs(k scheduler.Key, v *models.Interface) []scheduler.Need {
 // is only the kernel can tell.
 func takesMembers(_ scheduler.Key, v *models.Interface, _ kernel.LinkRef) bool {
 	return v.GetBridge() != nil || v.GetVrf() != nil || v.GetBond() != nil || v.GetExisting() != nil
+}
+
+// isBridge reports whether an interface is a bridge, or may be one.
+func isBridge(_ scheduler.Key, v *models.Interface, _ kernel.LinkRef) bool {
+	return v.GetBridge() != nil || v.GetExisting() != nil
 }
 
 // claims: a name in a namespace is one interface's. Two selectors of one

@@ -87,6 +87,7 @@ func (d *iface) value(k scheduler.Key, l kernel.Link, in *models.Namespace, hint
 	if l.Master != 0 {
 		v.Master = d.linkName(kernel.LinkRef{NS: l.NS, Index: l.Master}, "")
 	}
+	v.BridgePort = d.readPort(l, hint.GetBridgePort())
 	d.readType(l, v, hint)
 	return v
 }

@@ -70,7 +70,7 @@ func (d *iface) readType(l kernel.Link, v, hint *models.Interface) {
 	case "veth":
 		v.Link = &models.Interface_Veth{Veth: d.readVeth(l, hint.GetVeth())}
 	case "bridge":
-		v.Link = &models.Interface_Bridge{Bridge: readBridge(l.Bridge, hint.GetBridge())}
+		v.Link = &models.Interface_Bridge{Bridge: d.readBridge(l, hint.GetBridge())}
 	case "vxlan":
 		v.Link = &models.Interface_Vxlan{Vxlan: d.readVxlan(l)}
 	case "vlan":

@@ -25,6 +25,8 @@ func (d *iface) heard(e kernel.Event) owned.News {
 		return owned.NewsOf(d.keysIn(e.NS, e.Gone)...)
 	case e.Link != nil:
 		return d.news(*e.Link, e.Deleted)
+	case e.Port != 0:
+		return d.newsOfPort(kernel.LinkRef{NS: e.NS, Index: e.Port})
 	}
 	return owned.News{}
 }
@@ -70,6 +72,24 @@ func (d *iface) news(l kernel.Link, deleted bool) owned.News {
 	case deleted, value == nil:
 		return owned.NewsOf(key)
 	case d.so(key, l, value), d.stillSo(key, ref, value): // an event tells of the past: how is it now?
+		return owned.News{}
+	}
+	return owned.NewsOf(key)
+}
+
+// newsOfPort is what a bridge says of a port that is not believed. It says much that nobody
+// asked for.
+func (d *iface) newsOfPort(ref kernel.LinkRef) owned.News {
+	d.mu.Lock()
+	h := d.links[ref]
+	if h == nil || h.dead || h.value.GetBridgePort() == nil && len(h.value.GetBridge().GetVlans()) == 0 {
+		d.mu.Unlock()
+		return owned.News{}
+	}
+	key, value, busy := h.key, h.value, h.busy
+	h.dirty = h.dirty || busy
+	d.mu.Unlock()
+	if busy || d.stillSo(key, ref, value) {
 		return owned.News{}
 	}
 	return owned.NewsOf(key)

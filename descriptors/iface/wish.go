@@ -129,7 +129,8 @@ func (w *wish) patch(l kernel.Link, group uint32) (p kernel.LinkPatch, needed bo
 	case v.GetGeneve() != nil:
 		p.Geneve = patchGeneve(l.Geneve, v.GetGeneve())
 	}
-	return p, needed || p.Bridge != nil || p.Bond != nil || p.Tunnel != nil || p.Geneve != nil
+	p.Port = patchPort(l.Port, w.askedOfBridge())
+	return p, needed || p.Port != nil || p.Bridge != nil || p.Bond != nil || p.Tunnel != nil || p.Geneve != nil
 }
 
 func set[T comparable](field **T, want, is T, needed *bool) {

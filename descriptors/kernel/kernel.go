@@ -75,7 +75,7 @@ type Kernel interface {
 	Link(ns NS, name string) (Link, error)
 	LinkByIndex(ns NS, index int) (Link, error)
 	// AddLink makes a link in place, with all that the spec says, and returns
-	// it. ErrExist when the name is taken; then nothing was changed.
+	// it, perhaps without Port. ErrExist when the name is taken; then nothing was changed.
 	AddLink(ns NS, spec LinkSpec) (Link, error)
 	// SetLink changes what the patch names.
 	SetLink(ns NS, index int, p LinkPatch) error
@@ -85,6 +85,12 @@ type Kernel interface {
 	// are no error.
 	DeleteLink(ns NS, index int) error
 	DeleteLinks(ns NS, indexes []int) error
+
+	// BridgeVLANs are those of the port of a bridge, or of a bridge itself, in their order;
+	// SetBridgeVLANs makes them those of the list. A change is told by Watch as one of a
+	// port.
+	BridgeVLANs(ns NS, index int) ([]BridgeVLAN, error)
+	SetBridgeVLANs(ns NS, index int, list []BridgeVLAN) error
 
 	// WireGuard reads the settings of a WireGuard device. SetWireGuard writes them all;
 	// peers that are not named go, and the others keep their sessions. Nothing is told of
@@ -271,7 +277,10 @@ type Event struct {
 	// Gone: the namespace has ended.
 	Gone bool
 	// Link is set for link events, Deleted tells which way.
-	Link    *Link
+	Link *Link
+	// Port is the index of a link of which its bridge says something new: a VLAN, a
+	// setting, or that it forwards now.
+	Port    int
 	Address *Address
 	Route   *Route
 	Rule    *Rule

@@ -18,6 +18,8 @@ type Link struct {
 	// lives in ParentNS, which is 0 when that namespace is not open.
 	Parent   int
 	ParentNS NS
+	// Port is how a bridge treats the link; nil of what is no port of one.
+	Port *PortSpec
 	// What the types say that have settings; nil of others.
 	Bridge  *BridgeSpec
 	Vxlan   *VxlanSpec
@@ -72,9 +74,37 @@ type VethSpec struct {
 
 // BridgeSpec are the settings of a bridge; nil is the kernel's default.
 type BridgeSpec struct {
-	STP               *bool
-	AgeingSeconds     *uint32
-	MulticastSnooping *bool
+	STP                 *bool
+	AgeingSeconds       *uint32
+	MulticastSnooping   *bool
+	MulticastQuerier    *bool
+	VLANFiltering       *bool   // nil when read: this kernel knows none
+	DefaultPVID         *uint16 // 0 for none
+	Priority            *uint16
+	ForwardDelaySeconds *uint32
+}
+
+// PortSpec is how a bridge treats one of its ports; nil stays.
+type PortSpec struct {
+	Cost           *uint32
+	Priority       *uint16
+	Isolated       *bool
+	Hairpin        *bool
+	Learning       *bool
+	UnicastFlood   *bool
+	MulticastFlood *bool
+	BroadcastFlood *bool
+	BPDUGuard      *bool
+	RootBlock      *bool
+	FastLeave      *bool
+	NeighSuppress  *bool
+}
+
+// BridgeVLAN is one VLAN of the port of a bridge.
+type BridgeVLAN struct {
+	ID       int
+	PVID     bool // frames that come in without a tag are of it
+	Untagged bool // its frames leave without a tag
 }
 
 // VxlanSpec are the settings of a VXLAN device.
@@ -187,8 +217,8 @@ type TuntapSpec struct {
 }
 
 // LinkPatch changes a link; nil fields stay. They are applied in the order in
-// which they stand here, in up to three requests: Alias, Group and Name; MAC to
-// Up; the settings of the type. Before Linux 6.2 a link that is up goes down
+// which they stand here, in up to four requests: Alias, Group and Name; MAC to
+// Up; those of Port; the settings of the type. Before Linux 6.2 a link that is up goes down
 // to be renamed, and comes up without its routes and IPv6 addresses.
 type LinkPatch struct {
 	Alias  *string
@@ -198,6 +228,7 @@ type LinkPatch struct {
 	MTU    *int
 	Master *int // 0 takes it out; a link that is up cannot join a bond
 	Up     *bool
+	Port   *PortSpec
 	Bridge *BridgeSpec
 	Bond   *BondSpec
 	// Tunnel and Geneve are the settings as a whole.

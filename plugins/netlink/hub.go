@@ -205,6 +205,9 @@ func (k *Kernel) event(n *namespace, typ uint16, body []byte) (kernel.Event, boo
 	ev := kernel.Event{NS: n.id}
 	switch typ {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+		if ev.Port = parsePortOf(body); ev.Port != 0 {
+			return ev, typ == unix.RTM_NEWLINK
+		}
 		parsed, ok := parseLink(n.id, body)
 		if ok {
 			l := k.complete(n, parsed)

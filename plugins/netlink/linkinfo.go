@@ -57,6 +57,21 @@ func addBridge(m *message, s *kernel.BridgeSpec) {
 	if s.MulticastSnooping != nil {
 		m.u8(unix.IFLA_BR_MCAST_SNOOPING, uint8(number(*s.MulticastSnooping)))
 	}
+	if s.MulticastQuerier != nil {
+		m.u8(unix.IFLA_BR_MCAST_QUERIER, uint8(number(*s.MulticastQuerier)))
+	}
+	if s.DefaultPVID != nil {
+		m.u16(unix.IFLA_BR_VLAN_DEFAULT_PVID, *s.DefaultPVID)
+	}
+	if s.VLANFiltering != nil {
+		m.u8(unix.IFLA_BR_VLAN_FILTERING, uint8(number(*s.VLANFiltering)))
+	}
+	if s.Priority != nil {
+		m.u16(unix.IFLA_BR_PRIORITY, *s.Priority)
+	}
+	if s.ForwardDelaySeconds != nil {
+		m.u32(unix.IFLA_BR_FORWARD_DELAY, *s.ForwardDelaySeconds*100)
+	}
 }
 
 func number(b bool) uint32 {
@@ -173,6 +188,15 @@ func (k *Kernel) complete(n *namespace, l parsedLink) kernel.Link {
 	return l.Link
 }
 
+// parsePortOf is the index of the link of which a bridge speaks in a link message, 0 if the
+// message is about a link itself.
+func parsePortOf(body []byte) int {
+	if len(body) < unix.SizeofIfInfomsg || body[0] != unix.AF_BRIDGE {
+		return 0
+	}
+	return int(int32(asU32(body[4:])))
+}
+
 func (l *parsedLink) parseInfo(b []byte) {
 	var kind, portOf string
 	var data, port []byte
@@ -188,8 +212,10 @@ func (l *parsedLink) parseInfo(b []byte) {
 			port = v
 		}
 	}
-	if portOf == "bond" {
-		// Its address is that of the bond meanwhile.
+	switch portOf {
+	case "bridge":
+		l.Port = parsePort(port)
+	case "bond": // its address is that of the bond meanwhile
 		for typ, v := range attributes(port) {
 			if typ == unix.IFLA_BOND_SLAVE_PERM_HWADDR && len(v) == 6 {
 				l.portMAC = net.HardwareAddr(v).String()
@@ -250,8 +276,17 @@ func parseBridge(data []byte) *kernel.BridgeSpec {
 			on := asU32(v) != 0
 			s.STP = &on
 		case unix.IFLA_BR_MCAST_SNOOPING:
-			on := asU8(v) != 0
-			s.MulticastSnooping = &on
+			s.MulticastSnooping = ref(asU8(v) != 0)
+		case unix.IFLA_BR_MCAST_QUERIER:
+			s.MulticastQuerier = ref(asU8(v) != 0)
+		case unix.IFLA_BR_VLAN_FILTERING:
+			s.VLANFiltering = ref(asU8(v) != 0)
+		case unix.IFLA_BR_VLAN_DEFAULT_PVID:
+			s.DefaultPVID = ref(asU16(v))
+		case unix.IFLA_BR_PRIORITY:
+			s.Priority = ref(asU16(v))
+		case unix.IFLA_BR_FORWARD_DELAY:
+			s.ForwardDelaySeconds = ref(asU32(v) / 100)
 		}
 	}
 	return s

@@ -115,7 +115,7 @@ func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 		if err := checkIndex(index); err != nil {
 			return err
 		}
-		for _, build := range []func(int, kernel.LinkPatch) (*message, error){naming, settings, typed} {
+		for _, build := range []func(int, kernel.LinkPatch) (*message, error){naming, settings, porting, typed} {
 			m, err := build(index, p)
 			if err != nil {
 				return err

@@ -104,7 +104,7 @@ func parseTunnel(kind string, data []byte) *kernel.TunnelSpec {
 		key   uint32
 	}
 	for typ, v := range attributes(data) {
-		switch int(typ) {
+		switch typ {
 		case a.link:
 			s.Parent = int(asU32(v))
 			continue
@@ -122,7 +122,7 @@ func parseTunnel(kind string, data []byte) *kernel.TunnelSpec {
 			continue
 		}
 		switch {
-		case int(typ) == a.pmtu && !slices.Contains(ipv6Kinds, kind):
+		case typ == a.pmtu && !slices.Contains(ipv6Kinds, kind):
 			s.PMTUDiscovery = asU8(v) != 0
 		case a != greAttributes:
 		case typ == greInFlags:

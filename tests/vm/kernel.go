@@ -2,6 +2,7 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -103,8 +104,9 @@ func (a *archive) run(ctx context.Context, program string, args ...string) (stri
 }
 
 func stderr(err error) string {
-	if e, ok := err.(*exec.ExitError); ok {
-		return "\n" + string(e.Stderr)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return "\n" + string(exit.Stderr)
 	}
 	return ""
 }
@@ -126,8 +128,11 @@ func (a *archive) unpack(ctx context.Context, name, release, root string) error 
 		return err
 	}
 	debs, err := filepath.Glob(filepath.Join(tmp, "*.deb"))
-	if err != nil || len(debs) != 1 {
-		return fmt.Errorf("%d packages were fetched for %s (%v)", len(debs), name, err)
+	if err != nil {
+		return err
+	}
+	if len(debs) != 1 {
+		return fmt.Errorf("%d packages were fetched for %s", len(debs), name)
 	}
 	at := filepath.Join(tmp, "root")
 	script := `dpkg-deb -x "$1" "$2" &&

@@ -55,8 +55,9 @@ func (m Machine) Run(ctx context.Context) (results []Result, err error) {
 	if err := m.pack(ctx, archive); err != nil {
 		return nil, fmt.Errorf("pack the files of the machine: %w", err)
 	}
-	// One processor is faster than two where both are emulated.
-	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg", "-cpu", "qemu64", "-smp", "1",
+	// One processor is faster than two where both are emulated. The emulator gets the flags
+	// of cmpxchg16b wrong now and then, by which Linux 6.12 falls.
+	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg", "-cpu", "qemu64,-cx16", "-smp", "1",
 		"-m", memory, "-no-reboot", "-nodefaults", "-display", "none",
 		"-kernel", m.Kernel.image, "-initrd", archive, "-append", "console=ttyS0 quiet panic=-1",
 		"-chardev", "stdio,id=console", "-serial", "chardev:console",
@@ -71,8 +72,8 @@ func (m Machine) Run(ctx context.Context) (results []Result, err error) {
 	results = parse(text)
 	if len(results) < len(m.Commands) {
 		unfinished := text[bytes.LastIndex(text, []byte(endMark))+1:]
-		return results, fmt.Errorf("the machine ended within command %d of %d: %w\nconsole:\n%s\nlast output:\n%s",
-			len(results)+1, len(m.Commands), errors.Join(failed, ctx.Err()), console.String(), unfinished)
+		return results, errors.Join(failed, ctx.Err(), fmt.Errorf("the machine ended within command %d of %d\nconsole:\n%s\nlast output:\n%s",
+			len(results)+1, len(m.Commands), console.String(), unfinished))
 	}
 	return results, nil
 }
