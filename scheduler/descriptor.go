@@ -171,6 +171,11 @@ type Scope[V, M any] struct {
 	// scope, as a hint where to search. A value that was never in place has
 	// the zero Meta and InPlace false.
 	Known []Known[V, M]
+	// ReadOnly: what is found is only shown to somebody, the scheduler learns nothing of
+	// it; see [Scheduler.Inspect]. Such a reading changes nothing, neither in the world
+	// nor in what the descriptor keeps of it: if it took note of what it saw, the event
+	// that tells the scheduler would be no news any more when it comes.
+	ReadOnly bool
 }
 
 // Has reports whether a key is in the scope.

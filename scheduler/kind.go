@@ -254,7 +254,7 @@ func eraseRetrieve[V, M any](k *kind.Kind, d Descriptor[V, M]) {
 		k.Has("read-after")
 	}
 	k.Retrieve = func(ctx context.Context, s kind.Scope, yield func(kind.Found, error) bool) {
-		scope := Scope[V, M]{All: s.All, Keys: s.Keys, Known: make([]Known[V, M], 0, len(s.Known))}
+		scope := Scope[V, M]{All: s.All, Keys: s.Keys, ReadOnly: s.ReadOnly, Known: make([]Known[V, M], 0, len(s.Known))}
 		for _, kn := range s.Known {
 			v, _ := kn.Value.(V)
 			m, _ := kn.Meta.(M)

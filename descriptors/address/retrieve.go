@@ -20,7 +20,9 @@ import (
 // that are asked for.
 func (d *address) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
-		d.objects.Read()
+		if !s.ReadOnly {
+			d.objects.Read()
+		}
 		r := &search{
 			d: d, scope: s, wanted: map[place]known{}, inScope: map[scheduler.Key]bool{}, claims: map[scheduler.Key]string{},
 			named: map[kernel.AddressRef]scheduler.Key{}, dumps: owned.Dumps[byLink]{Read: d.addresses}, readLinks: map[kernel.LinkRef]bool{},
@@ -43,7 +45,9 @@ func (d *address) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 				}
 			}
 		}
-		d.leave(reading, r, seen)
+		if !s.ReadOnly {
+			d.leave(reading, r, seen)
+		}
 	}
 }
 
@@ -225,14 +229,18 @@ func (r *search) on(l link) iter.Seq2[found, error] {
 			return
 		}
 		r.readLinks[l.ref] = true
-		// What is there of the keys in question, or of all, is read anew.
-		r.d.have.ForgetIf(l.ref, func(k scheduler.Key) bool { return r.keys == nil || r.keys[k] })
+		if !r.scope.ReadOnly {
+			// What is there of the keys in question, or of all, is read anew.
+			r.d.have.ForgetIf(l.ref, func(k scheduler.Key) bool { return r.keys == nil || r.keys[k] })
+		}
 		for _, a := range list {
 			f, mine := r.found(l, a)
 			if !mine || r.keys != nil && !r.keys[f.Key] {
 				continue
 			}
-			r.d.note(f.Meta, f.Key)
+			if !r.scope.ReadOnly {
+				r.d.note(f.Meta, f.Key)
+			}
 			if !yield(f, nil) {
 				return
 			}

@@ -34,7 +34,9 @@ func (d *fdb) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 			v.Address = there.Address.String()
 		}
 		v.Interface = d.Owner.LinkName(d.Kernel, d.Names, ref)
-		d.note(e.NS, there, key, there)
+		if !s.ReadOnly {
+			d.note(e.NS, there, key, there)
+		}
 		return v, ref, nil
 	})
 }

@@ -26,14 +26,18 @@ func (d *forward) retrieve(ctx context.Context, s scope) iter.Seq2[found, error]
 				continue
 			}
 			f, there := d.look(k, all)
-			d.hold(k, there)
+			if !s.ReadOnly {
+				d.hold(k, there)
+			}
 			if !there {
 				gone = append(gone, string(k))
 			} else if !yield(f, nil) {
 				return
 			}
 		}
-		reading.Forget(gone...)
+		if !s.ReadOnly {
+			reading.Forget(gone...)
+		}
 	}
 }
 

@@ -85,16 +85,18 @@ type (
 
 func (d *hostlink) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
-		d.events.Read()
+		if !s.ReadOnly {
+			d.events.Read()
+		}
 		keys := s.Keys
 		if s.All {
 			keys = d.targets()
-			if !d.all(yield) {
+			if !d.all(s, yield) {
 				return
 			}
 		}
 		for _, k := range keys {
-			f, there, err := d.look(ctx, k)
+			f, there, err := d.look(ctx, s, k)
 			if (there || err != nil) && !yield(f, err) {
 				return
 			}
@@ -115,14 +117,16 @@ func (d *hostlink) asked(k scheduler.Key) bool {
 }
 
 // all yields the links of the agent's namespace; false when no more is asked for.
-func (d *hostlink) all(yield func(found, error) bool) bool {
+func (d *hostlink) all(s scope, yield func(found, error) bool) bool {
 	links, err := d.Kernel.Links(d.Kernel.Own())
 	if err != nil {
 		return yield(found{}, fmt.Errorf("read the links of the agent's namespace: %w", err))
 	}
-	d.forgetIn(d.Kernel.Own())
+	if !s.ReadOnly {
+		d.forgetIn(d.Kernel.Own())
+	}
 	for _, l := range links {
-		if !d.ours(l) && !yield(d.found(keyOf(l.Name), l), nil) {
+		if !d.ours(l) && !yield(d.found(s, keyOf(l.Name), l), nil) {
 			return false
 		}
 	}
@@ -130,14 +134,16 @@ func (d *hostlink) all(yield func(found, error) bool) bool {
 }
 
 // look reads one link by its key. In other namespaces it looks only for what is needed.
-func (d *hostlink) look(ctx context.Context, k scheduler.Key) (f found, there bool, err error) {
+func (d *hostlink) look(ctx context.Context, s scope, k scheduler.Key) (f found, there bool, err error) {
 	f.Key = k
 	in, host, ok := selector.ParseLinkKey(k)
 	if !ok || in != nil && !d.asked(k) {
 		return f, false, nil
 	}
 	place, err := d.Places.Resolve(ctx, in)
-	d.lookedIn(k, place.NS)
+	if !s.ReadOnly {
+		d.lookedIn(k, place.NS)
+	}
 	if errors.Is(err, kernel.ErrNoNamespace) {
 		return f, false, nil
 	}
@@ -147,12 +153,14 @@ func (d *hostlink) look(ctx context.Context, k scheduler.Key) (f found, there bo
 	l, err := d.Kernel.Link(place.NS, host)
 	switch {
 	case kernel.IsGone(err):
-		d.forgetKey(k)
+		if !s.ReadOnly {
+			d.forgetKey(k)
+		}
 		return f, false, nil
 	case err != nil:
 		return f, false, fmt.Errorf("read the link %s in %s: %w", host, in.Text(), err)
 	}
-	return d.found(k, l), !d.ours(l), nil
+	return d.found(s, k, l), !d.ours(l), nil
 }
 
 // ours reports whether a link is an interface of ours: marked, or kept although
@@ -168,17 +176,23 @@ func (d *hostlink) ours(l kernel.Link) bool {
 	return false
 }
 
-func (d *hostlink) found(k scheduler.Key, l kernel.Link) found {
+func (d *hostlink) found(s scope, k scheduler.Key, l kernel.Link) found {
 	f := found{Key: k, Value: valueOf(l), Meta: l.Ref()}
+	if !s.ReadOnly {
+		d.note(k, l, f.Value)
+	}
+	return f
+}
+
+func (d *hostlink) note(k scheduler.Key, l kernel.Link, v *models.HostLink) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.seen[l.Ref()]
 	if !slices.Contains(s.keys, k) {
 		s.keys = append(s.keys, k)
 	}
-	s.value = f.Value
+	s.value = v
 	d.seen[l.Ref()] = s
-	return f
 }
 
 func valueOf(l kernel.Link) *models.HostLink {

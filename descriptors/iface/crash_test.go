@@ -155,6 +155,35 @@ func TestCutShortIsMarked(t *testing.T) {
 	}
 }
 
+// A reading that is read-only does not mend even that.
+func TestReadOnlyMendsNothing(t *testing.T) {
+	b := newBench(t)
+	b.make("bridge0", `{"bridge":{}}`)
+	b.own.Run(t, "ip", "link", "set", "bridge0", "alias", "")
+	k, v := b.want("bridge0", `{"bridge":{}}`)
+	writes := b.writesOf(func() {
+		for _, s := range []scope{{All: true}, {Keys: []scheduler.Key{k}}} {
+			s.ReadOnly = true
+			n := 0
+			for f, err := range b.kind.Retrieve(t.Context(), s) {
+				if n++; err != nil || f.Key != k || b.kind.Compare(k, f.Value, v).Change != scheduler.Same {
+					t.Errorf("found %s, %v", models.Encode(f.Value), err)
+				}
+			}
+			if n != 1 {
+				t.Errorf("found %d links, want one", n)
+			}
+		}
+	})
+	if got := b.own.Show(t, "bridge0")["ifalias"]; got != nil || writes != 0 {
+		t.Errorf("the mark is %v after %d writes, want none of both", got, writes)
+	}
+	b.look()
+	if got := b.own.Show(t, "bridge0")["ifalias"]; got != "plumb:host7:interface/bridge0" {
+		t.Errorf("after any other reading the mark is %v", got)
+	}
+}
+
 func TestAliasLost(t *testing.T) {
 	b := newBench(t)
 	b.make("bridge0", `{"bridge":{}}`)

@@ -23,7 +23,9 @@ import (
 //	keys    where it was, where the ledger says, where it should be, by mark
 func (d *iface) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
-		d.objects.Read()
+		if !s.ReadOnly {
+			d.objects.Read()
+		}
 		r := d.newSearch(ctx, s)
 		if s.All {
 			r.all(yield)
@@ -35,12 +37,13 @@ func (d *iface) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 
 // search is one reading of the world.
 type search struct {
-	d       *iface
-	ctx     context.Context
-	reading kernel.Reading
-	known   map[scheduler.Key]*hints
-	marks   map[string]string // mark → key, for marks that were cut
-	dumps   owned.Dumps[[]kernel.Link]
+	d        *iface
+	ctx      context.Context
+	readOnly bool // nothing is noted, forgotten or mended
+	reading  kernel.Reading
+	known    map[scheduler.Key]*hints
+	marks    map[string]string // mark → key, for marks that were cut
+	dumps    owned.Dumps[[]kernel.Link]
 }
 
 // hints are what the scheduler says of a key.
@@ -51,7 +54,7 @@ type hints struct {
 
 func (d *iface) newSearch(ctx context.Context, s scope) *search {
 	r := &search{
-		d: d, ctx: ctx, reading: d.Owner.Reading(),
+		d: d, ctx: ctx, readOnly: s.ReadOnly, reading: d.Owner.Reading(),
 		known: map[scheduler.Key]*hints{}, marks: map[string]string{}, dumps: owned.Dumps[[]kernel.Link]{Read: d.Kernel.Links},
 	}
 	for _, kn := range s.Known {
@@ -92,7 +95,9 @@ func (r *search) all(yield func(found, error) bool) {
 			r.pick(links, scheduler.Key(own.Key), own.Link)
 		}
 	}
-	r.d.keep(links, failed)
+	if !r.readOnly {
+		r.d.keep(links, failed)
+	}
 	for _, k := range slices.Sorted(maps.Keys(links)) {
 		if !yield(r.found(k, links[k]), nil) {
 			return
@@ -161,16 +166,20 @@ func (r *search) leave(entries []kernel.Entry, links map[scheduler.Key]kernel.Li
 		}
 		forget = append(forget, e.ID)
 	}
-	r.reading.Forget(forget...)
+	if !r.readOnly {
+		r.reading.Forget(forget...)
+	}
 }
 
 func (r *search) some(keys []scheduler.Key, yield func(found, error) bool) {
 	for _, k := range keys {
 		reading := r.d.Owner.Reading()
 		l, there, err := r.find(k)
-		if there {
+		switch {
+		case r.readOnly:
+		case there:
 			r.d.keepOne(k, l.Ref())
-		} else if err == nil {
+		case err == nil:
 			r.d.forget(k, r.hints(k).ref)
 			reading.Forget(string(k))
 		}
@@ -267,9 +276,11 @@ func (r *search) found(k scheduler.Key, l kernel.Link) found {
 			}
 		}
 	}
-	r.mark(k, l)
 	f := found{Key: k, Value: r.d.value(k, l, r.selector(k, l.NS), hint), Meta: l.Ref()}
-	r.d.seen(l.Ref(), f.Value)
+	if !r.readOnly {
+		r.mark(k, l)
+		r.d.seen(l.Ref(), f.Value)
+	}
 	return f
 }
 

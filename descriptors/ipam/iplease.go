@@ -49,7 +49,7 @@ func (b *Book) retrieveLeases(_ context.Context, s scheduler.Scope[*models.IPLea
 	}
 	return func(yield func(scheduler.Found[*models.IPLease, struct{}], error) bool) {
 		for _, k := range keys {
-			if v := b.lease(k); v != nil && !yield(scheduler.Found[*models.IPLease, struct{}]{Key: k, Value: v}, nil) {
+			if v := b.lease(k, s.ReadOnly); v != nil && !yield(scheduler.Found[*models.IPLease, struct{}]{Key: k, Value: v}, nil) {
 				return
 			}
 		}
@@ -57,14 +57,14 @@ func (b *Book) retrieveLeases(_ context.Context, s scheduler.Scope[*models.IPLea
 }
 
 // lease is what stands at the key; nil if nobody asks or there is no pool.
-func (b *Book) lease(k scheduler.Key) *models.IPLease {
+func (b *Book) lease(k scheduler.Key, readOnly bool) *models.IPLease {
 	name, a, ok := askOf(k)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !ok || b.pools[name] == nil {
 		return nil
 	}
-	if !a.Addr.IsValid() && b.pools[name].Moves(a.Claim) {
+	if !readOnly && !a.Addr.IsValid() && b.pools[name].Moves(a.Claim) {
 		// It may have changed before anybody could see it: after a restart.
 		b.claims.add(scheduler.Key(models.IPClaimKey(a.Claim)))
 	}

@@ -89,7 +89,7 @@ func (d *observer) retrieve(ctx context.Context, s scope) iter.Seq2[found, error
 	}
 	return func(yield func(found, error) bool) {
 		for _, k := range keys {
-			ref, err := d.look(k)
+			ref, err := d.look(k, s.ReadOnly)
 			if (ref != nil || err != nil) && !yield(found{Key: k, Value: ref}, err) {
 				return
 			}
@@ -104,13 +104,15 @@ func (d *observer) keys() []scheduler.Key {
 }
 
 // look reads one namespace; nil means that it is not there, or that nobody asks.
-func (d *observer) look(k scheduler.Key) (*models.NamespaceRef, error) {
+func (d *observer) look(k scheduler.Key, readOnly bool) (*models.NamespaceRef, error) {
 	if !d.asked(k) {
 		return nil, nil
 	}
 	in, path, inode := d.file(k)
-	// What the watch compares with is read first: a change after it is noticed.
-	d.note(k, statInode(path))
+	if !readOnly {
+		// What the watch compares with is read first: a change after it is noticed.
+		d.note(k, statInode(path))
+	}
 	if path == "" {
 		return nil, nil
 	}

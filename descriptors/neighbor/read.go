@@ -25,7 +25,9 @@ func (d *neighbor) retrieve(_ context.Context, s scope) iter.Seq2[found, error] 
 		if !there {
 			return nil, ref, kernel.ErrNotExist
 		}
-		d.note(e.NS, n, scheduler.Key(e.ID), n.MAC)
+		if !s.ReadOnly {
+			d.note(e.NS, n, scheduler.Key(e.ID), n.MAC)
+		}
 		return &models.Neighbor{Interface: d.Owner.LinkName(d.Kernel, d.Names, ref), Address: n.Address.String(), MacAddress: n.MAC}, ref, nil
 	})
 }

@@ -26,17 +26,24 @@ type (
 // a stranger's namespace would keep it alive.
 func (d *netns) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
-		d.objects.Read()
+		if !s.ReadOnly {
+			d.objects.Read()
+		}
 		reading := d.owner.Reading()
 		named, err := d.kernel.ListNamed()
 		if err != nil {
 			yield(found{}, fmt.Errorf("list the named namespaces: %w", err))
 			return
 		}
-		d.forget(s, reading, named)
+		if !s.ReadOnly {
+			d.forget(s, reading, named)
+		}
 		maybe := d.maybeOurs(s)
 		for _, name := range names(s, named) {
 			f, there, err := d.look(name, named[name], maybe[keyOf(name)] || d.kernel.Alive(named[name]))
+			if there && f.Meta != 0 && !s.ReadOnly {
+				d.keep(f)
+			}
 			if there && !yield(f, err) {
 				return
 			}
@@ -104,7 +111,6 @@ func (d *netns) maybeOurs(s scope) map[scheduler.Key]bool {
 func (d *netns) look(name string, ns kernel.NS, maybe bool) (f found, there bool, err error) {
 	f = found{Key: keyOf(name), Value: &models.NetNS{}, Meta: ns, Foreign: true}
 	if !maybe {
-		d.note(name, ns)
 		return f, true, nil
 	}
 	opened, err := d.kernel.Open(d.path(name))
@@ -112,16 +118,21 @@ func (d *netns) look(name string, ns kernel.NS, maybe bool) (f found, there bool
 	case kernel.IsGone(err):
 		return f, false, nil // gone since the listing
 	case err != nil:
+		f.Meta = 0
 		return f, true, fmt.Errorf("open namespace %s: %w", name, err)
 	}
 	_, recorded := d.owner.Entry(string(f.Key))
 	ours, err := d.ours(name, opened, recorded)
 	f.Meta, f.Foreign = opened, !ours
-	d.note(name, opened)
-	if ours {
-		d.owner.Use(string(f.Key), opened)
-	}
 	return f, true, err
+}
+
+// keep notes what was found. A namespace of ours stays open.
+func (d *netns) keep(f found) {
+	d.note(nameOf(f.Key), f.Meta)
+	if !f.Foreign {
+		d.owner.Use(string(f.Key), f.Meta)
+	}
 }
 
 // watch follows the names. Our own doing is known by its identity.

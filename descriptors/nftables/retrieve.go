@@ -18,7 +18,9 @@ func (d *nftables) retrieve(ctx context.Context, s scope) iter.Seq2[found, error
 		if err != nil {
 			return nil, 0, fmt.Errorf("read the ledger: %w", err)
 		}
-		d.see(e.NS, scheduler.Key(e.ID)) // before it is read: what happens meanwhile is news
+		if !s.ReadOnly {
+			d.see(e.NS, scheduler.Key(e.ID)) // before it is read: what happens meanwhile is news
+		}
 		t, err := d.table(ctx, e, v)
 		return d.value(m, v, t), e.NS, err
 	})

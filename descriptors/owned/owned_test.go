@@ -221,6 +221,21 @@ func TestRetrieve(t *testing.T) {
 	}
 }
 
+// TestReadOnlyForgetsNothing: what is only shown to somebody leaves ledger and memory alone.
+func TestReadOnlyForgetsNothing(t *testing.T) {
+	b := newBench(t)
+	b.create(t.Context(), "route/a", "route/b")
+	delete(b.world, "route/b")
+	b.log = nil
+	if got := b.retrieve(scheduler.Scope[*models.Route, string]{All: true, ReadOnly: true}); !slices.Equal(got, []string{"route/a"}) {
+		t.Error(got)
+	}
+	if got := b.recorded(); !slices.Equal(got, []string{"route/a", "route/b"}) {
+		t.Error(got)
+	}
+	b.said("")
+}
+
 // TestForeignStays: what the ledger does not name is not removed.
 func TestForeignStays(t *testing.T) {
 	b := newBench(t)

@@ -8,11 +8,14 @@ import (
 )
 
 // Retrieve yields of what the ledger names within the scope what look finds. An entry of
-// which the error of look says that its object is gone is forgotten. The namespace of the
+// which the error of look says that its object is gone is forgotten, but not by a reading
+// that is read-only, in which look takes note of nothing either. The namespace of the
 // entry is open when look is called.
 func (o *Objects[V, M]) Retrieve(s scheduler.Scope[V, M], look func(kernel.Entry) (V, M, error)) iter.Seq2[scheduler.Found[V, M], error] {
 	return func(yield func(scheduler.Found[V, M], error) bool) {
-		o.Read()
+		if !s.ReadOnly {
+			o.Read()
+		}
 		reading := o.Owner.Reading()
 		var forget []string
 		for _, e := range o.entries(s) {
@@ -22,8 +25,10 @@ func (o *Objects[V, M]) Retrieve(s scheduler.Scope[V, M], look func(kernel.Entry
 				f.Value, f.Meta, err = look(e)
 			}
 			if kernel.IsGone(err) {
-				o.gone(e)
-				forget = append(forget, e.ID)
+				if !s.ReadOnly {
+					o.gone(e)
+					forget = append(forget, e.ID)
+				}
 				continue
 			}
 			if !yield(f, err) {

@@ -13,7 +13,7 @@ import (
 
 // retrieve reads the routes that the ledger names.
 func (d *route) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
-	r := &search{d: d, dumps: owned.Dumps[byIdentity]{Read: d.routes}, known: map[scheduler.Key]*models.Route{}}
+	r := &search{d: d, readOnly: s.ReadOnly, dumps: owned.Dumps[byIdentity]{Read: d.routes}, known: map[scheduler.Key]*models.Route{}}
 	for _, kn := range s.Known {
 		r.known[kn.Key] = kn.Value
 	}
@@ -22,9 +22,10 @@ func (d *route) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 
 // search is one reading.
 type search struct {
-	d     *route
-	dumps owned.Dumps[byIdentity]
-	known map[scheduler.Key]*models.Route
+	d        *route
+	readOnly bool
+	dumps    owned.Dumps[byIdentity]
+	known    map[scheduler.Key]*models.Route
 }
 
 // byIdentity are all routes of a namespace that carry our number, by their mark in the
@@ -63,7 +64,9 @@ func (r *search) look(e kernel.Entry) (v *models.Route, ref kernel.LinkRef, err 
 			best = route
 		}
 	}
-	r.d.note(e.NS, k, best)
+	if !r.readOnly {
+		r.d.note(e.NS, k, best)
+	}
 	return r.d.value(e.NS, best, like), at(e.NS, best), nil
 }
 

@@ -30,7 +30,9 @@ func (d *rule) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 		if err != nil {
 			return nil, ref, err
 		}
-		d.have.Note(e.NS, e.Mark, scheduler.Key(e.ID))
+		if !s.ReadOnly {
+			d.have.Note(e.NS, e.Mark, scheduler.Key(e.ID))
+		}
 		return v, ref, nil
 	})
 }

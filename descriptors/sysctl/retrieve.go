@@ -12,7 +12,13 @@ import (
 
 // retrieve reads the settings that the ledger names.
 func (d *sysctl) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
-	return d.objects.Retrieve(s, d.look)
+	return d.objects.Retrieve(s, func(e kernel.Entry) (*models.Sysctl, kernel.LinkRef, error) {
+		v, at, err := d.look(e)
+		if err == nil && !s.ReadOnly {
+			d.note(scheduler.Key(e.ID), at, v)
+		}
+		return v, at, err
+	})
 }
 
 func (d *sysctl) look(e kernel.Entry) (v *models.Sysctl, at kernel.LinkRef, err error) {
@@ -23,7 +29,5 @@ func (d *sysctl) look(e kernel.Entry) (v *models.Sysctl, at kernel.LinkRef, err 
 	if err != nil {
 		return v, at, fmt.Errorf("read %s: %w", v.GetKey(), err)
 	}
-	v = as(v, value)
-	d.note(scheduler.Key(e.ID), at, v)
-	return v, at, nil
+	return as(v, value), at, nil
 }

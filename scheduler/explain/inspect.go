@@ -10,7 +10,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
-// Inspections are the reads that show the keys under the prefixes.
+// Inspections are the reads that show the keys under the prefixes. They change nothing.
 func (e *Explainer) Inspections(prefixes []kv.Key) []*kind.Op {
 	var out []*kind.Op
 	for _, k := range e.Kinds.All() {
@@ -20,7 +20,7 @@ func (e *Explainer) Inspections(prefixes []kv.Key) []*kind.Op {
 		whole := len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p kv.Key) bool {
 			return kv.IsPrefix(p) && strings.HasPrefix(string(k.Prefix), string(p))
 		})
-		o := &kind.Op{Kind: k, What: kv.OpLook, Reading: &kind.Reading{Scope: kind.Scope{All: whole}}}
+		o := &kind.Op{Kind: k, What: kv.OpLook, Reading: &kind.Reading{Scope: kind.Scope{All: whole, ReadOnly: true}}}
 		if whole {
 			o.Scope.Known = e.KnownOf(k)
 			out = append(out, o)

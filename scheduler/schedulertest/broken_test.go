@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -403,6 +404,42 @@ var broken = []struct {
 		d.Watch = func(ctx context.Context, notify func(...scheduler.Key)) error {
 			notify("page/1")
 			return w.watch(ctx, notify)
+		}
+	}},
+	{"read-only", "what was shown to somebody is no news", func(d *bookKind, w *shelf) {
+		var shown sync.Map
+		d.Retrieve = func(ctx context.Context, s bookScope) iter.Seq2[bookFound, error] {
+			for _, kn := range s.Known {
+				if s.ReadOnly && !w.has(kn.Key) {
+					shown.Store(kn.Key, true)
+				}
+			}
+			return w.retrieve(ctx, s)
+		}
+		d.Watch = func(ctx context.Context, notify func(...scheduler.Key)) error {
+			return w.watch(ctx, func(keys ...scheduler.Key) {
+				time.AfterFunc(impatient/10, func() { // an event comes later than what it tells of
+					for _, k := range keys {
+						if _, known := shown.Load(k); !known {
+							notify(k)
+						}
+					}
+				})
+			})
+		}
+	}},
+	{"read-only", "it finds what has gone", func(d *bookKind, w *shelf) {
+		d.Retrieve = func(ctx context.Context, s bookScope) iter.Seq2[bookFound, error] {
+			if !s.ReadOnly {
+				return w.retrieve(ctx, s)
+			}
+			return func(yield func(bookFound, error) bool) {
+				for _, kn := range s.Known {
+					if !yield(bookFound{Key: kn.Key, Value: kn.Value, Meta: kn.Meta}, nil) {
+						return
+					}
+				}
+			}
 		}
 	}},
 	{"watch-ends", "it ends by itself", func(d *bookKind, _ *shelf) {

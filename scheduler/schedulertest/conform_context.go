@@ -226,6 +226,58 @@ func (x *trial[V, M]) watch() {
 	}
 }
 
+// readOnly reads the world for somebody all the while that it changes.
+func (x *trial[V, M]) readOnly() {
+	if !x.all() {
+		return
+	}
+	shown := x.scope()
+	shown.ReadOnly = true
+	for k, f := range x.retrieve(x.scope()) {
+		x.alike(k, map[scheduler.Key]scheduler.Found[V, M]{k: f}, x.retrieve(shown))
+	}
+	e := newEar()
+	_, stop := x.startWatch(e)
+	defer stop()
+	for _, s := range slices.Backward(x.spec.Samples) {
+		x.at = s.Key
+		if _, _, there := x.view.Get(s.Key); !there {
+			continue // it went with another
+		}
+		end := x.keepReading(shown)
+		x.spec.Remove(x.t, s.Key)
+		end()
+		if _, there := x.retrieve(shown)[s.Key]; there {
+			x.fail(s.Key, "it was removed by somebody else, and a reading that is read-only finds it")
+		}
+		patience := time.After(x.spec.Patience)
+		for !e.of(s.Key) {
+			select {
+			case <-e.heard:
+			case <-patience:
+				x.fail(s.Key, "it was removed by somebody else while it was read for somebody, and nothing was notified")
+				return
+			}
+		}
+		x.gone(s.Key)
+		x.retrieve(x.scope())
+	}
+}
+
+// keepReading reads until end is called.
+func (x *trial[V, M]) keepReading(s scheduler.Scope[V, M]) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for ctx.Err() == nil {
+			for range x.d.Retrieve(context.Background(), s) {
+				continue
+			}
+		}
+	})
+	return func() { cancel(); done.Wait() }
+}
+
 func (x *trial[V, M]) watchEnds() {
 	e := newEar()
 	ended, stop := x.startWatch(e)

@@ -68,6 +68,8 @@ func laws[V, M any]() []law[V, M] {
 			right: "an operation in a world that hangs returns soon after its context ends"},
 		{name: "watch", try: X.watch, concerns: watches, lacks: canRemove,
 			right: "what happens after Watch was called is notified, by its key or as all, and keys of the kind only"},
+		{name: "read-only", try: X.readOnly, concerns: func(d D) bool { return watches(d) && reads(d) }, lacks: canRemove,
+			right: "a reading that is read-only finds what any other does, and what it saw is notified all the same"},
 		{name: "watch-ends", try: X.watchEnds, concerns: watches,
 			right: "Watch runs until its context ends, and then returns soon"},
 		{name: "goroutines", try: X.goroutines,

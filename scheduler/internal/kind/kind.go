@@ -52,9 +52,10 @@ type Kind struct {
 
 // Scope is scheduler.Scope without types, as Found and Known are those.
 type Scope struct {
-	All   bool
-	Keys  []kv.Key
-	Known []Known
+	All      bool
+	Keys     []kv.Key
+	Known    []Known
+	ReadOnly bool
 }
 
 // Known is what is believed or wanted of a key.
