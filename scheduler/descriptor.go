@@ -202,6 +202,9 @@ type Found[V, M any] struct {
 	// Foreign objects were not made by us: they satisfy needs and are never
 	// deleted. For observed kinds it is implied.
 	Foreign bool
+	// Owner says who made the object, if it was surely somebody else; for who reads it. An
+	// object that is not Foreign and has an Owner was put into what is ours, and is deleted.
+	Owner string
 }
 
 // check tells what is wrong with a descriptor, and how to mend it. What two

@@ -261,7 +261,7 @@ func eraseRetrieve[V, M any](k *kind.Kind, d Descriptor[V, M]) {
 			scope.Known = append(scope.Known, Known[V, M]{Key: kn.Key, Value: v, Meta: m, InPlace: kn.InPlace})
 		}
 		for f, err := range d.Retrieve(ctx, scope) {
-			if !yield(kind.Found{Key: f.Key, Value: f.Value, Meta: f.Meta, Foreign: f.Foreign}, err) {
+			if !yield(kind.Found{Key: f.Key, Value: f.Value, Meta: f.Meta, Foreign: f.Foreign, Owner: f.Owner}, err) {
 				return
 			}
 		}

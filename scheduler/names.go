@@ -43,6 +43,8 @@ type (
 	Policy = kv.Policy
 	// DriftPolicy is what is done about what others change.
 	DriftPolicy = kv.DriftPolicy
+	// Grade is what sort of drift it is that the world differs from the intent.
+	Grade = kv.Grade
 	// InvalidError refuses a value: it can never be applied as it stands.
 	InvalidError = kv.InvalidError
 	// FieldError is what is wrong with one field of a value.
@@ -163,6 +165,15 @@ const (
 	DriftRepair  = kv.DriftRepair  // makes it as wanted again
 	DriftAlert   = kv.DriftAlert   // leaves it, and says that it is drifted
 	DriftIgnore  = kv.DriftIgnore  // leaves it; what was changed counts as configured
+)
+
+// The grades of drift.
+const (
+	NoDrift      = kv.NoDrift      // as wanted, or not built yet, or it cannot be told
+	GradeRepair  = kv.GradeRepair  // it is made as wanted again, or removed
+	GradeAlert   = kv.GradeAlert   // it is left by policy or by a pause, and told
+	GradeIgnore  = kv.GradeIgnore  // it is left by policy, and nobody minds
+	GradeForeign = kv.GradeForeign // what somebody else made is in the way, or in what is ours
 )
 
 // Errors that Apply, Submit, Register and others return.

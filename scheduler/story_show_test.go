@@ -68,7 +68,11 @@ func (st *story) show(cmd string, args []string) string {
 		st.check(err)
 		var b strings.Builder
 		for _, s := range all {
-			b.WriteString(line(s) + "\n")
+			b.WriteString(line(s))
+			if s.Grade != scheduler.NoDrift {
+				fmt.Fprintf(&b, " (%s)", strings.TrimSuffix(fmt.Sprintf("%s %s", s.Grade, s.Owner), " "))
+			}
+			b.WriteByte('\n')
 		}
 		return b.String()
 	case "objects":

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
@@ -51,6 +52,8 @@ type address struct {
 	// shared are addresses that others put on their links and that are wanted
 	// of us as well: configured, but not ours to delete.
 	shared owned.Memory[kernel.LinkRef, netip.Prefix, struct{}]
+	// tells: the kernel says who made an address (Linux 5.18): it did so of one.
+	tells atomic.Bool
 }
 
 type (

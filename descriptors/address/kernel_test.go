@@ -1,6 +1,7 @@
 package address_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -83,6 +84,41 @@ func TestOnOurOwnLinkWeSayItAll(t *testing.T) {
 	}
 	if got := b.shown("web"); got != "10.0.0.77/24" {
 		t.Errorf("left %s", got)
+	}
+}
+
+// TestWhoAddedToOurLink: an address on a link of ours that we did not make says who did,
+// as far as the kernel does; what the kernel gave itself, and what is not on a link of
+// ours, is nobody's doing.
+func TestWhoAddedToOurLink(t *testing.T) {
+	b := newBench(t)
+	web := b.link("web", `{"bridge":{}}`)
+	b.link("eth9", `{"existing":{}}`)
+	b.derived("web", "10.0.0.1/24")
+	b.net.IP(t, "addr add 10.0.0.77/24 dev web")
+	b.net.IP(t, "addr add 10.0.0.78/24 dev eth9")
+	for prefix, protocol := range map[string]uint8{"10.0.0.79/24": 18, "10.0.0.80/24": kernel.Protocol("host9")} {
+		a := kernel.Address{Index: web.Index, Prefix: netip.MustParsePrefix(prefix), Protocol: protocol}
+		if err := b.AddAddress(web.NS, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lines []string
+	for f, err := range b.kind.Retrieve(t.Context(), scope{All: true}) {
+		if err != nil {
+			t.Error(err)
+		}
+		lines = append(lines, fmt.Sprintf("%s foreign=%v %s", f.Key, f.Foreign, f.Owner))
+	}
+	slices.Sort(lines)
+	want := fmt.Sprintf(`address/eth9/10.0.0.78/24 foreign=true 
+address/web/10.0.0.1/24 foreign=false 
+address/web/10.0.0.77/24 foreign=false somebody else
+address/web/10.0.0.79/24 foreign=false protocol 18
+address/web/10.0.0.80/24 foreign=false the agent of another label (protocol %d)`, kernel.Protocol("host9"))
+	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.Contains(l, "fe80:") })
+	if got := strings.Join(lines, "\n"); got != want {
+		t.Errorf("found\n%s\nwant\n%s", got, want)
 	}
 }
 

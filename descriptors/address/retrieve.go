@@ -233,6 +233,9 @@ func (r *search) on(l link) iter.Seq2[found, error] {
 			// What is there of the keys in question, or of all, is read anew.
 			r.d.have.ForgetIf(l.ref, func(k scheduler.Key) bool { return r.keys == nil || r.keys[k] })
 		}
+		if slices.ContainsFunc(list, func(a kernel.Address) bool { return a.Protocol != 0 }) {
+			r.d.tells.Store(true)
+		}
 		for _, a := range list {
 			f, mine := r.found(l, a)
 			if !mine || r.keys != nil && !r.keys[f.Key] {
@@ -314,6 +317,19 @@ func rankOf(kn known) int {
 	return 2
 }
 
+// ownerOf says who put an address on a link of ours, "" if it was us or cannot be told.
+func (d *address) ownerOf(a kernel.Address) string {
+	switch {
+	case a.Protocol == d.Owner.Protocol() || !d.tells.Load():
+		return ""
+	case a.Protocol == 0:
+		return "somebody else"
+	case kernel.IsMarked(a.Protocol):
+		return fmt.Sprintf("the agent of another label (protocol %d)", a.Protocol)
+	}
+	return fmt.Sprintf("protocol %d", a.Protocol)
+}
+
 // found describes an address; mine is false for what is nobody's business:
 // what the kernel made on a link of ours.
 func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
@@ -332,6 +348,9 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 	recorded = recorded && e.NS == l.ref.NS && e.Index == l.ref.Index
 	_, shared := r.d.shared.Get(l.ref, a.Prefix)
 	f.Foreign = !l.exclusive && !recorded && !shared
+	if l.exclusive {
+		f.Owner = r.d.ownerOf(a)
+	}
 	f.Value = &models.Address{
 		Interface: l.name, Address: a.Prefix.String(),
 		ValidLifetime: a.Valid, PreferredLifetime: a.Preferred,

@@ -1,10 +1,12 @@
 package explain
 
 import (
-	"fmt"
+	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
 	"github.com/plumb-net/plumb/scheduler/internal/graph"
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
 	"github.com/plumb-net/plumb/scheduler/kv"
@@ -46,18 +48,29 @@ func (e *Explainer) Inspected(prefixes []kv.Key, found map[kv.Key]kind.Found, fa
 	for _, n := range e.NodesUnder(prefixes) {
 		k := kind.Of(n)
 		f, there := found[n.Key]
-		delete(found, n.Key)
 		s := e.StatusNow(n)
 		s.Derived = nil // they depend on their own here
-		switch {
-		case k == nil || k.Retrieve == nil || n.Busy():
-		case failed[n.Key] != nil:
-			s.State, s.Reason = kv.Unknown, kv.FirstLine(failed[n.Key])
-		case failed[k.Prefix] != nil:
-			s.State, s.Reason = kv.Unknown, kv.FirstLine(failed[k.Prefix])
-		default:
-			e.compareFound(n, k, f, there, &s)
+		err := failed[n.Key]
+		if err == nil && k != nil {
+			err = failed[k.Prefix]
 		}
+		switch {
+		case k == nil || k.Retrieve == nil:
+		case n.Busy():
+			s.Grade, s.Owner = e.gradeBusy(n, &s)
+		case err != nil:
+			s.State, s.Reason = kv.Unknown, kv.FirstLine(err)
+		case n.Wanted():
+			e.compareFound(n, k, f, there, &s)
+		case there:
+			if s.State == kv.Absent || s.State == kv.Removed {
+				continue // it has come since, like what nobody knew of
+			}
+			e.extra(n, k, f, &s)
+		default:
+			s.State, s.Actual, s.Meta = kv.Absent, nil, nil
+		}
+		delete(found, n.Key)
 		if s.State != kv.Absent && s.State != kv.Removed {
 			out = append(out, s)
 		}
@@ -67,14 +80,38 @@ func (e *Explainer) Inspected(prefixes []kv.Key, found map[kv.Key]kind.Found, fa
 		if k == nil || !kv.Under(key, prefixes) {
 			continue
 		}
-		s := kv.Status{Key: key, Kind: k.Name, State: kv.Observed, Actual: k.Show(f.Value), Meta: f.Meta}
+		s := kv.Status{Key: key, Kind: k.Name, State: kv.Observed}
 		if !f.Foreign && !k.Observed {
 			s.State, s.Reason = kv.Leftover, "it bears our mark and is not in the intent"
+			if f.Owner != "" {
+				s.Reason = "not in the intent"
+			}
 		}
+		e.extra(nil, k, f, &s)
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b kv.Status) int { return strings.Compare(string(a.Key), string(b.Key)) })
 	return out
+}
+
+// extra describes what is there and not wanted; n is nil if nobody knew of it. What nobody
+// may delete is no drift: it is where nothing of ours is.
+func (e *Explainer) extra(n *graph.Node, k *kind.Kind, f kind.Found, s *kv.Status) {
+	s.Actual, s.Meta = k.Show(f.Value), f.Meta
+	if s.State == kv.Unknown && !f.Foreign && !k.Observed {
+		s.State, s.Reason = kv.Leftover, "not in the intent"
+	}
+	if s.State != kv.Leftover {
+		return
+	}
+	switch s.Owner = f.Owner; {
+	case s.Owner != "":
+		s.Grade, s.Reason = kv.GradeForeign, "made by "+s.Owner+"; "+s.Reason
+	case n != nil && e.PausedBy(n) != nil:
+		s.Grade = kv.GradeAlert
+	default:
+		s.Grade = kv.GradeRepair
+	}
 }
 
 // compareFound puts what was found beside what is wanted.
@@ -84,27 +121,100 @@ func (e *Explainer) compareFound(n *graph.Node, k *kind.Kind, f kind.Found, ther
 		s.Actual, s.Meta = k.Show(f.Value), f.Meta
 	}
 	goal := n.Goal()
-	switch {
-	case goal == nil || n.Foreign:
-		if !there && !n.Wanted() {
-			s.State = kv.Absent
-		}
-	case s.State != kv.Configured && s.State != kv.Drifted && s.State != kv.Pending:
-	case !there:
-		if n.Presence == graph.Present {
-			s.State, s.Reason = kv.Drifted, "it is not there"
-		}
-	default:
+	if goal == nil || s.State == kv.InvalidState || s.State == kv.Unimplemented {
+		return
+	}
+	differs := "it is not there"
+	if there {
 		var v kv.Verdict
 		if !e.Guard(n, func() { v = e.Verdict(n, k, f.Value, goal) }) {
 			return
 		}
-		switch {
-		case v.Change == kv.Same:
-		case s.Drift == kv.DriftIgnore:
-			s.State, s.Reason = kv.Configured, fmt.Sprintf("the world differs, which its policy ignores: %s", v.Reason)
-		default:
-			s.State, s.Reason = kv.Drifted, fmt.Sprintf("the world differs: %s", v.Reason)
+		if differs = ""; v.Change != kv.Same {
+			differs = "the world differs: " + v.Reason
 		}
 	}
+	lost := there && f.Foreign && n.Presence == graph.Present && !n.Foreign
+	if lost {
+		differs = "what is there is not ours"
+	}
+	e.tellFound(n, s, there, differs)
+	if differs == "" && !n.Foreign {
+		return
+	}
+	if s.Grade, s.Owner = e.grade(n, s); s.State == kv.Paused && s.Grade != kv.NoDrift {
+		s.Reason += "; " + differs
+	}
+	if lost && s.Grade != kv.NoDrift {
+		s.Grade, s.Owner = kv.GradeForeign, cmp.Or(f.Owner, "somebody else")
+	}
+}
+
+// tellFound is the state by what a fresh read found, where the one that is believed says
+// less.
+func (e *Explainer) tellFound(n *graph.Node, s *kv.Status, there bool, differs string) {
+	switch {
+	case n.Foreign:
+	case differs == "" && (s.State == kv.Unknown || s.State == kv.Drifted || s.State == kv.Configured):
+		s.State, s.Reason = kv.Configured, ""
+	case s.State == kv.Unknown && n.Needs() == graph.Satisfied:
+		s.State, s.Reason = kv.Drifted, differs
+	case differs == "" || s.State != kv.Configured && s.State != kv.Drifted && s.State != kv.Pending:
+	case !there:
+		if n.Presence == graph.Present {
+			s.State, s.Reason = kv.Drifted, differs
+		}
+	case s.Drift == kv.DriftIgnore:
+		s.State, s.Reason = kv.Configured, strings.Replace(differs, ":", ", which its policy ignores:", 1)
+	default:
+		s.State, s.Reason = kv.Drifted, differs
+	}
+}
+
+// grade says what sort of drift it is that a wanted key differs, and who made what is in
+// its way. What waits for its needs is not built, which is no drift.
+func (e *Explainer) grade(n *graph.Node, s *kv.Status) (g kv.Grade, owner string) {
+	if n.Needs() != graph.Satisfied {
+		return kv.NoDrift, ""
+	}
+	switch s.State {
+	case kv.Paused:
+		return kv.GradeAlert, ""
+	case kv.Failed, kv.Retrying:
+		var class *kv.OpError
+		if n.X != nil && errors.As(n.X.Err, &class) && class.Owner != "" {
+			return kv.GradeForeign, class.Owner
+		}
+		return kv.GradeRepair, ""
+	case kv.Pending:
+		if !assess.Has(n, assess.FlagDrifted) {
+			return kv.NoDrift, "" // what is wanted has changed, not the world
+		}
+	case kv.Configured, kv.Drifted:
+	default:
+		return kv.NoDrift, ""
+	}
+	switch {
+	case n.Foreign:
+		return kv.NoDrift, "" // it was taken for ours as it is
+	case s.Drift == kv.DriftAlert:
+		return kv.GradeAlert, ""
+	case s.Drift == kv.DriftIgnore:
+		return kv.GradeIgnore, ""
+	}
+	return kv.GradeRepair, ""
+}
+
+// gradeBusy is for a key at which an operation is: what was read beside it may be either.
+func (e *Explainer) gradeBusy(n *graph.Node, s *kv.Status) (kv.Grade, string) {
+	switch {
+	case n.Wanted():
+		if s.State == kv.Configured { // it is only read
+			return kv.NoDrift, ""
+		}
+		return e.grade(n, s)
+	case s.State == kv.Leftover:
+		return kv.GradeRepair, ""
+	}
+	return kv.NoDrift, ""
 }

@@ -49,6 +49,30 @@ func (d DriftPolicy) String() string {
 	return [...]string{"", "repair", "alert", "ignore"}[d]
 }
 
+// Grade says what sort of drift it is that the world differs from the intent at a key. It
+// follows from who made what is there and from what is done about it.
+type Grade uint8
+
+// The grades of drift.
+const (
+	// NoDrift: it is as wanted, or not built yet, or cannot be told.
+	NoDrift Grade = iota
+	// GradeRepair: it is made as wanted again, or removed, now or at the next try.
+	GradeRepair
+	// GradeAlert: it is left by DriftAlert, or by a pause.
+	GradeAlert
+	// GradeIgnore: it is left by DriftIgnore, and nobody minds.
+	GradeIgnore
+	// GradeForeign: somebody else's object is where one of ours is wanted, or in what is
+	// ours. Status.Owner says whose.
+	GradeForeign
+)
+
+// String is the grade in a word: "repair", "alert", "ignore", "foreign"; nothing for NoDrift.
+func (g Grade) String() string {
+	return [...]string{"", "repair", "alert", "ignore", "foreign"}[g]
+}
+
 // Checked returns the policies, the most exact first, or what is wrong with them.
 func Checked(policies []Policy) (Policies, error) {
 	out := slices.Clone(policies)

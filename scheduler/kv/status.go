@@ -66,6 +66,10 @@ type Status struct {
 	// Drift is what is done when somebody else changes the key, which must be
 	// wanted. What is not repaired is outside of what the scheduler promises.
 	Drift DriftPolicy
+	// Grade is what sort of drift a fresh read of the world found, and Owner who made what
+	// it found, as far as that can be told and was not us. Only Inspect sets them.
+	Grade Grade
+	Owner string
 	// Base is the key that this value is derived from, if it is.
 	Base Key
 	// Desired and Actual are values of the kind's type; nil means none.

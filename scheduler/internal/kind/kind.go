@@ -70,6 +70,7 @@ type Found struct {
 	Key         kv.Key
 	Value, Meta any
 	Foreign     bool
+	Owner       string
 }
 
 // Unread reports whether what is not known of the kind waits for all of it to be read.
