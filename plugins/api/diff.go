@@ -36,7 +36,7 @@ func (s *Server) Diff(ctx context.Context, r *apiv1.DiffRequest) (*apiv1.DiffRes
 // due is what would be done about a key that is not as wanted, "" for nothing.
 func due(st scheduler.Status) string {
 	switch {
-	case st.State == scheduler.Leftover:
+	case st.State == scheduler.Leftover && st.Grade != scheduler.GradeAlert:
 		return scheduler.OpDelete.String()
 	case st.State != scheduler.Drifted, st.Drift == scheduler.DriftAlert, st.Drift == scheduler.DriftIgnore:
 		return ""
@@ -78,6 +78,7 @@ func difference(st scheduler.Status) *apiv1.Difference {
 	d := &apiv1.Difference{
 		Key: string(st.Key), State: st.State.String(), Reason: st.Reason, Op: due(st),
 		Excluded: st.State == scheduler.Paused || st.State == scheduler.InvalidState || left,
+		Grade:    st.Grade.String(), Owner: st.Owner,
 	}
 	if st.Desired != nil && st.Actual != nil {
 		compare("", value(st.Desired), value(st.Actual), d)

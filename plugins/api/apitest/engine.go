@@ -83,6 +83,32 @@ func (e *Engine) set(st scheduler.Status) {
 	}
 }
 
+// Grade says what sort of drift a fresh read finds at a key, and who made what is there.
+// What is left by policy is graded by it.
+func (e *Engine) Grade(k scheduler.Key, grade, owner string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	st, there := e.keys[k]
+	if !there {
+		return fmt.Errorf("%s: %w", k, scheduler.ErrUnknownKey)
+	}
+	for g := scheduler.GradeRepair; g <= scheduler.GradeForeign; g++ {
+		if g.String() == grade {
+			st.Grade, st.Owner = g, owner
+		}
+	}
+	switch st.Grade {
+	case scheduler.NoDrift:
+		return fmt.Errorf("unknown grade %q", grade)
+	case scheduler.GradeAlert:
+		st.Drift = scheduler.DriftAlert
+	case scheduler.GradeIgnore:
+		st.Drift = scheduler.DriftIgnore
+	}
+	e.keys[k] = st
+	return nil
+}
+
 // Becomes says what a key will be once it is wanted, instead of configured.
 func (e *Engine) Becomes(st scheduler.Status) {
 	e.mu.Lock()

@@ -17,6 +17,7 @@ import (
 // Script builds the world line by line:
 //
 //	{"key":"interface/web","state":"configured",…}  a key, as get -o json has it
+//	grade KEY GRADE [owner]          what sort of drift a fresh read finds at a key
 //	becomes {"key":…}                what a key will be once it is wanted
 //	was {"key":…}                    what a key was before
 //	store KEY VALUE                  a key of the store, as somebody else writes it
@@ -78,6 +79,9 @@ func (w *World) line(line string) error {
 		err := json.Unmarshal([]byte(rest), &r)
 		w.Engine.Record(r)
 		return err
+	case "grade":
+		grade, owner, _ := strings.Cut(more, " ")
+		return w.Engine.Grade(scheduler.Key(first), grade, owner)
 	case "was":
 		st, err := Status(rest)
 		w.Engine.Was(st)

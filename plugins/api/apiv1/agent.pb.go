@@ -1146,7 +1146,12 @@ type Difference struct {
 	Op     string             `protobuf:"bytes,4,opt,name=op,proto3" json:"op,omitempty"`
 	Fields []*FieldDifference `protobuf:"bytes,5,rep,name=fields,proto3" json:"fields,omitempty"`
 	// Not counted, because nobody expects it to agree: paused or invalid.
-	Excluded      bool `protobuf:"varint,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
+	Excluded bool `protobuf:"varint,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
+	// What sort of drift it is: repair, alert, ignore or foreign. Empty: none, because it
+	// waits for its needs, was refused, or cannot be told.
+	Grade string `protobuf:"bytes,7,opt,name=grade,proto3" json:"grade,omitempty"`
+	// Who made what is there, if it is foreign and as far as it can be told.
+	Owner         string `protobuf:"bytes,8,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1221,6 +1226,20 @@ func (x *Difference) GetExcluded() bool {
 		return x.Excluded
 	}
 	return false
+}
+
+func (x *Difference) GetGrade() string {
+	if x != nil {
+		return x.Grade
+	}
+	return ""
+}
+
+func (x *Difference) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 type FieldDifference struct {
@@ -6553,7 +6572,7 @@ const file_agent_proto_rawDesc = "" +
 	"\atargets\x18\x01 \x03(\tR\atargets\"d\n" +
 	"\fDiffResponse\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12:\n" +
-	"\vdifferences\x18\x02 \x03(\v2\x18.plumb.api.v1.DifferenceR\vdifferences\"\xaf\x01\n" +
+	"\vdifferences\x18\x02 \x03(\v2\x18.plumb.api.v1.DifferenceR\vdifferences\"\xdb\x01\n" +
 	"\n" +
 	"Difference\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -6561,7 +6580,9 @@ const file_agent_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02op\x18\x04 \x01(\tR\x02op\x125\n" +
 	"\x06fields\x18\x05 \x03(\v2\x1d.plumb.api.v1.FieldDifferenceR\x06fields\x12\x1a\n" +
-	"\bexcluded\x18\x06 \x01(\bR\bexcluded\"\x89\x01\n" +
+	"\bexcluded\x18\x06 \x01(\bR\bexcluded\x12\x14\n" +
+	"\x05grade\x18\a \x01(\tR\x05grade\x12\x14\n" +
+	"\x05owner\x18\b \x01(\tR\x05owner\"\x89\x01\n" +
 	"\x0fFieldDifference\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x120\n" +
 	"\adesired\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\adesired\x12.\n" +

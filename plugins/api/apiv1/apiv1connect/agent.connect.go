@@ -122,7 +122,8 @@ type AgentClient interface {
 	Wait(context.Context, *apiv1.WaitRequest) (*apiv1.WaitResponse, error)
 	// Why explains how a key stands, down to what blocks it.
 	Why(context.Context, *apiv1.WhyRequest) (*apiv1.Cause, error)
-	// Diff compares what is wanted with what is there.
+	// Diff compares what is wanted with what is there. It reads the world and changes
+	// nothing.
 	Diff(context.Context, *apiv1.DiffRequest) (*apiv1.DiffResponse, error)
 	// Graph returns the dependency graph or a part of it.
 	Graph(context.Context, *apiv1.GraphRequest) (*apiv1.GraphResponse, error)
@@ -733,7 +734,8 @@ type AgentHandler interface {
 	Wait(context.Context, *apiv1.WaitRequest) (*apiv1.WaitResponse, error)
 	// Why explains how a key stands, down to what blocks it.
 	Why(context.Context, *apiv1.WhyRequest) (*apiv1.Cause, error)
-	// Diff compares what is wanted with what is there.
+	// Diff compares what is wanted with what is there. It reads the world and changes
+	// nothing.
 	Diff(context.Context, *apiv1.DiffRequest) (*apiv1.DiffResponse, error)
 	// Graph returns the dependency graph or a part of it.
 	Graph(context.Context, *apiv1.GraphRequest) (*apiv1.GraphResponse, error)
