@@ -34,7 +34,8 @@ import (
 //	see              prints the states of the keys named, line by line, as soon
 //	                 as they are as expected
 //	ctl              runs agentctl; the first line is the command line, the rest
-//	                 its standard input
+//	                 its standard input; with traceless the kernel, the ledger and
+//	                 what the agent knows must be as before
 //	watch            the same, again and again until it prints what is expected
 //	why              prints the roots that agentctl why names of a key, as watch
 //	ip PLACE         runs ip(8) in own, a named namespace or a container, as
@@ -42,7 +43,8 @@ import (
 //	in PLACE         runs commands there, line by line
 //	print PLACE      the same, and prints what they print, as watch
 //	mount NAME       somebody else makes a named namespace; unmount ends it
-//	restart          restarts the agent, which must write nothing to the kernel
+//	restart          restarts the agent, which must write nothing to the kernel;
+//	                 lines are flags of it until the next restart
 //
 // $DIR is a directory of the story, $HOST that of the host; $PROTO and $GROUP are
 // the agent's numbers for routes and links. Times, indexes and the like are shown by
@@ -105,6 +107,9 @@ func (s *script) step() string {
 	case "see":
 		return s.until(func() string { return s.States(lines...) })
 	case "ctl":
+		if s.d.HasArg("traceless") {
+			return s.traceless(s.ctl)
+		}
 		return s.ctl()
 	case "watch":
 		return s.until(s.ctl)
@@ -131,6 +136,9 @@ func (s *script) step() string {
 		s.Unmount(s.first())
 	case "restart":
 		s.Stop()
+		if s.d.Input != "" {
+			s.Args = append(s.Args, lines...)
+		}
 		s.Start()
 		s.AwaitSettled()
 		if n := s.KernelWrites(); n != 0 {
@@ -140,6 +148,26 @@ func (s *script) step() string {
 		s.d.Fatalf(s.t, "unknown directive %s", s.d.Cmd)
 	}
 	return ""
+}
+
+// traceless does what must change nothing: no request to the kernel that writes, no
+// transaction, no entry of the ledger, no status.
+func (s *script) traceless(do func() string) string {
+	s.t.Helper()
+	trace := func() string {
+		ledger, err := os.ReadFile(filepath.Join(s.StateDir(), "ledger"))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return fmt.Sprintf("kernel writes %d\nledger\n%s\nhistory\n%s\nkeys\n%s", s.KernelWrites(), ledger,
+			s.MustCtl("history", "-o", "json"), s.MustCtl("get", "-o", "json"))
+	}
+	before := trace()
+	answer := do()
+	if after := trace(); after != before {
+		s.t.Errorf("it left a trace:\n%s", host.Diff(before, after))
+	}
+	return answer
 }
 
 func (s *script) first() string { return s.d.CmdArgs[0].String() }
