@@ -100,7 +100,7 @@ func (d *iface) add(w *wish) (kernel.Link, error) {
 		l, err = d.Kernel.AddLink(w.place.NS, spec)
 	}
 	if errors.Is(err, kernel.ErrExist) {
-		if taken := d.sameTunnel(w); taken != nil {
+		if taken := d.sameTunnel(w, spec); taken != nil {
 			return l, taken
 		}
 	}

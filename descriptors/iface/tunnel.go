@@ -170,3 +170,50 @@ func readGeneve(s *kernel.GeneveSpec) *models.Geneve {
 	}
 	return &models.Geneve{Vni: s.VNI, Remote: text(s.Remote), Port: uint32(s.Port), Ttl: uint32(s.TTL)}
 }
+
+// sameTunnel finds the device that is known by the same things: the kernel wants them once
+// per namespace, whatever the name.
+func (d *iface) sameTunnel(w *wish, spec kernel.LinkSpec) error {
+	if spec.Vxlan == nil && spec.Tunnel == nil && spec.Geneve == nil {
+		return nil
+	}
+	links, err := d.Kernel.Links(w.place.NS)
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		what, instead := sameAs(l, spec)
+		if what == "" {
+			continue
+		}
+		return scheduler.Conflict(d.ownerOf(l), fmt.Errorf(
+			"%s in use by the link %s in %s; choose %s", what, l.Name, w.value.GetNamespace().Text(), instead))
+	}
+	return nil
+}
+
+// sameAs says what a tunnel shares with a link that only one can have, and what would make
+// it another; "" if nothing.
+func sameAs(l kernel.Link, spec kernel.LinkSpec) (what, instead string) {
+	switch {
+	case spec.Vxlan != nil && l.Vxlan != nil && l.Vxlan.VNI == spec.Vxlan.VNI && l.Vxlan.Port == spec.Vxlan.Port:
+		return fmt.Sprintf("vni %d is", l.Vxlan.VNI), "another vni or port"
+	case spec.Geneve != nil && l.Geneve != nil && l.Geneve.VNI == spec.Geneve.VNI &&
+		l.Geneve.Remote == spec.Geneve.Remote && l.Geneve.Port == spec.Geneve.Port:
+		return fmt.Sprintf("vni %d and %s are", l.Geneve.VNI, l.Geneve.Remote), "another vni, remote or port"
+	case spec.Tunnel != nil && l.Tunnel != nil:
+		a, b := *l.Tunnel, *spec.Tunnel
+		if a.Kind == b.Kind && a.Local == b.Local && a.Remote == b.Remote && a.Parent == b.Parent &&
+			(a.Key == nil) == (b.Key == nil) && value(a.Key) == value(b.Key) {
+			return fmt.Sprintf("the %s tunnel from %s to %s is", b.Kind, orAny(b.Local), orAny(b.Remote)), "other ends"
+		}
+	}
+	return "", ""
+}
+
+func orAny(a netip.Addr) string {
+	if !a.IsValid() {
+		return "any address"
+	}
+	return a.String()
+}

@@ -1,8 +1,6 @@
 package iface
 
 import (
-	"fmt"
-
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
@@ -80,24 +78,4 @@ func (d *iface) parentName(l kernel.Link, ns kernel.NS, index int) string {
 		ns = l.NS
 	}
 	return d.linkName(kernel.LinkRef{NS: ns, Index: index}, "")
-}
-
-// sameTunnel finds the device that has the network identifier already: the
-// kernel wants it once per port and namespace, whatever the name.
-func (d *iface) sameTunnel(w *wish) error {
-	v := w.value.GetVxlan()
-	if v == nil {
-		return nil
-	}
-	links, err := d.Kernel.Links(w.place.NS)
-	if err != nil {
-		return err
-	}
-	for _, l := range links {
-		if l.Vxlan != nil && l.Vxlan.VNI == v.GetVni() && uint32(l.Vxlan.Port) == v.EffectivePort() {
-			return scheduler.Conflict(d.ownerOf(l), fmt.Errorf(
-				"vni %d is in use by the link %s in %s; choose another vni or port", v.GetVni(), l.Name, w.value.GetNamespace().Text()))
-		}
-	}
-	return nil
 }

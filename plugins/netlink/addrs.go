@@ -27,18 +27,18 @@ var loopback = netip.MustParsePrefix("127.0.0.1/8")
 // first, and as the kernel lists them: primary before secondary.
 func (k *Kernel) Addresses(ns kernel.NS, index int) (list []kernel.Address, err error) {
 	err = k.in(ns, "list addresses", func(n *namespace) error {
-		list, err = n.addresses(index)
+		list, err = n.addresses(index, k.namesMakers)
 		return err
 	})
 	return list, err
 }
 
-func (n *namespace) addresses(index int) (list []kernel.Address, err error) {
+func (n *namespace) addresses(index int, named bool) (list []kernel.Address, err error) {
 	m := newMessage(unix.RTM_GETADDR, unix.NLM_F_DUMP)
 	m.address(unix.AF_UNSPEC, 0, 0, index)
 	err = n.dump(m, func() { list = nil }, func(_ uint16, body []byte) {
 		// Kernels without filters return those of all links.
-		if a, ok := parseAddress(body); ok && (index == 0 || a.Index == index) {
+		if a, ok := parseAddress(body, named); ok && (index == 0 || a.Index == index) {
 			list = append(list, a)
 		}
 	})
@@ -139,8 +139,9 @@ func family(a netip.Addr) uint8 {
 	return unix.AF_INET6
 }
 
-// parseAddress reads the body of an address message.
-func parseAddress(body []byte) (a kernel.Address, ok bool) {
+// parseAddress reads the body of an address message; named says that the kernel names who
+// made an address, see [namesMakers].
+func parseAddress(body []byte, named bool) (a kernel.Address, ok bool) {
 	if len(body) < unix.SizeofIfAddrmsg || body[0] != unix.AF_INET && body[0] != unix.AF_INET6 {
 		return a, false
 	}
@@ -173,9 +174,41 @@ func parseAddress(body []byte) (a kernel.Address, ok bool) {
 	// The same bit means temporary in IPv6.
 	a.Secondary = body[0] == unix.AF_INET && flags&unix.IFA_F_SECONDARY != 0
 	ends := flags&unix.IFA_F_PERMANENT == 0 && a.Valid != 0
-	a.Kernel = a.Protocol >= 1 && a.Protocol <= protoLinkLocal ||
-		a.Protocol == 0 && (ends || a.Prefix == loopback && a.Scope == unix.RT_SCOPE_HOST)
+	a.Kernel = a.Protocol >= 1 && a.Protocol <= protoLinkLocal || a.Protocol == 0 && (ends || unnamed(a, named))
 	return a, a.Prefix.IsValid()
+}
+
+// unnamed reports whether the kernel made an address without saying so: those of loopbacks,
+// those of tunnels of IP that are made of the IPv4 address of their end, and where it names
+// nobody all that are good on their link only.
+func unnamed(a kernel.Address, named bool) bool {
+	switch {
+	case a.Prefix == loopback:
+		return a.Scope == unix.RT_SCOPE_HOST
+	case !named && a.Prefix.Addr().Is6() && a.Prefix.Addr().IsLinkLocalUnicast():
+		return a.Prefix.Bits() == 64
+	}
+	end := a.Prefix.Addr().As16()
+	return end[12] != 0 && // no IPv4 address of a host begins with 0
+		(a.Prefix.Bits() == 64 && fromIPv4.Contains(a.Prefix.Addr()) || a.Prefix.Bits() == 96 && compatible.Contains(a.Prefix.Addr()))
+}
+
+// See add_v4_addrs in the kernel's net/ipv6/addrconf.c.
+var (
+	fromIPv4   = netip.MustParsePrefix("fe80::/96")
+	compatible = netip.MustParsePrefix("::/96")
+)
+
+// namesMakers reports whether the kernel names who made an address, by a protocol, as Linux
+// does since 5.18.
+func namesMakers() bool {
+	var u unix.Utsname
+	var major, minor int
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
+	return n == 2 && (major > 5 || major == 5 && minor >= 18)
 }
 
 func lifetimes(v []byte) (preferred, valid uint32) {

@@ -148,6 +148,33 @@ func TestWhoMadeAnAddress(t *testing.T) {
 	}
 }
 
+// TestMadeWithoutSaying: what the kernel has made and not said so is told by what it looks
+// like; on kernels that name nobody that is all that is good on its link only.
+func TestMadeWithoutSaying(t *testing.T) {
+	for _, c := range []struct {
+		prefix       string
+		scope        int
+		since, older bool // by a kernel that names makers, and by one that does not
+	}{
+		{"127.0.0.1/8", unix.RT_SCOPE_HOST, true, true},
+		{"127.0.0.1/8", unix.RT_SCOPE_UNIVERSE, false, false},
+		{"fe80::c000:201/64", unix.RT_SCOPE_LINK, true, true}, // of a sit
+		{"fe80::99/64", unix.RT_SCOPE_LINK, false, true},
+		{"fe80::c000:201/128", unix.RT_SCOPE_LINK, false, false},
+		{"::192.0.2.1/96", unix.RT_SCOPE_UNIVERSE, true, true}, // of a sit with many other ends
+		{"fe80::ff:fe00:1/64", unix.RT_SCOPE_LINK, false, true},
+		{"169.254.0.1/16", unix.RT_SCOPE_LINK, false, false},
+		{"fd00::1/64", unix.RT_SCOPE_UNIVERSE, false, false},
+	} {
+		p := netip.MustParsePrefix(c.prefix)
+		for named, want := range map[bool]bool{true: c.since, false: c.older} {
+			if got := netlink.Unnamed(kernel.Address{Prefix: p, Scope: c.scope}, named); got != want {
+				t.Errorf("%s, scope %d, makers are named %v: %v, want %v", c.prefix, c.scope, named, got, want)
+			}
+		}
+	}
+}
+
 // Deleting a primary address takes its secondaries with it; who does that has
 // to know which they are.
 func TestSecondaryAddresses(t *testing.T) {

@@ -215,7 +215,7 @@ func (k *Kernel) event(n *namespace, typ uint16, body []byte) (kernel.Event, boo
 		}
 		return ev, ok
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
-		a, ok := parseAddress(body)
+		a, ok := parseAddress(body, k.namesMakers)
 		ev.Address, ev.Deleted = &a, typ == unix.RTM_DELADDR
 		return ev, ok
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:

@@ -57,9 +57,11 @@ type Kernel struct {
 	own    kernel.NS
 	pool   *sync.Pool
 	writes atomic.Uint64
-	hub    *hub
-	paths  *pathWatch
-	calm   *idleConns
+	// namesMakers: addresses say who made them.
+	namesMakers bool
+	hub         *hub
+	paths       *pathWatch
+	calm        *idleConns
 
 	counted allowance
 
@@ -93,12 +95,14 @@ func New(opts Options) (*Kernel, error) {
 		return nil, fmt.Errorf("open the namespace of this process: %w", err)
 	}
 	k := &Kernel{
-		opts:       opts,
-		home:       home,
-		pool:       &sync.Pool{New: func() any { return new([bufferSize]byte) }},
-		calm:       &idleConns{},
-		namespaces: map[kernel.NS]*entry{},
-		newcomers:  make(chan struct{}, 1),
+		opts: opts,
+		home: home,
+		pool: &sync.Pool{New: func() any { return new([bufferSize]byte) }},
+		calm: &idleConns{},
+
+		namesMakers: namesMakers(),
+		namespaces:  map[kernel.NS]*entry{},
+		newcomers:   make(chan struct{}, 1),
 	}
 	if k.hub, err = newHub(k); err != nil {
 		home.Close()
