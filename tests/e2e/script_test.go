@@ -20,7 +20,13 @@ import (
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
 
-// TestStories plays the scripts of testdata/stories, each on a host of its own.
+var (
+	stories  = flag.String("stories", "testdata/stories", "directory of the stories that TestStories plays")
+	noEngine = flag.Bool("no-engine", false, "play the stories without a container engine, one after the other")
+)
+
+// TestStories plays the scripts of testdata/stories, each on a host of its own. Those of
+// testdata/kernels are for kernels with all types of links, see tests/kernels.
 //
 //	write            intent, line by line: KEY VALUE
 //	raw KEY          one value, byte by byte as it stands; fill=N makes it a
@@ -44,19 +50,25 @@ import (
 //	print PLACE      the same, and prints what they print, as watch
 //	mount NAME       somebody else makes a named namespace; unmount ends it
 //	restart          restarts the agent, which must write nothing to the kernel;
-//	                 lines are flags of it until the next restart
+//	                 lines are flags of it from then on
+//	settle           waits until nothing is to come
 //
 // $DIR is a directory of the story, $HOST that of the host; $PROTO and $GROUP are
 // the agent's numbers for routes and links. Times, indexes and the like are shown by
 // their names. With -rewrite the files are written anew.
 func TestStories(t *testing.T) {
-	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
-		t.Parallel()
-		h := host.New(t, host.Options{Parallel: true})
+	datadriven.Walk(t, *stories, func(t *testing.T, path string) {
+		o := host.Options{Parallel: true}
+		if *noEngine {
+			o = host.Options{NoEngine: true, Fast: true}
+		} else {
+			t.Parallel()
+		}
+		h := host.New(t, o)
 		h.Start()
 		s := &script{Host: h, dir: t.TempDir()}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			s := &script{Host: s.With(t), dir: s.dir, t: t, d: d}
+			s := &script{Host: s.With(t), whole: h, dir: s.dir, t: t, d: d}
 			return s.step()
 		})
 	})
@@ -64,9 +76,10 @@ func TestStories(t *testing.T) {
 
 type script struct {
 	*host.Host
-	t   *testing.T
-	d   *datadriven.TestData
-	dir string
+	whole *host.Host // that of the whole story
+	t     *testing.T
+	d     *datadriven.TestData
+	dir   string
 }
 
 func (s *script) step() string {
@@ -130,6 +143,8 @@ func (s *script) step() string {
 			}
 			return text
 		})
+	case "settle":
+		s.AwaitSettled()
 	case "mount":
 		s.Mount(s.first())
 	case "unmount":
@@ -137,7 +152,10 @@ func (s *script) step() string {
 	case "restart":
 		s.Stop()
 		if s.d.Input != "" {
-			s.Args = append(s.Args, lines...)
+			for _, l := range lines {
+				s.whole.Args = append(s.whole.Args, s.expand(l))
+			}
+			s.Args = s.whole.Args
 		}
 		s.Start()
 		s.AwaitSettled()

@@ -22,9 +22,12 @@ var (
 	onlyTests   = flag.String("tests", "", "run these tests of it only, as -run takes them")
 )
 
-// packages are those whose tests speak to the kernel and to nothing else, with the tests
-// that are left out and why.
-var packages = []struct{ dir, skip string }{
+// packages are those whose tests speak to the kernel and to nothing else, with flags for
+// their tests.
+var packages = []struct {
+	dir   string
+	flags []string
+}{
 	{dir: "plugins/netlink"},
 	{dir: "plugins/nftables"},
 	{dir: "descriptors/iface"},
@@ -38,6 +41,7 @@ var packages = []struct{ dir, skip string }{
 	{dir: "descriptors/namespace"},
 	{dir: "descriptors/hostlink"},
 	{dir: "descriptors/nftables"},
+	{dir: "tests/e2e", flags: []string{"-test.run=^TestStories$", "-stories=testdata/kernels", "-no-engine"}},
 }
 
 // TestStable: all of them pass under the kernel of Debian stable.
@@ -61,6 +65,7 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	programsOf(t, m.Files)
 	var names []string
 	for _, p := range packages {
 		if *onlyPackage != "" && *onlyPackage != p.dir {
@@ -73,14 +78,14 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
 		if data := filepath.Join(root, p.dir, "testdata"); exists(data) {
 			m.Files[at+"/testdata"] = data
 		}
-		args := []string{at + "/test", "-test.v", "-test.skip=" + p.skip}
+		args := append([]string{at + "/test", "-test.v"}, p.flags...)
 		if *onlyTests != "" {
 			args = append(args, "-test.run="+*onlyTests)
 		}
 		if *rewrite {
 			args = append(args, "-rewrite")
 		}
-		m.Commands = append(m.Commands, vm.Command{Args: args, Dir: at, Env: []string{"CI=true", "PLUMB_KERNEL=" + k.Suite}})
+		m.Commands = append(m.Commands, vm.Command{Args: args, Dir: at, Env: []string{"CI=true", "PLUMB_KERNEL=" + k.Suite, "PLUMB_E2E_BIN=/plumb/bin"}})
 	}
 	if *rewrite {
 		m.Commands = append(m.Commands, vm.Command{Dir: "/plumb", Args: []string{"sh", "-c", "tar -c */*/testdata | base64"}})
@@ -99,7 +104,7 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
 }
 
 // programs are what the tests call.
-var programs = []string{"bash", "sh", "ip", "bridge", "tc", "nft", "wg", "cat", "sleep", "true", "nsenter", "unshare", "busybox", "tar", "base64"}
+var programs = []string{"bash", "sh", "ip", "bridge", "tc", "nft", "wg", "etcdctl", "cat", "sleep", "true", "nsenter", "unshare", "busybox", "tar", "base64"}
 
 // needed ends a test that cannot run here: CI has to provide what it needs.
 func needed(t *testing.T, err error) {
@@ -108,6 +113,18 @@ func needed(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 	t.Skip(err)
+}
+
+// programsOf adds the agent and its command line.
+func programsOf(t *testing.T, files map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command("go", "build", "-o", dir+"/", "github.com/plumb-net/plumb/cmd/plumb-agent", "github.com/plumb-net/plumb/cmd/agentctl")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the agent: %v\n%s", err, out)
+	}
+	files["/plumb/bin"] = dir
 }
 
 func exists(file string) bool {
