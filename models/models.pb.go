@@ -3165,6 +3165,223 @@ func (x *Forward) GetInterface() string {
 	return ""
 }
 
+// A forwarder of connections or datagrams between network namespaces: it listens in one
+// and forwards to an address of another, of each client apart. It is a process of its own,
+// which runs on while the agent does not.
+type Proxy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where clients come in. Required.
+	Listen *ProxyListen `protobuf:"bytes,1,opt,name=listen,proto3" json:"listen,omitempty"`
+	// Where they are taken to. Required.
+	Forward *ProxyForward `protobuf:"bytes,2,opt,name=forward,proto3" json:"forward,omitempty"`
+	// How many connections, or clients of udp, there may be at a time. Further connections
+	// wait; of udp the client that was silent for longest gives way. Default: 1024.
+	MaxSessions uint32 `protobuf:"varint,3,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
+	// After how many seconds without a datagram a client of udp is forgotten. Default: 60.
+	IdleTimeout   uint32 `protobuf:"varint,4,opt,name=idle_timeout,json=idleTimeout,proto3" json:"idle_timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Proxy) Reset() {
+	*x = Proxy{}
+	mi := &file_models_models_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Proxy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Proxy) ProtoMessage() {}
+
+func (x *Proxy) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Proxy.ProtoReflect.Descriptor instead.
+func (*Proxy) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Proxy) GetListen() *ProxyListen {
+	if x != nil {
+		return x.Listen
+	}
+	return nil
+}
+
+func (x *Proxy) GetForward() *ProxyForward {
+	if x != nil {
+		return x.Forward
+	}
+	return nil
+}
+
+func (x *Proxy) GetMaxSessions() uint32 {
+	if x != nil {
+		return x.MaxSessions
+	}
+	return 0
+}
+
+func (x *Proxy) GetIdleTimeout() uint32 {
+	if x != nil {
+		return x.IdleTimeout
+	}
+	return 0
+}
+
+// Where a proxy listens.
+type ProxyListen struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In which namespace. Unset: the agent's own. A socket file is in none.
+	Namespace *Namespace `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// tcp, udp or unix. Default: unix if the address begins with / or @, else tcp.
+	Protocol string `protobuf:"bytes,2,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// Of tcp and udp address and port: 10.0.0.1:80, 0.0.0.0:80 (all of IPv4), or [::]:80
+	// (all of both families). Of unix the absolute path of the socket file that is made, or
+	// @NAME for a socket without a file, which belongs to the namespace. Required.
+	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	// Who may connect to the socket file, as of chmod: 0660. Default: 0600.
+	Mode          string `protobuf:"bytes,4,opt,name=mode,proto3" json:"mode,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProxyListen) Reset() {
+	*x = ProxyListen{}
+	mi := &file_models_models_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProxyListen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProxyListen) ProtoMessage() {}
+
+func (x *ProxyListen) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProxyListen.ProtoReflect.Descriptor instead.
+func (*ProxyListen) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ProxyListen) GetNamespace() *Namespace {
+	if x != nil {
+		return x.Namespace
+	}
+	return nil
+}
+
+func (x *ProxyListen) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *ProxyListen) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *ProxyListen) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+// Where a proxy forwards to.
+type ProxyForward struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In which namespace. Unset: the agent's own. A socket file is in none.
+	Namespace *Namespace `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// tcp, udp or unix; udp goes with udp only. Default: unix if the address begins with /
+	// or @, else that of listen, or tcp.
+	Protocol string `protobuf:"bytes,2,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// Of tcp and udp address and port, such as 127.0.0.1:80. Of unix the absolute path of a
+	// socket file, or @NAME for a socket without a file. Required.
+	Address       string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProxyForward) Reset() {
+	*x = ProxyForward{}
+	mi := &file_models_models_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProxyForward) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProxyForward) ProtoMessage() {}
+
+func (x *ProxyForward) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProxyForward.ProtoReflect.Descriptor instead.
+func (*ProxyForward) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ProxyForward) GetNamespace() *Namespace {
+	if x != nil {
+		return x.Namespace
+	}
+	return nil
+}
+
+func (x *ProxyForward) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *ProxyForward) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
 // A network from which ipclaims are given addresses.
 type IPPool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3185,7 +3402,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[34]
+	mi := &file_models_models_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3197,7 +3414,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[34]
+	mi := &file_models_models_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3210,7 +3427,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{34}
+	return file_models_models_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -3256,7 +3473,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[35]
+	mi := &file_models_models_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3268,7 +3485,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[35]
+	mi := &file_models_models_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3281,7 +3498,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{35}
+	return file_models_models_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -3311,7 +3528,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3323,7 +3540,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3336,7 +3553,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{36}
+	return file_models_models_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -3380,7 +3597,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3392,7 +3609,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3405,7 +3622,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{37}
+	return file_models_models_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -3522,7 +3739,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3534,7 +3751,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3547,7 +3764,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{38}
+	return file_models_models_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Container) GetRuntime() string {
@@ -3718,7 +3935,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[39]
+	mi := &file_models_models_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3730,7 +3947,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[39]
+	mi := &file_models_models_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3743,7 +3960,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{39}
+	return file_models_models_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -3803,7 +4020,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3815,7 +4032,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3828,7 +4045,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{40}
+	return file_models_models_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -4108,7 +4325,21 @@ const file_models_models_proto_rawDesc = "" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x12\n" +
 	"\x04vlan\x18\x04 \x01(\rR\x04vlan\"'\n" +
 	"\aForward\x12\x1c\n" +
-	"\tinterface\x18\x01 \x01(\tR\tinterface\"{\n" +
+	"\tinterface\x18\x01 \x01(\tR\tinterface\"\xae\x01\n" +
+	"\x05Proxy\x12-\n" +
+	"\x06listen\x18\x01 \x01(\v2\x15.plumb.v1.ProxyListenR\x06listen\x120\n" +
+	"\aforward\x18\x02 \x01(\v2\x16.plumb.v1.ProxyForwardR\aforward\x12!\n" +
+	"\fmax_sessions\x18\x03 \x01(\rR\vmaxSessions\x12!\n" +
+	"\fidle_timeout\x18\x04 \x01(\rR\vidleTimeout\"\x8a\x01\n" +
+	"\vProxyListen\x121\n" +
+	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1a\n" +
+	"\bprotocol\x18\x02 \x01(\tR\bprotocol\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04mode\x18\x04 \x01(\tR\x04mode\"w\n" +
+	"\fProxyForward\x121\n" +
+	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1a\n" +
+	"\bprotocol\x18\x02 \x01(\tR\bprotocol\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\"{\n" +
 	"\x06IPPool\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\x12\x1a\n" +
@@ -4185,7 +4416,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),         // 0: plumb.v1.NetNS
 	(*Namespace)(nil),     // 1: plumb.v1.Namespace
@@ -4221,14 +4452,17 @@ var file_models_models_proto_goTypes = []any{
 	(*Rule)(nil),          // 31: plumb.v1.Rule
 	(*FDB)(nil),           // 32: plumb.v1.FDB
 	(*Forward)(nil),       // 33: plumb.v1.Forward
-	(*IPPool)(nil),        // 34: plumb.v1.IPPool
-	(*IPClaim)(nil),       // 35: plumb.v1.IPClaim
-	(*IPLease)(nil),       // 36: plumb.v1.IPLease
-	(*Microservice)(nil),  // 37: plumb.v1.Microservice
-	(*Container)(nil),     // 38: plumb.v1.Container
-	(*HostLink)(nil),      // 39: plumb.v1.HostLink
-	(*NamespaceRef)(nil),  // 40: plumb.v1.NamespaceRef
-	nil,                   // 41: plumb.v1.Container.LabelsEntry
+	(*Proxy)(nil),         // 34: plumb.v1.Proxy
+	(*ProxyListen)(nil),   // 35: plumb.v1.ProxyListen
+	(*ProxyForward)(nil),  // 36: plumb.v1.ProxyForward
+	(*IPPool)(nil),        // 37: plumb.v1.IPPool
+	(*IPClaim)(nil),       // 38: plumb.v1.IPClaim
+	(*IPLease)(nil),       // 39: plumb.v1.IPLease
+	(*Microservice)(nil),  // 40: plumb.v1.Microservice
+	(*Container)(nil),     // 41: plumb.v1.Container
+	(*HostLink)(nil),      // 42: plumb.v1.HostLink
+	(*NamespaceRef)(nil),  // 43: plumb.v1.NamespaceRef
+	nil,                   // 44: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
@@ -4262,12 +4496,16 @@ var file_models_models_proto_depIdxs = []int32{
 	28, // 28: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
 	1,  // 29: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
 	1,  // 30: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
-	41, // 31: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	35, // 31: plumb.v1.Proxy.listen:type_name -> plumb.v1.ProxyListen
+	36, // 32: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
+	1,  // 33: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
+	1,  // 34: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
+	44, // 35: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_models_models_proto_init() }
@@ -4316,7 +4554,7 @@ func file_models_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
