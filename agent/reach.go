@@ -37,6 +37,7 @@ var reachLists = []struct {
 	{"sysctl", func(r *models.Reach) *[]string { return &r.Sysctls }},
 	{"hook", func(r *models.Reach) *[]string { return &r.Hooks }},
 	{"key", func(r *models.Reach) *[]string { return &r.KeyFiles }},
+	{"proxy", func(r *models.Reach) *[]string { return &r.Proxies }},
 }
 
 func reachWords() (words []string) {
@@ -104,6 +105,7 @@ func newReach(k *netlink.Kernel, netnsDir string, rules []reachRule) *reach {
 		// there for that.
 		everything := []string{models.ReachAny}
 		r.defaults.Existing, r.defaults.Sysctls, r.defaults.Hooks = everything, everything, everything
+		r.defaults.Proxies = models.ProxiesInside()
 	}
 	return r
 }

@@ -52,6 +52,9 @@ func NftablesKey(name string) string { return KindNftables + "/" + name }
 // ForwardKey is the key of what lets packets of an interface pass.
 func ForwardKey(name string) string { return KindForward + "/" + name }
 
+// ProxyKey is the key of a proxy.
+func ProxyKey(name string) string { return KindProxy + "/" + name }
+
 // SysctlKey is the key of a setting of the kernel.
 func SysctlKey(name string) string { return KindSysctl + "/" + name }
 

@@ -19,6 +19,7 @@ const (
 	KindNftables     = "nftables"
 	KindSysctl       = "sysctl"
 	KindForward      = "forward"
+	KindProxy        = "proxy"
 	KindIPPool       = "ippool"
 	KindIPClaim      = "ipclaim"
 	KindIPLease      = "iplease"
@@ -52,6 +53,7 @@ var kinds = []Kind{
 	{KindNftables, "nftables/", func() proto.Message { return new(Nftables) }, true},
 	{KindSysctl, "sysctl/", func() proto.Message { return new(Sysctl) }, true},
 	{KindForward, "forward/", func() proto.Message { return new(Forward) }, true},
+	{KindProxy, "proxy/", func() proto.Message { return new(Proxy) }, true},
 	{KindIPPool, "ippool/", func() proto.Message { return new(IPPool) }, true},
 	{KindIPClaim, "ipclaim/", func() proto.Message { return new(IPClaim) }, true},
 	{KindMicroservice, "microservice/", func() proto.Message { return new(Microservice) }, false},

@@ -98,6 +98,15 @@ var limits = map[string]limit{
 	"IPPool.claim_length":                {min: 1, max: 128, zero: true},
 	"IPClaim.pool":                       {required: true},
 	"Address.scope":                      {words: []string{"global", "site", "link", "host"}},
+
+	"Proxy.listen":          {required: true},
+	"Proxy.forward":         {required: true},
+	"Proxy.max_sessions":    {min: 1, max: 65535, zero: true},
+	"Proxy.idle_timeout":    {min: 1, max: 86400, zero: true},
+	"ProxyListen.protocol":  {words: proxyProtocols},
+	"ProxyListen.address":   {required: true},
+	"ProxyForward.protocol": {words: proxyProtocols},
+	"ProxyForward.address":  {required: true},
 }
 
 // The kernel takes no smaller packets for IPv4, and for IPv6 none below 1280. It makes

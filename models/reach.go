@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -13,7 +14,9 @@ import (
 // Reach says how far values may reach into the host, beyond what is made for them:
 // into namespaces that are named by pid or path, and, in the agent's own namespace, to
 // links that somebody else has made, settings of the kernel, and the hooks of its
-// packet filter; and everywhere to files with keys, which the agent reads as root. Each list holds patterns; one that is nil is the default's.
+// packet filter, to what listens there and to socket files; and everywhere to files with
+// keys, which the agent reads as root. Each list holds patterns; one that is nil is the
+// default's.
 type Reach struct {
 	// Paths are files of namespaces, as for path.Match.
 	Paths []string
@@ -31,6 +34,11 @@ type Reach struct {
 	Hooks []string
 	// KeyFiles are files with the keys of tunnels, as for path.Match.
 	KeyFiles []string
+	// Proxies are "listen:PROTOCOL:ADDRESS" and "forward:PROTOCOL:ADDRESS" of the ends of
+	// proxies that are in the agent's own namespace or are socket files, as for path.Match.
+	// What is forwarded to the loopback begins with "forward:loopback:" instead, and a name
+	// without a file with "listen:abstract:" or "forward:abstract:".
+	Proxies []string
 
 	// IsHost reports whether a file is the network namespace of the host or of the
 	// agent. Nil means that none is.
@@ -50,7 +58,13 @@ var (
 	defaultSysctls  = []string{"net.ipv4.*", "net.ipv6.*", "net.bridge.*", "net.mpls.*", "net.netfilter.*"}
 	defaultHooks    = []string{"nat:*", "filter:forward", "filter:postrouting", "route:output"}
 	defaultKeyFiles = []string{"/etc/plumb/keys/*", "/etc/wireguard/*"}
+	// What listens on the loopback or at a name without a file trusts the host's users.
+	defaultProxies = []string{"listen:tcp:*", "listen:udp:*", "forward:tcp:*", "forward:udp:*",
+		"listen:unix:" + ProxyDir + "/*", "forward:unix:" + ProxyDir + "/*"}
 )
+
+// ProxyDir is where socket files of proxies may be if nothing is said.
+const ProxyDir = "/run/plumb-proxy"
 
 // ReachAny and ReachNone stand for everything and nothing in a list.
 const (
@@ -82,6 +96,9 @@ func (r Reach) Check(key string, msg proto.Message) error {
 		if v.Namespace == nil {
 			c.hooks(v)
 		}
+	case *Proxy:
+		c.proxyEnd("listen", v.GetListen().EffectiveProtocol(), v.GetListen().EffectiveAddress(), v.GetListen().GetNamespace())
+		c.proxyEnd("forward", v.ForwardProtocol(), v.GetForward().EffectiveAddress(), v.GetForward().GetNamespace())
 	}
 	return f.err()
 }
@@ -199,6 +216,25 @@ func (c reachCheck) keyFile(file, at string) {
 	}
 }
 
+// proxyEnd checks an end of a proxy that is in the agent's namespace or file system.
+func (c reachCheck) proxyEnd(side, protocol, address string, ns *Namespace) {
+	a, err := netip.ParseAddrPort(address)
+	class := protocol
+	switch {
+	case ns != nil:
+		return
+	case isAbstract(address):
+		class = "abstract"
+	case side == "forward" && err == nil && a.Addr().IsLoopback():
+		class = "loopback"
+	}
+	allowed, end := orList(c.Proxies, defaultProxies), side+":"+class+":"+address
+	if !InReach(allowed, end) {
+		what := map[string]string{"listen": "listen at", "forward": "forward to"}[side]
+		c.refuse(side+".address", "no value may "+what+" "+address+" of the agent's own namespace or files", "proxy", allowed, end)
+	}
+}
+
 func orList(list, or []string) []string {
 	if list == nil {
 		return or
@@ -212,4 +248,10 @@ func InReach(list []string, s string) bool {
 		ok, err := path.Match(p, s)
 		return p == ReachAny || p != ReachNone && err == nil && ok
 	})
+}
+
+// ProxiesInside is what [Reach.Proxies] is where the agent looks after a namespace that is
+// not the host's: all that is in it, and of files as ever.
+func ProxiesInside() []string {
+	return append(slices.Clone(defaultProxies), "forward:loopback:*", "listen:abstract:*", "forward:abstract:*")
 }

@@ -54,6 +54,16 @@ func TestReach(t *testing.T) {
 		"a key elsewhere":     {host, "interface/a", `{"namespace":{"netns":"blue"},"wireguard":{"private_key_file":"/srv/id"}}`, `wireguard.private_key_file: /srv/id is not where files with keys may be named: the agent's policy for values from etcd has key=/etc/plumb/keys/*|/etc/wireguard/*`},
 		"an allowed key":      {with(func(r *models.Reach) { r.KeyFiles = []string{"/keys/*"} }), "interface/a", `{"wireguard":{"private_key_file":"/keys/a"}}`, ""},
 		"input of a pod":      {host, "nftables/a", `{"namespace":{"microservice":"web"},"chains":[{"name":"b","type":"filter","hook":"input"}]}`, ""},
+		"a port":              {host, "proxy/a", `{"listen":{"address":"0.0.0.0:80"},"forward":{"namespace":{"microservice":"web"},"address":"127.0.0.1:80"}}`, ""},
+		"loopback of the host": {host, "proxy/a", `{"listen":{"namespace":{"microservice":"web"},"address":"127.0.0.1:80"},"forward":{"address":"127.0.0.1:2379"}}`,
+			`forward.address: no value may forward to 127.0.0.1:2379 of the agent's own namespace or files: the agent's policy for values from etcd has proxy=listen:tcp:*|listen:udp:*|forward:tcp:*|forward:udp:*|listen:unix:/run/plumb-proxy/*|forward:unix:/run/plumb-proxy/*; who runs the host allows it with the setting policy: "proxy/a proxy=forward:loopback:127.0.0.1:2379"`},
+		"an allowed service":     {with(func(r *models.Reach) { r.Proxies = []string{"listen:tcp:*", "forward:loopback:127.0.0.1:80"} }), "proxy/a", `{"listen":{"address":"0.0.0.0:8080"},"forward":{"address":"127.0.0.1:80"}}`, ""},
+		"another in the network": {host, "proxy/a", `{"listen":{"namespace":{"microservice":"web"},"protocol":"udp","address":"127.0.0.1:53"},"forward":{"address":"192.0.2.53:53"}}`, ""},
+		"a socket file":          {host, "proxy/a", `{"listen":{"address":"/run/plumb-proxy/web.sock"},"forward":{"address":"/run/plumb-proxy/other.sock"}}`, ""},
+		"a socket of a daemon":   {host, "proxy/a", `{"listen":{"namespace":{"microservice":"web"},"address":"@docker"},"forward":{"address":"/run/docker.sock"}}`, `"proxy/a proxy=forward:unix:/run/docker.sock"`},
+		"a place of a daemon":    {host, "proxy/a", `{"listen":{"address":"/run/docker.sock"},"forward":{"namespace":{"microservice":"web"},"address":"127.0.0.1:80"}}`, `"proxy/a proxy=listen:unix:/run/docker.sock"`},
+		"a name of the host":     {host, "proxy/a", `{"listen":{"namespace":{"microservice":"web"},"address":"127.0.0.1:80"},"forward":{"address":"@daemon"}}`, `"proxy/a proxy=forward:abstract:@daemon"`},
+		"a name of a pod":        {host, "proxy/a", `{"listen":{"address":"0.0.0.0:80"},"forward":{"namespace":{"microservice":"web"},"address":"@daemon"}}`, ""},
 	} {
 		msg, err := models.Decode(tc.key, []byte(tc.value))
 		if err != nil {

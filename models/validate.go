@@ -47,6 +47,9 @@ func Validate(key string, msg proto.Message) error {
 		v.check(&f)
 	case *Forward:
 		checkRef(v.GetInterface(), "interface", "an interface", &f)
+	case *Proxy:
+		checkLimits(v.ProtoReflect(), "", &f)
+		v.check(&f)
 	case *IPPool:
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(&f)
