@@ -1,6 +1,7 @@
 package pidfd
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -45,7 +46,7 @@ func Open(pid int) (*Process, error) {
 // OpenByStartTime is Open for kernels without pidfds, and for when file descriptors
 // have run out: the process is looked at every second.
 func OpenByStartTime(pid int) (*Process, error) {
-	born, err := startTime(pid)
+	born, err := StartTime(pid)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func OpenByStartTime(pid int) (*Process, error) {
 // Alive reports whether the process has not ended yet. It asks the system.
 func (p *Process) Alive() bool {
 	if p.file == nil {
-		now, err := startTime(p.pid)
+		now, err := StartTime(p.pid)
 		return err == nil && now == p.born
 	}
 	over := true
@@ -92,6 +93,28 @@ func (p *Process) wait() bool {
 	default:
 		return true
 	}
+}
+
+// Kill ends the process. That it has ended already is no error.
+func (p *Process) Kill() error {
+	if p.file == nil {
+		if !p.Alive() {
+			return nil
+		}
+		return over(unix.Kill(p.pid, unix.SIGKILL))
+	}
+	var err error
+	if closed := p.conn.Control(func(fd uintptr) { err = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) }); closed != nil {
+		return closed
+	}
+	return over(err)
+}
+
+func over(err error) error {
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
 }
 
 // Close lets go of the process. It may be called more than once.

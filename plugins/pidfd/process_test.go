@@ -33,10 +33,13 @@ func TestEnd(t *testing.T) {
 			if !p.Alive() {
 				t.Error("it is said not to live")
 			}
-			if err := cmd.Process.Kill(); err != nil {
+			if err := p.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			waitFor(t, ended)
+			if err := p.Kill(); err != nil {
+				t.Errorf("one that has ended: %v", err)
+			}
 			if p.Alive() {
 				t.Error("it is said to live")
 			}

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startTime is when the process began, in clock ticks since the boot: field 22
+// StartTime is when the process began, in clock ticks since the boot: field 22
 // of its stat file. The name in field 2 may hold blanks and brackets.
-func startTime(pid int) (uint64, error) {
+func StartTime(pid int) (uint64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if os.IsNotExist(err) {
 		return 0, unix.ESRCH
