@@ -16,6 +16,9 @@ import (
 // label.
 const lockDir = "/run/plumb-locks"
 
+// proxyDir holds, in the run directory, the sockets by which proxies are asked.
+const proxyDir = "proxies"
+
 // locks keeps others from the state directory and the label.
 type locks struct{ held []*private.Lock }
 
@@ -89,6 +92,6 @@ func ourFiles() private.Known {
 	return private.Known{
 		Files: []string{"ledger", "uuid", "agent.sock.lock", "etcd.sock.lock", "cni.sock.lock"},
 		More:  []string{"lock", "agent.sock", "etcd.sock", "cni.sock", "store", "store.json", "history", "history.1", "events", "events.1"},
-		Dirs:  []string{"cni-queue", "etcd", "ipam", "cni", "lost+found"}, // the last where it is a file system of its own
+		Dirs:  []string{"cni-queue", proxyDir, "etcd", "ipam", "cni", "lost+found"}, // the last where it is a file system of its own
 	}
 }

@@ -14,12 +14,16 @@ import (
 	"github.com/plumb-net/plumb/plugins/api"
 	"github.com/plumb-net/plumb/plugins/etcd"
 	"github.com/plumb-net/plumb/plugins/file"
+	"github.com/plumb-net/plumb/plugins/proxy"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
 // Main is called first of all by a program that runs agents: if this process
-// was started to be the store of one, it does not return.
-func Main() { etcd.Main() }
+// was started to be the store of one, or a proxy, it does not return.
+func Main() {
+	proxy.Main()
+	etcd.Main()
+}
 
 // Run runs the agent until ctx ends, and leaves the network as it is.
 func Run(ctx context.Context, c Config, log *slog.Logger, level *slog.LevelVar) error {

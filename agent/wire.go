@@ -26,6 +26,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/neighbor"
 	"github.com/plumb-net/plumb/descriptors/netns"
 	"github.com/plumb-net/plumb/descriptors/nftables"
+	"github.com/plumb-net/plumb/descriptors/proxy"
 	"github.com/plumb-net/plumb/descriptors/route"
 	"github.com/plumb-net/plumb/descriptors/rule"
 	"github.com/plumb-net/plumb/descriptors/selector"
@@ -44,6 +45,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/netlink"
 	nft "github.com/plumb-net/plumb/plugins/nftables"
 	"github.com/plumb-net/plumb/plugins/private"
+	forwarders "github.com/plumb-net/plumb/plugins/proxy"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -57,6 +59,8 @@ type host struct {
 	// tables are those of nftables, firewalls those that others have made by iptables.
 	tables    *nft.Tables
 	firewalls *iptables.Firewalls
+	// proxies are processes that forward.
+	proxies *forwarders.Proxies
 	// given is what the pools have given to claims. It is a ledger of its own, since
 	// it holds across boots.
 	given *ledger.Ledger
@@ -98,6 +102,7 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 	}
 	h.tables = nft.New(h.kernel, "")
 	h.firewalls = iptables.New(h.kernel, h.tables)
+	h.proxies = forwarders.New(h.kernel, forwarders.Options{Dir: filepath.Join(c.RunDir, proxyDir), FilesDir: models.ProxyDir})
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return nil, fmt.Errorf("boot id: %w", err)
@@ -140,6 +145,9 @@ func (h *host) unreadable(attachments []error, log *slog.Logger) error {
 }
 
 func (h *host) close() {
+	if h.proxies != nil {
+		h.proxies.Close() // they go on
+	}
 	if h.kernel != nil {
 		h.kernel.Close()
 	}
@@ -263,6 +271,11 @@ func registerOnInterfaces(s *scheduler.Scheduler, h *host, names *kernel.Names, 
 	}
 	_, err = scheduler.Register(s, forward.New(forward.Deps{
 		Kernel: h.kernel, Firewalls: h.firewalls, Owner: h.owner, Interfaces: interfaces}))
+	if err != nil {
+		return err
+	}
+	_, err = scheduler.Register(s, proxy.New(proxy.Deps{
+		Kernel: h.kernel, Proxies: h.proxies, Owner: h.owner, Places: places}))
 	return err
 }
 
