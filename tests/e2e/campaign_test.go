@@ -74,6 +74,8 @@ var office = intent{
 	"sysctl/web":        `{"namespace":{"microservice":"web"},"key":"net.ipv4.ip_default_ttl","value":"63"}`,
 	"sysctl/own":        `{"interface":"tap0","key":"net.ipv4.conf.IFNAME.arp_notify","value":"1"}`,
 	"forward/br0":       `{"interface":"br0"}`,
+	"proxy/web":         `{"listen":{"namespace":{"netns":"blue"},"address":"0.0.0.0:8080"},"forward":{"namespace":{"microservice":"web"},"address":"127.0.0.1:80"}}`,
+	"proxy/own":         `{"listen":{"protocol":"udp","address":"127.0.0.1:5353"},"forward":{"namespace":{"netns":"blue"},"address":"10.255.0.1:53"}}`,
 	"nftables/blue":     `{"namespace":{"netns":"blue"},"chains":[{"name":"in","type":"filter","hook":"input","rules":["ip saddr 192.0.2.0/24 drop"]}]}`,
 	"nftables/own":      `{"family":"ip","table":"office","chains":[{"name":"out","type":"filter","hook":"output","rules":["ip daddr 192.0.2.9 jump tunnel"]},{"name":"tunnel","rules":["udp dport {4789} counter accept"]}]}`,
 }
@@ -105,6 +107,8 @@ var detours = map[string][]string{
 	"sysctl/web":        {`{"namespace":{"microservice":"web"},"key":"net.ipv4.ip_default_ttl","value":"62"}`, `{"namespace":{"microservice":"db"},"key":"net.ipv4.tcp_retries2","value":"9"}`, `{"key":"kernel.hostname","value":"web"}`},
 	"sysctl/own":        {`{"interface":"br0","key":"net.ipv4.conf.IFNAME.arp_notify","value":"1"}`, `{"interface":"tap0","key":"net.ipv4.conf.IFNAME.no_such","value":"1"}`},
 	"forward/br0":       {`{"interface":"vx"}`, `{"interface":""}`, `{"interface":"web"}`},
+	"proxy/web":         {`{"listen":{"namespace":{"netns":"blue"},"address":"0.0.0.0:8080"},"forward":{"namespace":{"microservice":"web"},"address":"127.0.0.1:81"},"max_sessions":9}`, `{"listen":{"address":"0.0.0.0:8080"},"forward":{"namespace":{"microservice":"db"},"address":"@web"}}`, `{"listen":{"address":"web:80"}}`},
+	"proxy/own":         {`{"listen":{"protocol":"udp","address":"127.0.0.1:5353"},"forward":{"namespace":{"netns":"blue"},"address":"10.255.0.1:54"},"idle_timeout":5}`, `{"listen":{"protocol":"udp","address":"127.0.0.2:5353"},"forward":{"address":"192.0.2.1:53"}}`},
 	"nftables/blue":     {`{"namespace":{"netns":"blue"},"table":"other","chains":[{"name":"in"}]}`, `{"namespace":{"netns":"blue"},"chains":[{"name":"in","rules":["ip sadr 192.0.2.0/24 drop"]}]}`},
 	"nftables/own":      {`{"family":"ip","table":"office","chains":[{"name":"tunnel","rules":["accept","drop"]}]}`, `{"family":"ip","table":"office","chains":[{"name":"out","rules":["jump nowhere"]}]}`},
 }
@@ -115,6 +119,7 @@ var thieves = intent{
 	"interface/z-thief": `{"tap":{},"host_name":"vx"}`,
 	"route/a-thief":     `{"interface":"br0","destination":"10.61.0.0/16","gateway":"10.50.0.3","table":77}`,
 	"address/z-thief":   `{"interface":"tap0","address":"10.53.0.1/24"}`,
+	"proxy/z-thief":     `{"listen":{"protocol":"udp","address":"127.0.0.1:5353"},"forward":{"address":"192.0.2.1:53"}}`,
 	"nftables/z-thief":  `{"family":"ip","table":"office"}`,
 }
 

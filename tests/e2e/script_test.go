@@ -48,12 +48,16 @@ var (
 //	                 watch; with get=(FIELD,…) it prints these of every object
 //	in PLACE         runs commands there, line by line
 //	print PLACE      the same, and prints what they print, as watch
+//	serve PLACE      answers there from now on who speaks: NETWORK ADDRESS, by the
+//	                 name=NAME
+//	say PLACE        says something there and prints what is answered, as watch:
+//	                 NETWORK ADDRESS TEXT
 //	mount NAME       somebody else makes a named namespace; unmount ends it
 //	restart          restarts the agent, which must write nothing to the kernel;
 //	                 lines are flags of it from then on
 //	settle           waits until nothing is to come
 //
-// $DIR is a directory of the story, $HOST that of the host; $PROTO and $GROUP are
+// $DIR is a directory of the story, $HOST that of the host, $LABEL the agent's label; $PROTO and $GROUP are
 // the agent's numbers for routes and links. Times, indexes and the like are shown by
 // their names. With -rewrite the files are written anew.
 func TestStories(t *testing.T) {
@@ -66,9 +70,9 @@ func TestStories(t *testing.T) {
 		}
 		h := host.New(t, o)
 		h.Start()
-		s := &script{Host: h, dir: t.TempDir()}
+		s := &script{Host: h, dir: t.TempDir(), story: t}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			s := &script{Host: s.With(t), whole: h, dir: s.dir, t: t, d: d}
+			s := &script{Host: s.With(t), whole: h, dir: s.dir, story: s.story, t: t, d: d}
 			return s.step()
 		})
 	})
@@ -76,10 +80,12 @@ func TestStories(t *testing.T) {
 
 type script struct {
 	*host.Host
-	whole *host.Host // that of the whole story
-	t     *testing.T
-	d     *datadriven.TestData
-	dir   string
+	t   *testing.T
+	d   *datadriven.TestData
+	dir string
+	// story is the test of the whole, with which servers end; whole is its host.
+	story testing.TB
+	whole *host.Host
 }
 
 func (s *script) step() string {
@@ -145,6 +151,21 @@ func (s *script) step() string {
 		})
 	case "settle":
 		s.AwaitSettled()
+	case "serve":
+		var name string
+		s.d.MaybeScanArgs(s.t, "name", &name)
+		for _, l := range lines {
+			w := words(s.expand(l))
+			serve(s.story, s.at(), w[0], w[1], name)
+		}
+	case "say":
+		return s.until(func() (text string) {
+			for _, l := range lines {
+				w := words(s.expand(l))
+				text += say(s.at(), w[0], w[1], strings.Join(w[2:], " ")) + "\n"
+			}
+			return text
+		})
 	case "mount":
 		s.Mount(s.first())
 	case "unmount":
@@ -195,7 +216,7 @@ func (s *script) at() *netlinktest.Namespace {
 	s.t.Helper()
 	var name []string
 	for _, a := range s.d.CmdArgs {
-		if a.Key != "get" {
+		if a.Key != "get" && a.Key != "name" {
 			name = append(name, a.Key)
 		}
 	}
@@ -334,6 +355,7 @@ func (s *script) expand(line string) string {
 	line = regexp.MustCompile(`\$LABEL\((\w+)\)`).ReplaceAllStringFunc(line, func(m string) string {
 		return s.LabelOption(strings.TrimSuffix(m[len("$LABEL("):], ")"))
 	})
+	line = strings.ReplaceAll(line, "$LABEL", s.Label)
 	return regexp.MustCompile(`@\w+`).ReplaceAllStringFunc(line, func(name string) string {
 		return s.ContainerName(name[1:])
 	})

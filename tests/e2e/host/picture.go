@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -82,6 +84,7 @@ func (h *Host) picture(clean func(map[string]any)) string {
 			b.WriteString(strings.Join(lines, ""))
 		}
 		b.WriteString(h.tables(name, places[name]))
+		b.WriteString(h.listeners(name, places[name]))
 	}
 	return b.String()
 }
@@ -94,6 +97,19 @@ func (h *Host) tables(place string, ns *netlinktest.Namespace) string {
 	for line := range strings.Lines(ns.Run(h.t, "nft", "--stateless", "list", "ruleset")) {
 		if line = strings.TrimSpace(line); len(line) > 1 {
 			lines = append(lines, fmt.Sprintf("%s: nft: %s\n", place, line))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+// listeners is who listens in a place.
+func (h *Host) listeners(place string, ns *netlinktest.Namespace) string {
+	h.t.Helper()
+	var lines []string
+	for line := range strings.Lines(ns.Run(h.t, "ss", "--no-header", "--listening", "--numeric", "--tcp", "--udp")) {
+		if f := strings.Fields(line); len(f) > 4 {
+			lines = append(lines, fmt.Sprintf("%s: ss: %s %s\n", place, f[0], f[4]))
 		}
 	}
 	slices.Sort(lines)
@@ -197,7 +213,7 @@ func sorted[V any](m map[string]V) []string {
 	return keys
 }
 
-// Marked are the links that bear the agent's mark, and its named namespaces.
+// Marked are the links and the processes that bear the agent's mark.
 func (h *Host) Marked() (all []string) {
 	h.t.Helper()
 	places := h.Places()
@@ -206,6 +222,24 @@ func (h *Host) Marked() (all []string) {
 			if alias, _ := l["ifalias"].(string); strings.HasPrefix(alias, "plumb:"+h.Label+":") {
 				all = append(all, fmt.Sprintf("%s in %s (%s)", l["ifname"], name, alias))
 			}
+		}
+	}
+	for pid, mark := range h.Proxies() {
+		all = append(all, fmt.Sprintf("process %d (%s)", pid, mark))
+	}
+	return all
+}
+
+// Proxies are the processes of proxies of this host, with their marks.
+func (h *Host) Proxies() map[int]string {
+	all := map[int]string{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		text, _ := os.ReadFile(dir + "/cmdline") // it may have ended
+		args := strings.Split(string(text), "\x00")
+		if len(args) > 2 && args[1] == "proxy-child" && strings.HasPrefix(args[2], "plumb:"+h.Label+":") {
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			all[pid] = args[2]
 		}
 	}
 	return all

@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/plumb-net/plumb/tests/e2e/host"
+)
+
+// TestProxiesGoOn: no connection through a proxy hears of it when the agent is restarted or
+// crashes; the process that serves it is found again and is not made anew. One that
+// somebody kills is, at once.
+func TestProxiesGoOn(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
+	h.Start()
+	h.Put("netns/blue", `{}`)
+	h.Put("proxy/web", `{"listen":{"address":"127.0.0.1:8080"},"forward":{"namespace":{"netns":"blue"},"address":"127.0.0.1:80"}}`)
+	h.Put("proxy/file", `{"listen":{"address":"/run/plumb-proxy/`+h.Label+`"},"forward":{"namespace":{"netns":"blue"},"address":"127.0.0.1:80"}}`)
+	h.AwaitConfigured("proxy/web", "proxy/file")
+	blue := h.Named("blue")
+	blue.IP(t, "link set lo up")
+	serve(t, blue, "tcp", "127.0.0.1:80", "blue")
+	c, err := dial(h.Own, "tcp", "127.0.0.1:8080")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Minute))
+	before := h.Proxies()
+	for name, restart := range map[string]func(){
+		"stop": func() { h.Stop(); h.Start() }, "crash": func() { h.Kill9(); h.Start() },
+		"twice": func() { h.Kill9(); h.Launch(); h.Kill9(); h.Start() },
+	} {
+		if got := talk(t, c, "before "+name); got != "blue: before "+name {
+			t.Errorf("%q", got)
+		}
+		restart()
+		if got := talk(t, c, "after "+name); got != "blue: after "+name {
+			t.Errorf("%q", got)
+		}
+		h.AwaitConfigured("proxy/web", "proxy/file")
+		if got := h.Proxies(); !maps.Equal(got, before) {
+			t.Errorf("after %s there are %v, before %v", name, got, before)
+		}
+		if n := h.KernelWrites(); n != 0 {
+			t.Errorf("%d writes after %s", n, name)
+		}
+	}
+	for pid := range before {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Eventually("they are made anew", func() error {
+		for _, at := range [][2]string{{"tcp", "127.0.0.1:8080"}, {"unix", "/run/plumb-proxy/" + h.Label}} {
+			if got := say(h.Own, at[0], at[1], "again"); got != "blue: again, blue ends" {
+				return errors.New(got)
+			}
+		}
+		return nil
+	})
+	h.AwaitConfigured("proxy/web", "proxy/file")
+	h.Stop()
+	h.Cleanup() // looks for what is left
+	if _, err := os.Lstat("/run/plumb-proxy/" + h.Label); err == nil {
+		t.Error("the socket file is left")
+	}
+}
+
+// TestProxyCrashes: wherever the agent crashes while it makes, changes or ends a proxy, the
+// next one finishes, and there is one process and no other.
+func TestProxyCrashes(t *testing.T) {
+	t.Parallel()
+	const web = `{"listen":{"address":"/run/plumb-proxy/%s"},"forward":{"namespace":{"netns":"blue"},"address":"127.0.0.1:80"},"max_sessions":%d}`
+	for _, at := range []string{"recorded=1", "started=1", "made=1", "recorded=2", "made=2", "deleted=1"} {
+		t.Run(at, func(t *testing.T) {
+			h := host.New(t, host.Options{Parallel: true, NoEngine: true})
+			h.Start()
+			h.Put("netns/blue", `{}`)
+			h.AwaitConfigured("netns/blue")
+			h.Stop()
+			h.Env = []string{"PLUMB_FAILPOINT=proxy/" + at, "PLUMB_FAILPOINT_LOG=" + filepath.Join(h.Dir, "crashed")}
+			h.Start()
+			h.Put("proxy/web", fmt.Sprintf(web, h.Label, 1))
+			switch at {
+			case "recorded=2", "made=2":
+				h.AwaitConfigured("proxy/web")
+				h.Put("proxy/web", fmt.Sprintf(web, h.Label, 2))
+			case "deleted=1":
+				h.AwaitConfigured("proxy/web")
+				h.Delete("proxy/web")
+			}
+			if !h.AwaitEnd(host.Patience) {
+				t.Fatal("it did not crash")
+			}
+			h.Env = nil
+			h.Start()
+			want := []string{"plumb:" + h.Label + ":proxy/web"}
+			if at == "deleted=1" {
+				want = nil
+				h.AwaitSettled()
+			} else {
+				h.AwaitConfigured("proxy/web")
+			}
+			if got := slices.Collect(maps.Values(h.Proxies())); !slices.Equal(got, want) {
+				t.Errorf("there are %v, want %v", got, want)
+			}
+			if _, err := os.Lstat("/run/plumb-proxy/" + h.Label); (err == nil) != (want != nil) {
+				t.Errorf("its socket file: %v", err)
+			}
+		})
+	}
+}
