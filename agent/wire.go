@@ -109,8 +109,22 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 	}
 	h.boot = strings.TrimSpace(string(boot))
 	h.owner = kernel.NewOwner(c.Label, h.boot, h.ledger, failpoint())
+	h.removeOfOldBoots(log)
 	h.owner.ForgetOldBoots()
 	return h, h.survey(c, found, log)
+}
+
+// removeOfOldBoots removes what proxies of earlier boots have left on disk: socket files,
+// at which nobody can listen any more.
+func (h *host) removeOfOldBoots(log *slog.Logger) {
+	for _, e := range h.ledger.Entries() {
+		if e.Boot == h.boot {
+			continue
+		}
+		if err := proxy.RemoveLeft(h.proxies, e); err != nil {
+			log.Warn("a socket file of an earlier boot cannot be removed", "key", e.ID, "error", err)
+		}
+	}
 }
 
 // openLedger opens one of the ledgers. That it is damaged is noted before it is written

@@ -422,6 +422,40 @@ func TestWhatOthersDo(t *testing.T) {
 	netlinktest.Eventually(t, "it is forgotten", func() bool { return b.reads(all) == "" && len(b.ledger.Entries()) == 0 })
 }
 
+// TestEarlierBoot: a socket file on disk outlives the boot in which it was made, and is
+// removed by what the ledger says of it; that of another is not.
+func TestEarlierBoot(t *testing.T) {
+	b := newBench(t)
+	p := b.must("proxy/web", file)
+	e := b.ledger.Entries()[0]
+	if err := proxy.RemoveLeft(b.proxies, e); err != nil {
+		t.Error(err)
+	}
+	path := filepath.Join(b.dir, "web")
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("one that is served was removed: %v", err)
+	}
+	kill(t, p)
+	netlinktest.Eventually(t, "it has ended", func() bool { return syscall.Kill(p.PID, 0) != nil })
+	if err := proxy.RemoveLeft(b.proxies, e); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("it is left")
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := errors.Join(proxy.RemoveLeft(b.proxies, e), proxy.RemoveLeft(b.proxies, kernel.Entry{ID: "route/a"})); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("that of another was removed: %v", err)
+	}
+}
+
 // TestNamespaceIsAnother: after a restart a proxy of a namespace that has gone is not taken
 // for one of the namespace that has its name now.
 func TestNamespaceIsAnother(t *testing.T) {

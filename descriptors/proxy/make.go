@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -189,4 +190,18 @@ func (d *proxy) delete(ctx context.Context, k scheduler.Key, _ *models.Proxy, p 
 		}
 		return d.Proxies.StopProxy(ctx, p)
 	}, k)
+}
+
+// RemoveLeft removes the socket file that the proxy of an entry of an earlier boot has left.
+// Its process ended with that boot.
+func RemoveLeft(p kernel.Proxies, e kernel.Entry) error {
+	if !strings.HasPrefix(e.ID, prefix) {
+		return nil
+	}
+	m, _, err := recorded(e.Value)
+	if err != nil {
+		return fmt.Errorf("read the ledger: %w", err)
+	}
+	m.Process.PID, m.Process.Start = 0, 0 // another's by now
+	return p.StopProxy(context.Background(), m.Process)
 }
