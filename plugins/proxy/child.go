@@ -90,7 +90,7 @@ func live(holders int) error {
 		return err
 	}
 	endWith(holders)
-	s := &service{order: o, figures: &figures{}}
+	s := &service{order: o, figures: &figures{}, ended: make(chan struct{}, 1)}
 	s.rules.Store(&o.Rules)
 	control, err := listenerOf(controlFD)
 	if err != nil {
@@ -116,23 +116,16 @@ func live(holders int) error {
 	return <-ended
 }
 
-// tidyEvery is how often what ended connections have left is given back.
+// tidyEvery is how long it takes until what ended connections have left is given back.
 const tidyEvery = 2 * time.Second
 
 // tidy gives back the pipes by which the kernel moves bytes. The runtime keeps them for
-// later connections until memory is collected twice, and in a process that does nothing
-// that is not done for minutes.
+// later connections until memory is collected twice and once more, and in a process that
+// does nothing that is not done for minutes.
 func (s *service) tidy() {
-	var before int64
-	for left := 0; ; time.Sleep(tidyEvery) {
-		now := s.figures.ended.Load()
-		switch {
-		case now != before:
-			left = 3
-		case left > 0:
-			left--
-		}
-		if before = now; left > 0 {
+	for range s.ended {
+		for range 3 {
+			time.Sleep(tidyEvery)
 			runtime.GC()
 		}
 	}
@@ -183,6 +176,8 @@ type service struct {
 	rules   atomic.Pointer[kernel.ProxyRules]
 	slots   slots
 	figures *figures
+	// ended has room for one: connections have ended.
+	ended chan struct{}
 	// changed is called after the address is another; nil: nothing.
 	changed func()
 }
@@ -197,7 +192,7 @@ func (s *service) set(r kernel.ProxyRules) {
 
 // figures count what is done.
 type figures struct {
-	active, ended                      atomic.Int64
+	active                             atomic.Int64
 	accepted, refused, evicted, failed atomic.Uint64
 	last                               atomic.Pointer[string]
 }

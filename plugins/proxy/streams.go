@@ -40,7 +40,10 @@ func (s *service) streams(l net.Listener) error {
 			defer s.slots.give()
 			s.forward(c.(stream))
 			s.figures.active.Add(-1)
-			s.figures.ended.Add(1)
+			select {
+			case s.ended <- struct{}{}:
+			default:
+			}
 		}()
 	}
 }
