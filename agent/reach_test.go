@@ -58,6 +58,8 @@ func TestReachOfThisHost(t *testing.T) {
 		{[]string{"* existing=none"}, "interface/a", `{"existing":{}}`, "existing=none"},
 		{[]string{"* existing=a|b*"}, "interface/bc", `{"existing":{}}`, ""},
 		{[]string{"* sysctl=net.ipv4.ip_forward"}, "sysctl/a", `{"key":"net.ipv4.tcp_ecn","value":"1"}`, "sysctl=net.ipv4.ip_forward"},
+		{[]string{"proxy/ proxy=listen:tcp:*|forward:loopback:127.0.0.1:80"}, "proxy/a", `{"listen":{"address":"0.0.0.0:8080"},"forward":{"address":"127.0.0.1:80"}}`, ""},
+		{[]string{"* proxy=none"}, "proxy/a", `{"listen":{"address":"0.0.0.0:8080"},"forward":{"address":"10.0.0.1:80"}}`, "proxy=none"},
 		{[]string{"* hook=none"}, "nftables/a", `{"chains":[{"name":"a","type":"nat","hook":"postrouting"}]}`, "hook=none"},
 		{nil, "interface/a", `{"dummy":{},"nonsense":1}`, "nonsense"},
 	} {
