@@ -127,6 +127,17 @@ func (h *host) removeOfOldBoots(log *slog.Logger) {
 	}
 }
 
+// proxyFigures are what the processes of proxies have done, by key.
+func (h *host) proxyFigures() map[string]kernel.ProxyFigures {
+	all := map[string]kernel.ProxyFigures{}
+	for mark, f := range h.proxies.Figures(context.Background()) {
+		if key, ours := h.owner.MarkedKey(mark); ours {
+			all[key] = f
+		}
+	}
+	return all
+}
+
 // openLedger opens one of the ledgers. That it is damaged is noted before it is written
 // anew.
 func openLedger(dir, file string, lost *losses, log *slog.Logger) (*ledger.Ledger, ledger.Found, error) {
@@ -440,7 +451,7 @@ func (a *agent) wireAPI() (err error) {
 	a.api, err = api.New(api.Config{
 		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source,
 		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, CNI: a.cni, Events: a.recorder.log, Health: a.health, Synced: a.synced, Accept: a.accept,
-		Metrics: metrics.Handler(a.sched, a.host.kernel.Writes, a.health, a.tracker.Runtimes, a.cni.server.Figures, a.recorder.figures()),
+		Metrics: metrics.Handler(a.sched, a.host.kernel.Writes, a.health, a.tracker.Runtimes, a.cni.server.Figures, a.host.proxyFigures, a.recorder.figures()),
 		Recent:  a.recent,
 		Levels:  map[string]*slog.LevelVar{"agent": a.level},
 		Label:   a.config.Label, Version: Version(), Started: a.started,

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/container"
@@ -23,10 +24,10 @@ type Scheduler interface {
 
 // Handler serves the figures. They are gathered when asked for, so they cost
 // nothing otherwise.
-func Handler(s Scheduler, kernelWrites func() uint64, health func() []models.Health, containers func() []container.RuntimeHealth, asked func() []cni.Figure, what Events) http.Handler {
+func Handler(s Scheduler, kernelWrites func() uint64, health func() []models.Health, containers func() []container.RuntimeHealth, asked func() []cni.Figure, forwarders func() map[string]kernel.ProxyFigures, what Events) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&collector{sched: s, writes: kernelWrites, health: health}, runtimes{containers}, calls{asked}, what)
+		&collector{sched: s, writes: kernelWrites, health: health}, runtimes{containers}, calls{asked}, proxies{forwarders}, what)
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
 

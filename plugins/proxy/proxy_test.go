@@ -305,6 +305,9 @@ func TestRefused(t *testing.T) {
 	if got.Accepted != 1 || got.Refused != 1 || !strings.Contains(got.LastError, "connection refused") {
 		t.Errorf("%+v", got)
 	}
+	if all := b.Figures(t.Context()); len(all) != 1 || all[p.Mark].Refused != 1 {
+		t.Errorf("%+v", all)
+	}
 	netlinktest.Eventually(t, "it is through with that client", func() bool { return b.figures(p).Active == 0 })
 	b.serve(out, echo)
 	if got := b.says(in, "hello"); got != "hello" {

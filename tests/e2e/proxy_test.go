@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -49,6 +50,9 @@ func TestProxiesGoOn(t *testing.T) {
 		h.AwaitConfigured("proxy/web", "proxy/file")
 		if got := h.Proxies(); !maps.Equal(got, before) {
 			t.Errorf("after %s there are %v, before %v", name, got, before)
+		}
+		if page, err := h.HTTP("/metrics"); err != nil || !strings.Contains(page, `plumb_proxy_sessions{key="proxy/web"} 1`) {
+			t.Errorf("after %s the connection is not counted: %v", name, err)
 		}
 		if n := h.KernelWrites(); n != 0 {
 			t.Errorf("%d writes after %s", n, name)
