@@ -58,7 +58,7 @@ root through <run-dir>/etcd.sock.
 
 Every flag can also be set in the YAML file given with --config, under the same
 name, and in the environment as PLUMB_<FLAG>. SIGTERM stops the agent and leaves
-the network as it is.`,
+the network as it is; proxies go on.`,
 		Example: `  plumb-agent
   plumb-agent --label edge1 --etcd http://10.0.0.1:2379,http://10.0.0.2:2379
   plumb-agent --once`,
@@ -93,8 +93,8 @@ func cleanup(config func(*cobra.Command) (agent.Config, error)) *cobra.Command {
 		Use:   "cleanup",
 		Short: "Remove everything that this label ever made, and nothing else",
 		Long: `cleanup removes every link, address, route and namespace that the agent of this
-label has made on this host, in all namespaces. It never touches etcd, and it
-refuses while the agent runs.`,
+label has made on this host, in all namespaces, and ends its proxies. It never
+touches etcd, and it refuses while the agent runs.`,
 		Example: "  plumb-agent cleanup --label edge1",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
