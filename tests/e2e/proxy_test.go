@@ -123,3 +123,65 @@ func TestProxyCrashes(t *testing.T) {
 		})
 	}
 }
+
+// TestProxyWaitsForItsAddress: who listens already is named, and the proxy comes when he has
+// gone.
+func TestProxyWaitsForItsAddress(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
+	h.Start()
+	stop := serve(t, h.Own, "tcp", "127.0.0.1:8080", "somebody")
+	h.Put("proxy/web", `{"listen":{"address":"0.0.0.0:8080"},"forward":{"address":"127.0.0.1:80"}}`)
+	h.Eventually("it is told who has the address", func() error {
+		want := fmt.Sprintf("proxy/web retrying: tcp 0.0.0.0:8080 is in use (owner: process %d (e2e.test))", os.Getpid())
+		if got := h.States("proxy/web"); !strings.HasPrefix(got, want) {
+			return fmt.Errorf("%s, want %s", got, want)
+		}
+		return nil
+	})
+	if got := say(h.Own, "tcp", "127.0.0.1:8080", "hello"); got != "somebody: hello, somebody ends" {
+		t.Errorf("%q", got)
+	}
+	stop()
+	h.AwaitConfigured("proxy/web")
+}
+
+// TestProxyOfAContainer: with each run of its container there is another process, also if
+// the container is restarted while there is no agent; none is left over.
+func TestProxyOfAContainer(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{Parallel: true})
+	h.Start()
+	h.Run("web", "--network", "none")
+	h.Put("proxy/web", `{"listen":{"address":"127.0.0.1:8080"},"forward":{"namespace":{"microservice":"web"},"address":"127.0.0.1:80"}}`)
+	h.AwaitConfigured("proxy/web")
+	reach := func(run string) {
+		t.Helper()
+		web := h.Places()["container web"]
+		web.IP(t, "link set lo up")
+		serve(t, web, "tcp", "127.0.0.1:80", run)
+		h.Eventually("the server of the "+run+" run answers", func() error {
+			if got := say(h.Own, "tcp", "127.0.0.1:8080", "hello"); got != run+": hello, "+run+" ends" {
+				return errors.New(got)
+			}
+			return nil
+		})
+		if got := h.Proxies(); len(got) != 1 {
+			t.Errorf("there are %v", got)
+		}
+	}
+	reach("first")
+	h.Docker("restart", "-t", "0", h.ContainerName("web"))
+	reach("second")
+	h.Stop()
+	h.Docker("kill", h.ContainerName("web"))
+	h.Eventually("it ends with its container, without an agent", func() error {
+		if got := h.Proxies(); len(got) > 0 {
+			return fmt.Errorf("there are %v", got)
+		}
+		return nil
+	})
+	h.Docker("start", h.ContainerName("web"))
+	h.Start()
+	reach("third")
+}
