@@ -76,11 +76,14 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
+// label is that of no other test on this machine: marks are seen by all.
+var label = fmt.Sprintf("kind-%d", os.Getpid())
+
 var errCrash = errors.New("crash")
 
 // restart is a new agent: what it knows is in the ledger, and in the processes.
 func (b *bench) restart() {
-	owner := kernel.NewOwner("host7", "boot", b.ledger, func(name string) error {
+	owner := kernel.NewOwner(label, "boot", b.ledger, func(name string) error {
 		if name == b.fail {
 			return errCrash
 		}
@@ -193,7 +196,7 @@ func TestConform(t *testing.T) {
 		},
 		Remove: func(t testing.TB, k scheduler.Key) {
 			for _, p := range b.running() {
-				if p.Mark == "plumb:host7:"+string(k) {
+				if p.Mark == "plumb:"+label+":"+string(k) {
 					kill(t, p)
 					if p.File.Path != "" {
 						_ = os.Remove(p.File.Path)

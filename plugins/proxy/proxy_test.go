@@ -82,8 +82,11 @@ func (b *bench) within(end kernel.ProxyEnd, work func() error) error {
 	return b.Within(end.NS, 0, work)
 }
 
+// label begins the marks of this test and of no other on this machine.
+var label = fmt.Sprintf("plumb:port-%d:", os.Getpid())
+
 func spec(in, out kernel.ProxyEnd) kernel.Proxy {
-	return kernel.Proxy{Mark: "plumb:host7:proxy/web", Listen: in, Forward: out, Mode: 0o600,
+	return kernel.Proxy{Mark: label + "proxy/web", Listen: in, Forward: out, Mode: 0o600,
 		Rules: kernel.ProxyRules{Address: out.Address, MaxSessions: 100, Idle: time.Minute, Note: json.RawMessage(`"note"`)}}
 }
 
@@ -438,9 +441,9 @@ func TestTaken(t *testing.T) {
 	in := b.at(b.in, "udp", "127.0.0.1:53")
 	b.start(spec(in, b.at(b.out, "udp", "127.0.0.1:53")))
 	other := spec(b.at(b.in, "udp", "0.0.0.0:53"), b.at(b.out, "udp", "127.0.0.1:53"))
-	other.Mark = "plumb:host7:proxy/other"
+	other.Mark = label + "proxy/other"
 	var taken *kernel.TakenError
-	if _, err := b.StartProxy(t.Context(), other, nil); !errors.As(err, &taken) || taken.Mark != "plumb:host7:proxy/web" {
+	if _, err := b.StartProxy(t.Context(), other, nil); !errors.As(err, &taken) || taken.Mark != label+"proxy/web" {
 		t.Errorf("%v, %+v", err, taken)
 	}
 	for address, want := range map[string]string{
@@ -580,7 +583,7 @@ func TestEnds(t *testing.T) {
 	p = b.start(s)
 	for _, other := range []kernel.ProxyProcess{
 		{Mark: p.Mark, PID: p.PID, Start: p.Start + 1, Control: p.Control},
-		{Mark: "plumb:host7:proxy/other", PID: p.PID, Start: p.Start, Control: p.Control},
+		{Mark: label + "proxy/other", PID: p.PID, Start: p.Start, Control: p.Control},
 		{Mark: p.Mark, PID: os.Getpid(), Start: p.Start, Control: p.Control},
 	} {
 		if _, err := b.ReadProxy(ctx, other); !errors.Is(err, kernel.ErrNotExist) {
