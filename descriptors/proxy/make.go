@@ -76,7 +76,7 @@ func (d *proxy) runs(ctx context.Context, k scheduler.Key, v *models.Proxy, m ma
 	if err != nil {
 		return false
 	}
-	f, err := d.value(k, p, state, nil)
+	f, err := d.value(scope{}, k, p, state, nil)
 	if err != nil {
 		return false
 	}

@@ -19,17 +19,21 @@ import (
 // mark too: so they are found if the ledger is lost.
 func (d *proxy) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
-		d.objects.Read()
+		if !s.ReadOnly {
+			d.objects.Read()
+		}
 		reading := d.Owner.Reading()
 		known := map[scheduler.Key]bool{}
 		var forget []string
 		for _, e := range d.entries(s) {
 			k := scheduler.Key(e.ID)
 			known[k] = true
-			f, err := d.look(ctx, k, e)
+			f, err := d.look(ctx, s, k, e)
 			if kernel.IsGone(err) {
-				d.forget(e)
-				forget = append(forget, e.ID)
+				if !s.ReadOnly {
+					d.forget(e)
+					forget = append(forget, e.ID)
+				}
 				continue
 			}
 			if !yield(f, err) {
@@ -38,7 +42,7 @@ func (d *proxy) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 		}
 		reading.Forget(forget...)
 		if s.All {
-			d.marked(ctx, known, yield)
+			d.marked(ctx, s, known, yield)
 		}
 	}
 }
@@ -57,7 +61,7 @@ func (d *proxy) entries(s scope) (list []kernel.Entry) {
 }
 
 // look reads what the ledger names.
-func (d *proxy) look(ctx context.Context, k scheduler.Key, e kernel.Entry) (found, error) {
+func (d *proxy) look(ctx context.Context, s scope, k scheduler.Key, e kernel.Entry) (found, error) {
 	m, v, err := recorded(e.Value)
 	if err != nil {
 		return found{Key: k}, fmt.Errorf("read the ledger: %w", err)
@@ -66,11 +70,11 @@ func (d *proxy) look(ctx context.Context, k scheduler.Key, e kernel.Entry) (foun
 	if errors.Is(err, kernel.ErrProxyEnded) {
 		return found{Key: k, Value: nowhere(v), Meta: m.Process}, nil
 	}
-	return d.value(k, m.Process, state, err)
+	return d.value(s, k, m.Process, state, err)
 }
 
 // value is what a process does, as a value.
-func (d *proxy) value(k scheduler.Key, p kernel.ProxyProcess, state kernel.ProxyState, err error) (found, error) {
+func (d *proxy) value(s scope, k scheduler.Key, p kernel.ProxyProcess, state kernel.ProxyState, err error) (found, error) {
 	f := found{Key: k, Meta: p}
 	if err != nil {
 		return f, err
@@ -95,7 +99,7 @@ func (d *proxy) value(k scheduler.Key, p kernel.ProxyProcess, state kernel.Proxy
 	if !in {
 		f.Value = nowhere(f.Value)
 	}
-	return d.withFile(f)
+	return d.withFile(s, f)
 }
 
 // lives reports whether the namespace of an end is still what is found where it was found.
@@ -111,7 +115,7 @@ func (d *proxy) lives(end kernel.ProxyEnd) (bool, error) {
 }
 
 // withFile looks at the socket file too.
-func (d *proxy) withFile(f found) (found, error) {
+func (d *proxy) withFile(s scope, f found) (found, error) {
 	if f.Meta.File.Path == "" {
 		return f, nil
 	}
@@ -119,7 +123,9 @@ func (d *proxy) withFile(f found) (found, error) {
 	switch {
 	case errors.Is(err, kernel.ErrNotExist):
 		f.Value = nowhere(f.Value)
-		d.forget(kernel.Entry{ID: string(f.Key)})
+		if !s.ReadOnly {
+			d.forget(kernel.Entry{ID: string(f.Key)})
+		}
 		return f, nil
 	case err != nil:
 		return f, err
@@ -127,7 +133,9 @@ func (d *proxy) withFile(f found) (found, error) {
 		f.Value = proto.CloneOf(f.Value)
 		f.Value.Listen.Mode = octal(mode)
 	}
-	d.note(f.Key, f.Meta, mode)
+	if !s.ReadOnly {
+		d.note(f.Key, f.Meta, mode)
+	}
 	return f, nil
 }
 
@@ -140,7 +148,7 @@ func nowhere(v *models.Proxy) *models.Proxy {
 }
 
 // marked reads the processes that only bear the mark.
-func (d *proxy) marked(ctx context.Context, known map[scheduler.Key]bool, yield func(found, error) bool) {
+func (d *proxy) marked(ctx context.Context, s scope, known map[scheduler.Key]bool, yield func(found, error) bool) {
 	all, err := d.Proxies.MarkedProxies()
 	if err != nil {
 		yield(found{}, fmt.Errorf("look for processes with the mark: %w", err))
@@ -156,7 +164,7 @@ func (d *proxy) marked(ctx context.Context, known map[scheduler.Key]bool, yield 
 		if errors.Is(err, kernel.ErrNotExist) {
 			continue
 		}
-		f, err := d.value(k, p, state, err)
+		f, err := d.value(s, k, p, state, err)
 		if !yield(f, err) {
 			return
 		}
