@@ -76,7 +76,7 @@ func Settings() []Setting {
 		text("etcd-user", func(c *Config) *string { return &c.EtcdUser }, "user for etcd"),
 		text("etcd-password-file", func(c *Config) *string { return &c.EtcdPasswordFile }, "file with the user's password"),
 		text("intent", func(c *Config) *string { return &c.Intent }, "directory of intent files, watched"),
-		{Name: "policy", Usage: "how keys are treated, each \"PATTERN drift=repair|alert|ignore hold-down=TIME audit=TIME pause=REASON\", and how far values in etcd reach into the host, \"PATTERN path=GLOB|… pid=isolated|any|none existing=LINK|… sysctl=KEY|… hook=TYPE:HOOK|… proxy=SIDE:PROTOCOL:ADDRESS|…\"; separated by commas",
+		{Name: "policy", Usage: "how keys are treated, each \"PATTERN drift=repair|alert|ignore hold-down=TIME audit=TIME pause=REASON\", and how far values in etcd reach into the host, \"PATTERN path=GLOB|… pid=isolated|any|none existing=LINK|… key=GLOB|… sysctl=KEY|… hook=TYPE:HOOK|… proxy=SIDE:PROTOCOL:ADDRESS|…\"; separated by commas",
 			list: func(c *Config) *[]string { return &c.Policy }},
 		text("docker", func(c *Config) *string { return &c.Docker }, "URL of the Docker engine, or off (default: found by itself)"),
 		text("containerd", func(c *Config) *string { return &c.Containerd }, "path of containerd's socket, or off (default: found by itself)"),

@@ -66,6 +66,7 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
 		t.Fatal(err)
 	}
 	programsOf(t, m.Files)
+	m.Files["/plumb/docs/kernels.md"] = filepath.Join(root, "docs", "kernels.md")
 	var names []string
 	for _, p := range packages {
 		if *onlyPackage != "" && *onlyPackage != p.dir {
