@@ -50,7 +50,19 @@ func bring(ctx context.Context, beside string) (k Kernel, err error) {
 			return k, err
 		}
 	}
-	depends, err := apt.run(ctx, "apt-cache", "depends", "--important", kernelPackage)
+	if k, err = apt.kernel(ctx, k); err == nil || beside != "" {
+		return k, err
+	}
+	// This machine may not have asked for long what there is.
+	if _, updated := apt.run(ctx, "apt-get", "update", "-qq"); updated != nil {
+		return k, errors.Join(err, updated)
+	}
+	return apt.kernel(ctx, k)
+}
+
+// kernel finds the kernel of the archive, and brings it if it is not there.
+func (a *archive) kernel(ctx context.Context, k Kernel) (Kernel, error) {
+	depends, err := a.run(ctx, "apt-cache", "depends", "--important", kernelPackage)
 	if err != nil {
 		return k, err
 	}
@@ -60,12 +72,12 @@ func bring(ctx context.Context, beside string) (k Kernel, err error) {
 	}
 	name = strings.TrimSpace(name)
 	k.Release = strings.TrimPrefix(name, "linux-image-")
-	root := filepath.Join(apt.dir, name)
+	root := filepath.Join(a.dir, name)
 	k.image, k.modules = filepath.Join(root, "boot", "vmlinuz-"+k.Release), filepath.Join(root, "lib", "modules", k.Release)
 	if _, err := os.Stat(root); err == nil {
 		return k, nil
 	}
-	return k, apt.unpack(ctx, name, k.Release, root)
+	return k, a.unpack(ctx, name, k.Release, root)
 }
 
 // archive is where packages come from, and the directory for what is fetched.
@@ -96,6 +108,7 @@ func (a *archive) run(ctx context.Context, program string, args ...string) (stri
 	if _, err := os.Stat(a.dir); err == nil {
 		cmd.Dir = a.dir
 	}
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("%s: %w%s", strings.Join(cmd.Args, " "), err, stderr(err))
