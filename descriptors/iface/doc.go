@@ -19,4 +19,18 @@
 // The types loopback and existing adopt a link that somebody else made: only
 // what the value names is changed, what it was before is kept in the ledger,
 // and given back at the end.
+//
+// What a type has of its own is in one file, or what some have that are alike:
+//
+//	alone       dummy, ifb, vrf, tap, tun
+//	below       vlan, macvlan, ipvlan: on a parent
+//	veth        both ends
+//	bridge      and in port how it treats its ports, with their VLANs
+//	bond        and how a link joins it, which other masters take as it is
+//	tunnel      gre, gretap, ipip, sit, geneve
+//	vxlan
+//	wireguard   with its peers and the files of its keys
+//	adopt       existing, loopback
+//
+// testdata/attributes has the life of each.
 package iface
