@@ -113,5 +113,5 @@ func required(fd protoreflect.FieldDescriptor) bool {
 		return false // the oneof says it
 	}
 	l, ok := limitOf(fd.FullName())
-	return ok && (l.required || l.max > 0 && !l.zero)
+	return ok && (l.required || l.min > 0 && !l.zero)
 }
