@@ -32,6 +32,7 @@ sim: ## ten million random steps of the scheduler, on all processors: 5 minutes
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSim$$' ./scheduler -sim 10000000
 
 soak: ## containers and pods come and go for long, with faults, kills and restarts of all
+	$(GO) test -count=1 -timeout 60m ./tests/kernels -all
 	$(GO) test -count=1 -timeout 20m -v -tags soak -run '^TestSoak$$' ./tests/e2e -soak 5m
 	$(GO) test -count=1 -timeout 20m -run '^TestRandomHistory$$' ./plugins/container -histories 10000
 	$(GO) test -count=1 -timeout 30m -v -run '^TestLostState$$' ./tests/e2e -losses 200
