@@ -54,7 +54,6 @@ func TestStable(t *testing.T) { run(t, vm.Stable) }
 func TestBackports(t *testing.T) { run(t, vm.Backports) }
 
 func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
-	t.Parallel() // an emulated machine has one processor
 	if testing.Short() {
 		t.Skip("boots a virtual machine")
 	}
