@@ -49,6 +49,10 @@ func run() error {
 			fmt.Printf("%v: %v: %s\n", args, err, out)
 		}
 	}
+	// Else every type of tunnel that is loaded puts a link of its own into each namespace.
+	if err := os.WriteFile("/proc/sys/net/core/fb_tunnels_only_for_init_net", []byte("1"), 0); err != nil {
+		return err
+	}
 	answers, err := os.OpenFile("/dev/ttyS1", os.O_WRONLY, 0)
 	if err != nil {
 		return err
