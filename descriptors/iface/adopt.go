@@ -130,7 +130,7 @@ func (d *iface) adoptionOf(w *wish, l kernel.Link) *adoption {
 	a := &adoption{w: w, link: l, want: d.asked(w.value), prior: prior(w.recorded, l)}
 	now := d.current(l)
 	a.prior.remember(a.want, now)
-	if w.bonded && l.Master != w.master.Index && a.want.Up == nil {
+	if w.bonded && l.Master != w.master.Index && a.want.Up == nil && a.prior.BondUp == nil {
 		a.prior.BondUp = now.Up
 	}
 	a.entry = a.entryWith(a.prior)
@@ -288,6 +288,14 @@ func (d *iface) change(l kernel.Link, s settings) error {
 	return d.Kernel.SetLink(l.NS, l.Index, p)
 }
 
+// unless drops a wish that is fulfilled.
+func unless[T comparable](want, actual *T) *T {
+	if want != nil && actual != nil && *want == *actual {
+		return nil
+	}
+	return want
+}
+
 // setPort is how the bridge of an adopted link is to treat it. It ends with the membership,
 // so there is nothing to give back.
 func (d *iface) setPort(w *wish, l kernel.Link) error {
@@ -295,7 +303,7 @@ func (d *iface) setPort(w *wish, l kernel.Link) error {
 	if asked == nil || w.value.GetMaster() == "" {
 		return nil
 	}
-	if err := d.again(&l); err != nil {
+	if err := d.reread(&l); err != nil {
 		return err
 	}
 	if p := patchPort(l.Port, asked); p != nil {

@@ -271,7 +271,7 @@ func TestEveryAttributeIsPlayed(t *testing.T) {
 var elsewhere = []string{
 	"namespace.microservice", "namespace.container", "namespace.pid", "namespace.path", "namespace.pod", "namespace.inode", // selector, iface see places only
 	"addresses", "link_only", // descriptors/address
-	"set_once", "veth.peer", "bridge.forward", // TestSetOnce, TestVethIsBornInPlace, descriptors/forward
+	"set_once", "veth.peer", "bridge.forward", // testdata/pure/compare, TestVethIsBornInPlace, descriptors/forward
 }
 
 // note adds the value of each field, "" where it is not set and its message is.

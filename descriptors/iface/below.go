@@ -10,7 +10,7 @@ import (
 // The types that share the wire of a parent, which may live in another
 // namespace: they are born in their own and never move.
 
-type below struct{}
+type below struct{ fixed }
 
 func (below) needs(_ scheduler.Key, v *models.Interface) []scheduler.Need {
 	return parentNeeds(v, "the interface below")

@@ -16,13 +16,18 @@ import (
 type bond struct{ plain }
 
 func (bond) spec(w *wish, s *kernel.LinkSpec) error {
-	s.Bond = bondSpec(w.value.GetBond())
+	want := bondSpec(w.value.GetBond())
+	s.Bond = &want
 	return nil
 }
 
+func (bond) patch(w *wish, l kernel.Link, p *kernel.LinkPatch) {
+	p.Bond = lacking(bondSpec(w.value.GetBond()), l.Bond)
+}
+
 // bondSpec is what is asked for; the kernel takes no setting that its mode does not have.
-func bondSpec(v *models.Bond) *kernel.BondSpec {
-	s := &kernel.BondSpec{Mode: &v.Mode, AllPortsActive: &v.AllPortsActive}
+func bondSpec(v *models.Bond) kernel.BondSpec {
+	s := kernel.BondSpec{Mode: &v.Mode, AllPortsActive: &v.AllPortsActive}
 	if v.Mode == "802.3ad" {
 		rate := v.EffectiveLacpRate()
 		s.LACPRate, s.MinLinks = &rate, &v.MinLinks
@@ -53,30 +58,6 @@ func addrs(texts []string) []netip.Addr {
 	return list
 }
 
-// patchBond is what of the settings is not as asked, nil if nothing.
-func patchBond(actual *kernel.BondSpec, v *models.Bond) *kernel.BondSpec {
-	want := bondSpec(v)
-	if actual != nil {
-		want.Mode = unless(want.Mode, actual.Mode)
-		want.Miimon = unless(want.Miimon, actual.Miimon)
-		want.UpDelay = unless(want.UpDelay, actual.UpDelay)
-		want.DownDelay = unless(want.DownDelay, actual.DownDelay)
-		want.LACPRate = unless(want.LACPRate, actual.LACPRate)
-		want.XmitHashPolicy = unless(want.XmitHashPolicy, actual.XmitHashPolicy)
-		want.MinLinks = unless(want.MinLinks, actual.MinLinks)
-		want.FailOverMAC = unless(want.FailOverMAC, actual.FailOverMAC)
-		want.ARPInterval = unless(want.ARPInterval, actual.ARPInterval)
-		want.AllPortsActive = unless(want.AllPortsActive, actual.AllPortsActive)
-		if a, b := want.ARPTargets, actual.ARPTargets; a != nil && b != nil && slices.Equal(*a, *b) {
-			want.ARPTargets = nil
-		}
-	}
-	if *want == (kernel.BondSpec{}) {
-		return nil
-	}
-	return want
-}
-
 func (bond) differs(actual, desired *models.Interface) (d kind.Differences) {
 	was, is := actual.GetBond(), desired.GetBond()
 	d.Must(was.GetMode() != is.GetMode(), "bond.mode", was.GetMode(), is.GetMode())
@@ -102,16 +83,16 @@ func readBond(s *kernel.BondSpec) *models.Bond {
 		return &models.Bond{}
 	}
 	v := &models.Bond{
-		Mode: value(s.Mode), Miimon: value(s.Miimon), Updelay: value(s.UpDelay), Downdelay: value(s.DownDelay),
-		ArpInterval: value(s.ARPInterval), AllPortsActive: value(s.AllPortsActive),
+		Mode: orZero(s.Mode), Miimon: orZero(s.Miimon), Updelay: orZero(s.UpDelay), Downdelay: orZero(s.DownDelay),
+		ArpInterval: orZero(s.ARPInterval), AllPortsActive: orZero(s.AllPortsActive),
 	}
 	switch v.Mode { // of others the kernel shows what it does not use
 	case "802.3ad":
-		v.LacpRate, v.MinLinks, v.XmitHashPolicy = value(s.LACPRate), value(s.MinLinks), value(s.XmitHashPolicy)
+		v.LacpRate, v.MinLinks, v.XmitHashPolicy = orZero(s.LACPRate), orZero(s.MinLinks), orZero(s.XmitHashPolicy)
 	case "balance-xor", "balance-tlb":
-		v.XmitHashPolicy = value(s.XmitHashPolicy)
+		v.XmitHashPolicy = orZero(s.XmitHashPolicy)
 	case "active-backup":
-		v.FailOverMac = value(s.FailOverMAC)
+		v.FailOverMac = orZero(s.FailOverMAC)
 	}
 	if s.ARPTargets != nil {
 		for _, a := range *s.ARPTargets {
@@ -121,7 +102,7 @@ func readBond(s *kernel.BondSpec) *models.Bond {
 	return v
 }
 
-func value[T any](p *T) (v T) {
+func orZero[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
 	}
@@ -131,7 +112,7 @@ func value[T any](p *T) (v T) {
 // setLACPRate changes what the kernel changes only while the bond is down. It stays so for
 // a moment; the ports stay in it.
 func (d *iface) setLACPRate(w *wish, l *kernel.Link) error {
-	p := patchBond(l.Bond, w.value.GetBond())
+	p := lacking(bondSpec(w.value.GetBond()), l.Bond)
 	if p == nil || p.LACPRate == nil || !l.Up {
 		return nil
 	}
@@ -140,7 +121,7 @@ func (d *iface) setLACPRate(w *wish, l *kernel.Link) error {
 		return err
 	}
 	err := d.Kernel.SetLink(l.NS, l.Index, kernel.LinkPatch{Bond: p})
-	return errors.Join(err, d.Kernel.SetLink(l.NS, l.Index, kernel.LinkPatch{Up: &up}), d.again(l))
+	return errors.Join(err, d.Kernel.SetLink(l.NS, l.Index, kernel.LinkPatch{Up: &up}), d.reread(l))
 }
 
 // isBond reports whether an interface is a bond. What an existing one is only the kernel
@@ -162,10 +143,9 @@ func (d *iface) join(w *wish, l *kernel.Link) error {
 	}
 	moves := l.Master != w.master.Index
 	var mac *string
-	if asked := w.value.GetMacAddress(); w.bonded && asked != "" {
-		needed := false
-		set(&mac, strings.ToLower(asked), l.MAC, &needed) // the bond's would change with it
-		moves = moves || needed && !(w.there && w.value.SetsOnce("mac_address"))
+	if asked := w.value.GetMacAddress(); w.bonded && asked != "" && !(w.there && w.value.SetsOnce("mac_address")) {
+		set(&mac, strings.ToLower(asked), l.MAC) // the bond's would change with it
+		moves = moves || mac != nil
 	}
 	if !moves {
 		return nil
@@ -210,11 +190,11 @@ func (d *iface) move(l *kernel.Link, master int, mac *string) error {
 			return err
 		}
 	}
-	return d.again(l)
+	return d.reread(l)
 }
 
-// again reads a link after a change that says more than was asked.
-func (d *iface) again(l *kernel.Link) (err error) {
+// reread reads a link after a change that says more than was asked.
+func (d *iface) reread(l *kernel.Link) (err error) {
 	*l, err = d.Kernel.LinkByIndex(l.NS, l.Index)
 	return err
 }

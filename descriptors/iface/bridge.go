@@ -10,13 +10,22 @@ import (
 type bridge struct{ plain }
 
 func (bridge) spec(w *wish, s *kernel.LinkSpec) error {
-	s.Bridge = bridgeSpec(w.value.GetBridge())
+	want := bridgeSpec(w.value.GetBridge())
+	s.Bridge = &want
 	return nil
 }
 
-func bridgeSpec(v *models.Bridge) *kernel.BridgeSpec {
+func (bridge) patch(w *wish, l kernel.Link, p *kernel.LinkPatch) {
+	want := bridgeSpec(w.value.GetBridge())
+	if l.Bridge != nil && l.Bridge.VLANFiltering != nil && want.VLANFiltering == nil {
+		want.VLANFiltering = new(bool)
+	}
+	p.Bridge = lacking(want, l.Bridge)
+}
+
+func bridgeSpec(v *models.Bridge) kernel.BridgeSpec {
 	stp, snoop, query := v.GetStp(), !v.GetNoMulticastSnooping(), v.GetMulticastQuerier()
-	s := &kernel.BridgeSpec{
+	s := kernel.BridgeSpec{
 		STP: &stp, MulticastSnooping: &snoop, MulticastQuerier: &query, AgeingSeconds: v.AgeingTime,
 		DefaultPVID: short(v.DefaultPvid), Priority: short(v.Priority), ForwardDelaySeconds: v.ForwardDelay,
 	}
@@ -43,36 +52,6 @@ func long(n *uint16) *uint32 {
 	return &v
 }
 
-// patchBridge is what of the settings is not as asked, nil if nothing.
-func patchBridge(actual *kernel.BridgeSpec, v *models.Bridge) *kernel.BridgeSpec {
-	want := bridgeSpec(v)
-	if actual != nil {
-		if actual.VLANFiltering != nil && want.VLANFiltering == nil {
-			want.VLANFiltering = new(bool)
-		}
-		want.STP = unless(want.STP, actual.STP)
-		want.MulticastSnooping = unless(want.MulticastSnooping, actual.MulticastSnooping)
-		want.MulticastQuerier = unless(want.MulticastQuerier, actual.MulticastQuerier)
-		want.AgeingSeconds = unless(want.AgeingSeconds, actual.AgeingSeconds)
-		want.VLANFiltering = unless(want.VLANFiltering, actual.VLANFiltering)
-		want.DefaultPVID = unless(want.DefaultPVID, actual.DefaultPVID)
-		want.Priority = unless(want.Priority, actual.Priority)
-		want.ForwardDelaySeconds = unless(want.ForwardDelaySeconds, actual.ForwardDelaySeconds)
-	}
-	if *want == (kernel.BridgeSpec{}) {
-		return nil
-	}
-	return want
-}
-
-// unless drops a wish that is fulfilled.
-func unless[T comparable](want, actual *T) *T {
-	if want != nil && actual != nil && *want == *actual {
-		return nil
-	}
-	return want
-}
-
 func (bridge) differs(actual, desired *models.Interface) (d kind.Differences) {
 	was, is := actual.GetBridge(), desired.GetBridge()
 	d.May(was.GetStp() != is.GetStp(), "bridge.stp", was.GetStp(), is.GetStp())
@@ -96,7 +75,7 @@ func (d *iface) readBridge(l kernel.Link, hint *models.Bridge) *models.Bridge {
 	if b == nil {
 		return v
 	}
-	v.Stp, v.MulticastQuerier, v.VlanFiltering = value(b.STP), value(b.MulticastQuerier), value(b.VLANFiltering)
+	v.Stp, v.MulticastQuerier, v.VlanFiltering = orZero(b.STP), orZero(b.MulticastQuerier), orZero(b.VLANFiltering)
 	v.NoMulticastSnooping = b.MulticastSnooping != nil && !*b.MulticastSnooping
 	v.AgeingTime, v.DefaultPvid, v.Priority, v.ForwardDelay = b.AgeingSeconds, long(b.DefaultPVID), long(b.Priority), b.ForwardDelaySeconds
 	v.Vlans = d.readVLANs(l, hint.GetVlans())

@@ -170,8 +170,8 @@ func (d *iface) apply(w *wish, l kernel.Link) error {
 	if err := d.setUpType(w, &l); err != nil {
 		return explain(w, "set up", err)
 	}
-	p, needed := w.patch(l, d.Owner.Group())
-	if !needed {
+	p := w.patch(l, d.Owner.Group())
+	if p == (kernel.LinkPatch{}) {
 		if _, err := d.Kernel.LinkByIndex(l.NS, l.Index); err != nil {
 			return explain(w, "read back", err)
 		}

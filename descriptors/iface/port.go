@@ -24,9 +24,9 @@ func (w *wish) askedOfBridge() *models.BridgePort {
 	return nil
 }
 
-func portSpec(v *models.BridgePort) *kernel.PortSpec {
+func portSpec(v *models.BridgePort) kernel.PortSpec {
 	is := func(on bool) *bool { return &on }
-	return &kernel.PortSpec{
+	return kernel.PortSpec{
 		Cost: v.Cost, Priority: short(v.Priority), Isolated: is(v.GetIsolated()), Hairpin: is(v.GetHairpin()),
 		Learning: is(!v.GetNoLearning()), UnicastFlood: is(!v.GetNoUnicastFlood()), MulticastFlood: is(!v.GetNoMulticastFlood()),
 		BroadcastFlood: is(!v.GetNoBroadcastFlood()), BPDUGuard: is(v.GetBpduGuard()), RootBlock: is(v.GetRootBlock()),
@@ -39,20 +39,7 @@ func patchPort(actual *kernel.PortSpec, v *models.BridgePort) *kernel.PortSpec {
 	if v == nil {
 		return nil
 	}
-	want := portSpec(v)
-	if actual != nil {
-		want.Cost, want.Priority = unless(want.Cost, actual.Cost), unless(want.Priority, actual.Priority)
-		want.Isolated, want.Hairpin = unless(want.Isolated, actual.Isolated), unless(want.Hairpin, actual.Hairpin)
-		want.Learning, want.UnicastFlood = unless(want.Learning, actual.Learning), unless(want.UnicastFlood, actual.UnicastFlood)
-		want.MulticastFlood = unless(want.MulticastFlood, actual.MulticastFlood)
-		want.BroadcastFlood = unless(want.BroadcastFlood, actual.BroadcastFlood)
-		want.BPDUGuard, want.RootBlock = unless(want.BPDUGuard, actual.BPDUGuard), unless(want.RootBlock, actual.RootBlock)
-		want.FastLeave, want.NeighSuppress = unless(want.FastLeave, actual.FastLeave), unless(want.NeighSuppress, actual.NeighSuppress)
-	}
-	if *want == (kernel.PortSpec{}) {
-		return nil
-	}
-	return want
+	return lacking(portSpec(v), actual)
 }
 
 // differPort: what was asked for and is no longer has the kernel's default again.
@@ -93,10 +80,10 @@ func (d *iface) readPort(l kernel.Link, hint *models.BridgePort) *models.BridgeP
 	}
 	not := func(on *bool) bool { return on != nil && !*on }
 	return &models.BridgePort{
-		Cost: s.Cost, Priority: long(s.Priority), Isolated: value(s.Isolated), Hairpin: value(s.Hairpin),
+		Cost: s.Cost, Priority: long(s.Priority), Isolated: orZero(s.Isolated), Hairpin: orZero(s.Hairpin),
 		NoLearning: not(s.Learning), NoUnicastFlood: not(s.UnicastFlood), NoMulticastFlood: not(s.MulticastFlood),
-		NoBroadcastFlood: not(s.BroadcastFlood), BpduGuard: value(s.BPDUGuard), RootBlock: value(s.RootBlock),
-		MulticastFastLeave: value(s.FastLeave), NeighSuppress: value(s.NeighSuppress), Vlans: d.readVLANs(l, hint.GetVlans()),
+		NoBroadcastFlood: not(s.BroadcastFlood), BpduGuard: orZero(s.BPDUGuard), RootBlock: orZero(s.RootBlock),
+		MulticastFastLeave: orZero(s.FastLeave), NeighSuppress: orZero(s.NeighSuppress), Vlans: d.readVLANs(l, hint.GetVlans()),
 	}
 }
 

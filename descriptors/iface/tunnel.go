@@ -3,6 +3,7 @@ package iface
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
@@ -13,6 +14,14 @@ import (
 // tunnel is one of IP: gre, gretap, ipip or sit. Which of the kernel's types it is goes by
 // the family of its ends.
 type tunnel struct{}
+
+// patch has all of the settings if one is not as asked.
+func (tunnel) patch(w *wish, l kernel.Link, p *kernel.LinkPatch) {
+	want := tunnelSpec(w)
+	if l.Tunnel == nil || !reflect.DeepEqual(l.Tunnel, want) {
+		p.Tunnel = want
+	}
+}
 
 func (tunnel) needs(_ scheduler.Key, v *models.Interface) []scheduler.Need {
 	return parentNeeds(v, "the interface that carries the tunnel")
@@ -41,22 +50,6 @@ func tunnelSpec(w *wish) *kernel.TunnelSpec {
 	return s
 }
 
-// patchTunnel is all of the settings if one is not as asked, else nil.
-func patchTunnel(actual *kernel.TunnelSpec, w *wish) *kernel.TunnelSpec {
-	want := tunnelSpec(w)
-	if actual == nil {
-		return want
-	}
-	is, should := *actual, *want
-	if value(is.Key) == value(should.Key) && (is.Key == nil) == (should.Key == nil) {
-		is.Key, should.Key = nil, nil
-	}
-	if is == should {
-		return nil
-	}
-	return want
-}
-
 // differs: the kernel changes all of a tunnel in place but its family and whether it has
 // one other end or many.
 func (tunnel) differs(actual, desired *models.Interface) (d kind.Differences) {
@@ -73,7 +66,7 @@ func (tunnel) differs(actual, desired *models.Interface) (d kind.Differences) {
 	d.May(was.GetNoPmtuDiscovery() != is.GetNoPmtuDiscovery(), name+".no_pmtu_discovery", was.GetNoPmtuDiscovery(), is.GetNoPmtuDiscovery())
 	if a, ok := was.(*models.Gre); ok {
 		b := is.(*models.Gre)
-		d.May(value(a.Key) != value(b.Key) || (a.Key == nil) != (b.Key == nil), name+".key", keyText(a.Key), keyText(b.Key))
+		d.May(orZero(a.Key) != orZero(b.Key) || (a.Key == nil) != (b.Key == nil), name+".key", keyText(a.Key), keyText(b.Key))
 		d.May(a.GetChecksum() != b.GetChecksum(), name+".checksum", a.GetChecksum(), b.GetChecksum())
 	}
 	return d
@@ -142,13 +135,11 @@ func geneveSpec(v *models.Geneve) *kernel.GeneveSpec {
 	return &kernel.GeneveSpec{VNI: v.GetVni(), Remote: addr(v.GetRemote()), Port: int(v.EffectivePort()), TTL: uint8(v.GetTtl())}
 }
 
-// patchGeneve is all of the settings if one is not as asked, else nil.
-func patchGeneve(actual *kernel.GeneveSpec, v *models.Geneve) *kernel.GeneveSpec {
-	want := geneveSpec(v)
-	if actual != nil && *actual == *want {
-		return nil
+// patch has all of the settings if one is not as asked.
+func (geneve) patch(w *wish, l kernel.Link, p *kernel.LinkPatch) {
+	if want := geneveSpec(w.value.GetGeneve()); l.Geneve == nil || *l.Geneve != *want {
+		p.Geneve = want
 	}
-	return want
 }
 
 func (geneve) differs(actual, desired *models.Interface) (d kind.Differences) {
@@ -204,7 +195,7 @@ func sameAs(l kernel.Link, spec kernel.LinkSpec) (what, instead string) {
 	case spec.Tunnel != nil && l.Tunnel != nil:
 		a, b := *l.Tunnel, *spec.Tunnel
 		if a.Kind == b.Kind && a.Local == b.Local && a.Remote == b.Remote && a.Parent == b.Parent &&
-			(a.Key == nil) == (b.Key == nil) && value(a.Key) == value(b.Key) {
+			(a.Key == nil) == (b.Key == nil) && orZero(a.Key) == orZero(b.Key) {
 			return fmt.Sprintf("the %s tunnel from %s to %s is", b.Kind, orAny(b.Local), orAny(b.Remote)), "other ends"
 		}
 	}

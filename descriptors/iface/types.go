@@ -15,12 +15,19 @@ type linkType interface {
 	needs(k scheduler.Key, v *models.Interface) []scheduler.Need
 	// spec fills in what the kernel is asked for.
 	spec(w *wish, s *kernel.LinkSpec) error
+	// patch fills in what of the settings of the type is to change of a link that is there.
+	patch(w *wish, l kernel.Link, p *kernel.LinkPatch)
 	// differs compares the settings of the type; both are of this type.
 	differs(actual, desired *models.Interface) kind.Differences
 }
 
+// fixed is a type whose settings do not change while the link lives.
+type fixed struct{}
+
+func (fixed) patch(*wish, kernel.Link, *kernel.LinkPatch) {}
+
 // plain is a type that needs nothing of its own and has no settings that differ.
-type plain struct{}
+type plain struct{ fixed }
 
 func (plain) needs(scheduler.Key, *models.Interface) []scheduler.Need { return nil }
 func (plain) differs(_, _ *models.Interface) kind.Differences         { return nil }

@@ -11,7 +11,7 @@ import (
 )
 
 // veth is one end of a virtual cable.
-type veth struct{}
+type veth struct{ fixed }
 
 // needs: the two ends go together. The end with the larger key also comes
 // after the other, which makes the pair.

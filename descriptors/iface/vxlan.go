@@ -9,7 +9,7 @@ import (
 
 // vxlan is a tunnel end. With a parent in another namespace the outer packets
 // travel there.
-type vxlan struct{}
+type vxlan struct{ fixed }
 
 func (vxlan) needs(_ scheduler.Key, v *models.Interface) []scheduler.Need {
 	return parentNeeds(v, "the interface that carries the tunnel")

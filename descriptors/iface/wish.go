@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -101,42 +102,51 @@ func (w *wish) spec(group uint32) (kernel.LinkSpec, error) {
 	return s, err
 }
 
-// patch is what must be changed of a link that we made to be as wished; needed
-// is false if nothing.
-func (w *wish) patch(l kernel.Link, group uint32) (p kernel.LinkPatch, needed bool) {
+// patch is what must be changed of a link that we made to be as wished; the zero patch if
+// nothing.
+func (w *wish) patch(l kernel.Link, group uint32) (p kernel.LinkPatch) {
 	v := w.value
 	left := func(field string) bool { return w.there && v.SetsOnce(field) }
-	set(&p.Alias, w.mark, l.Alias, &needed)
-	set(&p.Group, group, l.Group, &needed)
-	set(&p.Name, w.host, l.Name, &needed)
+	set(&p.Alias, w.mark, l.Alias)
+	set(&p.Group, group, l.Group)
+	set(&p.Name, w.host, l.Name)
 	if v.GetMacAddress() != "" && !left("mac_address") {
-		set(&p.MAC, strings.ToLower(v.GetMacAddress()), l.MAC, &needed)
+		set(&p.MAC, strings.ToLower(v.GetMacAddress()), l.MAC)
 	}
 	if v.GetMtu() != 0 && !left("mtu") {
-		set(&p.MTU, int(v.GetMtu()), l.MTU, &needed)
+		set(&p.MTU, int(v.GetMtu()), l.MTU)
 	}
 	if !left("master") {
-		set(&p.Master, w.master.Index, l.Master, &needed)
+		set(&p.Master, w.master.Index, l.Master)
 	}
-	set(&p.Up, v.IsEnabled(), l.Up, &needed)
-	switch {
-	case v.GetBridge() != nil:
-		p.Bridge = patchBridge(l.Bridge, v.GetBridge())
-	case v.GetBond() != nil:
-		p.Bond = patchBond(l.Bond, v.GetBond())
-	case v.Tunnel() != nil:
-		p.Tunnel = patchTunnel(l.Tunnel, w)
-	case v.GetGeneve() != nil:
-		p.Geneve = patchGeneve(l.Geneve, v.GetGeneve())
-	}
+	set(&p.Up, v.IsEnabled(), l.Up)
 	p.Port = patchPort(l.Port, w.askedOfBridge())
-	return p, needed || p.Port != nil || p.Bridge != nil || p.Bond != nil || p.Tunnel != nil || p.Geneve != nil
+	typeOf(v).patch(w, l, &p)
+	return p
 }
 
-func set[T comparable](field **T, want, is T, needed *bool) {
+func set[T comparable](field **T, want, is T) {
 	if want != is {
-		*field, *needed = &want, true
+		*field = &want
 	}
+}
+
+// lacking is what of the wanted settings is not so already, nil if nothing. Settings are
+// structs of pointers, of which nil is no wish.
+func lacking[S comparable](want S, actual *S) *S {
+	if actual != nil {
+		w, a := reflect.ValueOf(&want).Elem(), reflect.ValueOf(*actual)
+		for i := range w.NumField() {
+			if reflect.DeepEqual(w.Field(i).Interface(), a.Field(i).Interface()) {
+				w.Field(i).SetZero()
+			}
+		}
+	}
+	var none S
+	if want == none {
+		return nil
+	}
+	return &want
 }
 
 // explain adds what helps people to an error of the kernel.

@@ -2,6 +2,7 @@ package netlink
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -37,7 +38,7 @@ func porting(index int, p kernel.LinkPatch) (*message, error) {
 		m.u16(unix.IFLA_BRPORT_PRIORITY, *p.Port.Priority)
 	}
 	flags := portFlags(p.Port)
-	for _, typ := range sortedKeys(flags) {
+	for _, typ := range slices.Sorted(maps.Keys(flags)) {
 		if on := *flags[typ]; on != nil {
 			m.u8(typ, uint8(number(*on)))
 		}
@@ -62,15 +63,6 @@ func parsePort(data []byte) *kernel.PortSpec {
 		}
 	}
 	return s
-}
-
-func sortedKeys[V any](m map[int]V) []int {
-	keys := make([]int, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // What linux/if_bridge.h says of VLANs and x/sys does not.

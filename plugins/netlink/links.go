@@ -115,7 +115,10 @@ func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 		if err := checkIndex(index); err != nil {
 			return err
 		}
-		for _, build := range []func(int, kernel.LinkPatch) (*message, error){naming, settings, porting, typed} {
+		if err := n.rename(index, p); err != nil {
+			return err
+		}
+		for _, build := range []func(int, kernel.LinkPatch) (*message, error){settings, porting, typed} {
 			m, err := build(index, p)
 			if err != nil {
 				return err
@@ -123,7 +126,7 @@ func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 			if m == nil {
 				continue
 			}
-			if err := n.change(m, index, p); err != nil {
+			if err := n.do(m, nil); err != nil {
 				return err
 			}
 		}
@@ -131,10 +134,15 @@ func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 	})
 }
 
-// change sends one of the requests of a patch. Before Linux 6.2 the name of a link that is
-// up cannot change: there it goes down for that, and is set up again by the patch or here.
-func (n *namespace) change(m *message, index int, p kernel.LinkPatch) error {
-	err := n.do(m, nil)
+// rename sends what the patch says of who the link is. Before Linux 6.2 the name of a link
+// that is up cannot change: there it goes down for that, and is set up again by the patch or
+// here.
+func (n *namespace) rename(index int, p kernel.LinkPatch) error {
+	m, err := naming(index, p)
+	if err != nil || m == nil {
+		return err
+	}
+	err = n.do(m, nil)
 	if p.Name == nil || !errors.Is(err, unix.EBUSY) {
 		return err
 	}

@@ -260,12 +260,7 @@ func (b *birth) underAnotherName(taken error) (kernel.Link, error) {
 	if err != nil {
 		return kernel.Link{}, err
 	}
-	patch := kernel.LinkPatch{Name: &b.name}
-	m, err := naming(l.Index, patch)
-	if err == nil {
-		err = b.n.change(m, l.Index, patch)
-	}
-	if err != nil {
+	if err := b.n.rename(l.Index, kernel.LinkPatch{Name: &b.name}); err != nil {
 		return kernel.Link{}, errors.Join(err, b.n.deleteLink(l.Index))
 	}
 	l.Name = b.name

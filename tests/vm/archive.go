@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -67,7 +68,7 @@ func (m Machine) packAll(ctx context.Context, p *packer, tmp string) error {
 	for at, from := range m.Files {
 		files[at] = from
 	}
-	for _, at := range slices.Sorted(mapKeys(files)) {
+	for _, at := range slices.Sorted(maps.Keys(files)) {
 		if err := p.tree(ctx, at, files[at]); err != nil {
 			return err
 		}
@@ -82,16 +83,6 @@ func (m Machine) packAll(ctx context.Context, p *packer, tmp string) error {
 		}
 	}
 	return nil
-}
-
-func mapKeys(m map[string]string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // packer adds each path once, after the directories above it.

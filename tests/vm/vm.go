@@ -71,16 +71,16 @@ func (m Machine) Run(ctx context.Context) (results []Result, err error) {
 	}
 	results = parse(text)
 	if len(results) < len(m.Commands) {
-		unfinished := text[bytes.LastIndex(text, []byte(endMark))+1:]
+		unfinished := text[bytes.LastIndex(text, []byte(EndMark))+1:]
 		return results, errors.Join(failed, ctx.Err(), fmt.Errorf("the machine ended within command %d of %d\nconsole:\n%s\nlast output:\n%s",
 			len(results)+1, len(m.Commands), console.String(), unfinished))
 	}
 	return results, nil
 }
 
-// endMark begins the line that ends the output of a command, followed by its exit code.
-// The program init writes it.
-const endMark = "\x01end "
+// EndMark begins the line by which the first process of a machine ends the output of a
+// command; its exit code follows.
+const EndMark = "\x01end "
 
 func parse(text []byte) (results []Result) {
 	var output strings.Builder
@@ -88,7 +88,7 @@ func parse(text []byte) (results []Result) {
 	lines.Buffer(nil, len(text)+1)
 	for lines.Scan() {
 		// A command may end without the end of a line.
-		before, code, ended := strings.Cut(lines.Text(), endMark)
+		before, code, ended := strings.Cut(lines.Text(), EndMark)
 		output.WriteString(before)
 		if !ended {
 			output.WriteByte('\n')

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/tests/vm"
 )
 
 func main() {
@@ -29,12 +31,6 @@ var mounts = []struct{ kind, at string }{
 
 // path is where all programs of the machine are.
 const path = "/usr/sbin"
-
-type command struct {
-	Args []string
-	Dir  string
-	Env  []string
-}
 
 func run() error {
 	_ = os.Setenv("PATH", path)
@@ -64,18 +60,19 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	var commands []command
+	var commands []vm.Command
 	if err := json.Unmarshal(text, &commands); err != nil {
 		return err
 	}
 	for _, c := range commands {
-		fmt.Fprintf(answers, "\x01end %d\n", c.run(answers))
+		fmt.Fprintf(answers, "%s%d\n", vm.EndMark, runOne(c, answers))
 	}
 	// What was written leaves by an emulated line, which takes its time.
 	return unix.IoctlSetInt(int(answers.Fd()), unix.TCSBRK, 1)
 }
 
-func (c command) run(out *os.File) int {
+// runOne runs a command and returns its exit code, -1 if it did not end by itself.
+func runOne(c vm.Command, out *os.File) int {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
 	cmd.Dir = c.Dir
 	cmd.Env = append([]string{"HOME=/root", "PATH=" + path, "TMPDIR=/tmp"}, c.Env...)
