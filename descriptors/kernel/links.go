@@ -2,6 +2,36 @@ package kernel
 
 import "net/netip"
 
+// Links are the network devices of a namespace.
+type Links interface {
+	Links(ns NS) ([]Link, error)
+	Link(ns NS, name string) (Link, error)
+	LinkByIndex(ns NS, index int) (Link, error)
+	// AddLink makes a link in place, with all that the spec says, and returns
+	// it, perhaps without Port. ErrExist when the name is taken; then nothing was changed.
+	AddLink(ns NS, spec LinkSpec) (Link, error)
+	// SetLink changes what the patch names.
+	SetLink(ns NS, index int, p LinkPatch) error
+	// DeleteLink removes one link; ErrNotExist if it is gone. DeleteLinks
+	// removes many at once: it gives them a group of their own, makes sure that
+	// nothing else is in it, and deletes the group. There links that are gone
+	// are no error.
+	DeleteLink(ns NS, index int) error
+	DeleteLinks(ns NS, indexes []int) error
+
+	// BridgeVLANs are those of the port of a bridge, or of a bridge itself, in their order;
+	// SetBridgeVLANs makes them those of the list. A change is told by Watch as one of a
+	// port.
+	BridgeVLANs(ns NS, index int) ([]BridgeVLAN, error)
+	SetBridgeVLANs(ns NS, index int, list []BridgeVLAN) error
+
+	// WireGuard reads the settings of a WireGuard device. SetWireGuard writes them all;
+	// peers that are not named go, and the others keep their sessions. Nothing is told of
+	// it by Watch.
+	WireGuard(ns NS, index int) (WireGuard, error)
+	SetWireGuard(ns NS, index int, w WireGuard) error
+}
+
 // Link is a network device as the kernel shows it.
 type Link struct {
 	NS     NS

@@ -1,0 +1,36 @@
+package kernel
+
+import "net/netip"
+
+// Routes are those of all tables.
+type Routes interface {
+	// Routes of all tables but the kernel's own entries in table local.
+	Routes(ns NS) ([]Route, error)
+	// AddRoute never replaces or appends: an equal identity is ErrExist.
+	AddRoute(ns NS, r Route) error
+	ReplaceRoute(ns NS, r Route) error
+	DeleteRoute(ns NS, r Route) error
+}
+
+// Route is an entry of a routing table.
+type Route struct {
+	Dst      netip.Prefix // 0.0.0.0/0 and ::/0 for the defaults
+	Table    uint32
+	Metric   uint32
+	Protocol uint8
+	Type     string // "unicast", "blackhole", …
+	Scope    string // "global", "link", …
+	Src      netip.Addr
+	MTU      int
+	Index    int // 0 with NextHops or without a device
+	Gateway  netip.Addr
+	Onlink   bool
+	NextHops []NextHop
+}
+
+// NextHop is one of several ways of a route.
+type NextHop struct {
+	Index   int
+	Gateway netip.Addr
+	Weight  int
+}
