@@ -203,14 +203,9 @@ func (x *trial[V, M]) watch() {
 			continue // it went with another
 		}
 		x.spec.Remove(x.t, s.Key)
-		patience := time.After(x.spec.Patience)
-		for !e.of(s.Key) {
-			select {
-			case <-e.heard:
-			case <-patience:
-				x.fail(s.Key, "it was removed by somebody else, and nothing was notified")
-				return
-			}
+		if !x.hears(e, s.Key) {
+			x.fail(s.Key, "it was removed by somebody else, and nothing was notified")
+			return
 		}
 		x.gone(s.Key)
 		if x.d.Retrieve != nil {
@@ -224,6 +219,19 @@ func (x *trial[V, M]) watch() {
 			x.fail(k, "it was notified, and is none of %s", x.d.Prefix)
 		}
 	}
+}
+
+// hears waits until the key was notified; false if it was not in time.
+func (x *trial[V, M]) hears(e *ear, k scheduler.Key) bool {
+	patience := time.After(x.spec.Patience)
+	for !e.of(k) {
+		select {
+		case <-e.heard:
+		case <-patience:
+			return false
+		}
+	}
+	return true
 }
 
 // readOnly reads the world for somebody all the while that it changes.
@@ -250,14 +258,9 @@ func (x *trial[V, M]) readOnly() {
 		if _, there := x.retrieve(shown)[s.Key]; there {
 			x.fail(s.Key, "it was removed by somebody else, and a reading that is read-only finds it")
 		}
-		patience := time.After(x.spec.Patience)
-		for !e.of(s.Key) {
-			select {
-			case <-e.heard:
-			case <-patience:
-				x.fail(s.Key, "it was removed by somebody else while it was read for somebody, and nothing was notified")
-				return
-			}
+		if !x.hears(e, s.Key) {
+			x.fail(s.Key, "it was removed by somebody else while it was read for somebody, and nothing was notified")
+			return
 		}
 		x.gone(s.Key)
 		x.retrieve(x.scope())
