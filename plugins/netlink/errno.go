@@ -49,8 +49,6 @@ func sentinel(err error) error {
 		return kernel.ErrExist
 	case unix.ENODEV, unix.ENOENT, unix.ESRCH, unix.EADDRNOTAVAIL, unix.ENXIO:
 		return kernel.ErrNotExist
-	case unix.EADDRINUSE:
-		return kernel.ErrInUse
 	case unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT:
 		return kernel.ErrUnsupported
 	}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.zx2c4.com/wireguard/wgctrl"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
@@ -55,8 +56,11 @@ func (k *Kernel) withWireGuard(ns kernel.NS, index int, doing string, f func(n *
 		}
 		defer c.Close()
 		err = f(n, c, l.Name)
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("%w: %w", kernel.ErrNotExist, err)
+		case errors.Is(err, unix.EADDRINUSE): // of a link this says something else
+			return fmt.Errorf("%w: %w", kernel.ErrInUse, err)
 		}
 		return refused(err)
 	})
