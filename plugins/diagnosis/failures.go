@@ -32,8 +32,6 @@ func (d *diagnosis) failed() Finding {
 		return advice("it hangs in the kernel or in a program, and is looked at when that ends; agentctl history --key %s tells since when", d.root.Key)
 	case says("operation not permitted", "permission denied"):
 		return advice("the agent lacks a right: run it as root, with CAP_NET_ADMIN and CAP_SYS_ADMIN, outside of other user namespaces")
-	case says("cannot make"):
-		return advice("use another type (agentctl explain %s)", d.kind)
 	case d.kind == models.KindSysctl && says("does not exist"):
 		return advice("correct key of %s, or load the module that has the setting", d.root.Key)
 	case says("not supported", "unknown device type"):
