@@ -103,12 +103,13 @@ func (h *Host) tables(place string, ns *netlinktest.Namespace) string {
 	return strings.Join(lines, "")
 }
 
-// listeners is who listens in a place.
+// listeners is who listens in a place. A container runtime listens elsewhere after each
+// start.
 func (h *Host) listeners(place string, ns *netlinktest.Namespace) string {
 	h.t.Helper()
 	var lines []string
-	for line := range strings.Lines(ns.Run(h.t, "ss", "--no-header", "--listening", "--numeric", "--tcp", "--udp")) {
-		if f := strings.Fields(line); len(f) > 4 {
+	for line := range strings.Lines(ns.Run(h.t, "ss", "--no-header", "--listening", "--numeric", "--processes", "--tcp", "--udp")) {
+		if f := strings.Fields(line); len(f) > 4 && !strings.Contains(line, `"containerd"`) {
 			lines = append(lines, fmt.Sprintf("%s: ss: %s %s\n", place, f[0], f[4]))
 		}
 	}
