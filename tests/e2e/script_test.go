@@ -381,7 +381,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`172\.17\.0\.\d+`), "172.17.0.N"},
 	{regexp.MustCompile(`net:\[\d+\]`), "net:[INODE]"},
 	{regexp.MustCompile(`pid:\d+`), "pid:N"},
-	{regexp.MustCompile(`\b(pid|process|transaction|revision) \d+`), "$1 N"},
+	{regexp.MustCompile(`\b(pid|process|transaction|revision|of link|wireguard) \d+`), "$1 N"},
 	{regexp.MustCompile(`proc(/|%2F)\d+`), "proc${1}N"},
 }
 

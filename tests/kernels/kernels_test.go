@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/plumb-net/plumb/tests/vm"
 )
@@ -94,7 +95,14 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
 	if *rewrite {
 		m.Commands = append(m.Commands, vm.Command{Dir: "/plumb", Args: []string{"sh", "-c", "tar -c */*/testdata | base64"}})
 	}
-	results, err := m.Run(t.Context())
+	ctx := t.Context()
+	if end, limited := t.Deadline(); limited {
+		// A machine that hangs shows how far it came.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-10*time.Second))
+		defer cancel()
+	}
+	results, err := m.Run(ctx)
 	if err != nil {
 		t.Error(err)
 	}
@@ -108,7 +116,7 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
 }
 
 // programs are what the tests call.
-var programs = []string{"bash", "sh", "ip", "bridge", "tc", "nft", "wg", "etcdctl", "cat", "sleep", "true", "nsenter", "unshare", "busybox", "tar", "base64"}
+var programs = []string{"bash", "sh", "ip", "bridge", "tc", "nft", "wg", "etcdctl", "cat", "sleep", "true", "nsenter", "unshare", "busybox", "grep", "tar", "base64"}
 
 // needed ends a test that cannot run here: CI has to provide what it needs.
 func needed(t *testing.T, err error) {
