@@ -143,6 +143,7 @@ func (l *loop) wakeReaders() {
 func (l *loop) drain(w *Watcher) (out []Status, inSync, first bool) {
 	n := min(len(w.queue), watchBatch)
 	l.NewPass()
+	out = make([]Status, 0, n)
 	for _, node := range w.queue[:n] {
 		node.Watchers &^= 1 << w.bit
 		if now := l.current(node); now != node && now != nil && l.StateOf(now) != Absent {

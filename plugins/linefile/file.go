@@ -151,7 +151,11 @@ func (e *TooLargeError) Error() string {
 func (f *File) Append(records ...[]byte) (done int, err error) {
 	var large TooLargeError
 	for done < len(records) {
-		var text []byte
+		var size int64
+		for n := done; n < len(records) && size < f.room(); n++ {
+			size += int64(lineLen(records[n]))
+		}
+		text := make([]byte, 0, size)
 		n := done
 		for n < len(records) && (n == done || int64(len(text)+lineLen(records[n])) <= f.room()) {
 			text = AppendLine(text, records[n])
