@@ -92,7 +92,7 @@ only waits for something is no failure.`,
 			if err != nil {
 				return err
 			}
-			req.Prune, req.Wait, req.Timeout = f.prune, w.wait, duration(w.timeout)
+			req.Prune, req.Wait, req.Timeout, req.NoValues = f.prune, w.wait, duration(w.timeout), c.noValues()
 			return c.apply(cmd.Context(), &req)
 		},
 	}

@@ -26,7 +26,7 @@ never done as far as that reaches.`,
 			if err != nil {
 				return err
 			}
-			return c.show(answer{json: apiv1.JSON(b), names: []string{b.Key}, table: func(w io.Writer, _ bool) { c.writeBlame(w, b) }})
+			return c.show(answer{json: jsonObject(b), names: []string{b.Key}, table: func(w io.Writer, _ bool) { c.writeBlame(w, b) }})
 		},
 	}
 }

@@ -33,7 +33,7 @@ comes, its container ends, or you say what is to become of it.`,
 				return err
 			}
 			return c.show(answer{
-				json:  apiv1.JSON(out),
+				json:  jsonObject(out),
 				names: namesOf(out.Attachments, attachmentID),
 				table: func(w io.Writer, wide bool) { c.writeCNI(w, wide, out) },
 			})
@@ -85,7 +85,7 @@ is shown in its place, or NETWORK/CONTAINER/INTERFACE.`,
 func (c *cli) showAttachment(out *apiv1.AttachmentResponse, done string) error {
 	id := attachmentID(out.Attachment)
 	return c.show(answer{
-		json:  apiv1.JSON(out),
+		json:  jsonObject(out),
 		names: []string{id},
 		table: func(io.Writer, bool) {
 			if c.tell("%s %s", done, id); out.Left != "" {

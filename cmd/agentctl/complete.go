@@ -30,7 +30,7 @@ func (c *cli) keysAndKinds(cmd *cobra.Command, args []string, typed string) ([]s
 		return names, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	}
 	kind, _, _ := strings.Cut(typed, "/")
-	all, err := c.agent().List(cmd.Context(), &apiv1.ListRequest{Targets: []string{kind}})
+	all, err := c.agent().List(cmd.Context(), &apiv1.ListRequest{Targets: []string{kind}, NoValues: true})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -47,7 +47,7 @@ is one object on each line.`,
 			case watch:
 				return c.watch(cmd.Context(), args, states)
 			}
-			return c.get(cmd.Context(), &apiv1.ListRequest{Targets: args, States: states, At: then})
+			return c.get(cmd.Context(), &apiv1.ListRequest{Targets: args, States: states, At: then, NoValues: c.noValues()})
 		},
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on and show every change")
@@ -69,7 +69,7 @@ func (c *cli) get(ctx context.Context, req *apiv1.ListRequest) error {
 	}
 	a := c.keysAnswer(all.Keys)
 	if one && len(all.Keys) == 1 {
-		a.json = apiv1.JSON(all.Keys[0])
+		a.json = jsonObject(all.Keys[0])
 	}
 	if len(all.Keys) == 0 {
 		c.tell("no keys")
@@ -79,7 +79,7 @@ func (c *cli) get(ctx context.Context, req *apiv1.ListRequest) error {
 
 // watch shows changes until it is interrupted.
 func (c *cli) watch(ctx context.Context, args, states []string) error {
-	stream, err := c.agent().Watch(ctx, &apiv1.WatchRequest{Targets: args, States: states})
+	stream, err := c.agent().Watch(ctx, &apiv1.WatchRequest{Targets: args, States: states, NoValues: c.noValues()})
 	if err != nil {
 		return err
 	}
@@ -128,5 +128,5 @@ func (c *cli) showLine(object []byte, name string) error {
 	if c.output == "yaml" {
 		c.stdout.Write([]byte("---\n"))
 	}
-	return c.show(answer{json: object, names: []string{name}})
+	return c.show(answer{json: func() []byte { return object }, names: []string{name}})
 }

@@ -37,7 +37,7 @@ leads from a derived key to its base.`,
 			case "svg":
 				draw = writeSVG
 			}
-			return c.show(answer{json: apiv1.JSON(g), table: func(w io.Writer, _ bool) { draw(w, g) }})
+			return c.show(answer{json: jsonObject(g), table: func(w io.Writer, _ bool) { draw(w, g) }})
 		},
 	}
 	cmd.Flags().StringVar(&req.Around, "around", "", "only this key and what is around it")

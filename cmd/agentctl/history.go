@@ -88,7 +88,7 @@ func (c *cli) historyAnswer(records []*apiv1.Record, full bool) answer {
 		},
 	}
 	if full && len(records) == 1 {
-		a.json = apiv1.JSON(records[0])
+		a.json = jsonObject(records[0])
 		a.table = func(w io.Writer, _ bool) { writeRecord(w, records[0]) }
 	}
 	return a

@@ -35,7 +35,7 @@ func newKVGet(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.show(answer{json: apiv1.JSON(kv), names: []string{kv.Key}, table: func(w io.Writer, _ bool) {
+			return c.show(answer{json: jsonObject(kv), names: []string{kv.Key}, table: func(w io.Writer, _ bool) {
 				value := strings.TrimSuffix(kv.Value, "\n") + "\n"
 				if len(kv.Raw) > 0 {
 					value = string(kv.Raw)

@@ -19,8 +19,8 @@ import (
 
 // answer is the data of a command in all forms that it has.
 type answer struct {
-	// json is what -o json, yaml and templates show.
-	json []byte
+	// json makes what -o json, yaml and templates show.
+	json func() []byte
 	// table writes -o table and wide.
 	table func(w io.Writer, wide bool)
 	// names are what -o name lists; nil if the data has no names.
@@ -67,10 +67,10 @@ func (c *cli) checkOutput(cmd *cobra.Command) error {
 func (c *cli) show(a answer) error {
 	switch {
 	case c.output == "json":
-		_, err := fmt.Fprintf(c.stdout, "%s\n", safetext.JSON(indent(a.json)))
+		_, err := fmt.Fprintf(c.stdout, "%s\n", safetext.JSON(indent(a.json())))
 		return err
 	case c.output == "yaml":
-		text, err := toYAML(a.json)
+		text, err := toYAML(a.json())
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (c *cli) show(a answer) error {
 		}
 		return nil
 	case strings.HasPrefix(c.output, "template="):
-		return c.showTemplate(a.json)
+		return c.showTemplate(a.json())
 	}
 	a.table(c.stdout, c.output == "wide")
 	return nil
@@ -187,16 +187,27 @@ func parseTemplate(format string) (*template.Template, error) {
 	return t, nil
 }
 
-// jsonList is a list of messages.
-func jsonList[M proto.Message](list []M) []byte {
-	out := []byte("[")
-	for i, m := range list {
-		if i > 0 {
-			out = append(out, ',')
+// jsonObject is the JSON of a message.
+func jsonObject(m proto.Message) func() []byte { return func() []byte { return apiv1.JSON(m) } }
+
+// jsonList is that of a list of messages.
+func jsonList[M proto.Message](list []M) func() []byte {
+	return func() []byte {
+		out := []byte("[")
+		for i, m := range list {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = append(out, apiv1.JSON(m)...)
 		}
-		out = append(out, apiv1.JSON(m)...)
+		return append(out, ']')
 	}
-	return append(out, ']')
+}
+
+// noValues reports whether the output leaves out what keys hold, so that the agent need
+// not send it.
+func (c *cli) noValues() bool {
+	return c.output == "table" || c.output == "wide" || c.output == "name"
 }
 
 // namesOf lists the names of things, never nil.

@@ -28,7 +28,7 @@ finds them.`,
 			if err != nil {
 				return err
 			}
-			return c.show(answer{json: apiv1.JSON(out), names: []string{out.Target}, table: func(w io.Writer, _ bool) {
+			return c.show(answer{json: jsonObject(out), names: []string{out.Target}, table: func(w io.Writer, _ bool) {
 				until := "until `agentctl resume " + args[0] + "`"
 				if out.Until != nil {
 					until = "until " + clock(out.Until)

@@ -87,7 +87,7 @@ func (c *cli) plan(cmd *cobra.Command, req *apiv1.PlanRequest) error {
 // planAnswer shows a plan.
 func (c *cli) planAnswer(p *apiv1.PlanResponse) answer {
 	return answer{
-		json:  apiv1.JSON(p),
+		json:  jsonObject(p),
 		names: namesOf(p.Steps, (*apiv1.Step).GetKey),
 		table: func(w io.Writer, _ bool) {
 			t := newTable("N", "OP", "KEY", "AFTER", "DISRUPTION", "REASON")

@@ -85,7 +85,7 @@ same, and the key becomes invalid.`,
 func (c *cli) showApplied(r *apiv1.ApplyResponse) error {
 	c.notes(r.Notes)
 	err := c.show(answer{
-		json:  apiv1.JSON(r),
+		json:  jsonObject(r),
 		names: namesOf(r.Changes, (*apiv1.Change).GetKey),
 		table: func(w io.Writer, wide bool) {
 			t := newTable("KEY", "CHANGE")

@@ -22,7 +22,7 @@ func newResume(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.show(answer{json: apiv1.JSON(out), names: []string{out.Target}, table: func(w io.Writer, _ bool) {
+			return c.show(answer{json: jsonObject(out), names: []string{out.Target}, table: func(w io.Writer, _ bool) {
 				fmt.Fprintf(w, "%s resumed\n", out.Target)
 			}})
 		},

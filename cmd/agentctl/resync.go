@@ -54,7 +54,7 @@ in ` + "`agentctl status`" + ` before you do.`,
 
 func (c *cli) showResync(r *apiv1.ResyncResponse) error {
 	err := c.show(answer{
-		json:  apiv1.JSON(r),
+		json:  jsonObject(r),
 		names: namesOf(r.Record.GetDone(), (*apiv1.DoneStep).GetKey),
 		table: func(w io.Writer, wide bool) {
 			t := newTable("OP", "KEY", "TOOK", "ERROR")

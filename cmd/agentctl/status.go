@@ -36,7 +36,7 @@ with 1 if the timeout passes before.`,
 				return err
 			}
 			err = c.show(answer{
-				json:  apiv1.JSON(out),
+				json:  jsonObject(out),
 				names: []string{out.Label},
 				table: func(w io.Writer, wide bool) { c.writeStatus(w, out, wide) },
 			})

@@ -28,7 +28,7 @@ agent that cannot be reached is told on stderr and is no error.`,
 			if agent != nil {
 				text = append(append(text, `,"agent":`...), apiv1.JSON(agent)...)
 			}
-			return c.show(answer{json: append(text, '}'), table: func(w io.Writer, _ bool) {
+			return c.show(answer{json: func() []byte { return append(text, '}') }, table: func(w io.Writer, _ bool) {
 				t := newTable("PROGRAM", "VERSION", "COMMIT", "GO", "LABEL")
 				t.add("agentctl", orDash(own.Version), orDash(own.Commit), own.Go, "")
 				if agent != nil {

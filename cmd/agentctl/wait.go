@@ -32,7 +32,7 @@ configured, pending, failed, invalid. It exits with 1 if the timeout passes.`,
 		},
 		ValidArgsFunction: c.keysAndKinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req.Keys, req.Timeout = args, duration(timeout)
+			req.Keys, req.Timeout, req.NoValues = args, duration(timeout), c.noValues()
 			out, err := c.agent().Wait(cmd.Context(), &req)
 			if err != nil {
 				return err

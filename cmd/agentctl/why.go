@@ -27,7 +27,7 @@ the transaction that caused it.`,
 				return err
 			}
 			return c.show(answer{
-				json:  apiv1.JSON(cause),
+				json:  jsonObject(cause),
 				names: chain(cause),
 				table: func(w io.Writer, _ bool) {
 					writeRoots(w, cause)

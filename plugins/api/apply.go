@@ -77,7 +77,7 @@ func (s *Server) finish(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.A
 		}
 	}
 	if wait {
-		err = s.follow(waiting, out, st)
+		err = s.follow(waiting, r, out, st)
 	}
 	if r.RevertOnFailure && (err != nil || failed(out)) {
 		notes, revertErr := s.revert(ctx, st)
@@ -151,7 +151,7 @@ func chunks(all []change) (parts [][]change) {
 }
 
 // follow waits until the touched keys are settled and tells how they stand.
-func (s *Server) follow(ctx context.Context, out *apiv1.ApplyResponse, st *staged) error {
+func (s *Server) follow(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.ApplyResponse, st *staged) error {
 	deleted := map[scheduler.Key]bool{}
 	for _, c := range st.changes {
 		deleted[scheduler.Key(c.short())] = c.after == nil
@@ -173,7 +173,7 @@ func (s *Server) follow(ctx context.Context, out *apiv1.ApplyResponse, st *stage
 	if err != nil {
 		return err
 	}
-	out.Keys = keyStatuses(all)
+	out.Keys = keyStatuses(all, r.NoValues)
 	switch {
 	case !met:
 		out.Outcome = "timed out"

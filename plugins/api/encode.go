@@ -18,30 +18,52 @@ import (
 )
 
 func keyStatus(s scheduler.Status) *apiv1.KeyStatus {
-	kind, name, _ := strings.Cut(string(s.Key), "/")
-	if s.Kind != "" {
-		kind = s.Kind
-	}
-	out := &apiv1.KeyStatus{
-		Key: string(s.Key), Kind: kind, Name: name,
-		State: s.State.String(), Reason: s.Reason,
-		Missing: missing(s.Missing), Fields: fieldErrors(s.Fields),
-		Origin: s.Origin, Shadowed: s.Shadowed,
-		Desired: value(s.Desired), Actual: value(s.Actual), Metadata: value(s.Meta),
-		Revision: s.Revision, Since: timestamp(s.Since),
-		Attempts: uint32(s.Attempts), NextTry: timestamp(s.NextTry),
-		Base: string(s.Base), Busy: s.Busy, Cause: s.Cause, Via: string(s.Via),
-	}
+	out := bareStatus(s)
+	out.Desired, out.Actual, out.Metadata = value(s.Desired), value(s.Actual), value(s.Meta)
 	for _, d := range s.Derived {
 		out.Derived = append(out.Derived, keyStatus(d))
 	}
 	return out
 }
 
-func keyStatuses(ss []scheduler.Status) []*apiv1.KeyStatus {
+// withoutValues leaves out what the key holds.
+func withoutValues(s scheduler.Status) *apiv1.KeyStatus {
+	out := bareStatus(s)
+	for _, d := range s.Derived {
+		out.Derived = append(out.Derived, withoutValues(d))
+	}
+	return out
+}
+
+// encoder is how a request wants statuses.
+func encoder(noValues bool) func(scheduler.Status) *apiv1.KeyStatus {
+	if noValues {
+		return withoutValues
+	}
+	return keyStatus
+}
+
+func bareStatus(s scheduler.Status) *apiv1.KeyStatus {
+	kind, name, _ := strings.Cut(string(s.Key), "/")
+	if s.Kind != "" {
+		kind = s.Kind
+	}
+	return &apiv1.KeyStatus{
+		Key: string(s.Key), Kind: kind, Name: name,
+		State: s.State.String(), Reason: s.Reason,
+		Missing: missing(s.Missing), Fields: fieldErrors(s.Fields),
+		Origin: s.Origin, Shadowed: s.Shadowed,
+		Revision: s.Revision, Since: timestamp(s.Since),
+		Attempts: uint32(s.Attempts), NextTry: timestamp(s.NextTry),
+		Base: string(s.Base), Busy: s.Busy, Cause: s.Cause, Via: string(s.Via),
+	}
+}
+
+func keyStatuses(ss []scheduler.Status, noValues bool) []*apiv1.KeyStatus {
+	encode := encoder(noValues)
 	out := make([]*apiv1.KeyStatus, len(ss))
 	for i, s := range ss {
-		out[i] = keyStatus(s)
+		out[i] = encode(s)
 	}
 	return out
 }

@@ -42,7 +42,7 @@ func (s *Server) List(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRes
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.ListResponse{Keys: keyStatuses(slices.DeleteFunc(all, func(st scheduler.Status) bool { return !keep(st) }))}, nil
+	return &apiv1.ListResponse{Keys: keyStatuses(slices.DeleteFunc(all, func(st scheduler.Status) bool { return !keep(st) }), r.NoValues)}, nil
 }
 
 // list returns what the targets select, sorted. A target that is a key must be known.

@@ -49,7 +49,7 @@ func (s *Server) Resync(ctx context.Context, r *apiv1.ResyncRequest) (*apiv1.Res
 	if err != nil {
 		return nil, fail(err)
 	}
-	out.Keys = keyStatuses(all)
+	out.Keys = keyStatuses(all, false)
 	return out, nil
 }
 

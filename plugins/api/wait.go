@@ -74,7 +74,7 @@ func (s *Server) Wait(ctx context.Context, r *apiv1.WaitRequest) (*apiv1.WaitRes
 	if err != nil {
 		return nil, err
 	}
-	out.Keys = keyStatuses(all)
+	out.Keys = keyStatuses(all, r.NoValues)
 	if !met || len(out.Notes) > 0 {
 		out.Outcome = "timed out"
 	}
@@ -131,10 +131,10 @@ func (s *Server) await(ctx context.Context, keys []string, want goal) (all []sch
 	for _, k := range keys {
 		seen[scheduler.Key(k)] = scheduler.Status{Key: scheduler.Key(k), Reason: "not in the intent"}
 	}
-	open := maps.Clone(seen) // the keys that do not pass
+	open := map[scheduler.Key]bool{} // the keys that do not pass
 	for k, st := range seen {
-		if want(st) {
-			delete(open, k)
+		if !want(st) {
+			open[k] = true
 		}
 	}
 	for {
@@ -151,8 +151,10 @@ func (s *Server) await(ctx context.Context, keys []string, want goal) (all []sch
 				continue
 			}
 			seen[c.Key] = c
-			if delete(open, c.Key); !want(c) {
-				open[c.Key] = c
+			if want(c) {
+				delete(open, c.Key)
+			} else {
+				open[c.Key] = true
 			}
 		}
 		if inSync && len(open) == 0 {

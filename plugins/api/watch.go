@@ -52,6 +52,7 @@ func (s *Server) Watch(ctx context.Context, r *apiv1.WatchRequest, out *connect.
 		return err
 	}
 	defer w.Stop()
+	encode := encoder(r.NoValues)
 	for told := false; ; {
 		changes, inSync, err := w.Next(ctx)
 		if err != nil {
@@ -61,7 +62,7 @@ func (s *Server) Watch(ctx context.Context, r *apiv1.WatchRequest, out *connect.
 		for _, c := range changes {
 			derived := len(prefixes) == 0 && c.Base != "" // comes with its base
 			if keep(c) && !derived {
-				msg.Changes = append(msg.Changes, keyStatus(c))
+				msg.Changes = append(msg.Changes, encode(c))
 			}
 		}
 		if len(msg.Changes) == 0 && (told || !inSync) {

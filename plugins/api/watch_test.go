@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/plumb-net/plumb/plugins/api/apitest"
@@ -214,4 +215,26 @@ func TestStopWithStuckClient(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestNoValues: what keys hold is left out if it is asked for, of derived keys too, and
+// nothing else is.
+func TestNoValues(t *testing.T) {
+	w, c := start(t)
+	build(t, w, `{"key":"interface/web","state":"drifted","reason":"gone","desired":{"mtu":1400},"actual":{"mtu":1500},"metadata":{"index":3},"derived":[{"key":"address/web/10.0.0.1","state":"configured","actual":{"interface":"web"}}]}`)
+	list := func(noValues bool) *apiv1.KeyStatus {
+		got, err := c.List(t.Context(), &apiv1.ListRequest{Targets: []string{"interface/web"}, NoValues: noValues})
+		if err != nil || len(got.Keys) != 1 {
+			t.Fatal(got, err)
+		}
+		return got.Keys[0]
+	}
+	want := list(false)
+	if want.Desired == nil || want.Actual == nil || want.Metadata == nil || len(want.Derived) != 1 || want.Derived[0].Actual == nil {
+		t.Fatalf("nothing to leave out: %v", want)
+	}
+	want.Desired, want.Actual, want.Metadata, want.Derived[0].Actual = nil, nil, nil, nil
+	if got := list(true); !proto.Equal(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
 }

@@ -468,7 +468,9 @@ type ListRequest struct {
 	Fresh bool `protobuf:"varint,3,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	// As it was at a time that the history reaches: state, desired, actual and
 	// origin of each key.
-	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	At *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	// Leave out what keys hold: desired, actual and metadata. It is most of an answer.
+	NoValues      bool `protobuf:"varint,5,opt,name=no_values,proto3" json:"no_values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -531,6 +533,13 @@ func (x *ListRequest) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ListRequest) GetNoValues() bool {
+	if x != nil {
+		return x.NoValues
+	}
+	return false
+}
+
 type ListResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Keys          []*KeyStatus           `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
@@ -579,7 +588,9 @@ type WatchRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Targets []string               `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
 	// Only changes into one of these states.
-	States        []string `protobuf:"bytes,2,rep,name=states,proto3" json:"states,omitempty"`
+	States []string `protobuf:"bytes,2,rep,name=states,proto3" json:"states,omitempty"`
+	// As in ListRequest.
+	NoValues      bool `protobuf:"varint,3,opt,name=no_values,proto3" json:"no_values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -626,6 +637,13 @@ func (x *WatchRequest) GetStates() []string {
 		return x.States
 	}
 	return nil
+}
+
+func (x *WatchRequest) GetNoValues() bool {
+	if x != nil {
+		return x.NoValues
+	}
+	return false
 }
 
 type WatchResponse struct {
@@ -689,7 +707,9 @@ type WaitRequest struct {
 	// configured (default), settled or gone.
 	For string `protobuf:"bytes,3,opt,name=for,proto3" json:"for,omitempty"`
 	// Unset: no limit.
-	Timeout       *durationpb.Duration `protobuf:"bytes,4,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	Timeout *durationpb.Duration `protobuf:"bytes,4,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// As in ListRequest.
+	NoValues      bool `protobuf:"varint,5,opt,name=no_values,proto3" json:"no_values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -750,6 +770,13 @@ func (x *WaitRequest) GetTimeout() *durationpb.Duration {
 		return x.Timeout
 	}
 	return nil
+}
+
+func (x *WaitRequest) GetNoValues() bool {
+	if x != nil {
+		return x.NoValues
+	}
+	return false
 }
 
 type WaitResponse struct {
@@ -2540,7 +2567,9 @@ type ApplyRequest struct {
 	// Execute this plan, which Plan or dry_run gave, or refuse if what it was
 	// made on has moved. What it writes is in it; only wait, timeout and
 	// revert_on_failure may be given beside it.
-	Plan          *PlanResponse `protobuf:"bytes,11,opt,name=plan,proto3" json:"plan,omitempty"`
+	Plan *PlanResponse `protobuf:"bytes,11,opt,name=plan,proto3" json:"plan,omitempty"`
+	// As in ListRequest.
+	NoValues      bool `protobuf:"varint,12,opt,name=no_values,proto3" json:"no_values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2650,6 +2679,13 @@ func (x *ApplyRequest) GetPlan() *PlanResponse {
 		return x.Plan
 	}
 	return nil
+}
+
+func (x *ApplyRequest) GetNoValues() bool {
+	if x != nil {
+		return x.NoValues
+	}
+	return false
 }
 
 type PutRequest struct {
@@ -6528,25 +6564,28 @@ const file_agent_proto_rawDesc = "" +
 	"\x06fields\x18\x03 \x03(\v2\x18.plumb.api.v1.FieldErrorR\x06fields\"\x1e\n" +
 	"\n" +
 	"GetRequest\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\"\x81\x01\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\"\x9f\x01\n" +
 	"\vListRequest\x12\x18\n" +
 	"\atargets\x18\x01 \x03(\tR\atargets\x12\x16\n" +
 	"\x06states\x18\x02 \x03(\tR\x06states\x12\x14\n" +
 	"\x05fresh\x18\x03 \x01(\bR\x05fresh\x12*\n" +
-	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\";\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1c\n" +
+	"\tno_values\x18\x05 \x01(\bR\tno_values\";\n" +
 	"\fListResponse\x12+\n" +
-	"\x04keys\x18\x01 \x03(\v2\x17.plumb.api.v1.KeyStatusR\x04keys\"@\n" +
+	"\x04keys\x18\x01 \x03(\v2\x17.plumb.api.v1.KeyStatusR\x04keys\"^\n" +
 	"\fWatchRequest\x12\x18\n" +
 	"\atargets\x18\x01 \x03(\tR\atargets\x12\x16\n" +
-	"\x06states\x18\x02 \x03(\tR\x06states\"\\\n" +
+	"\x06states\x18\x02 \x03(\tR\x06states\x12\x1c\n" +
+	"\tno_values\x18\x03 \x01(\bR\tno_values\"\\\n" +
 	"\rWatchResponse\x121\n" +
 	"\achanges\x18\x01 \x03(\v2\x17.plumb.api.v1.KeyStatusR\achanges\x12\x18\n" +
-	"\ain_sync\x18\x02 \x01(\bR\ain_sync\"z\n" +
+	"\ain_sync\x18\x02 \x01(\bR\ain_sync\"\x98\x01\n" +
 	"\vWaitRequest\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x10\n" +
 	"\x03all\x18\x02 \x01(\bR\x03all\x12\x10\n" +
 	"\x03for\x18\x03 \x01(\tR\x03for\x123\n" +
-	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"k\n" +
+	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x1c\n" +
+	"\tno_values\x18\x05 \x01(\bR\tno_values\"k\n" +
 	"\fWaitResponse\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12+\n" +
 	"\x04keys\x18\x02 \x03(\v2\x17.plumb.api.v1.KeyStatusR\x04keys\x12\x14\n" +
@@ -6675,7 +6714,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x14\n" +
-	"\x05where\x18\x04 \x01(\tR\x05where\"\xe9\x02\n" +
+	"\x05where\x18\x04 \x01(\tR\x05where\"\x87\x03\n" +
 	"\fApplyRequest\x12(\n" +
 	"\x05items\x18\x01 \x03(\v2\x12.plumb.api.v1.ItemR\x05items\x12\x16\n" +
 	"\x06delete\x18\x02 \x03(\tR\x06delete\x12\x10\n" +
@@ -6688,7 +6727,8 @@ const file_agent_proto_rawDesc = "" +
 	"\atimeout\x18\t \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12,\n" +
 	"\x11revert_on_failure\x18\n" +
 	" \x01(\bR\x11revert_on_failure\x12.\n" +
-	"\x04plan\x18\v \x01(\v2\x1a.plumb.api.v1.PlanResponseR\x04plan\"\xbf\x01\n" +
+	"\x04plan\x18\v \x01(\v2\x1a.plumb.api.v1.PlanResponseR\x04plan\x12\x1c\n" +
+	"\tno_values\x18\f \x01(\bR\tno_values\"\xbf\x01\n" +
 	"\n" +
 	"PutRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
