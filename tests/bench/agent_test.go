@@ -73,6 +73,7 @@ type host struct {
 	*netlinktest.Namespace
 	b   testing.TB
 	dir string
+	pid int // of the agent
 	// peers is a namespace for the far ends, known to the agent by this name.
 	peers *netlinktest.Namespace
 	etcd  *clientv3.Client
@@ -124,6 +125,7 @@ func (h *host) start(named string) {
 	if err := cmd.Start(); err != nil {
 		h.b.Fatal(err)
 	}
+	h.pid = cmd.Process.Pid
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
