@@ -153,7 +153,7 @@ func lacking[S comparable](want S, actual *S) *S {
 func explain(w *wish, doing string, err error) error {
 	err = fmt.Errorf("%s %s in %s: %w", doing, w.host, w.value.GetNamespace().Text(), err)
 	if errors.Is(err, kernel.ErrUnsupported) {
-		return scheduler.Unsupported(fmt.Errorf("%w; the running kernel has no support for %s interfaces or for one of the settings", err, w.value.LinkType()))
+		return scheduler.Unsupported(err)
 	}
 	return err
 }

@@ -64,6 +64,8 @@ func unknownType(kind string, err error) error {
 	if module == "" {
 		module = kind
 	}
-	return fmt.Errorf("%w: this kernel has no links of type %q; is its module there (modprobe %s)? %w",
-		kernel.ErrUnsupported, kind, module, err)
+	if !errors.Is(err, kernel.ErrUnsupported) {
+		err = fmt.Errorf("%w: %w", kernel.ErrUnsupported, err)
+	}
+	return fmt.Errorf("%w; it has no links of type %q: is its module there (modprobe %s)?", err, kind, module)
 }

@@ -104,6 +104,11 @@ func (e *nodes) fail(n *graph.Node, what kv.Operation, err error) {
 	e.logFailure(n, what, err, delay)
 }
 
+// logFailure logs when the next try is, if there will be one by itself.
 func (e *nodes) logFailure(n *graph.Node, what kv.Operation, err error, next time.Duration) {
-	e.logf(slog.LevelWarn, "operation failed", "op", what.String(), "key", string(n.Key), "error", err, "next_try_in", next)
+	about := []any{"op", what.String(), "key", string(n.Key), "error", err}
+	if next > 0 {
+		about = append(about, "next_try_in", next)
+	}
+	e.logf(slog.LevelWarn, "operation failed", about...)
 }
