@@ -197,7 +197,7 @@ func (d *route) clash(w *wish) error {
 
 // alike reports whether a route in the kernel is as wished.
 func (d *route) alike(w *wish, r kernel.Route) bool {
-	return equal(w.key, d.value(w.place.NS, r, w.value), w.value)
+	return equal(w.key, d.value(w.place.NS, r, w.value, d.linkName), w.value)
 }
 
 // holder is another key that has the same route and wants it still. Claims do not see

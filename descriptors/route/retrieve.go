@@ -13,7 +13,7 @@ import (
 
 // retrieve reads the routes that the ledger names.
 func (d *route) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
-	r := &search{d: d, readOnly: s.ReadOnly, dumps: owned.Dumps[byIdentity]{Read: d.routes}, known: map[scheduler.Key]*models.Route{}}
+	r := &search{d: d, readOnly: s.ReadOnly, dumps: owned.Dumps[byIdentity]{Read: d.routes}, known: map[scheduler.Key]*models.Route{}, links: map[kernel.LinkRef]string{}}
 	for _, kn := range s.Known {
 		r.known[kn.Key] = kn.Value
 	}
@@ -26,6 +26,8 @@ type search struct {
 	readOnly bool
 	dumps    owned.Dumps[byIdentity]
 	known    map[scheduler.Key]*models.Route
+	// links are logical names. After a start each costs a request until interfaces are read.
+	links map[kernel.LinkRef]string
 }
 
 // byIdentity are all routes of a namespace that carry our number, by their mark in the
@@ -60,15 +62,26 @@ func (r *search) look(e kernel.Entry) (v *models.Route, ref kernel.LinkRef, err 
 	like := r.like(e)
 	best := routes[0]
 	for _, route := range routes {
-		if v := r.known[k]; v != nil && equal(k, r.d.value(e.NS, route, like), v) {
+		if v := r.known[k]; v != nil && equal(k, r.d.value(e.NS, route, like, r.linkName), v) {
 			best = route
 		}
 	}
 	if !r.readOnly {
 		r.d.note(e.NS, k, best)
 	}
-	return r.d.value(e.NS, best, like), at(e.NS, best), nil
+	return r.d.value(e.NS, best, like, r.linkName), at(e.NS, best), nil
 }
+
+func (r *search) linkName(ref kernel.LinkRef) string {
+	name, ok := r.links[ref]
+	if !ok {
+		name = r.d.linkName(ref)
+		r.links[ref] = name
+	}
+	return name
+}
+
+func (d *route) linkName(ref kernel.LinkRef) string { return d.Owner.LinkName(d.Kernel, d.Names, ref) }
 
 // like is the value that the route was made for; nil if that is not known.
 func (r *search) like(e kernel.Entry) *models.Route {
@@ -84,7 +97,7 @@ func (r *search) like(e kernel.Entry) *models.Route {
 
 // value is a route as a value, faithful to the kernel. What the kernel does not
 // know, the names of places and claims, is taken from the value that it is like.
-func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route) *models.Route {
+func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route, linkName func(kernel.LinkRef) string) *models.Route {
 	v := &models.Route{
 		Destination: r.Dst.String(), Source: text(r.Src), Metric: r.Metric, Mtu: uint32(r.MTU), Onlink: r.Onlink,
 	}
@@ -110,14 +123,14 @@ func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route) *models.
 	case len(r.NextHops) > 0:
 		for _, h := range r.NextHops {
 			v.Nexthops = append(v.Nexthops, &models.NextHop{
-				Interface: d.Owner.LinkName(d.Kernel, d.Names, kernel.LinkRef{NS: ns, Index: h.Index}), Gateway: text(h.Gateway), Weight: uint32(h.Weight),
+				Interface: linkName(kernel.LinkRef{NS: ns, Index: h.Index}), Gateway: text(h.Gateway), Weight: uint32(h.Weight),
 			})
 		}
 	case r.Type != "unicast":
 		// IPv6 shows the loopback as the way of routes that lead nowhere.
 		v.Namespace = like.GetNamespace()
 	default:
-		v.Interface, v.Gateway = d.Owner.LinkName(d.Kernel, d.Names, kernel.LinkRef{NS: ns, Index: r.Index}), text(r.Gateway)
+		v.Interface, v.Gateway = linkName(kernel.LinkRef{NS: ns, Index: r.Index}), text(r.Gateway)
 	}
 	return v
 }

@@ -60,7 +60,7 @@ func (d *route) news(ns kernel.NS, r kernel.Route, deleted bool) []scheduler.Key
 
 // same reports whether two routes mean the same.
 func (d *route) same(ns kernel.NS, a, b kernel.Route) bool {
-	return equal("", d.value(ns, a, nil), d.value(ns, b, nil))
+	return equal("", d.value(ns, a, nil, d.linkName), d.value(ns, b, nil, d.linkName))
 }
 
 // keysIn are the keys of the routes of a namespace that pass, sorted. If it is gone all
