@@ -190,8 +190,13 @@ func told(seen map[scheduler.Key]scheduler.Status, named []string) []scheduler.S
 	return all
 }
 
+// sorted sorts the keys, which are small.
 func sorted(m map[scheduler.Key]scheduler.Status) []scheduler.Status {
-	return slices.SortedFunc(maps.Values(m), byKey)
+	all := make([]scheduler.Status, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, m[k])
+	}
+	return all
 }
 
 // detached is for work that must be done although the client went away.
