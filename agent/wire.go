@@ -117,7 +117,7 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 // removeOfOldBoots removes what proxies of earlier boots have left on disk: socket files,
 // at which nobody can listen any more.
 func (h *host) removeOfOldBoots(log *slog.Logger) {
-	for _, e := range h.ledger.Entries() {
+	for _, e := range h.ledger.Entries("") {
 		if e.Boot == h.boot {
 			continue
 		}

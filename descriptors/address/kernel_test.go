@@ -266,7 +266,7 @@ func TestForgottenWithItsLink(t *testing.T) {
 		}
 	}
 	ids := func() (list []string) {
-		for _, e := range b.ledger.Entries() {
+		for _, e := range b.ledger.Entries("") {
 			if strings.HasPrefix(e.ID, "address/") {
 				list = append(list, e.ID)
 			}

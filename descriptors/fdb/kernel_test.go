@@ -192,11 +192,11 @@ func (b *bench) found(k scheduler.Key) *models.FDB {
 // refused holds that a key is not made, for this reason, and leaves no trace.
 func (b *bench) refused(k scheduler.Key, v, why string) {
 	b.t.Helper()
-	had := b.ledger.Entries()
+	had := b.ledger.Entries("")
 	if err := b.create(k, v); err == nil || !strings.Contains(err.Error(), why) {
 		b.t.Errorf("%v, want %s", err, why)
 	}
-	if left := b.ledger.Entries(); len(left) != len(had) {
+	if left := b.ledger.Entries(""); len(left) != len(had) {
 		b.t.Error(left)
 	}
 }
@@ -225,7 +225,7 @@ func TestCrashes(t *testing.T) {
 					t.Fatal(err)
 				}
 				b.shows()
-				if left := b.ledger.Entries(); len(left) != 0 {
+				if left := b.ledger.Entries(""); len(left) != 0 {
 					t.Error(left)
 				}
 			})
@@ -350,7 +350,7 @@ func TestOneOfTwoKeys(t *testing.T) {
 		t.Error(ops[0].Err, err)
 	}
 	b.shows(shownAs[port])
-	if left := b.ledger.Entries(); len(left) != 1 || left[0].ID != "fdb/a" {
+	if left := b.ledger.Entries(""); len(left) != 1 || left[0].ID != "fdb/a" {
 		t.Error(left)
 	}
 }

@@ -143,8 +143,8 @@ func TestDockerLetsPass(t *testing.T) {
 			if after := b.rules(program); after != before {
 				t.Errorf("left\n%s\nof\n%s", after, before)
 			}
-			if got := b.read(true); got != "" || len(b.ledger.Entries()) > 0 {
-				t.Error(got, b.ledger.Entries())
+			if got := b.read(true); got != "" || len(b.ledger.Entries("")) > 0 {
+				t.Error(got, b.ledger.Entries(""))
 			}
 		})
 	}

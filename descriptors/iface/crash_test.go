@@ -69,7 +69,7 @@ func TestCrashes(t *testing.T) {
 						t.Errorf("lo of blue was down and is %v", up)
 					}
 					b.look() // takes leave of what the ledger names in vain
-					if left := b.ledger.Entries(); len(left) != 0 {
+					if left := b.ledger.Entries(""); len(left) != 0 {
 						t.Errorf("the ledger still names:\n%s", b.ledger)
 					}
 				})

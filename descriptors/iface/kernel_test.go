@@ -114,7 +114,7 @@ func TestForeignLinksStay(t *testing.T) {
 	if after := blue.IP(t, "-o link show"); after != before {
 		t.Errorf("foreign links were touched:\n%s\n%s", before, after)
 	}
-	if len(b.ledger.Entries()) != 0 {
+	if len(b.ledger.Entries("")) != 0 {
 		t.Errorf("the ledger names what was never made:\n%s", b.ledger)
 	}
 }
@@ -179,7 +179,7 @@ func TestBatches(t *testing.T) {
 	if names := b.own.Names(t); len(names) != 0 {
 		t.Errorf("left: %v", names)
 	}
-	if left := b.ledger.Entries(); len(left) != 0 {
+	if left := b.ledger.Entries(""); len(left) != 0 {
 		t.Errorf("the ledger still names %d", len(left))
 	}
 }

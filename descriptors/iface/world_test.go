@@ -238,7 +238,7 @@ func TestWorld(t *testing.T) {
 	if mtu := fmt.Sprint(w.own.Show(t, "eth9")["mtu"]); mtu != "1500" {
 		t.Errorf("eth9 was not given back: mtu %s", mtu)
 	}
-	if left := w.ledger.Entries(); len(left) != 0 {
+	if left := w.ledger.Entries(""); len(left) != 0 {
 		t.Errorf("the ledger still names\n%s", w.ledger.String())
 	}
 }

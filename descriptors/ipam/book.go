@@ -60,7 +60,7 @@ func Open(ledger kernel.Ledger, fail kernel.Failpoint) *Book {
 		leases: makeNews(), claims: makeNews(),
 	}
 	var rests []rest
-	for _, e := range ledger.Entries() {
+	for _, e := range ledger.Entries("") {
 		var err error
 		if name, isPool := strings.CutPrefix(e.ID, poolPrefix); isPool {
 			var v *models.IPPool
@@ -140,7 +140,7 @@ func specOf(v *models.IPPool) pool.Spec {
 // for changes of a pool, which are rare.
 func (b *Book) clear(name string) {
 	var ids []string
-	for _, e := range b.ledger.Entries() {
+	for _, e := range b.ledger.Entries("") {
 		at, addr, ok := splitAddressID(e.ID)
 		if used := b.pools[name].User(addr) != ""; ok && at == name && !used && !b.pools[name].Open(addr) {
 			ids = append(ids, e.ID)

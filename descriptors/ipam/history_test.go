@@ -190,7 +190,7 @@ func (a *agent) settled() string {
 // recorded is what claims have by the ledger.
 func (a *agent) recorded() (has map[string]netip.Addr, twice string) {
 	has = map[string]netip.Addr{}
-	for _, e := range a.disk.Entries() {
+	for _, e := range a.disk.Entries("") {
 		var u struct{ Claim string }
 		if json.Unmarshal(e.Value, &u) != nil || u.Claim == "" {
 			continue

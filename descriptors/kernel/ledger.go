@@ -10,9 +10,9 @@ type Ledger interface {
 	Add(entries ...Entry) error
 	// Remove forgets entries. It may reach the disk later: an entry too many does no harm.
 	Remove(ids ...string)
-	// Get returns one entry, Entries all, sorted by ID.
+	// Get returns one entry, Entries those whose ID begins with a prefix, sorted by ID.
 	Get(id string) (Entry, bool)
-	Entries() []Entry
+	Entries(prefix string) []Entry
 }
 
 // Entry is one object of ours.

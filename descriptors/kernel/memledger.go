@@ -53,13 +53,15 @@ func (l *MemLedger) Get(id string) (Entry, bool) {
 	return e, ok
 }
 
-// Entries returns all entries, sorted by ID.
-func (l *MemLedger) Entries() []Entry {
+// Entries returns the entries whose ID begins with a prefix, sorted by ID.
+func (l *MemLedger) Entries(prefix string) []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]Entry, 0, len(l.entries))
+	var all []Entry
 	for _, id := range slices.Sorted(maps.Keys(l.entries)) {
-		all = append(all, l.entries[id])
+		if strings.HasPrefix(id, prefix) {
+			all = append(all, l.entries[id])
+		}
 	}
 	return all
 }
@@ -74,7 +76,7 @@ func (l *MemLedger) Writes() int {
 // String lists the entries, one per line.
 func (l *MemLedger) String() string {
 	var b strings.Builder
-	for _, e := range l.Entries() {
+	for _, e := range l.Entries("") {
 		fmt.Fprintf(&b, "%s %s %s\n", e.ID, e.Mark, e.Value)
 	}
 	return b.String()

@@ -3,7 +3,6 @@ package kernel
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -137,9 +136,7 @@ func (o *Owner) Entry(id string) (Entry, bool) {
 
 // Entries returns what the ledger says of the keys under a prefix, sorted.
 func (o *Owner) Entries(prefix string) []Entry {
-	return slices.DeleteFunc(o.ledger.Entries(), func(e Entry) bool {
-		return e.Boot != o.boot || !strings.HasPrefix(e.ID, prefix)
-	})
+	return slices.DeleteFunc(o.ledger.Entries(prefix), func(e Entry) bool { return e.Boot != o.boot })
 }
 
 // Reading begins a reading of the world, at whose end [Reading.Forget] may be called.
@@ -177,7 +174,7 @@ func (r Reading) Forget(ids ...string) {
 // ForgetOldBoots removes what earlier boots recorded: none of it is there.
 func (o *Owner) ForgetOldBoots() {
 	var old []string
-	for _, e := range o.ledger.Entries() {
+	for _, e := range o.ledger.Entries("") {
 		if e.Boot != o.boot {
 			old = append(old, e.ID)
 		}

@@ -141,7 +141,7 @@ func TestCrashes(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.shows("")
-			if left := b.ledger.Entries(); len(left) != 0 {
+			if left := b.ledger.Entries(""); len(left) != 0 {
 				t.Error(left)
 			}
 		})
@@ -158,7 +158,7 @@ func TestIncumbentStays(t *testing.T) {
 		t.Errorf("%v is no conflict", err)
 	}
 	b.shows(his)
-	if left := b.ledger.Entries(); len(left) != 0 {
+	if left := b.ledger.Entries(""); len(left) != 0 {
 		t.Error(left)
 	}
 	b.net.IP(t, "neigh del 10.0.0.2 dev a")

@@ -141,7 +141,7 @@ func TestForeignNamesAreNotTaken(t *testing.T) {
 	if !errors.As(err, &class) || class.Owner == "" {
 		t.Errorf("%v, want a conflict", err)
 	}
-	if len(b.ledger.Entries()) != 1 {
+	if len(b.ledger.Entries("")) != 1 {
 		t.Errorf("the ledger names what was never made:\n%s", b.ledger)
 	}
 	// Not even when a ledger that lies says that it is ours.
@@ -209,7 +209,7 @@ func TestCrashes(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if got := b.look(); got != "" || len(b.ledger.Entries()) != 0 {
+			if got := b.look(); got != "" || len(b.ledger.Entries("")) != 0 {
 				t.Errorf("%s: left %q, ledger %s", point, got, b.ledger)
 			}
 		}

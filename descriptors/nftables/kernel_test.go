@@ -207,7 +207,7 @@ func TestDrift(t *testing.T) {
 		t.Errorf("found %s", got)
 	}
 	b.blue.Run(t, "nft", "delete table inet filter")
-	if got := b.look(); got != "" || len(b.ledger.Entries()) != 0 {
+	if got := b.look(); got != "" || len(b.ledger.Entries("")) != 0 {
 		t.Errorf("found %s, the ledger has %s", got, b.ledger)
 	}
 }

@@ -61,7 +61,7 @@ func (b *bench) say(format string, args ...any) { b.log = append(b.log, fmt.Spri
 
 func (b *bench) recorded() []string {
 	var ids []string
-	for _, e := range b.ledger.Entries() {
+	for _, e := range b.ledger.Entries("") {
 		ids = append(ids, e.ID)
 	}
 	return ids

@@ -323,7 +323,7 @@ func TestCrashes(t *testing.T) {
 				if err := b.kind.Delete(t.Context(), "proxy/web", b.value(text), p); err != nil {
 					t.Fatal(err)
 				}
-				if left := b.ledger.Entries(); len(left) != 0 || len(b.running()) != 0 {
+				if left := b.ledger.Entries(""); len(left) != 0 || len(b.running()) != 0 {
 					t.Error(left, b.running())
 				}
 				if _, err := os.Lstat(filepath.Join(b.dir, "web")); err == nil {
@@ -366,7 +366,7 @@ func TestIncumbentStays(t *testing.T) {
 	if want := fmt.Sprintf("process %d (proxy.test)", os.Getpid()); !errors.As(err, &op) || op.Owner != want || !strings.HasPrefix(err.Error(), "tcp 127.0.0.1:80 is in use") {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if left := b.ledger.Entries(); len(left) != 0 {
+	if left := b.ledger.Entries(""); len(left) != 0 {
 		t.Error(left)
 	}
 	const other = `{"listen":{"namespace":{"netns":"blue"},"address":"127.0.0.1:90"},"forward":{"address":"127.0.0.1:80"}}`
@@ -379,7 +379,7 @@ func TestIncumbentStays(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if got := b.ledger.Entries(); len(got) != 1 {
+	if got := b.ledger.Entries(""); len(got) != 1 {
 		t.Error(got)
 	}
 }
@@ -417,12 +417,12 @@ func TestWhatOthersDo(t *testing.T) {
 	if err := b.kind.Delete(t.Context(), "proxy/web", f.Value, f.Meta); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Lstat(path); err == nil || b.reads(all) != "" || len(b.ledger.Entries()) != 0 {
-		t.Errorf("left: %v, %s, %v", err, b.reads(all), b.ledger.Entries())
+	if _, err := os.Lstat(path); err == nil || b.reads(all) != "" || len(b.ledger.Entries("")) != 0 {
+		t.Errorf("left: %v, %s, %v", err, b.reads(all), b.ledger.Entries(""))
 	}
 	p = b.must("proxy/web", web)
 	kill(t, p)
-	netlinktest.Eventually(t, "it is forgotten", func() bool { return b.reads(all) == "" && len(b.ledger.Entries()) == 0 })
+	netlinktest.Eventually(t, "it is forgotten", func() bool { return b.reads(all) == "" && len(b.ledger.Entries("")) == 0 })
 }
 
 // TestEarlierBoot: a socket file on disk outlives the boot in which it was made, and is
@@ -430,7 +430,7 @@ func TestWhatOthersDo(t *testing.T) {
 func TestEarlierBoot(t *testing.T) {
 	b := newBench(t)
 	p := b.must("proxy/web", file)
-	e := b.ledger.Entries()[0]
+	e := b.ledger.Entries("")[0]
 	if err := proxy.RemoveLeft(b.proxies, e); err != nil {
 		t.Error(err)
 	}

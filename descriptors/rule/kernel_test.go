@@ -169,7 +169,7 @@ func TestCrashes(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.shows("")
-			if left := b.ledger.Entries(); len(left) != 2 { // of the interfaces
+			if left := b.ledger.Entries(""); len(left) != 2 { // of the interfaces
 				t.Error(left)
 			}
 		})

@@ -198,7 +198,7 @@ func TestPriorComesBack(t *testing.T) {
 		}
 	}
 	b.is(b.blue, "ipv4/ip_default_ttl", "50")
-	if got := b.look(); got != "" || len(b.ledger.Entries()) != 2 {
+	if got := b.look(); got != "" || len(b.ledger.Entries("")) != 2 {
 		t.Errorf("found %s, the ledger has\n%s", got, b.ledger)
 	}
 }

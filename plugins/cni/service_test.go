@@ -220,7 +220,7 @@ func (n *node) show() string {
 			lines = append(lines, string(k))
 		}
 	}
-	for _, e := range append(n.disk.Entries(), n.given.Entries()...) {
+	for _, e := range append(n.disk.Entries(""), n.given.Entries("")...) {
 		if !strings.Contains(string(e.Value), "freed") {
 			lines = append(lines, e.ID)
 		}

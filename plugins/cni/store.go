@@ -53,7 +53,7 @@ const recordVersion = 1
 // left where it is: it is somebody's attachment, but nobody knows whose.
 func OpenStore(ledger kernel.Ledger) (s *Store, unread []error) {
 	s = &Store{ledger: ledger, all: map[Key]Attachment{}, pods: map[string][]Key{}, doubted: map[Key]bool{}}
-	for _, e := range ledger.Entries() {
+	for _, e := range ledger.Entries("") {
 		var r record
 		err := json.Unmarshal(e.Value, &r)
 		switch {

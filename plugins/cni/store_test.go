@@ -133,7 +133,7 @@ func TestRecordsOfOthers(t *testing.T) {
 	if got := show(s); got != "blue/c3/eth0 added  0 false" {
 		t.Errorf("read %s", got)
 	}
-	if n := len(l.Entries()); n != 4 {
+	if n := len(l.Entries("")); n != 4 {
 		t.Errorf("%d records are left", n)
 	}
 }

@@ -33,7 +33,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return // of a later release: it is left alone
 		}
-		entries := l.Entries()
+		entries := l.Entries("")
 		if err := l.Add(kernel.Entry{ID: "interface/new"}); err != nil {
 			t.Fatal(err)
 		}

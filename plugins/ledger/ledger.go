@@ -197,7 +197,7 @@ func (l *Ledger) wasteful() bool {
 // appended later and say nothing new.
 func (l *Ledger) rewrite() error {
 	l.mu.Lock()
-	entries := l.sorted()
+	entries := l.sorted("")
 	l.suspect = true
 	l.lines = 1 + len(entries) + bytes.Count(l.pending, []byte("\n"))
 	l.mu.Unlock()
@@ -300,19 +300,26 @@ func (l *Ledger) Get(id string) (kernel.Entry, bool) {
 	return kernel.Entry{}, false
 }
 
-// Entries returns all, sorted by ID. Their raw values must not be changed.
-func (l *Ledger) Entries() []kernel.Entry {
+// Entries returns those whose ID begins with a prefix, sorted by ID. Their raw values must
+// not be changed.
+func (l *Ledger) Entries(prefix string) []kernel.Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.sorted()
+	return l.sorted(prefix)
 }
 
-func (l *Ledger) sorted() []kernel.Entry {
-	entries := make([]kernel.Entry, 0, len(l.entries))
-	for _, e := range l.entries {
-		entries = append(entries, *e)
+func (l *Ledger) sorted(prefix string) []kernel.Entry {
+	var of []*kernel.Entry
+	for id, e := range l.entries {
+		if strings.HasPrefix(id, prefix) {
+			of = append(of, e)
+		}
 	}
-	slices.SortFunc(entries, func(a, b kernel.Entry) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(of, func(a, b *kernel.Entry) int { return strings.Compare(a.ID, b.ID) })
+	entries := make([]kernel.Entry, len(of))
+	for i, e := range of {
+		entries[i] = *e
+	}
 	return entries
 }
 

@@ -39,7 +39,7 @@ func mustAdd(t testing.TB, l *Ledger, entries ...kernel.Entry) {
 // ids prints the ledger: id=value, sorted.
 func ids(l *Ledger) string {
 	var parts []string
-	for _, e := range l.Entries() {
+	for _, e := range l.Entries("") {
 		parts = append(parts, e.ID+"="+string(e.Value))
 	}
 	return strings.Join(parts, " ")
@@ -60,13 +60,13 @@ func TestReopen(t *testing.T) {
 	mustAdd(t, l, entry("b", "2"))
 	mustAdd(t, l, entry("a", "3"))
 	l.Remove("b", "no such")
-	before := l.Entries()
+	before := l.Entries("")
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 
 	l = mustOpen(t, dir)
-	if got := l.Entries(); !reflect.DeepEqual(got, before) {
+	if got := l.Entries(""); !reflect.DeepEqual(got, before) {
 		t.Errorf("before %v\nafter  %v", before, got)
 	}
 	if got, want := ids(l), `a=3 interface/web={"x":"<&>","y":[1,2]}`; got != want {
@@ -272,7 +272,7 @@ func TestDamage(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if len(l.Entries()) < 1 && name != "empty" {
+		if len(l.Entries("")) < 1 && name != "empty" {
 			t.Errorf("%s: all is lost", name)
 		}
 		l.Close()
@@ -325,7 +325,7 @@ func TestConcurrent(t *testing.T) {
 					l.Remove(id)
 				}
 			}
-			l.Entries()
+			l.Entries("")
 		})
 	}
 	wg.Wait()
