@@ -6,10 +6,15 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"google.golang.org/protobuf/proto"
 )
 
-// maxHostName is the kernel's bound for the name of a link, in bytes.
-const maxHostName = 15
+// The kernel's bounds for the name of a link and for its other names, in bytes.
+const (
+	maxHostName        = 15
+	maxAlternativeName = 127
+)
 
 // loopbackName is what the kernel calls the loopback of every namespace.
 const loopbackName = "lo"
@@ -35,6 +40,13 @@ func (x *Interface) SetsOnce(field string) bool { return slices.Contains(x.GetSe
 
 // IsEnabled reports whether the interface shall be up: enabled, default true.
 func (x *Interface) IsEnabled() bool { return x.Enabled == nil || *x.Enabled }
+
+// WithAlternativeNames is a copy that has some more of them.
+func (x *Interface) WithAlternativeNames(more []string) *Interface {
+	y := proto.CloneOf(x)
+	y.AlternativeNames = append(y.AlternativeNames, more...)
+	return y
+}
 
 // LinkType names the member of the oneof that is set: "veth"; empty if none is.
 func (x *Interface) LinkType() string {
@@ -69,6 +81,7 @@ func (x *Interface) check(name string, f *findings) {
 		x.Namespace.check("namespace", f)
 	}
 	x.checkHostName(name, f)
+	x.checkAlternativeNames(name, f)
 	x.checkMAC(f)
 	x.checkAddresses(f)
 	x.checkMTU(f)
@@ -111,7 +124,7 @@ func (x *Interface) checkHostName(name string, f *findings) {
 		return
 	}
 	host := x.EffectiveHostName(InterfaceKey(name))
-	wrong := hostNameError(host)
+	wrong := linkNameError(host, maxHostName)
 	switch {
 	case wrong == "":
 	case x.HostName == "":
@@ -124,10 +137,33 @@ func (x *Interface) checkHostName(name string, f *findings) {
 	}
 }
 
-// hostNameError says why the kernel would refuse a link of that name.
-func hostNameError(name string) string {
-	if len(name) > maxHostName {
-		return fmt.Sprintf("it has %d bytes, and the kernel takes at most %d", len(name), maxHostName)
+func (x *Interface) checkAlternativeNames(name string, f *findings) {
+	host, seen := x.EffectiveHostName(InterfaceKey(name)), map[string]int{}
+	for i, alt := range x.AlternativeNames {
+		at := fmt.Sprintf("alternative_names[%d]", i)
+		first, double := seen[alt]
+		wrong := linkNameError(alt, maxAlternativeName)
+		switch {
+		case alt == "":
+			f.add(at, "must not be empty; write a name, or leave it out")
+		case wrong != "":
+			f.add(at, "%q: %s", alt, wrong)
+		case alt == host:
+			f.add(at, "%s is the host_name of the interface; leave it out", alt)
+		case alt == loopbackName:
+			f.add(at, "%s is the loopback of the namespace; choose another name", alt)
+		case double:
+			f.add(at, "%s is in the list already, as alternative_names[%d]", alt, first)
+		default:
+			seen[alt] = i
+		}
+	}
+}
+
+// linkNameError says why the kernel would refuse a link of that name.
+func linkNameError(name string, longest int) string {
+	if len(name) > longest {
+		return fmt.Sprintf("it has %d bytes, and the kernel takes at most %d", len(name), longest)
 	}
 	if name == "." || name == ".." {
 		return "the kernel does not take it"

@@ -255,6 +255,8 @@ type Interface struct {
 	// How the bridge that is the master treats the interface. Unset: left to others, once
 	// what it said before is taken back.
 	BridgePort *BridgePort `protobuf:"bytes,10,opt,name=bridge_port,json=bridgePort,proto3" json:"bridge_port,omitempty"`
+	// Other names in the kernel, at most 127 bytes each. Those that others gave stay.
+	AlternativeNames []string `protobuf:"bytes,11,rep,name=alternative_names,json=alternativeNames,proto3" json:"alternative_names,omitempty"`
 	// Types that are valid to be assigned to Link:
 	//
 	//	*Interface_Veth
@@ -378,6 +380,13 @@ func (x *Interface) GetSetOnce() []string {
 func (x *Interface) GetBridgePort() *BridgePort {
 	if x != nil {
 		return x.BridgePort
+	}
+	return nil
+}
+
+func (x *Interface) GetAlternativeNames() []string {
+	if x != nil {
+		return x.AlternativeNames
 	}
 	return nil
 }
@@ -4083,7 +4092,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04path\x18\x05 \x01(\tH\x00R\x04path\x12\x12\n" +
 	"\x03pod\x18\a \x01(\tH\x00R\x03pod\x12\x14\n" +
 	"\x05inode\x18\x06 \x01(\x04R\x05inodeB\x04\n" +
-	"\x02in\"\x9c\t\n" +
+	"\x02in\"\xc9\t\n" +
 	"\tInterface\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1b\n" +
 	"\thost_name\x18\x02 \x01(\tR\bhostName\x12\x1d\n" +
@@ -4097,7 +4106,8 @@ const file_models_models_proto_rawDesc = "" +
 	"\bset_once\x18\t \x03(\tR\asetOnce\x125\n" +
 	"\vbridge_port\x18\n" +
 	" \x01(\v2\x14.plumb.v1.BridgePortR\n" +
-	"bridgePort\x12$\n" +
+	"bridgePort\x12+\n" +
+	"\x11alternative_names\x18\v \x03(\tR\x10alternativeNames\x12$\n" +
 	"\x04veth\x18\x14 \x01(\v2\x0e.plumb.v1.VethH\x00R\x04veth\x12*\n" +
 	"\x06bridge\x18\x15 \x01(\v2\x10.plumb.v1.BridgeH\x00R\x06bridge\x12'\n" +
 	"\x05vxlan\x18\x16 \x01(\v2\x0f.plumb.v1.VxlanH\x00R\x05vxlan\x12$\n" +

@@ -41,6 +41,8 @@ type settings struct {
 	MTU    *int    `json:"mtu,omitempty"`
 	MAC    *string `json:"mac,omitempty"`
 	Master *string `json:"master,omitempty"` // by name in the kernel, "" for none
+
+	AltNames altNames `json:"alternative_names,omitempty"`
 	// BondUp is Up before the link joined a bond, which set it up. It is no wish.
 	BondUp *bool `json:"bond_up,omitempty"`
 }
@@ -68,6 +70,7 @@ func (d *iface) asked(v *models.Interface) (s settings) {
 		}
 		s.Master = &name
 	}
+	s.AltNames = askedAltNames(v)
 	return s
 }
 
@@ -98,6 +101,7 @@ func differAdopted(actual, desired *models.Interface) (d kind.Differences) {
 	d.May(macWas != macIs, "mac_address", macWas, orBack(macIs, macIs == ""))
 	master := desired.GetMaster()
 	d.May(actual.GetMaster() != master, "master", actual.GetMaster(), orBack(master, master == ""))
+	differAltNames(&d, actual.GetAlternativeNames(), desired.GetAlternativeNames(), orBack("", true))
 	return d
 }
 
@@ -130,6 +134,7 @@ func (d *iface) adoptionOf(w *wish, l kernel.Link) *adoption {
 	a := &adoption{w: w, link: l, want: d.asked(w.value), prior: prior(w.recorded, l)}
 	now := d.current(l)
 	a.prior.remember(a.want, now)
+	a.prior.AltNames = a.prior.AltNames.remember(a.want.AltNames, l)
 	if w.bonded && l.Master != w.master.Index && a.want.Up == nil && a.prior.BondUp == nil {
 		a.prior.BondUp = now.Up
 	}
@@ -177,6 +182,9 @@ func (d *iface) adopt(a *adoption) (kernel.LinkRef, error) {
 	if err == nil {
 		err = d.setPort(a.w, a.link)
 	}
+	if err == nil {
+		err = d.addAltNames(a.w.value, a.link)
+	}
 	if err != nil {
 		d.settle(ref, nil)
 		return ref, explain(a.w, "change", err)
@@ -218,6 +226,7 @@ func (s settings) split(want settings) (back, kept settings) {
 	back.MTU, kept.MTU = part(s.MTU, want.MTU)
 	back.MAC, kept.MAC = part(s.MAC, want.MAC)
 	back.Master, kept.Master = part(s.Master, want.Master)
+	back.AltNames, kept.AltNames = s.AltNames.split(want.AltNames)
 	if want.Master == nil {
 		back.BondUp = s.BondUp
 	} else {
@@ -239,6 +248,9 @@ func (d *iface) giveBack(l kernel.Link, set, back settings) error {
 	now := d.current(l)
 	if back.Up == nil {
 		back.Up = back.BondUp
+	}
+	if err := d.removeAltNames(l, back.AltNames.added()); err != nil {
+		return err
 	}
 	return d.change(l, settings{
 		Up:     mine(back.Up, set.Up, now.Up),
@@ -373,6 +385,11 @@ func (d *iface) adoptedValue(k scheduler.Key, l kernel.Link, in *models.Namespac
 	if changed.Master != nil && l.Master != 0 {
 		v.Master = d.linkName(kernel.LinkRef{NS: l.NS, Index: l.Master}, "")
 		v.BridgePort = d.readPort(l, hint.GetBridgePort())
+	}
+	for _, name := range l.AltNames {
+		if _, asked := changed.AltNames[name]; asked {
+			v.AlternativeNames = append(v.AlternativeNames, name)
+		}
 	}
 	return v
 }

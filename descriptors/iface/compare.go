@@ -47,6 +47,7 @@ func differ(k scheduler.Key, actual, desired *models.Interface) (d kind.Differen
 	d.May(macIs != "" && macWas != macIs && !left("mac_address"), "mac_address", macWas, macIs)
 	d.May(actual.GetMaster() != desired.GetMaster() && !left("master"), "master", actual.GetMaster(), desired.GetMaster())
 	d.May(actual.IsEnabled() != desired.IsEnabled(), "enabled", actual.IsEnabled(), desired.IsEnabled())
+	differAltNames(&d, actual.GetAlternativeNames(), desired.GetAlternativeNames(), "")
 	return d
 }
 
@@ -67,6 +68,7 @@ func disruption(k scheduler.Key, from, to *models.Interface) scheduler.Disruptio
 			return gone(from)
 		case d.Replace, strings.HasPrefix(d.What, "enabled true"), strings.HasPrefix(d.What, "master"):
 			worst = max(worst, scheduler.Disruptive)
+		case strings.HasPrefix(d.What, "alternative_names"): // packets know nothing of it
 		default:
 			worst = max(worst, scheduler.Brief)
 		}

@@ -1,6 +1,7 @@
 package iface
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -170,6 +171,9 @@ func (d *iface) apply(w *wish, l kernel.Link) error {
 	if err := d.setUpType(w, &l); err != nil {
 		return explain(w, "set up", err)
 	}
+	if err := d.removeAltNames(l, w.stale); err != nil { // it may become the name of the link
+		return explain(w, "set up", err)
+	}
 	p := w.patch(l, d.Owner.Group())
 	if p == (kernel.LinkPatch{}) {
 		if _, err := d.Kernel.LinkByIndex(l.NS, l.Index); err != nil {
@@ -180,6 +184,9 @@ func (d *iface) apply(w *wish, l kernel.Link) error {
 	}
 	if err := d.setVLANs(w.value, l); err != nil {
 		return explain(w, "set the VLANs of", err)
+	}
+	if err := d.addAltNames(w.value, l); err != nil {
+		return explain(w, "name", err)
 	}
 	return nil
 }
@@ -196,12 +203,12 @@ func (d *iface) setUpType(w *wish, l *kernel.Link) error {
 }
 
 // update changes a link in place, starting from what the kernel has.
-func (d *iface) update(ctx context.Context, k scheduler.Key, _, to *models.Interface, ref kernel.LinkRef) (kernel.LinkRef, error) {
+func (d *iface) update(ctx context.Context, k scheduler.Key, from, to *models.Interface, ref kernel.LinkRef) (kernel.LinkRef, error) {
 	w, err := d.resolve(ctx, k, to)
 	if err != nil {
 		return ref, err
 	}
-	w.there = true
+	w.there, w.stale = true, w.staleAltNames(from)
 	l, err := d.Kernel.LinkByIndex(ref.NS, ref.Index)
 	if err != nil {
 		return ref, explain(w, "read", err)
@@ -216,13 +223,14 @@ func (d *iface) update(ctx context.Context, k scheduler.Key, _, to *models.Inter
 	if !d.ours(k, l, w.recorded) {
 		return ref, fmt.Errorf("%w: the link %s no longer bears our mark", d.conflict(w, l), l.Name)
 	}
-	if err := d.Owner.Record(w.entryBefore()); err != nil {
+	before, after := w.entryBefore(), w.entry()
+	if err := d.Owner.Record(before); err != nil {
 		return ref, err
 	}
 	d.busy(ref, k)
 	err = d.apply(w, l)
-	if err == nil && to.GetWireguard() != nil {
-		err = d.Owner.Record(w.entry())
+	if err == nil && !bytes.Equal(before.Value, after.Value) {
+		err = d.Owner.Record(after)
 	}
 	if err != nil {
 		d.settle(ref, nil)

@@ -39,11 +39,15 @@ func isBridge(_ scheduler.Key, v *models.Interface, _ kernel.LinkRef) bool {
 // claims: a name in a namespace is one interface's. Two selectors of one
 // namespace cannot be told here; there the kernel refuses the second.
 func claims(k scheduler.Key, v *models.Interface) []scheduler.Claim {
-	host := v.EffectiveHostName(string(k))
-	return []scheduler.Claim{{
-		ID:   selector.Text(v.GetNamespace()) + "|" + host,
-		What: fmt.Sprintf("host name %s in %s", host, v.GetNamespace().Text()),
-	}}
+	list := []scheduler.Claim{claim("host name", v.EffectiveHostName(string(k)), v.GetNamespace())}
+	for _, name := range v.GetAlternativeNames() {
+		list = append(list, claim("alternative name", name, v.GetNamespace()))
+	}
+	return list
+}
+
+func claim(what, name string, in *models.Namespace) scheduler.Claim {
+	return scheduler.Claim{ID: selector.Text(in) + "|" + name, What: fmt.Sprintf("%s %s in %s", what, name, in.Text())}
 }
 
 // derive splits off the addresses, each an object of its own.

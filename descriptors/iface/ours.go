@@ -2,6 +2,7 @@ package iface
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
@@ -43,8 +44,17 @@ func (d *iface) ownerOf(l kernel.Link) string {
 // conflict says that another link stands where ours should: that of another key, for
 // which we wait, or a foreign one.
 func (d *iface) conflict(w *wish, l kernel.Link) error {
+	name := l.Name
+	if slices.Contains(l.AltNames, w.host) {
+		name = w.host
+	}
 	if key, ours := d.Owner.MarkedKey(l.Alias); ours && key != "" {
-		return scheduler.Blocked(scheduler.Key(key), fmt.Errorf("the name %s in %s is in use by %s", l.Name, w.value.GetNamespace().Text(), key))
+		return scheduler.Blocked(scheduler.Key(key), fmt.Errorf("the name %s in %s is in use by %s", name, w.value.GetNamespace().Text(), key))
+	}
+	if name != l.Name {
+		return scheduler.Conflict(d.ownerOf(l), fmt.Errorf(
+			"%s is an alternative name of the %s %s in %s, which is not ours; choose another host_name",
+			name, l.Type, l.Name, w.value.GetNamespace().Text()))
 	}
 	return scheduler.Conflict(d.ownerOf(l), fmt.Errorf(
 		"a %s called %s is there already in %s and is not ours; choose another host_name, or adopt it with the type existing",
@@ -88,6 +98,7 @@ func (d *iface) value(k scheduler.Key, l kernel.Link, in *models.Namespace, hint
 		v.Master = d.linkName(kernel.LinkRef{NS: l.NS, Index: l.Master}, "")
 	}
 	v.BridgePort = d.readPort(l, hint.GetBridgePort())
+	v.AlternativeNames = d.readAltNames(k, l, hint)
 	d.readType(l, v, hint)
 	return v
 }

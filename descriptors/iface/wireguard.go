@@ -206,14 +206,3 @@ func (w *wish) lastWireGuard() *models.WireGuard {
 	}
 	return kind.InterfaceOf(*w.recorded).GetWireguard()
 }
-
-// entryBefore is what the ledger shall say while a link is changed. Of endpoints it says
-// nothing then: whether the kernel has the new ones is not seen from them.
-func (w *wish) entryBefore() kernel.Entry {
-	if w.value.GetWireguard() == nil {
-		return w.entry()
-	}
-	before := *w
-	before.value = w.value.WithoutEndpoints()
-	return before.entry()
-}

@@ -30,6 +30,9 @@ type wish struct {
 	// there: the link was finished before, and what is set once is left to others.
 	there bool
 
+	// stale are alternative names that it had by an earlier wish.
+	stale []string
+
 	// recorded is what the ledger said before the operation.
 	recorded *kernel.Entry
 }
@@ -40,6 +43,7 @@ func (d *iface) newWish(k scheduler.Key, v *models.Interface, place selector.Pla
 	if e, ok := d.Owner.Entry(string(k)); ok {
 		w.recorded = &e
 	}
+	w.stale = w.staleAltNames(nil)
 	return w
 }
 
@@ -86,6 +90,20 @@ func (w *wish) entry() kernel.Entry {
 		ID: string(w.key), NS: w.place.NS, NSPath: w.place.Path,
 		Value: models.Encode(w.value), Mark: w.mark,
 	}
+}
+
+// entryBefore is what the ledger shall say while a link is changed: names that it is about to
+// lose are ours until then. Of WireGuard's endpoints it says nothing: whether the kernel has
+// the new ones is not seen from them.
+func (w *wish) entryBefore() kernel.Entry {
+	before := *w
+	if w.value.GetWireguard() != nil {
+		before.value = before.value.WithoutEndpoints()
+	}
+	if len(w.stale) > 0 {
+		before.value = before.value.WithAlternativeNames(w.stale)
+	}
+	return before.entry()
 }
 
 // spec is what the kernel is asked for. The alias is not in it: the kernel

@@ -18,6 +18,10 @@ type Links interface {
 	// are no error.
 	DeleteLink(ns NS, index int) error
 	DeleteLinks(ns NS, indexes []int) error
+	// AddAltName gives a link one more name; ErrExist when a link of the namespace has it,
+	// whichever of its names it is. RemoveAltName takes one from it.
+	AddAltName(ns NS, index int, name string) error
+	RemoveAltName(ns NS, index int, name string) error
 
 	// BridgeVLANs are those of the port of a bridge, or of a bridge itself, in their order;
 	// SetBridgeVLANs makes them those of the list. A change is told by Watch as one of a
@@ -34,16 +38,18 @@ type Links interface {
 
 // Link is a network device as the kernel shows it.
 type Link struct {
-	NS     NS
-	Index  int
-	Name   string
-	Type   string // "veth", "bridge", "device"
-	Alias  string
-	Group  uint32
-	Up     bool
-	MTU    int
-	MAC    string // lower case, "" if it has none; of the port of a bond its own
-	Master int    // index in the same namespace, 0 if none
+	NS    NS
+	Index int
+	Name  string
+	Type  string // "veth", "bridge", "device"
+	// AltNames are its alternative names in the order of the kernel.
+	AltNames []string
+	Alias    string
+	Group    uint32
+	Up       bool
+	MTU      int
+	MAC      string // lower case, "" if it has none; of the port of a bond its own
+	Master   int    // index in the same namespace, 0 if none
 	// Parent is the link below (veth peer, vxlan, macvlan), 0 if none; it
 	// lives in ParentNS, which is 0 when that namespace is not open.
 	Parent   int

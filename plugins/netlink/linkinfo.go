@@ -152,6 +152,8 @@ func parseLink(ns kernel.NS, body []byte) (l parsedLink, ok bool) {
 			l.Parent = int(asU32(v))
 		case unix.IFLA_LINK_NETNSID:
 			l.below, l.abroad = int32(asU32(v)), true
+		case unix.IFLA_PROP_LIST:
+			l.AltNames = parseAltNames(v)
 		case unix.IFLA_LINKINFO:
 			l.parseInfo(v)
 		}
