@@ -92,8 +92,10 @@ func explainMessage(title, text string, md protoreflect.MessageDescriptor) strin
 func typeWord(fd protoreflect.FieldDescriptor) string {
 	word := singleWord(fd)
 	switch {
+	case fd.IsMap() && fd.MapValue().Kind() == protoreflect.BoolKind:
+		return "object of " + singleWord(fd.MapValue())
 	case fd.IsMap():
-		return "object of strings"
+		return "object of " + singleWord(fd.MapValue()) + "s"
 	case fd.IsList():
 		return "list of " + word + "s"
 	}

@@ -103,6 +103,7 @@ func (x *Interface) check(name string, f *findings) {
 		f.add("link_only", "leaves addresses to others; take it out, or the addresses")
 	}
 	x.checkBridge(f)
+	x.checkOffloads(f)
 	x.checkLink(name, f)
 }
 

@@ -257,6 +257,11 @@ type Interface struct {
 	BridgePort *BridgePort `protobuf:"bytes,10,opt,name=bridge_port,json=bridgePort,proto3" json:"bridge_port,omitempty"`
 	// Other names in the kernel, at most 127 bytes each. Those that others gave stay.
 	AlternativeNames []string `protobuf:"bytes,11,rep,name=alternative_names,json=alternativeNames,proto3" json:"alternative_names,omitempty"`
+	// Offloads to be on or off, by the kernel's names, such as rx-gro or tx-tcp-segmentation,
+	// and not those that ethtool has for groups of them. What is not named is left to others.
+	Features map[string]bool `protobuf:"bytes,12,rep,name=features,proto3" json:"features,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Rings of the device.
+	Rings *Rings `protobuf:"bytes,13,opt,name=rings,proto3" json:"rings,omitempty"`
 	// Types that are valid to be assigned to Link:
 	//
 	//	*Interface_Veth
@@ -387,6 +392,20 @@ func (x *Interface) GetBridgePort() *BridgePort {
 func (x *Interface) GetAlternativeNames() []string {
 	if x != nil {
 		return x.AlternativeNames
+	}
+	return nil
+}
+
+func (x *Interface) GetFeatures() map[string]bool {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *Interface) GetRings() *Rings {
+	if x != nil {
+		return x.Rings
 	}
 	return nil
 }
@@ -722,6 +741,61 @@ func (*Interface_Geneve) isInterface_Link() {}
 
 func (*Interface_Ifb) isInterface_Link() {}
 
+// Rings of a device, in packets. `ethtool -g` shows how many it can have.
+type Rings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Packets on their way in. 0: left to others.
+	Rx uint32 `protobuf:"varint,1,opt,name=rx,proto3" json:"rx,omitempty"`
+	// Packets on their way out. 0: left to others.
+	Tx            uint32 `protobuf:"varint,2,opt,name=tx,proto3" json:"tx,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rings) Reset() {
+	*x = Rings{}
+	mi := &file_models_models_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rings) ProtoMessage() {}
+
+func (x *Rings) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rings.ProtoReflect.Descriptor instead.
+func (*Rings) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Rings) GetRx() uint32 {
+	if x != nil {
+		return x.Rx
+	}
+	return 0
+}
+
+func (x *Rings) GetTx() uint32 {
+	if x != nil {
+		return x.Tx
+	}
+	return 0
+}
+
 // One end of a virtual cable.
 type Veth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -733,7 +807,7 @@ type Veth struct {
 
 func (x *Veth) Reset() {
 	*x = Veth{}
-	mi := &file_models_models_proto_msgTypes[3]
+	mi := &file_models_models_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +819,7 @@ func (x *Veth) String() string {
 func (*Veth) ProtoMessage() {}
 
 func (x *Veth) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[3]
+	mi := &file_models_models_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +832,7 @@ func (x *Veth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Veth.ProtoReflect.Descriptor instead.
 func (*Veth) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{3}
+	return file_models_models_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Veth) GetPeer() string {
@@ -799,7 +873,7 @@ type Bridge struct {
 
 func (x *Bridge) Reset() {
 	*x = Bridge{}
-	mi := &file_models_models_proto_msgTypes[4]
+	mi := &file_models_models_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +885,7 @@ func (x *Bridge) String() string {
 func (*Bridge) ProtoMessage() {}
 
 func (x *Bridge) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[4]
+	mi := &file_models_models_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +898,7 @@ func (x *Bridge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bridge.ProtoReflect.Descriptor instead.
 func (*Bridge) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{4}
+	return file_models_models_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Bridge) GetStp() bool {
@@ -932,7 +1006,7 @@ type BridgePort struct {
 
 func (x *BridgePort) Reset() {
 	*x = BridgePort{}
-	mi := &file_models_models_proto_msgTypes[5]
+	mi := &file_models_models_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1018,7 @@ func (x *BridgePort) String() string {
 func (*BridgePort) ProtoMessage() {}
 
 func (x *BridgePort) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[5]
+	mi := &file_models_models_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1031,7 @@ func (x *BridgePort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BridgePort.ProtoReflect.Descriptor instead.
 func (*BridgePort) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{5}
+	return file_models_models_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *BridgePort) GetVlans() []*BridgeVlan {
@@ -1068,7 +1142,7 @@ type BridgeVlan struct {
 
 func (x *BridgeVlan) Reset() {
 	*x = BridgeVlan{}
-	mi := &file_models_models_proto_msgTypes[6]
+	mi := &file_models_models_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1080,7 +1154,7 @@ func (x *BridgeVlan) String() string {
 func (*BridgeVlan) ProtoMessage() {}
 
 func (x *BridgeVlan) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[6]
+	mi := &file_models_models_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1093,7 +1167,7 @@ func (x *BridgeVlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BridgeVlan.ProtoReflect.Descriptor instead.
 func (*BridgeVlan) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{6}
+	return file_models_models_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *BridgeVlan) GetId() uint32 {
@@ -1147,7 +1221,7 @@ type Vxlan struct {
 
 func (x *Vxlan) Reset() {
 	*x = Vxlan{}
-	mi := &file_models_models_proto_msgTypes[7]
+	mi := &file_models_models_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1233,7 @@ func (x *Vxlan) String() string {
 func (*Vxlan) ProtoMessage() {}
 
 func (x *Vxlan) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[7]
+	mi := &file_models_models_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1246,7 @@ func (x *Vxlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vxlan.ProtoReflect.Descriptor instead.
 func (*Vxlan) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{7}
+	return file_models_models_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Vxlan) GetVni() uint32 {
@@ -1239,7 +1313,7 @@ type Vlan struct {
 
 func (x *Vlan) Reset() {
 	*x = Vlan{}
-	mi := &file_models_models_proto_msgTypes[8]
+	mi := &file_models_models_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1325,7 @@ func (x *Vlan) String() string {
 func (*Vlan) ProtoMessage() {}
 
 func (x *Vlan) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[8]
+	mi := &file_models_models_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1338,7 @@ func (x *Vlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vlan.ProtoReflect.Descriptor instead.
 func (*Vlan) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{8}
+	return file_models_models_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Vlan) GetParent() string {
@@ -1301,7 +1375,7 @@ type Macvlan struct {
 
 func (x *Macvlan) Reset() {
 	*x = Macvlan{}
-	mi := &file_models_models_proto_msgTypes[9]
+	mi := &file_models_models_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1387,7 @@ func (x *Macvlan) String() string {
 func (*Macvlan) ProtoMessage() {}
 
 func (x *Macvlan) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[9]
+	mi := &file_models_models_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1400,7 @@ func (x *Macvlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Macvlan.ProtoReflect.Descriptor instead.
 func (*Macvlan) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{9}
+	return file_models_models_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Macvlan) GetParent() string {
@@ -1356,7 +1430,7 @@ type Ipvlan struct {
 
 func (x *Ipvlan) Reset() {
 	*x = Ipvlan{}
-	mi := &file_models_models_proto_msgTypes[10]
+	mi := &file_models_models_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1442,7 @@ func (x *Ipvlan) String() string {
 func (*Ipvlan) ProtoMessage() {}
 
 func (x *Ipvlan) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[10]
+	mi := &file_models_models_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1455,7 @@ func (x *Ipvlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ipvlan.ProtoReflect.Descriptor instead.
 func (*Ipvlan) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{10}
+	return file_models_models_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Ipvlan) GetParent() string {
@@ -1407,7 +1481,7 @@ type Dummy struct {
 
 func (x *Dummy) Reset() {
 	*x = Dummy{}
-	mi := &file_models_models_proto_msgTypes[11]
+	mi := &file_models_models_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1493,7 @@ func (x *Dummy) String() string {
 func (*Dummy) ProtoMessage() {}
 
 func (x *Dummy) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[11]
+	mi := &file_models_models_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1506,7 @@ func (x *Dummy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dummy.ProtoReflect.Descriptor instead.
 func (*Dummy) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{11}
+	return file_models_models_proto_rawDescGZIP(), []int{12}
 }
 
 // A TAP device for a local process.
@@ -1452,7 +1526,7 @@ type Tap struct {
 
 func (x *Tap) Reset() {
 	*x = Tap{}
-	mi := &file_models_models_proto_msgTypes[12]
+	mi := &file_models_models_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1538,7 @@ func (x *Tap) String() string {
 func (*Tap) ProtoMessage() {}
 
 func (x *Tap) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[12]
+	mi := &file_models_models_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1551,7 @@ func (x *Tap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tap.ProtoReflect.Descriptor instead.
 func (*Tap) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{12}
+	return file_models_models_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Tap) GetOwner() uint32 {
@@ -1523,7 +1597,7 @@ type Tun struct {
 
 func (x *Tun) Reset() {
 	*x = Tun{}
-	mi := &file_models_models_proto_msgTypes[13]
+	mi := &file_models_models_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1609,7 @@ func (x *Tun) String() string {
 func (*Tun) ProtoMessage() {}
 
 func (x *Tun) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[13]
+	mi := &file_models_models_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1622,7 @@ func (x *Tun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tun.ProtoReflect.Descriptor instead.
 func (*Tun) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{13}
+	return file_models_models_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Tun) GetOwner() uint32 {
@@ -1609,7 +1683,7 @@ type Bond struct {
 
 func (x *Bond) Reset() {
 	*x = Bond{}
-	mi := &file_models_models_proto_msgTypes[14]
+	mi := &file_models_models_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1695,7 @@ func (x *Bond) String() string {
 func (*Bond) ProtoMessage() {}
 
 func (x *Bond) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[14]
+	mi := &file_models_models_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1708,7 @@ func (x *Bond) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bond.ProtoReflect.Descriptor instead.
 func (*Bond) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{14}
+	return file_models_models_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Bond) GetMode() string {
@@ -1732,7 +1806,7 @@ type WireGuard struct {
 
 func (x *WireGuard) Reset() {
 	*x = WireGuard{}
-	mi := &file_models_models_proto_msgTypes[15]
+	mi := &file_models_models_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +1818,7 @@ func (x *WireGuard) String() string {
 func (*WireGuard) ProtoMessage() {}
 
 func (x *WireGuard) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[15]
+	mi := &file_models_models_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +1831,7 @@ func (x *WireGuard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireGuard.ProtoReflect.Descriptor instead.
 func (*WireGuard) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{15}
+	return file_models_models_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WireGuard) GetPrivateKeyFile() string {
@@ -1809,7 +1883,7 @@ type WireGuardPeer struct {
 
 func (x *WireGuardPeer) Reset() {
 	*x = WireGuardPeer{}
-	mi := &file_models_models_proto_msgTypes[16]
+	mi := &file_models_models_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +1895,7 @@ func (x *WireGuardPeer) String() string {
 func (*WireGuardPeer) ProtoMessage() {}
 
 func (x *WireGuardPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[16]
+	mi := &file_models_models_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +1908,7 @@ func (x *WireGuardPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WireGuardPeer.ProtoReflect.Descriptor instead.
 func (*WireGuardPeer) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{16}
+	return file_models_models_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WireGuardPeer) GetPublicKey() string {
@@ -1895,7 +1969,7 @@ type Gre struct {
 
 func (x *Gre) Reset() {
 	*x = Gre{}
-	mi := &file_models_models_proto_msgTypes[17]
+	mi := &file_models_models_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +1981,7 @@ func (x *Gre) String() string {
 func (*Gre) ProtoMessage() {}
 
 func (x *Gre) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[17]
+	mi := &file_models_models_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +1994,7 @@ func (x *Gre) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gre.ProtoReflect.Descriptor instead.
 func (*Gre) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{17}
+	return file_models_models_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Gre) GetLocal() string {
@@ -1992,7 +2066,7 @@ type Tunnel struct {
 
 func (x *Tunnel) Reset() {
 	*x = Tunnel{}
-	mi := &file_models_models_proto_msgTypes[18]
+	mi := &file_models_models_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2078,7 @@ func (x *Tunnel) String() string {
 func (*Tunnel) ProtoMessage() {}
 
 func (x *Tunnel) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[18]
+	mi := &file_models_models_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2091,7 @@ func (x *Tunnel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tunnel.ProtoReflect.Descriptor instead.
 func (*Tunnel) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{18}
+	return file_models_models_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Tunnel) GetLocal() string {
@@ -2072,7 +2146,7 @@ type Geneve struct {
 
 func (x *Geneve) Reset() {
 	*x = Geneve{}
-	mi := &file_models_models_proto_msgTypes[19]
+	mi := &file_models_models_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2158,7 @@ func (x *Geneve) String() string {
 func (*Geneve) ProtoMessage() {}
 
 func (x *Geneve) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[19]
+	mi := &file_models_models_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2171,7 @@ func (x *Geneve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Geneve.ProtoReflect.Descriptor instead.
 func (*Geneve) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{19}
+	return file_models_models_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Geneve) GetVni() uint32 {
@@ -2137,7 +2211,7 @@ type Ifb struct {
 
 func (x *Ifb) Reset() {
 	*x = Ifb{}
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2149,7 +2223,7 @@ func (x *Ifb) String() string {
 func (*Ifb) ProtoMessage() {}
 
 func (x *Ifb) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2162,7 +2236,7 @@ func (x *Ifb) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ifb.ProtoReflect.Descriptor instead.
 func (*Ifb) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{20}
+	return file_models_models_proto_rawDescGZIP(), []int{21}
 }
 
 // A virtual routing table.
@@ -2176,7 +2250,7 @@ type Vrf struct {
 
 func (x *Vrf) Reset() {
 	*x = Vrf{}
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2262,7 @@ func (x *Vrf) String() string {
 func (*Vrf) ProtoMessage() {}
 
 func (x *Vrf) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2275,7 @@ func (x *Vrf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vrf.ProtoReflect.Descriptor instead.
 func (*Vrf) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{21}
+	return file_models_models_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Vrf) GetTable() uint32 {
@@ -2220,7 +2294,7 @@ type Loopback struct {
 
 func (x *Loopback) Reset() {
 	*x = Loopback{}
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2232,7 +2306,7 @@ func (x *Loopback) String() string {
 func (*Loopback) ProtoMessage() {}
 
 func (x *Loopback) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2245,7 +2319,7 @@ func (x *Loopback) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loopback.ProtoReflect.Descriptor instead.
 func (*Loopback) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{22}
+	return file_models_models_proto_rawDescGZIP(), []int{23}
 }
 
 // An interface made by somebody else; only the named fields are changed, and
@@ -2258,7 +2332,7 @@ type Existing struct {
 
 func (x *Existing) Reset() {
 	*x = Existing{}
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2270,7 +2344,7 @@ func (x *Existing) String() string {
 func (*Existing) ProtoMessage() {}
 
 func (x *Existing) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2283,7 +2357,7 @@ func (x *Existing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Existing.ProtoReflect.Descriptor instead.
 func (*Existing) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{23}
+	return file_models_models_proto_rawDescGZIP(), []int{24}
 }
 
 // A route of the kernel.
@@ -2323,7 +2397,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2409,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2422,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{24}
+	return file_models_models_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Route) GetInterface() string {
@@ -2450,7 +2524,7 @@ type NextHop struct {
 
 func (x *NextHop) Reset() {
 	*x = NextHop{}
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2462,7 +2536,7 @@ func (x *NextHop) String() string {
 func (*NextHop) ProtoMessage() {}
 
 func (x *NextHop) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2475,7 +2549,7 @@ func (x *NextHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextHop.ProtoReflect.Descriptor instead.
 func (*NextHop) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{25}
+	return file_models_models_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NextHop) GetInterface() string {
@@ -2523,7 +2597,7 @@ type Address struct {
 
 func (x *Address) Reset() {
 	*x = Address{}
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2609,7 @@ func (x *Address) String() string {
 func (*Address) ProtoMessage() {}
 
 func (x *Address) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2622,7 @@ func (x *Address) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Address.ProtoReflect.Descriptor instead.
 func (*Address) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{26}
+	return file_models_models_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Address) GetInterface() string {
@@ -2617,7 +2691,7 @@ type Nftables struct {
 
 func (x *Nftables) Reset() {
 	*x = Nftables{}
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2629,7 +2703,7 @@ func (x *Nftables) String() string {
 func (*Nftables) ProtoMessage() {}
 
 func (x *Nftables) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2642,7 +2716,7 @@ func (x *Nftables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nftables.ProtoReflect.Descriptor instead.
 func (*Nftables) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{27}
+	return file_models_models_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Nftables) GetNamespace() *Namespace {
@@ -2696,7 +2770,7 @@ type Chain struct {
 
 func (x *Chain) Reset() {
 	*x = Chain{}
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2708,7 +2782,7 @@ func (x *Chain) String() string {
 func (*Chain) ProtoMessage() {}
 
 func (x *Chain) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2721,7 +2795,7 @@ func (x *Chain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chain.ProtoReflect.Descriptor instead.
 func (*Chain) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{28}
+	return file_models_models_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Chain) GetName() string {
@@ -2787,7 +2861,7 @@ type Sysctl struct {
 
 func (x *Sysctl) Reset() {
 	*x = Sysctl{}
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +2873,7 @@ func (x *Sysctl) String() string {
 func (*Sysctl) ProtoMessage() {}
 
 func (x *Sysctl) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +2886,7 @@ func (x *Sysctl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sysctl.ProtoReflect.Descriptor instead.
 func (*Sysctl) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{29}
+	return file_models_models_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Sysctl) GetNamespace() *Namespace {
@@ -2859,7 +2933,7 @@ type Neighbor struct {
 
 func (x *Neighbor) Reset() {
 	*x = Neighbor{}
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2871,7 +2945,7 @@ func (x *Neighbor) String() string {
 func (*Neighbor) ProtoMessage() {}
 
 func (x *Neighbor) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2884,7 +2958,7 @@ func (x *Neighbor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbor.ProtoReflect.Descriptor instead.
 func (*Neighbor) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{30}
+	return file_models_models_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Neighbor) GetInterface() string {
@@ -2942,7 +3016,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_models_models_proto_msgTypes[31]
+	mi := &file_models_models_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2954,7 +3028,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[31]
+	mi := &file_models_models_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +3041,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{31}
+	return file_models_models_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Rule) GetNamespace() *Namespace {
@@ -3069,7 +3143,7 @@ type FDB struct {
 
 func (x *FDB) Reset() {
 	*x = FDB{}
-	mi := &file_models_models_proto_msgTypes[32]
+	mi := &file_models_models_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3081,7 +3155,7 @@ func (x *FDB) String() string {
 func (*FDB) ProtoMessage() {}
 
 func (x *FDB) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[32]
+	mi := &file_models_models_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3094,7 +3168,7 @@ func (x *FDB) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FDB.ProtoReflect.Descriptor instead.
 func (*FDB) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{32}
+	return file_models_models_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FDB) GetInterface() string {
@@ -3139,7 +3213,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_models_models_proto_msgTypes[33]
+	mi := &file_models_models_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3151,7 +3225,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[33]
+	mi := &file_models_models_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3164,7 +3238,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{33}
+	return file_models_models_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Forward) GetInterface() string {
@@ -3194,7 +3268,7 @@ type Proxy struct {
 
 func (x *Proxy) Reset() {
 	*x = Proxy{}
-	mi := &file_models_models_proto_msgTypes[34]
+	mi := &file_models_models_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3206,7 +3280,7 @@ func (x *Proxy) String() string {
 func (*Proxy) ProtoMessage() {}
 
 func (x *Proxy) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[34]
+	mi := &file_models_models_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3219,7 +3293,7 @@ func (x *Proxy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proxy.ProtoReflect.Descriptor instead.
 func (*Proxy) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{34}
+	return file_models_models_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Proxy) GetListen() *ProxyListen {
@@ -3269,7 +3343,7 @@ type ProxyListen struct {
 
 func (x *ProxyListen) Reset() {
 	*x = ProxyListen{}
-	mi := &file_models_models_proto_msgTypes[35]
+	mi := &file_models_models_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3281,7 +3355,7 @@ func (x *ProxyListen) String() string {
 func (*ProxyListen) ProtoMessage() {}
 
 func (x *ProxyListen) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[35]
+	mi := &file_models_models_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3294,7 +3368,7 @@ func (x *ProxyListen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyListen.ProtoReflect.Descriptor instead.
 func (*ProxyListen) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{35}
+	return file_models_models_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ProxyListen) GetNamespace() *Namespace {
@@ -3342,7 +3416,7 @@ type ProxyForward struct {
 
 func (x *ProxyForward) Reset() {
 	*x = ProxyForward{}
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3354,7 +3428,7 @@ func (x *ProxyForward) String() string {
 func (*ProxyForward) ProtoMessage() {}
 
 func (x *ProxyForward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3367,7 +3441,7 @@ func (x *ProxyForward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyForward.ProtoReflect.Descriptor instead.
 func (*ProxyForward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{36}
+	return file_models_models_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ProxyForward) GetNamespace() *Namespace {
@@ -3411,7 +3485,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3423,7 +3497,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3436,7 +3510,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{37}
+	return file_models_models_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -3482,7 +3556,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3494,7 +3568,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3507,7 +3581,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{38}
+	return file_models_models_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -3537,7 +3611,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[39]
+	mi := &file_models_models_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3549,7 +3623,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[39]
+	mi := &file_models_models_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3562,7 +3636,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{39}
+	return file_models_models_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -3606,7 +3680,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +3692,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +3705,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{40}
+	return file_models_models_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -3748,7 +3822,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[41]
+	mi := &file_models_models_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3760,7 +3834,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[41]
+	mi := &file_models_models_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3773,7 +3847,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{41}
+	return file_models_models_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Container) GetRuntime() string {
@@ -3944,7 +4018,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[42]
+	mi := &file_models_models_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3956,7 +4030,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[42]
+	mi := &file_models_models_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3969,7 +4043,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{42}
+	return file_models_models_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -4029,7 +4103,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[43]
+	mi := &file_models_models_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4041,7 +4115,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[43]
+	mi := &file_models_models_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4054,7 +4128,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{43}
+	return file_models_models_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -4092,7 +4166,8 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04path\x18\x05 \x01(\tH\x00R\x04path\x12\x12\n" +
 	"\x03pod\x18\a \x01(\tH\x00R\x03pod\x12\x14\n" +
 	"\x05inode\x18\x06 \x01(\x04R\x05inodeB\x04\n" +
-	"\x02in\"\xc9\t\n" +
+	"\x02in\"\xec\n" +
+	"\n" +
 	"\tInterface\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1b\n" +
 	"\thost_name\x18\x02 \x01(\tR\bhostName\x12\x1d\n" +
@@ -4107,7 +4182,9 @@ const file_models_models_proto_rawDesc = "" +
 	"\vbridge_port\x18\n" +
 	" \x01(\v2\x14.plumb.v1.BridgePortR\n" +
 	"bridgePort\x12+\n" +
-	"\x11alternative_names\x18\v \x03(\tR\x10alternativeNames\x12$\n" +
+	"\x11alternative_names\x18\v \x03(\tR\x10alternativeNames\x12=\n" +
+	"\bfeatures\x18\f \x03(\v2!.plumb.v1.Interface.FeaturesEntryR\bfeatures\x12%\n" +
+	"\x05rings\x18\r \x01(\v2\x0f.plumb.v1.RingsR\x05rings\x12$\n" +
 	"\x04veth\x18\x14 \x01(\v2\x0e.plumb.v1.VethH\x00R\x04veth\x12*\n" +
 	"\x06bridge\x18\x15 \x01(\v2\x10.plumb.v1.BridgeH\x00R\x06bridge\x12'\n" +
 	"\x05vxlan\x18\x16 \x01(\v2\x0f.plumb.v1.VxlanH\x00R\x05vxlan\x12$\n" +
@@ -4127,10 +4204,16 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04ipip\x18$ \x01(\v2\x10.plumb.v1.TunnelH\x00R\x04ipip\x12$\n" +
 	"\x03sit\x18% \x01(\v2\x10.plumb.v1.TunnelH\x00R\x03sit\x12*\n" +
 	"\x06geneve\x18& \x01(\v2\x10.plumb.v1.GeneveH\x00R\x06geneve\x12!\n" +
-	"\x03ifb\x18' \x01(\v2\r.plumb.v1.IfbH\x00R\x03ifbB\x06\n" +
+	"\x03ifb\x18' \x01(\v2\r.plumb.v1.IfbH\x00R\x03ifb\x1a;\n" +
+	"\rFeaturesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\bR\x05value:\x028\x01B\x06\n" +
 	"\x04linkB\n" +
 	"\n" +
-	"\b_enabled\"\x1a\n" +
+	"\b_enabled\"'\n" +
+	"\x05Rings\x12\x0e\n" +
+	"\x02rx\x18\x01 \x01(\rR\x02rx\x12\x0e\n" +
+	"\x02tx\x18\x02 \x01(\rR\x02tx\"\x1a\n" +
 	"\x04Veth\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\"\xc1\x03\n" +
 	"\x06Bridge\x12\x10\n" +
@@ -4426,96 +4509,100 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),         // 0: plumb.v1.NetNS
 	(*Namespace)(nil),     // 1: plumb.v1.Namespace
 	(*Interface)(nil),     // 2: plumb.v1.Interface
-	(*Veth)(nil),          // 3: plumb.v1.Veth
-	(*Bridge)(nil),        // 4: plumb.v1.Bridge
-	(*BridgePort)(nil),    // 5: plumb.v1.BridgePort
-	(*BridgeVlan)(nil),    // 6: plumb.v1.BridgeVlan
-	(*Vxlan)(nil),         // 7: plumb.v1.Vxlan
-	(*Vlan)(nil),          // 8: plumb.v1.Vlan
-	(*Macvlan)(nil),       // 9: plumb.v1.Macvlan
-	(*Ipvlan)(nil),        // 10: plumb.v1.Ipvlan
-	(*Dummy)(nil),         // 11: plumb.v1.Dummy
-	(*Tap)(nil),           // 12: plumb.v1.Tap
-	(*Tun)(nil),           // 13: plumb.v1.Tun
-	(*Bond)(nil),          // 14: plumb.v1.Bond
-	(*WireGuard)(nil),     // 15: plumb.v1.WireGuard
-	(*WireGuardPeer)(nil), // 16: plumb.v1.WireGuardPeer
-	(*Gre)(nil),           // 17: plumb.v1.Gre
-	(*Tunnel)(nil),        // 18: plumb.v1.Tunnel
-	(*Geneve)(nil),        // 19: plumb.v1.Geneve
-	(*Ifb)(nil),           // 20: plumb.v1.Ifb
-	(*Vrf)(nil),           // 21: plumb.v1.Vrf
-	(*Loopback)(nil),      // 22: plumb.v1.Loopback
-	(*Existing)(nil),      // 23: plumb.v1.Existing
-	(*Route)(nil),         // 24: plumb.v1.Route
-	(*NextHop)(nil),       // 25: plumb.v1.NextHop
-	(*Address)(nil),       // 26: plumb.v1.Address
-	(*Nftables)(nil),      // 27: plumb.v1.Nftables
-	(*Chain)(nil),         // 28: plumb.v1.Chain
-	(*Sysctl)(nil),        // 29: plumb.v1.Sysctl
-	(*Neighbor)(nil),      // 30: plumb.v1.Neighbor
-	(*Rule)(nil),          // 31: plumb.v1.Rule
-	(*FDB)(nil),           // 32: plumb.v1.FDB
-	(*Forward)(nil),       // 33: plumb.v1.Forward
-	(*Proxy)(nil),         // 34: plumb.v1.Proxy
-	(*ProxyListen)(nil),   // 35: plumb.v1.ProxyListen
-	(*ProxyForward)(nil),  // 36: plumb.v1.ProxyForward
-	(*IPPool)(nil),        // 37: plumb.v1.IPPool
-	(*IPClaim)(nil),       // 38: plumb.v1.IPClaim
-	(*IPLease)(nil),       // 39: plumb.v1.IPLease
-	(*Microservice)(nil),  // 40: plumb.v1.Microservice
-	(*Container)(nil),     // 41: plumb.v1.Container
-	(*HostLink)(nil),      // 42: plumb.v1.HostLink
-	(*NamespaceRef)(nil),  // 43: plumb.v1.NamespaceRef
-	nil,                   // 44: plumb.v1.Container.LabelsEntry
+	(*Rings)(nil),         // 3: plumb.v1.Rings
+	(*Veth)(nil),          // 4: plumb.v1.Veth
+	(*Bridge)(nil),        // 5: plumb.v1.Bridge
+	(*BridgePort)(nil),    // 6: plumb.v1.BridgePort
+	(*BridgeVlan)(nil),    // 7: plumb.v1.BridgeVlan
+	(*Vxlan)(nil),         // 8: plumb.v1.Vxlan
+	(*Vlan)(nil),          // 9: plumb.v1.Vlan
+	(*Macvlan)(nil),       // 10: plumb.v1.Macvlan
+	(*Ipvlan)(nil),        // 11: plumb.v1.Ipvlan
+	(*Dummy)(nil),         // 12: plumb.v1.Dummy
+	(*Tap)(nil),           // 13: plumb.v1.Tap
+	(*Tun)(nil),           // 14: plumb.v1.Tun
+	(*Bond)(nil),          // 15: plumb.v1.Bond
+	(*WireGuard)(nil),     // 16: plumb.v1.WireGuard
+	(*WireGuardPeer)(nil), // 17: plumb.v1.WireGuardPeer
+	(*Gre)(nil),           // 18: plumb.v1.Gre
+	(*Tunnel)(nil),        // 19: plumb.v1.Tunnel
+	(*Geneve)(nil),        // 20: plumb.v1.Geneve
+	(*Ifb)(nil),           // 21: plumb.v1.Ifb
+	(*Vrf)(nil),           // 22: plumb.v1.Vrf
+	(*Loopback)(nil),      // 23: plumb.v1.Loopback
+	(*Existing)(nil),      // 24: plumb.v1.Existing
+	(*Route)(nil),         // 25: plumb.v1.Route
+	(*NextHop)(nil),       // 26: plumb.v1.NextHop
+	(*Address)(nil),       // 27: plumb.v1.Address
+	(*Nftables)(nil),      // 28: plumb.v1.Nftables
+	(*Chain)(nil),         // 29: plumb.v1.Chain
+	(*Sysctl)(nil),        // 30: plumb.v1.Sysctl
+	(*Neighbor)(nil),      // 31: plumb.v1.Neighbor
+	(*Rule)(nil),          // 32: plumb.v1.Rule
+	(*FDB)(nil),           // 33: plumb.v1.FDB
+	(*Forward)(nil),       // 34: plumb.v1.Forward
+	(*Proxy)(nil),         // 35: plumb.v1.Proxy
+	(*ProxyListen)(nil),   // 36: plumb.v1.ProxyListen
+	(*ProxyForward)(nil),  // 37: plumb.v1.ProxyForward
+	(*IPPool)(nil),        // 38: plumb.v1.IPPool
+	(*IPClaim)(nil),       // 39: plumb.v1.IPClaim
+	(*IPLease)(nil),       // 40: plumb.v1.IPLease
+	(*Microservice)(nil),  // 41: plumb.v1.Microservice
+	(*Container)(nil),     // 42: plumb.v1.Container
+	(*HostLink)(nil),      // 43: plumb.v1.HostLink
+	(*NamespaceRef)(nil),  // 44: plumb.v1.NamespaceRef
+	nil,                   // 45: plumb.v1.Interface.FeaturesEntry
+	nil,                   // 46: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
-	5,  // 1: plumb.v1.Interface.bridge_port:type_name -> plumb.v1.BridgePort
-	3,  // 2: plumb.v1.Interface.veth:type_name -> plumb.v1.Veth
-	4,  // 3: plumb.v1.Interface.bridge:type_name -> plumb.v1.Bridge
-	7,  // 4: plumb.v1.Interface.vxlan:type_name -> plumb.v1.Vxlan
-	8,  // 5: plumb.v1.Interface.vlan:type_name -> plumb.v1.Vlan
-	9,  // 6: plumb.v1.Interface.macvlan:type_name -> plumb.v1.Macvlan
-	10, // 7: plumb.v1.Interface.ipvlan:type_name -> plumb.v1.Ipvlan
-	11, // 8: plumb.v1.Interface.dummy:type_name -> plumb.v1.Dummy
-	12, // 9: plumb.v1.Interface.tap:type_name -> plumb.v1.Tap
-	13, // 10: plumb.v1.Interface.tun:type_name -> plumb.v1.Tun
-	21, // 11: plumb.v1.Interface.vrf:type_name -> plumb.v1.Vrf
-	22, // 12: plumb.v1.Interface.loopback:type_name -> plumb.v1.Loopback
-	23, // 13: plumb.v1.Interface.existing:type_name -> plumb.v1.Existing
-	14, // 14: plumb.v1.Interface.bond:type_name -> plumb.v1.Bond
-	15, // 15: plumb.v1.Interface.wireguard:type_name -> plumb.v1.WireGuard
-	17, // 16: plumb.v1.Interface.gre:type_name -> plumb.v1.Gre
-	17, // 17: plumb.v1.Interface.gretap:type_name -> plumb.v1.Gre
-	18, // 18: plumb.v1.Interface.ipip:type_name -> plumb.v1.Tunnel
-	18, // 19: plumb.v1.Interface.sit:type_name -> plumb.v1.Tunnel
-	19, // 20: plumb.v1.Interface.geneve:type_name -> plumb.v1.Geneve
-	20, // 21: plumb.v1.Interface.ifb:type_name -> plumb.v1.Ifb
-	6,  // 22: plumb.v1.Bridge.vlans:type_name -> plumb.v1.BridgeVlan
-	6,  // 23: plumb.v1.BridgePort.vlans:type_name -> plumb.v1.BridgeVlan
-	16, // 24: plumb.v1.WireGuard.peers:type_name -> plumb.v1.WireGuardPeer
-	25, // 25: plumb.v1.Route.nexthops:type_name -> plumb.v1.NextHop
-	1,  // 26: plumb.v1.Route.namespace:type_name -> plumb.v1.Namespace
-	1,  // 27: plumb.v1.Nftables.namespace:type_name -> plumb.v1.Namespace
-	28, // 28: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
-	1,  // 29: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
-	1,  // 30: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
-	35, // 31: plumb.v1.Proxy.listen:type_name -> plumb.v1.ProxyListen
-	36, // 32: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
-	1,  // 33: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
-	1,  // 34: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
-	44, // 35: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	6,  // 1: plumb.v1.Interface.bridge_port:type_name -> plumb.v1.BridgePort
+	45, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
+	3,  // 3: plumb.v1.Interface.rings:type_name -> plumb.v1.Rings
+	4,  // 4: plumb.v1.Interface.veth:type_name -> plumb.v1.Veth
+	5,  // 5: plumb.v1.Interface.bridge:type_name -> plumb.v1.Bridge
+	8,  // 6: plumb.v1.Interface.vxlan:type_name -> plumb.v1.Vxlan
+	9,  // 7: plumb.v1.Interface.vlan:type_name -> plumb.v1.Vlan
+	10, // 8: plumb.v1.Interface.macvlan:type_name -> plumb.v1.Macvlan
+	11, // 9: plumb.v1.Interface.ipvlan:type_name -> plumb.v1.Ipvlan
+	12, // 10: plumb.v1.Interface.dummy:type_name -> plumb.v1.Dummy
+	13, // 11: plumb.v1.Interface.tap:type_name -> plumb.v1.Tap
+	14, // 12: plumb.v1.Interface.tun:type_name -> plumb.v1.Tun
+	22, // 13: plumb.v1.Interface.vrf:type_name -> plumb.v1.Vrf
+	23, // 14: plumb.v1.Interface.loopback:type_name -> plumb.v1.Loopback
+	24, // 15: plumb.v1.Interface.existing:type_name -> plumb.v1.Existing
+	15, // 16: plumb.v1.Interface.bond:type_name -> plumb.v1.Bond
+	16, // 17: plumb.v1.Interface.wireguard:type_name -> plumb.v1.WireGuard
+	18, // 18: plumb.v1.Interface.gre:type_name -> plumb.v1.Gre
+	18, // 19: plumb.v1.Interface.gretap:type_name -> plumb.v1.Gre
+	19, // 20: plumb.v1.Interface.ipip:type_name -> plumb.v1.Tunnel
+	19, // 21: plumb.v1.Interface.sit:type_name -> plumb.v1.Tunnel
+	20, // 22: plumb.v1.Interface.geneve:type_name -> plumb.v1.Geneve
+	21, // 23: plumb.v1.Interface.ifb:type_name -> plumb.v1.Ifb
+	7,  // 24: plumb.v1.Bridge.vlans:type_name -> plumb.v1.BridgeVlan
+	7,  // 25: plumb.v1.BridgePort.vlans:type_name -> plumb.v1.BridgeVlan
+	17, // 26: plumb.v1.WireGuard.peers:type_name -> plumb.v1.WireGuardPeer
+	26, // 27: plumb.v1.Route.nexthops:type_name -> plumb.v1.NextHop
+	1,  // 28: plumb.v1.Route.namespace:type_name -> plumb.v1.Namespace
+	1,  // 29: plumb.v1.Nftables.namespace:type_name -> plumb.v1.Namespace
+	29, // 30: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
+	1,  // 31: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
+	1,  // 32: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
+	36, // 33: plumb.v1.Proxy.listen:type_name -> plumb.v1.ProxyListen
+	37, // 34: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
+	1,  // 35: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
+	1,  // 36: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
+	46, // 37: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_models_models_proto_init() }
@@ -4553,18 +4640,18 @@ func file_models_models_proto_init() {
 		(*Interface_Geneve)(nil),
 		(*Interface_Ifb)(nil),
 	}
-	file_models_models_proto_msgTypes[4].OneofWrappers = []any{}
 	file_models_models_proto_msgTypes[5].OneofWrappers = []any{}
-	file_models_models_proto_msgTypes[12].OneofWrappers = []any{}
+	file_models_models_proto_msgTypes[6].OneofWrappers = []any{}
 	file_models_models_proto_msgTypes[13].OneofWrappers = []any{}
-	file_models_models_proto_msgTypes[17].OneofWrappers = []any{}
+	file_models_models_proto_msgTypes[14].OneofWrappers = []any{}
+	file_models_models_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

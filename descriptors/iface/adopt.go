@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -42,7 +43,11 @@ type settings struct {
 	MAC    *string `json:"mac,omitempty"`
 	Master *string `json:"master,omitempty"` // by name in the kernel, "" for none
 
-	AltNames altNames `json:"alternative_names,omitempty"`
+	AltNames named `json:"alternative_names,omitempty"`
+	Features named `json:"features,omitempty"`
+	// The rings.
+	RX *uint32 `json:"rx,omitempty"`
+	TX *uint32 `json:"tx,omitempty"`
 	// BondUp is Up before the link joined a bond, which set it up. It is no wish.
 	BondUp *bool `json:"bond_up,omitempty"`
 }
@@ -70,8 +75,17 @@ func (d *iface) asked(v *models.Interface) (s settings) {
 		}
 		s.Master = &name
 	}
-	s.AltNames = askedAltNames(v)
+	s.AltNames, s.Features = askedAltNames(v), v.GetFeatures()
+	s.RX, s.TX = asked(v.GetRings().GetRx()), asked(v.GetRings().GetTx())
 	return s
+}
+
+// asked is a number that is not left to others.
+func asked(n uint32) *uint32 {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }
 
 // current reads the settings that a link has.
@@ -102,6 +116,7 @@ func differAdopted(actual, desired *models.Interface) (d kind.Differences) {
 	master := desired.GetMaster()
 	d.May(actual.GetMaster() != master, "master", actual.GetMaster(), orBack(master, master == ""))
 	differAltNames(&d, actual.GetAlternativeNames(), desired.GetAlternativeNames(), orBack("", true))
+	differOffloads(&d, actual, desired)
 	return d
 }
 
@@ -127,19 +142,22 @@ func (d *iface) newAdoption(w *wish) (*adoption, error) {
 	if err != nil {
 		return &adoption{}, explain(w, "read", err)
 	}
-	return d.adoptionOf(w, l), nil
+	return d.adoptionOf(w, l)
 }
 
-func (d *iface) adoptionOf(w *wish, l kernel.Link) *adoption {
+func (d *iface) adoptionOf(w *wish, l kernel.Link) (*adoption, error) {
 	a := &adoption{w: w, link: l, want: d.asked(w.value), prior: prior(w.recorded, l)}
 	now := d.current(l)
 	a.prior.remember(a.want, now)
-	a.prior.AltNames = a.prior.AltNames.remember(a.want.AltNames, l)
+	a.prior.AltNames = a.prior.AltNames.remember(a.want.AltNames, currentAltNames(l))
+	if err := d.rememberOffloads(&a.prior, a.want, l); err != nil {
+		return a, explain(w, "read", err)
+	}
 	if w.bonded && l.Master != w.master.Index && a.want.Up == nil && a.prior.BondUp == nil {
 		a.prior.BondUp = now.Up
 	}
 	a.entry = a.entryWith(a.prior)
-	return a
+	return a, nil
 }
 
 func (a *adoption) entryWith(p settings) kernel.Entry {
@@ -185,6 +203,9 @@ func (d *iface) adopt(a *adoption) (kernel.LinkRef, error) {
 	if err == nil {
 		err = d.addAltNames(a.w.value, a.link)
 	}
+	if err == nil {
+		err = d.setOffloads(a.w.value, a.link)
+	}
 	if err != nil {
 		d.settle(ref, nil)
 		return ref, explain(a.w, "change", err)
@@ -203,7 +224,10 @@ func (d *iface) readopt(w *wish, l kernel.Link) (kernel.LinkRef, error) {
 	if w.recorded != nil {
 		was = d.asked(kind.InterfaceOf(*w.recorded))
 	}
-	a := d.adoptionOf(w, l)
+	a, err := d.adoptionOf(w, l)
+	if err != nil {
+		return l.Ref(), err
+	}
 	if err := d.Owner.Record(a.entry); err != nil {
 		return l.Ref(), err
 	}
@@ -227,10 +251,38 @@ func (s settings) split(want settings) (back, kept settings) {
 	back.MAC, kept.MAC = part(s.MAC, want.MAC)
 	back.Master, kept.Master = part(s.Master, want.Master)
 	back.AltNames, kept.AltNames = s.AltNames.split(want.AltNames)
+	back.Features, kept.Features = s.Features.split(want.Features)
+	back.RX, kept.RX = part(s.RX, want.RX)
+	back.TX, kept.TX = part(s.TX, want.TX)
 	if want.Master == nil {
 		back.BondUp = s.BondUp
 	} else {
 		kept.BondUp = s.BondUp
+	}
+	return back, kept
+}
+
+// named are settings of which each has a name: on or off, there or not.
+type named map[string]bool
+
+// remember keeps what those are now that are about to be changed for the first time.
+func (n named) remember(want, current named) named {
+	all := named{}
+	for name := range want {
+		all[name] = current[name]
+	}
+	maps.Copy(all, n)
+	return all
+}
+
+func (n named) split(want named) (back, kept named) {
+	back, kept = named{}, named{}
+	for name, is := range n {
+		if _, asked := want[name]; asked {
+			kept[name] = is
+		} else {
+			back[name] = is
+		}
 	}
 	return back, kept
 }
@@ -249,7 +301,7 @@ func (d *iface) giveBack(l kernel.Link, set, back settings) error {
 	if back.Up == nil {
 		back.Up = back.BondUp
 	}
-	if err := d.removeAltNames(l, back.AltNames.added()); err != nil {
+	if err := errors.Join(d.giveBackAltNames(l, back.AltNames), d.giveBackOffloads(l, set, back)); err != nil {
 		return err
 	}
 	return d.change(l, settings{
@@ -391,5 +443,6 @@ func (d *iface) adoptedValue(k scheduler.Key, l kernel.Link, in *models.Namespac
 			v.AlternativeNames = append(v.AlternativeNames, name)
 		}
 	}
+	d.readOffloads(l, v, changed.Features, changed.RX != nil, changed.TX != nil)
 	return v
 }

@@ -110,39 +110,29 @@ func (d *iface) altNameTaken(l kernel.Link, name string, refused error) error {
 	return refused // whoever had it has gone
 }
 
-// altNames of an adopted link: as a wish all are true, as the ledger's prior, whether they
-// were there.
-type altNames map[string]bool
-
-func askedAltNames(v *models.Interface) altNames {
-	names := altNames{}
+func askedAltNames(v *models.Interface) named {
+	names := named{}
 	for _, name := range v.GetAlternativeNames() {
 		names[name] = true
 	}
 	return names
 }
 
-// remember keeps of the names that are asked for the first time whether they are there.
-func (a altNames) remember(want altNames, l kernel.Link) altNames {
-	all := maps.Clone(want)
-	for name := range all {
-		all[name] = slices.Contains(l.AltNames, name)
+func currentAltNames(l kernel.Link) named {
+	names := named{}
+	for _, name := range l.AltNames {
+		names[name] = true
 	}
-	maps.Copy(all, a)
-	return all
+	return names
 }
 
-// split parts the names into those no longer asked for and the rest.
-func (a altNames) split(want altNames) (back, kept altNames) {
-	back, kept = maps.Clone(a), maps.Clone(a)
-	maps.DeleteFunc(back, func(name string, _ bool) bool { return want[name] })
-	maps.DeleteFunc(kept, func(name string, _ bool) bool { return !want[name] })
-	return back, kept
-}
-
-// added are those that were not there before.
-func (a altNames) added() []string {
-	added := maps.Clone(a)
-	maps.DeleteFunc(added, func(_ string, there bool) bool { return there })
-	return slices.Sorted(maps.Keys(added))
+// giveBackAltNames takes from an adopted link those that it did not have before.
+func (d *iface) giveBackAltNames(l kernel.Link, back named) error {
+	var added []string
+	for _, name := range slices.Sorted(maps.Keys(back)) {
+		if !back[name] {
+			added = append(added, name)
+		}
+	}
+	return d.removeAltNames(l, added)
 }

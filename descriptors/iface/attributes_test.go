@@ -2,6 +2,7 @@ package iface_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -27,12 +28,13 @@ const attributeStories = "testdata/attributes"
 //
 //	before NAME VALUE   an interface that it stands on, made first
 //	there COMMAND       somebody else makes what it is to take over
-//	show FIELD…         what ip(8) is asked for after each of the steps below
+//	show FIELD…         what ip(8) is asked for after each of the steps below, of features
+//	                    ethtool(8)
 //	make VALUE          it is made: found as wanted, also by its mark alone; it is not
 //	                    touched when it is made or changed again to be the same
 //	change VALUE        it becomes another, in place or as another link, with the reason
 //	print COMMAND       what another program shows
-//	others COMMAND      somebody else runs ip(8); what differs is told, and repaired
+//	others COMMAND      somebody else runs a command; what differs is told, and repaired
 //
 // At the end it is deleted, twice. What the kernel of this machine does not have must be
 // refused for good; under the kernels of Debian (tests/kernels) it must be there.
@@ -197,11 +199,14 @@ func (s *life) others(command string) {
 	fmt.Fprintf(&s.said, "repaired:%s\n  %s\n", s.shown(), verdict.Reason)
 }
 
-// shown is what ip(8) shows of the fields.
+// shown is what ip(8) shows of the fields, and ethtool(8) of features.
 func (s *life) shown() string {
 	s.t.Helper()
 	v, _ := s.self.Wanted(s.key())
 	link := s.place().Show(s.t, v.EffectiveHostName(string(s.key())))
+	if strings.Contains(strings.Join(s.fields, " "), "features.") {
+		link["features"] = s.features(v.EffectiveHostName(string(s.key())))
+	}
 	var b strings.Builder
 	for _, f := range s.fields {
 		if f == "up" { // as it was asked for, whatever the carrier
@@ -212,6 +217,20 @@ func (s *life) shown() string {
 		fmt.Fprintf(&b, " %s=%v", f[strings.LastIndex(f, ".")+1:], dig(link, f))
 	}
 	return b.String()
+}
+
+// features are those of a link that ethtool(8) shows as switched on, or off.
+func (s *life) features(link string) map[string]any {
+	s.t.Helper()
+	var all []map[string]any
+	if err := json.Unmarshal([]byte(s.place().Run(s.t, "ethtool", "--json", "-k", link)), &all); err != nil || len(all) != 1 {
+		s.t.Fatal(err)
+	}
+	active := map[string]any{}
+	for name, f := range all[0] {
+		active[name] = dig(f, "active")
+	}
+	return active
 }
 
 // end deletes the link; what is not there needs no deletion.
@@ -272,6 +291,7 @@ var elsewhere = []string{
 	"namespace.microservice", "namespace.container", "namespace.pid", "namespace.path", "namespace.pod", "namespace.inode", // selector, iface see places only
 	"addresses", "link_only", // descriptors/address
 	"set_once", "veth.peer", "bridge.forward", // testdata/pure/compare, TestVethIsBornInPlace, descriptors/forward
+	"rings.rx", "rings.tx", // TestRings
 }
 
 // note adds the value of each field, "" where it is not set and its message is.

@@ -60,10 +60,13 @@ func newBench(t *testing.T, nets ...string) *bench {
 
 // restart makes the kind anew, as after a crash of the agent: what was in
 // memory is lost, the ledger and the kernel stay.
-func (b *bench) restart() {
+func (b *bench) restart() { b.restartOn(b.Kernel) }
+
+// restartOn has the kind work on another kernel.
+func (b *bench) restartOn(k kernel.Kernel) {
 	b.names, b.self = &kernel.Names{}, &belief{in: map[scheduler.Key]inPlace{}, want: map[scheduler.Key]*models.Interface{}}
 	b.kind = iface.New(iface.Deps{
-		Kernel: b.Kernel, Owner: kernel.NewOwner(b.label, "boot", b.ledger, b.fail.hit), Names: b.names,
+		Kernel: k, Owner: kernel.NewOwner(b.label, "boot", b.ledger, b.fail.hit), Names: b.names,
 		Places: b, Interfaces: b.self, KeyFile: testKey,
 	})
 }

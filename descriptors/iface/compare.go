@@ -48,6 +48,7 @@ func differ(k scheduler.Key, actual, desired *models.Interface) (d kind.Differen
 	d.May(actual.GetMaster() != desired.GetMaster() && !left("master"), "master", actual.GetMaster(), desired.GetMaster())
 	d.May(actual.IsEnabled() != desired.IsEnabled(), "enabled", actual.IsEnabled(), desired.IsEnabled())
 	differAltNames(&d, actual.GetAlternativeNames(), desired.GetAlternativeNames(), "")
+	differOffloads(&d, actual, desired)
 	return d
 }
 

@@ -20,7 +20,7 @@ func TestConform(t *testing.T) {
 	for name, samples := range map[string][][]string{
 		"bridge": {
 			{"br", `{"bridge":{},"addresses":["10.0.0.1/24"]}`, `{"bridge":{"stp":true,"ageing_time":10},"enabled":false}`, `{"bridge":{},"host_name":"lan0"}`},
-			{"br2", `{"bridge":{"no_multicast_snooping":true},"mtu":1400}`, `{"bridge":{},"mtu":1300,"mac_address":"02:00:00:00:00:07","alternative_names":["lan","a-long-name-of-a-bridge"]}`},
+			{"br2", `{"bridge":{"no_multicast_snooping":true},"mtu":1400,"features":{"tx-tcp-segmentation":false}}`, `{"bridge":{},"mtu":1300,"mac_address":"02:00:00:00:00:07","alternative_names":["lan","a-long-name-of-a-bridge"]}`},
 		},
 		"members": {
 			{"br", `{"bridge":{}}`},

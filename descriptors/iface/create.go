@@ -188,6 +188,9 @@ func (d *iface) apply(w *wish, l kernel.Link) error {
 	if err := d.addAltNames(w.value, l); err != nil {
 		return explain(w, "name", err)
 	}
+	if err := d.setOffloads(w.value, l); err != nil {
+		return explain(w, "set the offloads of", err)
+	}
 	return nil
 }
 

@@ -32,5 +32,7 @@
 //	wireguard   with its peers and the files of its keys
 //	adopt       existing, loopback
 //
+// What links of all types have, and takes more than a patch, is in altnames and offloads.
+//
 // testdata/attributes has the life of each.
 package iface

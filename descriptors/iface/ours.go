@@ -99,6 +99,7 @@ func (d *iface) value(k scheduler.Key, l kernel.Link, in *models.Namespace, hint
 	}
 	v.BridgePort = d.readPort(l, hint.GetBridgePort())
 	v.AlternativeNames = d.readAltNames(k, l, hint)
+	d.readOffloads(l, v, hint.GetFeatures(), hint.GetRings().GetRx() != 0, hint.GetRings().GetTx() != 0)
 	d.readType(l, v, hint)
 	return v
 }

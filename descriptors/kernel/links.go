@@ -23,6 +23,16 @@ type Links interface {
 	AddAltName(ns NS, index int, name string) error
 	RemoveAltName(ns NS, index int, name string) error
 
+	// Features are the offloads of a device by the kernel's names. SetFeatures asks for those
+	// that are named to be on or off; what then works is for the device to say. Watch tells
+	// of a change as one of the link.
+	Features(ns NS, index int) (map[string]Feature, error)
+	SetFeatures(ns NS, index int, on map[string]bool) error
+	// Rings are those of a device; ErrUnsupported if it has none. SetRings leaves what is 0.
+	// Nothing is told of it by Watch.
+	Rings(ns NS, index int) (Rings, error)
+	SetRings(ns NS, index int, rx, tx uint32) error
+
 	// BridgeVLANs are those of the port of a bridge, or of a bridge itself, in their order;
 	// SetBridgeVLANs makes them those of the list. A change is told by Watch as one of a
 	// port.
@@ -68,6 +78,16 @@ type Link struct {
 	Tunnel  *TunnelSpec
 	Geneve  *GeneveSpec
 }
+
+// Feature is an offload of a device.
+type Feature struct {
+	On        bool
+	Requested bool // to be on as soon as what it depends on lets it
+	Fixed     bool // nobody can change it
+}
+
+// Rings are the packets that wait in a device on their way in and out.
+type Rings struct{ RX, TX, MaxRX, MaxTX uint32 }
 
 // LinkSpec says what to make. Zero fields are left to the kernel.
 type LinkSpec struct {

@@ -16,7 +16,7 @@ const answerLimit = 60 * time.Second
 // bufferSize holds any datagram of the kernel: dumps come in at most 32 KiB.
 const bufferSize = 64 << 10
 
-// conn is one route netlink socket, used by one caller at a time.
+// conn is one netlink socket, used by one caller at a time.
 type conn struct {
 	fd  int
 	seq uint32
@@ -26,8 +26,8 @@ type conn struct {
 }
 
 // dial opens a conn in the namespace of the calling thread.
-func dial() (*conn, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+func dial(protocol int) (*conn, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
 		return nil, fmt.Errorf("open netlink socket: %w", err)
 	}
@@ -47,23 +47,29 @@ func dial() (*conn, error) {
 
 func (c *conn) close() { unix.Close(c.fd) }
 
-// request sends one message and hands every message of the answer to each. A
+// request sends one message of route netlink and hands every message of the answer to each. A
 // dump ends with its last part, a get with its answer, all else with the
 // acknowledgement. Bodies are valid during the call only.
 func (c *conn) request(m *message, buf []byte, each func(typ uint16, body []byte)) error {
-	c.seq++
-	var ack uint16
-	single := false
-	if isGet(m.typ()) {
-		single = m.flags()&unix.NLM_F_DUMP == 0
-	} else {
-		ack = unix.NLM_F_ACK
+	if !isGet(m.typ()) {
+		return c.acknowledged(m, buf, each)
 	}
-	m.seal(ack, c.seq)
+	c.seq++
+	m.seal(0, c.seq)
 	if err := c.send(m.b); err != nil {
 		return err
 	}
-	return c.answer(c.seq, single, buf, each)
+	return c.answer(c.seq, m.flags()&unix.NLM_F_DUMP == 0, buf, each)
+}
+
+// acknowledged sends one message, of which the kernel says at last that it is done.
+func (c *conn) acknowledged(m *message, buf []byte, each func(typ uint16, body []byte)) error {
+	c.seq++
+	m.seal(unix.NLM_F_ACK, c.seq)
+	if err := c.send(m.b); err != nil {
+		return err
+	}
+	return c.answer(c.seq, false, buf, each)
 }
 
 // batch sends messages in one datagram and returns one error for each.

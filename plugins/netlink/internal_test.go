@@ -1,6 +1,7 @@
 package netlink
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -246,6 +247,7 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		_, _ = parseLink(1, body)
+		_, _, _ = parseFamily(body), parseFeatures(body), parseRings(body)
 		for h, b := range messages(body) {
 			_ = verdict(h, b)
 		}
@@ -260,4 +262,23 @@ func newFuzzKernel(f *testing.F) *Kernel {
 	}
 	f.Cleanup(func() { k.Close() })
 	return k
+}
+
+// What the kernel is asked about rings, and what it says of them: no link of software has
+// any.
+func TestRingsMessages(t *testing.T) {
+	g := generic{family: 21}
+	m := g.ofDevice(unix.ETHTOOL_MSG_RINGS_SET, unix.ETHTOOL_A_RINGS_HEADER, 7)
+	addRings(m, 0, 256)
+	want := []byte{0, 0, 0, 0, 21, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, // sealed when it is sent
+		16, 1, 0, 0, // RINGS_SET, version 1
+		12, 0, 1, 0x80, 8, 0, 1, 0, 7, 0, 0, 0, // of the device 7
+		8, 0, 9, 0, 0, 1, 0, 0} // tx 256
+	if !bytes.Equal(m.b, want) {
+		t.Errorf("% x\nwant % x", m.b, want)
+	}
+	got := parseRings([]byte{8, 0, 2, 0, 0, 16, 0, 0, 8, 0, 5, 0, 0, 4, 0, 0, 8, 0, 6, 0, 0, 1, 0, 0, 8, 0, 9, 0, 128, 0, 0, 0})
+	if (got != kernel.Rings{RX: 256, TX: 128, MaxRX: 4096, MaxTX: 1024}) {
+		t.Errorf("%+v", got)
+	}
 }

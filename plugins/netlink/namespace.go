@@ -88,7 +88,7 @@ func (n *namespace) borrow() (c *conn, err error) {
 	}
 	for {
 		err = n.within(func() (err error) {
-			c, err = dial()
+			c, err = dial(unix.NETLINK_ROUTE)
 			return err
 		})
 		if !errors.Is(err, unix.EMFILE) || !n.calm.closeAll() {

@@ -116,7 +116,7 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
 }
 
 // programs are what the tests call.
-var programs = []string{"bash", "sh", "ip", "bridge", "tc", "nft", "wg", "etcdctl", "cat", "sleep", "true", "nsenter", "unshare", "busybox", "grep", "tar", "base64"}
+var programs = []string{"bash", "sh", "ip", "bridge", "tc", "nft", "wg", "ethtool", "etcdctl", "cat", "sleep", "true", "nsenter", "unshare", "busybox", "grep", "tar", "base64"}
 
 // needed ends a test that cannot run here: CI has to provide what it needs.
 func needed(t *testing.T, err error) {
