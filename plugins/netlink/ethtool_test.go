@@ -3,6 +3,10 @@ package netlink_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -101,5 +105,60 @@ func TestNoRings(t *testing.T) {
 	}
 	if err := b.SetRings(b.Own(), l.Index, 256, 0); !errors.Is(err, kernel.ErrUnsupported) {
 		t.Error(err)
+	}
+}
+
+// host runs a command outside the namespaces of the test.
+func host(t *testing.T, command ...string) {
+	t.Helper()
+	if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
+	}
+}
+
+// TestRings: the machines of tests/kernels have a network card that nobody else uses.
+func TestRings(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	if os.Getenv("PLUMB_KERNEL") == "" {
+		return
+	}
+	host(t, "modprobe", "vmxnet3")
+	t.Cleanup(func() { host(t, "modprobe", "-r", "vmxnet3") })
+	host(t, "ip", "link", "set", "eth0", "netns", b.own.Path)
+	l, err := b.Link(b.Own(), "eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := func() (r kernel.Rings) {
+		fields := map[string][]*uint32{"RX:": {&r.MaxRX, &r.RX}, "TX:": {&r.MaxTX, &r.TX}}
+		for line := range strings.Lines(b.own.Run(t, "ethtool", "-g", "eth0")) {
+			name, number, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			if to := fields[name]; len(to) > 0 {
+				fmt.Sscan(number, to[0])
+				fields[name] = to[1:]
+			}
+		}
+		return r
+	}
+	before := shown()
+	if got, err := b.Rings(b.Own(), l.Index); err != nil || got != before || got.RX == 0 {
+		t.Errorf("read %+v, %v, ethtool shows %+v", got, err, before)
+	}
+	for _, up := range []string{"down", "up"} {
+		b.own.IP(t, "link set eth0 "+up)
+		for _, want := range []kernel.Rings{{RX: 1024}, {TX: 256}, {RX: before.RX, TX: before.TX}} {
+			if err := b.SetRings(b.Own(), l.Index, want.RX, want.TX); err != nil {
+				t.Fatal(err)
+			}
+			if got := shown(); want.RX != 0 && got.RX != want.RX || want.TX != 0 && got.TX != want.TX {
+				t.Errorf("%s: set %+v, ethtool shows %+v", up, want, got)
+			}
+		}
+	}
+	if shown() != before {
+		t.Errorf("was %+v, is %+v", before, shown())
+	}
+	if err := b.SetRings(b.Own(), l.Index, before.MaxRX+1, 0); err == nil {
+		t.Error("more than there can be was taken")
 	}
 }

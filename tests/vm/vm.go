@@ -59,6 +59,7 @@ func (m Machine) Run(ctx context.Context) (results []Result, err error) {
 	// of cmpxchg16b wrong now and then, by which Linux 6.12 falls.
 	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg", "-cpu", "qemu64,-cx16", "-smp", "1",
 		"-m", memory, "-no-reboot", "-nodefaults", "-display", "none",
+		"-device", "vmxnet3,romfile=", // a network card, which is not connected
 		"-kernel", m.Kernel.image, "-initrd", archive, "-append", "console=ttyS0 quiet panic=-1",
 		"-chardev", "stdio,id=console", "-serial", "chardev:console",
 		"-chardev", "file,id=answers,path="+answers, "-serial", "chardev:answers")
