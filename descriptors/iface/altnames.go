@@ -54,13 +54,14 @@ func (w *wish) staleAltNames(before *models.Interface) (list []string) {
 	})
 }
 
-// removeAltNames takes names from a link that has them.
+// removeAltNames takes names from a link that has them. One that has gone by itself is no
+// error, and a link that has gone is told by whatever is done next.
 func (d *iface) removeAltNames(l kernel.Link, names []string) error {
 	for _, name := range names {
 		if !slices.Contains(l.AltNames, name) {
 			continue
 		}
-		if err := d.Kernel.RemoveAltName(l.NS, l.Index, name); err != nil {
+		if err := d.Kernel.RemoveAltName(l.NS, l.Index, name); err != nil && !kernel.IsGone(err) {
 			return err
 		}
 	}

@@ -186,7 +186,7 @@ func (d *iface) apply(w *wish, l kernel.Link) error {
 		return explain(w, "set the VLANs of", err)
 	}
 	if err := d.addAltNames(w.value, l); err != nil {
-		return explain(w, "name", err)
+		return explain(w, "give its names to", err)
 	}
 	if err := d.setOffloads(w.value, l); err != nil {
 		return explain(w, "set the offloads of", err)
