@@ -59,6 +59,7 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
 	if testing.Short() {
 		t.Skip("boots a virtual machine")
 	}
+	t.Parallel() // an emulated machine takes one processor
 	k, err := bring(t.Context())
 	if err != nil {
 		needed(t, err)
@@ -180,6 +181,7 @@ func report(t *testing.T, r vm.Result) {
 		}
 		ended++
 		t.Run(m[2], func(t *testing.T) {
+			t.Log(strings.TrimSpace(line)) // with the time that it took there
 			switch m[1] {
 			case "FAIL":
 				t.Fail()
