@@ -290,7 +290,7 @@ func registerOnInterfaces(s *scheduler.Scheduler, h *host, names *kernel.Names, 
 		return err
 	}
 	_, err = scheduler.Register(s, nftables.New(nftables.Deps{
-		Kernel: h.kernel, Tables: h.tables, Owner: h.owner, Places: places, Claims: h.book}))
+		Kernel: h.kernel, Tables: h.tables, Owner: h.owner, Places: places, Claims: h.book, Interfaces: interfaces}))
 	if err != nil {
 		return err
 	}

@@ -2679,12 +2679,18 @@ type Nftables struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where the table is. Unset: the agent's own namespace.
 	Namespace *Namespace `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// ip, ip6, inet (default), bridge or arp.
+	// ip, ip6, inet (default), bridge, arp or netdev.
 	Family string `protobuf:"bytes,2,opt,name=family,proto3" json:"family,omitempty"`
 	// Name of the table. Default: the key's name.
 	Table string `protobuf:"bytes,3,opt,name=table,proto3" json:"table,omitempty"`
 	// The chains. Rules may jump from any to any.
-	Chains        []*Chain `protobuf:"bytes,4,rep,name=chains,proto3" json:"chains,omitempty"`
+	Chains []*Chain `protobuf:"bytes,4,rep,name=chains,proto3" json:"chains,omitempty"`
+	// Named sets, which rules refer to as @NAME: ip saddr @blocked drop.
+	Sets []*NamedSet `protobuf:"bytes,5,rep,name=sets,proto3" json:"sets,omitempty"`
+	// Named maps: dnat to tcp dport map @backends, ip saddr vmap @tenants.
+	Maps []*NamedMap `protobuf:"bytes,6,rep,name=maps,proto3" json:"maps,omitempty"`
+	// Flowtables: flow add @NAME has the packets of a connection pass by the chains.
+	Flowtables    []*Flowtable `protobuf:"bytes,7,rep,name=flowtables,proto3" json:"flowtables,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2747,6 +2753,27 @@ func (x *Nftables) GetChains() []*Chain {
 	return nil
 }
 
+func (x *Nftables) GetSets() []*NamedSet {
+	if x != nil {
+		return x.Sets
+	}
+	return nil
+}
+
+func (x *Nftables) GetMaps() []*NamedMap {
+	if x != nil {
+		return x.Maps
+	}
+	return nil
+}
+
+func (x *Nftables) GetFlowtables() []*Flowtable {
+	if x != nil {
+		return x.Flowtables
+	}
+	return nil
+}
+
 // A chain of rules.
 type Chain struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2754,7 +2781,8 @@ type Chain struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// filter, nat or route. A chain that packets come to by itself needs it, and hook.
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	// prerouting, input, forward, output or postrouting.
+	// prerouting, input, forward, output or postrouting; of the family arp input or
+	// output, of inet also ingress, of netdev ingress or egress.
 	Hook string `protobuf:"bytes,3,opt,name=hook,proto3" json:"hook,omitempty"`
 	// Place among the chains of the hook: a number, or a name such as srcnat or
 	// filter + 10. Default 0.
@@ -2763,7 +2791,10 @@ type Chain struct {
 	Policy string `protobuf:"bytes,5,opt,name=policy,proto3" json:"policy,omitempty"`
 	// The rules in order, as nft(8) reads them: tcp dport 22 accept. For <claim:NAME>
 	// stands the address that the ipclaim holds.
-	Rules         []string `protobuf:"bytes,6,rep,name=rules,proto3" json:"rules,omitempty"`
+	Rules []string `protobuf:"bytes,6,rep,name=rules,proto3" json:"rules,omitempty"`
+	// Logical names of the interfaces at which the chain is, in the namespace of the
+	// table. Required with the hooks ingress and egress, and only with them.
+	Devices       []string `protobuf:"bytes,7,rep,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2840,6 +2871,318 @@ func (x *Chain) GetRules() []string {
 	return nil
 }
 
+func (x *Chain) GetDevices() []string {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+// A set of addresses, ports and the like.
+type NamedSet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the set. Sets and maps share their names. Required.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What it holds, as nft(8) names it: ipv4_addr, or ipv4_addr . inet_service. Required.
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// constant, dynamic, interval and timeout. With dynamic or timeout, packets and time
+	// change the elements; what becomes of them is then left to these.
+	Flags []string `protobuf:"bytes,3,rep,name=flags,proto3" json:"flags,omitempty"`
+	// The elements, each as nft(8) reads it: 10.0.0.0/24, or 192.0.2.7 . 443. For
+	// <claim:NAME> stands the address that the ipclaim holds.
+	Elements []string `protobuf:"bytes,4,rep,name=elements,proto3" json:"elements,omitempty"`
+	// How long an element stays that says nothing else, such as 5m or 1h30m.
+	Timeout string `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// How many elements it takes at most. Default: as many as there is room for.
+	Size uint32 `protobuf:"varint,6,opt,name=size,proto3" json:"size,omitempty"`
+	// Elements that overlap or touch become one. With the flag interval.
+	AutoMerge bool `protobuf:"varint,7,opt,name=auto_merge,json=autoMerge,proto3" json:"auto_merge,omitempty"`
+	// Each element counts its packets.
+	Counter       bool `protobuf:"varint,8,opt,name=counter,proto3" json:"counter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamedSet) Reset() {
+	*x = NamedSet{}
+	mi := &file_models_models_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamedSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamedSet) ProtoMessage() {}
+
+func (x *NamedSet) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamedSet.ProtoReflect.Descriptor instead.
+func (*NamedSet) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *NamedSet) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NamedSet) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *NamedSet) GetFlags() []string {
+	if x != nil {
+		return x.Flags
+	}
+	return nil
+}
+
+func (x *NamedSet) GetElements() []string {
+	if x != nil {
+		return x.Elements
+	}
+	return nil
+}
+
+func (x *NamedSet) GetTimeout() string {
+	if x != nil {
+		return x.Timeout
+	}
+	return ""
+}
+
+func (x *NamedSet) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *NamedSet) GetAutoMerge() bool {
+	if x != nil {
+		return x.AutoMerge
+	}
+	return false
+}
+
+func (x *NamedSet) GetCounter() bool {
+	if x != nil {
+		return x.Counter
+	}
+	return false
+}
+
+// A map from addresses, ports and the like to others, or to what becomes of a packet.
+type NamedMap struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the map. Sets and maps share their names. Required.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What is looked up, as the type of a set. Required.
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// What is found: a type, or verdict. Required.
+	Data string `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	// As of a set.
+	Flags []string `protobuf:"bytes,4,rep,name=flags,proto3" json:"flags,omitempty"`
+	// The elements, each as nft(8) reads it: 80 : 10.0.0.1, or 10.0.0.7 : jump web. For
+	// <claim:NAME> stands the address that the ipclaim holds.
+	Elements []string `protobuf:"bytes,5,rep,name=elements,proto3" json:"elements,omitempty"`
+	// How long an element stays that says nothing else, such as 5m or 1h30m.
+	Timeout string `protobuf:"bytes,6,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// How many elements it takes at most. Default: as many as there is room for.
+	Size uint32 `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"`
+	// Each element counts its packets.
+	Counter       bool `protobuf:"varint,8,opt,name=counter,proto3" json:"counter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamedMap) Reset() {
+	*x = NamedMap{}
+	mi := &file_models_models_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamedMap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamedMap) ProtoMessage() {}
+
+func (x *NamedMap) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamedMap.ProtoReflect.Descriptor instead.
+func (*NamedMap) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *NamedMap) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NamedMap) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *NamedMap) GetData() string {
+	if x != nil {
+		return x.Data
+	}
+	return ""
+}
+
+func (x *NamedMap) GetFlags() []string {
+	if x != nil {
+		return x.Flags
+	}
+	return nil
+}
+
+func (x *NamedMap) GetElements() []string {
+	if x != nil {
+		return x.Elements
+	}
+	return nil
+}
+
+func (x *NamedMap) GetTimeout() string {
+	if x != nil {
+		return x.Timeout
+	}
+	return ""
+}
+
+func (x *NamedMap) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *NamedMap) GetCounter() bool {
+	if x != nil {
+		return x.Counter
+	}
+	return false
+}
+
+// Connections whose packets go from device to device without passing the chains. The
+// families ip, ip6 and inet have them.
+type Flowtable struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the flowtable. Required.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Place among what is at ingress of the devices: a number, or filter + 10. Default 0.
+	Priority string `protobuf:"bytes,2,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Logical names of the interfaces whose packets it looks at, in the namespace of the
+	// table. Required.
+	Devices []string `protobuf:"bytes,3,rep,name=devices,proto3" json:"devices,omitempty"`
+	// Connections count their packets.
+	Counter bool `protobuf:"varint,4,opt,name=counter,proto3" json:"counter,omitempty"`
+	// The hardware does it, if it can.
+	Offload       bool `protobuf:"varint,5,opt,name=offload,proto3" json:"offload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Flowtable) Reset() {
+	*x = Flowtable{}
+	mi := &file_models_models_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Flowtable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Flowtable) ProtoMessage() {}
+
+func (x *Flowtable) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Flowtable.ProtoReflect.Descriptor instead.
+func (*Flowtable) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Flowtable) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Flowtable) GetPriority() string {
+	if x != nil {
+		return x.Priority
+	}
+	return ""
+}
+
+func (x *Flowtable) GetDevices() []string {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+func (x *Flowtable) GetCounter() bool {
+	if x != nil {
+		return x.Counter
+	}
+	return false
+}
+
+func (x *Flowtable) GetOffload() bool {
+	if x != nil {
+		return x.Offload
+	}
+	return false
+}
+
 // A setting of the kernel's network in a namespace. It gets its earlier value back
 // when this one is withdrawn.
 type Sysctl struct {
@@ -2861,7 +3204,7 @@ type Sysctl struct {
 
 func (x *Sysctl) Reset() {
 	*x = Sysctl{}
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +3216,7 @@ func (x *Sysctl) String() string {
 func (*Sysctl) ProtoMessage() {}
 
 func (x *Sysctl) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +3229,7 @@ func (x *Sysctl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sysctl.ProtoReflect.Descriptor instead.
 func (*Sysctl) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{30}
+	return file_models_models_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Sysctl) GetNamespace() *Namespace {
@@ -2933,7 +3276,7 @@ type Neighbor struct {
 
 func (x *Neighbor) Reset() {
 	*x = Neighbor{}
-	mi := &file_models_models_proto_msgTypes[31]
+	mi := &file_models_models_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3288,7 @@ func (x *Neighbor) String() string {
 func (*Neighbor) ProtoMessage() {}
 
 func (x *Neighbor) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[31]
+	mi := &file_models_models_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3301,7 @@ func (x *Neighbor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbor.ProtoReflect.Descriptor instead.
 func (*Neighbor) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{31}
+	return file_models_models_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Neighbor) GetInterface() string {
@@ -3016,7 +3359,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_models_models_proto_msgTypes[32]
+	mi := &file_models_models_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3028,7 +3371,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[32]
+	mi := &file_models_models_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3041,7 +3384,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{32}
+	return file_models_models_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Rule) GetNamespace() *Namespace {
@@ -3143,7 +3486,7 @@ type FDB struct {
 
 func (x *FDB) Reset() {
 	*x = FDB{}
-	mi := &file_models_models_proto_msgTypes[33]
+	mi := &file_models_models_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3155,7 +3498,7 @@ func (x *FDB) String() string {
 func (*FDB) ProtoMessage() {}
 
 func (x *FDB) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[33]
+	mi := &file_models_models_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3168,7 +3511,7 @@ func (x *FDB) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FDB.ProtoReflect.Descriptor instead.
 func (*FDB) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{33}
+	return file_models_models_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FDB) GetInterface() string {
@@ -3213,7 +3556,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_models_models_proto_msgTypes[34]
+	mi := &file_models_models_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3225,7 +3568,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[34]
+	mi := &file_models_models_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3238,7 +3581,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{34}
+	return file_models_models_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Forward) GetInterface() string {
@@ -3268,7 +3611,7 @@ type Proxy struct {
 
 func (x *Proxy) Reset() {
 	*x = Proxy{}
-	mi := &file_models_models_proto_msgTypes[35]
+	mi := &file_models_models_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +3623,7 @@ func (x *Proxy) String() string {
 func (*Proxy) ProtoMessage() {}
 
 func (x *Proxy) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[35]
+	mi := &file_models_models_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +3636,7 @@ func (x *Proxy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proxy.ProtoReflect.Descriptor instead.
 func (*Proxy) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{35}
+	return file_models_models_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Proxy) GetListen() *ProxyListen {
@@ -3343,7 +3686,7 @@ type ProxyListen struct {
 
 func (x *ProxyListen) Reset() {
 	*x = ProxyListen{}
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3355,7 +3698,7 @@ func (x *ProxyListen) String() string {
 func (*ProxyListen) ProtoMessage() {}
 
 func (x *ProxyListen) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3368,7 +3711,7 @@ func (x *ProxyListen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyListen.ProtoReflect.Descriptor instead.
 func (*ProxyListen) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{36}
+	return file_models_models_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ProxyListen) GetNamespace() *Namespace {
@@ -3416,7 +3759,7 @@ type ProxyForward struct {
 
 func (x *ProxyForward) Reset() {
 	*x = ProxyForward{}
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3428,7 +3771,7 @@ func (x *ProxyForward) String() string {
 func (*ProxyForward) ProtoMessage() {}
 
 func (x *ProxyForward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3441,7 +3784,7 @@ func (x *ProxyForward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyForward.ProtoReflect.Descriptor instead.
 func (*ProxyForward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{37}
+	return file_models_models_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ProxyForward) GetNamespace() *Namespace {
@@ -3485,7 +3828,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3497,7 +3840,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3510,7 +3853,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{38}
+	return file_models_models_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -3556,7 +3899,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[39]
+	mi := &file_models_models_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3568,7 +3911,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[39]
+	mi := &file_models_models_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3581,7 +3924,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{39}
+	return file_models_models_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -3611,7 +3954,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +3966,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3979,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{40}
+	return file_models_models_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -3680,7 +4023,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[41]
+	mi := &file_models_models_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3692,7 +4035,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[41]
+	mi := &file_models_models_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3705,7 +4048,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{41}
+	return file_models_models_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -3822,7 +4165,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[42]
+	mi := &file_models_models_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3834,7 +4177,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[42]
+	mi := &file_models_models_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3847,7 +4190,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{42}
+	return file_models_models_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Container) GetRuntime() string {
@@ -4018,7 +4361,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[43]
+	mi := &file_models_models_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4030,7 +4373,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[43]
+	mi := &file_models_models_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4043,7 +4386,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{43}
+	return file_models_models_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -4103,7 +4446,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[44]
+	mi := &file_models_models_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4115,7 +4458,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[44]
+	mi := &file_models_models_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4128,7 +4471,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{44}
+	return file_models_models_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -4375,19 +4718,50 @@ const file_models_models_proto_rawDesc = "" +
 	"\x05label\x18\x04 \x01(\tR\x05label\x12\x14\n" +
 	"\x05scope\x18\x05 \x01(\tR\x05scope\x12%\n" +
 	"\x0evalid_lifetime\x18\x06 \x01(\rR\rvalidLifetime\x12-\n" +
-	"\x12preferred_lifetime\x18\a \x01(\rR\x11preferredLifetime\"\x94\x01\n" +
+	"\x12preferred_lifetime\x18\a \x01(\rR\x11preferredLifetime\"\x99\x02\n" +
 	"\bNftables\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x16\n" +
 	"\x06family\x18\x02 \x01(\tR\x06family\x12\x14\n" +
 	"\x05table\x18\x03 \x01(\tR\x05table\x12'\n" +
-	"\x06chains\x18\x04 \x03(\v2\x0f.plumb.v1.ChainR\x06chains\"\x8d\x01\n" +
+	"\x06chains\x18\x04 \x03(\v2\x0f.plumb.v1.ChainR\x06chains\x12&\n" +
+	"\x04sets\x18\x05 \x03(\v2\x12.plumb.v1.NamedSetR\x04sets\x12&\n" +
+	"\x04maps\x18\x06 \x03(\v2\x12.plumb.v1.NamedMapR\x04maps\x123\n" +
+	"\n" +
+	"flowtables\x18\a \x03(\v2\x13.plumb.v1.FlowtableR\n" +
+	"flowtables\"\xa7\x01\n" +
 	"\x05Chain\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x12\n" +
 	"\x04hook\x18\x03 \x01(\tR\x04hook\x12\x1a\n" +
 	"\bpriority\x18\x04 \x01(\tR\bpriority\x12\x16\n" +
 	"\x06policy\x18\x05 \x01(\tR\x06policy\x12\x14\n" +
-	"\x05rules\x18\x06 \x03(\tR\x05rules\"\x81\x01\n" +
+	"\x05rules\x18\x06 \x03(\tR\x05rules\x12\x18\n" +
+	"\adevices\x18\a \x03(\tR\adevices\"\xcb\x01\n" +
+	"\bNamedSet\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
+	"\x05flags\x18\x03 \x03(\tR\x05flags\x12\x1a\n" +
+	"\belements\x18\x04 \x03(\tR\belements\x12\x18\n" +
+	"\atimeout\x18\x05 \x01(\tR\atimeout\x12\x12\n" +
+	"\x04size\x18\x06 \x01(\rR\x04size\x12\x1d\n" +
+	"\n" +
+	"auto_merge\x18\a \x01(\bR\tautoMerge\x12\x18\n" +
+	"\acounter\x18\b \x01(\bR\acounter\"\xc0\x01\n" +
+	"\bNamedMap\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\tR\x04data\x12\x14\n" +
+	"\x05flags\x18\x04 \x03(\tR\x05flags\x12\x1a\n" +
+	"\belements\x18\x05 \x03(\tR\belements\x12\x18\n" +
+	"\atimeout\x18\x06 \x01(\tR\atimeout\x12\x12\n" +
+	"\x04size\x18\a \x01(\rR\x04size\x12\x18\n" +
+	"\acounter\x18\b \x01(\bR\acounter\"\x89\x01\n" +
+	"\tFlowtable\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bpriority\x18\x02 \x01(\tR\bpriority\x12\x18\n" +
+	"\adevices\x18\x03 \x03(\tR\adevices\x12\x18\n" +
+	"\acounter\x18\x04 \x01(\bR\acounter\x12\x18\n" +
+	"\aoffload\x18\x05 \x01(\bR\aoffload\"\x81\x01\n" +
 	"\x06Sysctl\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
@@ -4509,7 +4883,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),         // 0: plumb.v1.NetNS
 	(*Namespace)(nil),     // 1: plumb.v1.Namespace
@@ -4541,28 +4915,31 @@ var file_models_models_proto_goTypes = []any{
 	(*Address)(nil),       // 27: plumb.v1.Address
 	(*Nftables)(nil),      // 28: plumb.v1.Nftables
 	(*Chain)(nil),         // 29: plumb.v1.Chain
-	(*Sysctl)(nil),        // 30: plumb.v1.Sysctl
-	(*Neighbor)(nil),      // 31: plumb.v1.Neighbor
-	(*Rule)(nil),          // 32: plumb.v1.Rule
-	(*FDB)(nil),           // 33: plumb.v1.FDB
-	(*Forward)(nil),       // 34: plumb.v1.Forward
-	(*Proxy)(nil),         // 35: plumb.v1.Proxy
-	(*ProxyListen)(nil),   // 36: plumb.v1.ProxyListen
-	(*ProxyForward)(nil),  // 37: plumb.v1.ProxyForward
-	(*IPPool)(nil),        // 38: plumb.v1.IPPool
-	(*IPClaim)(nil),       // 39: plumb.v1.IPClaim
-	(*IPLease)(nil),       // 40: plumb.v1.IPLease
-	(*Microservice)(nil),  // 41: plumb.v1.Microservice
-	(*Container)(nil),     // 42: plumb.v1.Container
-	(*HostLink)(nil),      // 43: plumb.v1.HostLink
-	(*NamespaceRef)(nil),  // 44: plumb.v1.NamespaceRef
-	nil,                   // 45: plumb.v1.Interface.FeaturesEntry
-	nil,                   // 46: plumb.v1.Container.LabelsEntry
+	(*NamedSet)(nil),      // 30: plumb.v1.NamedSet
+	(*NamedMap)(nil),      // 31: plumb.v1.NamedMap
+	(*Flowtable)(nil),     // 32: plumb.v1.Flowtable
+	(*Sysctl)(nil),        // 33: plumb.v1.Sysctl
+	(*Neighbor)(nil),      // 34: plumb.v1.Neighbor
+	(*Rule)(nil),          // 35: plumb.v1.Rule
+	(*FDB)(nil),           // 36: plumb.v1.FDB
+	(*Forward)(nil),       // 37: plumb.v1.Forward
+	(*Proxy)(nil),         // 38: plumb.v1.Proxy
+	(*ProxyListen)(nil),   // 39: plumb.v1.ProxyListen
+	(*ProxyForward)(nil),  // 40: plumb.v1.ProxyForward
+	(*IPPool)(nil),        // 41: plumb.v1.IPPool
+	(*IPClaim)(nil),       // 42: plumb.v1.IPClaim
+	(*IPLease)(nil),       // 43: plumb.v1.IPLease
+	(*Microservice)(nil),  // 44: plumb.v1.Microservice
+	(*Container)(nil),     // 45: plumb.v1.Container
+	(*HostLink)(nil),      // 46: plumb.v1.HostLink
+	(*NamespaceRef)(nil),  // 47: plumb.v1.NamespaceRef
+	nil,                   // 48: plumb.v1.Interface.FeaturesEntry
+	nil,                   // 49: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
 	6,  // 1: plumb.v1.Interface.bridge_port:type_name -> plumb.v1.BridgePort
-	45, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
+	48, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
 	3,  // 3: plumb.v1.Interface.rings:type_name -> plumb.v1.Rings
 	4,  // 4: plumb.v1.Interface.veth:type_name -> plumb.v1.Veth
 	5,  // 5: plumb.v1.Interface.bridge:type_name -> plumb.v1.Bridge
@@ -4591,18 +4968,21 @@ var file_models_models_proto_depIdxs = []int32{
 	1,  // 28: plumb.v1.Route.namespace:type_name -> plumb.v1.Namespace
 	1,  // 29: plumb.v1.Nftables.namespace:type_name -> plumb.v1.Namespace
 	29, // 30: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
-	1,  // 31: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
-	1,  // 32: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
-	36, // 33: plumb.v1.Proxy.listen:type_name -> plumb.v1.ProxyListen
-	37, // 34: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
-	1,  // 35: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
-	1,  // 36: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
-	46, // 37: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	30, // 31: plumb.v1.Nftables.sets:type_name -> plumb.v1.NamedSet
+	31, // 32: plumb.v1.Nftables.maps:type_name -> plumb.v1.NamedMap
+	32, // 33: plumb.v1.Nftables.flowtables:type_name -> plumb.v1.Flowtable
+	1,  // 34: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
+	1,  // 35: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
+	39, // 36: plumb.v1.Proxy.listen:type_name -> plumb.v1.ProxyListen
+	40, // 37: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
+	1,  // 38: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
+	1,  // 39: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
+	49, // 40: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_models_models_proto_init() }
@@ -4651,7 +5031,7 @@ func file_models_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   47,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -30,7 +30,8 @@ type Reach struct {
 	Existing []string
 	// Sysctls are settings; one that ends in .* stands for all below.
 	Sysctls []string
-	// Hooks are "type:hook" of chains, as for path.Match.
+	// Hooks are "type:hook" of chains, as for path.Match; that of flowtables is
+	// "flowtable:ingress".
 	Hooks []string
 	// KeyFiles are files with the keys of tunnels, as for path.Match.
 	KeyFiles []string
@@ -205,6 +206,12 @@ func (c reachCheck) hooks(v *Nftables) {
 		hook := chain.Type + ":" + chain.Hook
 		if chain.Hook != "" && !InReach(allowed, hook) {
 			c.refuse(fmt.Sprintf("chains[%d].hook", i), "a chain of the namespace of the agent may not have the hook "+hook, "hook", allowed, hook)
+		}
+	}
+	const fast = "flowtable:ingress"
+	for i := range v.Flowtables {
+		if !InReach(allowed, fast) {
+			c.refuse(fmt.Sprintf("flowtables[%d]", i), "no flowtable may be in the namespace of the agent, where packets would pass by the host's own chains", "hook", allowed, fast)
 		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/owned"
@@ -23,6 +21,8 @@ type Deps struct {
 	Places selector.Places
 	// Claims tells what ipclaims hold; nil if there are none.
 	Claims kind.Claims
+	// Interfaces is what the scheduler knows of the interfaces.
+	Interfaces kind.Interfaces
 	// Poll gives the moments at which the kernel is asked for changes. Default:
 	// every ten seconds while Watch runs.
 	Poll <-chan time.Time
@@ -61,13 +61,25 @@ type (
 	scope = scheduler.Scope[*models.Nftables, kernel.NS]
 )
 
-// needs: the namespace, and the claims that the rules name.
+// needs: the namespace, the claims that the rules name, and the devices.
 func (d *nftables) needs(_ scheduler.Key, v *models.Nftables) []scheduler.Need {
 	list := selector.Needs(v.GetNamespace())
 	for _, claim := range v.Claims() {
 		list = append(list, kind.OnClaim(d.Claims, claim))
 	}
+	for _, name := range v.Devices() {
+		list = append(list, onDevice(scheduler.Key(models.InterfaceKey(name))))
+	}
 	return list
+}
+
+// onDevice needs an interface, with the link and its name: when the link goes the kernel
+// drops the chain with it, or keeps it for a link of the same name.
+func onDevice(k scheduler.Key) scheduler.Need {
+	return scheduler.Project(scheduler.On(k, "the interface whose packets it sees"),
+		func(v *models.Interface, ref kernel.LinkRef) string {
+			return ref.String() + " " + v.EffectiveHostName(string(k))
+		})
 }
 
 // claims: one table per name. That two selectors mean one namespace is not known
@@ -84,36 +96,15 @@ func compare(k scheduler.Key, from, to *models.Nftables) scheduler.Verdict {
 	must("family", from.EffectiveFamily(), to.EffectiveFamily())
 	must("table", from.EffectiveTable(string(k)), to.EffectiveTable(string(k)))
 	must("namespace", from.GetNamespace().Text(), to.GetNamespace().Text())
-	for _, reason := range chainsDiffer(from.GetChains(), to.GetChains()) {
+	contents := slices.Concat(
+		differ("chain", from.GetChains(), to.GetChains(), sameChain),
+		differ("set", from.GetSets(), to.GetSets(), sameSet),
+		differ("map", from.GetMaps(), to.GetMaps(), sameMap),
+		differ("flowtable", from.GetFlowtables(), to.GetFlowtables(), sameFlowtable))
+	for _, reason := range contents {
 		d = append(d, kind.Difference{What: reason})
 	}
 	return d.Verdict()
-}
-
-// chainsDiffer names the chains that are not the same. Their order means nothing.
-func chainsDiffer(from, to []*models.Chain) (reasons []string) {
-	for _, c := range to {
-		i := slices.IndexFunc(from, func(f *models.Chain) bool { return f.GetName() == c.GetName() })
-		switch {
-		case i < 0:
-			reasons = append(reasons, "chain "+c.GetName()+" is missing")
-		case !sameChain(from[i], c):
-			reasons = append(reasons, "chain "+c.GetName()+" is another")
-		}
-	}
-	for _, c := range from {
-		if !slices.ContainsFunc(to, func(f *models.Chain) bool { return f.GetName() == c.GetName() }) {
-			reasons = append(reasons, "chain "+c.GetName()+" is too many")
-		}
-	}
-	return reasons
-}
-
-func sameChain(a, b *models.Chain) bool {
-	if a.GetHook() != "" && (a.EffectivePriority() != b.EffectivePriority() || a.EffectivePolicy() != b.EffectivePolicy()) {
-		return false
-	}
-	return a.GetType() == b.GetType() && a.GetHook() == b.GetHook() && slices.Equal(a.GetRules(), b.GetRules())
 }
 
 // disruption: a table is replaced at once, but what its going lets pass or stops
@@ -123,27 +114,4 @@ func disruption(k scheduler.Key, from, to *models.Nftables) scheduler.Disruption
 		return scheduler.NoDisruption
 	}
 	return scheduler.Disruptive
-}
-
-// tableOf is a value as the kernel is told.
-func (d *nftables) tableOf(k scheduler.Key, v *models.Nftables) kernel.Table {
-	t := kernel.Table{Family: v.EffectiveFamily(), Name: v.EffectiveTable(string(k)), Comment: d.Owner.Comment(string(k))}
-	for _, c := range v.GetChains() {
-		chain := kernel.TableChain{Name: c.GetName(), Type: c.GetType(), Hook: c.GetHook(), Rules: c.GetRules()}
-		if c.GetHook() != "" {
-			chain.Priority, chain.Policy = c.EffectivePriority(), c.EffectivePolicy()
-		}
-		t.Chains = append(t.Chains, chain)
-	}
-	return t
-}
-
-// valueOf is what was read as a value, at the place of another.
-func valueOf(t kernel.Table, like *models.Nftables) *models.Nftables {
-	v := proto.CloneOf(like)
-	v.Chains = nil
-	for _, c := range t.Chains {
-		v.Chains = append(v.Chains, &models.Chain{Name: c.Name, Type: c.Type, Hook: c.Hook, Priority: c.Priority, Policy: c.Policy, Rules: c.Rules})
-	}
-	return v
 }

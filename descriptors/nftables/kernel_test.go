@@ -36,12 +36,22 @@ type bench struct {
 	blueNS    kernel.NS
 	ledger    *kernel.MemLedger
 	held      held
+	links     interfaces
+	tables    kernel.Tables
 	poll      chan time.Time
 	fail      string
 	kind      scheduler.Descriptor[*models.Nftables, kernel.NS]
 }
 
 type scope = scheduler.Scope[*models.Nftables, kernel.NS]
+
+// interfaces are the links that there are.
+type interfaces map[scheduler.Key]kernel.LinkRef
+
+func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
+	ref, ok := l[k]
+	return &models.Interface{}, ref, ok
+}
 
 // held are the claims that there are.
 type held map[string]string
@@ -60,13 +70,13 @@ var errCrash = errors.New("crash")
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{t: t, net: netlinktest.New(t), blue: netlinktest.New(t), ledger: &kernel.MemLedger{},
-		held: held{"web": "10.0.0.7/24"}, poll: make(chan time.Time)}
+		held: held{"web": "10.0.0.7/24"}, links: interfaces{}, poll: make(chan time.Time)}
 	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { k.Close() })
-	b.Kernel = k
+	b.Kernel, b.tables = k, nftables.New(k, "")
 	if b.blueNS, err = k.Open(b.blue.Path); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +91,17 @@ func (b *bench) restart() {
 		}
 		return nil
 	})
-	b.kind = kind.New(kind.Deps{Kernel: b.Kernel, Tables: nftables.New(b.Kernel, ""), Owner: owner, Places: b, Claims: b.held, Poll: b.poll})
+	b.kind = kind.New(kind.Deps{Kernel: b.Kernel, Tables: b.tables, Owner: owner, Places: b, Claims: b.held, Interfaces: b.links, Poll: b.poll})
+}
+
+// link makes a link in blue, with the name of the interface.
+func (b *bench) link(name string) {
+	b.t.Helper()
+	l, err := b.AddLink(b.blueNS, kernel.LinkSpec{Name: name, Bridge: &kernel.BridgeSpec{}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.links[scheduler.Key(models.InterfaceKey(name))] = l.Ref()
 }
 
 func (b *bench) Resolve(_ context.Context, in *models.Namespace) (selector.Place, error) {
@@ -143,6 +163,8 @@ func rules(v *models.Nftables) string {
 func TestConform(t *testing.T) {
 	b := newBench(t)
 	b.poll = make(chan time.Time, 1)
+	b.link("b0")
+	b.link("b1")
 	b.restart()
 	sample := func(name string, values ...string) schedulertest.Sample[*models.Nftables] {
 		return schedulertest.Sample[*models.Nftables]{Key: key(name), Values: decode(t, strings.Join(values, "\n"))}
@@ -153,6 +175,11 @@ func TestConform(t *testing.T) {
 				`{"chains":[{"name":"in","type":"filter","hook":"input","priority":"filter + 5"}]}`,
 				`{"chains":[{"name":"more","rules":["ip saddr <claim:web> accept"]},{"name":"in","type":"filter","hook":"input","priority":"5","rules":["jump more"]}]}`,
 				`{"namespace":{"netns":"blue"},"chains":[{"name":"more"}]}`),
+			sample("lists", `{"namespace":{"netns":"blue"},"chains":[{"name":"c","rules":["ip saddr @s drop","tcp dport vmap @m"]},{"name":"c2"}],"sets":[{"name":"s","type":"ipv4_addr","flags":["interval"],"auto_merge":true,"elements":["10.0.0.0/24","10.0.1.0/24"]}],"maps":[{"name":"m","type":"inet_service","data":"verdict","elements":["22 : accept","http : jump c2"]}]}`,
+				`{"namespace":{"netns":"blue"},"chains":[{"name":"c2"},{"name":"c","rules":["ip saddr @s drop","tcp dport vmap @m"]}],"sets":[{"name":"s","type":"ipv4_addr","flags":["interval"],"auto_merge":true,"elements":["<claim:web>"]}],"maps":[{"name":"m","type":"inet_service","data":"verdict"}]}`,
+				`{"namespace":{"netns":"blue"},"sets":[{"name":"s","type":"ipv4_addr . inet_service","counter":true,"size":10,"elements":["10.0.0.1 . 80","10.0.0.2 . 81 comment \"a, b\""]},{"name":"d","type":"mark","flags":["dynamic","timeout"],"timeout":"5m","elements":["1","2 timeout 1h"]},{"name":"k","type":"ifname","flags":["constant"],"elements":["lo","eth0"]}]}`,
+				`{"namespace":{"netns":"blue"},"family":"netdev","chains":[{"name":"c","type":"filter","hook":"ingress","priority":"-5","devices":["b0","b1"],"rules":["ip saddr 10.0.0.0/8 drop"]},{"name":"d","type":"filter","hook":"egress","devices":["b1"]}]}`,
+				`{"namespace":{"netns":"blue"},"chains":[{"name":"c","type":"filter","hook":"ingress","devices":["b0"]}]}`),
 			sample("six", `{"family":"ip6","table":"a.b"}`, `{"family":"bridge","table":"a.b","chains":[{"name":"c","rules":["accept"]}]}`),
 		},
 		Refused: map[scheduler.Key]*models.Nftables{"nftables/a:b": {}},
@@ -161,14 +188,23 @@ func TestConform(t *testing.T) {
 			return b.kind
 		},
 		Foreign: func(t testing.TB, k scheduler.Key, v *models.Nftables) func() bool {
-			id := v.EffectiveFamily() + " " + v.EffectiveTable(string(k))
-			b.net.Run(t, "nft", "add table "+id+"; add chain "+id+" theirs")
-			t.Cleanup(func() { b.net.Run(t, "nft", "delete table "+id) })
-			return func() bool { return strings.Contains(b.net.Run(t, "nft", "list table "+id), "chain theirs") }
+			id, net := v.EffectiveFamily()+" "+v.EffectiveTable(string(k)), b.net
+			if v.GetNamespace() != nil {
+				net = b.blue
+			}
+			net.Run(t, "nft", "add table "+id+"; add chain "+id+" theirs")
+			t.Cleanup(func() { net.Run(t, "nft", "delete table "+id) })
+			return func() bool { return strings.Contains(net.Run(t, "nft", "list table "+id), "chain theirs") }
 		},
 		Remove: func(t testing.TB, k scheduler.Key) {
-			id := map[scheduler.Key]string{"nftables/filter": "inet filter", "nftables/six": "ip6 a.b"}[k]
-			b.net.Run(t, "nft", "delete table "+id)
+			switch k {
+			case key("filter"):
+				b.net.Run(t, "nft", "delete table inet filter")
+			case key("six"):
+				b.net.Run(t, "nft", "delete table ip6 a.b")
+			case key("lists"):
+				b.blue.Run(t, "nft", "delete table inet lists")
+			}
 			select {
 			case b.poll <- time.Time{}:
 			default: // there is one to come

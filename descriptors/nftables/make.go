@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
@@ -17,8 +18,10 @@ import (
 // made is what the ledger keeps of a table.
 type made struct {
 	Value json.RawMessage `json:"value"`
-	// Claims are the addresses that stand in the rules.
-	Claims map[string]string `json:"claims,omitempty"`
+	// Claims are the addresses that stand in the rules, Devices the names of the links
+	// of interfaces.
+	Claims  map[string]string `json:"claims,omitempty"`
+	Devices map[string]string `json:"devices,omitempty"`
 	// Read is the table as it was read right after it was written; nil until then.
 	Read *kernel.Table `json:"read,omitempty"`
 }
@@ -48,31 +51,54 @@ func (d *nftables) prepare(ctx context.Context, o *op) (job owned.Job[kernel.NS]
 			return job, fmt.Errorf("%s holds no address", models.IPClaimKey(claim))
 		}
 	}
-	t := d.tableOf(k, v.Claimed(func(claim string) string { return m.Claims[claim] }))
+	if m.Devices, err = d.links(v.Devices(), at.NS); err != nil {
+		return job, err
+	}
+	t := d.tableOf(k, v, m)
 	before, had := d.Owner.Entry(string(k))
-	there, err := d.stands(ctx, at.NS, k, t)
+	now, there, err := d.stands(ctx, at.NS, k, t)
 	if err != nil {
 		return job, err
 	}
 	return owned.Job[kernel.NS]{Entries: []kernel.Entry{m.entry(k, at, t.Comment)}, Make: func() (kernel.NS, error) {
-		write := d.Tables.CreateTable
+		w := writing{d, k, at.NS, t, func() error { return d.unmade(k, before, had) }}
+		var read kernel.Table
 		if there {
-			write = d.Tables.ReplaceTable
+			read, err = w.replace(ctx, now, before)
+		} else {
+			read, err = w.whole(ctx, d.Tables.CreateTable)
 		}
-		if err := write(ctx, at.NS, t); err != nil {
-			return 0, errors.Join(explain(t, err), d.unmade(k, before, had))
-		}
-		d.see(at.NS, k)
-		if err := d.Owner.Hit("nftables/made"); err != nil {
+		if err != nil {
 			return 0, err
 		}
-		now, err := d.Tables.Table(ctx, at.NS, t.Family, t.Name)
-		if err != nil {
-			return 0, fmt.Errorf("read it back: %w", err)
-		}
-		m.Read = &now
+		m.Read = &read
 		return at.NS, d.Owner.Record(m.entry(k, at, t.Comment))
 	}}, nil
+}
+
+// links are the names in the kernel of the links of interfaces, which are in the
+// namespace of the table.
+func (d *nftables) links(devices []string, ns kernel.NS) (map[string]string, error) {
+	links := map[string]string{}
+	for _, name := range devices {
+		ref, err := kind.LinkOf(d.Interfaces, name)
+		if err != nil {
+			return nil, err
+		}
+		key := scheduler.Key(models.InterfaceKey(name))
+		if ref.NS != ns {
+			return nil, scheduler.Blocked(key, fmt.Errorf("%s lives in another namespace than the table", key))
+		}
+		l, err := d.Kernel.LinkByIndex(ref.NS, ref.Index)
+		if err != nil {
+			return nil, err
+		}
+		if strings.ContainsAny(l.Name, `"\`) {
+			return nil, scheduler.Blocked(key, fmt.Errorf("the link of %s has the name %s, which nft cannot read; rename it", key, l.Name))
+		}
+		links[name] = l.Name
+	}
+	return links, nil
 }
 
 // unmade has the ledger say what it said before a table that came to nothing.
@@ -93,21 +119,21 @@ func (d *nftables) address(claim string) string {
 	return p.Addr().String()
 }
 
-// stands reports whether there is a table of ours already; one of others is in the way.
-func (d *nftables) stands(ctx context.Context, ns kernel.NS, k scheduler.Key, t kernel.Table) (bool, error) {
-	now, err := d.Tables.Table(ctx, ns, t.Family, t.Name)
+// stands reads the table of ours that there is already; one of others is in the way.
+func (d *nftables) stands(ctx context.Context, ns kernel.NS, k scheduler.Key, t kernel.Table) (now kernel.Table, there bool, err error) {
+	now, err = d.Tables.Table(ctx, ns, t.Family, t.Name)
 	switch {
 	case errors.Is(err, kernel.ErrNotExist):
-		return false, nil
+		return now, false, nil
 	case err != nil:
-		return false, err
+		return now, false, err
 	case now.Comment == t.Comment:
-		return true, nil
+		return now, true, nil
 	}
 	if key, ours := d.Owner.MarkedKey(now.Comment); ours && key != "" && key != string(k) {
-		return false, scheduler.Blocked(scheduler.Key(key), fmt.Errorf("the table %s %s is in use by %s", t.Family, t.Name, key))
+		return now, false, scheduler.Blocked(scheduler.Key(key), fmt.Errorf("the table %s %s is in use by %s", t.Family, t.Name, key))
 	}
-	return false, scheduler.Conflict("somebody else", fmt.Errorf(
+	return now, false, scheduler.Conflict("somebody else", fmt.Errorf(
 		"there is a table %s %s already, which is not of this key; choose another name, or remove it", t.Family, t.Name))
 }
 
@@ -123,25 +149,4 @@ func (d *nftables) delete(ctx context.Context, k scheduler.Key, _ *models.Nftabl
 		}
 		return err
 	})
-}
-
-// refusal is an error of what was understood: the kernel did not do it now.
-type refusal interface{ Refused() bool }
-
-// explain blames the value for what nft does not understand; what the kernel refuses
-// may do another time.
-func explain(t kernel.Table, err error) error {
-	var wrong *kernel.RuleError
-	if !errors.As(err, &wrong) {
-		return fmt.Errorf("table %s %s: %w", t.Family, t.Name, err)
-	}
-	text := wrong.Err.Error()
-	if wrong.Rule >= 0 {
-		text = fmt.Sprintf("%s: %s", t.Chains[wrong.Chain].Rules[wrong.Rule], text)
-	}
-	var r refusal
-	if errors.As(err, &r) && r.Refused() {
-		return fmt.Errorf("%s: %s", wrong.Field(), text)
-	}
-	return scheduler.Invalid(wrong.Field(), "%s", text)
 }

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"reflect"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -35,16 +37,36 @@ func (d *nftables) table(ctx context.Context, e kernel.Entry, v *models.Nftables
 	return t, err
 }
 
-// value is a table as a value: as it was asked while it is as it was then read. A
-// claim that holds another address by now shows as the one that is in the rules.
+// value is a table as a value: what is in it is as it was asked while it is as it was then
+// read. A claim that holds another address by now shows as the one that is in the rules.
 func (d *nftables) value(m made, v *models.Nftables, t kernel.Table) *models.Nftables {
-	if m.Read == nil || !reflect.DeepEqual(*m.Read, t) {
-		return valueOf(t, v)
-	}
-	return v.Claimed(func(claim string) string {
+	asked := v.Claimed(func(claim string) string {
 		if now := d.address(claim); now != "" && now != m.Claims[claim] {
 			return m.Claims[claim]
 		}
 		return ""
 	})
+	switch {
+	case m.Read == nil:
+		return valueOf(t, v, m)
+	case reflect.DeepEqual(*m.Read, t):
+		return asked
+	}
+	now, read := valueOf(t, v, m), valueOf(*m.Read, v, m)
+	now.Chains = asAsked(now.Chains, read.Chains, asked.Chains)
+	now.Sets = asAsked(now.Sets, read.Sets, asked.Sets)
+	now.Maps = asAsked(now.Maps, read.Maps, asked.Maps)
+	now.Flowtables = asAsked(now.Flowtables, read.Flowtables, asked.Flowtables)
+	return now
+}
+
+// asAsked has what is still as it was read stand as it was asked.
+func asAsked[T content](now, read, asked []T) []T {
+	for i, t := range now {
+		was, a := find(read, t.GetName()), find(asked, t.GetName())
+		if was >= 0 && a >= 0 && proto.Equal(read[was], t) {
+			now[i] = asked[a]
+		}
+	}
+	return now
 }

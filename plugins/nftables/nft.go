@@ -57,6 +57,11 @@ func (t *Tables) ReplaceTable(ctx context.Context, ns kernel.NS, table kernel.Ta
 	return t.load(ctx, ns, scriptOf(table, true))
 }
 
+// ReplaceElements gives sets and maps of a table other elements.
+func (t *Tables) ReplaceElements(ctx context.Context, ns kernel.NS, table kernel.Table, names []string) error {
+	return t.load(ctx, ns, elementsOf(table, names))
+}
+
 // DeleteTable removes a table.
 func (t *Tables) DeleteTable(ctx context.Context, ns kernel.NS, family, name string) error {
 	if _, err := t.run(ctx, ns, 1, "", "delete", "table", family, name); err != nil {
@@ -73,7 +78,7 @@ func (t *Tables) load(ctx context.Context, ns kernel.NS, s *script) error {
 		return err
 	}
 	if at := s.about[said.line-1]; at != whole {
-		return &kernel.RuleError{Chain: at.chain, Rule: at.rule, Err: err}
+		return &kernel.TextError{Field: at.field, Text: at.text, Err: err}
 	}
 	return err
 }

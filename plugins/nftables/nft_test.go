@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,7 +132,7 @@ func TestReplace(t *testing.T) {
 }
 
 // What nft does not understand is told with its place and in its words.
-func TestRuleErrors(t *testing.T) {
+func TestTextErrors(t *testing.T) {
 	b := newBench(t)
 	for _, c := range []struct {
 		chain kernel.TableChain
@@ -144,13 +146,84 @@ func TestRuleErrors(t *testing.T) {
 		table := filter
 		table.Chains = []kernel.TableChain{{Name: "first"}, c.chain}
 		err := b.CreateTable(t.Context(), b.ns, table)
-		var wrong *kernel.RuleError
+		var wrong *kernel.TextError
 		if !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 	}
 	if out := b.net.Run(t, "nft", "list ruleset"); out != "" {
 		t.Errorf("left: %s", out)
+	}
+}
+
+// The same of sets, maps and flowtables, by the line of the one that is wrong.
+func TestSetErrors(t *testing.T) {
+	b := newBench(t)
+	set := func(typ string, elements ...string) kernel.Table {
+		return kernel.Table{Family: "inet", Name: "x", Sets: []kernel.TableSet{{Name: "first", Type: "mark", Elements: []string{"1", "2"}}, {Name: "s", Type: typ, Elements: elements}}}
+	}
+	verdicts := kernel.Table{Family: "inet", Name: "x", Maps: []kernel.TableSet{{Name: "m", Type: "mark", Data: "verdict", Elements: []string{"1 : drop", "2 : jump nowhere", "3 : drop"}}}}
+	for _, c := range []struct {
+		table      kernel.Table
+		want, text string
+	}{
+		{set("ipv4_adr"), `sets[1]: nft: unknown datatype ipv4_adr, at "ipv4_adr"`, ""},
+		{set("mark", "1", "x", "2"), `sets[1].elements[1]: nft: `, "x"},
+		{set("inet_service", "80", "22 timeout 5m"), `sets[1].elements[1]: nft: Invalid argument, at "22"`, "22 timeout 5m"},
+		{verdicts, `maps[0].elements[1]: nft: `, "2 : jump nowhere"},
+		{kernel.Table{Family: "inet", Name: "x", Flowtables: []kernel.TableFlowtable{{Name: "f", Priority: "nowhere", Devices: []string{"lo"}}}}, `flowtables[0]: nft: `, ""},
+		{kernel.Table{Family: "netdev", Name: "x", Chains: []kernel.TableChain{{Name: "c", Type: "filter", Hook: "ingress", Devices: []string{"lo"}, Priority: "srcnat", Policy: "accept"}}}, `chains[0]: nft: `, ""},
+	} {
+		err := b.CreateTable(t.Context(), b.ns, c.table)
+		var wrong *kernel.TextError
+		if !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), c.want) || wrong.Text != c.text {
+			t.Errorf("got  %v\nwant %s", err, c.want)
+		}
+	}
+	if out := b.net.Run(t, "nft", "list ruleset"); out != "" {
+		t.Errorf("left: %s", out)
+	}
+}
+
+// Sets, maps and devices are read back, their elements in order, but not those that
+// packets or time change. Elements are replaced without the rest.
+func TestSets(t *testing.T) {
+	b := newBench(t)
+	table := kernel.Table{Family: "inet", Name: "x", Comment: "plumb:host:nftables/x",
+		Chains: []kernel.TableChain{{Name: "c", Rules: []string{"ip saddr @s drop", "meta mark vmap @m"}},
+			{Name: "in", Type: "filter", Hook: "ingress", Devices: []string{"lo"}, Priority: "filter", Policy: "accept"}},
+		Sets: []kernel.TableSet{{Name: "s", Type: "ipv4_addr", Flags: []string{"interval"}, AutoMerge: true, Elements: addresses(60)},
+			{Name: "d", Type: "mark", Flags: []string{"dynamic", "timeout"}, Timeout: "1h", Size: 7, Counter: true, Elements: []string{"0x00000001"}}},
+		Maps: []kernel.TableSet{{Name: "m", Type: "mark", Data: "verdict", Elements: []string{"0x00000001 : jump c2", `0x00000002 comment "a, b" : drop`}}},
+	}
+	table.Chains = append(table.Chains, kernel.TableChain{Name: "c2"})
+	if err := b.CreateTable(t.Context(), b.ns, table); err != nil {
+		t.Fatal(err)
+	}
+	want := table
+	want.Sets = slices.Clone(table.Sets)
+	want.Sets[0].Elements = slices.Sorted(slices.Values(addresses(60)))
+	want.Sets[1].Elements = nil
+	if got := b.read("inet", "x"); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	table.Sets[0].Elements, want.Sets[0].Elements = []string{"10.1.0.0/16"}, []string{"10.1.0.0/16"}
+	table.Maps[0].Elements = nil
+	if err := b.ReplaceElements(t.Context(), b.ns, table, []string{"s"}); err != nil {
+		t.Fatal(err)
+	}
+	want.Maps = []kernel.TableSet{{Name: "m", Type: "mark", Data: "verdict", Elements: []string{"0x00000001 : jump c2", `0x00000002 comment "a, b" : drop`}}}
+	if got := b.read("inet", "x"); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if err := b.ReplaceElements(t.Context(), b.ns, table, []string{"m", "s"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.read("inet", "x"); len(got.Maps[0].Elements) != 0 {
+		t.Errorf("left %q", got.Maps[0].Elements)
+	}
+	if list := b.net.Run(t, "nft", "list set inet x d"); !strings.Contains(list, "0x00000001") {
+		t.Errorf("another set has lost its elements: %s", list)
 	}
 }
 
