@@ -57,6 +57,7 @@ type Kernel interface {
 	FDB
 	Routes
 	Sysctls
+	TableEvents
 
 	// Watch calls f for every change in the namespaces that are open, now or
 	// later, until ctx ends, which is no error. It never blocks the kernel:
@@ -123,6 +124,8 @@ type Event struct {
 	// these nothing is told. Deleted: it is not there, or not set any more.
 	FDB     *FDBEntry
 	Deleted bool
+	// Tables of nftables were changed.
+	Tables *TablesChange
 	// Named is the name under /run/netns that came or, with Deleted, went.
 	// NS is its identity; it need not be open.
 	Named string

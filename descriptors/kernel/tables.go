@@ -21,8 +21,23 @@ type Tables interface {
 	ReplaceElements(ctx context.Context, ns NS, t Table, names []string) error
 	// DeleteTable removes a table; ErrNotExist if there is none.
 	DeleteTable(ctx context.Context, ns NS, family, name string) error
-	// Generation changes whenever somebody has changed any table of the namespace.
+	// Generation is one more whenever somebody has changed any table of the namespace.
 	Generation(ns NS) (uint32, error)
+}
+
+// TableEvents say of which namespaces Watch tells that their tables were changed: few
+// have tables of ours, and each takes a socket.
+type TableEvents interface {
+	// WatchTables has it tell of a namespace from now on, UnwatchTables no more. When the
+	// namespace is closed it ends by itself.
+	WatchTables(ns NS) error
+	UnwatchTables(ns NS)
+}
+
+// TablesChange is one change of the tables of a namespace, which may be of many objects.
+type TablesChange struct {
+	// Generation is what [Tables] tells after the change.
+	Generation uint32
 }
 
 // ErrNoProgram: what is needed to do it is not installed.

@@ -3,7 +3,7 @@ package nftables
 import (
 	"fmt"
 	"slices"
-	"time"
+	"sync"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
@@ -23,14 +23,11 @@ type Deps struct {
 	Claims kind.Claims
 	// Interfaces is what the scheduler knows of the interfaces.
 	Interfaces kind.Interfaces
-	// Poll gives the moments at which the kernel is asked for changes. Default:
-	// every ten seconds while Watch runs.
-	Poll <-chan time.Time
 }
 
 // New makes the kind. What an operation remembers is the namespace.
 func New(deps Deps) scheduler.Descriptor[*models.Nftables, kernel.NS] {
-	d := &nftables{Deps: deps, generation: map[kernel.NS]uint32{}}
+	d := &nftables{Deps: deps, at: map[kernel.NS]*generations{}}
 	d.objects = owned.Objects[*models.Nftables, kernel.NS]{
 		Kind: models.KindNftables, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare, Forget: d.forget}
 	k := d.objects.Descriptor()
@@ -44,15 +41,11 @@ type nftables struct {
 	Deps
 
 	objects owned.Objects[*models.Nftables, kernel.NS]
-	seen    owned.Memory[kernel.NS, scheduler.Key, table] // the tables of ours
-	// generation is that of the tables of a namespace when they were last looked at.
-	generation map[kernel.NS]uint32
-}
+	seen    owned.Memory[kernel.NS, scheduler.Key, scheduler.Key] // the tables of ours
 
-// table is a table of ours.
-type table struct {
-	ns  kernel.NS
-	key scheduler.Key
+	mu     sync.Mutex // guards what follows
+	at     map[kernel.NS]*generations
+	notify owned.Notify // while Watch runs
 }
 
 type (

@@ -3,13 +3,9 @@ package nftables_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/netip"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
@@ -38,7 +34,6 @@ type bench struct {
 	held      held
 	links     interfaces
 	tables    kernel.Tables
-	poll      chan time.Time
 	fail      string
 	kind      scheduler.Descriptor[*models.Nftables, kernel.NS]
 }
@@ -70,7 +65,7 @@ var errCrash = errors.New("crash")
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{t: t, net: netlinktest.New(t), blue: netlinktest.New(t), ledger: &kernel.MemLedger{},
-		held: held{"web": "10.0.0.7/24"}, links: interfaces{}, poll: make(chan time.Time)}
+		held: held{"web": "10.0.0.7/24"}, links: interfaces{}}
 	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +86,7 @@ func (b *bench) restart() {
 		}
 		return nil
 	})
-	b.kind = kind.New(kind.Deps{Kernel: b.Kernel, Tables: b.tables, Owner: owner, Places: b, Claims: b.held, Interfaces: b.links, Poll: b.poll})
+	b.kind = kind.New(kind.Deps{Kernel: b.Kernel, Tables: b.tables, Owner: owner, Places: b, Claims: b.held, Interfaces: b.links})
 }
 
 // link makes a link in blue, with the name of the interface.
@@ -162,7 +157,6 @@ func rules(v *models.Nftables) string {
 // TestConform holds the kind to the contract of descriptors, on a live kernel.
 func TestConform(t *testing.T) {
 	b := newBench(t)
-	b.poll = make(chan time.Time, 1)
 	b.link("b0")
 	b.link("b1")
 	b.restart()
@@ -204,10 +198,6 @@ func TestConform(t *testing.T) {
 				b.net.Run(t, "nft", "delete table ip6 a.b")
 			case key("lists"):
 				b.blue.Run(t, "nft", "delete table inet lists")
-			}
-			select {
-			case b.poll <- time.Time{}:
-			default: // there is one to come
 			}
 		},
 		Clone:     proto.CloneOf[*models.Nftables],
@@ -323,49 +313,6 @@ func TestOneHolder(t *testing.T) {
 	b.delete("filter")
 	if list := b.blue.Run(t, "nft", "list ruleset"); list != "" {
 		t.Errorf("left %s", list)
-	}
-}
-
-// What changes in a namespace is told; after the table has gone nothing is.
-func TestWatch(t *testing.T) {
-	b := newBench(t)
-	b.must("filter", filter)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
-	var mu sync.Mutex
-	told := map[scheduler.Key]bool{}
-	go func() {
-		ended <- b.kind.Watch(ctx, func(keys ...scheduler.Key) {
-			mu.Lock()
-			defer mu.Unlock()
-			for _, k := range keys {
-				told[k] = true
-			}
-		})
-	}()
-	round := func(want ...scheduler.Key) {
-		t.Helper()
-		b.poll <- time.Time{}
-		b.poll <- time.Time{} // taken when that reading is done
-		mu.Lock()
-		defer mu.Unlock()
-		if got := slices.Sorted(maps.Keys(told)); !slices.Equal(got, want) {
-			t.Errorf("told of %v, want %v", got, want)
-		}
-		clear(told)
-	}
-	round("nftables/filter") // it was made: whether by us alone nobody knows
-	round()
-	b.blue.Run(t, "nft", "add table inet theirs")
-	round("nftables/filter")
-	b.net.Run(t, "nft", "add table inet theirs")
-	round()
-	b.delete("filter")
-	b.blue.Run(t, "nft", "delete table inet theirs")
-	round()
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Error(err)
 	}
 }
 

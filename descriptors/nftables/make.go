@@ -61,7 +61,10 @@ func (d *nftables) prepare(ctx context.Context, o *op) (job owned.Job[kernel.NS]
 		return job, err
 	}
 	return owned.Job[kernel.NS]{Entries: []kernel.Entry{m.entry(k, at, t.Comment)}, Make: func() (kernel.NS, error) {
-		w := writing{d, k, at.NS, t, func() error { return d.unmade(k, before, had) }}
+		w := writing{d, k, at.NS, t, func() error { return d.unmade(m.entry(k, at, t.Comment), before, had) }}
+		if err := d.see(at.NS, k); err != nil {
+			return 0, errors.Join(err, w.undo())
+		}
 		var read kernel.Table
 		if there {
 			read, err = w.replace(ctx, now, before)
@@ -102,11 +105,12 @@ func (d *nftables) links(devices []string, ns kernel.NS) (map[string]string, err
 }
 
 // unmade has the ledger say what it said before a table that came to nothing.
-func (d *nftables) unmade(k scheduler.Key, before kernel.Entry, had bool) error {
+func (d *nftables) unmade(e, before kernel.Entry, had bool) error {
 	if had {
 		return d.Owner.Record(before)
 	}
-	d.Owner.Remove(string(k))
+	d.forget(e)
+	d.Owner.Remove(e.ID)
 	return nil
 }
 
@@ -145,7 +149,7 @@ func (d *nftables) delete(ctx context.Context, k scheduler.Key, _ *models.Nftabl
 		}
 		t, err := d.table(ctx, e, v)
 		if err == nil {
-			err = d.Tables.DeleteTable(ctx, e.NS, t.Family, t.Name)
+			err = d.change(e.NS, func() error { return d.Tables.DeleteTable(ctx, e.NS, t.Family, t.Name) })
 		}
 		return err
 	})

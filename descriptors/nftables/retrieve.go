@@ -20,8 +20,10 @@ func (d *nftables) retrieve(ctx context.Context, s scope) iter.Seq2[found, error
 		if err != nil {
 			return nil, 0, fmt.Errorf("read the ledger: %w", err)
 		}
-		if !s.ReadOnly {
-			d.see(e.NS, scheduler.Key(e.ID)) // before it is read: what happens meanwhile is news
+		if !s.ReadOnly { // before it is read: what happens meanwhile is news
+			if err := d.see(e.NS, scheduler.Key(e.ID)); err != nil {
+				return nil, 0, err
+			}
 		}
 		t, err := d.table(ctx, e, v)
 		return d.value(m, v, t), e.NS, err

@@ -9,30 +9,129 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// see notes that a table of ours is in a namespace.
-func (d *nftables) see(ns kernel.NS, k scheduler.Key) { d.seen.Note(ns, k, table{ns, k}) }
-
-func (d *nftables) forget(e kernel.Entry) { d.seen.Forget(e.NS, scheduler.Key(e.ID)) }
-
-func (d *nftables) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	return owned.Poll(ctx, d.Poll, owned.Every, d.moved, notify)
+// generations are what is known of the tables of a namespace in which there are some of
+// ours. They are changed one by one, and the kernel counts: while as many changes were
+// made as we have made ourselves, nobody else has made one.
+type generations struct {
+	known   uint32 // with which all tables of ours were read, or are about to be
+	own     uint32 // changes of ours since, while writing goes on
+	writing int    // how many of our operations go on
 }
 
-// moved are the keys of namespaces in which any table has changed since the last
-// time, by whomever: to tell by whom, nft has to be run.
-func (d *nftables) moved(context.Context) (moved []scheduler.Key) {
-	now, changed := map[kernel.NS]uint32{}, map[kernel.NS]bool{}
-	for _, t := range d.seen.All() {
-		if _, asked := now[t.ns]; !asked {
-			var err error
-			now[t.ns], err = d.Tables.Generation(t.ns)
-			changed[t.ns] = err != nil || now[t.ns] != d.generation[t.ns]
+// see notes that a table of ours is in a namespace, or is about to be. What happens to it
+// from then on is news.
+func (d *nftables) see(ns kernel.NS, k scheduler.Key) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.at[ns] == nil {
+		if err := d.Kernel.WatchTables(ns); err != nil {
+			return err
 		}
-		if changed[t.ns] {
-			moved = append(moved, t.key)
+		now, err := d.Tables.Generation(ns)
+		if err != nil {
+			d.Kernel.UnwatchTables(ns)
+			return err
 		}
+		d.at[ns] = &generations{known: now}
 	}
-	d.generation = now
-	slices.Sort(moved)
-	return moved
+	d.seen.Note(ns, k, k)
+	return nil
+}
+
+func (d *nftables) forget(e kernel.Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen.Forget(e.NS, scheduler.Key(e.ID))
+	if d.at[e.NS] != nil && len(d.keysIn(e.NS, false)) == 0 {
+		d.Kernel.UnwatchTables(e.NS)
+		delete(d.at, e.NS)
+	}
+}
+
+// change makes a change of the tables of a namespace. Its event is no news, if nobody else
+// has made a change meanwhile.
+func (d *nftables) change(ns kernel.NS, act func() error) error {
+	d.begin(ns)
+	err := act()
+	if notify, keys := d.end(ns, err == nil); len(keys) > 0 {
+		notify(keys...)
+	}
+	return err
+}
+
+func (d *nftables) begin(ns kernel.NS) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if g := d.at[ns]; g != nil {
+		g.writing++
+	}
+}
+
+// end returns whom to tell of which keys, if somebody else has made a change.
+func (d *nftables) end(ns kernel.NS, changed bool) (notify owned.Notify, keys []scheduler.Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g := d.at[ns]
+	if g == nil || g.writing == 0 {
+		return nil, nil // the namespace is gone, or has been
+	}
+	if changed {
+		g.own++
+	}
+	if g.writing--; g.writing > 0 {
+		return nil, nil
+	}
+	now, err := d.Tables.Generation(ns)
+	alone := err == nil && now == g.known+g.own
+	g.known, g.own = now, 0
+	if alone || d.notify == nil {
+		return nil, nil
+	}
+	return d.notify, d.keysIn(ns, false)
+}
+
+func (d *nftables) watch(ctx context.Context, notify func(...scheduler.Key)) error {
+	d.tell(notify)
+	defer d.tell(nil)
+	return d.objects.Follow(ctx, d.Kernel, d.heard, notify)
+}
+
+func (d *nftables) tell(notify owned.Notify) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.notify = notify
+}
+
+func (d *nftables) heard(e kernel.Event) owned.News {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case e.Gone:
+		delete(d.at, e.NS)
+		return owned.NewsOf(d.keysIn(e.NS, true)...)
+	case e.Lost:
+		return owned.NewsOf(d.keysIn(e.NS, false)...)
+	case e.Tables != nil:
+		return d.moved(e.NS, e.Tables.Generation)
+	}
+	return owned.News{}
+}
+
+// moved is what a change means. By whom it was made is not told: while we write, the end
+// of that tells.
+func (d *nftables) moved(ns kernel.NS, generation uint32) owned.News {
+	g := d.at[ns]
+	if g == nil || g.writing > 0 || int32(generation-g.known) <= 0 {
+		return owned.News{}
+	}
+	g.known = generation
+	return owned.NewsOf(d.keysIn(ns, false)...)
+}
+
+// keysIn are the keys with a table in the namespace, sorted. If it is gone all are
+// forgotten.
+func (d *nftables) keysIn(ns kernel.NS, gone bool) []scheduler.Key {
+	keys := d.seen.Of(func(at kernel.NS) bool { return at == ns }, gone)
+	slices.Sort(keys)
+	return keys
 }

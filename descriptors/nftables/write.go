@@ -52,10 +52,10 @@ func (w writing) replace(ctx context.Context, now kernel.Table, before kernel.En
 
 // whole writes the table by write, and reads it.
 func (w writing) whole(ctx context.Context, write func(context.Context, kernel.NS, kernel.Table) error) (kernel.Table, error) {
-	if err := write(ctx, w.ns, w.table); err != nil {
+	err := w.change(w.ns, func() error { return write(ctx, w.ns, w.table) })
+	if err != nil {
 		return kernel.Table{}, errors.Join(explain(w.table, err), w.undo())
 	}
-	w.see(w.ns, w.key)
 	if err := w.Owner.Hit("nftables/made"); err != nil {
 		return kernel.Table{}, err
 	}

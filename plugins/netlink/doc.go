@@ -8,6 +8,7 @@
 //	idle       the conns that nobody uses, over all namespaces
 //	holder     a process or path by which a namespace was opened
 //	hub        one loop over the event sockets of all namespaces
+//	tables     of which namespaces the hub hears of changes to nftables
 //	watcher    the events for one who watches
 //	unused     who is closed for want of users, or not opened for want of files
 //	Kernel     the port: links, addresses, routes, settings, namespaces, events

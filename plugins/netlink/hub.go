@@ -11,8 +11,22 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// groups are what an event socket is subscribed to. One socket has them all,
-// so the order within a namespace is the kernel's own.
+// stream is what an event socket is subscribed to, and how its messages are read.
+type stream struct {
+	protocol int
+	groups   uint32
+	event    func(k *Kernel, n *namespace, typ uint16, body []byte) (kernel.Event, bool)
+}
+
+// routes are the events of every namespace that is open, tables those of the namespaces
+// whose tables are watched.
+var (
+	routes = &stream{unix.NETLINK_ROUTE, groups, (*Kernel).event}
+	tables = &stream{unix.NETLINK_NETFILTER, 1 << (unix.NFNLGRP_NFTABLES - 1), (*Kernel).tablesEvent}
+)
+
+// groups are those of the routes. One socket has them all, so the order within a
+// namespace is the kernel's own.
 const groups = 1<<(unix.RTNLGRP_LINK-1) | 1<<(unix.RTNLGRP_NEIGH-1) |
 	1<<(unix.RTNLGRP_IPV4_IFADDR-1) | 1<<(unix.RTNLGRP_IPV6_IFADDR-1) |
 	1<<(unix.RTNLGRP_IPV4_ROUTE-1) | 1<<(unix.RTNLGRP_IPV6_ROUTE-1) |
@@ -21,7 +35,7 @@ const groups = 1<<(unix.RTNLGRP_LINK-1) | 1<<(unix.RTNLGRP_NEIGH-1) |
 // turn is how many datagrams of one namespace are read before the next one's.
 const turn = 64
 
-// hub reads the events of all open namespaces, one socket for each, and gives
+// hub reads the events of all open namespaces, one socket for each stream, and gives
 // every watcher all of them. It has sockets only while somebody watches.
 //
 // The kernel does not tell everything: nothing of a new alias or group of a
@@ -37,12 +51,19 @@ type hub struct {
 
 	mu      sync.Mutex // guards what follows
 	byToken map[int32]*source
-	byNS    map[kernel.NS]*source
+	byNS    map[from]*source
 }
 
-// source is the event socket of one namespace.
+// from is where events come from.
+type from struct {
+	ns kernel.NS
+	*stream
+}
+
+// source is an event socket of one namespace.
 type source struct {
 	n     *namespace
+	of    *stream
 	token int32
 	mu    sync.Mutex // guards fd: it is closed by another goroutine than reads it
 	fd    int
@@ -53,7 +74,7 @@ func newHub(k *Kernel) (*hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hub{k: k, poll: p, byToken: map[int32]*source{}, byNS: map[kernel.NS]*source{}}
+	h := &hub{k: k, poll: p, byToken: map[int32]*source{}, byNS: map[from]*source{}}
 	h.watchers.Store(new([]*watcher))
 	h.done.Go(h.run)
 	return h, nil
@@ -61,11 +82,20 @@ func newHub(k *Kernel) (*hub, error) {
 
 func (h *hub) list() []*watcher { return *h.watchers.Load() }
 
-// add subscribes to a namespace. k.mu is held.
-func (h *hub) add(n *namespace) error {
-	s := &source{n: n, fd: -1}
+// addAll subscribes to all that is watched in a namespace. k.mu is held.
+func (h *hub) addAll(e *entry) error {
+	err := h.add(e.namespace, routes)
+	if err == nil && e.tables {
+		err = h.add(e.namespace, tables)
+	}
+	return err
+}
+
+// add subscribes to a stream of a namespace. k.mu is held.
+func (h *hub) add(n *namespace, of *stream) error {
+	s := &source{n: n, of: of, fd: -1}
 	err := n.within(func() (err error) {
-		s.fd, err = subscribe(h.k.opts.ReceiveBuffer)
+		s.fd, err = of.subscribe(h.k.opts.ReceiveBuffer)
 		return err
 	})
 	if err != nil {
@@ -78,33 +108,38 @@ func (h *hub) add(n *namespace) error {
 		return err
 	}
 	h.byToken[s.token] = s
-	h.byNS[n.id] = s
+	h.byNS[from{n.id, of}] = s
 	return nil
 }
 
 // subscribe opens an event socket in the namespace of the calling thread.
-func subscribe(buffer int) (int, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+func (of *stream) subscribe(buffer int) (int, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, of.protocol)
 	if err != nil {
 		return -1, err
 	}
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer)
 	}
-	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: of.groups}); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil
 }
 
-// forget closes the socket of a namespace, if there is one. Nothing is told of the
-// namespace after that.
-func (h *hub) forget(id kernel.NS) {
+// forgetAll closes the sockets of a namespace. Nothing is told of it after that.
+func (h *hub) forgetAll(id kernel.NS) {
+	h.forget(id, routes)
+	h.forget(id, tables)
+}
+
+// forget closes the socket of a stream, if there is one.
+func (h *hub) forget(id kernel.NS, of *stream) {
 	h.mu.Lock()
-	s := h.byNS[id]
+	s := h.byNS[from{id, of}]
 	if s != nil {
-		delete(h.byNS, id)
+		delete(h.byNS, from{id, of})
 		delete(h.byToken, s.token)
 	}
 	h.mu.Unlock()
@@ -171,7 +206,7 @@ func (h *hub) read(s *source, buf []byte) {
 			return // nothing more, or closed
 		}
 		for m, body := range messages(b) {
-			if ev, ok := h.k.event(s.n, m.Type, body); ok {
+			if ev, ok := s.of.event(h.k, s.n, m.Type, body); ok {
 				h.tell(s, ev)
 			}
 		}
@@ -200,7 +235,7 @@ func (s *source) receive(buf []byte) ([]byte, error) {
 	return receive(s.fd, buf, unix.MSG_DONTWAIT)
 }
 
-// event translates one message; false for what the port does not show.
+// event translates one message of rtnetlink; false for what the port does not show.
 func (k *Kernel) event(n *namespace, typ uint16, body []byte) (kernel.Event, bool) {
 	ev := kernel.Event{NS: n.id}
 	switch typ {

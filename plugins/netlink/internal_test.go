@@ -240,11 +240,13 @@ func FuzzParse(f *testing.F) {
 	n.leave()
 	f.Add(uint16(unix.RTM_NEWROUTE), []byte{2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 0, 9, 0, 8, 0, 0, 0, 1, 0, 0, 0})
 	f.Add(uint16(unix.RTM_NEWNEIGH), []byte{7, 0, 0, 0, 3, 0, 0, 0, 64, 0, 0, 0, 10, 0, 2, 0, 2, 0, 0, 0, 0, 1, 0, 0, 8, 0, 9, 0, 2, 0, 0, 0, 6, 0, 5, 0, 10, 0, 0, 0})
+	f.Add(uint16(newGeneration), []byte{0, 0, 0, 7, 8, 0, 1, 0, 0, 0, 0, 7, 8, 0, 2, 0, 0, 0, 0, 1})
 	f.Fuzz(func(_ *testing.T, typ uint16, body []byte) {
 		for _, typ := range []uint16{typ, unix.RTM_NEWADDR, unix.RTM_NEWROUTE, unix.RTM_NEWNEIGH, unix.RTM_NEWRULE} {
 			if typ != unix.RTM_NEWLINK && typ != unix.RTM_DELLINK {
 				k.event(&namespace{}, typ, body)
 			}
+			k.tablesEvent(&namespace{}, newGeneration, body)
 		}
 		_, _ = parseLink(1, body)
 		_, _, _ = parseFamily(body), parseFeatures(body), parseRings(body)

@@ -83,6 +83,7 @@ type Kernel struct {
 type entry struct {
 	*namespace
 	holders []*holder
+	tables  bool // they are watched
 }
 
 var _ kernel.Kernel = (*Kernel)(nil)
@@ -227,7 +228,7 @@ func (k *Kernel) Within(ns kernel.NS, writes int, work func() error) error {
 // drop closes a namespace and tells the watchers. k.mu is held.
 func (k *Kernel) drop(id kernel.NS, e *entry) {
 	delete(k.namespaces, id)
-	k.hub.forget(id)
+	k.hub.forgetAll(id)
 	for _, w := range k.hub.list() {
 		w.post(kernel.Event{NS: id, Gone: true})
 	}
@@ -260,7 +261,7 @@ func (k *Kernel) join(w *watcher) error {
 	before := k.hub.list()
 	if len(before) == 0 {
 		for _, e := range k.namespaces {
-			if err := k.hub.add(e.namespace); err != nil {
+			if err := k.hub.addAll(e); err != nil {
 				k.closeSockets()
 				return err
 			}
@@ -284,6 +285,6 @@ func (k *Kernel) part(w *watcher) {
 
 func (k *Kernel) closeSockets() {
 	for id := range k.namespaces {
-		k.hub.forget(id)
+		k.hub.forgetAll(id)
 	}
 }

@@ -120,7 +120,7 @@ func (k *Kernel) admit(handle netns.NsHandle, id kernel.NS) (*entry, error) {
 		return nil, err
 	}
 	if len(k.hub.list()) > 0 {
-		if err := k.hub.add(e.namespace); err != nil {
+		if err := k.hub.addAll(e); err != nil {
 			e.close()
 			return nil, err
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
-// filesEach is what a namespace costs at most: its own file, its event socket, and
+// filesEach is what a namespace costs at most: its own file, its event sockets, and
 // the process by which it was opened. Conns come and go beside it.
-const filesEach = 3
+const filesEach = 4
 
 // recount is how long a count of open files is believed.
 const recount = time.Second
