@@ -23,10 +23,11 @@ type generations struct {
 func (d *nftables) see(ns kernel.NS, k scheduler.Key) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// Each time: the namespace may have been closed and opened before we watched.
+	if err := d.Kernel.WatchTables(ns); err != nil {
+		return err
+	}
 	if d.at[ns] == nil {
-		if err := d.Kernel.WatchTables(ns); err != nil {
-			return err
-		}
 		now, err := d.Tables.Generation(ns)
 		if err != nil {
 			d.Kernel.UnwatchTables(ns)
