@@ -25,6 +25,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/namespace"
 	"github.com/plumb-net/plumb/descriptors/neighbor"
 	"github.com/plumb-net/plumb/descriptors/netns"
+	"github.com/plumb-net/plumb/descriptors/nexthop"
 	"github.com/plumb-net/plumb/descriptors/nftables"
 	"github.com/plumb-net/plumb/descriptors/proxy"
 	"github.com/plumb-net/plumb/descriptors/route"
@@ -253,6 +254,9 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	if err != nil {
 		return err
 	}
+	if _, err = registerNexthops(s, h, names, places, interfaces); err != nil {
+		return err
+	}
 	var routes *scheduler.Kind[*models.Route, kernel.LinkRef]
 	routes, err = scheduler.Register(s, route.New(route.Deps{
 		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: interfaces, Claims: h.book,
@@ -261,6 +265,16 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 		return err
 	}
 	return registerOnInterfaces(s, h, names, places, interfaces)
+}
+
+// registerNexthops registers the nexthops and tells what is in place of them.
+func registerNexthops(s *scheduler.Scheduler, h *host, names *kernel.Names, places selector.Places, interfaces kind.Interfaces) (kind.Nexthops, error) {
+	var nexthops *scheduler.Kind[*models.Nexthop, kernel.LinkRef]
+	get := func(k scheduler.Key) (*models.Nexthop, kernel.LinkRef, bool) { return nexthops.Get(k) }
+	nexthops, err := scheduler.Register(s, nexthop.New(nexthop.Deps{
+		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: interfaces, Nexthops: get,
+		Wanted: func(k scheduler.Key) bool { _, wanted := nexthops.Wanted(k); return wanted }}))
+	return get, err
 }
 
 // registerOnInterfaces registers the kinds that depend on interfaces and that no other

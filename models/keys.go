@@ -43,6 +43,9 @@ func NeighborKey(name string) string { return KindNeighbor + "/" + name }
 // RuleKey is the key of a rule of policy routing.
 func RuleKey(name string) string { return KindRule + "/" + name }
 
+// NexthopKey is the key of a nexthop.
+func NexthopKey(name string) string { return KindNexthop + "/" + name }
+
 // FDBKey is the key of a forwarding entry of a bridge or a vxlan.
 func FDBKey(name string) string { return KindFDB + "/" + name }
 

@@ -15,6 +15,7 @@ const (
 	KindAddress      = "address"
 	KindNeighbor     = "neighbor"
 	KindRule         = "rule"
+	KindNexthop      = "nexthop"
 	KindFDB          = "fdb"
 	KindNftables     = "nftables"
 	KindSysctl       = "sysctl"
@@ -49,6 +50,7 @@ var kinds = []Kind{
 	{KindAddress, "address/", func() proto.Message { return new(Address) }, true},
 	{KindNeighbor, "neighbor/", func() proto.Message { return new(Neighbor) }, true},
 	{KindRule, "rule/", func() proto.Message { return new(Rule) }, true},
+	{KindNexthop, "nexthop/", func() proto.Message { return new(Nexthop) }, true},
 	{KindFDB, "fdb/", func() proto.Message { return new(FDB) }, true},
 	{KindNftables, "nftables/", func() proto.Message { return new(Nftables) }, true},
 	{KindSysctl, "sysctl/", func() proto.Message { return new(Sysctl) }, true},

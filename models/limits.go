@@ -83,6 +83,10 @@ var limits = map[string]limit{
 	"Rule.priority":                      {min: 1, max: 1<<32 - 1},
 	"Rule.action":                        {words: []string{"lookup", "blackhole", "unreachable", "prohibit"}},
 	"Rule.family":                        {words: []string{"ipv4", "ipv6"}},
+	"Nexthop.id":                         {min: 1, max: 1<<32 - 1},
+	"Nexthop.family":                     {words: []string{"ipv4", "ipv6"}},
+	"NexthopMember.nexthop":              {required: true},
+	"NexthopMember.weight":               {min: 1, max: 255, zero: true}, // 256 only since Linux 6.12
 	"FDB.interface":                      {required: true},
 	"FDB.mac_address":                    {required: true},
 	"FDB.vlan":                           {min: 1, max: 4094, zero: true},

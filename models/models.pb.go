@@ -3464,6 +3464,177 @@ func (x *Rule) GetFamily() string {
 	return ""
 }
 
+// A nexthop of the kernel: where packets go next, by a number that routes refer to. Many
+// routes may share one; when it changes they all do, in one step. It is one of three: by an
+// interface, a blackhole, or a group of others.
+type Nexthop struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the nexthop is, if it names no interface. Unset: the agent's own namespace.
+	Namespace *Namespace `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Its number in the kernel, 1 to 4294967295, of all nexthops of the namespace. It has to
+	// be given: routes, also those that routing daemons make, refer to the nexthop by this
+	// number, which must be the same when the nexthop is made again. Required.
+	Id uint32 `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
+	// Logical name of the interface that packets leave by.
+	Interface string `protobuf:"bytes,3,opt,name=interface,proto3" json:"interface,omitempty"`
+	// Address of the next router. Default: what packets go to is on the network of the
+	// interface.
+	Gateway string `protobuf:"bytes,4,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	// The gateway is on the link although no address of ours says so.
+	Onlink bool `protobuf:"varint,5,opt,name=onlink,proto3" json:"onlink,omitempty"`
+	// Packets are dropped.
+	Blackhole bool `protobuf:"varint,6,opt,name=blackhole,proto3" json:"blackhole,omitempty"`
+	// Several nexthops of the same namespace that share the load. It works as long as one of
+	// them is there.
+	Group []*NexthopMember `protobuf:"bytes,7,rep,name=group,proto3" json:"group,omitempty"`
+	// ipv4 or ipv6: of which routes it is. Default: that of gateway; required where there is
+	// none, but for a group, which has that of its members.
+	Family        string `protobuf:"bytes,8,opt,name=family,proto3" json:"family,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Nexthop) Reset() {
+	*x = Nexthop{}
+	mi := &file_models_models_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Nexthop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Nexthop) ProtoMessage() {}
+
+func (x *Nexthop) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Nexthop.ProtoReflect.Descriptor instead.
+func (*Nexthop) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Nexthop) GetNamespace() *Namespace {
+	if x != nil {
+		return x.Namespace
+	}
+	return nil
+}
+
+func (x *Nexthop) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Nexthop) GetInterface() string {
+	if x != nil {
+		return x.Interface
+	}
+	return ""
+}
+
+func (x *Nexthop) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
+func (x *Nexthop) GetOnlink() bool {
+	if x != nil {
+		return x.Onlink
+	}
+	return false
+}
+
+func (x *Nexthop) GetBlackhole() bool {
+	if x != nil {
+		return x.Blackhole
+	}
+	return false
+}
+
+func (x *Nexthop) GetGroup() []*NexthopMember {
+	if x != nil {
+		return x.Group
+	}
+	return nil
+}
+
+func (x *Nexthop) GetFamily() string {
+	if x != nil {
+		return x.Family
+	}
+	return ""
+}
+
+// One nexthop of a group.
+type NexthopMember struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the nexthop, which is no group. Required.
+	Nexthop string `protobuf:"bytes,1,opt,name=nexthop,proto3" json:"nexthop,omitempty"`
+	// Share of the load, 1 to 255. Default 1.
+	Weight        uint32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NexthopMember) Reset() {
+	*x = NexthopMember{}
+	mi := &file_models_models_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NexthopMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NexthopMember) ProtoMessage() {}
+
+func (x *NexthopMember) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NexthopMember.ProtoReflect.Descriptor instead.
+func (*NexthopMember) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *NexthopMember) GetNexthop() string {
+	if x != nil {
+		return x.Nexthop
+	}
+	return ""
+}
+
+func (x *NexthopMember) GetWeight() uint32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
 // A forwarding entry that is set by hand: where a bridge or a vxlan sends the frames for
 // a hardware address. It is not learnt and does not age.
 type FDB struct {
@@ -3486,7 +3657,7 @@ type FDB struct {
 
 func (x *FDB) Reset() {
 	*x = FDB{}
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3498,7 +3669,7 @@ func (x *FDB) String() string {
 func (*FDB) ProtoMessage() {}
 
 func (x *FDB) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3511,7 +3682,7 @@ func (x *FDB) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FDB.ProtoReflect.Descriptor instead.
 func (*FDB) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{36}
+	return file_models_models_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FDB) GetInterface() string {
@@ -3556,7 +3727,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3568,7 +3739,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3581,7 +3752,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{37}
+	return file_models_models_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Forward) GetInterface() string {
@@ -3611,7 +3782,7 @@ type Proxy struct {
 
 func (x *Proxy) Reset() {
 	*x = Proxy{}
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +3794,7 @@ func (x *Proxy) String() string {
 func (*Proxy) ProtoMessage() {}
 
 func (x *Proxy) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3807,7 @@ func (x *Proxy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proxy.ProtoReflect.Descriptor instead.
 func (*Proxy) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{38}
+	return file_models_models_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Proxy) GetListen() *ProxyListen {
@@ -3686,7 +3857,7 @@ type ProxyListen struct {
 
 func (x *ProxyListen) Reset() {
 	*x = ProxyListen{}
-	mi := &file_models_models_proto_msgTypes[39]
+	mi := &file_models_models_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3698,7 +3869,7 @@ func (x *ProxyListen) String() string {
 func (*ProxyListen) ProtoMessage() {}
 
 func (x *ProxyListen) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[39]
+	mi := &file_models_models_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3711,7 +3882,7 @@ func (x *ProxyListen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyListen.ProtoReflect.Descriptor instead.
 func (*ProxyListen) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{39}
+	return file_models_models_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ProxyListen) GetNamespace() *Namespace {
@@ -3759,7 +3930,7 @@ type ProxyForward struct {
 
 func (x *ProxyForward) Reset() {
 	*x = ProxyForward{}
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3771,7 +3942,7 @@ func (x *ProxyForward) String() string {
 func (*ProxyForward) ProtoMessage() {}
 
 func (x *ProxyForward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3784,7 +3955,7 @@ func (x *ProxyForward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyForward.ProtoReflect.Descriptor instead.
 func (*ProxyForward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{40}
+	return file_models_models_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ProxyForward) GetNamespace() *Namespace {
@@ -3828,7 +3999,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[41]
+	mi := &file_models_models_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3840,7 +4011,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[41]
+	mi := &file_models_models_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3853,7 +4024,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{41}
+	return file_models_models_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -3899,7 +4070,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[42]
+	mi := &file_models_models_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3911,7 +4082,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[42]
+	mi := &file_models_models_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3924,7 +4095,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{42}
+	return file_models_models_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -3954,7 +4125,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[43]
+	mi := &file_models_models_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3966,7 +4137,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[43]
+	mi := &file_models_models_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3979,7 +4150,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{43}
+	return file_models_models_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -4023,7 +4194,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[44]
+	mi := &file_models_models_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4035,7 +4206,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[44]
+	mi := &file_models_models_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4048,7 +4219,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{44}
+	return file_models_models_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -4165,7 +4336,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[45]
+	mi := &file_models_models_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4177,7 +4348,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[45]
+	mi := &file_models_models_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4190,7 +4361,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{45}
+	return file_models_models_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Container) GetRuntime() string {
@@ -4361,7 +4532,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[46]
+	mi := &file_models_models_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4373,7 +4544,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[46]
+	mi := &file_models_models_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4386,7 +4557,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{46}
+	return file_models_models_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -4446,7 +4617,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[47]
+	mi := &file_models_models_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4458,7 +4629,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[47]
+	mi := &file_models_models_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4471,7 +4642,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{47}
+	return file_models_models_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -4784,7 +4955,19 @@ const file_models_models_proto_rawDesc = "" +
 	"\x05table\x18\t \x01(\rR\x05table\x12\x16\n" +
 	"\x06action\x18\n" +
 	" \x01(\tR\x06action\x12\x16\n" +
-	"\x06family\x18\v \x01(\tR\x06family\"r\n" +
+	"\x06family\x18\v \x01(\tR\x06family\"\x81\x02\n" +
+	"\aNexthop\x121\n" +
+	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\rR\x02id\x12\x1c\n" +
+	"\tinterface\x18\x03 \x01(\tR\tinterface\x12\x18\n" +
+	"\agateway\x18\x04 \x01(\tR\agateway\x12\x16\n" +
+	"\x06onlink\x18\x05 \x01(\bR\x06onlink\x12\x1c\n" +
+	"\tblackhole\x18\x06 \x01(\bR\tblackhole\x12-\n" +
+	"\x05group\x18\a \x03(\v2\x17.plumb.v1.NexthopMemberR\x05group\x12\x16\n" +
+	"\x06family\x18\b \x01(\tR\x06family\"A\n" +
+	"\rNexthopMember\x12\x18\n" +
+	"\anexthop\x18\x01 \x01(\tR\anexthop\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\rR\x06weight\"r\n" +
 	"\x03FDB\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x1f\n" +
 	"\vmac_address\x18\x02 \x01(\tR\n" +
@@ -4883,7 +5066,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),         // 0: plumb.v1.NetNS
 	(*Namespace)(nil),     // 1: plumb.v1.Namespace
@@ -4921,25 +5104,27 @@ var file_models_models_proto_goTypes = []any{
 	(*Sysctl)(nil),        // 33: plumb.v1.Sysctl
 	(*Neighbor)(nil),      // 34: plumb.v1.Neighbor
 	(*Rule)(nil),          // 35: plumb.v1.Rule
-	(*FDB)(nil),           // 36: plumb.v1.FDB
-	(*Forward)(nil),       // 37: plumb.v1.Forward
-	(*Proxy)(nil),         // 38: plumb.v1.Proxy
-	(*ProxyListen)(nil),   // 39: plumb.v1.ProxyListen
-	(*ProxyForward)(nil),  // 40: plumb.v1.ProxyForward
-	(*IPPool)(nil),        // 41: plumb.v1.IPPool
-	(*IPClaim)(nil),       // 42: plumb.v1.IPClaim
-	(*IPLease)(nil),       // 43: plumb.v1.IPLease
-	(*Microservice)(nil),  // 44: plumb.v1.Microservice
-	(*Container)(nil),     // 45: plumb.v1.Container
-	(*HostLink)(nil),      // 46: plumb.v1.HostLink
-	(*NamespaceRef)(nil),  // 47: plumb.v1.NamespaceRef
-	nil,                   // 48: plumb.v1.Interface.FeaturesEntry
-	nil,                   // 49: plumb.v1.Container.LabelsEntry
+	(*Nexthop)(nil),       // 36: plumb.v1.Nexthop
+	(*NexthopMember)(nil), // 37: plumb.v1.NexthopMember
+	(*FDB)(nil),           // 38: plumb.v1.FDB
+	(*Forward)(nil),       // 39: plumb.v1.Forward
+	(*Proxy)(nil),         // 40: plumb.v1.Proxy
+	(*ProxyListen)(nil),   // 41: plumb.v1.ProxyListen
+	(*ProxyForward)(nil),  // 42: plumb.v1.ProxyForward
+	(*IPPool)(nil),        // 43: plumb.v1.IPPool
+	(*IPClaim)(nil),       // 44: plumb.v1.IPClaim
+	(*IPLease)(nil),       // 45: plumb.v1.IPLease
+	(*Microservice)(nil),  // 46: plumb.v1.Microservice
+	(*Container)(nil),     // 47: plumb.v1.Container
+	(*HostLink)(nil),      // 48: plumb.v1.HostLink
+	(*NamespaceRef)(nil),  // 49: plumb.v1.NamespaceRef
+	nil,                   // 50: plumb.v1.Interface.FeaturesEntry
+	nil,                   // 51: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
 	6,  // 1: plumb.v1.Interface.bridge_port:type_name -> plumb.v1.BridgePort
-	48, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
+	50, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
 	3,  // 3: plumb.v1.Interface.rings:type_name -> plumb.v1.Rings
 	4,  // 4: plumb.v1.Interface.veth:type_name -> plumb.v1.Veth
 	5,  // 5: plumb.v1.Interface.bridge:type_name -> plumb.v1.Bridge
@@ -4973,16 +5158,18 @@ var file_models_models_proto_depIdxs = []int32{
 	32, // 33: plumb.v1.Nftables.flowtables:type_name -> plumb.v1.Flowtable
 	1,  // 34: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
 	1,  // 35: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
-	39, // 36: plumb.v1.Proxy.listen:type_name -> plumb.v1.ProxyListen
-	40, // 37: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
-	1,  // 38: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
-	1,  // 39: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
-	49, // 40: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	1,  // 36: plumb.v1.Nexthop.namespace:type_name -> plumb.v1.Namespace
+	37, // 37: plumb.v1.Nexthop.group:type_name -> plumb.v1.NexthopMember
+	41, // 38: plumb.v1.Proxy.listen:type_name -> plumb.v1.ProxyListen
+	42, // 39: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
+	1,  // 40: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
+	1,  // 41: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
+	51, // 42: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_models_models_proto_init() }
@@ -5031,7 +5218,7 @@ func file_models_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -36,6 +36,9 @@ func Validate(key string, msg proto.Message) error {
 	case *Rule:
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(&f)
+	case *Nexthop:
+		checkLimits(v.ProtoReflect(), "", &f)
+		v.check(&f)
 	case *FDB:
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(&f)

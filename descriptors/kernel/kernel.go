@@ -3,7 +3,7 @@
 // implemented on netlink by plugins/netlink.
 //
 // All methods may be called from any goroutine. Errors that descriptors branch
-// on are [ErrExist], [ErrNotExist], [ErrNoNamespace], [ErrInUse] and [ErrUnsupported];
+// on are [ErrExist], [ErrNotExist], [ErrNoNamespace], [ErrInUse], [ErrDown] and [ErrUnsupported];
 // test with errors.Is.
 package kernel
 
@@ -25,6 +25,8 @@ var (
 	ErrNotNamespace = errors.New("not a network namespace")
 	// ErrInUse: a port of UDP is another socket's.
 	ErrInUse = errors.New("in use")
+	// ErrDown: a link that it needs is down, or has no carrier.
+	ErrDown = errors.New("the link is down")
 	// ErrUnsupported: this kernel cannot do it.
 	ErrUnsupported = errors.New("not supported by this kernel")
 )
@@ -54,6 +56,7 @@ type Kernel interface {
 	Addresses
 	Neighbors
 	Rules
+	Nexthops
 	FDB
 	Routes
 	Sysctls
@@ -117,6 +120,7 @@ type Event struct {
 	Address *Address
 	Route   *Route
 	Rule    *Rule
+	Nexthop *Nexthop
 	// Neighbor is one that was permanent, or is; of those that the kernel learns nothing
 	// is told.
 	Neighbor *Neighbor

@@ -53,3 +53,6 @@ func InterfaceOf(e kernel.Entry) *models.Interface {
 	v, _ := msg.(*models.Interface)
 	return v
 }
+
+// Nexthops tells what is in place of the nexthops.
+type Nexthops func(k scheduler.Key) (*models.Nexthop, kernel.LinkRef, bool)

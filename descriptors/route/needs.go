@@ -2,7 +2,6 @@ package route
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -24,11 +23,11 @@ func (d *route) needs(_ scheduler.Key, v *models.Route) []scheduler.Need {
 	for _, h := range ways {
 		if !seen[h.iface] {
 			seen[h.iface] = true
-			list = append(list, upLink(h.iface))
+			list = append(list, kind.OnUpInterface(h.iface))
 		}
 	}
 	for _, h := range ways {
-		if n, needed := reachable(h, v.GetOnlink()); needed {
+		if n, needed := kind.OnGateway(h.iface, h.gateway, v.GetOnlink()); needed {
 			list = append(list, n)
 		}
 	}
@@ -53,41 +52,8 @@ func (d *route) sourceNeeds(v *models.Route) []scheduler.Need {
 	}
 	n := scheduler.AnyOf(models.KindAddress+"/", "an interface with the source address "+src.String())
 	return []scheduler.Need{scheduler.If(n, func(_ scheduler.Key, a *models.Address, at kernel.AddressRef) bool {
-		return prefixOf(a, at).Addr() == src
+		return kind.PrefixOf(a, at).Addr() == src
 	})}
-}
-
-// upLink: the kernel takes no route over a link that is down.
-func upLink(name string) scheduler.Need {
-	n := kind.OnInterface(name, "the interface that packets leave by, up")
-	n = scheduler.If(n, func(_ scheduler.Key, v *models.Interface, _ kernel.LinkRef) bool { return v.IsEnabled() })
-	return scheduler.Tell(n, func(v *models.Interface, _ kernel.LinkRef) string {
-		if v.IsEnabled() {
-			return ""
-		}
-		return "it is disabled (enabled: false)"
-	})
-}
-
-// reachable: the gateway is in the network of an address of the interface.
-// Link-local ones are on every link, and onlink says so of any.
-func reachable(h hop, onlink bool) (scheduler.Need, bool) {
-	if !h.gateway.IsValid() || onlink || h.gateway.IsLinkLocalUnicast() {
-		return scheduler.Need{}, false
-	}
-	n := scheduler.AnyOf(scheduler.Key(models.AddressPrefix(h.iface)),
-		fmt.Sprintf("an address of %s whose network holds the gateway %s (or set onlink)", h.iface, h.gateway))
-	return scheduler.If(n, func(_ scheduler.Key, a *models.Address, at kernel.AddressRef) bool {
-		return prefixOf(a, at).Masked().Contains(h.gateway)
-	}), true
-}
-
-func prefixOf(a *models.Address, at kernel.AddressRef) netip.Prefix {
-	if at.Prefix.IsValid() {
-		return at.Prefix
-	}
-	p, _ := netip.ParsePrefix(a.GetAddress())
-	return p
 }
 
 // claims: one route per identity. In which namespace an interface lives is not

@@ -49,6 +49,8 @@ func sentinel(err error) error {
 		return kernel.ErrExist
 	case unix.ENODEV, unix.ENOENT, unix.ESRCH, unix.EADDRNOTAVAIL, unix.ENXIO:
 		return kernel.ErrNotExist
+	case unix.ENETDOWN:
+		return kernel.ErrDown
 	case unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT:
 		return kernel.ErrUnsupported
 	}

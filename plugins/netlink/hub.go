@@ -30,7 +30,8 @@ var (
 const groups = 1<<(unix.RTNLGRP_LINK-1) | 1<<(unix.RTNLGRP_NEIGH-1) |
 	1<<(unix.RTNLGRP_IPV4_IFADDR-1) | 1<<(unix.RTNLGRP_IPV6_IFADDR-1) |
 	1<<(unix.RTNLGRP_IPV4_ROUTE-1) | 1<<(unix.RTNLGRP_IPV6_ROUTE-1) |
-	1<<(unix.RTNLGRP_IPV4_RULE-1) | 1<<(unix.RTNLGRP_IPV6_RULE-1)
+	1<<(unix.RTNLGRP_IPV4_RULE-1) | 1<<(unix.RTNLGRP_IPV6_RULE-1) |
+	1<<(unix.RTNLGRP_NEXTHOP-1)
 
 // turn is how many datagrams of one namespace are read before the next one's.
 const turn = 64
@@ -39,8 +40,8 @@ const turn = 64
 // every watcher all of them. It has sockets only while somebody watches.
 //
 // The kernel does not tell everything: nothing of a new alias or group of a
-// link that is down, and nothing of the IPv4 routes and, in part, addresses that
-// go with their link. Who is told of a link has to look at what stands on it.
+// link that is down, and nothing of the IPv4 routes, the nexthops and, in part, addresses
+// that go with their link. Who is told of a link has to look at what stands on it.
 type hub struct {
 	k      *Kernel
 	poll   *poller
@@ -265,6 +266,10 @@ func (k *Kernel) event(n *namespace, typ uint16, body []byte) (kernel.Event, boo
 	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
 		r, ok := parseRule(body)
 		ev.Rule, ev.Deleted = &r, typ == unix.RTM_DELRULE
+		return ev, ok
+	case unix.RTM_NEWNEXTHOP, unix.RTM_DELNEXTHOP:
+		r, ok := parseNexthop(body)
+		ev.Nexthop, ev.Deleted = &r, typ == unix.RTM_DELNEXTHOP
 		return ev, ok
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		r, ok := parseRoute(body)

@@ -233,6 +233,7 @@ func FuzzParse(f *testing.F) {
 	for _, m := range []*message{
 		newMessage(unix.RTM_GETLINK, unix.NLM_F_DUMP), newMessage(unix.RTM_GETADDR, unix.NLM_F_DUMP), newMessage(unix.RTM_GETROUTE, unix.NLM_F_DUMP),
 		newMessage(unix.RTM_GETNEIGH, unix.NLM_F_DUMP), newMessage(unix.RTM_GETRULE, unix.NLM_F_DUMP),
+		newMessage(unix.RTM_GETNEXTHOP, unix.NLM_F_DUMP),
 	} {
 		m.b = append(m.b, make([]byte, 16)...)
 		_ = n.do(m, func(typ uint16, body []byte) { f.Add(typ, body) })
@@ -240,9 +241,10 @@ func FuzzParse(f *testing.F) {
 	n.leave()
 	f.Add(uint16(unix.RTM_NEWROUTE), []byte{2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 0, 9, 0, 8, 0, 0, 0, 1, 0, 0, 0})
 	f.Add(uint16(unix.RTM_NEWNEIGH), []byte{7, 0, 0, 0, 3, 0, 0, 0, 64, 0, 0, 0, 10, 0, 2, 0, 2, 0, 0, 0, 0, 1, 0, 0, 8, 0, 9, 0, 2, 0, 0, 0, 6, 0, 5, 0, 10, 0, 0, 0})
+	f.Add(uint16(unix.RTM_NEWNEXTHOP), []byte{0, 0, 240, 0, 0, 0, 0, 0, 8, 0, 1, 0, 7, 0, 0, 0, 12, 0, 2, 0, 5, 0, 0, 0, 1, 0, 0, 0})
 	f.Add(uint16(newGeneration), []byte{0, 0, 0, 7, 8, 0, 1, 0, 0, 0, 0, 7, 8, 0, 2, 0, 0, 0, 0, 1})
 	f.Fuzz(func(_ *testing.T, typ uint16, body []byte) {
-		for _, typ := range []uint16{typ, unix.RTM_NEWADDR, unix.RTM_NEWROUTE, unix.RTM_NEWNEIGH, unix.RTM_NEWRULE} {
+		for _, typ := range []uint16{typ, unix.RTM_NEWADDR, unix.RTM_NEWROUTE, unix.RTM_NEWNEIGH, unix.RTM_NEWRULE, unix.RTM_NEWNEXTHOP} {
 			if typ != unix.RTM_NEWLINK && typ != unix.RTM_DELLINK {
 				k.event(&namespace{}, typ, body)
 			}

@@ -79,11 +79,8 @@ func (k *Kernel) putRoute(ns kernel.NS, act string, flags int, r kernel.Route) e
 
 // hintRoute says what the kernel means by its commonest refusals.
 func hintRoute(r kernel.Route, err error) error {
-	switch {
-	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH):
+	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
 		return fmt.Errorf("no way to gateway %s on its link; is there an address of its subnet, or is the route onlink? %w", r.Gateway, err)
-	case errors.Is(err, unix.ENETDOWN):
-		return fmt.Errorf("the link is down: %w", err)
 	}
 	return err
 }

@@ -42,6 +42,7 @@ var packages = []struct {
 	{dir: "descriptors/namespace", rare: true},
 	{dir: "descriptors/neighbor", rare: true},
 	{dir: "descriptors/netns", rare: true},
+	{dir: "descriptors/nexthop", rare: true},
 	{dir: "descriptors/nftables", rare: true},
 	{dir: "descriptors/route", rare: true},
 	{dir: "descriptors/rule", rare: true},

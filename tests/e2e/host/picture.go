@@ -36,9 +36,9 @@ func (h *Host) Places() map[string]*netlinktest.Namespace {
 }
 
 // questions are what is asked of ip(8) in every namespace.
-var questions = []string{"link", "address", "-4 route show table all", "-6 route show table all", "-4 rule", "-6 rule"}
+var questions = []string{"link", "address", "-4 route show table all", "-6 route show table all", "-4 rule", "-6 rule", "nexthop"}
 
-// Exact is all links, addresses, routes, rules and tables of nftables of the host to the byte, as
+// Exact is all links, addresses, routes, rules, nexthops and tables of nftables of the host to the byte, as
 // `ip -d -j` shows them, one object per line. What ticks by itself is left out.
 func (h *Host) Exact() string { h.t.Helper(); return h.settled(exactly) }
 

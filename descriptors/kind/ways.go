@@ -1,0 +1,45 @@
+package kind
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// OnUpInterface needs an interface that packets leave by: the kernel takes nothing over a
+// link that is down.
+func OnUpInterface(name string) scheduler.Need {
+	n := OnInterface(name, "the interface that packets leave by, up")
+	n = scheduler.If(n, func(_ scheduler.Key, v *models.Interface, _ kernel.LinkRef) bool { return v.IsEnabled() })
+	return scheduler.Tell(n, func(v *models.Interface, _ kernel.LinkRef) string {
+		if v.IsEnabled() {
+			return ""
+		}
+		return "it is disabled (enabled: false)"
+	})
+}
+
+// OnGateway needs that a gateway is in the network of an address of the interface; false if
+// nothing is needed. Link-local ones are on every link, and onlink says so of any.
+func OnGateway(iface string, gateway netip.Addr, onlink bool) (scheduler.Need, bool) {
+	if !gateway.IsValid() || onlink || gateway.IsLinkLocalUnicast() {
+		return scheduler.Need{}, false
+	}
+	n := scheduler.AnyOf(scheduler.Key(models.AddressPrefix(iface)),
+		fmt.Sprintf("an address of %s whose network holds the gateway %s (or set onlink)", iface, gateway))
+	return scheduler.If(n, func(_ scheduler.Key, a *models.Address, at kernel.AddressRef) bool {
+		return PrefixOf(a, at).Masked().Contains(gateway)
+	}), true
+}
+
+// PrefixOf is an address that is in place.
+func PrefixOf(a *models.Address, at kernel.AddressRef) netip.Prefix {
+	if at.Prefix.IsValid() {
+		return at.Prefix
+	}
+	p, _ := netip.ParsePrefix(a.GetAddress())
+	return p
+}
