@@ -254,12 +254,13 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	if err != nil {
 		return err
 	}
-	if _, err = registerNexthops(s, h, names, places, interfaces); err != nil {
+	nexthops, err := registerNexthops(s, h, names, places, interfaces)
+	if err != nil {
 		return err
 	}
 	var routes *scheduler.Kind[*models.Route, kernel.LinkRef]
 	routes, err = scheduler.Register(s, route.New(route.Deps{
-		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: interfaces, Claims: h.book,
+		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: interfaces, Nexthops: nexthops, Claims: h.book,
 		Wanted: func(k scheduler.Key) bool { _, wanted := routes.Wanted(k); return wanted }}))
 	if err != nil {
 		return err

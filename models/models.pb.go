@@ -2363,8 +2363,8 @@ func (*Existing) Descriptor() ([]byte, []int) {
 // A route of the kernel.
 type Route struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Logical name of the interface that packets leave by. A unicast route needs it
-	// or nexthops.
+	// Logical name of the interface that packets leave by. A unicast route needs it,
+	// nexthops or nexthop.
 	Interface string `protobuf:"bytes,1,opt,name=interface,proto3" json:"interface,omitempty"`
 	// Several next hops that share the load. Not together with interface and gateway.
 	Nexthops []*NextHop `protobuf:"bytes,2,rep,name=nexthops,proto3" json:"nexthops,omitempty"`
@@ -2390,7 +2390,10 @@ type Route struct {
 	// unicast (default), blackhole, unreachable, prohibit or throw.
 	Type string `protobuf:"bytes,11,opt,name=type,proto3" json:"type,omitempty"`
 	// The gateway is on the link although no address of ours says so.
-	Onlink        bool `protobuf:"varint,12,opt,name=onlink,proto3" json:"onlink,omitempty"`
+	Onlink bool `protobuf:"varint,12,opt,name=onlink,proto3" json:"onlink,omitempty"`
+	// Name of a nexthop that packets go to, which many routes may share. Instead of interface,
+	// gateway and nexthops; the route lives where the nexthop does.
+	Nexthop       string `protobuf:"bytes,13,opt,name=nexthop,proto3" json:"nexthop,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2507,6 +2510,13 @@ func (x *Route) GetOnlink() bool {
 		return x.Onlink
 	}
 	return false
+}
+
+func (x *Route) GetNexthop() string {
+	if x != nil {
+		return x.Nexthop
+	}
+	return ""
 }
 
 // One of several ways of a route.
@@ -4863,7 +4873,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\n" +
 	"\bLoopback\"\n" +
 	"\n" +
-	"\bExisting\"\xdd\x02\n" +
+	"\bExisting\"\xf7\x02\n" +
 	"\x05Route\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12-\n" +
 	"\bnexthops\x18\x02 \x03(\v2\x11.plumb.v1.NextHopR\bnexthops\x121\n" +
@@ -4877,7 +4887,8 @@ const file_models_models_proto_rawDesc = "" +
 	"\x03mtu\x18\n" +
 	" \x01(\rR\x03mtu\x12\x12\n" +
 	"\x04type\x18\v \x01(\tR\x04type\x12\x16\n" +
-	"\x06onlink\x18\f \x01(\bR\x06onlink\"Y\n" +
+	"\x06onlink\x18\f \x01(\bR\x06onlink\x12\x18\n" +
+	"\anexthop\x18\r \x01(\tR\anexthop\"Y\n" +
 	"\aNextHop\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\x12\x16\n" +

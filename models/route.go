@@ -30,7 +30,7 @@ func (x *Route) EffectiveMetric() uint32 {
 }
 
 // EffectiveScope is the scope: scope, default link for a unicast route without
-// a gateway, else global. IPv6 routes have no other than global.
+// a gateway or nexthop, else global. IPv6 routes have no other than global.
 func (x *Route) EffectiveScope() string {
 	d, err := x.Prefix()
 	switch {
@@ -38,7 +38,7 @@ func (x *Route) EffectiveScope() string {
 		return "global"
 	case x.GetScope() != "":
 		return x.GetScope()
-	case x.EffectiveType() == "unicast" && x.GetGateway() == "" && len(x.GetNexthops()) == 0:
+	case x.EffectiveType() == "unicast" && x.GetGateway() == "" && len(x.GetNexthops()) == 0 && x.GetNexthop() == "":
 		return "link"
 	}
 	return "global"
@@ -120,6 +120,10 @@ func (x *Route) check(f *findings) {
 
 // checkWays: exactly one way of saying where packets leave.
 func (x *Route) checkWays(f *findings) {
+	if x.Nexthop != "" {
+		x.checkNexthop(f)
+		return
+	}
 	switch {
 	case x.Interface != "" && len(x.Nexthops) > 0:
 		f.add("nexthops", "not together with interface; keep one")
@@ -128,7 +132,7 @@ func (x *Route) checkWays(f *findings) {
 	case x.Namespace != nil:
 		f.add("namespace", "stands alone only for blackhole, unreachable, prohibit and throw; name the interface instead, or set type")
 	case x.Interface == "" && len(x.Nexthops) == 0:
-		f.add("interface", "must be given: the logical name of the interface that packets leave by (or nexthops, or type blackhole)")
+		f.add("interface", "must be given: the logical name of the interface that packets leave by (or nexthop, nexthops, or type blackhole)")
 	}
 	if x.Interface != "" {
 		checkRef(x.Interface, "interface", "an interface", f)
@@ -158,6 +162,21 @@ func (x *Route) checkWays(f *findings) {
 	}
 }
 
+// checkNexthop: a nexthop says all of where packets leave.
+func (x *Route) checkNexthop(f *findings) {
+	checkName(x.Nexthop, KindNexthop, "nexthop", "a nexthop", f)
+	refuse := func(set bool, field string) {
+		if set {
+			f.add(field, "not together with nexthop, which says where packets leave; leave it out")
+		}
+	}
+	refuse(x.Interface != "", "interface")
+	refuse(len(x.Nexthops) > 0, "nexthops")
+	refuse(x.Namespace != nil, "namespace")
+	refuse(x.Gateway != "", "gateway")
+	refuse(x.Onlink, "onlink")
+}
+
 func (x *Route) way() string {
 	if x.Interface != "" {
 		return "interface"
@@ -183,6 +202,7 @@ func (x *Route) checkWayless(f *findings) {
 	}
 	refuse(x.Interface != "", "interface")
 	refuse(len(x.Nexthops) > 0, "nexthops")
+	refuse(x.Nexthop != "", "nexthop")
 	refuse(x.Gateway != "", "gateway")
 	refuse(x.Onlink, "onlink")
 	if x.Namespace != nil {

@@ -26,6 +26,9 @@ type Route struct {
 	Gateway  netip.Addr
 	Onlink   bool
 	NextHops []NextHop
+	// Nexthop is the number of a nexthop that says where packets leave. Index, Gateway and
+	// NextHops then only tell what the kernel has there.
+	Nexthop uint32
 }
 
 // NextHop is one of several ways of a route.

@@ -26,13 +26,16 @@ func TestConform(t *testing.T) {
 		sample("hole", `{"destination":"10.1.0.0/16","type":"blackhole"}`, `{"destination":"10.1.0.0/16","type":"prohibit"}`,
 			`{"namespace":{"netns":"blue"},"destination":"10.1.0.0/16","type":"blackhole"}`, `{"interface":"a","destination":"10.1.0.0/16","scope":"link"}`),
 		sample("ways", `{"destination":"10.2.0.0/16","nexthops":[{"interface":"a","gateway":"10.0.0.9"},{"interface":"b","gateway":"10.0.1.9"}]}`,
-			`{"interface":"a","destination":"10.2.0.0/16","table":500}`),
+			`{"interface":"a","destination":"10.2.0.0/16","table":500}`, `{"destination":"10.2.0.0/16","nexthop":"n"}`),
+		sample("shared", `{"destination":"10.4.0.0/16","nexthop":"n"}`, `{"destination":"10.4.0.0/16","nexthop":"hole","mtu":1300}`,
+			`{"destination":"10.4.0.0/16","nexthop":"m","metric":7}`, `{"interface":"c","destination":"10.4.0.0/16"}`),
+		sample("shared6", `{"destination":"fd04::/64","nexthop":"six"}`, `{"interface":"a","destination":"fd04::/64"}`),
 		sample("held", `{"interface":"a","destination":"claim:web"}`, `{"interface":"b","destination":"claim:web6"}`,
 			`{"interface":"b","destination":"claim:web6","metric":7}`, `{"interface":"a","destination":"claim:web","gateway":"10.0.0.9"}`),
 	}
 	shape := map[scheduler.Key][2]string{ // how ip names the first route of a sample
 		"route/default": {"-4", "default"}, "route/six": {"-6", "fd01::/64"}, "route/hole": {"-4", "10.1.0.0/16"}, "route/ways": {"-4", "10.2.0.0/16"},
-		"route/held": {"-4", "10.3.0.7"},
+		"route/held": {"-4", "10.3.0.7"}, "route/shared": {"-4", "10.4.0.0/16"}, "route/shared6": {"-6", "fd04::/64"},
 	}
 	schedulertest.Conform(t, b.kind, schedulertest.Spec[*models.Route, kernel.LinkRef]{
 		Samples: samples,

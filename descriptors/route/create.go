@@ -30,6 +30,8 @@ func (w *wish) at() kernel.LinkRef { return at(w.place.NS, w.route) }
 
 func at(ns kernel.NS, r kernel.Route) kernel.LinkRef {
 	switch {
+	case r.Nexthop != 0:
+		return kernel.LinkRef{NS: ns} // where that leads is its own affair
 	case r.Type != "unicast":
 		return kernel.LinkRef{NS: ns} // IPv6 shows a way even where there is none
 	case len(r.NextHops) > 0:
@@ -64,9 +66,13 @@ func (d *route) resolve(ctx context.Context, k scheduler.Key, v *models.Route) (
 		Type: v.EffectiveType(), Scope: plain.EffectiveScope(), Src: src, MTU: int(v.GetMtu()),
 		Onlink: v.GetOnlink(),
 	}}
-	if ways := hops(v); len(ways) == 0 {
+	ways := hops(v)
+	switch {
+	case v.GetNexthop() != "":
+		err = d.addNexthop(w, v.GetNexthop())
+	case len(ways) == 0:
 		w.place, err = d.Places.Resolve(ctx, v.GetNamespace())
-	} else {
+	default:
 		err = d.addWays(w, ways)
 	}
 	if e, ok := d.Owner.Entry(string(k)); err == nil && ok {
@@ -97,6 +103,20 @@ func (d *route) plain(v *models.Route) (*models.Route, error) {
 		return nil, err
 	}
 	return v.To(netip.PrefixFrom(p.Addr(), p.Addr().BitLen())), nil
+}
+
+// addNexthop finds the number of a nexthop, and the namespace, which is the route's.
+func (d *route) addNexthop(w *wish, name string) error {
+	key := models.NexthopKey(name)
+	v, ref, there := d.Nexthops(scheduler.Key(key))
+	if !there {
+		return fmt.Errorf("%s is not there any more", key)
+	}
+	w.route.Nexthop, w.place.NS = v.GetId(), ref.NS
+	if e, ok := d.Owner.Entry(key); ok {
+		w.place.Path = e.NSPath
+	}
+	return nil
 }
 
 // addWays finds the links; all must be in one namespace, which is the route's.

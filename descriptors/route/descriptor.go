@@ -18,6 +18,8 @@ type Deps struct {
 	Places selector.Places
 	// Interfaces is what the scheduler knows of the interfaces.
 	Interfaces kind.Interfaces
+	// Nexthops is what the scheduler knows of the nexthops.
+	Nexthops kind.Nexthops
 	// Claims tells what ipclaims hold; nil if there are none.
 	Claims kind.Claims
 	// Wanted reports whether the scheduler wants a route; nil: it wants all that are

@@ -60,8 +60,11 @@ func hops(v *models.Route) []hop {
 	return list
 }
 
-// ways says the hops, in an order of their own: the kernel's is its own affair.
+// ways says the nexthop or the hops, in an order of their own: the kernel's is its own affair.
 func ways(v *models.Route) string {
+	if v.GetNexthop() != "" {
+		return "nexthop " + v.GetNexthop()
+	}
 	var list []string
 	for _, h := range hops(v) {
 		list = append(list, h.String())

@@ -24,7 +24,8 @@ const label = "host7"
 
 // bench is the kind on a live kernel, with stand-ins for the scheduler and the
 // interface kind: links a, b (10.0.0.1/24, 10.0.1.1/24, fd00::1/64,
-// fd00:1::1/64) in the agent's namespace and c (10.0.2.1/24) in blue.
+// fd00:1::1/64) in the agent's namespace and c (10.0.2.1/24) in blue. The nexthops n, m, six
+// and hole have the numbers 1 to 4 in the agent's namespace.
 type bench struct {
 	*netlink.Kernel
 	t         *testing.T
@@ -67,6 +68,7 @@ func newBench(t *testing.T) *bench {
 	b.link(k.Own(), b.net, "a", "10.0.0.1/24", "fd00::1/64")
 	b.link(k.Own(), b.net, "b", "10.0.1.1/24", "fd00:1::1/64")
 	b.link(b.blueNS, b.blue, "c", "10.0.2.1/24")
+	b.nexthops()
 	return b
 }
 
@@ -80,6 +82,10 @@ func (b *bench) restart() {
 		return nil
 	})
 	b.kind = route.New(route.Deps{Kernel: b.Kernel, Owner: owner, Names: b.names, Places: b, Interfaces: b.links, Claims: held{},
+		Nexthops: func(k scheduler.Key) (*models.Nexthop, kernel.LinkRef, bool) {
+			e, there := b.ledger.Get(string(k))
+			return nexthopOf(e), kernel.LinkRef{NS: e.NS}, there
+		},
 		Wanted: func(k scheduler.Key) bool { return !b.unwanted[k] }})
 }
 
@@ -110,6 +116,26 @@ func (b *bench) link(ns kernel.NS, net *netlinktest.Namespace, name string, addr
 	if err := b.ledger.Add(kernel.Entry{ID: key, NS: ns, NSPath: net.Path, Boot: "boot"}); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// nexthops makes some, as the kind of nexthops would.
+func (b *bench) nexthops() {
+	b.t.Helper()
+	b.net.IP(b.t, "link set lo up")
+	for i, what := range []string{"n via 10.0.0.9 dev a", "m via 10.0.1.9 dev b", "six via fd00::9 dev a", "hole blackhole"} {
+		name, says, _ := strings.Cut(what, " ")
+		b.net.IP(b.t, fmt.Sprintf("nexthop add id %d %s", i+1, says))
+		e := kernel.Entry{ID: models.NexthopKey(name), NS: b.Own(), NSPath: b.net.Path, Boot: "boot",
+			Value: models.Encode(&models.Nexthop{Id: uint32(i + 1), Blackhole: true, Family: "ipv4"})}
+		if err := b.ledger.Add(e); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func nexthopOf(e kernel.Entry) *models.Nexthop {
+	v, _ := models.DecodeValue[*models.Nexthop](e.Value)
+	return v
 }
 
 func (b *bench) Resolve(_ context.Context, in *models.Namespace) (selector.Place, error) {
@@ -210,6 +236,10 @@ func TestEveryRouteThereAndBack(t *testing.T) {
 		{"v6ll", `{"interface":"a","destination":"fd01::/64","gateway":"fe80::9"}`, `{"interface":"b","destination":"fd01::/64","gateway":"fe80::9"}`, "via fe80::9 dev a"},
 		{"v6ecmp", `{"destination":"fd01::/64","nexthops":[{"interface":"b","gateway":"fd00:1::9","weight":2},{"interface":"a","gateway":"fd00::9"}]}`,
 			`{"destination":"fd01::/64","nexthops":[{"interface":"a","gateway":"fd00::8"},{"interface":"a","gateway":"fd00::9"}]}`, "nexthop via fd00:1::9 dev b weight 2"},
+		{"nexthop", `{"destination":"10.1.0.0/16","nexthop":"n","metric":7,"mtu":1400}`, `{"destination":"10.1.0.0/16","nexthop":"m","metric":7}`, "10.1.0.0/16 nhid 1 via 10.0.0.9 dev a metric 7 mtu 1400"},
+		{"to nexthop", `{"interface":"a","destination":"10.1.0.0/16"}`, `{"destination":"10.1.0.0/16","nexthop":"n","source":"10.0.0.1"}`, "10.1.0.0/16 dev a"},
+		{"from nexthop", `{"destination":"10.1.0.0/16","nexthop":"hole"}`, `{"interface":"a","destination":"10.1.0.0/16"}`, "blackhole 10.1.0.0/16 nhid 4"},
+		{"v6nexthop", `{"destination":"fd01::/64","nexthop":"six"}`, `{"interface":"b","destination":"fd01::/64"}`, "fd01::/64 nhid 3 via fd00::9 dev a"},
 		{"v6blackhole", `{"destination":"fd01::/64","type":"blackhole"}`, `{"destination":"fd01::/64","type":"unreachable"}`, "blackhole fd01::/64 dev lo"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

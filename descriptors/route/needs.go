@@ -11,12 +11,15 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// needs: the namespace, or every interface up and every gateway on a network
-// of its interface; the source address.
+// needs: the nexthop; or the namespace, or every interface up and every gateway on a
+// network of its interface. And the source address.
 func (d *route) needs(_ scheduler.Key, v *models.Route) []scheduler.Need {
 	ways := hops(v)
 	var list []scheduler.Need
-	if len(ways) == 0 {
+	switch {
+	case v.GetNexthop() != "":
+		list = []scheduler.Need{onNexthop(v.GetNexthop())}
+	case len(ways) == 0:
 		list = selector.Needs(v.GetNamespace())
 	}
 	seen := map[string]bool{}
@@ -35,6 +38,14 @@ func (d *route) needs(_ scheduler.Key, v *models.Route) []scheduler.Need {
 		list = append(list, kind.OnClaim(d.Claims, claim))
 	}
 	return append(list, d.sourceNeeds(v)...)
+}
+
+// onNexthop: the route is made with its number, and stays when what that stands for changes.
+func onNexthop(name string) scheduler.Need {
+	n := scheduler.On(scheduler.Key(models.NexthopKey(name)), "the nexthop that packets go to")
+	return scheduler.Project(n, func(v *models.Nexthop, ref kernel.LinkRef) string {
+		return fmt.Sprintf("%d in net:[%d]", v.GetId(), ref.NS)
+	})
 }
 
 // sourceNeeds: some interface has the source address.
@@ -64,6 +75,8 @@ func claims(_ scheduler.Key, v *models.Route) []scheduler.Claim {
 	at, where := "in "+selector.Text(v.GetNamespace()), "in "+v.GetNamespace().Text()
 	if names := v.Interfaces(); len(names) > 0 {
 		at, where = "by "+names[0], "by "+names[0]
+	} else if name := v.GetNexthop(); name != "" {
+		at, where = "by nexthop "+name, "by nexthop "+name
 	}
 	return []scheduler.Claim{{ID: at + "|" + id, What: fmt.Sprintf("route to %s %s", id, where)}}
 }

@@ -120,6 +120,8 @@ func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route, linkName
 		v.Scope = r.Scope
 	}
 	switch {
+	case r.Nexthop != 0:
+		v.Nexthop = d.nexthopName(ns, r.Nexthop, like)
 	case len(r.NextHops) > 0:
 		for _, h := range r.NextHops {
 			v.Nexthops = append(v.Nexthops, &models.NextHop{
@@ -133,6 +135,17 @@ func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route, linkName
 		v.Interface, v.Gateway = linkName(kernel.LinkRef{NS: ns, Index: r.Index}), text(r.Gateway)
 	}
 	return v
+}
+
+// nexthopName is the nexthop of a value, if it is the one of that number, or a name that
+// none can have. The ledger tells, also before the nexthops are read.
+func (d *route) nexthopName(ns kernel.NS, id uint32, like *models.Route) string {
+	if e, ok := d.Owner.Entry(models.NexthopKey(like.GetNexthop())); ok && e.NS == ns {
+		if v, err := models.DecodeValue[*models.Nexthop](e.Value); err == nil && v.GetId() == id {
+			return like.GetNexthop()
+		}
+	}
+	return fmt.Sprintf("?%d", id)
 }
 
 // claimed reports whether a route leads to what the claim of a value holds now.

@@ -11,8 +11,9 @@ import (
 )
 
 // watch turns the kernel's events into keys. The kernel says nothing of the
-// IPv4 routes that it drops with a link or an address, so those count as news
-// of the routes that used them.
+// IPv4 routes that it drops with a link, an address or a nexthop, so those count as news
+// of the routes that used them. Of a nexthop that it drops without a word itself, the kind
+// of nexthops finds out.
 func (d *route) watch(ctx context.Context, notify func(...scheduler.Key)) error {
 	return d.objects.Follow(ctx, d.Kernel, func(e kernel.Event) owned.News { return owned.NewsOf(d.heard(e)...) }, notify)
 }
@@ -25,6 +26,8 @@ func (d *route) heard(e kernel.Event) []scheduler.Key {
 		return d.news(e.NS, *e.Route, e.Deleted)
 	case e.Link != nil && (e.Deleted || !e.Link.Up):
 		return d.keysIn(e.NS, false, func(r kernel.Route) bool { return uses(r, e.Link.Index) })
+	case e.Nexthop != nil && e.Deleted:
+		return d.keysIn(e.NS, false, func(r kernel.Route) bool { return r.Nexthop == e.Nexthop.ID })
 	case e.Address != nil && e.Deleted:
 		src := e.Address.Prefix.Addr()
 		return d.keysIn(e.NS, false, func(r kernel.Route) bool { return r.Src == src || uses(r, e.Address.Index) && sameFamily(r, src) })

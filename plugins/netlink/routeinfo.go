@@ -80,7 +80,12 @@ func parseRoute(body []byte) (r kernel.Route, ok bool) {
 			r.MTU = routeMTU(v)
 		case unix.RTA_MULTIPATH:
 			r.NextHops, r.Onlink = parseWays(v)
+		case rtaNexthop:
+			r.Nexthop = asU32(v)
 		}
+	}
+	if r.Nexthop != 0 { // a route of a blackhole is shown as one, and is none when that changes
+		r.Type, r.Onlink = routeTypes[unix.RTN_UNICAST], false
 	}
 	r.Dst = netip.PrefixFrom(dst, int(body[1]))
 	if r.Table == unix.RT_TABLE_LOCAL && r.Protocol == unix.RTPROT_KERNEL {
@@ -88,6 +93,9 @@ func parseRoute(body []byte) (r kernel.Route, ok bool) {
 	}
 	return r, r.Dst.IsValid()
 }
+
+// rtaNexthop is RTA_NH_ID, which golang.org/x/sys/unix does not name.
+const rtaNexthop = 30
 
 func routeMTU(b []byte) int {
 	for typ, v := range attributes(b) {

@@ -123,10 +123,19 @@ func restorable(body []byte) []byte {
 	b := slices.Clone(body[:unix.SizeofRtMsg])
 	native.PutUint32(b[8:], asU32(b[8:])&unix.RTNH_F_ONLINK)
 	m := &message{b: b}
+	r, _ := parseRoute(body)
+	if r.Nexthop != 0 { // the rest of where it leads is the nexthop's
+		b[7] = unix.RTN_UNICAST
+		native.PutUint32(b[8:], 0)
+	}
 	for typ, v := range attributes(body[unix.SizeofRtMsg:]) {
 		switch typ {
 		case unix.RTA_CACHEINFO, unix.RTA_PREF:
 			continue
+		case unix.RTA_OIF, unix.RTA_GATEWAY, unix.RTA_VIA, unix.RTA_MULTIPATH:
+			if r.Nexthop != 0 {
+				continue
+			}
 		}
 		m.bytes(typ, v)
 	}
@@ -166,7 +175,7 @@ func newRoute(typ, flags int, r kernel.Route) (*message, error) {
 	dst := r.Dst.Masked()
 	table := cmp.Or(r.Table, unix.RT_TABLE_MAIN)
 	var rflags uint32
-	if r.Onlink && len(r.NextHops) == 0 {
+	if r.Onlink && len(r.NextHops) == 0 && r.Nexthop == 0 {
 		rflags = unix.RTNH_F_ONLINK
 	}
 	m := newMessage(typ, flags)
@@ -200,6 +209,10 @@ func shortTable(table uint32) uint8 {
 
 // addWays adds where the route leads to.
 func addWays(m *message, dst netip.Addr, r kernel.Route) {
+	if r.Nexthop != 0 {
+		m.u32(rtaNexthop, r.Nexthop)
+		return
+	}
 	if len(r.NextHops) == 0 {
 		if r.Index != 0 {
 			m.u32(unix.RTA_OIF, uint32(r.Index))
@@ -256,7 +269,7 @@ func scopeOf(typ int, r kernel.Route) (uint8, error) {
 	case "broadcast", "multicast", "anycast":
 		return unix.RT_SCOPE_LINK, nil
 	case "unicast":
-		if !r.Gateway.IsValid() && len(r.NextHops) == 0 {
+		if !r.Gateway.IsValid() && len(r.NextHops) == 0 && r.Nexthop == 0 {
 			return unix.RT_SCOPE_LINK, nil
 		}
 	}

@@ -205,6 +205,65 @@ func TestDeleteRouteMindsTheMetric(t *testing.T) {
 	}
 }
 
+// A route by a nexthop is known by the number of that, whatever it leads to.
+func TestRoutesByNexthop(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	l := routed(t, b)
+	b.own.IP(t, "link set lo up")
+	for _, n := range []kernel.Nexthop{
+		{ID: 1, Index: l.Index, Gateway: addr("10.0.0.2")}, {ID: 2, Blackhole: true}, {ID: 3, IPv6: true, Index: l.Index, Gateway: addr("fd00::2")},
+		{ID: 4, Group: []kernel.NexthopMember{{ID: 1, Weight: 1}, {ID: 3, Weight: 2}}},
+	} {
+		if err := b.AddNexthop(b.Own(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		dst     string
+		nexthop uint32
+		shown   string
+	}{
+		{"10.9.0.0/16", 1, "10.9.0.0/16 nhid 1 via 10.0.0.2 dev a0 proto openr metric 7"},
+		{"10.9.0.0/16", 2, "blackhole 10.9.0.0/16 nhid 2 dev lo proto openr metric 7"},
+		{"10.9.0.0/16", 4, "10.9.0.0/16 nhid 4 proto openr metric 7"},
+		{"fd09::/64", 3, "fd09::/64 nhid 3 via fd00::2 dev a0 proto openr metric 7"},
+	} {
+		r := kernel.Route{Dst: prefix(c.dst), Nexthop: c.nexthop, Metric: 7, Protocol: ours}
+		for _, want := range []error{nil, kernel.ErrExist} {
+			if err := b.AddRoute(b.Own(), r); !errors.Is(err, want) {
+				t.Errorf("%d: %v, want %v", c.nexthop, err, want)
+			}
+		}
+		got := oursOf(t, b)
+		if len(got) != 1 || got[0].Nexthop != c.nexthop || got[0].Type != "unicast" || got[0].Onlink {
+			t.Errorf("read %+v", got)
+		}
+		all := b.own.IP(t, "-4 route") + b.own.IP(t, "-6 route")
+		if !strings.Contains(all, c.shown) {
+			t.Errorf("ip shows\n%s, want %s", all, c.shown)
+		}
+		other := r
+		if other.Metric = 0; r.Dst.Addr().Is4() { // which is any; what it took is put back
+			if err := b.DeleteRoute(b.Own(), other); !errors.Is(err, kernel.ErrNotExist) {
+				t.Errorf("%d: deletion of another: %v", c.nexthop, err)
+			}
+			if again := oursOf(t, b); len(again) != 1 || again[0].Nexthop != c.nexthop {
+				t.Errorf("put back %+v", again)
+			}
+		}
+		if err := b.ReplaceRoute(b.Own(), r); err != nil {
+			t.Error(err)
+		}
+		r.Nexthop = 0 // it is found without
+		if err := b.DeleteRoute(b.Own(), r); err != nil {
+			t.Errorf("%d: %v", c.nexthop, err)
+		}
+		if left := oursOf(t, b); len(left) != 0 {
+			t.Errorf("left %+v", left)
+		}
+	}
+}
+
 func TestReplaceRoute(t *testing.T) {
 	b := newKernel(t, netlink.Options{})
 	l := routed(t, b)
