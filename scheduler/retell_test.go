@@ -69,3 +69,14 @@ func TestFinalFailureEndsWhenTheGroundChanges(t *testing.T) {
 		}
 	})
 }
+
+// What a transaction hears of a key names each need that is not met once.
+func TestOutcomeNamesWhatIsNeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		res := r.want("a/1 v1 needs=b/1,b/1,b/2")
+		if got, want := res.Keys[0].String(), "a/1 pending: needs b/1, b/2"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}

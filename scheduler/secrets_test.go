@@ -24,6 +24,7 @@ type logins struct {
 	has   map[scheduler.Key]credential
 	done  []string
 	fails error
+	hangs chan struct{} // what an update waits for once it took effect
 }
 
 func (w *logins) do(what string, k scheduler.Key, v credential) error {
@@ -92,7 +93,11 @@ func (w *logins) kind(update bool) scheduler.Descriptor[credential, int] {
 	}
 	if update {
 		d.Update = func(_ context.Context, k scheduler.Key, _, to credential, _ int) (int, error) {
-			return 1, w.do("update", k, to)
+			err := w.do("update", k, to)
+			if w.hangs != nil {
+				<-w.hangs
+			}
+			return 1, err
 		}
 	}
 	return d
@@ -262,6 +267,25 @@ func TestSecretReplaces(t *testing.T) {
 		v.want(t, "login/a", credential{"amy", secret})
 		v.want(t, "login/a", credential{"amy", other})
 		if got, want := w.did(), "create login/a amy:"+secret+", delete login/a :, create login/a amy:"+other; got != want {
+			t.Errorf("did %q, want %q", got, want)
+		}
+	})
+}
+
+// TestSecretOfAnOverdueUpdate: an update past its deadline may have set its secret or not,
+// so the one of before is set again when it is wanted again.
+func TestSecretOfAnOverdueUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &logins{has: map[scheduler.Key]credential{}, hangs: make(chan struct{}, 1)}
+		v := newVault(t, w, true)
+		v.want(t, "login/a", credential{"amy", secret})
+		v.Submit(scheduler.Txn{Want: []scheduler.Change{v.logins.Set("login/a", credential{"amy", other})}})
+		time.Sleep(time.Hour)
+		v.Submit(scheduler.Txn{Want: []scheduler.Change{v.logins.Set("login/a", credential{"amy", secret})}})
+		synctest.Wait()
+		close(w.hangs)
+		time.Sleep(time.Hour)
+		if got, want := w.did(), "create login/a amy:"+secret+", update login/a amy:"+other+", update login/a amy:"+secret; got != want {
 			t.Errorf("did %q, want %q", got, want)
 		}
 	})
