@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 // losses are what the state directory cannot tell any more of what earlier runs did: a
@@ -65,18 +67,7 @@ func (l *losses) add(file, detail, aside string) error {
 	if err != nil {
 		return err
 	}
-	next := l.path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(append(text, '\n')); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(next, l.path)
+	return private.WriteFile(l.path, append(text, '\n'))
 }
 
 // settle forgets them: what is not known counts as not there from now on.

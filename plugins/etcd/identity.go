@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 // identity is how a store is told from another. The id is random and kept in
@@ -126,7 +128,7 @@ func (m *memory) saveLocked() error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(m.path, append(data, '\n')); err != nil {
+	if err := private.WriteFile(m.path, append(data, '\n')); err != nil {
 		return fmt.Errorf("record of the store: %w", err)
 	}
 	m.saved = m.known

@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/plumb-net/plumb/plugins/etcd/embedded"
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 // Recover puts the data of a damaged embedded store aside and begins a new
@@ -166,7 +167,7 @@ func (c Config) keep(path string, found []embedded.KeyValue) (n int, err error) 
 	if err != nil {
 		return 0, err
 	}
-	return len(intent), writeFile(path, append(text, '\n'))
+	return len(intent), private.WriteFile(path, append(text, '\n'))
 }
 
 // fill makes new data with keys.

@@ -42,7 +42,7 @@ func (l Left) Again() error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(l.File, append(text, '\n'))
+	return private.WriteFile(l.File, append(text, '\n'))
 }
 
 // Aside takes it out of the queue and keeps it for people to look at.
@@ -80,7 +80,7 @@ func Leave(run string, r Request) error {
 			return err
 		}
 	}
-	return replaceFile(name, append(text, '\n'))
+	return private.WriteFile(name, append(text, '\n'))
 }
 
 // fileOf is where the DEL of an attachment is left.
@@ -107,20 +107,6 @@ func Empty(run string) bool {
 func LeftOf(run, network, container, ifname string) (Left, bool) {
 	l := readLeft(fileOf(run, network, container, ifname))
 	return l, l.Err == nil
-}
-
-func replaceFile(name string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // but it has its name by then
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	return err
 }
 
 // Queue lists what was left, the oldest first, and what cannot be read.
