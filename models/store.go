@@ -24,6 +24,14 @@ type Write struct {
 	If *int64
 }
 
+// Override has a value of the store count as another one, for as long as the store holds
+// the former.
+type Override struct {
+	Key string
+	// Stored is what the store holds, Value what counts instead; nil stands for no value.
+	Stored, Value []byte
+}
+
 // Errors of stores.
 var (
 	// ErrStoreConflict: a Write.If did not hold; nothing was written.

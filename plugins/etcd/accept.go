@@ -15,14 +15,8 @@ func (s *source) accept(ctx context.Context) (*scheduler.Handle, error) {
 	a := &acceptance{done: make(chan struct{})}
 	s.mu.Lock()
 	s.accepting = append(s.accepting, a)
-	if s.cut != nil {
-		s.cut(errAccept)
-	}
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.again(errAccept)
 	select {
 	case <-a.done:
 		return a.handle, a.err

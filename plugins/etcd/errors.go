@@ -45,6 +45,7 @@ var (
 	errLostEvents = errors.New("the watch lost changes that are in the store")
 	errTimeout    = errors.New("the watch did not start in time")
 	errAccept     = errors.New("the operator accepts the store")
+	errOverride   = errors.New("other values count")
 	errOtherStore = errors.New("another store answers now")
 	errNotHolder  = errors.New("this agent does not hold the label")
 	errRelist     = errors.New("the source listed the store anew")

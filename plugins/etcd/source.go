@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -41,6 +42,12 @@ type source struct {
 	viewOf string
 	// complete: the last word was complete, and the view is all of it.
 	complete bool
+
+	// saying is held while something is decoded and submitted, and guards what follows.
+	saying    sync.Mutex
+	overrides map[string]models.Override // by raw name
+	// overridden: the overrides changed since the last list.
+	overridden bool
 
 	// reached is the revision up to which everything was submitted.
 	reached milestone
@@ -102,7 +109,7 @@ func (s *source) run(ctx context.Context, current func() *link, heal func(contex
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, errAccept) {
+		if errors.Is(err, errAccept) || errors.Is(err, errOverride) {
 			continue
 		}
 		s.failed(err, lasted)
@@ -221,17 +228,19 @@ func (s *source) believe(ctx context.Context, l *link, snap *snapshot, verdict t
 // sayAll submits the complete word of a trusted store, unless it is what was
 // said already.
 func (s *source) sayAll(snap *snapshot, id string, force bool) *scheduler.Handle {
+	s.saying.Lock()
+	defer s.saying.Unlock()
 	var h *scheduler.Handle
 	next := viewOf(s.prefix, snap.kvs)
-	if force || !s.complete || s.viewOf != id || !equalViews(s.view, next) {
+	if force || s.overridden || !s.complete || s.viewOf != id || !equalViews(s.view, next) {
 		h = s.submit.Submit(scheduler.Txn{
 			Source:   Source,
 			Note:     fmt.Sprintf("full list at revision %d", snap.rev),
-			Want:     s.decode.decodeAll(s.prefix, snap.kvs),
+			Want:     s.decode.decodeAll(s.prefix, s.of(snap.kvs)),
 			Complete: true,
 		})
 	}
-	s.view, s.viewOf, s.complete = next, id, true
+	s.view, s.viewOf, s.complete, s.overridden = next, id, true, false
 	s.begun(snap, id, "")
 	return h
 }
@@ -239,9 +248,11 @@ func (s *source) sayAll(snap *snapshot, id string, force bool) *scheduler.Handle
 // sayUnknown submits what a store that is not trusted holds. It is intent, but
 // what it lacks is not withdrawn.
 func (s *source) sayUnknown(snap *snapshot, reason string) {
+	s.saying.Lock()
+	defer s.saying.Unlock()
 	next := viewOf(s.prefix, snap.kvs)
-	kvs := snap.kvs
-	if !s.complete && snap.id != "" && s.viewOf == snap.id {
+	kvs := s.of(snap.kvs)
+	if !s.overridden && !s.complete && snap.id != "" && s.viewOf == snap.id {
 		kvs = slices.DeleteFunc(slices.Clone(kvs), func(kv *mvccpb.KeyValue) bool {
 			return s.view[string(kv.Key[len(s.prefix):])] == kv.ModRevision
 		})
@@ -253,7 +264,7 @@ func (s *source) sayUnknown(snap *snapshot, reason string) {
 			Want:   s.decode.decodeAll(s.prefix, kvs),
 		})
 	}
-	s.view, s.viewOf, s.complete = next, snap.id, false
+	s.view, s.viewOf, s.complete, s.overridden = next, snap.id, false, false
 	s.begun(snap, snap.id, reason)
 	s.log.Warn("the store is not the known one; nothing is deleted for it", "reason", reason)
 }
@@ -305,7 +316,7 @@ func (s *source) events(b batch, exact bool) error {
 		if r.rev <= seen {
 			continue
 		}
-		s.submit.Submit(s.decode.txn(s.prefix, r))
+		s.submitRevision(r)
 		for _, e := range r.events {
 			name := string(e.Kv.Key[len(s.prefix):])
 			if e.Type == mvccpb.Event_DELETE {
@@ -324,6 +335,12 @@ func (s *source) events(b batch, exact bool) error {
 		s.reached.raise(b.rev)
 	}
 	return nil
+}
+
+func (s *source) submitRevision(r revision) {
+	s.saying.Lock()
+	defer s.saying.Unlock()
+	s.submit.Submit(s.decode.txn(s.prefix, revision{r.rev, s.ofEvents(r.events)}))
 }
 
 // idChanged guards the id of the store that is being followed: seen to vanish
