@@ -23,6 +23,9 @@ func (a *agent) health() []models.Health {
 	if err := a.historyUnwritten(); err != nil { // which keeps nobody from relying on the agent
 		out = append(out, models.Health{Name: "history", State: "ok", Since: a.started, Reason: "it is kept in memory only: " + err.Error()})
 	}
+	if damage := a.confirms.Damage(); damage != "" {
+		out = append(out, models.Health{Name: "confirm", State: "ok", Since: a.started, Reason: damage})
+	}
 	out = append(out, a.tracker.LabelHealth()...)
 	out = append(out, a.tracker.Health()...)
 	for i := range out {

@@ -66,7 +66,7 @@ func (a *agent) stages() [][]component {
 		below,
 		{{"scheduler", a.sched.Run}},
 		sources,
-		{{"attachments", a.keepAttached}},
+		{{"attachments", a.keepAttached}, {"confirm", a.confirms.Run}},
 		{{"cni", a.serveCNI}, {"api", a.serve}},
 	}
 }

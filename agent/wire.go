@@ -35,6 +35,7 @@ import (
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api"
 	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/confirm"
 	"github.com/plumb-net/plumb/plugins/container"
 	"github.com/plumb-net/plumb/plugins/etcd"
 	"github.com/plumb-net/plumb/plugins/events"
@@ -70,7 +71,9 @@ type host struct {
 	attached *ledger.Ledger
 	// store is the same, read. The kinds know by it where pods are.
 	store *cni.Store
-	boot  string
+	// places finds namespaces, once the kinds are registered.
+	places selector.Places
+	boot   string
 	// lost is what the ledgers cannot tell any more.
 	lost *losses
 }
@@ -232,6 +235,7 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	views.NetNS, views.Refs = named, refs
 
 	names, places := &kernel.Names{}, selector.NewResolver(h.kernel, views)
+	h.places = places
 	self := &iface.Self{}
 	_, err = scheduler.Register(s, hostlink.New(hostlink.Deps{Kernel: h.kernel, Owner: h.owner, Names: names, Places: places}))
 	if err != nil {
@@ -347,8 +351,10 @@ type agent struct {
 	reach   *reach
 	// firewalls are what others have made to stop packets, as far as CNI has to tell.
 	firewalls firewallView
-	api       *api.Server
-	started   time.Time
+	// confirms takes back what nobody confirms.
+	confirms *confirm.Confirmer
+	api      *api.Server
+	started  time.Time
 	// historyLost is why the history is in memory only, if it could not be opened.
 	historyLost error
 
@@ -403,6 +409,7 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 	if err := a.recall(); err != nil {
 		return nil, err
 	}
+	a.wireConfirms()
 	return a, a.wireAPI()
 }
 
@@ -464,7 +471,7 @@ func RecoverStore(ctx context.Context, c Config, force bool, log *slog.Logger, o
 
 func (a *agent) wireAPI() (err error) {
 	a.api, err = api.New(api.Config{
-		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source,
+		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source, Confirms: a.confirms,
 		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, CNI: a.cni, Events: a.recorder.log, Health: a.health, Synced: a.synced, Accept: a.accept,
 		Metrics: metrics.Handler(a.sched, a.host.kernel.Writes, a.health, a.tracker.Runtimes, a.cni.server.Figures, a.host.proxyFigures, a.recorder.figures()),
 		Recent:  a.recent,

@@ -49,6 +49,7 @@ func newApply(c *cli) *cobra.Command {
 	var w waiting
 	var req apiv1.ApplyRequest
 	var planFile string
+	var confirm time.Duration
 	cmd := &cobra.Command{
 		Use:   "apply -f PATH…",
 		Short: "Write intent files, in one transaction",
@@ -68,10 +69,26 @@ has moved since, it is refused with the names of what did, and nothing is writte
 With --wait it waits until every touched key is settled, and exits with 1 if not
 all are configured or gone. With --revert-on-failure the previous values are
 written back if a touched key fails or is invalid, or when the timeout passes; a key that
-only waits for something is no failure.`,
+only waits for something is no failure.
+
+With --confirm the change is taken back after that time, unless "agentctl confirm" says
+that it may stay; "agentctl abort" takes it back at once, "agentctl extend" gives it
+more time. It is taken back also when the agent was killed meanwhile, and on this host
+while the store cannot be reached. With --probe the agent asks every second, once the
+touched keys are settled, and takes the change back after three failures in a row:
+
+  ping:NS:IP        an answer to an echo request
+  tcp:NS:IP:PORT    a connection is taken
+  key:KEY           the key is configured
+  exec:CMD          the shell runs CMD, as the agent, and it ends with 0
+
+NS is self (the agent's namespace), the name of a netns, or microservice:LABEL. With
+--wait it then waits until each probe has succeeded, and exits with 1 if the change was
+taken back meanwhile.`,
 		Example: `  agentctl apply -f site.yaml
   agentctl apply -f /etc/site/ --prune --dry-run
   agentctl apply -f site.yaml --wait --timeout 30s --revert-on-failure
+  agentctl apply -f site.yaml --confirm 60s --probe ping:self:10.0.0.1 --wait
   agentctl apply --plan p.json --wait`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -92,6 +109,7 @@ only waits for something is no failure.`,
 			if err != nil {
 				return err
 			}
+			req.Confirm = duration(confirm)
 			req.Prune, req.Wait, req.Timeout, req.NoValues = f.prune, w.wait, duration(w.timeout), c.noValues()
 			return c.apply(cmd.Context(), &req)
 		},
@@ -103,6 +121,9 @@ only waits for something is no failure.`,
 	cmd.Flags().BoolVar(&req.Force, "force", false, "write invalid values too")
 	cmd.Flags().BoolVar(&req.Chunked, "chunked", false, "several transactions, if the store does not take so many changes in one")
 	cmd.Flags().BoolVar(&req.RevertOnFailure, "revert-on-failure", false, "write the previous values back if a touched key fails; implies --wait")
+	cmd.Flags().DurationVar(&confirm, "confirm", 0, "take the change back after this time unless it is confirmed, for example 60s")
+	cmd.Flags().StringArrayVar(&req.Probes, "probe", nil, "what has to work while the change is not confirmed; may be repeated")
+	cmd.Flags().StringVarP(&req.Message, "message", "m", "", "what people should know about the change")
 	return cmd
 }
 

@@ -118,6 +118,7 @@ is up; 2 if there is an error.`,
 	root.AddCommand(
 		newGet(c), newWhy(c), newBlame(c), newDiff(c), newDrift(c), newDump(c), newEvents(c), newHistory(c), newGraph(c),
 		newPut(c), newDelete(c), newApply(c), newPlan(c), newWait(c),
+		newConfirm(c), newAbort(c), newExtend(c),
 		newResync(c), newPause(c), newResume(c),
 		newMicroservices(c), newContainers(c), newCNI(c),
 		newKinds(c), newExplain(c), newExample(c), newSchema(c), newValidate(c),
@@ -186,6 +187,16 @@ func oneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return usage(cmd, "name one %s", what)
+		}
+		return nil
+	}
+}
+
+// maxOneArg wants at most one; what says of what.
+func maxOneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usage(cmd, "name at most one %s", what)
 		}
 		return nil
 	}

@@ -106,9 +106,16 @@ func (c *cli) showApplied(r *apiv1.ApplyResponse) error {
 	if err != nil {
 		return err
 	}
+	if p := r.Confirm; p != nil && p.Reverting == "" {
+		c.tell("%s %s: agentctl confirm", p.Name, waits(p))
+	}
 	switch r.Outcome {
 	case "reverted":
-		c.tell("not all keys were configured: the previous values are written back")
+		why := "not all keys were configured"
+		if r.Confirm != nil {
+			why = "reverted" // a note says why
+		}
+		c.tell("%s: the previous values are written back", why)
 	case "timed out":
 		c.tell("timed out and not all keys are settled")
 	case "not configured":

@@ -92,7 +92,8 @@ func (c *cli) writeStatus(w io.Writer, s *apiv1.AgentStatusResponse, wide bool) 
 	for _, k := range s.Keys {
 		counts = append(counts, fmt.Sprintf("%d %s", k.Count, k.State))
 	}
-	fmt.Fprintf(w, "keys     %s\n\n", orDash(strings.Join(counts, ", ")))
+	fmt.Fprintf(w, "keys     %s\n", orDash(strings.Join(counts, ", ")))
+	writeConfirm(w, s.Confirm)
 	parts := newTable("PART", "STATE", "AGE", "REASON")
 	for _, h := range s.Parts {
 		why := h.Reason

@@ -38,6 +38,9 @@ func (s *Server) Delete(ctx context.Context, r *apiv1.DeleteRequest) (*apiv1.App
 
 // Apply implements the service.
 func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.ApplyResponse, error) {
+	if err := s.checkConfirm(r); err != nil {
+		return nil, err
+	}
 	if r.Plan != nil {
 		return s.applyPlan(ctx, r)
 	}
@@ -49,7 +52,7 @@ func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.Apply
 	if r.DryRun {
 		return s.dryRun(ctx, req)
 	}
-	st, revision, err := s.write(ctx, req, r.Chunked)
+	st, revision, err := s.write(ctx, r, req)
 	if err != nil {
 		return nil, err
 	}
@@ -63,12 +66,17 @@ func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.Apply
 // finish waits for what was written, and takes it back, if that is asked.
 // expected is not nil if it is a plan.
 func (s *Server) finish(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.ApplyResponse, st *staged, expected *expectation) (*apiv1.ApplyResponse, error) {
+	out.Confirm = confirmation(st.trial)
 	wait := r.Wait || r.RevertOnFailure
 	if !wait && expected == nil {
 		return out, nil
 	}
 	waiting, cancel := limit(ctx, r.Timeout)
 	defer cancel()
+	if st.trial != nil {
+		waiting, cancel = untilEnd(waiting, st.trial)
+		defer cancel()
+	}
 	var err error
 	if expected != nil {
 		// The plan first: between its steps, a key that is being replaced is at rest.
@@ -77,30 +85,29 @@ func (s *Server) finish(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.A
 		}
 	}
 	if wait {
-		err = s.follow(waiting, r, out, st)
+		if err = s.follow(waiting, r, out, st); err == nil && st.trial != nil {
+			err = probed(waiting, out, st.trial)
+		}
 	}
 	if r.RevertOnFailure && (err != nil || failed(out)) {
-		notes, revertErr := s.revert(ctx, st)
-		out.Notes = append(out.Notes, notes...)
-		if err = errors.Join(err, revertErr); err == nil {
-			out.Outcome = "reverted"
-		}
+		err = errors.Join(err, s.revert(ctx, out, st))
 	}
 	if err != nil {
 		return nil, fail(err)
 	}
+	s.noteEnd(ctx, r, out, st)
 	return out, nil
 }
 
 // write brings a request into the store. It reads, compares and writes on
 // condition that nothing moved meanwhile, and starts over if it did. The
 // revision is 0 when nothing had to be written.
-func (s *Server) write(ctx context.Context, req request, chunked bool) (st *staged, revision int64, err error) {
+func (s *Server) write(ctx context.Context, r *apiv1.ApplyRequest, req request) (st *staged, revision int64, err error) {
 	for range writeTries {
 		if st, err = s.stage(ctx, req); err != nil {
 			return nil, 0, err
 		}
-		revision, err = s.commit(ctx, st, chunked)
+		revision, err = s.commitTrial(ctx, r, st)
 		if !errors.Is(err, models.ErrStoreConflict) {
 			return st, revision, fail(err)
 		}

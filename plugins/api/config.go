@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/confirm"
 	"github.com/plumb-net/plumb/plugins/events"
 )
 
@@ -27,6 +28,8 @@ type Config struct {
 	// Place tells where a source that is not the store keeps a key (the path
 	// of a file), for messages. It may be nil or return "".
 	Place func(source, key string) string
+	// Confirms takes back changes that nobody confirms.
+	Confirms *confirm.Confirmer
 	// Containers is nil when no runtime is configured.
 	Containers Containers
 	// CNI is what runtimes have attached.

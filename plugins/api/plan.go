@@ -86,7 +86,7 @@ func (s *Server) applyPlan(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.A
 	}
 	expected := &expectation{s.Scheduler.Expect(t), at}
 	defer expected.Forget()
-	revision, err := s.commit(ctx, st, false)
+	revision, err := s.commitTrial(ctx, r, st)
 	switch {
 	case errors.Is(err, models.ErrStoreConflict):
 		return nil, notNow("%w: something else was written into the store; nothing was written; make a new plan", scheduler.ErrBaseMoved)

@@ -40,12 +40,26 @@ func keyFailed(k *apiv1.KeyStatus) bool {
 	return false
 }
 
-// revert writes back what stood in the store before, in the same portions in
-// which it was written. Keys that somebody else changed since are theirs now
-// and stay. It is done also when the client has gone away.
-func (s *Server) revert(ctx context.Context, st *staged) (notes []string, err error) {
+// revert brings back what was before the change. It is done also when the client has
+// gone away.
+func (s *Server) revert(ctx context.Context, out *apiv1.ApplyResponse, st *staged) error {
 	ctx, cancel := detached(ctx, revertTime)
 	defer cancel()
+	if st.trial != nil {
+		return abort(ctx, out, st.trial)
+	}
+	notes, err := s.writeBack(ctx, st)
+	out.Notes = append(out.Notes, notes...)
+	if err == nil {
+		out.Outcome = "reverted"
+	}
+	return err
+}
+
+// writeBack writes what stood in the store before, in the same portions in
+// which it was written. Keys that somebody else changed since are theirs now
+// and stay.
+func (s *Server) writeBack(ctx context.Context, st *staged) (notes []string, err error) {
 	var last int64
 	for _, part := range st.done {
 		revision, kept, err := s.unwrite(ctx, part)

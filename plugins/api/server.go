@@ -77,6 +77,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       idleTime,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       withPeer,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)

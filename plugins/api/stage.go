@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/plugins/confirm"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -32,6 +33,8 @@ type staged struct {
 	notes   []string
 	// done is what commit wrote, by transactions.
 	done []written
+	// trial is what has to be confirmed of it.
+	trial *confirm.Trial
 }
 
 // written are changes that are in the store since a revision.

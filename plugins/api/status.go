@@ -21,6 +21,9 @@ func (s *Server) AgentStatus(ctx context.Context, _ *apiv1.AgentStatusRequest) (
 	if len(out.Reasons) > 0 {
 		out.State = "not ready"
 	}
+	if s.Confirms != nil {
+		out.Confirm = confirmation(s.Confirms.Outstanding())
+	}
 	sources, err := s.probe(ctx)
 	if err != nil {
 		return out, nil // the reasons say it

@@ -129,7 +129,7 @@ const before, after = "a=1 b=1 d=1", "a=2 c=2 d=1"
 
 // newHost holds the values before the change.
 func newHost(t *testing.T) *host {
-	h := &host{t: t, dir: t.TempDir(), store: newStore(map[string]string{"config/a": "1", "config/b": "1", "config/d": "1"})}
+	h := &host{t: t, dir: t.TempDir(), probe: func(string) error { return nil }, store: newStore(map[string]string{"config/a": "1", "config/b": "1", "config/d": "1"})}
 	h.start()
 	return h
 }
@@ -191,7 +191,7 @@ func (h *host) quiet() {
 func TestConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
-		trial := h.change()
+		trial := h.change("x")
 		time.Sleep(59 * time.Second)
 		if err := trial.Confirm(); err != nil {
 			t.Fatal(err)
@@ -202,6 +202,15 @@ func TestConfirmed(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		h.is(after)
+		h.quiet()
+		next, err := h.Begin(confirm.Pending{Name: "two", Deadline: time.Now().Add(time.Minute), Probes: []string{"x"},
+			Changes: []confirm.Change{{Key: "config/d", Before: []byte("0"), After: []byte("1")}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.Written()
+		time.Sleep(time.Hour)
+		h.is("a=2 c=2 d=0")
 		h.quiet()
 	})
 }

@@ -19,7 +19,7 @@ const FileName = "confirm.json"
 
 // Pending is a change that has to be confirmed.
 type Pending struct {
-	// Name tells it from others: "apply-124005".
+	// Name tells it from others: "apply-124005-3f".
 	Name string `json:"name"`
 	// By is who made it, Message what he said about it.
 	By      string `json:"by,omitempty"`

@@ -32,8 +32,9 @@ func (t *Trial) revert(ctx context.Context) {
 			t.reverted(ctx, revision, notes)
 			return
 		}
-		t.hindered(err)
+		t.noteTrouble(err)
 		t.c.Store.Override(p.overrides())
+		t.hindered.set()
 		select {
 		case <-ctx.Done():
 			return
@@ -43,8 +44,8 @@ func (t *Trial) revert(ctx context.Context) {
 	}
 }
 
-// hindered notes why the store cannot be written, and logs it once.
-func (t *Trial) hindered(err error) {
+// noteTrouble notes why the store cannot be written, and logs it once.
+func (t *Trial) noteTrouble(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.trouble == "" {

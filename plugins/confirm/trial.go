@@ -29,7 +29,7 @@ type Trial struct {
 	// trouble is why it cannot be taken back for now.
 	trouble string
 
-	written, probed, ended signal
+	written, probed, hindered, ended signal
 	// moved has a token when the deadline moved or reverting began.
 	moved chan struct{}
 }
@@ -45,7 +45,7 @@ func newSignal() signal { return signal{done: make(chan struct{})} }
 func (s *signal) set() { s.once.Do(func() { close(s.done) }) }
 
 func newTrial(c *Confirmer, p Pending) *Trial {
-	return &Trial{c: c, p: p, written: newSignal(), probed: newSignal(), ended: newSignal(), moved: make(chan struct{}, 1)}
+	return &Trial{c: c, p: p, written: newSignal(), probed: newSignal(), hindered: newSignal(), ended: newSignal(), moved: make(chan struct{}, 1)}
 }
 
 // Pending is the change as it is now.
@@ -67,6 +67,10 @@ func (t *Trial) Written() { t.written.set() }
 
 // Probed is closed when each of the probes has succeeded once.
 func (t *Trial) Probed() <-chan struct{} { return t.probed.done }
+
+// Hindered is closed when the change was to be taken back and the store could not be
+// written: from then on its former values count on this host, see [Trial.Trouble].
+func (t *Trial) Hindered() <-chan struct{} { return t.hindered.done }
 
 // Ended is closed when the change was confirmed or taken back.
 func (t *Trial) Ended() <-chan struct{} { return t.ended.done }
@@ -175,9 +179,9 @@ func (t *Trial) end() error {
 // run waits for the end of the change and takes it back if it must.
 func (t *Trial) run(ctx context.Context) {
 	probing, stop := context.WithCancel(ctx)
-	defer stop()
 	var probes sync.WaitGroup
 	defer probes.Wait()
+	defer stop()
 	probes.Go(func() { t.probe(probing) })
 	for t.Pending().Reverting == "" {
 		over := time.NewTimer(min(time.Until(t.Pending().Deadline), clockEvery))
@@ -249,7 +253,7 @@ func (t *Trial) tryAll(ctx context.Context, probes []string) []error {
 	var all sync.WaitGroup
 	for i, p := range probes {
 		all.Go(func() {
-			if out[i] = t.c.Probe(ctx, p); out[i] != nil && ctx.Err() != nil {
+			if out[i] = t.c.Probe(ctx, p); errors.Is(out[i], context.DeadlineExceeded) {
 				out[i] = context.Cause(ctx)
 			}
 		})

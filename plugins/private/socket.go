@@ -120,13 +120,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		uid, err := Peer(conn)
-		if err == nil && trusted(uid) {
+		p, err := Peer(conn)
+		if err == nil && trusted(p.UID) {
 			return conn, nil
 		}
 		conn.Close()
 		if l.Refused != nil {
-			l.Refused(uid, err)
+			l.Refused(p.UID, err)
 		}
 	}
 }
@@ -145,9 +145,9 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	uid, err := Peer(conn.(*net.UnixConn))
-	if err == nil && !trusted(uid) {
-		err = &Stranger{Path: path, UID: uid}
+	p, err := Peer(conn.(*net.UnixConn))
+	if err == nil && !trusted(p.UID) {
+		err = &Stranger{Path: path, UID: p.UID}
 	}
 	if err != nil {
 		conn.Close()
@@ -169,11 +169,15 @@ func (s *Stranger) Error() string {
 // Unwrap makes it a matter of permission, which trying again does not change.
 func (s *Stranger) Unwrap() error { return fs.ErrPermission }
 
-// Peer is the user at the other end: who connected, or who called listen.
-func Peer(conn *net.UnixConn) (uid int, err error) {
+// Credentials are a user and one of his processes.
+type Credentials struct{ UID, PID int }
+
+// Peer is who is at the other end: who connected, or who called listen.
+func Peer(conn *net.UnixConn) (Credentials, error) {
+	nobody := Credentials{UID: -1}
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return -1, err
+		return nobody, err
 	}
 	var cred *syscall.Ucred
 	var failed error
@@ -181,7 +185,7 @@ func Peer(conn *net.UnixConn) (uid int, err error) {
 		cred, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	})
 	if err = errors.Join(err, failed); err != nil {
-		return -1, fmt.Errorf("credentials of the peer: %w", err)
+		return nobody, fmt.Errorf("credentials of the peer: %w", err)
 	}
-	return int(cred.Uid), nil
+	return Credentials{UID: int(cred.Uid), PID: int(cred.Pid)}, nil
 }

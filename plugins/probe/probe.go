@@ -87,7 +87,7 @@ func place(text string) (ns, rest string, err error) {
 			found = false
 		}
 	}
-	if ns == "" || !found {
+	if ns == "" || !found || strings.Contains(ns, "/") {
 		return "", "", fmt.Errorf("it names no namespace: self, a netns, or microservice:LABEL")
 	}
 	return ns, rest, nil

@@ -2569,7 +2569,14 @@ type ApplyRequest struct {
 	// revert_on_failure may be given beside it.
 	Plan *PlanResponse `protobuf:"bytes,11,opt,name=plan,proto3" json:"plan,omitempty"`
 	// As in ListRequest.
-	NoValues      bool `protobuf:"varint,12,opt,name=no_values,proto3" json:"no_values,omitempty"`
+	NoValues bool `protobuf:"varint,12,opt,name=no_values,proto3" json:"no_values,omitempty"`
+	// The change is taken back unless Confirm is called within this time.
+	Confirm *durationpb.Duration `protobuf:"bytes,13,opt,name=confirm,proto3" json:"confirm,omitempty"`
+	// Tried every second once the touched keys are settled; three failures in a row
+	// take the change back. ping:NS:IP, tcp:NS:IP:PORT, key:KEY, exec:CMD.
+	Probes []string `protobuf:"bytes,14,rep,name=probes,proto3" json:"probes,omitempty"`
+	// What people should know about the change.
+	Message       string `protobuf:"bytes,15,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2686,6 +2693,27 @@ func (x *ApplyRequest) GetNoValues() bool {
 		return x.NoValues
 	}
 	return false
+}
+
+func (x *ApplyRequest) GetConfirm() *durationpb.Duration {
+	if x != nil {
+		return x.Confirm
+	}
+	return nil
+}
+
+func (x *ApplyRequest) GetProbes() []string {
+	if x != nil {
+		return x.Probes
+	}
+	return nil
+}
+
+func (x *ApplyRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
 }
 
 type PutRequest struct {
@@ -2845,7 +2873,9 @@ type ApplyResponse struct {
 	// What would be done, with dry_run.
 	Plan *PlanResponse `protobuf:"bytes,5,opt,name=plan,proto3" json:"plan,omitempty"`
 	// What else is worth knowing.
-	Notes         []string `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
+	Notes []string `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
+	// What has to be confirmed.
+	Confirm       *Confirmation `protobuf:"bytes,7,opt,name=confirm,proto3" json:"confirm,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2922,6 +2952,409 @@ func (x *ApplyResponse) GetNotes() []string {
 	return nil
 }
 
+func (x *ApplyResponse) GetConfirm() *Confirmation {
+	if x != nil {
+		return x.Confirm
+	}
+	return nil
+}
+
+// Confirmation is a change that is taken back unless it is confirmed.
+type Confirmation struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// Who made it.
+	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	// The keys of intent that it changed.
+	Keys    []string               `protobuf:"bytes,4,rep,name=keys,proto3" json:"keys,omitempty"`
+	Message string                 `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	Probes  []string               `protobuf:"bytes,6,rep,name=probes,proto3" json:"probes,omitempty"`
+	Began   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=began,proto3" json:"began,omitempty"`
+	// Why it is being taken back.
+	Reverting string `protobuf:"bytes,8,opt,name=reverting,proto3" json:"reverting,omitempty"`
+	// Why that cannot be written into the store yet; on the host it is taken back.
+	Trouble       string `protobuf:"bytes,9,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Confirmation) Reset() {
+	*x = Confirmation{}
+	mi := &file_agent_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Confirmation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Confirmation) ProtoMessage() {}
+
+func (x *Confirmation) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Confirmation.ProtoReflect.Descriptor instead.
+func (*Confirmation) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *Confirmation) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Confirmation) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *Confirmation) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Confirmation) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *Confirmation) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Confirmation) GetProbes() []string {
+	if x != nil {
+		return x.Probes
+	}
+	return nil
+}
+
+func (x *Confirmation) GetBegan() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Began
+	}
+	return nil
+}
+
+func (x *Confirmation) GetReverting() string {
+	if x != nil {
+		return x.Reverting
+	}
+	return ""
+}
+
+func (x *Confirmation) GetTrouble() string {
+	if x != nil {
+		return x.Trouble
+	}
+	return ""
+}
+
+type ConfirmRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: whichever waits.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmRequest) Reset() {
+	*x = ConfirmRequest{}
+	mi := &file_agent_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmRequest) ProtoMessage() {}
+
+func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
+func (*ConfirmRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ConfirmRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ConfirmResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Confirm       *Confirmation          `protobuf:"bytes,1,opt,name=confirm,proto3" json:"confirm,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmResponse) Reset() {
+	*x = ConfirmResponse{}
+	mi := &file_agent_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmResponse) ProtoMessage() {}
+
+func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
+func (*ConfirmResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ConfirmResponse) GetConfirm() *Confirmation {
+	if x != nil {
+		return x.Confirm
+	}
+	return nil
+}
+
+type AbortRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortRequest) Reset() {
+	*x = AbortRequest{}
+	mi := &file_agent_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortRequest) ProtoMessage() {}
+
+func (x *AbortRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortRequest.ProtoReflect.Descriptor instead.
+func (*AbortRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *AbortRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type AbortResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Confirm *Confirmation          `protobuf:"bytes,1,opt,name=confirm,proto3" json:"confirm,omitempty"`
+	// What was not taken back, and why.
+	Notes         []string `protobuf:"bytes,2,rep,name=notes,proto3" json:"notes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortResponse) Reset() {
+	*x = AbortResponse{}
+	mi := &file_agent_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortResponse) ProtoMessage() {}
+
+func (x *AbortResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortResponse.ProtoReflect.Descriptor instead.
+func (*AbortResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *AbortResponse) GetConfirm() *Confirmation {
+	if x != nil {
+		return x.Confirm
+	}
+	return nil
+}
+
+func (x *AbortResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+type ExtendRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// From now on, at least.
+	By            *durationpb.Duration `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtendRequest) Reset() {
+	*x = ExtendRequest{}
+	mi := &file_agent_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtendRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtendRequest) ProtoMessage() {}
+
+func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
+func (*ExtendRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ExtendRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ExtendRequest) GetBy() *durationpb.Duration {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+type ExtendResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Confirm       *Confirmation          `protobuf:"bytes,1,opt,name=confirm,proto3" json:"confirm,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtendResponse) Reset() {
+	*x = ExtendResponse{}
+	mi := &file_agent_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtendResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtendResponse) ProtoMessage() {}
+
+func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtendResponse.ProtoReflect.Descriptor instead.
+func (*ExtendResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ExtendResponse) GetConfirm() *Confirmation {
+	if x != nil {
+		return x.Confirm
+	}
+	return nil
+}
+
 // Change is what happened to a key of the store.
 type Change struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2934,7 +3367,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2946,7 +3379,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2959,7 +3392,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{39}
+	return file_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Change) GetKey() string {
@@ -2993,7 +3426,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +3438,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +3451,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{40}
+	return file_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PlanRequest) GetItems() []*Item {
@@ -3083,7 +3516,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3095,7 +3528,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3108,7 +3541,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{41}
+	return file_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *PlanResponse) GetBase() string {
@@ -3176,7 +3609,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3188,7 +3621,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3201,7 +3634,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{42}
+	return file_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Effect) GetKey() string {
@@ -3257,7 +3690,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3269,7 +3702,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3282,7 +3715,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{43}
+	return file_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Read) GetKey() string {
@@ -3318,7 +3751,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3330,7 +3763,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3343,7 +3776,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{44}
+	return file_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Step) GetN() uint32 {
@@ -3409,7 +3842,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3421,7 +3854,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3434,7 +3867,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{45}
+	return file_agent_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Pending) GetKey() string {
@@ -3476,7 +3909,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3488,7 +3921,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3501,7 +3934,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{46}
+	return file_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ResyncRequest) GetTargets() []string {
@@ -3534,7 +3967,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3546,7 +3979,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3559,7 +3992,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{47}
+	return file_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ResyncResponse) GetOutcome() string {
@@ -3603,7 +4036,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3615,7 +4048,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3628,7 +4061,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{48}
+	return file_agent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PauseRequest) GetTarget() string {
@@ -3662,7 +4095,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +4107,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +4120,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{49}
+	return file_agent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PauseResponse) GetTarget() string {
@@ -3713,7 +4146,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3725,7 +4158,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3738,7 +4171,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{50}
+	return file_agent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ResumeRequest) GetTarget() string {
@@ -3757,7 +4190,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3769,7 +4202,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3782,7 +4215,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{51}
+	return file_agent_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ResumeResponse) GetTarget() string {
@@ -3800,7 +4233,7 @@ type KindsRequest struct {
 
 func (x *KindsRequest) Reset() {
 	*x = KindsRequest{}
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3812,7 +4245,7 @@ func (x *KindsRequest) String() string {
 func (*KindsRequest) ProtoMessage() {}
 
 func (x *KindsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3825,7 +4258,7 @@ func (x *KindsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsRequest.ProtoReflect.Descriptor instead.
 func (*KindsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{52}
+	return file_agent_proto_rawDescGZIP(), []int{59}
 }
 
 type KindsResponse struct {
@@ -3837,7 +4270,7 @@ type KindsResponse struct {
 
 func (x *KindsResponse) Reset() {
 	*x = KindsResponse{}
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3849,7 +4282,7 @@ func (x *KindsResponse) String() string {
 func (*KindsResponse) ProtoMessage() {}
 
 func (x *KindsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3862,7 +4295,7 @@ func (x *KindsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsResponse.ProtoReflect.Descriptor instead.
 func (*KindsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{53}
+	return file_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *KindsResponse) GetKinds() []*Kind {
@@ -3890,7 +4323,7 @@ type Kind struct {
 
 func (x *Kind) Reset() {
 	*x = Kind{}
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3902,7 +4335,7 @@ func (x *Kind) String() string {
 func (*Kind) ProtoMessage() {}
 
 func (x *Kind) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3915,7 +4348,7 @@ func (x *Kind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kind.ProtoReflect.Descriptor instead.
 func (*Kind) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{54}
+	return file_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Kind) GetName() string {
@@ -3975,7 +4408,7 @@ type CNIRequest struct {
 
 func (x *CNIRequest) Reset() {
 	*x = CNIRequest{}
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3987,7 +4420,7 @@ func (x *CNIRequest) String() string {
 func (*CNIRequest) ProtoMessage() {}
 
 func (x *CNIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4000,7 +4433,7 @@ func (x *CNIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIRequest.ProtoReflect.Descriptor instead.
 func (*CNIRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{55}
+	return file_agent_proto_rawDescGZIP(), []int{62}
 }
 
 type CNIResponse struct {
@@ -4014,7 +4447,7 @@ type CNIResponse struct {
 
 func (x *CNIResponse) Reset() {
 	*x = CNIResponse{}
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4026,7 +4459,7 @@ func (x *CNIResponse) String() string {
 func (*CNIResponse) ProtoMessage() {}
 
 func (x *CNIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4039,7 +4472,7 @@ func (x *CNIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIResponse.ProtoReflect.Descriptor instead.
 func (*CNIResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{56}
+	return file_agent_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CNIResponse) GetAttachments() []*Attachment {
@@ -4081,7 +4514,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4093,7 +4526,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4106,7 +4539,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{57}
+	return file_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Attachment) GetNetwork() string {
@@ -4197,7 +4630,7 @@ type AttachmentRequest struct {
 
 func (x *AttachmentRequest) Reset() {
 	*x = AttachmentRequest{}
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4209,7 +4642,7 @@ func (x *AttachmentRequest) String() string {
 func (*AttachmentRequest) ProtoMessage() {}
 
 func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4222,7 +4655,7 @@ func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentRequest.ProtoReflect.Descriptor instead.
 func (*AttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{58}
+	return file_agent_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AttachmentRequest) GetId() string {
@@ -4243,7 +4676,7 @@ type AttachmentResponse struct {
 
 func (x *AttachmentResponse) Reset() {
 	*x = AttachmentResponse{}
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4255,7 +4688,7 @@ func (x *AttachmentResponse) String() string {
 func (*AttachmentResponse) ProtoMessage() {}
 
 func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4268,7 +4701,7 @@ func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentResponse.ProtoReflect.Descriptor instead.
 func (*AttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{59}
+	return file_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *AttachmentResponse) GetAttachment() *Attachment {
@@ -4303,7 +4736,7 @@ type LeftCall struct {
 
 func (x *LeftCall) Reset() {
 	*x = LeftCall{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4315,7 +4748,7 @@ func (x *LeftCall) String() string {
 func (*LeftCall) ProtoMessage() {}
 
 func (x *LeftCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4328,7 +4761,7 @@ func (x *LeftCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftCall.ProtoReflect.Descriptor instead.
 func (*LeftCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *LeftCall) GetNetwork() string {
@@ -4388,7 +4821,7 @@ type MicroservicesRequest struct {
 
 func (x *MicroservicesRequest) Reset() {
 	*x = MicroservicesRequest{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +4833,7 @@ func (x *MicroservicesRequest) String() string {
 func (*MicroservicesRequest) ProtoMessage() {}
 
 func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +4846,7 @@ func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesRequest.ProtoReflect.Descriptor instead.
 func (*MicroservicesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 type MicroservicesResponse struct {
@@ -4428,7 +4861,7 @@ type MicroservicesResponse struct {
 
 func (x *MicroservicesResponse) Reset() {
 	*x = MicroservicesResponse{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4440,7 +4873,7 @@ func (x *MicroservicesResponse) String() string {
 func (*MicroservicesResponse) ProtoMessage() {}
 
 func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4453,7 +4886,7 @@ func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesResponse.ProtoReflect.Descriptor instead.
 func (*MicroservicesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *MicroservicesResponse) GetMicroservices() []*Microservice {
@@ -4498,7 +4931,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4510,7 +4943,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4523,7 +4956,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Microservice) GetLabel() string {
@@ -4606,7 +5039,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4618,7 +5051,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4631,7 +5064,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ContainersRequest) GetId() string {
@@ -4653,7 +5086,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4665,7 +5098,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4678,7 +5111,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ContainersResponse) GetContainers() []*Container {
@@ -4737,7 +5170,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4749,7 +5182,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4762,7 +5195,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Container) GetRuntime() string {
@@ -4935,7 +5368,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4947,7 +5380,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4960,7 +5393,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *EventsRequest) GetTypes() []string {
@@ -5025,7 +5458,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5037,7 +5470,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5050,7 +5483,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *EventsResponse) GetGap() *EventGap {
@@ -5087,7 +5520,7 @@ type EventGap struct {
 
 func (x *EventGap) Reset() {
 	*x = EventGap{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5099,7 +5532,7 @@ func (x *EventGap) String() string {
 func (*EventGap) ProtoMessage() {}
 
 func (x *EventGap) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5112,7 +5545,7 @@ func (x *EventGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventGap.ProtoReflect.Descriptor instead.
 func (*EventGap) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *EventGap) GetFrom() uint64 {
@@ -5182,7 +5615,7 @@ type ContainerEvent struct {
 
 func (x *ContainerEvent) Reset() {
 	*x = ContainerEvent{}
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5194,7 +5627,7 @@ func (x *ContainerEvent) String() string {
 func (*ContainerEvent) ProtoMessage() {}
 
 func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5207,7 +5640,7 @@ func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEvent.ProtoReflect.Descriptor instead.
 func (*ContainerEvent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{70}
+	return file_agent_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ContainerEvent) GetSeq() uint64 {
@@ -5410,7 +5843,7 @@ type OOMKill struct {
 
 func (x *OOMKill) Reset() {
 	*x = OOMKill{}
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5422,7 +5855,7 @@ func (x *OOMKill) String() string {
 func (*OOMKill) ProtoMessage() {}
 
 func (x *OOMKill) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5435,7 +5868,7 @@ func (x *OOMKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OOMKill.ProtoReflect.Descriptor instead.
 func (*OOMKill) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{71}
+	return file_agent_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *OOMKill) GetPid() uint32 {
@@ -5516,7 +5949,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5528,7 +5961,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5541,7 +5974,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{72}
+	return file_agent_proto_rawDescGZIP(), []int{79}
 }
 
 type AgentStatusResponse struct {
@@ -5556,14 +5989,16 @@ type AgentStatusResponse struct {
 	Parts   []*Health              `protobuf:"bytes,6,rep,name=parts,proto3" json:"parts,omitempty"`
 	Sources []*Source              `protobuf:"bytes,7,rep,name=sources,proto3" json:"sources,omitempty"`
 	// How many keys are in each state.
-	Keys          []*StateCount `protobuf:"bytes,8,rep,name=keys,proto3" json:"keys,omitempty"`
+	Keys []*StateCount `protobuf:"bytes,8,rep,name=keys,proto3" json:"keys,omitempty"`
+	// The change that waits to be confirmed.
+	Confirm       *Confirmation `protobuf:"bytes,9,opt,name=confirm,proto3" json:"confirm,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5575,7 +6010,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5588,7 +6023,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{73}
+	return file_agent_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -5647,6 +6082,13 @@ func (x *AgentStatusResponse) GetKeys() []*StateCount {
 	return nil
 }
 
+func (x *AgentStatusResponse) GetConfirm() *Confirmation {
+	if x != nil {
+		return x.Confirm
+	}
+	return nil
+}
+
 // Health is how one part of the agent stands.
 type Health struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5662,7 +6104,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5674,7 +6116,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5687,7 +6129,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{74}
+	return file_agent_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Health) GetName() string {
@@ -5738,7 +6180,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5750,7 +6192,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5763,7 +6205,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{75}
+	return file_agent_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Source) GetName() string {
@@ -5797,7 +6239,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5809,7 +6251,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5822,7 +6264,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{76}
+	return file_agent_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *StateCount) GetState() string {
@@ -5847,7 +6289,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5859,7 +6301,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5872,7 +6314,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{77}
+	return file_agent_proto_rawDescGZIP(), []int{84}
 }
 
 type VersionResponse struct {
@@ -5887,7 +6329,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5899,7 +6341,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5912,7 +6354,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{78}
+	return file_agent_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -5951,7 +6393,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5963,7 +6405,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5976,7 +6418,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{79}
+	return file_agent_proto_rawDescGZIP(), []int{86}
 }
 
 type LogsResponse struct {
@@ -5988,7 +6430,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6000,7 +6442,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6013,7 +6455,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{80}
+	return file_agent_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -6034,7 +6476,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6046,7 +6488,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6059,7 +6501,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{81}
+	return file_agent_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Log) GetName() string {
@@ -6086,7 +6528,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6098,7 +6540,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6111,7 +6553,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{82}
+	return file_agent_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -6142,7 +6584,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6154,7 +6596,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6167,7 +6609,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{83}
+	return file_agent_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *KV) GetKey() string {
@@ -6207,7 +6649,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6219,7 +6661,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6232,7 +6674,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{84}
+	return file_agent_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -6251,7 +6693,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6263,7 +6705,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6276,7 +6718,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{85}
+	return file_agent_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -6295,7 +6737,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6307,7 +6749,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6320,7 +6762,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{86}
+	return file_agent_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -6341,7 +6783,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6353,7 +6795,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6366,7 +6808,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{87}
+	return file_agent_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -6399,7 +6841,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6411,7 +6853,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6424,7 +6866,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{88}
+	return file_agent_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -6443,7 +6885,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6455,7 +6897,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6468,7 +6910,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{89}
+	return file_agent_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -6488,7 +6930,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6500,7 +6942,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6513,7 +6955,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{90}
+	return file_agent_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -6714,7 +7156,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x14\n" +
-	"\x05where\x18\x04 \x01(\tR\x05where\"\x87\x03\n" +
+	"\x05where\x18\x04 \x01(\tR\x05where\"\xee\x03\n" +
 	"\fApplyRequest\x12(\n" +
 	"\x05items\x18\x01 \x03(\v2\x12.plumb.api.v1.ItemR\x05items\x12\x16\n" +
 	"\x06delete\x18\x02 \x03(\tR\x06delete\x12\x10\n" +
@@ -6728,7 +7170,10 @@ const file_agent_proto_rawDesc = "" +
 	"\x11revert_on_failure\x18\n" +
 	" \x01(\bR\x11revert_on_failure\x12.\n" +
 	"\x04plan\x18\v \x01(\v2\x1a.plumb.api.v1.PlanResponseR\x04plan\x12\x1c\n" +
-	"\tno_values\x18\f \x01(\bR\tno_values\"\xbf\x01\n" +
+	"\tno_values\x18\f \x01(\bR\tno_values\x123\n" +
+	"\aconfirm\x18\r \x01(\v2\x19.google.protobuf.DurationR\aconfirm\x12\x16\n" +
+	"\x06probes\x18\x0e \x03(\tR\x06probes\x12\x18\n" +
+	"\amessage\x18\x0f \x01(\tR\amessage\"\xbf\x01\n" +
 	"\n" +
 	"PutRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
@@ -6740,14 +7185,39 @@ const file_agent_proto_rawDesc = "" +
 	"\rDeleteRequest\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\bR\x04wait\x123\n" +
-	"\atimeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"\xe8\x01\n" +
+	"\atimeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"\x9e\x02\n" +
 	"\rApplyResponse\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12.\n" +
 	"\achanges\x18\x03 \x03(\v2\x14.plumb.api.v1.ChangeR\achanges\x12+\n" +
 	"\x04keys\x18\x04 \x03(\v2\x17.plumb.api.v1.KeyStatusR\x04keys\x12.\n" +
 	"\x04plan\x18\x05 \x01(\v2\x1a.plumb.api.v1.PlanResponseR\x04plan\x12\x14\n" +
-	"\x05notes\x18\x06 \x03(\tR\x05notes\"*\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notes\x124\n" +
+	"\aconfirm\x18\a \x01(\v2\x1a.plumb.api.v1.ConfirmationR\aconfirm\"\x9a\x02\n" +
+	"\fConfirmation\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
+	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x12\n" +
+	"\x04keys\x18\x04 \x03(\tR\x04keys\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12\x16\n" +
+	"\x06probes\x18\x06 \x03(\tR\x06probes\x120\n" +
+	"\x05began\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05began\x12\x1c\n" +
+	"\treverting\x18\b \x01(\tR\treverting\x12\x18\n" +
+	"\atrouble\x18\t \x01(\tR\atrouble\"$\n" +
+	"\x0eConfirmRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"G\n" +
+	"\x0fConfirmResponse\x124\n" +
+	"\aconfirm\x18\x01 \x01(\v2\x1a.plumb.api.v1.ConfirmationR\aconfirm\"\"\n" +
+	"\fAbortRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"[\n" +
+	"\rAbortResponse\x124\n" +
+	"\aconfirm\x18\x01 \x01(\v2\x1a.plumb.api.v1.ConfirmationR\aconfirm\x12\x14\n" +
+	"\x05notes\x18\x02 \x03(\tR\x05notes\"N\n" +
+	"\rExtendRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
+	"\x02by\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x02by\"F\n" +
+	"\x0eExtendResponse\x124\n" +
+	"\aconfirm\x18\x01 \x01(\v2\x1a.plumb.api.v1.ConfirmationR\aconfirm\"*\n" +
 	"\x06Change\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\tR\x02op\"\xa7\x01\n" +
@@ -6979,7 +7449,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x04time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
 	"\x03all\x18\n" +
 	" \x01(\bR\x03all\"\x14\n" +
-	"\x12AgentStatusRequest\"\xb5\x02\n" +
+	"\x12AgentStatusRequest\"\xeb\x02\n" +
 	"\x13AgentStatusResponse\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x18\n" +
 	"\areasons\x18\x02 \x03(\tR\areasons\x12\x14\n" +
@@ -6988,7 +7458,8 @@ const file_agent_proto_rawDesc = "" +
 	"\astarted\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12*\n" +
 	"\x05parts\x18\x06 \x03(\v2\x14.plumb.api.v1.HealthR\x05parts\x12.\n" +
 	"\asources\x18\a \x03(\v2\x14.plumb.api.v1.SourceR\asources\x12,\n" +
-	"\x04keys\x18\b \x03(\v2\x18.plumb.api.v1.StateCountR\x04keys\"\xf5\x01\n" +
+	"\x04keys\x18\b \x03(\v2\x18.plumb.api.v1.StateCountR\x04keys\x124\n" +
+	"\aconfirm\x18\t \x01(\v2\x1a.plumb.api.v1.ConfirmationR\aconfirm\"\xf5\x01\n" +
 	"\x06Health\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
@@ -7041,7 +7512,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fDeleteKVRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\".\n" +
 	"\x10DeleteKVResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevision2\xe9\x11\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision2\xb8\x13\n" +
 	"\x05Agent\x128\n" +
 	"\x03Get\x12\x18.plumb.api.v1.GetRequest\x1a\x17.plumb.api.v1.KeyStatus\x12=\n" +
 	"\x04List\x12\x19.plumb.api.v1.ListRequest\x1a\x1a.plumb.api.v1.ListResponse\x12B\n" +
@@ -7056,7 +7527,10 @@ const file_agent_proto_rawDesc = "" +
 	"\x05Apply\x12\x1a.plumb.api.v1.ApplyRequest\x1a\x1b.plumb.api.v1.ApplyResponse\x12<\n" +
 	"\x03Put\x12\x18.plumb.api.v1.PutRequest\x1a\x1b.plumb.api.v1.ApplyResponse\x12B\n" +
 	"\x06Delete\x12\x1b.plumb.api.v1.DeleteRequest\x1a\x1b.plumb.api.v1.ApplyResponse\x12=\n" +
-	"\x04Plan\x12\x19.plumb.api.v1.PlanRequest\x1a\x1a.plumb.api.v1.PlanResponse\x12C\n" +
+	"\x04Plan\x12\x19.plumb.api.v1.PlanRequest\x1a\x1a.plumb.api.v1.PlanResponse\x12F\n" +
+	"\aConfirm\x12\x1c.plumb.api.v1.ConfirmRequest\x1a\x1d.plumb.api.v1.ConfirmResponse\x12@\n" +
+	"\x05Abort\x12\x1a.plumb.api.v1.AbortRequest\x1a\x1b.plumb.api.v1.AbortResponse\x12C\n" +
+	"\x06Extend\x12\x1b.plumb.api.v1.ExtendRequest\x1a\x1c.plumb.api.v1.ExtendResponse\x12C\n" +
 	"\x06Resync\x12\x1b.plumb.api.v1.ResyncRequest\x1a\x1c.plumb.api.v1.ResyncResponse\x12@\n" +
 	"\x05Pause\x12\x1a.plumb.api.v1.PauseRequest\x1a\x1b.plumb.api.v1.PauseResponse\x12C\n" +
 	"\x06Resume\x12\x1b.plumb.api.v1.ResumeRequest\x1a\x1c.plumb.api.v1.ResumeResponse\x12@\n" +
@@ -7090,7 +7564,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -7131,79 +7605,86 @@ var file_agent_proto_goTypes = []any{
 	(*PutRequest)(nil),            // 36: plumb.api.v1.PutRequest
 	(*DeleteRequest)(nil),         // 37: plumb.api.v1.DeleteRequest
 	(*ApplyResponse)(nil),         // 38: plumb.api.v1.ApplyResponse
-	(*Change)(nil),                // 39: plumb.api.v1.Change
-	(*PlanRequest)(nil),           // 40: plumb.api.v1.PlanRequest
-	(*PlanResponse)(nil),          // 41: plumb.api.v1.PlanResponse
-	(*Effect)(nil),                // 42: plumb.api.v1.Effect
-	(*Read)(nil),                  // 43: plumb.api.v1.Read
-	(*Step)(nil),                  // 44: plumb.api.v1.Step
-	(*Pending)(nil),               // 45: plumb.api.v1.Pending
-	(*ResyncRequest)(nil),         // 46: plumb.api.v1.ResyncRequest
-	(*ResyncResponse)(nil),        // 47: plumb.api.v1.ResyncResponse
-	(*PauseRequest)(nil),          // 48: plumb.api.v1.PauseRequest
-	(*PauseResponse)(nil),         // 49: plumb.api.v1.PauseResponse
-	(*ResumeRequest)(nil),         // 50: plumb.api.v1.ResumeRequest
-	(*ResumeResponse)(nil),        // 51: plumb.api.v1.ResumeResponse
-	(*KindsRequest)(nil),          // 52: plumb.api.v1.KindsRequest
-	(*KindsResponse)(nil),         // 53: plumb.api.v1.KindsResponse
-	(*Kind)(nil),                  // 54: plumb.api.v1.Kind
-	(*CNIRequest)(nil),            // 55: plumb.api.v1.CNIRequest
-	(*CNIResponse)(nil),           // 56: plumb.api.v1.CNIResponse
-	(*Attachment)(nil),            // 57: plumb.api.v1.Attachment
-	(*AttachmentRequest)(nil),     // 58: plumb.api.v1.AttachmentRequest
-	(*AttachmentResponse)(nil),    // 59: plumb.api.v1.AttachmentResponse
-	(*LeftCall)(nil),              // 60: plumb.api.v1.LeftCall
-	(*MicroservicesRequest)(nil),  // 61: plumb.api.v1.MicroservicesRequest
-	(*MicroservicesResponse)(nil), // 62: plumb.api.v1.MicroservicesResponse
-	(*Microservice)(nil),          // 63: plumb.api.v1.Microservice
-	(*ContainersRequest)(nil),     // 64: plumb.api.v1.ContainersRequest
-	(*ContainersResponse)(nil),    // 65: plumb.api.v1.ContainersResponse
-	(*Container)(nil),             // 66: plumb.api.v1.Container
-	(*EventsRequest)(nil),         // 67: plumb.api.v1.EventsRequest
-	(*EventsResponse)(nil),        // 68: plumb.api.v1.EventsResponse
-	(*EventGap)(nil),              // 69: plumb.api.v1.EventGap
-	(*ContainerEvent)(nil),        // 70: plumb.api.v1.ContainerEvent
-	(*OOMKill)(nil),               // 71: plumb.api.v1.OOMKill
-	(*AgentStatusRequest)(nil),    // 72: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 73: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 74: plumb.api.v1.Health
-	(*Source)(nil),                // 75: plumb.api.v1.Source
-	(*StateCount)(nil),            // 76: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 77: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 78: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 79: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 80: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 81: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 82: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 83: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 84: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 85: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 86: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 87: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 88: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 89: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 90: plumb.api.v1.DeleteKVResponse
-	nil,                           // 91: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 92: plumb.api.v1.ContainerEvent.LabelsEntry
-	nil,                           // 93: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 94: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 95: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 96: google.protobuf.Duration
+	(*Confirmation)(nil),          // 39: plumb.api.v1.Confirmation
+	(*ConfirmRequest)(nil),        // 40: plumb.api.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),       // 41: plumb.api.v1.ConfirmResponse
+	(*AbortRequest)(nil),          // 42: plumb.api.v1.AbortRequest
+	(*AbortResponse)(nil),         // 43: plumb.api.v1.AbortResponse
+	(*ExtendRequest)(nil),         // 44: plumb.api.v1.ExtendRequest
+	(*ExtendResponse)(nil),        // 45: plumb.api.v1.ExtendResponse
+	(*Change)(nil),                // 46: plumb.api.v1.Change
+	(*PlanRequest)(nil),           // 47: plumb.api.v1.PlanRequest
+	(*PlanResponse)(nil),          // 48: plumb.api.v1.PlanResponse
+	(*Effect)(nil),                // 49: plumb.api.v1.Effect
+	(*Read)(nil),                  // 50: plumb.api.v1.Read
+	(*Step)(nil),                  // 51: plumb.api.v1.Step
+	(*Pending)(nil),               // 52: plumb.api.v1.Pending
+	(*ResyncRequest)(nil),         // 53: plumb.api.v1.ResyncRequest
+	(*ResyncResponse)(nil),        // 54: plumb.api.v1.ResyncResponse
+	(*PauseRequest)(nil),          // 55: plumb.api.v1.PauseRequest
+	(*PauseResponse)(nil),         // 56: plumb.api.v1.PauseResponse
+	(*ResumeRequest)(nil),         // 57: plumb.api.v1.ResumeRequest
+	(*ResumeResponse)(nil),        // 58: plumb.api.v1.ResumeResponse
+	(*KindsRequest)(nil),          // 59: plumb.api.v1.KindsRequest
+	(*KindsResponse)(nil),         // 60: plumb.api.v1.KindsResponse
+	(*Kind)(nil),                  // 61: plumb.api.v1.Kind
+	(*CNIRequest)(nil),            // 62: plumb.api.v1.CNIRequest
+	(*CNIResponse)(nil),           // 63: plumb.api.v1.CNIResponse
+	(*Attachment)(nil),            // 64: plumb.api.v1.Attachment
+	(*AttachmentRequest)(nil),     // 65: plumb.api.v1.AttachmentRequest
+	(*AttachmentResponse)(nil),    // 66: plumb.api.v1.AttachmentResponse
+	(*LeftCall)(nil),              // 67: plumb.api.v1.LeftCall
+	(*MicroservicesRequest)(nil),  // 68: plumb.api.v1.MicroservicesRequest
+	(*MicroservicesResponse)(nil), // 69: plumb.api.v1.MicroservicesResponse
+	(*Microservice)(nil),          // 70: plumb.api.v1.Microservice
+	(*ContainersRequest)(nil),     // 71: plumb.api.v1.ContainersRequest
+	(*ContainersResponse)(nil),    // 72: plumb.api.v1.ContainersResponse
+	(*Container)(nil),             // 73: plumb.api.v1.Container
+	(*EventsRequest)(nil),         // 74: plumb.api.v1.EventsRequest
+	(*EventsResponse)(nil),        // 75: plumb.api.v1.EventsResponse
+	(*EventGap)(nil),              // 76: plumb.api.v1.EventGap
+	(*ContainerEvent)(nil),        // 77: plumb.api.v1.ContainerEvent
+	(*OOMKill)(nil),               // 78: plumb.api.v1.OOMKill
+	(*AgentStatusRequest)(nil),    // 79: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 80: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 81: plumb.api.v1.Health
+	(*Source)(nil),                // 82: plumb.api.v1.Source
+	(*StateCount)(nil),            // 83: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 84: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 85: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 86: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 87: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 88: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 89: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 90: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 91: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 92: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 93: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 94: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 95: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 96: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 97: plumb.api.v1.DeleteKVResponse
+	nil,                           // 98: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 99: plumb.api.v1.ContainerEvent.LabelsEntry
+	nil,                           // 100: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 101: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 102: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 103: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	94,  // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	94,  // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	94,  // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	101, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	101, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	101, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	95,  // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	95,  // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	102, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	102, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	95,  // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	102, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	96,  // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	103, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
@@ -7212,155 +7693,170 @@ var file_agent_proto_depIdxs = []int32{
 	13,  // 18: plumb.api.v1.Cause.roots:type_name -> plumb.api.v1.Root
 	16,  // 19: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
 	17,  // 20: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	94,  // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	94,  // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	101, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	101, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
 	20,  // 23: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
 	21,  // 24: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	95,  // 25: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	102, // 25: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	24,  // 26: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	95,  // 27: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	102, // 27: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
 	32,  // 28: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
 	33,  // 29: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	95,  // 30: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	102, // 30: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
 	25,  // 31: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
 	26,  // 32: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
 	26,  // 33: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	95,  // 34: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	94,  // 35: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	94,  // 36: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	95,  // 37: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	95,  // 38: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	102, // 34: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	101, // 35: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	101, // 36: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	102, // 37: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	102, // 38: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
 	25,  // 39: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
 	31,  // 40: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
 	31,  // 41: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
 	31,  // 42: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	95,  // 43: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
-	95,  // 44: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	95,  // 45: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	96,  // 46: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	94,  // 47: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	102, // 43: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	102, // 44: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	102, // 45: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	103, // 46: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	101, // 47: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
 	34,  // 48: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	96,  // 49: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
-	41,  // 50: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	94,  // 51: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	96,  // 52: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	96,  // 53: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
-	39,  // 54: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
-	0,   // 55: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	41,  // 56: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
-	34,  // 57: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
-	44,  // 58: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
-	45,  // 59: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
-	42,  // 60: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
-	43,  // 61: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
-	40,  // 62: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
-	1,   // 63: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
-	1,   // 64: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
-	24,  // 65: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
-	0,   // 66: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	96,  // 67: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	95,  // 68: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
-	54,  // 69: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
-	57,  // 70: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
-	60,  // 71: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
-	95,  // 72: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
-	57,  // 73: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
-	95,  // 74: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
-	63,  // 75: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	74,  // 76: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
-	66,  // 77: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	74,  // 78: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	91,  // 79: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	95,  // 80: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	95,  // 81: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	69,  // 82: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	70,  // 83: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	95,  // 84: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	92,  // 85: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	95,  // 86: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	95,  // 87: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	71,  // 88: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	95,  // 89: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	95,  // 90: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
-	95,  // 91: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	74,  // 92: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	75,  // 93: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	76,  // 94: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	95,  // 95: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	93,  // 96: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	81,  // 97: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	83,  // 98: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 99: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 100: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 101: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 102: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 103: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	14,  // 104: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	18,  // 105: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	22,  // 106: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	27,  // 107: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	29,  // 108: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	35,  // 109: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	36,  // 110: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	37,  // 111: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	40,  // 112: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	46,  // 113: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	48,  // 114: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	50,  // 115: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	52,  // 116: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	61,  // 117: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	64,  // 118: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	55,  // 119: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	58,  // 120: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	58,  // 121: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	67,  // 122: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	67,  // 123: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	72,  // 124: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	77,  // 125: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	79,  // 126: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	82,  // 127: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	84,  // 128: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	85,  // 129: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	87,  // 130: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	89,  // 131: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 132: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 133: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 134: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 135: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 136: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	15,  // 137: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	19,  // 138: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	23,  // 139: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	28,  // 140: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	30,  // 141: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	38,  // 142: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	38,  // 143: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	38,  // 144: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	41,  // 145: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	47,  // 146: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	49,  // 147: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	51,  // 148: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	53,  // 149: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	62,  // 150: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	65,  // 151: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	56,  // 152: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	59,  // 153: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	59,  // 154: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	68,  // 155: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	68,  // 156: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	73,  // 157: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	78,  // 158: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	80,  // 159: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	80,  // 160: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	83,  // 161: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	86,  // 162: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	88,  // 163: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	90,  // 164: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	132, // [132:165] is the sub-list for method output_type
-	99,  // [99:132] is the sub-list for method input_type
-	99,  // [99:99] is the sub-list for extension type_name
-	99,  // [99:99] is the sub-list for extension extendee
-	0,   // [0:99] is the sub-list for field type_name
+	103, // 49: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	48,  // 50: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
+	103, // 51: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
+	101, // 52: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	103, // 53: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	103, // 54: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	46,  // 55: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
+	0,   // 56: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	48,  // 57: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
+	39,  // 58: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	102, // 59: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
+	102, // 60: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
+	39,  // 61: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	39,  // 62: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	103, // 63: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
+	39,  // 64: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	34,  // 65: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
+	51,  // 66: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
+	52,  // 67: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
+	49,  // 68: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
+	50,  // 69: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
+	47,  // 70: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
+	1,   // 71: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
+	1,   // 72: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
+	24,  // 73: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
+	0,   // 74: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	103, // 75: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	102, // 76: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	61,  // 77: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
+	64,  // 78: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
+	67,  // 79: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
+	102, // 80: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
+	64,  // 81: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
+	102, // 82: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
+	70,  // 83: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
+	81,  // 84: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	73,  // 85: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
+	81,  // 86: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	98,  // 87: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	102, // 88: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	102, // 89: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	76,  // 90: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	77,  // 91: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	102, // 92: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	99,  // 93: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	102, // 94: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	102, // 95: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	78,  // 96: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	102, // 97: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	102, // 98: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	102, // 99: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	81,  // 100: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	82,  // 101: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	83,  // 102: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	39,  // 103: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	102, // 104: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	100, // 105: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	88,  // 106: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	90,  // 107: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 108: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 109: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 110: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 111: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 112: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	14,  // 113: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	18,  // 114: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	22,  // 115: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	27,  // 116: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	29,  // 117: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	35,  // 118: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	36,  // 119: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	37,  // 120: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	47,  // 121: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	40,  // 122: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
+	42,  // 123: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
+	44,  // 124: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
+	53,  // 125: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	55,  // 126: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	57,  // 127: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	59,  // 128: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	68,  // 129: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	71,  // 130: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	62,  // 131: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	65,  // 132: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	65,  // 133: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	74,  // 134: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	74,  // 135: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	79,  // 136: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	84,  // 137: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	86,  // 138: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	89,  // 139: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	91,  // 140: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	92,  // 141: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	94,  // 142: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	96,  // 143: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 144: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 145: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 146: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 147: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 148: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	15,  // 149: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	19,  // 150: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	23,  // 151: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	28,  // 152: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	30,  // 153: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	38,  // 154: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	38,  // 155: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	38,  // 156: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	48,  // 157: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	41,  // 158: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
+	43,  // 159: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
+	45,  // 160: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
+	54,  // 161: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	56,  // 162: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	58,  // 163: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	60,  // 164: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	69,  // 165: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	72,  // 166: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	63,  // 167: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	66,  // 168: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	66,  // 169: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	75,  // 170: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	75,  // 171: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	80,  // 172: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	85,  // 173: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	87,  // 174: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	87,  // 175: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	90,  // 176: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	93,  // 177: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	95,  // 178: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	97,  // 179: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	144, // [144:180] is the sub-list for method output_type
+	108, // [108:144] is the sub-list for method input_type
+	108, // [108:108] is the sub-list for extension type_name
+	108, // [108:108] is the sub-list for extension extendee
+	0,   // [0:108] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -7368,16 +7864,16 @@ func file_agent_proto_init() {
 	if File_agent_proto != nil {
 		return
 	}
-	file_agent_proto_msgTypes[66].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[67].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[70].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[73].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[74].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[77].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   94,
+			NumMessages:   101,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

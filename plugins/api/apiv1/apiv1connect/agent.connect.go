@@ -69,6 +69,12 @@ const (
 	AgentDeleteProcedure = "/plumb.api.v1.Agent/Delete"
 	// AgentPlanProcedure is the fully-qualified name of the Agent's Plan RPC.
 	AgentPlanProcedure = "/plumb.api.v1.Agent/Plan"
+	// AgentConfirmProcedure is the fully-qualified name of the Agent's Confirm RPC.
+	AgentConfirmProcedure = "/plumb.api.v1.Agent/Confirm"
+	// AgentAbortProcedure is the fully-qualified name of the Agent's Abort RPC.
+	AgentAbortProcedure = "/plumb.api.v1.Agent/Abort"
+	// AgentExtendProcedure is the fully-qualified name of the Agent's Extend RPC.
+	AgentExtendProcedure = "/plumb.api.v1.Agent/Extend"
 	// AgentResyncProcedure is the fully-qualified name of the Agent's Resync RPC.
 	AgentResyncProcedure = "/plumb.api.v1.Agent/Resync"
 	// AgentPauseProcedure is the fully-qualified name of the Agent's Pause RPC.
@@ -141,6 +147,12 @@ type AgentClient interface {
 	Delete(context.Context, *apiv1.DeleteRequest) (*apiv1.ApplyResponse, error)
 	// Plan says what Apply would bring about, and changes nothing.
 	Plan(context.Context, *apiv1.PlanRequest) (*apiv1.PlanResponse, error)
+	// Confirm lets the change stay that waits to be confirmed.
+	Confirm(context.Context, *apiv1.ConfirmRequest) (*apiv1.ConfirmResponse, error)
+	// Abort takes it back now.
+	Abort(context.Context, *apiv1.AbortRequest) (*apiv1.AbortResponse, error)
+	// Extend gives it more time.
+	Extend(context.Context, *apiv1.ExtendRequest) (*apiv1.ExtendResponse, error)
 	// Resync reads the world again and repairs what differs.
 	Resync(context.Context, *apiv1.ResyncRequest) (*apiv1.ResyncResponse, error)
 	// Pause holds a key, or all below a prefix.
@@ -278,6 +290,24 @@ func NewAgentClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			connect.WithSchema(agentMethods.ByName("Plan")),
 			connect.WithClientOptions(opts...),
 		),
+		confirm: connect.NewClient[apiv1.ConfirmRequest, apiv1.ConfirmResponse](
+			httpClient,
+			baseURL+AgentConfirmProcedure,
+			connect.WithSchema(agentMethods.ByName("Confirm")),
+			connect.WithClientOptions(opts...),
+		),
+		abort: connect.NewClient[apiv1.AbortRequest, apiv1.AbortResponse](
+			httpClient,
+			baseURL+AgentAbortProcedure,
+			connect.WithSchema(agentMethods.ByName("Abort")),
+			connect.WithClientOptions(opts...),
+		),
+		extend: connect.NewClient[apiv1.ExtendRequest, apiv1.ExtendResponse](
+			httpClient,
+			baseURL+AgentExtendProcedure,
+			connect.WithSchema(agentMethods.ByName("Extend")),
+			connect.WithClientOptions(opts...),
+		),
 		resync: connect.NewClient[apiv1.ResyncRequest, apiv1.ResyncResponse](
 			httpClient,
 			baseURL+AgentResyncProcedure,
@@ -411,6 +441,9 @@ type agentClient struct {
 	put              *connect.Client[apiv1.PutRequest, apiv1.ApplyResponse]
 	delete           *connect.Client[apiv1.DeleteRequest, apiv1.ApplyResponse]
 	plan             *connect.Client[apiv1.PlanRequest, apiv1.PlanResponse]
+	confirm          *connect.Client[apiv1.ConfirmRequest, apiv1.ConfirmResponse]
+	abort            *connect.Client[apiv1.AbortRequest, apiv1.AbortResponse]
+	extend           *connect.Client[apiv1.ExtendRequest, apiv1.ExtendResponse]
 	resync           *connect.Client[apiv1.ResyncRequest, apiv1.ResyncResponse]
 	pause            *connect.Client[apiv1.PauseRequest, apiv1.PauseResponse]
 	resume           *connect.Client[apiv1.ResumeRequest, apiv1.ResumeResponse]
@@ -548,6 +581,33 @@ func (c *agentClient) Delete(ctx context.Context, req *apiv1.DeleteRequest) (*ap
 // Plan calls plumb.api.v1.Agent.Plan.
 func (c *agentClient) Plan(ctx context.Context, req *apiv1.PlanRequest) (*apiv1.PlanResponse, error) {
 	response, err := c.plan.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Confirm calls plumb.api.v1.Agent.Confirm.
+func (c *agentClient) Confirm(ctx context.Context, req *apiv1.ConfirmRequest) (*apiv1.ConfirmResponse, error) {
+	response, err := c.confirm.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Abort calls plumb.api.v1.Agent.Abort.
+func (c *agentClient) Abort(ctx context.Context, req *apiv1.AbortRequest) (*apiv1.AbortResponse, error) {
+	response, err := c.abort.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Extend calls plumb.api.v1.Agent.Extend.
+func (c *agentClient) Extend(ctx context.Context, req *apiv1.ExtendRequest) (*apiv1.ExtendResponse, error) {
+	response, err := c.extend.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -753,6 +813,12 @@ type AgentHandler interface {
 	Delete(context.Context, *apiv1.DeleteRequest) (*apiv1.ApplyResponse, error)
 	// Plan says what Apply would bring about, and changes nothing.
 	Plan(context.Context, *apiv1.PlanRequest) (*apiv1.PlanResponse, error)
+	// Confirm lets the change stay that waits to be confirmed.
+	Confirm(context.Context, *apiv1.ConfirmRequest) (*apiv1.ConfirmResponse, error)
+	// Abort takes it back now.
+	Abort(context.Context, *apiv1.AbortRequest) (*apiv1.AbortResponse, error)
+	// Extend gives it more time.
+	Extend(context.Context, *apiv1.ExtendRequest) (*apiv1.ExtendResponse, error)
 	// Resync reads the world again and repairs what differs.
 	Resync(context.Context, *apiv1.ResyncRequest) (*apiv1.ResyncResponse, error)
 	// Pause holds a key, or all below a prefix.
@@ -884,6 +950,24 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 		AgentPlanProcedure,
 		svc.Plan,
 		connect.WithSchema(agentMethods.ByName("Plan")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentConfirmHandler := connect.NewUnaryHandlerSimple(
+		AgentConfirmProcedure,
+		svc.Confirm,
+		connect.WithSchema(agentMethods.ByName("Confirm")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentAbortHandler := connect.NewUnaryHandlerSimple(
+		AgentAbortProcedure,
+		svc.Abort,
+		connect.WithSchema(agentMethods.ByName("Abort")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentExtendHandler := connect.NewUnaryHandlerSimple(
+		AgentExtendProcedure,
+		svc.Extend,
+		connect.WithSchema(agentMethods.ByName("Extend")),
 		connect.WithHandlerOptions(opts...),
 	)
 	agentResyncHandler := connect.NewUnaryHandlerSimple(
@@ -1030,6 +1114,12 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 			agentDeleteHandler.ServeHTTP(w, r)
 		case AgentPlanProcedure:
 			agentPlanHandler.ServeHTTP(w, r)
+		case AgentConfirmProcedure:
+			agentConfirmHandler.ServeHTTP(w, r)
+		case AgentAbortProcedure:
+			agentAbortHandler.ServeHTTP(w, r)
+		case AgentExtendProcedure:
+			agentExtendHandler.ServeHTTP(w, r)
 		case AgentResyncProcedure:
 			agentResyncHandler.ServeHTTP(w, r)
 		case AgentPauseProcedure:
@@ -1131,6 +1221,18 @@ func (UnimplementedAgentHandler) Delete(context.Context, *apiv1.DeleteRequest) (
 
 func (UnimplementedAgentHandler) Plan(context.Context, *apiv1.PlanRequest) (*apiv1.PlanResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Plan is not implemented"))
+}
+
+func (UnimplementedAgentHandler) Confirm(context.Context, *apiv1.ConfirmRequest) (*apiv1.ConfirmResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Confirm is not implemented"))
+}
+
+func (UnimplementedAgentHandler) Abort(context.Context, *apiv1.AbortRequest) (*apiv1.AbortResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Abort is not implemented"))
+}
+
+func (UnimplementedAgentHandler) Extend(context.Context, *apiv1.ExtendRequest) (*apiv1.ExtendResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Extend is not implemented"))
 }
 
 func (UnimplementedAgentHandler) Resync(context.Context, *apiv1.ResyncRequest) (*apiv1.ResyncResponse, error) {

@@ -1,0 +1,74 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/plumb-net/plumb/plugins/private"
+	"github.com/plumb-net/plumb/plugins/safetext"
+)
+
+// peerKey is where a context has who called.
+type peerKey struct{}
+
+// withPeer notes who is at the other end of a connection, as the kernel tells.
+func withPeer(ctx context.Context, c net.Conn) context.Context {
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		return ctx
+	}
+	p, err := private.Peer(conn)
+	if err != nil {
+		return ctx
+	}
+	return context.WithValue(ctx, peerKey{}, describe(p))
+}
+
+// describe is a peer for people: "root for amy (agentctl, process 1234)". Who logged in is
+// told beside whose rights are used, since everybody here is root.
+func describe(p private.Credentials) string {
+	out := userName(p.UID)
+	if login, err := loginOf(p.PID); err == nil && login != p.UID {
+		out += " for " + userName(login)
+	}
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
+	if err != nil {
+		return fmt.Sprintf("%s (process %d)", out, p.PID)
+	}
+	return fmt.Sprintf("%s (%s, process %d)", out, safetext.Line(strings.TrimSpace(string(name))), p.PID)
+}
+
+func userName(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return u.Username
+	}
+	return fmt.Sprintf("user %d", uid)
+}
+
+// loginOf is the user who logged in and by whom a process came to be; see
+// /proc/PID/loginuid in proc(5).
+func loginOf(pid int) (uid int, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/loginuid", pid))
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err == nil && n == math.MaxUint32 {
+		err = fmt.Errorf("nobody logged in")
+	}
+	return int(n), err
+}
+
+// who is who called.
+func who(ctx context.Context) string {
+	if p, ok := ctx.Value(peerKey{}).(string); ok {
+		return p
+	}
+	return "somebody"
+}
