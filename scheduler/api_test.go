@@ -574,3 +574,18 @@ func TestAskedBeforeRun(t *testing.T) {
 		t.Errorf("before Run this was done: %q", done)
 	}
 }
+
+// TestDerived: what a value would derive is told without anything being wanted.
+func TestDerived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		for text, want := range map[string]string{"a/1 v1 derives=p,q": "[d/1/p d/1/q]", "b/1 v1": "[]", "x/1 v1": "[]"} {
+			c := changes(text)[0]
+			keys, err := r.Derived(c.Key, c.Value)
+			r.check(err)
+			if got := fmt.Sprint(keys); got != want {
+				t.Errorf("%s derives %s, want %s", text, got, want)
+			}
+		}
+	})
+}

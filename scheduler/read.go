@@ -28,6 +28,18 @@ func (s *Scheduler) Get(ctx context.Context, k Key) (Status, error) {
 	return st, err
 }
 
+// Derived are the keys of the values that a value splits off, and of those that these do,
+// as far as their kinds are registered. It says nothing about what is wanted or there. The
+// error is ErrStopped.
+func (s *Scheduler) Derived(k Key, value any) (out []Key, err error) {
+	err = s.call(func(l *loop) {
+		for _, d := range l.Kinds.Derived(k, value) {
+			out = append(out, d.Key)
+		}
+	})
+	return out, err
+}
+
 const pageSize = 1024
 
 // List returns the statuses of the keys under any of the prefixes, sorted; a

@@ -13,8 +13,8 @@ import (
 const (
 	// writeTime bounds one try to write the former values.
 	writeTime = 3 * time.Second
-	// retryMin and retryMax are between two tries.
-	retryMin, retryMax = 500 * time.Millisecond, 5 * time.Second
+	// retryFirst and retryLast are between two tries.
+	retryFirst, retryLast = 500 * time.Millisecond, 5 * time.Second
 )
 
 // revert takes the change back. As long as the store cannot be written its former values
@@ -22,7 +22,7 @@ const (
 func (t *Trial) revert(ctx context.Context) {
 	p := t.Pending()
 	t.c.Log.Warn("a change is taken back", "name", p.Name, "by", p.By, "keys", len(p.Keys()), "reason", p.Reverting)
-	wait := retryMin
+	wait := retryFirst
 	for {
 		revision, notes, err := t.c.writeBack(ctx, p.Changes)
 		if ctx.Err() != nil {
@@ -40,7 +40,7 @@ func (t *Trial) revert(ctx context.Context) {
 			return
 		case <-time.After(wait):
 		}
-		wait = min(2*wait, retryMax)
+		wait = min(2*wait, retryLast)
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 // clock notes when each revision came out at the far end.
 type clock struct{ seen chan time.Time }
 
+func (c *clock) Derived(scheduler.Key, any) ([]scheduler.Key, error) { return nil, nil }
+
 func (c *clock) Submit(t scheduler.Txn) *scheduler.Handle {
 	if !t.Complete {
 		c.seen <- time.Now()

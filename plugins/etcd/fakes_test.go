@@ -49,6 +49,14 @@ func newRecorder() *recorder {
 	return &recorder{want: map[string]string{}, moved: make(chan struct{})}
 }
 
+// Derived: a route that is "split" derives another key.
+func (r *recorder) Derived(k scheduler.Key, value any) ([]scheduler.Key, error) {
+	if v, ok := value.(*wrapperspb.StringValue); ok && v.Value == "split" {
+		return []scheduler.Key{"part/" + k}, nil
+	}
+	return nil, nil
+}
+
 func (r *recorder) Submit(t scheduler.Txn) *scheduler.Handle {
 	now := time.Now()
 	r.mu.Lock()

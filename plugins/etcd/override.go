@@ -22,18 +22,24 @@ func (s *source) override(list []models.Override) {
 	defer s.saying.Unlock()
 	all := map[string]models.Override{}
 	var want []scheduler.Change
+	seen := map[scheduler.Key]bool{}
 	for _, o := range list {
 		name, intent := strings.CutPrefix(o.Key, "config/")
 		if !intent {
 			continue
 		}
 		all[name] = o
-		if o.Value == nil {
-			want = append(want, scheduler.Withdraw(safeKey(name)))
-		} else {
-			want = append(want, s.decode.change(name, o.Value))
+		c := scheduler.Withdraw(safeKey(name))
+		if o.Value != nil {
+			c = s.decode.change(name, o.Value)
 		}
+		want = append(want, c)
+		for _, k := range s.derived(c) {
+			seen[k] = true
+		}
+		seen[c.Key] = true
 	}
+	want = append(want, s.withdrawDerived(list, seen)...)
 	if len(all) == 0 && len(s.overrides) == 0 {
 		return
 	}
@@ -42,6 +48,34 @@ func (s *source) override(list []models.Override) {
 		s.submit.Submit(scheduler.Txn{Source: Source, Note: "taken back, and not yet written", Want: want})
 	}
 	s.again(errOverride)
+}
+
+// derived are the keys that a change derives.
+func (s *source) derived(c scheduler.Change) []scheduler.Key {
+	if c.Value == nil {
+		return nil
+	}
+	keys, _ := s.submit.Derived(c.Key, c.Value) // it fails only when the scheduler has ended
+	return keys
+}
+
+// withdrawDerived says of what the stored values derive that it is not wanted, but for
+// the keys that are. After a restart nobody remembers that it came with them, and what
+// nobody is known to want is not removed before all sources have told all.
+func (s *source) withdrawDerived(list []models.Override, wanted map[scheduler.Key]bool) (out []scheduler.Change) {
+	for _, o := range list {
+		name, intent := strings.CutPrefix(o.Key, "config/")
+		if !intent || o.Stored == nil {
+			continue
+		}
+		for _, k := range s.derived(s.decode.change(name, o.Stored)) {
+			if !wanted[k] {
+				wanted[k] = true
+				out = append(out, scheduler.Withdraw(k))
+			}
+		}
+	}
+	return out
 }
 
 // again has the next session begin at once, for a reason.

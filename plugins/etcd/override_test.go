@@ -59,8 +59,12 @@ func TestOverride(t *testing.T) {
 func TestOverrideBeforeTheFirstList(t *testing.T) {
 	stores(t, func(t *testing.T, c Config, kv func() clientv3.KV) {
 		a := newAgent(t, c)
-		a.Override([]models.Override{{Key: "config/route/r", Stored: []byte(`"new"`), Value: []byte(`"old"`)}})
-		if got := story(a.rec.since(0)); got != "taken back, and not yet written: route/r=old\n" {
+		a.Override([]models.Override{
+			{Key: "config/route/r", Stored: []byte(`"new"`), Value: []byte(`"old"`)},
+			{Key: "config/route/s", Stored: []byte(`"split"`)},
+			{Key: "config/route/t", Stored: []byte(`"split"`), Value: []byte(`"split"`)},
+		})
+		if got := story(a.rec.since(0)); got != "taken back, and not yet written: route/r=old -route/s route/t=split -part/route/s\n" {
 			t.Error(got)
 		}
 		a.run()

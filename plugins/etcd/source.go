@@ -23,6 +23,8 @@ const Source = "etcd"
 // Submitter takes transactions in order; the scheduler is one.
 type Submitter interface {
 	Submit(scheduler.Txn) *scheduler.Handle
+	// Derived are the keys of the values that a value splits off.
+	Derived(k scheduler.Key, value any) ([]scheduler.Key, error)
 }
 
 // source turns the store into transactions. run owns everything that is not

@@ -55,7 +55,7 @@ func ping(ctx context.Context, to netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if _, err := conn.WriteTo(packet, &net.IPAddr{IP: to.Unmap().AsSlice(), Zone: to.Zone()}); err != nil {
 		return plain(err)

@@ -49,6 +49,20 @@ func (ks *Registry) GraphKind(k kv.Key) *graph.Kind {
 	return nil
 }
 
+// Derived are the values that a value splits off, and those that these do. One that its
+// kind cannot take derives nothing.
+func (ks *Registry) Derived(key kv.Key, v any) (out []kv.Change) {
+	k := ks.Find(key)
+	if k == nil || k.Derive == nil || Validate(k, key, v) != nil {
+		return nil
+	}
+	defer func() { _ = recover() }() // then the key is invalid, for what it is worth
+	for _, d := range k.Derive(key, v) {
+		out = append(append(out, d), ks.Derived(d.Key, d.Value)...)
+	}
+	return out
+}
+
 // All are the kinds in the order of their prefixes.
 func (ks *Registry) All() []*Kind { return ks.sorted }
 
