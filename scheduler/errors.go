@@ -35,7 +35,8 @@ func NotFound(err error) error { return kv.Class(OpError{Err: err, Gone: true}) 
 
 // Lapsed says that what the operation needs went while it was under way, which the
 // scheduler has not heard of yet: that a container is killed is no failure of anybody. It
-// is tried again as after any other error, but does not count as one. Errors of packages
+// is tried again, less and less often, as after any other error. But it uses up none of
+// Retries.Attempts, and neither blame nor Status.Attempts counts it. Errors of packages
 // that know no scheduler say the same by a method Lapsed() bool.
 func Lapsed(err error) error {
 	return kv.Lapsed(err)

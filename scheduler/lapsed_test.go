@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +154,42 @@ func TestLapsedIsNoFailure(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 			}
+		}
+	})
+}
+
+// TestLapsedIsNoAttempt: what lapses uses up none of the attempts that a transaction allows,
+// and is tried again at growing distances all the same. What fails for other reasons after
+// that has all of them.
+func TestLapsedIsNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tries []time.Time
+		r := runKinds(t, scheduler.Options{RetryMin: time.Second, RetryMax: time.Hour, Rand: func() float64 { return 0.5 }}, func(d thingKind) thingKind {
+			if d.Name == "a" {
+				d.Create = func(context.Context, scheduler.Key, schedulertest.Thing) (int, error) {
+					if tries = append(tries, time.Now()); len(tries) <= 4 {
+						return 0, scheduler.Lapsed(errors.New("its ground is gone"))
+					}
+					return 0, errors.New("no")
+				}
+			}
+			return d
+		})
+		r.Submit(scheduler.Txn{Want: changes("a/1 v1"), Retry: &scheduler.Retries{Attempts: 2}})
+		time.Sleep(time.Second / 2)
+		if st, err := r.Get(ctx, "a/1"); err != nil || st.State != scheduler.Retrying || st.Attempts != 0 {
+			t.Errorf("it lapsed: %v after %d attempts, %v", st.State, st.Attempts, err)
+		}
+		time.Sleep(time.Minute)
+		if st, err := r.Get(ctx, "a/1"); err != nil || st.State != scheduler.Failed || st.Attempts != 2 {
+			t.Errorf("it failed: %v after %d attempts, %v", st.State, st.Attempts, err)
+		}
+		var waits []time.Duration
+		for i := range tries[1:] {
+			waits = append(waits, tries[i+1].Sub(tries[i]))
+		}
+		if want := []time.Duration{1e9, 2e9, 4e9, 8e9, 16e9}; !slices.Equal(waits, want) {
+			t.Errorf("waited %v, not %v", waits, want)
 		}
 	})
 }

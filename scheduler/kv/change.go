@@ -17,9 +17,9 @@ type Change struct {
 
 // Retries is how failures are tried again. What is zero is as in Options.
 type Retries struct {
-	// Attempts is how many tries there are in all; when they are used up, the
-	// key has failed, until something changes or a Look is asked for. Zero:
-	// there is no end.
+	// Attempts is how many tries there are in all, but for those that lapsed; when
+	// they are used up, the key has failed, until something changes or a Look is
+	// asked for. Zero: there is no end.
 	Attempts int
 	// Min and Max bound the backoff between attempts, which doubles; Jitter is
 	// the share of a delay that is random.

@@ -82,7 +82,8 @@ type Status struct {
 	// Revision grows with every change of the key's status.
 	Revision uint64
 	// Since is when the state began.
-	Since    time.Time
+	Since time.Time
+	// Attempts failed in a row; those that lapsed do not count.
 	Attempts int
 	NextTry  time.Time
 	// Cause is the transaction that last moved the key, Via the key through which.

@@ -35,7 +35,7 @@ func (as *Assessor) NameUnread() string {
 // cannotRead reports whether something was never read, and not for want of trying.
 func (as *Assessor) cannotRead() bool {
 	for n := range as.UnreadNodes {
-		if as.heldBy(n) != OnNothing || n.X != nil && n.X.Attempts > 0 {
+		if as.heldBy(n) != OnNothing || n.X != nil && n.X.Attempts+n.X.Lapses > 0 {
 			return true
 		}
 	}

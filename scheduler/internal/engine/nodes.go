@@ -73,17 +73,23 @@ func (e *nodes) setStale(n *graph.Node, yes bool) {
 func (e *nodes) fail(n *graph.Node, what kv.Operation, err error) {
 	x := e.G.Extra(n)
 	x.Err, x.LastOp = err, uint8(what)
-	x.Attempts++
+	needLost := x.Lapsed && (what == kv.OpCreate || what == kv.OpUpdate)
+	switch {
+	case needLost: // it says nothing of what comes when its needs are back
+	case kv.IsLapsed(err):
+		x.Lapses++ // it uses up no attempt, but is tried less and less often
+	default:
+		x.Attempts++
+	}
 	var oe *kv.OpError
 	var invalid *kv.InvalidError
 	r := retriesOf(n)
-	delay := e.delay(x.Attempts, r)
+	delay := e.delay(x.Attempts+x.Lapses, r)
 	switch {
 	case errors.As(err, &invalid):
 		e.G.HoldForGood(n)
 		return
-	case x.Lapsed && (what == kv.OpCreate || what == kv.OpUpdate):
-		x.Attempts-- // it says nothing of what comes when its needs are back
+	case needLost:
 		e.logFailure(n, what, err, 0)
 		return
 	case errors.As(err, &oe) && oe.Terminal:

@@ -24,7 +24,7 @@ func (e *nodes) clearHold(n *graph.Node) {
 	}
 	e.Out.Unwait(n)
 	x := e.G.Extra(n)
-	x.Err, x.Attempts, x.LastOp, x.LastTo = nil, 0, 0, nil
+	x.Err, x.Attempts, x.Lapses, x.LastOp, x.LastTo = nil, 0, 0, 0, nil
 	e.G.EndHold(n)
 }
 

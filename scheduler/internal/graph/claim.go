@@ -47,6 +47,7 @@ type Extra struct {
 	Derived  error // why a derived value could not be taken
 	Err      error // of the last operation
 	Attempts int
+	Lapses   int // failures in between that were none: what it needs had gone
 	Retries  any // how failures of the want that counts are tried again, if it says so
 	held     Hold
 	NextTry  int64 // unix nanoseconds, with UntilTime
