@@ -41,6 +41,9 @@ func (x *Interface) SetsOnce(field string) bool { return slices.Contains(x.GetSe
 // IsEnabled reports whether the interface shall be up: enabled, default true.
 func (x *Interface) IsEnabled() bool { return x.Enabled == nil || *x.Enabled }
 
+// Copy is a copy that may be changed.
+func (x *Interface) Copy() *Interface { return proto.CloneOf(x) }
+
 // WithAlternativeNames is a copy that has some more of them.
 func (x *Interface) WithAlternativeNames(more []string) *Interface {
 	y := proto.CloneOf(x)

@@ -237,10 +237,10 @@ type Interface struct {
 	// Whether the interface is up. Default true.
 	Enabled *bool `protobuf:"varint,3,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// Largest packet in bytes, 68 to 65535; with IPv6 and of a vrf at least 1280, of a
-	// tap at most 65521. 0 leaves the kernel's default.
+	// tap at most 65521. 0: left as it is; a new link has the kernel's default.
 	Mtu uint32 `protobuf:"varint,4,opt,name=mtu,proto3" json:"mtu,omitempty"`
-	// Hardware address, six bytes in hex with colons, not a multicast one. Empty
-	// leaves the kernel's choice.
+	// Hardware address, six bytes in hex with colons, not a multicast one. Empty: left as
+	// it is; a new link has one of the kernel's choice.
 	MacAddress string `protobuf:"bytes,5,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`
 	// Addresses in CIDR notation, or claim:<ipclaim>. The list is the whole truth on
 	// links that Plumb made: other addresses are taken off.
@@ -842,12 +842,15 @@ func (x *Veth) GetPeer() string {
 	return ""
 }
 
-// An Ethernet bridge.
+// An Ethernet bridge. A number that the value no longer names gets the kernel's default
+// back, also if it went while no agent was running. Only if the ledger is lost meanwhile
+// does it stay: then nobody knows whose it is.
 type Bridge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Spanning tree protocol. Default off.
 	Stp bool `protobuf:"varint,1,opt,name=stp,proto3" json:"stp,omitempty"`
-	// Seconds after which a learned address is forgotten. Unset leaves the kernel's 300.
+	// Seconds after which a learned address is forgotten. Unset: the kernel's 300, or
+	// what others have set.
 	AgeingTime *uint32 `protobuf:"varint,2,opt,name=ageing_time,json=ageingTime,proto3,oneof" json:"ageing_time,omitempty"`
 	// Do not snoop multicast. Default: snoop.
 	NoMulticastSnooping bool `protobuf:"varint,3,opt,name=no_multicast_snooping,json=noMulticastSnooping,proto3" json:"no_multicast_snooping,omitempty"`
@@ -856,14 +859,16 @@ type Bridge struct {
 	Forward bool `protobuf:"varint,4,opt,name=forward,proto3" json:"forward,omitempty"`
 	// Keep frames of different VLANs apart. Default: VLANs are not looked at.
 	VlanFiltering bool `protobuf:"varint,5,opt,name=vlan_filtering,json=vlanFiltering,proto3" json:"vlan_filtering,omitempty"`
-	// VLAN that each new port has, untagged, 1 to 4094, or 0 for none. Unset leaves the
-	// kernel's 1.
+	// VLAN that each new port has, untagged, 1 to 4094, or 0 for none. Unset: the
+	// kernel's 1, or what others have set.
 	DefaultPvid *uint32 `protobuf:"varint,6,opt,name=default_pvid,json=defaultPvid,proto3,oneof" json:"default_pvid,omitempty"`
 	// VLANs of the bridge itself, all of them. Empty: left as they are.
 	Vlans []*BridgeVlan `protobuf:"bytes,7,rep,name=vlans,proto3" json:"vlans,omitempty"`
-	// Priority in the spanning tree, 0 to 65535. Unset leaves the kernel's 32768.
+	// Priority in the spanning tree, 0 to 65535. Unset: the kernel's 32768, or what
+	// others have set.
 	Priority *uint32 `protobuf:"varint,8,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	// Seconds of listening and of learning, 2 to 30. Unset leaves the kernel's 15.
+	// Seconds of listening and of learning, 2 to 30. Unset: the kernel's 15, or what others
+	// have set.
 	ForwardDelay *uint32 `protobuf:"varint,9,opt,name=forward_delay,json=forwardDelay,proto3,oneof" json:"forward_delay,omitempty"`
 	// Ask for members of multicast groups. Default: do not.
 	MulticastQuerier bool `protobuf:"varint,10,opt,name=multicast_querier,json=multicastQuerier,proto3" json:"multicast_querier,omitempty"`
@@ -976,9 +981,11 @@ type BridgePort struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// VLANs of the port, all of them. Empty: left as they are.
 	Vlans []*BridgeVlan `protobuf:"bytes,1,rep,name=vlans,proto3" json:"vlans,omitempty"`
-	// Cost of the port in the spanning tree, 1 to 65535. Unset: left to others.
+	// Cost of the port in the spanning tree, 1 to 65535. Unset: left as it is; a new port
+	// has one by its speed.
 	Cost *uint32 `protobuf:"varint,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
-	// Priority in the spanning tree, 0 to 63. Unset: left to others.
+	// Priority in the spanning tree, 0 to 63. Unset: the kernel's 32, or what others have
+	// set.
 	Priority *uint32 `protobuf:"varint,3,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
 	// Do not send frames to other ports that are isolated. Default: send.
 	Isolated bool `protobuf:"varint,4,opt,name=isolated,proto3" json:"isolated,omitempty"`
@@ -1794,7 +1801,7 @@ type WireGuard struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// File with the private key, as wg genkey prints it; only its owner may read it. Required.
 	PrivateKeyFile string `protobuf:"bytes,1,opt,name=private_key_file,json=privateKeyFile,proto3" json:"private_key_file,omitempty"`
-	// UDP port. 0 leaves the kernel's choice.
+	// UDP port. 0: left as it is; a new one has one of the kernel's choice.
 	ListenPort uint32 `protobuf:"varint,2,opt,name=listen_port,json=listenPort,proto3" json:"listen_port,omitempty"`
 	// Mark of the outer packets. 0: none.
 	Fwmark uint32 `protobuf:"varint,3,opt,name=fwmark,proto3" json:"fwmark,omitempty"`

@@ -363,7 +363,7 @@ func unless[T comparable](want, actual *T) *T {
 // setPort is how the bridge of an adopted link is to treat it. It ends with the membership,
 // so there is nothing to give back.
 func (d *iface) setPort(w *wish, l kernel.Link) error {
-	asked := w.askedOfBridge()
+	asked := w.dropped(true).GetBridgePort()
 	if asked == nil || w.value.GetMaster() == "" {
 		return nil
 	}
@@ -444,5 +444,6 @@ func (d *iface) adoptedValue(k scheduler.Key, l kernel.Link, in *models.Namespac
 		}
 	}
 	d.readOffloads(l, v, changed.Features, changed.RX != nil, changed.TX != nil)
+	d.hideUnnamed(k, v, hint)
 	return v
 }

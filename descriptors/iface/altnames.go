@@ -43,10 +43,9 @@ func (d *iface) readAltNames(k scheduler.Key, l kernel.Link, hint *models.Interf
 }
 
 // staleAltNames were asked for before and are not any more.
-func (w *wish) staleAltNames(before *models.Interface) (list []string) {
-	names := slices.Clone(before.GetAlternativeNames())
-	if w.recorded != nil {
-		names = append(names, kind.InterfaceOf(*w.recorded).GetAlternativeNames()...)
+func (w *wish) staleAltNames() (names []string) {
+	for _, v := range w.before {
+		names = append(names, v.GetAlternativeNames()...)
 	}
 	slices.Sort(names)
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool {

@@ -57,13 +57,12 @@ func (bridge) differs(actual, desired *models.Interface) (d kind.Differences) {
 	d.May(was.GetStp() != is.GetStp(), "bridge.stp", was.GetStp(), is.GetStp())
 	d.May(was.GetNoMulticastSnooping() != is.GetNoMulticastSnooping(), "bridge.no_multicast_snooping",
 		was.GetNoMulticastSnooping(), is.GetNoMulticastSnooping())
-	d.May(is.AgeingTime != nil && was.GetAgeingTime() != is.GetAgeingTime(), "bridge.ageing_time",
-		was.GetAgeingTime(), is.GetAgeingTime())
+	mayOptional(&d, "bridge.ageing_time", was.AgeingTime, is.AgeingTime)
 	d.May(was.GetMulticastQuerier() != is.GetMulticastQuerier(), "bridge.multicast_querier", was.GetMulticastQuerier(), is.GetMulticastQuerier())
 	d.May(was.GetVlanFiltering() != is.GetVlanFiltering(), "bridge.vlan_filtering", was.GetVlanFiltering(), is.GetVlanFiltering())
-	d.May(is.DefaultPvid != nil && was.GetDefaultPvid() != is.GetDefaultPvid(), "bridge.default_pvid", was.GetDefaultPvid(), is.GetDefaultPvid())
-	d.May(is.Priority != nil && was.GetPriority() != is.GetPriority(), "bridge.priority", was.GetPriority(), is.GetPriority())
-	d.May(is.ForwardDelay != nil && was.GetForwardDelay() != is.GetForwardDelay(), "bridge.forward_delay", was.GetForwardDelay(), is.GetForwardDelay())
+	mayOptional(&d, "bridge.default_pvid", was.DefaultPvid, is.DefaultPvid)
+	mayOptional(&d, "bridge.priority", was.Priority, is.Priority)
+	mayOptional(&d, "bridge.forward_delay", was.ForwardDelay, is.ForwardDelay)
 	differVLANs(&d, "bridge.vlans", was.GetVlans(), is.GetVlans())
 	return d
 }

@@ -211,7 +211,8 @@ func (d *iface) update(ctx context.Context, k scheduler.Key, from, to *models.In
 	if err != nil {
 		return ref, err
 	}
-	w.there, w.stale = true, w.staleAltNames(from)
+	w.there = true
+	w.follow(from)
 	l, err := d.Kernel.LinkByIndex(ref.NS, ref.Index)
 	if err != nil {
 		return ref, explain(w, "read", err)

@@ -1,6 +1,7 @@
 package iface
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,10 +16,10 @@ import (
 
 // askedOfBridge is how the bridge is to treat the link, nil if that is left to others.
 func (w *wish) askedOfBridge() *models.BridgePort {
-	if p := w.value.GetBridgePort(); p != nil || w.recorded == nil {
+	if p := w.value.GetBridgePort(); p != nil {
 		return p
 	}
-	if kind.InterfaceOf(*w.recorded).GetBridgePort() != nil {
+	if slices.ContainsFunc(w.before, func(v *models.Interface) bool { return v.GetBridgePort() != nil }) {
 		return &models.BridgePort{}
 	}
 	return nil
@@ -44,14 +45,12 @@ func patchPort(actual *kernel.PortSpec, v *models.BridgePort) *kernel.PortSpec {
 
 // differPort: what was asked for and is no longer has the kernel's default again.
 func differPort(d *kind.Differences, was, is *models.BridgePort) {
-	switch {
-	case is == nil && was == nil:
+	if is == nil && was == nil {
 		return
-	case is == nil:
-		is = &models.BridgePort{}
 	}
+	was, is = cmp.Or(was, &models.BridgePort{}), cmp.Or(is, &models.BridgePort{})
 	d.May(is.Cost != nil && was.GetCost() != is.GetCost(), "bridge_port.cost", was.GetCost(), is.GetCost())
-	d.May(is.Priority != nil && was.GetPriority() != is.GetPriority(), "bridge_port.priority", was.GetPriority(), is.GetPriority())
+	mayOptional(d, "bridge_port.priority", was.Priority, is.Priority)
 	for _, f := range []struct {
 		name    string
 		was, is bool

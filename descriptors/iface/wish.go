@@ -35,6 +35,9 @@ type wish struct {
 
 	// recorded is what the ledger said before the operation.
 	recorded *kernel.Entry
+
+	// before are the values that the link had, or may have had, so far.
+	before []*models.Interface
 }
 
 // newWish makes a wish without the links that it stands on.
@@ -43,8 +46,14 @@ func (d *iface) newWish(k scheduler.Key, v *models.Interface, place selector.Pla
 	if e, ok := d.Owner.Entry(string(k)); ok {
 		w.recorded = &e
 	}
-	w.stale = w.staleAltNames(nil)
+	w.follow(nil)
 	return w
+}
+
+// follow notes what the link had so far, by the ledger and, if it is known, by its last value.
+func (w *wish) follow(from *models.Interface) {
+	w.before = earlier(w.recorded, from)
+	w.stale = w.staleAltNames()
 }
 
 // resolve finds everything that the value names.
@@ -93,10 +102,11 @@ func (w *wish) entry() kernel.Entry {
 }
 
 // entryBefore is what the ledger shall say while a link is changed: names that it is about to
-// lose are ours until then. Of WireGuard's endpoints it says nothing: whether the kernel has
+// lose are ours until then, and what it is no longer to be named is as it was. Of WireGuard's endpoints it says nothing: whether the kernel has
 // the new ones is not seen from them.
 func (w *wish) entryBefore() kernel.Entry {
 	before := *w
+	before.value = w.dropped(false)
 	if w.value.GetWireguard() != nil {
 		before.value = before.value.WithoutEndpoints()
 	}
@@ -123,7 +133,7 @@ func (w *wish) spec(group uint32) (kernel.LinkSpec, error) {
 // patch is what must be changed of a link that we made to be as wished; the zero patch if
 // nothing.
 func (w *wish) patch(l kernel.Link, group uint32) (p kernel.LinkPatch) {
-	v := w.value
+	v := w.dropped(true)
 	left := func(field string) bool { return w.there && v.SetsOnce(field) }
 	set(&p.Alias, w.mark, l.Alias)
 	set(&p.Group, group, l.Group)
@@ -138,8 +148,10 @@ func (w *wish) patch(l kernel.Link, group uint32) (p kernel.LinkPatch) {
 		set(&p.Master, w.master.Index, l.Master)
 	}
 	set(&p.Up, v.IsEnabled(), l.Up)
-	p.Port = patchPort(l.Port, w.askedOfBridge())
-	typeOf(v).patch(w, l, &p)
+	p.Port = patchPort(l.Port, v.GetBridgePort())
+	full := *w
+	full.value = v
+	typeOf(v).patch(&full, l, &p)
 	return p
 }
 
