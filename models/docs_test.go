@@ -2,6 +2,7 @@ package models_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -84,5 +85,44 @@ func TestExamplesShowEveryLinkType(t *testing.T) {
 		if _, err := models.Example(k.Name); (err == nil) != k.Writable {
 			t.Errorf("example of %s: %v", k.Name, err)
 		}
+	}
+}
+
+// TestRangesInCommentsHold: a range that the comment of a number tells is the one that is
+// checked, and 0 beside it is told where it is taken.
+func TestRangesInCommentsHold(t *testing.T) {
+	limits := regexp.MustCompile(`^\S+: number, (0 or )?(\d+) to (\d+)`)
+	told := regexp.MustCompile(`\b(\d+) to (\d+)\b`)
+	zero := regexp.MustCompile(`\b0:|\bor 0\b|\bDefault\b|\bdefault\b`)
+	ranges := 0
+	for _, k := range models.Kinds() {
+		everyField(k.Name, k.New().ProtoReflect().Descriptor(), func(path string) {
+			text, err := models.Explain(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, rest, _ := strings.Cut(text, "\n")
+			comment := strings.Join(strings.Fields(rest), " ")
+			says := told.FindStringSubmatch(comment)
+			if says == nil || !strings.HasPrefix(first, path+": number") {
+				return
+			}
+			ranges++
+			is := limits.FindStringSubmatch(first)
+			if is == nil {
+				t.Errorf("%s: nothing checks %q", path, says[0])
+				return
+			}
+			from, orZero := is[2], is[1] != ""
+			if from == "0" && says[1] != "0" {
+				from, orZero = "1", true
+			}
+			if from != says[1] || is[3] != says[2] || orZero && !zero.MatchString(comment) {
+				t.Errorf("%s says %q of %q", path, comment, is[0])
+			}
+		})
+	}
+	if ranges < 10 {
+		t.Errorf("only %d comments with a range", ranges)
 	}
 }
