@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
 	"github.com/plumb-net/plumb/scheduler/kv"
@@ -88,6 +89,19 @@ type KindInfo struct {
 	Looking bool
 	// Unread says why the world of the kind cannot be read now; empty: it can.
 	Unread string
+	// Operations are the figures of its creations, updates and deletions, as far as there
+	// were any since it was registered.
+	Operations []OperationFigures
+}
+
+// OperationFigures are how many operations of a kind that do the same have ended, and how
+// long they took; those of a batch took as long as the batch. Deleting what was gone already
+// is OK. What lapsed has failed.
+type OperationFigures struct {
+	Op         Operation
+	OK, Failed uint64
+	Took       time.Duration            // all of them together
+	Within     map[time.Duration]uint64 // how many took no longer
 }
 
 // Kinds describes the registered kinds, sorted by prefix.
@@ -97,10 +111,24 @@ func (s *Scheduler) Kinds() []KindInfo {
 		for _, k := range l.Kinds.All() {
 			out = append(out, KindInfo{Name: k.Name, Prefix: k.Prefix, Observed: k.Observed,
 				Capabilities: slices.Clone(k.Capabilities), Read: k.Read || !k.Reads,
-				Looking: k.Look.Running || k.Look.All, Unread: kv.FirstLine(k.Look.Err)})
+				Looking: k.Look.Running || k.Look.All, Unread: kv.FirstLine(k.Look.Err), Operations: figuresOf(k)})
 		}
 	})
 	return out
+}
+
+func figuresOf(k *kind.Kind) (all []OperationFigures) {
+	for i, f := range k.Figures {
+		if f.OK+f.Failed == 0 {
+			continue
+		}
+		within := map[time.Duration]uint64{}
+		for j, b := range kind.Bounds {
+			within[b] = f.Within[j]
+		}
+		all = append(all, OperationFigures{Op: kind.Counted[i], OK: f.OK, Failed: f.Failed, Took: f.Took, Within: within})
+	}
+	return all
 }
 
 // Unregister removes a kind. Its values become unimplemented; what depends on

@@ -20,6 +20,7 @@ import (
 type Scheduler interface {
 	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
 	Sources(ctx context.Context) ([]scheduler.SourceState, error)
+	Kinds() []scheduler.KindInfo
 }
 
 // Handler serves the figures. They are gathered when asked for, so they cost
@@ -27,7 +28,7 @@ type Scheduler interface {
 func Handler(s Scheduler, kernelWrites func() uint64, health func() []models.Health, containers func() []container.RuntimeHealth, asked func() []cni.Figure, forwarders func() map[string]kernel.ProxyFigures, what Events) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&collector{sched: s, writes: kernelWrites, health: health}, runtimes{containers}, calls{asked}, proxies{forwarders}, what)
+		&collector{sched: s, writes: kernelWrites, health: health}, operations{s.Kinds}, runtimes{containers}, calls{asked}, proxies{forwarders}, what)
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
 

@@ -53,8 +53,9 @@ func NotePlanned(r *history.Record, ready []*kind.Op) {
 	}
 }
 
-// recordDone adds an outcome to the history.
+// recordDone counts an outcome and adds it to the history.
 func (e *recorder) recordDone(o *kind.Op) {
+	o.Kind.Count(o)
 	s := history.DoneStep{Op: o.What, Key: o.Key, Start: o.Start, Took: o.Took}
 	if o.Via != nil {
 		s.Via = o.Via.Key

@@ -45,9 +45,10 @@ type Kind struct {
 	Watch       func(ctx context.Context, notify func(keys ...kv.Key)) error
 	Interest    func(k kv.Key, wanted bool)
 
-	View view
-	Look LookState
-	Stop context.CancelFunc // of Watch
+	View    view
+	Look    LookState
+	Figures [len(Counted)]Figures
+	Stop    context.CancelFunc // of Watch
 }
 
 // Scope is scheduler.Scope without types, as Found and Known are those.

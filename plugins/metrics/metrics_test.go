@@ -1,0 +1,98 @@
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/container"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// some is a scheduler that has done something.
+type some struct{}
+
+func (some) List(context.Context, ...scheduler.Key) ([]scheduler.Status, error) {
+	return []scheduler.Status{{Key: "route/r", Kind: "route", State: scheduler.Retrying, Attempts: 2}}, nil
+}
+
+func (some) Sources(context.Context) ([]scheduler.SourceState, error) {
+	return []scheduler.SourceState{{Name: "etcd", Synced: true}}, nil
+}
+
+func (some) Kinds() []scheduler.KindInfo {
+	return []scheduler.KindInfo{{Name: "netns"}, {Name: "route", Operations: []scheduler.OperationFigures{
+		{Op: scheduler.OpCreate, OK: 3, Failed: 2, Took: 1500 * time.Millisecond, Within: map[time.Duration]uint64{time.Millisecond: 1, time.Second: 5}},
+	}}}
+}
+
+// page is what is scraped of an agent of which every part has figures.
+func page(t *testing.T) string {
+	t.Helper()
+	runtimes := func() []container.RuntimeHealth {
+		return []container.RuntimeHealth{{Runtime: "docker", LastList: time.Now(), Relists: map[string]int{"period": 1}}}
+	}
+	asked := func() []cni.Figure { return []cni.Figure{{Command: "ADD", Within: make([]uint64, len(cni.Bounds))}} }
+	forwarders := func() map[string]kernel.ProxyFigures { return map[string]kernel.ProxyFigures{"proxy/web": {}} }
+	h := Handler(some{}, func() uint64 { return 7 }, func() []models.Health { return []models.Health{{Name: "etcd", State: "ok"}} },
+		runtimes, asked, forwarders, figuresOfEvents(t))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Body.String()
+}
+
+// TestOperations: how many of each kind, of which outcome, and how long they took.
+func TestOperations(t *testing.T) {
+	text := page(t)
+	for _, want := range []string{
+		`plumb_operations_total{kind="route",op="create",outcome="ok"} 3`, `plumb_operations_total{kind="route",op="create",outcome="failed"} 2`,
+		`plumb_operation_seconds_bucket{kind="route",op="create",le="0.001"} 1`, `plumb_operation_seconds_bucket{kind="route",op="create",le="+Inf"} 5`,
+		`plumb_operation_seconds_sum{kind="route",op="create"} 1.5`, `plumb_operation_seconds_count{kind="route",op="create"} 5`,
+		`plumb_keys{kind="route",state="retrying"} 1`, `plumb_failed_attempts{kind="route"} 2`, `plumb_source_synced{source="etcd"} 1`,
+		`plumb_kernel_writes_total 7`, `plumb_part_ok{part="etcd",state="ok"} 1`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, `_operations_total{kind="netns"`) {
+		t.Error("a kind that has done nothing has figures")
+	}
+}
+
+// TestMetricsAreDocumented: docs/metrics.md has a line for each metric, with its type, its
+// labels and what its help says, and none for what is not there.
+func TestMetricsAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(plumb_[a-z_]+)` \\| (.*) \\|$").FindAllStringSubmatch(string(doc), -1) {
+		listed[m[1]] = m[2]
+	}
+	text := page(t)
+	for _, m := range regexp.MustCompile(`(?m)^# HELP (plumb_\w+) (.*)\n# TYPE \w+ (\w+)\n\w+(?:{(.*)})?`).FindAllStringSubmatch(text, -1) {
+		var labels []string
+		for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[4], -1) {
+			if l[1] != "le" {
+				labels = append(labels, l[1])
+			}
+		}
+		if want := m[3] + " | " + strings.Join(labels, ", ") + " | " + m[2]; listed[m[1]] != want {
+			t.Errorf("docs/metrics.md lacks\n| `%s` | %s |", m[1], want)
+		}
+		delete(listed, m[1])
+	}
+	for name := range listed {
+		t.Errorf("docs/metrics.md lists %s, which is not there", name)
+	}
+}

@@ -1,0 +1,34 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// operations shows what the scheduler has done, by kind.
+type operations struct {
+	kinds func() []scheduler.KindInfo
+}
+
+// Describe implements prometheus.Collector: the figures are not checked.
+func (o operations) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector. A kind that was registered anew begins at zero.
+func (o operations) Collect(out chan<- prometheus.Metric) {
+	total := prometheus.NewDesc("plumb_operations_total", "Operations that have ended, by kind, what they do, and outcome: ok or failed.",
+		[]string{"kind", "op", "outcome"}, nil)
+	seconds := prometheus.NewDesc("plumb_operation_seconds", "How long operations took, by kind and what they do.", []string{"kind", "op"}, nil)
+	for _, k := range o.kinds() {
+		for _, f := range k.Operations {
+			op := f.Op.String()
+			out <- prometheus.MustNewConstMetric(total, prometheus.CounterValue, float64(f.OK), k.Name, op, "ok")
+			out <- prometheus.MustNewConstMetric(total, prometheus.CounterValue, float64(f.Failed), k.Name, op, "failed")
+			buckets := map[float64]uint64{}
+			for b, n := range f.Within {
+				buckets[b.Seconds()] = n
+			}
+			out <- prometheus.MustNewConstHistogram(seconds, f.OK+f.Failed, f.Took.Seconds(), buckets, k.Name, op)
+		}
+	}
+}
