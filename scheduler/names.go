@@ -122,7 +122,7 @@ const (
 	Absent        = kv.Absent        // not asked for and not there
 	Configured    = kv.Configured    // desired and actual agree; the world was seen or made so
 	Pending       = kv.Pending       // needs are missing; Status.Missing names them
-	InvalidState  = kv.InvalidState  // the value was refused before anything was touched
+	InvalidState  = kv.InvalidState  // the value is refused, by its kind or by an operation
 	Failed        = kv.Failed        // the last attempt failed and none is due
 	Retrying      = kv.Retrying      // the last attempt failed; Status.NextTry says when the next is
 	Unknown       = kv.Unknown       // what is in the world cannot be told

@@ -13,7 +13,7 @@ import (
 type Options struct {
 	// Sources are the names of all who may want something, the strongest
 	// first. Nothing is deleted for being unwanted before each of them has
-	// said a complete word once. Default: one source named "".
+	// sent a complete snapshot once. Default: one source named "".
 	Sources []string
 
 	// Grace, if set, is how long after the start of Run a source that has not

@@ -103,7 +103,7 @@ func (s *Scheduler) Edges(ctx context.Context) ([]Edge, error) {
 // SourceState tells how a source stands.
 type SourceState struct {
 	Name   string
-	Synced bool // has said a complete word
+	Synced bool // has sent a complete snapshot
 	Keys   int
 }
 

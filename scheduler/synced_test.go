@@ -12,7 +12,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
-// TestWaitForSourcesAndKinds: who waits is woken by the last complete word, and by the
+// TestWaitForSourcesAndKinds: who waits is woken by the last complete snapshot, and by the
 // first whole read of each kind; who gives up is told what is missing.
 func TestWaitForSourcesAndKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

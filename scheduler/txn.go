@@ -26,7 +26,7 @@ type Txn struct {
 	// Want changes what the source wants.
 	Want []Change
 	// Complete: Want is all that the source wants; what it wanted before and
-	// is not named is withdrawn. The first complete word of every source
+	// is not named is withdrawn. The first complete snapshot of every source
 	// opens the way for deletions.
 	Complete bool
 

@@ -166,7 +166,7 @@ func (a *agent) start() {
 	synctest.Wait()
 }
 
-// sayAll is the complete word of the source, as at a start.
+// sayAll is the complete snapshot of the source, as at a start.
 func (a *agent) sayAll() {
 	txn := scheduler.Txn{Source: "test", Complete: true}
 	for _, k := range slices.Sorted(maps.Keys(a.want)) {

@@ -56,7 +56,7 @@ type Source struct {
 	// What follows belongs to Run.
 	belief belief
 	said   map[scheduler.Key]wanted
-	synced bool // a complete word was said
+	synced bool // a complete snapshot was sent
 	watch  watcher
 	// watchErr says why there are no hints.
 	watchErr error

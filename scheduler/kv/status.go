@@ -13,7 +13,8 @@ const (
 	Configured
 	// Pending: needs are missing; Status.Missing names them.
 	Pending
-	// InvalidState: the value was refused before anything was touched.
+	// InvalidState: the value is refused, by its kind before anything is touched, or by an
+	// operation.
 	InvalidState
 	// Failed: the last attempt failed and none is due.
 	Failed

@@ -66,7 +66,7 @@ type Assessment struct {
 }
 
 // Assess is the heart of the engine: what is the one next thing to do with a node, or for
-// what does it wait. It changes nothing, but for noting a panic of the descriptor.
+// what does it wait.
 func (as *Assessor) Assess(n *graph.Node) Assessment {
 	k := kind.Of(n)
 	switch {

@@ -9,8 +9,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
-// Assessor says of a node all that follows from the graph and from what surrounds it. It
-// changes nothing but marks of a pass.
+// Assessor says of a node all that follows from the graph and from what surrounds it.
 type Assessor struct {
 	G        *graph.Graph
 	Kinds    *kind.Registry
@@ -19,7 +18,7 @@ type Assessor struct {
 	seed     maphash.Seed // of digests of secrets
 
 	Sources      []source
-	Synced       int  // how many sources have said a complete word
+	Synced       int  // how many sources have sent a complete snapshot
 	GraceExpired bool // Options.Grace is over
 
 	Looks       []*kind.Kind         // kinds with nodes waiting to be read

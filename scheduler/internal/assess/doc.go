@@ -1,6 +1,7 @@
 // Package assess says of a node all that follows from what is wanted of it, what is there,
 // what it needs and what is under way: what is due, what it waits for, whether it is
-// settled, and the state that people are told. It changes nothing.
+// settled, and the state that people are told. It changes nothing but for noting a panic of
+// a descriptor, and the marks by which it goes over the graph.
 //
 //	               ┌─ due      what may begin now
 //	node ─► Assess ┼─ blocker  else, what it waits for, with its node

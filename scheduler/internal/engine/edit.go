@@ -66,7 +66,7 @@ func (e *editor) withdrawUnnamed(src int8) []*graph.Node {
 	return gone
 }
 
-// SourceSynced notes the complete word of a source. After the last one, things may go
+// SourceSynced notes the complete snapshot of a source. After the last one, things may go
 // only because nobody wants them.
 func (e *editor) SourceSynced(src int8) {
 	if e.Sources[src].Synced {

@@ -34,7 +34,7 @@ type Outside interface {
 	// does.
 	Unblock(n *graph.Node)
 	Unwait(n *graph.Node)
-	// SourceSynced notes the complete word of a source.
+	// SourceSynced notes the complete snapshot of a source.
 	SourceSynced(src int8)
 	// RetryAt has a node tried again at a time.
 	RetryAt(n *graph.Node, at time.Time)

@@ -22,7 +22,7 @@ func (g *Graph) build(n *Node) {
 	}
 }
 
-// Made reports whether the operation on n that began last has succeeded: what the value
+// Made notes that the operation on n that began last has succeeded: what the value
 // before it needed has no part in the world any more.
 func (g *Graph) Made(n *Node) { g.dropRole(n, func(e *Edge) bool { return e.is(previous) }, ofActual) }
 

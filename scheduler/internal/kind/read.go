@@ -13,7 +13,7 @@ import (
 // LookState is how things stand with reading the world of a kind.
 type LookState struct {
 	Queued   []*graph.Node // single keys waiting to be read
-	Listed   bool          // the kind is in engine.looks
+	Listed   bool          // the kind is in Assessor.Looks
 	All      bool          // a read of the whole kind is due
 	Cause    uint64        // the transaction that asked for it
 	Running  bool          // one is under way
