@@ -97,7 +97,7 @@ func (nobody) Full() bool                           { return true }
 func (nobody) QueueLook(*graph.Node)                {}
 func (nobody) AfterRead(*kind.Kind, *graph.Node)    {}
 func (nobody) RecheckDependents(*graph.Node)        {}
-func (nobody) Moved(*graph.Node)                    {}
+func (nobody) Touch(*graph.Node)                    {}
 func (nobody) TellInterest(*graph.Node, *kind.Kind) {}
 func (nobody) Flapped(*graph.Node)                  {}
 func (nobody) DampFlaps(*graph.Node)                {}

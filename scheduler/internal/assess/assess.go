@@ -113,10 +113,12 @@ func (as *Assessor) assessUnknown(n *graph.Node, k *kind.Kind) Assessment {
 		return Assessment{Blocker: OnNeeds}
 	case k.Unread():
 		return Assessment{Blocker: OnKindRead}
-	case k.Retrieve != nil && Has(n, FlagNeedsRead):
-		return Assessment{Due: DoLook, Reason: "what is there is not known"}
 	case k.Retrieve != nil:
-		return as.wait(n, Assessment{Due: DoLook, Reason: "what is there is not known"})
+		look := Assessment{Due: DoLook, Reason: "what is there is not known"}
+		if Has(n, FlagNeedsRead) {
+			return look
+		}
+		return as.wait(n, look)
 	}
 	gone := n.Goal() == nil || n.Needs() == graph.Missing || n.X != nil && kv.Operation(n.X.LastOp) == kv.OpDelete
 	switch held := as.heldBy(n); {

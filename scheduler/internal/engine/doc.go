@@ -3,7 +3,7 @@
 //
 //	Edit ────┐                                   ┌─► Outside.Begin      an operation
 //	reads ───┼─► graph ─► SettleDirty ─► assess ─┼─► Outside.QueueLook  a read
-//	Settle ──┘   (dirty nodes)                   └─► Outside.Moved      who follows the node
+//	Settle ──┘   (dirty nodes)                   └─► Outside.Touch      who follows the node
 //
 // It does no I/O and knows no goroutine: one owns it. What follows from its decisions goes
 // to its Outside, which is the scheduler's loop, or a preview.

@@ -172,7 +172,7 @@ func (e *editor) apply(n *graph.Node, w *graph.Want) {
 	defer e.recordDesired(n, desiredOf(n))
 	e.G.Save(n)
 	e.G.Wake(n)
-	e.touch(n)
+	e.Out.Touch(n)
 	if w == nil {
 		e.withdraw(n)
 		return

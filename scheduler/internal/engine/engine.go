@@ -62,9 +62,9 @@ func (e *Engine) awaitRead(n *graph.Node, a assess.Assessment) {
 
 // evaluate decides about one node.
 func (e *Engine) evaluate(n *graph.Node) {
-	e.touch(n)
+	e.Out.Touch(n)
 	for b := n.Base; b != nil; b = b.Base {
-		e.touch(b) // its state is that of all that it derives
+		e.Out.Touch(b) // its state is that of all that it derives
 	}
 	k := kind.Of(n)
 	if k == nil {

@@ -41,7 +41,7 @@ func (e *observer) back(n *graph.Node) {
 	}
 	e.G.Extra(n).GoneAt = 0
 	e.clearHold(n)
-	n.EachDependent(func(d *graph.Node) bool { e.markForRead(d); return true })
+	e.RecheckDependents(n)
 }
 
 const (

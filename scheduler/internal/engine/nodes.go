@@ -48,11 +48,6 @@ func (e *nodes) SetFlag(n *graph.Node, flag uint16, on bool) {
 	}
 }
 
-// touch notes that something about the node changed in this turn.
-func (e *nodes) touch(n *graph.Node) {
-	e.Out.Moved(n)
-}
-
 // CausedBy runs f with the cause that it, and all it wakes, is put down to.
 func (e *nodes) CausedBy(cause uint64, via *graph.Node, f func()) {
 	c, v := e.G.Cause, e.G.Via

@@ -227,7 +227,7 @@ func (e *observer) lookFailed(k *kind.Kind, err error) {
 
 // seen takes in what a read says of one node.
 func (e *observer) seen(n *graph.Node, f kind.Found, there bool, err error) {
-	e.touch(n)
+	e.Out.Touch(n)
 	e.SetFlag(n, assess.FlagNeedsRead, false)
 	presence, same, was := n.Presence, assess.Has(n, assess.FlagSame), assess.ActualOf(n)
 	if err == nil && e.movedSinceFailure(n, f, there) {
@@ -344,18 +344,24 @@ func (e *observer) SeenGone(n *graph.Node) {
 			}
 		}
 	}
-	e.SetFlag(n, assess.FlagSame, false)
-	e.SetFlag(n, assess.FlagStale, false)
-	e.setTaken(n, false, nil)
-	e.applied(n, kind.Of(n), nil)
-	e.G.SetWorld(n, graph.World{}, true)
-	if was != graph.Absent {
-		e.Out.Unblock(n)
-	}
+	e.gone(n, true)
 	for _, d := range standing {
 		if d.Presence == graph.Present {
 			e.markForRead(d)
 		}
+	}
+}
+
+// gone: it is not in the world any more, as an operation or, if it was seen, a read says.
+func (e *observer) gone(n *graph.Node, seen bool) {
+	was := n.Presence
+	e.SetFlag(n, assess.FlagSame, false)
+	e.SetFlag(n, assess.FlagStale, false)
+	e.setTaken(n, false, nil)
+	e.applied(n, kind.Of(n), nil)
+	e.G.SetWorld(n, graph.World{}, seen)
+	if was != graph.Absent {
+		e.Out.Unblock(n)
 	}
 }
 

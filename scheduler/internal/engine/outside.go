@@ -22,8 +22,8 @@ type Outside interface {
 	AfterRead(k *kind.Kind, n *graph.Node)
 	// RecheckDependents has those read that were found to depend on a node while it was away.
 	RecheckDependents(n *graph.Node)
-	// Moved tells that something about a node changed in this turn.
-	Moved(n *graph.Node)
+	// Touch notes that something about a node changed in this turn.
+	Touch(n *graph.Node)
 	// TellInterest tells a kind whether somebody needs the node.
 	TellInterest(n *graph.Node, k *kind.Kind)
 	// Flapped notes that a node goes, or has gone, because something observed that it
@@ -62,8 +62,8 @@ func (e *observer) RecheckDependents(n *graph.Node) {
 	n.EachDependent(func(d *graph.Node) bool { e.markForRead(d); return true })
 }
 
-// Moved puts a node on the list of those to tell of.
-func (e *Engine) Moved(n *graph.Node) {
+// Touch puts a node on the list of those to tell of.
+func (e *Engine) Touch(n *graph.Node) {
 	if !assess.Has(n, assess.FlagTouched) {
 		n.Flags |= assess.FlagTouched
 		e.Touched = graph.Push(e.Touched, n)

@@ -76,7 +76,7 @@ func (e *Engine) Unregister(k *kind.Kind) {
 		e.G.SetWorld(n, graph.World{}, true)
 		e.recordObserved(n, was, false)
 		e.G.Refresh(n)
-		e.touch(n)
+		e.Out.Touch(n)
 	}
 	e.G.KindChanged(k.Prefix)
 	e.wakeAdopted() // if what waited to be read first was of this kind

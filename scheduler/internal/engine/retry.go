@@ -177,7 +177,7 @@ func (e *nodes) EndHold(n *graph.Node) {
 	}
 	e.G.EndHold(n)
 	e.G.Extra(n).CalmAt = 0
-	e.touch(n)
+	e.Out.Touch(n)
 	if k := kind.Of(n); k != nil && k.Retrieve != nil && n.Presence != graph.Absent {
 		e.markForRead(n)
 	}

@@ -19,7 +19,7 @@ func (e *observer) Settle(o *kind.Op) {
 		return
 	}
 	n := o.Node
-	e.touch(n)
+	e.Out.Touch(n)
 	e.G.Unuse(n) // also when it is overdue: who hangs holds up nobody for longer than that
 	if o.PastDeadline {
 		e.CausedBy(o.Cause, n, func() { e.overdue(n, o) })
@@ -63,11 +63,7 @@ func (e *observer) Succeeded(n *graph.Node, o *kind.Op) {
 	}
 	e.G.BecomeIdle(n)
 	if o.What == kv.OpDelete {
-		e.setTaken(n, false, nil)
-		e.applied(n, o.Kind, nil)
-		e.SetFlag(n, assess.FlagSame, false)
-		e.G.SetWorld(n, graph.World{}, false)
-		e.Out.Unblock(n)
+		e.gone(n, false)
 		return
 	}
 	if o.Release {

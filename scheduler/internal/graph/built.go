@@ -59,8 +59,8 @@ func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
 	if t.Presence != Present {
 		return nil
 	}
-	check := func(e *Edge) {
-		if e.To != t || e.role&ofActual == 0 || !e.projects() || e.From.Presence == Absent || !e.partOf(t) {
+	t.eachIncoming(func(e *Edge) {
+		if e.role&ofActual == 0 || !e.projects() || e.From.Presence == Absent || !e.partOf(t) {
 			return
 		}
 		switch known := e.fn.projKnown; {
@@ -69,14 +69,6 @@ func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
 		case !known && seen:
 			g.note(e, t)
 			out = append(out, Stale{e.From, false})
-		}
-	}
-	for _, e := range t.In {
-		check(e)
-	}
-	t.watchesOf(func(p *Prefix) {
-		for _, e := range p.in {
-			check(e)
 		}
 	})
 	return out

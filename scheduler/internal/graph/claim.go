@@ -284,3 +284,12 @@ func delWithout(ns []*Node, n *Node) []*Node {
 	}
 	return out
 }
+
+// Goal is the value that should be in the world after conflicts are decided:
+// the desired one, or nil if another value has what it claims.
+func (n *Node) Goal() any {
+	if n.X != nil && n.X.Lost != nil {
+		return nil
+	}
+	return n.Desired
+}

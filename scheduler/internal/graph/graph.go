@@ -296,6 +296,21 @@ func (g *needs) setMayExist(n *Node, grounded bool) {
 	}
 }
 
+// eachIncoming calls f for every edge that ends at n: those that need its key, and those that
+// need any below a prefix and stand on n, or did last.
+func (n *Node) eachIncoming(f func(*Edge)) {
+	for _, e := range n.In {
+		f(e)
+	}
+	n.watchesOf(func(p *Prefix) {
+		for _, e := range p.in {
+			if e.To == n {
+				f(e)
+			}
+		}
+	})
+}
+
 // EachDependent calls f for every node whose world depends on n, until it returns
 // false.
 func (n *Node) EachDependent(f func(*Node) bool) {
@@ -483,7 +498,7 @@ func (g *needs) prefixBlind(p Key) bool {
 	return k != nil && (k.Blind != 0 || k.Reads && !k.Read)
 }
 
-// provide makes m the node that an any-of edge depends on.
+// provide notes that m meets an any-of edge.
 func (g *needs) provide(e *Edge, m *Node) {
 	if e.To != m {
 		g.moveTo(e, m)
@@ -491,23 +506,31 @@ func (g *needs) provide(e *Edge, m *Node) {
 	g.setState(e, Satisfied)
 }
 
+// setState notes how a need is met, and has the unit of its owner judged again.
 func (g *needs) setState(e *Edge, s Readiness) {
-	if e.State == s {
-		return
+	if g.changeState(e, s) {
+		g.judgeUnit(e.From)
 	}
+}
+
+// changeState is setState without the echo to the unit. It reports whether the change
+// counts for what is desired.
+func (g *needs) changeState(e *Edge, s Readiness) bool {
+	if e.State == s {
+		return false
+	}
+	g.saveEdge(e)
 	if e.role&ofDesired == 0 {
-		g.saveEdge(e)
 		e.State = s
-		return
+		return false
 	}
 	n := e.From
 	g.Save(n)
-	g.saveEdge(e)
 	n.count(e.State, -1)
 	e.State = s
 	n.count(e.State, +1)
 	g.Wake(n) // also when the sum stays: what is missing is shown
-	g.judgeUnit(n)
+	return true
 }
 
 func (n *Node) count(s Readiness, by int32) {

@@ -49,17 +49,9 @@ func (n *Node) Ending() (found *Node) {
 	if n.X == nil || n.X.Was == nil || n.X.GivenUp {
 		return nil
 	}
-	look := func(e *Edge) {
-		if found == nil && e.To == n && e.is(counted) && e.ends(n) {
+	n.eachIncoming(func(e *Edge) {
+		if found == nil && e.is(counted) && e.ends(n) {
 			found = e.From
-		}
-	}
-	for _, e := range n.In {
-		look(e)
-	}
-	n.watchesOf(func(p *Prefix) {
-		for _, e := range p.in {
-			look(e)
 		}
 	})
 	return found

@@ -28,7 +28,7 @@ func (g *needs) judgeUnit(n *Node) {
 		}
 	}
 	for _, v := range out {
-		g.setTogether(v.e, v.s)
+		g.changeState(v.e, v.s)
 	}
 }
 
@@ -52,24 +52,6 @@ func (n *Node) Peers(f func(*Node)) {
 			f(e.From)
 		}
 	}
-}
-
-// setTogether is setState without the echo to the unit.
-func (g *needs) setTogether(e *Edge, s Readiness) {
-	if e.State == s {
-		return
-	}
-	g.saveEdge(e)
-	n := e.From
-	if e.role&ofDesired == 0 {
-		e.State = s
-		return
-	}
-	g.Save(n)
-	n.count(e.State, -1)
-	e.State = s
-	n.count(e.State, +1)
-	g.Wake(n)
 }
 
 // closure is n and all that follows from it, step by step.
@@ -169,13 +151,4 @@ func (e *Edge) within(unit map[*Node]bool) (inner, fits bool) {
 		}
 	}
 	return false, false
-}
-
-// Goal is the value that should be in the world after conflicts are decided:
-// the desired one, or nil if another value has what it claims.
-func (n *Node) Goal() any {
-	if n.X != nil && n.X.Lost != nil {
-		return nil
-	}
-	return n.Desired
 }
