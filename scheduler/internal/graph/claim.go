@@ -261,8 +261,8 @@ func (n *Node) Holder() (*Claim, *Node) {
 	return nil, nil
 }
 
-// NameWantedBy reports whether n has, in the world, a name that it no longer wants and
-// that another value waits for.
+// NameWantedBy finds who waits for a name that n has in the world and no longer wants, nil
+// if nobody does.
 func (n *Node) NameWantedBy() *Node {
 	if n.X == nil {
 		return nil

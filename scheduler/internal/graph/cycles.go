@@ -17,8 +17,8 @@ import (
 // that points up is followed to find out. An edge that would close one is not
 // satisfied, or is not counted, until something changes.
 
-// canDependOn reports whether n, with all that depends on it, can depend on p:
-// Missing if what p needs leads back to n, Unsure if that will change by itself
+// canDependOn says whether n, with all that depends on it, can depend on p: Satisfied if it
+// can, Missing if what p needs leads back to n, Unsure if that will change by itself
 // because only p's value in the world, not the desired one, leads there.
 func (g *needs) canDependOn(n, p *Node) Readiness {
 	grounded := n.MayExist || n == g.creating

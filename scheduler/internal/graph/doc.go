@@ -15,7 +15,8 @@
 //
 //	phase.go    what is being done to a node: idle, queued, reading, operating, overdue
 //	hold.go     whether nothing is tried on it for now, and until when
-//	needs.go    values and their needs; graph.go: how a need is met, and by what
+//	needs.go    values and their needs
+//	met.go      how a need is met, and by what
 //	cycles.go   needs that are met, and what depends on what, form no cycle: the owner of
 //	            such an edge has a higher level than its target
 //	unit.go     nodes that need each other together are met as one, or not at all

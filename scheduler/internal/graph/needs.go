@@ -24,8 +24,8 @@ func (g *Graph) SetDesired(n *Node, v any) {
 // accepts it only as it is depends on it no longer than until then. With nil the change
 // was made, or will not be.
 func (g *Graph) AnnounceChange(n *Node, was any) {
-	if n.X == nil && was == nil || n.X != nil && n.X.Was == nil && was == nil {
-		return
+	if was == nil && (n.X == nil || n.X.Was == nil) {
+		return // nothing was announced
 	}
 	if was != nil && n.X == nil && !n.Kind.Judged {
 		return // nobody looks at its value, and it takes memory
@@ -63,23 +63,19 @@ func (g *Graph) SetBase(n, base *Node) {
 	n.Base = base
 }
 
-// SetActualNeeds makes the needs of the actual value those of v, a value read
-// from the world that is not the desired one.
-func (g *Graph) SetActualNeeds(n *Node, v any) { g.setActualNeeds(n, v, false) }
-
-// AdoptNeeds makes the needs of the actual value those of the desired one.
-func (g *Graph) AdoptNeeds(n *Node) { g.setActualNeeds(n, nil, true) }
-
-func (g *Graph) setActualNeeds(n *Node, v any, asDesired bool) {
-	if asDesired {
-		g.inherit(n)
-		g.dropRole(n, func(e *Edge) bool { return e.role == ofActual }, ofActual)
-		g.adoptNeeds(n)
-		g.setHoldClaims(n, n.wantClaims(), false)
-		return
-	}
+// SetActualNeeds makes the needs and the claims of the actual value those of v, a value read
+// from the world that is not the desired one; nil for none.
+func (g *Graph) SetActualNeeds(n *Node, v any) {
 	g.setNeeds(n, v, ofActual)
 	g.setHoldClaims(n, g.claimsOf(n, v), false)
+}
+
+// AdoptNeeds makes the needs and the claims of the actual value those of the desired one.
+func (g *Graph) AdoptNeeds(n *Node) {
+	g.inherit(n)
+	g.dropRole(n, func(e *Edge) bool { return e.role == ofActual }, ofActual)
+	g.adoptNeeds(n)
+	g.setHoldClaims(n, n.wantClaims(), false)
 }
 
 // adoptNeeds lets the world of n depend on the needs of the desired value also.

@@ -1,0 +1,279 @@
+package graph
+
+// needs says how needs are met, and keeps what depends on what free of cycles.
+type needs struct {
+	store
+	// cycles are edges that do not count because they would close a cycle.
+	cycles []*Edge
+	// creating is about to be in the world: what it needs is judged as if it were, but
+	// its own needs do not order it yet. Else one of them that closes a cycle
+	// would have it lifted above itself, without end, while another is judged.
+	creating *Node
+	together int // how many together needs there are
+}
+
+// use marks what an operation that begins needs to be as it is: it must not be
+// changed in place before Unuse.
+func (g *needs) use(n *Node) {
+	for _, e := range n.Out {
+		if e.fn == nil || e.fn.uses != nil || e.To == nil || e.role&ofDesired == 0 || e.fn.need.Pass == nil && e.fn.need.Project == nil {
+			continue
+		}
+		g.saveEdge(e)
+		g.Save(e.To)
+		e.fn.uses = e.To
+		e.To.Used++
+	}
+}
+
+// Unuse marks that the operation on n has ended.
+func (g *needs) Unuse(n *Node) {
+	for _, e := range n.Out {
+		g.unuse(e)
+	}
+}
+
+func (g *needs) unuse(e *Edge) {
+	if e.fn == nil || e.fn.uses == nil {
+		return
+	}
+	g.saveEdge(e)
+	t := e.fn.uses
+	e.fn.uses = nil
+	g.Save(t)
+	if t.Used--; t.Used == 0 {
+		g.Wake(t)
+	}
+}
+
+func inWorld(n *Node) bool {
+	return n.Kind != nil && !n.Kind.Observed && n.Presence != Absent
+}
+
+func (g *needs) updateMayExist(n *Node) { g.setMayExist(n, inWorld(n)) }
+
+func (g *needs) setMayExist(n *Node, grounded bool) {
+	if n.MayExist == grounded {
+		return
+	}
+	if grounded {
+		g.creating = n
+		for _, e := range n.Out {
+			g.recheck(e)
+		}
+		g.creating = nil
+	}
+	n.MayExist = grounded
+	for _, e := range n.Out {
+		g.updateCounted(e)
+	}
+}
+
+func (g *needs) addDependents(t *Node, by int32) {
+	g.Save(t)
+	t.Dependents += by
+	if t.Dependents == 0 || by < 0 && t.X != nil && t.X.Was != nil {
+		g.Wake(t)
+	}
+}
+
+// refresh recomputes how n satisfies others and tells them.
+func (g *needs) refresh(n *Node, valueMoved bool) {
+	now := n.availability()
+	was := n.avail
+	if now == was && !valueMoved {
+		return
+	}
+	g.Save(n)
+	n.avail = now
+	for _, e := range n.In {
+		if now != was || e.fn != nil {
+			g.judge(e)
+		}
+	}
+	n.watchesOf(func(p *Prefix) {
+		g.savePrefix(p)
+		if was == Unsure {
+			p.unsure--
+		}
+		if now == Unsure {
+			p.unsure++
+		}
+		for _, e := range p.in {
+			g.judgeAny(e, n)
+		}
+	})
+}
+
+// judge sets the state of an edge to one node.
+func (g *needs) judge(e *Edge) {
+	if e.is(together) {
+		return // judged with the unit
+	}
+	s := e.To.avail
+	if s == Satisfied && (!e.passes(e.To) || e.ends(e.To)) {
+		s = Missing
+	}
+	if s == Satisfied {
+		s = g.judgeCycle(e, e.To)
+	}
+	g.setState(e, s)
+}
+
+// judgeAny sets the state of an any-of edge after member m changed; nil: any may have.
+func (g *needs) judgeAny(e *Edge, m *Node) {
+	if m != nil && m != e.To && e.State == Satisfied {
+		return // another one provides
+	}
+	best, circle := g.bestProvider(e, m)
+	if best != nil {
+		g.provide(e, best)
+		return
+	}
+	if circle {
+		g.setClosesCycle(e, true)
+	}
+	g.pickProvider(e)
+	switch {
+	case e.pinned() && e.To.avail == Missing: // and the world cannot move to what is not there yet
+		g.setState(e, Missing)
+	case e.any.unsure > 0 || g.prefixBlind(e.any.prefix):
+		g.setState(e, Unsure)
+	default:
+		g.setState(e, Missing)
+	}
+}
+
+// bestProvider finds what meets an any-of edge after member m changed: m, or, if it was m
+// that met it, the first by its key. If any may have changed, what met it so far comes first.
+// With nil, circle tells that something would but for a cycle.
+func (g *needs) bestProvider(e *Edge, m *Node) (best *Node, circle bool) {
+	first := m
+	if m == nil {
+		first = e.To
+	}
+	if first != nil {
+		yes, closes := g.canProvide(e, first)
+		if yes {
+			return first, false
+		}
+		circle = closes
+	}
+	if m != nil && m != e.To {
+		return nil, circle
+	}
+	g.Below(e.any.prefix, func(n *Node) bool {
+		yes, closes := g.canProvide(e, n)
+		circle = circle || closes
+		if yes && (best == nil || n.Key < best.Key) {
+			best = n
+		}
+		return true
+	})
+	return best, circle
+}
+
+// canProvide reports whether n meets an any-of edge, or would, but closes a cycle.
+func (g *needs) canProvide(e *Edge, n *Node) (yes, closes bool) {
+	if n.avail != Satisfied || n == e.From || !e.passes(n) || e.ends(n) || !e.mayMoveTo(n) {
+		return false, false
+	}
+	yes = g.canDependOn(e.From, n) == Satisfied
+	return yes, !yes
+}
+
+// pickProvider finds something for a world to depend on that needs any key below a prefix,
+// and that was found and not made, or lost what it depended on: it depends on one of what is
+// there, be the need met or not, at best on one that would meet it. It cannot depend
+// on what depends on it in turn: that goes first.
+func (g *needs) pickProvider(e *Edge) {
+	if e.any == nil || e.role&ofActual == 0 || !e.From.MayExist || e.To != nil && e.To.Presence != Absent {
+		return
+	}
+	var best *Node
+	passes, circle := false, false
+	g.Below(e.any.prefix, func(n *Node) bool {
+		if n.Presence != Present || n == e.From {
+			return true
+		}
+		p := e.passes(n)
+		switch {
+		case best != nil && (passes && !p || p == passes && n.Key > best.Key): // no better
+		case n.DependsOn(e.From):
+			circle = true
+		default:
+			best, passes = n, p
+		}
+		return true
+	})
+	switch {
+	case best != nil:
+		g.moveTo(e, best)
+	case circle:
+		g.setClosesCycle(e, true) // looked at again when the cycle may have opened
+	}
+}
+
+// moveTo makes m the node that an any-of edge depends on.
+func (g *needs) moveTo(e *Edge, m *Node) {
+	g.saveEdge(e)
+	if e.is(counted) {
+		e.set(counted, false)
+		g.addDependents(e.To, -1)
+	}
+	e.To = m
+	g.updateCounted(e)
+	if e.fn != nil && e.fn.need.Project != nil {
+		g.Wake(e.From) // it may have been built with something else
+	}
+}
+
+// prefixBlind reports whether the world below a prefix cannot be told.
+func (g *needs) prefixBlind(p Key) bool {
+	k := g.kindOf(p)
+	return k != nil && (k.Blind != 0 || k.Reads && !k.Read)
+}
+
+// provide notes that m meets an any-of edge.
+func (g *needs) provide(e *Edge, m *Node) {
+	if e.To != m {
+		g.moveTo(e, m)
+	}
+	g.setState(e, Satisfied)
+}
+
+// setState notes how a need is met, and has the unit of its owner judged again.
+func (g *needs) setState(e *Edge, s Readiness) {
+	if g.changeState(e, s) {
+		g.judgeUnit(e.From)
+	}
+}
+
+// changeState is setState without the echo to the unit. It reports whether the change
+// counts for what is desired.
+func (g *needs) changeState(e *Edge, s Readiness) bool {
+	if e.State == s {
+		return false
+	}
+	g.saveEdge(e)
+	if e.role&ofDesired == 0 {
+		e.State = s
+		return false
+	}
+	n := e.From
+	g.Save(n)
+	n.count(e.State, -1)
+	e.State = s
+	n.count(e.State, +1)
+	g.Wake(n) // also when the sum stays: what is missing is shown
+	return true
+}
+
+func (n *Node) count(s Readiness, by int32) {
+	switch s {
+	case Missing:
+		n.missing += by
+	case Unsure:
+		n.unsure += by
+	}
+}
