@@ -400,7 +400,7 @@ func (s *Scheduler) Retry(keys ...Key) {
 		l.WithRecord("", "retry", func() {
 			for _, k := range keys {
 				if n := l.G.Get(k); n != nil {
-					l.EndHold(n)
+					l.TryAgain(n)
 				}
 			}
 		})

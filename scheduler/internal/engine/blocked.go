@@ -42,7 +42,7 @@ func (e *nodes) Unblock(t *graph.Node) {
 	e.G.Wake(t) // nobody takes an interest any more
 	for _, n := range waiting {
 		if !n.Dropped() {
-			e.EndHold(n)
+			e.TryAgain(n)
 		}
 	}
 }

@@ -64,8 +64,8 @@ func (e *nodes) setStale(n *graph.Node, yes bool) {
 	}
 }
 
-// fail notes an error and when to try again.
-func (e *nodes) fail(n *graph.Node, what kv.Operation, err error) {
+// noteFailure notes the error of an operation, or of a read, and when to try again.
+func (e *nodes) noteFailure(n *graph.Node, what kv.Operation, err error) {
 	x := e.G.Extra(n)
 	x.Err, x.LastOp = err, uint8(what)
 	needLost := x.Lapsed && (what == kv.OpCreate || what == kv.OpUpdate)

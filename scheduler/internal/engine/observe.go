@@ -82,7 +82,7 @@ func (e *observer) lookedAll(o *kind.Op) {
 		e.CausedBy(k.Look.Cause, nil, func() { e.lookAtKind(k) })
 	}
 	if o.Err != nil {
-		e.lookFailed(k, o.Err)
+		e.kindUnreadable(k, o.Err)
 		return
 	}
 	first, wasBlind := !k.Read, k.Blind != 0
@@ -93,7 +93,9 @@ func (e *observer) lookedAll(o *kind.Op) {
 	k.Read, k.Blind = true, 0
 	for _, s := range e.sightings(o) {
 		n := s.n
-		if n.Busy() || n.Stamp > o.Stamp || !s.there && k.OnDemand && n.Presence == graph.Unknown {
+		knowsBetter := n.Busy() || n.Stamp > o.Stamp // it was operated on, or read by itself, since
+		notLookedFor := !s.there && k.OnDemand && n.Presence == graph.Unknown
+		if knowsBetter || notLookedFor {
 			if first && (n.Presence == graph.Unknown || n.Busy() && n.Presence == graph.Absent) {
 				e.UnreadNodes[n] = true // until a read of its own tells
 			}
@@ -209,9 +211,9 @@ func (e *observer) wakeAdopted() {
 	}
 }
 
-// lookFailed: unknown is not empty. What was seen stays, but nothing new builds on
+// kindUnreadable: unknown is not empty. What was seen stays, but nothing new builds on
 // it until it is read.
-func (e *observer) lookFailed(k *kind.Kind, err error) {
+func (e *observer) kindUnreadable(k *kind.Kind, err error) {
 	k.Look.Attempts++
 	k.Look.Err = err
 	k.Blind = k.Look.Stamp
@@ -235,7 +237,7 @@ func (e *observer) seen(n *graph.Node, f kind.Found, there bool, err error) {
 	}
 	switch {
 	case err != nil:
-		e.fail(n, kv.OpLook, fmt.Errorf("read: %w", err))
+		e.noteFailure(n, kv.OpLook, fmt.Errorf("read: %w", err))
 		e.G.SetWorld(n, graph.World{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, true)
 	case there:
 		e.seenThere(n, f)

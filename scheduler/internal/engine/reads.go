@@ -78,7 +78,7 @@ func (e *nodes) LookAtAll() {
 	})
 	slices.SortFunc(held, assess.ByKey)
 	for _, n := range held {
-		e.EndHold(n)
+		e.TryAgain(n)
 	}
 	for _, k := range e.Kinds.All() {
 		e.lookAtKind(k)

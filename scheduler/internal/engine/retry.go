@@ -163,15 +163,15 @@ func (e *Engine) Due() {
 				e.CausedBy(it.k.Look.Cause, nil, func() { e.lookAtKind(it.k) })
 			}
 		case !it.n.Dropped() && it.n.Held() == graph.UntilTime && it.n.X.NextTry == it.at.UnixNano():
-			e.CausedBy(it.n.Cause, it.n, func() { e.EndHold(it.n) }) // it goes on for the same reason
+			e.CausedBy(it.n.Cause, it.n, func() { e.TryAgain(it.n) }) // it goes on for the same reason
 		}
 	}
 	e.Arm()
 }
 
-// EndHold has a node tried again that is held. What is there is read first, where it can
+// TryAgain has a node tried again that is held. What is there is read first, where it can
 // be.
-func (e *nodes) EndHold(n *graph.Node) {
+func (e *nodes) TryAgain(n *graph.Node) {
 	if n.Held() == graph.NotHeld {
 		return
 	}

@@ -62,21 +62,25 @@ func (e *observer) Succeeded(n *graph.Node, o *kind.Op) {
 		e.SetFlag(n, assess.FlagAdopted, false)
 	}
 	e.G.BecomeIdle(n)
-	if o.What == kv.OpDelete {
+	switch {
+	case o.What == kv.OpDelete:
 		e.gone(n, false)
-		return
-	}
-	if o.Release {
+	case o.Release:
 		e.gaveBack(n, o.To)
-		return
+	default:
+		if o.What == kv.OpCreate {
+			e.setTaken(n, o.Foreign && o.Kind.Release != nil, o.From)
+		}
+		if o.What == kv.OpCreate || repaired {
+			e.Out.RecheckDependents(n) // what was found that depends on it since may have been about to go with it
+		}
+		e.made(n, o)
+		e.retryAbove(n)
 	}
-	if o.What == kv.OpCreate {
-		e.setTaken(n, o.Foreign && o.Kind.Release != nil, o.From)
-	}
-	if o.What == kv.OpCreate || repaired {
-		e.Out.RecheckDependents(n) // what was found that depends on it since may have been about to go with it
-	}
-	defer e.retryAbove(n)
+}
+
+// made: the world is as the operation was to make it. By now something else may be wanted.
+func (e *observer) made(n *graph.Node, o *kind.Op) {
 	e.applied(n, o.Kind, o.To)
 	w := graph.World{Presence: graph.Present, Actual: o.To, Meta: o.Meta}
 	if n.Gen == o.Gen && n.Goal() != nil {
@@ -90,7 +94,7 @@ func (e *observer) Succeeded(n *graph.Node, o *kind.Op) {
 	}
 	e.G.Made(n)
 	if n.Goal() != nil {
-		e.G.AnnounceChange(n, o.To) // something else is wanted by now
+		e.G.AnnounceChange(n, o.To)
 	}
 	e.SetFlag(n, assess.FlagSame, false)
 	e.rebuild(e.G.SetWorld(n, w, false))
@@ -108,6 +112,9 @@ func (e *observer) rebuild(stale []graph.Stale) {
 	}
 }
 
+// failed takes in that an operation did not do what it was to do. An error over a value that
+// is not wanted any more says nothing of the one that is: that is tried without waiting. A
+// deletion is one whatever is wanted, and has failed.
 func (e *observer) failed(n *graph.Node, o *kind.Op) {
 	if o.What == kv.OpUpdate && kv.Gone(o.Err) {
 		e.G.BecomeIdle(n)
@@ -120,7 +127,7 @@ func (e *observer) failed(n *graph.Node, o *kind.Op) {
 		n.X.Asked = o.To
 	}
 	if n.Gen == o.Gen || o.What == kv.OpDelete {
-		e.fail(n, o.What, o.Err)
+		e.noteFailure(n, o.What, o.Err)
 		e.G.Extra(n).LastTo = o.To
 		if o.What == kv.OpDelete {
 			n.X.LastTo = o.From
