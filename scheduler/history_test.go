@@ -152,14 +152,16 @@ func (p *past) look(f func() ([]scheduler.Status, error)) (keyPicture, error) {
 	return out, err
 }
 
+// show is a moment: all of what is wanted, and of what is there what its kind compares.
 func show(m scheduler.Moment) string {
-	text := func(v any) string {
-		if t, ok := v.(schedulertest.Thing); ok {
-			return fmt.Sprint(t.Text, t.Peer, t.Needs, t.Claims, t.Derives)
-		}
-		return "nothing"
+	wanted, there := "nothing", "nothing"
+	if t, ok := m.Desired.(schedulertest.Thing); ok {
+		wanted = t.String()
 	}
-	return fmt.Sprintf("%s by %q wanted %s there %s", m.State, m.Origin, text(m.Desired), text(m.Actual))
+	if t, ok := m.Actual.(schedulertest.Thing); ok {
+		there = fmt.Sprint(t.Text, t.Peer, t.Needs, t.Claims, t.Derives)
+	}
+	return fmt.Sprintf("%s by %q wanted %s there %s", m.State, m.Origin, wanted, there)
 }
 
 func (p *past) check() error {

@@ -96,7 +96,7 @@ func (s *Scheduler) netted(changes []KeyChange) (left []KeyChange) {
 	for page := range slices.Chunk(changes, pageSize) {
 		net := func(l *loop) {
 			for _, c := range page {
-				if c.Net(l.differ) {
+				if c.Net(l.wishesDiffer, l.differ) {
 					left = append(left, c)
 				}
 			}
@@ -109,6 +109,10 @@ func (s *Scheduler) netted(changes []KeyChange) (left []KeyChange) {
 }
 
 // differ reports whether two values of a key are different to its kind.
+func (l *loop) wishesDiffer(key Key, a, b any) bool {
+	return kind.DesiredDiffer(l.Kinds.Find(key), a, b)
+}
+
 func (l *loop) differ(key Key, a, b any) bool { return kind.Differ(l.Kinds.Find(key), key, a, b) }
 
 // Blame tells which transaction asked for what is wanted of a key, what made

@@ -52,7 +52,7 @@ func (l *loop) submitted(t *Txn, h *Handle) {
 		l.LookAtAll()
 	}
 	r := l.Note(t.Source, t.Note, touched)
-	r.Deviation = h.result.Deviation
+	r.Complete, r.Deviation = t.Complete, h.result.Deviation
 	before := len(l.Ready)
 	l.SettleDirty()
 	engine.NotePlanned(r, l.Ready[before:])

@@ -13,6 +13,7 @@ type line struct {
 	Time       time.Time       `json:"time,omitzero"`
 	Source     string          `json:"source,omitempty"`
 	Note       string          `json:"note,omitempty"`
+	Complete   bool            `json:"complete,omitempty"`
 	Asked      []scheduler.Key `json:"asked,omitempty"`
 	AskedTotal int             `json:"asked_total,omitempty"`
 	Planned    []step          `json:"planned,omitempty"`
@@ -54,7 +55,7 @@ type moment struct {
 }
 
 func lineOf(r scheduler.Record) line {
-	l := line{Seq: r.Seq, Time: r.Time, Source: r.Source, Note: r.Note, Asked: r.Asked, AskedTotal: r.AskedTotal,
+	l := line{Seq: r.Seq, Time: r.Time, Source: r.Source, Note: r.Note, Complete: r.Complete, Asked: r.Asked, AskedTotal: r.AskedTotal,
 		Settled: r.Settled, Dropped: r.Dropped, Missed: r.Missed, Deviation: r.Deviation}
 	for _, p := range r.Planned {
 		l.Planned = append(l.Planned, step{Op: p.Op, Key: p.Key})
@@ -78,7 +79,7 @@ func (l line) cut(most int) [][]byte {
 	case len(text) <= most || items < 2:
 		return [][]byte{text}
 	default:
-		first, rest := l, line{Seq: l.Seq, Time: l.Time, Source: l.Source, Note: l.Note, AskedTotal: l.AskedTotal, Settled: l.Settled, Part: true}
+		first, rest := l, line{Seq: l.Seq, Time: l.Time, Source: l.Source, Note: l.Note, Complete: l.Complete, AskedTotal: l.AskedTotal, Settled: l.Settled, Part: true}
 		left := items / 2
 		first.Asked, rest.Asked = take(l.Asked, &left)
 		first.Planned, rest.Planned = take(l.Planned, &left)
@@ -119,7 +120,7 @@ func (l line) addTo(r *scheduler.Record) {
 		*r = scheduler.Record{} // of a run whose end was lost: its number was given again
 	}
 	if !l.Time.IsZero() && (r.Time.IsZero() || l.Part) {
-		r.Seq, r.Time, r.Source, r.Note, r.AskedTotal = l.Seq, l.Time, l.Source, l.Note, l.AskedTotal
+		r.Seq, r.Time, r.Source, r.Note, r.Complete, r.AskedTotal = l.Seq, l.Time, l.Source, l.Note, l.Complete, l.AskedTotal
 		r.Asked = append(r.Asked, l.Asked...)
 		for _, p := range l.Planned {
 			r.Planned = append(r.Planned, scheduler.PlannedStep{Op: p.Op, Key: p.Key})

@@ -15,6 +15,8 @@ type Record struct {
 	Time   time.Time
 	Source string
 	Note   string
+	// Complete: it was a snapshot of all that its source wants.
+	Complete bool
 	// Asked are the keys named by the transaction (Want and Look), capped;
 	// AskedTotal is the full number.
 	Asked      []kv.Key

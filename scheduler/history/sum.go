@@ -103,9 +103,9 @@ func (h *Log) sum(changes func(yield func(*Entry) bool)) []KeyChange {
 }
 
 // Net drops the aspects that are as before; it reports whether any is left.
-func (c *KeyChange) Net(differ func(k kv.Key, a, b any) bool) bool {
+func (c *KeyChange) Net(wishesDiffer, differ func(k kv.Key, a, b any) bool) bool {
 	b, a := &c.Before, &c.After
-	if !differ(c.Key, b.Desired, a.Desired) {
+	if !wishesDiffer(c.Key, b.Desired, a.Desired) {
 		b.Desired, a.Desired = nil, nil
 		if b.Origin == a.Origin {
 			b.Origin, a.Origin = "", ""

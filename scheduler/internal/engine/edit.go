@@ -257,7 +257,7 @@ func (e *editor) setDesired(n *graph.Node, v any) {
 	e.SetFlag(n, assess.FlagDerive, true)
 	e.clearHold(n)
 	was := n.Desired
-	if assess.Left(n) && kind.DesiredDiffer(kind.Of(n), n.Key, was, v) { // who says the same again asks for nothing new
+	if assess.Left(n) && kind.DesiredDiffer(kind.Of(n), was, v) { // who says the same again asks for nothing new
 		e.Unleave(n)
 	}
 	reached := !assess.Has(n, assess.FlagUntried)

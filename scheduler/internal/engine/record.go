@@ -76,13 +76,12 @@ type desiredState struct {
 	value   any
 	gen     uint32
 	source  int8
-	same    bool // as the world is
 	refused bool // value is none that counts
 }
 
 func desiredOf(n *graph.Node) desiredState {
 	v := assess.WantedOf(n)
-	return desiredState{v, n.Gen, n.Source, assess.Has(n, assess.FlagSame), v != nil && n.Desired == nil}
+	return desiredState{v, n.Gen, n.Source, v != nil && n.Desired == nil}
 }
 
 // recordDesired notes that a node is asked for something else than before. A wish for
@@ -93,7 +92,7 @@ func (e *recorder) recordDesired(n *graph.Node, was desiredState) {
 	}
 	now := desiredOf(n)
 	plain := was.gen == now.gen && !was.refused && !now.refused
-	if was.source == now.source && (plain || was.same && now.same || !kind.DesiredDiffer(kind.Of(n), n.Key, was.value, now.value)) {
+	if was.source == now.source && (plain || !kind.DesiredDiffer(kind.Of(n), was.value, now.value)) {
 		return
 	}
 	k := kind.Of(n)

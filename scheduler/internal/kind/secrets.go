@@ -2,6 +2,7 @@ package kind
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -108,7 +109,20 @@ func maskAll(batch []*Op) {
 	}
 }
 
-// DesiredDiffer is differ for two values that are, or were, wanted, which have their secrets.
-func DesiredDiffer(k *Kind, key kv.Key, a, b any) bool {
-	return Differ(k, key, a, b) || k != nil && a != nil && !slices.Equal(k.SecretsOf(a), k.SecretsOf(b))
+// DesiredDiffer reports whether two values that are, or were, wanted ask for different
+// things. What the kind compares with the world is not all of a value: the rest is derived,
+// or cannot be read.
+func DesiredDiffer(k *Kind, a, b any) (differ bool) {
+	switch {
+	case a == nil || b == nil:
+		return a != nil || b != nil
+	case k == nil:
+		return !reflect.DeepEqual(a, b)
+	}
+	defer func() {
+		if recover() != nil { // values that its kind refused
+			differ = true
+		}
+	}()
+	return !k.Identical(a, b)
 }
