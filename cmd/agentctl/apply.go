@@ -49,7 +49,7 @@ func newApply(c *cli) *cobra.Command {
 	var w waiting
 	var req apiv1.ApplyRequest
 	var planFile string
-	var confirm time.Duration
+	var confirm confirming
 	cmd := &cobra.Command{
 		Use:   "apply -f PATH…",
 		Short: "Write intent files, in one transaction",
@@ -109,7 +109,7 @@ taken back meanwhile.`,
 			if err != nil {
 				return err
 			}
-			req.Confirm = duration(confirm)
+			confirm.set(&req)
 			req.Prune, req.Wait, req.Timeout, req.NoValues = f.prune, w.wait, duration(w.timeout), c.noValues()
 			return c.apply(cmd.Context(), &req)
 		},
@@ -121,9 +121,7 @@ taken back meanwhile.`,
 	cmd.Flags().BoolVar(&req.Force, "force", false, "write invalid values too")
 	cmd.Flags().BoolVar(&req.Chunked, "chunked", false, "several transactions, if the store does not take so many changes in one")
 	cmd.Flags().BoolVar(&req.RevertOnFailure, "revert-on-failure", false, "write the previous values back if a touched key fails; implies --wait")
-	cmd.Flags().DurationVar(&confirm, "confirm", 0, "take the change back after this time unless it is confirmed, for example 60s")
-	cmd.Flags().StringArrayVar(&req.Probes, "probe", nil, "what has to work while the change is not confirmed; may be repeated")
-	cmd.Flags().StringVarP(&req.Message, "message", "m", "", "what people should know about the change")
+	confirm.flags(cmd)
 	return cmd
 }
 
@@ -132,6 +130,11 @@ func (c *cli) apply(ctx context.Context, req *apiv1.ApplyRequest) error {
 	if err != nil {
 		return err
 	}
+	return c.showOutcome(req, out)
+}
+
+// showOutcome shows what came of an apply, or the plan if that was asked.
+func (c *cli) showOutcome(req *apiv1.ApplyRequest, out *apiv1.ApplyResponse) error {
 	if req.DryRun {
 		c.notes(out.Notes)
 		c.tell("nothing was written: --dry-run")

@@ -118,7 +118,7 @@ is up; 2 if there is an error.`,
 	root.AddCommand(
 		newGet(c), newWhy(c), newBlame(c), newDiff(c), newDrift(c), newDump(c), newEvents(c), newHistory(c), newGraph(c),
 		newPut(c), newDelete(c), newApply(c), newPlan(c), newWait(c),
-		newConfirm(c), newAbort(c), newExtend(c),
+		newConfirm(c), newAbort(c), newExtend(c), newUndo(c), newEdit(c),
 		newResync(c), newPause(c), newResume(c),
 		newMicroservices(c), newContainers(c), newCNI(c),
 		newKinds(c), newExplain(c), newExample(c), newSchema(c), newValidate(c),

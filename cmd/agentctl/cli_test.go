@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -58,6 +59,10 @@ func TestCLI(t *testing.T) {
 				lines := 0
 				d.MaybeScanArgs(t, "lines", &lines)
 				return s.run(d.Input, lines)
+			case "editor":
+				t.Setenv("TMPDIR", s.dir)
+				s.editor = d.Input
+				return ""
 			case "unpack":
 				var name string
 				d.ScanArgs(t, "name", &name)
@@ -103,6 +108,7 @@ type script struct {
 	world  *apitest.World
 	dir    string
 	socket string
+	editor string // a command
 	stops  []func()
 }
 
@@ -129,7 +135,7 @@ func (s *script) run(input string, lines int) string {
 	var story bytes.Buffer
 	code := run(ctx, env{
 		args: words[1:], stdin: strings.NewReader(stdin), stdout: out, stderr: &story,
-		getenv: func(k string) string { return map[string]string{"PLUMB_SOCKET": s.socket}[k] },
+		getenv: func(k string) string { return map[string]string{"PLUMB_SOCKET": s.socket, "EDITOR": s.editor}[k] },
 		now:    apitest.Noon,
 	})
 	var b strings.Builder
@@ -150,6 +156,7 @@ func (s *script) run(input string, lines int) string {
 }
 
 func (s *script) clean(text string) string {
+	text = regexp.MustCompile(`agentctl-edit-\d+`).ReplaceAllString(text, "agentctl-edit-N")
 	return strings.NewReplacer(s.socket, "$SOCKET", s.dir, "$DIR", models.Escape(s.dir), "$DIR").Replace(text)
 }
 

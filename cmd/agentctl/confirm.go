@@ -11,6 +11,23 @@ import (
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 )
 
+// confirming are the flags of commands whose change may have to be confirmed.
+type confirming struct {
+	time    time.Duration
+	probes  []string
+	message string
+}
+
+func (f *confirming) flags(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.time, "confirm", 0, "take the change back after this time unless it is confirmed, for example 60s")
+	cmd.Flags().StringArrayVar(&f.probes, "probe", nil, "what has to work while the change is not confirmed; may be repeated")
+	cmd.Flags().StringVarP(&f.message, "message", "m", "", "what people should know about the change")
+}
+
+func (f *confirming) set(r *apiv1.ApplyRequest) {
+	r.Confirm, r.Probes, r.Message = duration(f.time), f.probes, f.message
+}
+
 func newConfirm(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "confirm [NAME]",

@@ -128,6 +128,7 @@ func record(r scheduler.Record) *apiv1.Record {
 		Seq: r.Seq, Time: timestamp(r.Time), Source: r.Source, Note: r.Note,
 		Settled: timestamp(r.Settled), Dropped: uint32(r.Dropped),
 	}
+	out.Complete = r.Complete
 	out.Earlier, out.Missed, out.Changed = r.Earlier, uint32(r.Missed), keyChanges(r.Changed)
 	for _, k := range r.Asked {
 		out.Asked = append(out.Asked, string(k))

@@ -1700,7 +1700,9 @@ type Record struct {
 	// Changes before this record that could not be kept.
 	Missed uint32 `protobuf:"varint,13,opt,name=missed,proto3" json:"missed,omitempty"`
 	// Where and why the execution of a plan left the plan.
-	Deviation     string `protobuf:"bytes,14,opt,name=deviation,proto3" json:"deviation,omitempty"`
+	Deviation string `protobuf:"bytes,14,opt,name=deviation,proto3" json:"deviation,omitempty"`
+	// It was a snapshot of all that its source wants.
+	Complete      bool `protobuf:"varint,15,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1831,6 +1833,13 @@ func (x *Record) GetDeviation() string {
 		return x.Deviation
 	}
 	return ""
+}
+
+func (x *Record) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
 }
 
 // KeyChange is what changed of a key: what did not is left out.
@@ -3355,6 +3364,123 @@ func (x *ExtendResponse) GetConfirm() *Confirmation {
 	return nil
 }
 
+type UndoRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The transaction; 0 is the last that changed intent in the store.
+	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// How it is applied, as in Apply. Items, delete, set, prune and plan are not given: they
+	// are what the history says. With force also keys are brought back that somebody has
+	// changed since.
+	Apply         *ApplyRequest `protobuf:"bytes,2,opt,name=apply,proto3" json:"apply,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndoRequest) Reset() {
+	*x = UndoRequest{}
+	mi := &file_agent_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndoRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndoRequest) ProtoMessage() {}
+
+func (x *UndoRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndoRequest.ProtoReflect.Descriptor instead.
+func (*UndoRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *UndoRequest) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *UndoRequest) GetApply() *ApplyRequest {
+	if x != nil {
+		return x.Apply
+	}
+	return nil
+}
+
+type UndoResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The transaction that was undone.
+	Seq           uint64         `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Note          string         `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
+	Apply         *ApplyResponse `protobuf:"bytes,3,opt,name=apply,proto3" json:"apply,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndoResponse) Reset() {
+	*x = UndoResponse{}
+	mi := &file_agent_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndoResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndoResponse) ProtoMessage() {}
+
+func (x *UndoResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndoResponse.ProtoReflect.Descriptor instead.
+func (*UndoResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *UndoResponse) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *UndoResponse) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *UndoResponse) GetApply() *ApplyResponse {
+	if x != nil {
+		return x.Apply
+	}
+	return nil
+}
+
 // Change is what happened to a key of the store.
 type Change struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3367,7 +3493,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3379,7 +3505,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3392,7 +3518,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{46}
+	return file_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Change) GetKey() string {
@@ -3426,7 +3552,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3438,7 +3564,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3451,7 +3577,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{47}
+	return file_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PlanRequest) GetItems() []*Item {
@@ -3516,7 +3642,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3528,7 +3654,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3541,7 +3667,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{48}
+	return file_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PlanResponse) GetBase() string {
@@ -3609,7 +3735,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3621,7 +3747,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3634,7 +3760,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{49}
+	return file_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Effect) GetKey() string {
@@ -3690,7 +3816,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3702,7 +3828,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3715,7 +3841,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{50}
+	return file_agent_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Read) GetKey() string {
@@ -3751,7 +3877,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3763,7 +3889,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3776,7 +3902,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{51}
+	return file_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Step) GetN() uint32 {
@@ -3842,7 +3968,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3854,7 +3980,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3867,7 +3993,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{52}
+	return file_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Pending) GetKey() string {
@@ -3909,7 +4035,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3921,7 +4047,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3934,7 +4060,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{53}
+	return file_agent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ResyncRequest) GetTargets() []string {
@@ -3967,7 +4093,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3979,7 +4105,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3992,7 +4118,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{54}
+	return file_agent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ResyncResponse) GetOutcome() string {
@@ -4036,7 +4162,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4048,7 +4174,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4061,7 +4187,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{55}
+	return file_agent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PauseRequest) GetTarget() string {
@@ -4095,7 +4221,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4107,7 +4233,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4120,7 +4246,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{56}
+	return file_agent_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PauseResponse) GetTarget() string {
@@ -4146,7 +4272,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4158,7 +4284,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4171,7 +4297,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{57}
+	return file_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ResumeRequest) GetTarget() string {
@@ -4190,7 +4316,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4202,7 +4328,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4215,7 +4341,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{58}
+	return file_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ResumeResponse) GetTarget() string {
@@ -4233,7 +4359,7 @@ type KindsRequest struct {
 
 func (x *KindsRequest) Reset() {
 	*x = KindsRequest{}
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4245,7 +4371,7 @@ func (x *KindsRequest) String() string {
 func (*KindsRequest) ProtoMessage() {}
 
 func (x *KindsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4258,7 +4384,7 @@ func (x *KindsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsRequest.ProtoReflect.Descriptor instead.
 func (*KindsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{59}
+	return file_agent_proto_rawDescGZIP(), []int{61}
 }
 
 type KindsResponse struct {
@@ -4270,7 +4396,7 @@ type KindsResponse struct {
 
 func (x *KindsResponse) Reset() {
 	*x = KindsResponse{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4282,7 +4408,7 @@ func (x *KindsResponse) String() string {
 func (*KindsResponse) ProtoMessage() {}
 
 func (x *KindsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4295,7 +4421,7 @@ func (x *KindsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsResponse.ProtoReflect.Descriptor instead.
 func (*KindsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *KindsResponse) GetKinds() []*Kind {
@@ -4323,7 +4449,7 @@ type Kind struct {
 
 func (x *Kind) Reset() {
 	*x = Kind{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4335,7 +4461,7 @@ func (x *Kind) String() string {
 func (*Kind) ProtoMessage() {}
 
 func (x *Kind) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4348,7 +4474,7 @@ func (x *Kind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kind.ProtoReflect.Descriptor instead.
 func (*Kind) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Kind) GetName() string {
@@ -4408,7 +4534,7 @@ type CNIRequest struct {
 
 func (x *CNIRequest) Reset() {
 	*x = CNIRequest{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4420,7 +4546,7 @@ func (x *CNIRequest) String() string {
 func (*CNIRequest) ProtoMessage() {}
 
 func (x *CNIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4433,7 +4559,7 @@ func (x *CNIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIRequest.ProtoReflect.Descriptor instead.
 func (*CNIRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{64}
 }
 
 type CNIResponse struct {
@@ -4447,7 +4573,7 @@ type CNIResponse struct {
 
 func (x *CNIResponse) Reset() {
 	*x = CNIResponse{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4459,7 +4585,7 @@ func (x *CNIResponse) String() string {
 func (*CNIResponse) ProtoMessage() {}
 
 func (x *CNIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4472,7 +4598,7 @@ func (x *CNIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIResponse.ProtoReflect.Descriptor instead.
 func (*CNIResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CNIResponse) GetAttachments() []*Attachment {
@@ -4514,7 +4640,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4526,7 +4652,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4539,7 +4665,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Attachment) GetNetwork() string {
@@ -4630,7 +4756,7 @@ type AttachmentRequest struct {
 
 func (x *AttachmentRequest) Reset() {
 	*x = AttachmentRequest{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4642,7 +4768,7 @@ func (x *AttachmentRequest) String() string {
 func (*AttachmentRequest) ProtoMessage() {}
 
 func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4655,7 +4781,7 @@ func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentRequest.ProtoReflect.Descriptor instead.
 func (*AttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *AttachmentRequest) GetId() string {
@@ -4676,7 +4802,7 @@ type AttachmentResponse struct {
 
 func (x *AttachmentResponse) Reset() {
 	*x = AttachmentResponse{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4688,7 +4814,7 @@ func (x *AttachmentResponse) String() string {
 func (*AttachmentResponse) ProtoMessage() {}
 
 func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4701,7 +4827,7 @@ func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentResponse.ProtoReflect.Descriptor instead.
 func (*AttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *AttachmentResponse) GetAttachment() *Attachment {
@@ -4736,7 +4862,7 @@ type LeftCall struct {
 
 func (x *LeftCall) Reset() {
 	*x = LeftCall{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4748,7 +4874,7 @@ func (x *LeftCall) String() string {
 func (*LeftCall) ProtoMessage() {}
 
 func (x *LeftCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4761,7 +4887,7 @@ func (x *LeftCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftCall.ProtoReflect.Descriptor instead.
 func (*LeftCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *LeftCall) GetNetwork() string {
@@ -4821,7 +4947,7 @@ type MicroservicesRequest struct {
 
 func (x *MicroservicesRequest) Reset() {
 	*x = MicroservicesRequest{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4833,7 +4959,7 @@ func (x *MicroservicesRequest) String() string {
 func (*MicroservicesRequest) ProtoMessage() {}
 
 func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4846,7 +4972,7 @@ func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesRequest.ProtoReflect.Descriptor instead.
 func (*MicroservicesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{70}
 }
 
 type MicroservicesResponse struct {
@@ -4861,7 +4987,7 @@ type MicroservicesResponse struct {
 
 func (x *MicroservicesResponse) Reset() {
 	*x = MicroservicesResponse{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4873,7 +4999,7 @@ func (x *MicroservicesResponse) String() string {
 func (*MicroservicesResponse) ProtoMessage() {}
 
 func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4886,7 +5012,7 @@ func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesResponse.ProtoReflect.Descriptor instead.
 func (*MicroservicesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *MicroservicesResponse) GetMicroservices() []*Microservice {
@@ -4931,7 +5057,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4943,7 +5069,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4956,7 +5082,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{70}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Microservice) GetLabel() string {
@@ -5039,7 +5165,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5051,7 +5177,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5064,7 +5190,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{71}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ContainersRequest) GetId() string {
@@ -5086,7 +5212,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5098,7 +5224,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5111,7 +5237,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{72}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ContainersResponse) GetContainers() []*Container {
@@ -5170,7 +5296,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5182,7 +5308,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5195,7 +5321,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{73}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Container) GetRuntime() string {
@@ -5368,7 +5494,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5380,7 +5506,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5393,7 +5519,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{74}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *EventsRequest) GetTypes() []string {
@@ -5458,7 +5584,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5470,7 +5596,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5483,7 +5609,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{75}
+	return file_agent_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *EventsResponse) GetGap() *EventGap {
@@ -5520,7 +5646,7 @@ type EventGap struct {
 
 func (x *EventGap) Reset() {
 	*x = EventGap{}
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5532,7 +5658,7 @@ func (x *EventGap) String() string {
 func (*EventGap) ProtoMessage() {}
 
 func (x *EventGap) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5545,7 +5671,7 @@ func (x *EventGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventGap.ProtoReflect.Descriptor instead.
 func (*EventGap) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{76}
+	return file_agent_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *EventGap) GetFrom() uint64 {
@@ -5615,7 +5741,7 @@ type ContainerEvent struct {
 
 func (x *ContainerEvent) Reset() {
 	*x = ContainerEvent{}
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5627,7 +5753,7 @@ func (x *ContainerEvent) String() string {
 func (*ContainerEvent) ProtoMessage() {}
 
 func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5640,7 +5766,7 @@ func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEvent.ProtoReflect.Descriptor instead.
 func (*ContainerEvent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{77}
+	return file_agent_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ContainerEvent) GetSeq() uint64 {
@@ -5843,7 +5969,7 @@ type OOMKill struct {
 
 func (x *OOMKill) Reset() {
 	*x = OOMKill{}
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5855,7 +5981,7 @@ func (x *OOMKill) String() string {
 func (*OOMKill) ProtoMessage() {}
 
 func (x *OOMKill) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5868,7 +5994,7 @@ func (x *OOMKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OOMKill.ProtoReflect.Descriptor instead.
 func (*OOMKill) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{78}
+	return file_agent_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *OOMKill) GetPid() uint32 {
@@ -5949,7 +6075,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5961,7 +6087,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5974,7 +6100,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{79}
+	return file_agent_proto_rawDescGZIP(), []int{81}
 }
 
 type AgentStatusResponse struct {
@@ -5998,7 +6124,7 @@ type AgentStatusResponse struct {
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6010,7 +6136,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6023,7 +6149,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{80}
+	return file_agent_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -6104,7 +6230,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6116,7 +6242,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6129,7 +6255,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{81}
+	return file_agent_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Health) GetName() string {
@@ -6180,7 +6306,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6192,7 +6318,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6205,7 +6331,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{82}
+	return file_agent_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Source) GetName() string {
@@ -6239,7 +6365,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6251,7 +6377,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6264,7 +6390,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{83}
+	return file_agent_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *StateCount) GetState() string {
@@ -6289,7 +6415,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6301,7 +6427,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6314,7 +6440,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{84}
+	return file_agent_proto_rawDescGZIP(), []int{86}
 }
 
 type VersionResponse struct {
@@ -6329,7 +6455,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6341,7 +6467,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6354,7 +6480,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{85}
+	return file_agent_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -6393,7 +6519,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6405,7 +6531,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6418,7 +6544,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{86}
+	return file_agent_proto_rawDescGZIP(), []int{88}
 }
 
 type LogsResponse struct {
@@ -6430,7 +6556,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6442,7 +6568,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6455,7 +6581,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{87}
+	return file_agent_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -6476,7 +6602,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6488,7 +6614,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6501,7 +6627,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{88}
+	return file_agent_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Log) GetName() string {
@@ -6528,7 +6654,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6540,7 +6666,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6553,7 +6679,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{89}
+	return file_agent_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -6584,7 +6710,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6596,7 +6722,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6609,7 +6735,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{90}
+	return file_agent_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *KV) GetKey() string {
@@ -6649,7 +6775,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6661,7 +6787,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6674,7 +6800,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{91}
+	return file_agent_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -6693,7 +6819,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6705,7 +6831,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6718,7 +6844,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{92}
+	return file_agent_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -6737,7 +6863,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6749,7 +6875,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6762,7 +6888,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{93}
+	return file_agent_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -6783,7 +6909,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6795,7 +6921,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6808,7 +6934,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{94}
+	return file_agent_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -6841,7 +6967,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6853,7 +6979,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6866,7 +6992,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{95}
+	return file_agent_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -6885,7 +7011,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6897,7 +7023,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6910,7 +7036,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{96}
+	return file_agent_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -6930,7 +7056,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6942,7 +7068,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6955,7 +7081,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{97}
+	return file_agent_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -7089,7 +7215,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\rR\x05limit\"A\n" +
 	"\x0fHistoryResponse\x12.\n" +
-	"\arecords\x18\x01 \x03(\v2\x14.plumb.api.v1.RecordR\arecords\"\xe2\x03\n" +
+	"\arecords\x18\x01 \x03(\v2\x14.plumb.api.v1.RecordR\arecords\"\xfe\x03\n" +
 	"\x06Record\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
@@ -7105,7 +7231,8 @@ const file_agent_proto_rawDesc = "" +
 	"\achanged\x18\v \x03(\v2\x17.plumb.api.v1.KeyChangeR\achanged\x12\x18\n" +
 	"\aearlier\x18\f \x01(\bR\aearlier\x12\x16\n" +
 	"\x06missed\x18\r \x01(\rR\x06missed\x12\x1c\n" +
-	"\tdeviation\x18\x0e \x01(\tR\tdeviation\"\xb9\x01\n" +
+	"\tdeviation\x18\x0e \x01(\tR\tdeviation\x12\x1a\n" +
+	"\bcomplete\x18\x0f \x01(\bR\bcomplete\"\xb9\x01\n" +
 	"\tKeyChange\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x06before\x18\x02 \x01(\v2\x14.plumb.api.v1.MomentR\x06before\x12*\n" +
@@ -7217,7 +7344,14 @@ const file_agent_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x02by\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x02by\"F\n" +
 	"\x0eExtendResponse\x124\n" +
-	"\aconfirm\x18\x01 \x01(\v2\x1a.plumb.api.v1.ConfirmationR\aconfirm\"*\n" +
+	"\aconfirm\x18\x01 \x01(\v2\x1a.plumb.api.v1.ConfirmationR\aconfirm\"Q\n" +
+	"\vUndoRequest\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x120\n" +
+	"\x05apply\x18\x02 \x01(\v2\x1a.plumb.api.v1.ApplyRequestR\x05apply\"g\n" +
+	"\fUndoResponse\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\x121\n" +
+	"\x05apply\x18\x03 \x01(\v2\x1b.plumb.api.v1.ApplyResponseR\x05apply\"*\n" +
 	"\x06Change\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\tR\x02op\"\xa7\x01\n" +
@@ -7512,7 +7646,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fDeleteKVRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\".\n" +
 	"\x10DeleteKVResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevision2\xb8\x13\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision2\xf7\x13\n" +
 	"\x05Agent\x128\n" +
 	"\x03Get\x12\x18.plumb.api.v1.GetRequest\x1a\x17.plumb.api.v1.KeyStatus\x12=\n" +
 	"\x04List\x12\x19.plumb.api.v1.ListRequest\x1a\x1a.plumb.api.v1.ListResponse\x12B\n" +
@@ -7530,7 +7664,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x04Plan\x12\x19.plumb.api.v1.PlanRequest\x1a\x1a.plumb.api.v1.PlanResponse\x12F\n" +
 	"\aConfirm\x12\x1c.plumb.api.v1.ConfirmRequest\x1a\x1d.plumb.api.v1.ConfirmResponse\x12@\n" +
 	"\x05Abort\x12\x1a.plumb.api.v1.AbortRequest\x1a\x1b.plumb.api.v1.AbortResponse\x12C\n" +
-	"\x06Extend\x12\x1b.plumb.api.v1.ExtendRequest\x1a\x1c.plumb.api.v1.ExtendResponse\x12C\n" +
+	"\x06Extend\x12\x1b.plumb.api.v1.ExtendRequest\x1a\x1c.plumb.api.v1.ExtendResponse\x12=\n" +
+	"\x04Undo\x12\x19.plumb.api.v1.UndoRequest\x1a\x1a.plumb.api.v1.UndoResponse\x12C\n" +
 	"\x06Resync\x12\x1b.plumb.api.v1.ResyncRequest\x1a\x1c.plumb.api.v1.ResyncResponse\x12@\n" +
 	"\x05Pause\x12\x1a.plumb.api.v1.PauseRequest\x1a\x1b.plumb.api.v1.PauseResponse\x12C\n" +
 	"\x06Resume\x12\x1b.plumb.api.v1.ResumeRequest\x1a\x1c.plumb.api.v1.ResumeResponse\x12@\n" +
@@ -7564,7 +7699,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 103)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -7612,79 +7747,81 @@ var file_agent_proto_goTypes = []any{
 	(*AbortResponse)(nil),         // 43: plumb.api.v1.AbortResponse
 	(*ExtendRequest)(nil),         // 44: plumb.api.v1.ExtendRequest
 	(*ExtendResponse)(nil),        // 45: plumb.api.v1.ExtendResponse
-	(*Change)(nil),                // 46: plumb.api.v1.Change
-	(*PlanRequest)(nil),           // 47: plumb.api.v1.PlanRequest
-	(*PlanResponse)(nil),          // 48: plumb.api.v1.PlanResponse
-	(*Effect)(nil),                // 49: plumb.api.v1.Effect
-	(*Read)(nil),                  // 50: plumb.api.v1.Read
-	(*Step)(nil),                  // 51: plumb.api.v1.Step
-	(*Pending)(nil),               // 52: plumb.api.v1.Pending
-	(*ResyncRequest)(nil),         // 53: plumb.api.v1.ResyncRequest
-	(*ResyncResponse)(nil),        // 54: plumb.api.v1.ResyncResponse
-	(*PauseRequest)(nil),          // 55: plumb.api.v1.PauseRequest
-	(*PauseResponse)(nil),         // 56: plumb.api.v1.PauseResponse
-	(*ResumeRequest)(nil),         // 57: plumb.api.v1.ResumeRequest
-	(*ResumeResponse)(nil),        // 58: plumb.api.v1.ResumeResponse
-	(*KindsRequest)(nil),          // 59: plumb.api.v1.KindsRequest
-	(*KindsResponse)(nil),         // 60: plumb.api.v1.KindsResponse
-	(*Kind)(nil),                  // 61: plumb.api.v1.Kind
-	(*CNIRequest)(nil),            // 62: plumb.api.v1.CNIRequest
-	(*CNIResponse)(nil),           // 63: plumb.api.v1.CNIResponse
-	(*Attachment)(nil),            // 64: plumb.api.v1.Attachment
-	(*AttachmentRequest)(nil),     // 65: plumb.api.v1.AttachmentRequest
-	(*AttachmentResponse)(nil),    // 66: plumb.api.v1.AttachmentResponse
-	(*LeftCall)(nil),              // 67: plumb.api.v1.LeftCall
-	(*MicroservicesRequest)(nil),  // 68: plumb.api.v1.MicroservicesRequest
-	(*MicroservicesResponse)(nil), // 69: plumb.api.v1.MicroservicesResponse
-	(*Microservice)(nil),          // 70: plumb.api.v1.Microservice
-	(*ContainersRequest)(nil),     // 71: plumb.api.v1.ContainersRequest
-	(*ContainersResponse)(nil),    // 72: plumb.api.v1.ContainersResponse
-	(*Container)(nil),             // 73: plumb.api.v1.Container
-	(*EventsRequest)(nil),         // 74: plumb.api.v1.EventsRequest
-	(*EventsResponse)(nil),        // 75: plumb.api.v1.EventsResponse
-	(*EventGap)(nil),              // 76: plumb.api.v1.EventGap
-	(*ContainerEvent)(nil),        // 77: plumb.api.v1.ContainerEvent
-	(*OOMKill)(nil),               // 78: plumb.api.v1.OOMKill
-	(*AgentStatusRequest)(nil),    // 79: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 80: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 81: plumb.api.v1.Health
-	(*Source)(nil),                // 82: plumb.api.v1.Source
-	(*StateCount)(nil),            // 83: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 84: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 85: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 86: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 87: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 88: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 89: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 90: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 91: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 92: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 93: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 94: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 95: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 96: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 97: plumb.api.v1.DeleteKVResponse
-	nil,                           // 98: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 99: plumb.api.v1.ContainerEvent.LabelsEntry
-	nil,                           // 100: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 101: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 102: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 103: google.protobuf.Duration
+	(*UndoRequest)(nil),           // 46: plumb.api.v1.UndoRequest
+	(*UndoResponse)(nil),          // 47: plumb.api.v1.UndoResponse
+	(*Change)(nil),                // 48: plumb.api.v1.Change
+	(*PlanRequest)(nil),           // 49: plumb.api.v1.PlanRequest
+	(*PlanResponse)(nil),          // 50: plumb.api.v1.PlanResponse
+	(*Effect)(nil),                // 51: plumb.api.v1.Effect
+	(*Read)(nil),                  // 52: plumb.api.v1.Read
+	(*Step)(nil),                  // 53: plumb.api.v1.Step
+	(*Pending)(nil),               // 54: plumb.api.v1.Pending
+	(*ResyncRequest)(nil),         // 55: plumb.api.v1.ResyncRequest
+	(*ResyncResponse)(nil),        // 56: plumb.api.v1.ResyncResponse
+	(*PauseRequest)(nil),          // 57: plumb.api.v1.PauseRequest
+	(*PauseResponse)(nil),         // 58: plumb.api.v1.PauseResponse
+	(*ResumeRequest)(nil),         // 59: plumb.api.v1.ResumeRequest
+	(*ResumeResponse)(nil),        // 60: plumb.api.v1.ResumeResponse
+	(*KindsRequest)(nil),          // 61: plumb.api.v1.KindsRequest
+	(*KindsResponse)(nil),         // 62: plumb.api.v1.KindsResponse
+	(*Kind)(nil),                  // 63: plumb.api.v1.Kind
+	(*CNIRequest)(nil),            // 64: plumb.api.v1.CNIRequest
+	(*CNIResponse)(nil),           // 65: plumb.api.v1.CNIResponse
+	(*Attachment)(nil),            // 66: plumb.api.v1.Attachment
+	(*AttachmentRequest)(nil),     // 67: plumb.api.v1.AttachmentRequest
+	(*AttachmentResponse)(nil),    // 68: plumb.api.v1.AttachmentResponse
+	(*LeftCall)(nil),              // 69: plumb.api.v1.LeftCall
+	(*MicroservicesRequest)(nil),  // 70: plumb.api.v1.MicroservicesRequest
+	(*MicroservicesResponse)(nil), // 71: plumb.api.v1.MicroservicesResponse
+	(*Microservice)(nil),          // 72: plumb.api.v1.Microservice
+	(*ContainersRequest)(nil),     // 73: plumb.api.v1.ContainersRequest
+	(*ContainersResponse)(nil),    // 74: plumb.api.v1.ContainersResponse
+	(*Container)(nil),             // 75: plumb.api.v1.Container
+	(*EventsRequest)(nil),         // 76: plumb.api.v1.EventsRequest
+	(*EventsResponse)(nil),        // 77: plumb.api.v1.EventsResponse
+	(*EventGap)(nil),              // 78: plumb.api.v1.EventGap
+	(*ContainerEvent)(nil),        // 79: plumb.api.v1.ContainerEvent
+	(*OOMKill)(nil),               // 80: plumb.api.v1.OOMKill
+	(*AgentStatusRequest)(nil),    // 81: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 82: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 83: plumb.api.v1.Health
+	(*Source)(nil),                // 84: plumb.api.v1.Source
+	(*StateCount)(nil),            // 85: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 86: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 87: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 88: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 89: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 90: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 91: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 92: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 93: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 94: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 95: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 96: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 97: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 98: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 99: plumb.api.v1.DeleteKVResponse
+	nil,                           // 100: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 101: plumb.api.v1.ContainerEvent.LabelsEntry
+	nil,                           // 102: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 103: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 104: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 105: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	101, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	101, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	101, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	103, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	103, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	103, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	102, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	102, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	104, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	104, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	102, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	104, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	103, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	105, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
@@ -7693,170 +7830,174 @@ var file_agent_proto_depIdxs = []int32{
 	13,  // 18: plumb.api.v1.Cause.roots:type_name -> plumb.api.v1.Root
 	16,  // 19: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
 	17,  // 20: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	101, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	101, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	103, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	103, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
 	20,  // 23: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
 	21,  // 24: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	102, // 25: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	104, // 25: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	24,  // 26: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	102, // 27: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	104, // 27: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
 	32,  // 28: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
 	33,  // 29: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	102, // 30: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	104, // 30: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
 	25,  // 31: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
 	26,  // 32: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
 	26,  // 33: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	102, // 34: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	101, // 35: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	101, // 36: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	102, // 37: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	102, // 38: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	104, // 34: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	103, // 35: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	103, // 36: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	104, // 37: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	104, // 38: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
 	25,  // 39: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
 	31,  // 40: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
 	31,  // 41: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
 	31,  // 42: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	102, // 43: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
-	102, // 44: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	102, // 45: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	103, // 46: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	101, // 47: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	104, // 43: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	104, // 44: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	104, // 45: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	105, // 46: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	103, // 47: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
 	34,  // 48: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	103, // 49: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
-	48,  // 50: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	103, // 51: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
-	101, // 52: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	103, // 53: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	103, // 54: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
-	46,  // 55: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
+	105, // 49: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	50,  // 50: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
+	105, // 51: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
+	103, // 52: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	105, // 53: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	105, // 54: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	48,  // 55: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
 	0,   // 56: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	48,  // 57: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
+	50,  // 57: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
 	39,  // 58: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	102, // 59: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
-	102, // 60: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
+	104, // 59: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
+	104, // 60: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
 	39,  // 61: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
 	39,  // 62: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	103, // 63: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
+	105, // 63: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
 	39,  // 64: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	34,  // 65: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
-	51,  // 66: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
-	52,  // 67: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
-	49,  // 68: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
-	50,  // 69: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
-	47,  // 70: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
-	1,   // 71: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
-	1,   // 72: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
-	24,  // 73: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
-	0,   // 74: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	103, // 75: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	102, // 76: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
-	61,  // 77: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
-	64,  // 78: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
-	67,  // 79: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
-	102, // 80: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
-	64,  // 81: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
-	102, // 82: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
-	70,  // 83: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	81,  // 84: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
-	73,  // 85: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	81,  // 86: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	98,  // 87: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	102, // 88: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	102, // 89: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	76,  // 90: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	77,  // 91: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	102, // 92: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	99,  // 93: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	102, // 94: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	102, // 95: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	78,  // 96: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	102, // 97: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	102, // 98: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
-	102, // 99: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	81,  // 100: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	82,  // 101: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	83,  // 102: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	39,  // 103: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	102, // 104: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	100, // 105: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	88,  // 106: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	90,  // 107: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 108: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 109: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 110: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 111: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 112: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	14,  // 113: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	18,  // 114: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	22,  // 115: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	27,  // 116: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	29,  // 117: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	35,  // 118: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	36,  // 119: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	37,  // 120: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	47,  // 121: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	40,  // 122: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
-	42,  // 123: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
-	44,  // 124: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
-	53,  // 125: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	55,  // 126: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	57,  // 127: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	59,  // 128: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	68,  // 129: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	71,  // 130: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	62,  // 131: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	65,  // 132: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	65,  // 133: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	74,  // 134: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	74,  // 135: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	79,  // 136: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	84,  // 137: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	86,  // 138: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	89,  // 139: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	91,  // 140: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	92,  // 141: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	94,  // 142: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	96,  // 143: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 144: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 145: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 146: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 147: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 148: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	15,  // 149: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	19,  // 150: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	23,  // 151: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	28,  // 152: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	30,  // 153: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	38,  // 154: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	38,  // 155: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	38,  // 156: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	48,  // 157: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	41,  // 158: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
-	43,  // 159: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
-	45,  // 160: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
-	54,  // 161: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	56,  // 162: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	58,  // 163: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	60,  // 164: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	69,  // 165: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	72,  // 166: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	63,  // 167: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	66,  // 168: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	66,  // 169: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	75,  // 170: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	75,  // 171: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	80,  // 172: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	85,  // 173: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	87,  // 174: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	87,  // 175: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	90,  // 176: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	93,  // 177: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	95,  // 178: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	97,  // 179: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	144, // [144:180] is the sub-list for method output_type
-	108, // [108:144] is the sub-list for method input_type
-	108, // [108:108] is the sub-list for extension type_name
-	108, // [108:108] is the sub-list for extension extendee
-	0,   // [0:108] is the sub-list for field type_name
+	35,  // 65: plumb.api.v1.UndoRequest.apply:type_name -> plumb.api.v1.ApplyRequest
+	38,  // 66: plumb.api.v1.UndoResponse.apply:type_name -> plumb.api.v1.ApplyResponse
+	34,  // 67: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
+	53,  // 68: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
+	54,  // 69: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
+	51,  // 70: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
+	52,  // 71: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
+	49,  // 72: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
+	1,   // 73: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
+	1,   // 74: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
+	24,  // 75: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
+	0,   // 76: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	105, // 77: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	104, // 78: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	63,  // 79: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
+	66,  // 80: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
+	69,  // 81: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
+	104, // 82: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
+	66,  // 83: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
+	104, // 84: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
+	72,  // 85: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
+	83,  // 86: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	75,  // 87: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
+	83,  // 88: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	100, // 89: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	104, // 90: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	104, // 91: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	78,  // 92: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	79,  // 93: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	104, // 94: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	101, // 95: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	104, // 96: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	104, // 97: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	80,  // 98: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	104, // 99: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	104, // 100: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	104, // 101: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	83,  // 102: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	84,  // 103: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	85,  // 104: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	39,  // 105: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	104, // 106: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	102, // 107: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	90,  // 108: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	92,  // 109: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 110: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 111: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 112: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 113: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 114: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	14,  // 115: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	18,  // 116: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	22,  // 117: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	27,  // 118: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	29,  // 119: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	35,  // 120: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	36,  // 121: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	37,  // 122: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	49,  // 123: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	40,  // 124: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
+	42,  // 125: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
+	44,  // 126: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
+	46,  // 127: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
+	55,  // 128: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	57,  // 129: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	59,  // 130: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	61,  // 131: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	70,  // 132: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	73,  // 133: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	64,  // 134: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	67,  // 135: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	67,  // 136: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	76,  // 137: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	76,  // 138: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	81,  // 139: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	86,  // 140: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	88,  // 141: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	91,  // 142: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	93,  // 143: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	94,  // 144: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	96,  // 145: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	98,  // 146: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 147: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 148: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 149: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 150: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 151: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	15,  // 152: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	19,  // 153: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	23,  // 154: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	28,  // 155: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	30,  // 156: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	38,  // 157: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	38,  // 158: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	38,  // 159: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	50,  // 160: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	41,  // 161: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
+	43,  // 162: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
+	45,  // 163: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
+	47,  // 164: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
+	56,  // 165: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	58,  // 166: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	60,  // 167: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	62,  // 168: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	71,  // 169: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	74,  // 170: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	65,  // 171: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	68,  // 172: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	68,  // 173: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	77,  // 174: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	77,  // 175: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	82,  // 176: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	87,  // 177: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	89,  // 178: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	89,  // 179: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	92,  // 180: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	95,  // 181: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	97,  // 182: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	99,  // 183: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	147, // [147:184] is the sub-list for method output_type
+	110, // [110:147] is the sub-list for method input_type
+	110, // [110:110] is the sub-list for extension type_name
+	110, // [110:110] is the sub-list for extension extendee
+	0,   // [0:110] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -7864,16 +8005,16 @@ func file_agent_proto_init() {
 	if File_agent_proto != nil {
 		return
 	}
-	file_agent_proto_msgTypes[73].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[74].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[77].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[75].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[76].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[79].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   101,
+			NumMessages:   103,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

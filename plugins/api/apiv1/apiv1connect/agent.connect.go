@@ -75,6 +75,8 @@ const (
 	AgentAbortProcedure = "/plumb.api.v1.Agent/Abort"
 	// AgentExtendProcedure is the fully-qualified name of the Agent's Extend RPC.
 	AgentExtendProcedure = "/plumb.api.v1.Agent/Extend"
+	// AgentUndoProcedure is the fully-qualified name of the Agent's Undo RPC.
+	AgentUndoProcedure = "/plumb.api.v1.Agent/Undo"
 	// AgentResyncProcedure is the fully-qualified name of the Agent's Resync RPC.
 	AgentResyncProcedure = "/plumb.api.v1.Agent/Resync"
 	// AgentPauseProcedure is the fully-qualified name of the Agent's Pause RPC.
@@ -153,6 +155,8 @@ type AgentClient interface {
 	Abort(context.Context, *apiv1.AbortRequest) (*apiv1.AbortResponse, error)
 	// Extend gives it more time.
 	Extend(context.Context, *apiv1.ExtendRequest) (*apiv1.ExtendResponse, error)
+	// Undo applies the inverse of a transaction that the history keeps.
+	Undo(context.Context, *apiv1.UndoRequest) (*apiv1.UndoResponse, error)
 	// Resync reads the world again and repairs what differs.
 	Resync(context.Context, *apiv1.ResyncRequest) (*apiv1.ResyncResponse, error)
 	// Pause holds a key, or all below a prefix.
@@ -308,6 +312,12 @@ func NewAgentClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			connect.WithSchema(agentMethods.ByName("Extend")),
 			connect.WithClientOptions(opts...),
 		),
+		undo: connect.NewClient[apiv1.UndoRequest, apiv1.UndoResponse](
+			httpClient,
+			baseURL+AgentUndoProcedure,
+			connect.WithSchema(agentMethods.ByName("Undo")),
+			connect.WithClientOptions(opts...),
+		),
 		resync: connect.NewClient[apiv1.ResyncRequest, apiv1.ResyncResponse](
 			httpClient,
 			baseURL+AgentResyncProcedure,
@@ -444,6 +454,7 @@ type agentClient struct {
 	confirm          *connect.Client[apiv1.ConfirmRequest, apiv1.ConfirmResponse]
 	abort            *connect.Client[apiv1.AbortRequest, apiv1.AbortResponse]
 	extend           *connect.Client[apiv1.ExtendRequest, apiv1.ExtendResponse]
+	undo             *connect.Client[apiv1.UndoRequest, apiv1.UndoResponse]
 	resync           *connect.Client[apiv1.ResyncRequest, apiv1.ResyncResponse]
 	pause            *connect.Client[apiv1.PauseRequest, apiv1.PauseResponse]
 	resume           *connect.Client[apiv1.ResumeRequest, apiv1.ResumeResponse]
@@ -608,6 +619,15 @@ func (c *agentClient) Abort(ctx context.Context, req *apiv1.AbortRequest) (*apiv
 // Extend calls plumb.api.v1.Agent.Extend.
 func (c *agentClient) Extend(ctx context.Context, req *apiv1.ExtendRequest) (*apiv1.ExtendResponse, error) {
 	response, err := c.extend.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Undo calls plumb.api.v1.Agent.Undo.
+func (c *agentClient) Undo(ctx context.Context, req *apiv1.UndoRequest) (*apiv1.UndoResponse, error) {
+	response, err := c.undo.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -819,6 +839,8 @@ type AgentHandler interface {
 	Abort(context.Context, *apiv1.AbortRequest) (*apiv1.AbortResponse, error)
 	// Extend gives it more time.
 	Extend(context.Context, *apiv1.ExtendRequest) (*apiv1.ExtendResponse, error)
+	// Undo applies the inverse of a transaction that the history keeps.
+	Undo(context.Context, *apiv1.UndoRequest) (*apiv1.UndoResponse, error)
 	// Resync reads the world again and repairs what differs.
 	Resync(context.Context, *apiv1.ResyncRequest) (*apiv1.ResyncResponse, error)
 	// Pause holds a key, or all below a prefix.
@@ -968,6 +990,12 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 		AgentExtendProcedure,
 		svc.Extend,
 		connect.WithSchema(agentMethods.ByName("Extend")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentUndoHandler := connect.NewUnaryHandlerSimple(
+		AgentUndoProcedure,
+		svc.Undo,
+		connect.WithSchema(agentMethods.ByName("Undo")),
 		connect.WithHandlerOptions(opts...),
 	)
 	agentResyncHandler := connect.NewUnaryHandlerSimple(
@@ -1120,6 +1148,8 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 			agentAbortHandler.ServeHTTP(w, r)
 		case AgentExtendProcedure:
 			agentExtendHandler.ServeHTTP(w, r)
+		case AgentUndoProcedure:
+			agentUndoHandler.ServeHTTP(w, r)
 		case AgentResyncProcedure:
 			agentResyncHandler.ServeHTTP(w, r)
 		case AgentPauseProcedure:
@@ -1233,6 +1263,10 @@ func (UnimplementedAgentHandler) Abort(context.Context, *apiv1.AbortRequest) (*a
 
 func (UnimplementedAgentHandler) Extend(context.Context, *apiv1.ExtendRequest) (*apiv1.ExtendResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Extend is not implemented"))
+}
+
+func (UnimplementedAgentHandler) Undo(context.Context, *apiv1.UndoRequest) (*apiv1.UndoResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Undo is not implemented"))
 }
 
 func (UnimplementedAgentHandler) Resync(context.Context, *apiv1.ResyncRequest) (*apiv1.ResyncResponse, error) {

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+)
+
+func newUndo(c *cli) *cobra.Command {
+	var w waiting
+	var confirm confirming
+	req := &apiv1.UndoRequest{Apply: new(apiv1.ApplyRequest)}
+	cmd := &cobra.Command{
+		Use:   "undo [SEQ]",
+		Short: "Apply the inverse of a transaction",
+		Long: `Undo brings the intent in the store back to what it was before a transaction that
+the history keeps, as a transaction of its own, which can be undone again. Without a
+number it is the last one that changed intent in the store.
+
+Keys that somebody has changed since are not overwritten: undo names them and does
+nothing, unless --force is given. With --dry-run the plan is printed and nothing is
+written.`,
+		Example: `  agentctl history
+  agentctl undo 17 --dry-run
+  agentctl undo --wait`,
+		Args: func(cmd *cobra.Command, args []string) (err error) {
+			if len(args) == 1 {
+				req.Seq, err = strconv.ParseUint(args[0], 10, 64)
+			}
+			if len(args) > 1 || err != nil || len(args) == 1 && req.Seq == 0 {
+				return usage(cmd, "undo takes the number of one transaction; see agentctl history")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			confirm.set(req.Apply)
+			req.Apply.Wait, req.Apply.Timeout, req.Apply.NoValues = w.wait, duration(w.timeout), c.noValues()
+			out, err := c.agent().Undo(cmd.Context(), req)
+			if err != nil {
+				return err
+			}
+			c.tell("undo of transaction %d: %s", out.Seq, out.Note)
+			return c.showOutcome(req.Apply, out.Apply)
+		},
+	}
+	cmd.Flags().BoolVar(&req.Apply.DryRun, "dry-run", false, "print the plan and change nothing")
+	cmd.Flags().BoolVar(&req.Apply.Force, "force", false, "undo also what somebody has changed since")
+	w.flags(cmd)
+	confirm.flags(cmd)
+	return cmd
+}
