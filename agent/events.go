@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/buildinfo"
 	"github.com/plumb-net/plumb/plugins/container"
 	"github.com/plumb-net/plumb/plugins/events"
 	"github.com/plumb-net/plumb/plugins/metrics"
@@ -184,7 +185,7 @@ func (a *agent) openEvents() error {
 	}
 	l := events.New(events.Limits{}, earlier, next)
 	a.eventsFrom = l.Stats().Next - 1
-	l.AddDetail(container.Event{Type: events.AgentStarted}, Version())
+	l.AddDetail(container.Event{Type: events.AgentStarted}, buildinfo.Version())
 	a.recorder, err = newRecorder(l, func(k container.OOMKill) { a.tracker.ReportOOM(k) }, a.log.With("part", "oom"))
 	if err == nil {
 		a.recorder.disk = disk

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/plumb-net/plumb/plugins/api"
+	"github.com/plumb-net/plumb/plugins/buildinfo"
 	"github.com/plumb-net/plumb/plugins/etcd"
 	"github.com/plumb-net/plumb/plugins/file"
 	"github.com/plumb-net/plumb/plugins/proxy"
@@ -32,7 +33,7 @@ func Run(ctx context.Context, c Config, log *slog.Logger, level *slog.LevelVar) 
 		return err
 	}
 	defer a.host.close()
-	a.log.Info("plumb-agent starts", "label", c.Label, "version", Version(), "run_dir", c.RunDir, "state_dir", c.StateDir)
+	a.log.Info("plumb-agent starts", "label", c.Label, "version", buildinfo.String(), "run_dir", c.RunDir, "state_dir", c.StateDir)
 	return a.run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
 }
 

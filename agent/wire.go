@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +33,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/sysctl"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api"
+	"github.com/plumb-net/plumb/plugins/buildinfo"
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/confirm"
 	"github.com/plumb-net/plumb/plugins/container"
@@ -459,7 +459,7 @@ func storeConfig(c Config, log *slog.Logger) etcd.Config {
 		Label: c.Label, StateDir: c.StateDir, RunDir: c.RunDir,
 		Endpoints: c.Etcd, CAFile: c.EtcdCA, CertFile: c.EtcdCert, KeyFile: c.EtcdKey,
 		User: c.EtcdUser, PasswordFile: c.EtcdPasswordFile,
-		Version: Version(), Log: log.With("part", "etcd"),
+		Version: buildinfo.Version(), Log: log.With("part", "etcd"),
 	}
 }
 
@@ -476,26 +476,8 @@ func (a *agent) wireAPI() (err error) {
 		Metrics: metrics.Handler(a.sched, a.host.kernel.Writes, a.health, a.tracker.Runtimes, a.cni.server.Figures, a.host.proxyFigures, a.recorder.figures()),
 		Recent:  a.recent,
 		Levels:  map[string]*slog.LevelVar{"agent": a.level},
-		Label:   a.config.Label, Version: Version(), Started: a.started,
+		Label:   a.config.Label, Version: buildinfo.Version(), Commit: buildinfo.Commit(), Started: a.started,
 		Log: a.log.With("part", "api"),
 	})
 	return err
-}
-
-// Version of this build, from the module or the commit it was built at.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	version, revision := info.Main.Version, ""
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			revision = s.Value[:12]
-		}
-	}
-	if revision != "" && (version == "" || version == "(devel)") {
-		return "devel-" + revision
-	}
-	return version
 }

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"runtime/debug"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/plugins/buildinfo"
 )
 
 func newVersion(c *cli) *cobra.Command {
@@ -40,18 +40,7 @@ agent that cannot be reached is told on stderr and is no error.`,
 	}
 }
 
-// ownVersion is what the Go tool wrote into the binary.
+// ownVersion is that of this program.
 func ownVersion() *apiv1.VersionResponse {
-	out := &apiv1.VersionResponse{}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return out
-	}
-	out.Version, out.Go = info.Main.Version, info.GoVersion
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			out.Commit = fmt.Sprintf("%.12s", s.Value)
-		}
-	}
-	return out
+	return &apiv1.VersionResponse{Version: buildinfo.Version(), Commit: buildinfo.Commit(), Go: runtime.Version()}
 }

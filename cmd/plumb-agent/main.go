@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plumb-net/plumb/agent"
+	"github.com/plumb-net/plumb/plugins/buildinfo"
 	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
@@ -63,9 +64,11 @@ the network as it is; proxies go on.`,
   plumb-agent --label edge1 --etcd http://10.0.0.1:2379,http://10.0.0.2:2379
   plumb-agent --once`,
 		Args:          cobra.NoArgs,
+		Version:       buildinfo.String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	config := configFlags(root, &file)
 	root.Flags().BoolVar(&once, "once", false, "reconcile once and exit: 0 all is configured, 1 it is not")
 	root.Flags().BoolVar(&show, "print-config", false, "print the configuration in effect and exit")
@@ -136,9 +139,9 @@ store is another one, and what it lacks is withdrawn only after "agentctl resync
 
 func version() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Example: "  plumb-agent version", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version and the commit", Example: "  plumb-agent version", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), agent.Version())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), buildinfo.String())
 			return err
 		},
 	}
