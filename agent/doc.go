@@ -7,4 +7,5 @@
 //	once.go     plumb-agent --once
 //	cleanup.go  plumb-agent cleanup
 //	locks.go    one agent per label and state directory
+//	notify.go   what the service manager is told
 package agent

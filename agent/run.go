@@ -69,6 +69,7 @@ func (a *agent) stages() [][]component {
 		sources,
 		{{"attachments", a.keepAttached}, {"confirm", a.confirms.Run}},
 		{{"cni", a.serveCNI}, {"api", a.serve}},
+		{{"systemd", a.notify}},
 	}
 }
 
@@ -133,6 +134,7 @@ func (a *agent) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	close(a.serves)
 	return a.api.Serve(ctx, l)
 }
 

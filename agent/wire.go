@@ -354,6 +354,7 @@ type agent struct {
 	// confirms takes back what nobody confirms.
 	confirms *confirm.Confirmer
 	api      *api.Server
+	serves   chan struct{} // closed once the API listens
 	started  time.Time
 	// historyLost is why the history is in memory only, if it could not be opened.
 	historyLost error
@@ -367,7 +368,7 @@ type agent struct {
 func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error) {
 	kept := new(recent)
 	log = kept.keep(log, level)
-	a := &agent{config: c, log: log, level: level, recent: kept, started: time.Now()}
+	a := &agent{config: c, log: log, level: level, recent: kept, serves: make(chan struct{}), started: time.Now()}
 	if a.host, err = openHost(c, log); err != nil {
 		return nil, err
 	}

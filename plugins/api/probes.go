@@ -18,14 +18,15 @@ const probeTime = time.Second
 
 // livez reports whether the scheduler's loop turns.
 func (s *Server) livez(w http.ResponseWriter, r *http.Request) {
-	if err := s.alive(r.Context()); err != nil {
+	if err := s.Alive(r.Context()); err != nil {
 		http.Error(w, "not alive\n"+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "alive")
 }
 
-func (s *Server) alive(ctx context.Context) error {
+// Alive is what is wrong with the loop, nil if it turns.
+func (s *Server) Alive(ctx context.Context) error {
 	_, err := s.probe(ctx)
 	return err
 }
