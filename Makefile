@@ -1,9 +1,23 @@
-# Plumb. The targets that people use: build, check, test, demo, bench.
+# Plumb. The targets that people use: build, install, check, test, demo, bench.
 
 GO      ?= go
 CACHE   := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/plumb
 LINT    := $(CACHE)/golangci-lint-v2.15.0
 COUNT   := $(GO) run ./tests/count
+
+# What the programs say that they are: the release that git names, or the one to come.
+# Debian's order of versions has 1.0~rc1 before 1.0, and 1.0+3.gabc after it.
+BIN     := bin
+VERSION := $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-rc/~rc/; s/-\([0-9]*\)-g/+\1.g/'),0.1.0~dev)
+COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+INFO    := github.com/plumb-net/plumb/plugins/buildinfo
+LDFLAGS := -s -w -X $(INFO).version=$(VERSION) -X $(INFO).commit=$(COMMIT)
+
+# Where things are installed; DESTDIR goes before all of it, PREFIX before the most.
+PREFIX      ?= /usr/local
+CNI_BIN_DIR ?= /opt/cni/bin
+UNIT_DIR     = $(PREFIX)/lib/systemd/system
+ZSH_DIR      = $(PREFIX)/share/zsh/site-functions
 
 # Packages whose tests run on real servers or a real kernel: they are heavy or
 # watch the clock, so they run one after the other. Those of OUTSIDE drive the
@@ -13,10 +27,38 @@ REAL    := ./plugins/... ./descriptors/... ./examples/...
 OUTSIDE := ./tests/e2e/... ./tests/demo/... ./tests/kernels/...
 UNIT     = $(filter-out $(shell $(GO) list $(REAL) $(OUTSIDE) ./tests/bench/... 2>/dev/null),$(shell $(GO) list ./...))
 
-.PHONY: build check test sim soak demo bench mutants fmt lint generate clean docs prepare
+.PHONY: build install uninstall check test sim soak demo bench mutants fmt lint generate clean docs prepare
 
-build: ## bin/plumb-agent, bin/agentctl and bin/plumb-cni, static
-	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/plumb-agent ./cmd/agentctl ./cmd/plumb-cni
+build: ## bin/plumb-agent, bin/agentctl and bin/plumb-cni, static, and what goes with them
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/plumb-agent ./cmd/agentctl ./cmd/plumb-cni
+	mkdir -p $(BIN)/share
+	$(BIN)/agentctl gen-man | gzip -9n > $(BIN)/share/agentctl.1.gz
+	$(BIN)/plumb-agent gen-man | gzip -9n > $(BIN)/share/plumb-agent.8.gz
+	gzip -9nc deploy/man/plumb-cni.8 > $(BIN)/share/plumb-cni.8.gz
+	for s in bash zsh fish; do $(BIN)/agentctl completion $$s > $(BIN)/share/agentctl.$$s || exit 1; done
+
+# From, to, and with which mode. A configuration that is there is its owner's.
+define FILES
+$(BIN)/plumb-agent $(PREFIX)/bin/plumb-agent 755
+$(BIN)/agentctl $(PREFIX)/bin/agentctl 755
+$(BIN)/plumb-cni $(CNI_BIN_DIR)/plumb-cni 755
+$(BIN)/share/agentctl.1.gz $(PREFIX)/share/man/man1/agentctl.1.gz 644
+$(BIN)/share/plumb-agent.8.gz $(PREFIX)/share/man/man8/plumb-agent.8.gz 644
+$(BIN)/share/plumb-cni.8.gz $(PREFIX)/share/man/man8/plumb-cni.8.gz 644
+$(BIN)/share/agentctl.bash $(PREFIX)/share/bash-completion/completions/agentctl 644
+$(BIN)/share/agentctl.zsh $(ZSH_DIR)/_agentctl 644
+$(BIN)/share/agentctl.fish $(PREFIX)/share/fish/vendor_completions.d/agentctl.fish 644
+deploy/systemd/plumb-agent.service $(UNIT_DIR)/plumb-agent.service 644
+endef
+export FILES
+
+install: ## what make build has made, below PREFIX; DESTDIR goes before all
+	echo "$$FILES" | while read -r from to mode; do install -D -m $$mode "$$from" "$(DESTDIR)$$to" || exit 1; done
+	sed -i 's|/usr/bin/|$(PREFIX)/bin/|' $(DESTDIR)$(UNIT_DIR)/plumb-agent.service
+	test -e $(DESTDIR)/etc/plumb/plumb.yaml || install -D -m 644 deploy/plumb.yaml $(DESTDIR)/etc/plumb/plumb.yaml
+
+uninstall: ## the same files; configuration, state and network stay
+	echo "$$FILES" | while read -r from to mode; do rm -f "$(DESTDIR)$$to" || exit 1; done
 
 check: build lint ## quick: build, lint and vet, architecture and unit tests
 	$(COUNT) $(UNIT)

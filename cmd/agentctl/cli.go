@@ -122,7 +122,7 @@ is up; 2 if there is an error.`,
 		newResync(c), newPause(c), newResume(c),
 		newMicroservices(c), newContainers(c), newCNI(c),
 		newKinds(c), newExplain(c), newExample(c), newSchema(c), newValidate(c),
-		newKV(c), newStatus(c), newMetrics(c), newLog(c), newReport(c), newVersion(c), newGenDocs(c),
+		newKV(c), newStatus(c), newMetrics(c), newLog(c), newReport(c), newVersion(c), newGenDocs(c), newGenMan(c),
 	)
 	return root
 }

@@ -7,6 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/plumb-net/plumb/plugins/buildinfo"
+	"github.com/plumb-net/plumb/plugins/manpage"
 )
 
 func newGenDocs(c *cli) *cobra.Command {
@@ -19,6 +22,21 @@ func newGenDocs(c *cli) *cobra.Command {
 		Hidden:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			writeDocs(c.stdout, cmd.Root())
+			return nil
+		},
+	})
+}
+
+func newGenMan(c *cli) *cobra.Command {
+	return formats(noFormats, &cobra.Command{
+		Use:     "gen-man",
+		Short:   "Print the documentation of all commands as a page for man",
+		Long:    "Gen-man prints the documentation of all commands as agentctl(1).",
+		Example: "  agentctl gen-man | man -l -",
+		Args:    noArgs,
+		Hidden:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			manpage.Page{Command: cmd.Root(), Section: 1, Version: buildinfo.Version(), SeeAlso: []string{"plumb-agent(8)", "plumb-cni(8)"}}.Write(c.stdout)
 			return nil
 		},
 	})

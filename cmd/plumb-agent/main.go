@@ -16,6 +16,7 @@ import (
 
 	"github.com/plumb-net/plumb/agent"
 	"github.com/plumb-net/plumb/plugins/buildinfo"
+	"github.com/plumb-net/plumb/plugins/manpage"
 	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
@@ -87,7 +88,7 @@ the network as it is; proxies go on.`,
 		}
 		return agent.Run(cmd.Context(), c, log, level)
 	}
-	root.AddCommand(cleanup(config), recoverStore(config), version())
+	root.AddCommand(cleanup(config), recoverStore(config), version(), genMan())
 	return root
 }
 
@@ -143,6 +144,16 @@ func version() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), buildinfo.String())
 			return err
+		},
+	}
+}
+
+func genMan() *cobra.Command {
+	return &cobra.Command{
+		Use: "gen-man", Short: "Print plumb-agent(8)", Example: "  plumb-agent gen-man | man -l -", Args: cobra.NoArgs, Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			manpage.Page{Command: cmd.Root(), Section: 8, Version: buildinfo.Version(), SeeAlso: []string{"agentctl(1)", "plumb-cni(8)"}}.Write(cmd.OutOrStdout())
+			return nil
 		},
 	}
 }

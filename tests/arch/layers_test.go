@@ -12,7 +12,7 @@ import (
 // stand for a notation or a habit, not for an outside system. Of every other
 // there is one room that knows it.
 var shared = []string{
-	"connectrpc.com/connect", "github.com/spf13/cobra", "golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
+	"connectrpc.com/connect", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
 }
 
 // forTests are foreign modules for tests, wherever they are.
