@@ -1,8 +1,9 @@
-# Plumb. The targets that people use: build, install, check, test, demo, bench.
+# Plumb. The targets that people use: build, install, deb, check, test, demo, bench.
 
 GO      ?= go
 CACHE   := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/plumb
 LINT    := $(CACHE)/golangci-lint-v2.15.0
+NFPM    := $(CACHE)/nfpm-v2.45.0
 COUNT   := $(GO) run ./tests/count
 
 # What the programs say that they are: the release that git names, or the one to come.
@@ -27,7 +28,7 @@ REAL    := ./plugins/... ./descriptors/... ./examples/...
 OUTSIDE := ./tests/e2e/... ./tests/demo/... ./tests/kernels/...
 UNIT     = $(filter-out $(shell $(GO) list $(REAL) $(OUTSIDE) ./tests/bench/... 2>/dev/null),$(shell $(GO) list ./...))
 
-.PHONY: build install uninstall check test sim soak demo bench mutants fmt lint generate clean docs prepare
+.PHONY: build install uninstall deb check test sim soak demo bench mutants fmt lint generate clean docs prepare
 
 build: ## bin/plumb-agent, bin/agentctl and bin/plumb-cni, static, and what goes with them
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/plumb-agent ./cmd/agentctl ./cmd/plumb-cni
@@ -59,6 +60,14 @@ install: ## what make build has made, below PREFIX; DESTDIR goes before all
 
 uninstall: ## the same files; configuration, state and network stay
 	echo "$$FILES" | while read -r from to mode; do rm -f "$(DESTDIR)$$to" || exit 1; done
+
+deb: PREFIX  := /usr
+deb: ZSH_DIR := /usr/share/zsh/vendor-completions
+deb: build $(NFPM) ## bin/plumb_VERSION_ARCH.deb
+	rm -rf $(BIN)/stage
+	$(MAKE) --no-print-directory install DESTDIR=$(BIN)/stage BIN=$(BIN) PREFIX=$(PREFIX) ZSH_DIR=$(ZSH_DIR)
+	BIN=$(BIN) VERSION='$(VERSION)' ARCH=$$($(GO) env GOARCH) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+	  $(NFPM) package --packager deb --config deploy/nfpm.yaml --target $(BIN)
 
 check: build lint ## quick: build, lint and vet, architecture and unit tests
 	$(COUNT) $(UNIT)
@@ -102,6 +111,11 @@ $(LINT):
 	mkdir -p $(CACHE)/build
 	GOBIN=$(CACHE)/build $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 	mv $(CACHE)/build/golangci-lint $@
+
+$(NFPM):
+	mkdir -p $(CACHE)/build
+	GOBIN=$(CACHE)/build $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
+	mv $(CACHE)/build/nfpm $@
 
 fmt:
 	gofmt -l -w $$($(GO) list -f '{{.Dir}}' ./...)
