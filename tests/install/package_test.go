@@ -58,10 +58,10 @@ func (m machine) untouched(before string) {
 }
 
 // pod starts a process of somebody else in a network namespace of its own, like that of a
-// container, and tells its number.
+// container, and tells its number once it is there.
 func (m machine) pod() string {
 	m.t.Helper()
-	m.run("systemd-run --quiet --unit pod -p PrivateNetwork=yes -p User=nobody sleep infinity")
+	m.run("systemd-run --quiet --unit pod -p Type=exec -p PrivateNetwork=yes -p User=nobody sleep infinity")
 	return m.run("systemctl show -P MainPID pod")
 }
 
