@@ -500,6 +500,9 @@ func TestLedgerLost(t *testing.T) {
 	if got, want := mine(), "proxy/web "+string(models.Encode(b.value(file))); got != strings.ReplaceAll(want, b.dir, "DIR") {
 		t.Errorf("read %s, want %s", got, want)
 	}
+	if f := b.found("proxy/web"); f.Meta.PID != p.PID {
+		t.Errorf("asked for by its key it is process %d, want %d", f.Meta.PID, p.PID)
+	}
 	if err := b.kind.Delete(t.Context(), "proxy/web", b.value(file), b.running()[0]); err != nil {
 		t.Error(err)
 	}

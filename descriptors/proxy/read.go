@@ -15,8 +15,8 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// retrieve reads the proxies that the ledger names, and of all those that only bear the
-// mark too: so they are found if the ledger is lost.
+// retrieve reads the proxies that the ledger names, and those that only bear the mark too:
+// so they are found if the ledger is lost.
 func (d *proxy) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
 		if !s.ReadOnly {
@@ -41,7 +41,7 @@ func (d *proxy) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 			}
 		}
 		reading.Forget(forget...)
-		if s.All {
+		if s.All || slices.ContainsFunc(s.Keys, func(k scheduler.Key) bool { return !known[k] }) {
 			d.marked(ctx, s, known, yield)
 		}
 	}
@@ -157,7 +157,7 @@ func (d *proxy) marked(ctx context.Context, s scope, known map[scheduler.Key]boo
 	for _, p := range all {
 		key, ours := d.Owner.MarkedKey(p.Mark)
 		k := scheduler.Key(key)
-		if _, recorded := d.Owner.Entry(key); !ours || known[k] || recorded {
+		if _, recorded := d.Owner.Entry(key); !ours || !s.Has(k) || known[k] || recorded {
 			continue
 		}
 		state, err := d.Proxies.ReadProxy(ctx, p)
