@@ -72,7 +72,7 @@ deb: build $(NFPM) ## bin/plumb_VERSION_ARCH.deb
 check: build lint ## quick: build, lint and vet, architecture and unit tests
 	$(COUNT) $(UNIT)
 
-test: prepare build lint ## everything that CI checks; installs what is missing
+test: prepare build lint $(NFPM) ## everything that CI checks; installs what is missing
 	$(COUNT) \
 	  -count=1 -race -timeout=30m $(UNIT) + \
 	  again -count=1 -race -timeout=30m -p=1 $(REAL) + \
