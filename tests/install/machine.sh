@@ -3,8 +3,8 @@
 # machine, of which it changes a copy that nobody keeps. It prints the number of process 1
 # and lives until the standard input ends, also if that is because the test was killed.
 #
-# The machine shares the kernel: what has no namespace, /proc/sys but for the network, it
-# can only read, and the cgroups that it makes are below one that goes with it.
+# The machine shares the kernel: what has no namespace, /sys, and /proc/sys but for the
+# network, it can only read, and the cgroups that it makes are below one that goes with it.
 set -eu
 
 case ${1:-} in
@@ -37,7 +37,7 @@ inside)
 	mount --bind proc/sys proc/sys
 	mount -o remount,bind,ro proc/sys
 	mount --move mnt proc/sys/net
-	mount -t sysfs none sys
+	mount -t sysfs -o ro none sys
 	mount -t cgroup2 none sys/fs/cgroup
 	mount -t tmpfs -o mode=755 none run
 	mount -t tmpfs -o mode=1777 none tmp
@@ -46,8 +46,9 @@ inside)
 	cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/kmsg dev
 	cp -a /dev/net/tun dev/net
 
-	# What this machine has of ours, and what keeps services from being started.
-	rm -rf etc/plumb var/lib/plumb usr/sbin/policy-rc.d
+	# What this machine has of ours, what it mounts and starts, and what keeps packages from
+	# starting anything.
+	rm -rf etc/plumb var/lib/plumb etc/fstab etc/crypttab etc/systemd/system/*.wants usr/sbin/policy-rc.d
 	printf '[Unit]\nDescription=The machine of a test\n' >etc/systemd/system/bare.target
 	pivot_root . mnt
 	umount -l /mnt

@@ -62,10 +62,12 @@ const rights = `intent:
   proxy/high:      {listen: {protocol: tcp, address: "10.62.0.1:8080"}, forward: {protocol: tcp, address: "10.62.0.9:80"}}
   interface/pod:   {namespace: {pid: POD}, host_name: eth0, veth: {peer: cable}}
   interface/cable: {veth: {peer: pod}}
+  forward/near:    {interface: near}
 `
 
 // TestRights: each capability of the unit is needed. Without it, what it is for fails, and
 // with all nothing does. Who wants nothing left of the network can say so in between.
+// DAC_OVERRIDE is for the processes of proxies, see TestRenounces of plugins/proxy.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	m := boot(t)
@@ -73,16 +75,23 @@ func TestRights(t *testing.T) {
 	m.write("/tmp/intent.yaml", strings.ReplaceAll(rights, "POD", m.pod()))
 	state := func(key string) string { return "agentctl get " + key + " -o template={{.state}}" }
 	const ready = "agentctl status -o template={{.state}}"
+	_, noLegacy := m.try("iptables-legacy -P FORWARD DROP")
 	for _, c := range []struct{ without, ask, says string }{
 		{"", "agentctl wait --all --timeout 20s >/dev/null; echo $?", "0"},
 		{"NET_ADMIN", state("interface/cable"), "retrying"},
 		{"SYS_ADMIN", "systemctl is-active plumb-agent", "activating"},
 		{"SYS_PTRACE", state("interface/pod"), "invalid"},
 		{"NET_BIND_SERVICE", state("proxy/low"), "retrying"},
+		{"NET_RAW", state("forward/near"), "retrying"},
 		{"SETPCAP", state("proxy/high"), "retrying"},
 		{"SYSLOG", "agentctl status | grep -o 'kills for lack of memory are told without names'", "kills for lack of memory are told without names"},
 	} {
-		if c.without == "SYSLOG" {
+		switch c.without {
+		case "NET_RAW":
+			if noLegacy != nil {
+				continue // this kernel has no such tables
+			}
+		case "SYSLOG":
 			if restricted, _ := m.try("cat /proc/sys/kernel/dmesg_restrict"); restricted != "1" {
 				continue // this kernel's log is open to everybody
 			}
