@@ -37,7 +37,15 @@ func run(t *testing.T, o scheduler.Options) *running {
 
 // runKinds starts one whose kinds are made over first.
 func runKinds(t *testing.T, o scheduler.Options, over func(scheduler.Descriptor[schedulertest.Thing, int]) scheduler.Descriptor[schedulertest.Thing, int]) *running {
-	r := &running{Scheduler: scheduler.New(o), t: t, world: schedulertest.NewWorld()}
+	r := startOn(t, schedulertest.NewWorld(), o, over)
+	r.Submit(scheduler.Txn{Complete: true})
+	synctest.Wait() // the world was read
+	return r
+}
+
+// startOn starts one on a world, of which nothing was told yet.
+func startOn(t *testing.T, w *schedulertest.World, o scheduler.Options, over func(scheduler.Descriptor[schedulertest.Thing, int]) scheduler.Descriptor[schedulertest.Thing, int]) *running {
+	r := &running{Scheduler: scheduler.New(o), t: t, world: w}
 	var err error
 	r.a, err = scheduler.Register(r.Scheduler, over(r.world.Kind("a", schedulertest.Options{DerivedTo: "d"})))
 	r.check(err)
@@ -58,8 +66,6 @@ func runKinds(t *testing.T, o scheduler.Options, over func(scheduler.Descriptor[
 		return <-done
 	}
 	t.Cleanup(func() { r.world.Release(); _ = r.stop() })
-	r.Submit(scheduler.Txn{Complete: true})
-	synctest.Wait() // the world was read
 	return r
 }
 

@@ -54,6 +54,13 @@ func (l *loop) Begin(o *kind.Op, a assess.Assessment) {
 // Full: where a plan is executed the order of operations is counted.
 func (l *loop) Full() bool { return l.runs.Any() }
 
+// SettleDirty evaluates until nothing is left to. What was found at the start and is not
+// wanted may be too much to go at once.
+func (l *loop) SettleDirty() {
+	l.JudgeLeft()
+	l.Engine.SettleDirty()
+}
+
 // turn ends a round of inputs: evaluate, tell, hand over. Before Run nothing is told
 // and nothing begins.
 func (l *loop) turn() {

@@ -41,6 +41,8 @@ type (
 	Missing = kv.Missing
 	// Policy says how keys are to be treated, whoever wants them.
 	Policy = kv.Policy
+	// Deletions bounds what may be removed at once for being unwanted.
+	Deletions = kv.Deletions
 	// DriftPolicy is what is done about what others change.
 	DriftPolicy = kv.DriftPolicy
 	// Grade is what sort of drift it is that the world differs from the intent.
@@ -186,6 +188,8 @@ var (
 	ErrUnknownKey = kv.ErrUnknownKey
 	// ErrNotPaused: nothing is paused under this name.
 	ErrNotPaused = kv.ErrNotPaused
+	// ErrNotHeldBack: nothing is held back under this ID.
+	ErrNotHeldBack = kv.ErrNotHeldBack
 	// ErrBaseMoved: the plan was computed on a state that is no longer so.
 	ErrBaseMoved = kv.ErrBaseMoved
 	// ErrWatcherStopped: Stop was called on the watcher.

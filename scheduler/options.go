@@ -120,6 +120,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// ParseDeletions reads a limit as Deletions.String writes it: "off", "200", "50%", "200,50%".
+func ParseDeletions(text string) (Deletions, error) { return kv.ParseDeletions(text) }
+
 // CheckPolicies tells what is wrong with policies, nil if nothing is.
 func CheckPolicies(policies []Policy) error {
 	_, err := kv.Checked(policies)

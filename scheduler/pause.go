@@ -1,12 +1,14 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/internal/assess"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
@@ -57,6 +59,49 @@ func (l *loop) notPaused(target Key) error {
 	}
 	slices.Sort(near)
 	return fmt.Errorf("%w: %s; paused is %s", ErrNotPaused, target, strings.Join(near, ", "))
+}
+
+// HeldBack are keys that nobody wants any more and that are not removed, since they are more
+// than Policy.Deletions lets go at once. They stay as they are, and what depends on them
+// does too, until Release, or until they are wanted again.
+type HeldBack struct {
+	ID     string // "held-1"
+	Reason string
+	// Cause is the transaction that took them from the intent, At when it did.
+	Cause uint64
+	At    time.Time
+	Keys  []Key // sorted
+}
+
+// HeldBack tells what is held back, the oldest first.
+func (s *Scheduler) HeldBack() (out []HeldBack, err error) {
+	err = s.call(func(l *loop) {
+		keys := map[*assess.HeldBack][]Key{}
+		for n, h := range l.Assessor.HeldBack {
+			if !n.Dropped() && n.Presence != graph.Absent {
+				keys[h] = append(keys[h], n.Key)
+			}
+		}
+		for h, ks := range keys {
+			slices.Sort(ks)
+			out = append(out, HeldBack{ID: h.ID, Reason: h.Reason, Cause: h.Cause, At: h.At, Keys: ks})
+		}
+	})
+	slices.SortFunc(out, func(a, b HeldBack) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
+	return out, err
+}
+
+// Release lets go what is held back under an ID, all if it is empty. The error is
+// ErrNotHeldBack if there is nothing.
+func (s *Scheduler) Release(id string) error {
+	released := false
+	err := s.call(func(l *loop) {
+		l.WithRecord("", strings.TrimSpace("release "+id), func() { released = l.Engine.Release(id) })
+	})
+	if err == nil && !released {
+		err = ErrNotHeldBack
+	}
+	return err
 }
 
 func (l *loop) resume(target Key) {

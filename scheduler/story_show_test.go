@@ -85,6 +85,14 @@ func (st *story) show(cmd string, args []string) string {
 			return err.Error() + "\n"
 		}
 		return roots(c.Roots) + c.String()
+	case "held":
+		all, err := st.Scheduler.HeldBack()
+		st.check(err)
+		out := ""
+		for _, h := range all {
+			out += fmt.Sprintf("%s by txn %d: %s: %d keys, from %s\n", h.ID, h.Cause, h.Reason, len(h.Keys), h.Keys[0])
+		}
+		return out
 	case "sources":
 		all, err := st.Scheduler.Sources(ctx)
 		st.check(err)

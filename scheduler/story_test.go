@@ -74,6 +74,11 @@ func (st *story) command(_ *testing.T, d *datadriven.TestData) string {
 			return err.Error() + "\n"
 		}
 		return st.outcome()
+	case "letgo":
+		if err := st.Scheduler.Release(d.CmdArgs[0].Key); err != nil {
+			return err.Error() + "\n"
+		}
+		return st.outcome()
 	case "fault", "release", "wait", "pause", "resume", "retry", "unregister", "put", "take", "foreign", "change", "speak", "heal":
 	default:
 		return st.show(d.Cmd, step.Args)

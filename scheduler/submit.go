@@ -46,6 +46,9 @@ func (l *loop) submitted(t *Txn, h *Handle) {
 		h.before = l.wantsBefore(*t)
 	}
 	touched := l.Edit(l.SourceIndex(t.Source), t.Want, t.Complete, t.Retry)
+	if sim == nil { // who executes a plan has seen what goes
+		l.HoldBack(touched)
+	}
 	l.unleaveAsked(t)
 	touched = append(touched, l.LookAt(t.Look, true)...)
 	if t.LookAll {

@@ -17,6 +17,8 @@ var (
 	ErrUnknownKey = errors.New("unknown key")
 	// ErrNotPaused: nothing is paused under this name.
 	ErrNotPaused = errors.New("not paused")
+	// ErrNotHeldBack: nothing is held back under this ID.
+	ErrNotHeldBack = errors.New("nothing is held back")
 	// ErrBaseMoved: the plan was computed on a state that is no longer so.
 	ErrBaseMoved = errors.New("the state moved since the plan was made")
 	// ErrWatcherStopped: Stop was called on the watcher.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -24,6 +26,55 @@ type Policy struct {
 	// it, with up to a tenth more or less. Without it, only when something is
 	// heard or a Look is asked for.
 	Audit time.Duration
+	// Deletions is how many keys of a kind may be removed at once for being unwanted.
+	Deletions Deletions
+}
+
+// Deletions bounds what may go at once, by a transaction or because all sources have told
+// all that they want. If it is more, all of it is held back until somebody releases it: a
+// store that lost its keys looks like an operator who wants nothing any more. Zero bounds
+// nothing, unless a policy for more keys does.
+type Deletions struct {
+	// Most is how many keys of a kind may go, Percent how many of a hundred of those that
+	// are there, which few keys may exceed (see engine.fewKeys). Zero: any.
+	Most, Percent int
+	// Off bounds nothing, whatever a policy for more keys says.
+	Off bool
+}
+
+// String is the limit as policies have it: "200,50%", "off".
+func (d Deletions) String() string {
+	switch {
+	case d.Off:
+		return "off"
+	case d.Most == 0 && d.Percent == 0:
+		return ""
+	case d.Percent == 0:
+		return fmt.Sprint(d.Most)
+	case d.Most == 0:
+		return fmt.Sprintf("%d%%", d.Percent)
+	}
+	return fmt.Sprintf("%d,%d%%", d.Most, d.Percent)
+}
+
+// ParseDeletions reads what String writes: "off", "200", "50%" or "200,50%".
+func ParseDeletions(text string) (d Deletions, err error) {
+	if text == "off" {
+		return Deletions{Off: true}, nil
+	}
+	for _, part := range strings.Split(text, ",") {
+		at := &d.Most
+		number, percent := strings.CutSuffix(part, "%")
+		if percent {
+			at = &d.Percent
+		}
+		n, err := strconv.Atoi(number)
+		if err != nil || n <= 0 || percent && n > 100 || *at != 0 {
+			return d, fmt.Errorf(`want "off", or how many may go, as in "200", "50%%" or "200,50%%"`)
+		}
+		*at = n
+	}
+	return d, nil
 }
 
 // DriftPolicy is what is done about what others change.
@@ -79,7 +130,7 @@ func Checked(policies []Policy) (Policies, error) {
 	slices.SortStableFunc(out, func(a, b Policy) int { return cmp.Compare(len(b.Keys), len(a.Keys)) })
 	for i, p := range out {
 		switch {
-		case p.HoldDown < 0 || p.Audit < 0 || p.Drift > DriftIgnore:
+		case p.HoldDown < 0 || p.Audit < 0 || p.Drift > DriftIgnore, p.Deletions.Most < 0 || p.Deletions.Percent < 0 || p.Deletions.Percent > 100:
 			return nil, fmt.Errorf("the policy for %q has a value that means nothing", p.Keys)
 		case i > 0 && p.Keys == out[i-1].Keys:
 			return nil, fmt.Errorf("there are two policies for %q: make them one", p.Keys)
@@ -99,6 +150,19 @@ func (ps Policies) Drift(k Key) DriftPolicy {
 		}
 	}
 	return DriftRepair
+}
+
+// Deletions is the limit for a key; zero bounds nothing.
+func (ps Policies) Deletions(k Key) Deletions {
+	for i := range ps {
+		if p := &ps[i]; p.Deletions != (Deletions{}) && Covers(p.Keys, k) {
+			if p.Deletions.Off {
+				return Deletions{}
+			}
+			return p.Deletions
+		}
+	}
+	return Deletions{}
 }
 
 // HoldDown is how long a key that went is believed to be there, zero for none.

@@ -31,6 +31,8 @@ func ParseOption(o *scheduler.Options, f []string) (err error) {
 				"alert": scheduler.DriftAlert, "ignore": scheduler.DriftIgnore}[value]
 		case "hold-down":
 			p.HoldDown, err = time.ParseDuration(value)
+		case "deletions":
+			p.Deletions, err = scheduler.ParseDeletions(value)
 		case "audit":
 			p.Audit, err = time.ParseDuration(value)
 		default:

@@ -15,6 +15,7 @@ type Assessor struct {
 	Kinds    *kind.Registry
 	Policies kv.Policies
 	Pauses   map[kv.Key]Pause
+	HeldBack map[*graph.Node]*HeldBack
 	seed     maphash.Seed // of digests of secrets
 
 	Sources      []source

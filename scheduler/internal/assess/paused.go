@@ -15,12 +15,25 @@ type Pause struct {
 	Until  time.Time
 }
 
+// HeldBack are keys that nobody wants any more, too many at once to be removed unasked.
+type HeldBack struct {
+	ID     string
+	Reason string
+	// Cause is the transaction that took them from the intent.
+	Cause uint64
+	At    time.Time
+}
+
 // PausedBy finds the pause that holds a node; a derived value is held with its base.
+// What is held back is paused, each key by itself.
 func (as *Assessor) PausedBy(n *graph.Node) *Pause {
-	if len(as.Pauses) == 0 {
+	if len(as.Pauses) == 0 && len(as.HeldBack) == 0 {
 		return nil
 	}
 	for ; n != nil; n = n.Base {
+		if h := as.HeldBack[n]; h != nil {
+			return &Pause{Target: n.Key, Reason: h.ID + " is held back: " + h.Reason}
+		}
 		for target, p := range as.Pauses {
 			if kv.Under(n.Key, []kv.Key{target}) {
 				return &p

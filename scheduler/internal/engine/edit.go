@@ -201,6 +201,10 @@ func (e *editor) apply(n *graph.Node, w *graph.Want) {
 	}
 	e.accept(n)
 	e.SetFlag(n, assess.FlagWithdrawn, false)
+	if e.HeldBack[n] != nil { // it need not go any more
+		delete(e.HeldBack, n)
+		e.wakeDerived(n)
+	}
 	e.setDesired(n, w.Value)
 }
 

@@ -30,6 +30,9 @@ type Engine struct {
 	Ready   []*kind.Op          // to hand to the executor at the end of the turn
 	Touched []*graph.Node       // changed in this turn
 	turns   map[*graph.Node]int // how often each was to stay after all, in this pass
+
+	heldBacks int  // how often something was held back
+	judged    bool // what was left over at the start was looked at for that
 }
 
 // observer takes in what reads found and how operations ended.

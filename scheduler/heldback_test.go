@@ -1,0 +1,84 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/plumb-net/plumb/scheduler"
+	"github.com/plumb-net/plumb/scheduler/schedulertest"
+)
+
+// TestHeldBackAfterARestart: what an earlier process made and a store that lost its keys
+// does not want any more is judged as a whole, when all is known: all of it at once, or what
+// is left of it, is held back.
+func TestHeldBackAfterARestart(t *testing.T) {
+	for _, c := range []struct {
+		limit string
+		wants []string
+		held  string
+	}{
+		{"3", nil, "4 of 4 a would go, and 3 may, 10 of 10 b would go, and 3 may; 14 keys"},
+		{"100", nil, "all 14 would go, for nothing is wanted any more; 14 keys"},
+		{"100", []string{"a/1 v1"}, ""},
+		{"off", nil, ""},
+		{"50%", []string{"a/1 v1"}, ""}, // they are few
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			first := run(t, scheduler.Options{})
+			lines := []string{"a/1 v1", "a/2 v1", "a/3 v1", "a/4 v1"}
+			for i := range 10 {
+				lines = append(lines, fmt.Sprintf("b/%d v1 needs=a/1", i))
+			}
+			first.want(lines...)
+			first.check(first.stop())
+
+			d, err := scheduler.ParseDeletions(c.limit)
+			first.check(err)
+			first.world.NewProcess()
+			r := startOn(t, first.world, scheduler.Options{Policies: []scheduler.Policy{{Deletions: d}}},
+				func(d scheduler.Descriptor[schedulertest.Thing, int]) scheduler.Descriptor[schedulertest.Thing, int] { return d })
+			if _, err := r.Apply(ctx, scheduler.Txn{Want: changes(c.wants...), Complete: true}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			held, err := r.HeldBack()
+			r.check(err)
+			got := ""
+			for _, h := range held {
+				got += fmt.Sprintf("%s; %d keys", h.Reason, len(h.Keys))
+			}
+			if got != c.held {
+				t.Errorf("with %s and %v is held back %q, want %q", c.limit, c.wants, got, c.held)
+			}
+			left := len(r.world.Objects())
+			if c.held != "" && left != 14 {
+				t.Errorf("%d things are left", left)
+			}
+			if c.held == "" && left != len(c.wants) {
+				t.Errorf("%d things are left of %v", left, c.wants)
+			}
+			if c.held != "" {
+				r.check(r.Release(""))
+				synctest.Wait()
+				if left := r.world.Objects(); len(left) != 0 {
+					t.Errorf("left after the release: %v", left)
+				}
+			}
+		})
+	}
+}
+
+// TestDeletionsText: limits are read as they are written, and what is none is refused.
+func TestDeletionsText(t *testing.T) {
+	for _, text := range []string{"off", "200", "50%", "200,50%"} {
+		if d, err := scheduler.ParseDeletions(text); err != nil || d.String() != text {
+			t.Errorf("%s: %s, %v", text, d, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "101%", "50%,50%", "1,2", "many", "1 %"} {
+		if d, err := scheduler.ParseDeletions(text); err == nil {
+			t.Errorf("%q is read as %s", text, d)
+		}
+	}
+}

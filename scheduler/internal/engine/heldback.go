@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/plumb-net/plumb/scheduler/internal/assess"
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
+	"github.com/plumb-net/plumb/scheduler/kv"
+)
+
+const (
+	// fewKeys may go whatever share of their kind they are.
+	fewKeys = 20
+	// everything is that many keys at least, if nothing is left that anybody wants.
+	everything = 10
+)
+
+// HoldBack holds back what nobody wants any more, if that is more than the policies let go
+// at once. It is asked after an edit and before anything follows from it, with the nodes
+// that the edit touched.
+func (e *Engine) HoldBack(touched []*graph.Node) {
+	if !slices.ContainsFunc(e.Policies, func(p kv.Policy) bool { return p.Deletions != (kv.Deletions{}) }) {
+		return
+	}
+	var going []*graph.Node
+	for _, n := range touched {
+		if goes(n) && e.HeldBack[n] == nil {
+			going = append(going, n)
+		}
+	}
+	reasons := e.tooMany(going)
+	if len(reasons) == 0 {
+		return
+	}
+	e.heldBacks++
+	h := &assess.HeldBack{ID: fmt.Sprintf("held-%d", e.heldBacks), Reason: strings.Join(reasons, ", "), Cause: e.G.Cause, At: e.Now}
+	if e.HeldBack == nil {
+		e.HeldBack = map[*graph.Node]*assess.HeldBack{}
+	}
+	for _, n := range going {
+		e.HeldBack[n] = h
+		e.wakeDerived(n)
+	}
+	e.logf(slog.LevelError, "more would be removed than may go at once; it is held back", "id", h.ID, "keys", len(going), "reason", h.Reason)
+}
+
+// JudgeLeft does the same once for all that was found at the start, when it is known for the
+// first time that nobody wants it.
+func (e *Engine) JudgeLeft() {
+	if e.judged || !e.MayDelete() || e.Unread() {
+		return
+	}
+	e.judged = true
+	var all []*graph.Node
+	e.G.All(func(n *graph.Node) bool { all = append(all, n); return true })
+	slices.SortFunc(all, assess.ByKey)
+	e.HoldBack(all)
+}
+
+// goes reports whether a node is ours, is there as far as is known, and is wanted by nobody.
+// What is derived goes with its base.
+func goes(n *graph.Node) bool {
+	k := kind.Of(n)
+	return k != nil && !k.Observed && n.Presence != graph.Absent && !n.Foreign && !n.Wanted() && n.Desired == nil && n.Base == nil
+}
+
+// tooMany says for which kinds more would go than may.
+func (e *Engine) tooMany(going []*graph.Node) (reasons []string) {
+	count := map[*kind.Kind]int{}
+	for _, n := range going {
+		if e.Policies.Deletions(n.Key) != (kv.Deletions{}) {
+			count[kind.Of(n)]++
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(count), func(a, b *kind.Kind) int { return cmp.Compare(a.Prefix, b.Prefix) }) {
+		limit, n := e.Policies.Deletions(k.Prefix), count[k]
+		if limit == (kv.Deletions{}) || n <= fewKeys && (limit.Most == 0 || n <= limit.Most) {
+			continue
+		}
+		all := e.ours(k)
+		switch {
+		case limit.Most > 0 && n > limit.Most:
+			reasons = append(reasons, fmt.Sprintf("%d of %d %s would go, and %d may", n, all, k.Name, limit.Most))
+		case limit.Percent > 0 && n*100 > all*limit.Percent:
+			reasons = append(reasons, fmt.Sprintf("%d of %d %s would go, and %d %% may", n, all, k.Name, limit.Percent))
+		}
+	}
+	if len(reasons) == 0 && len(going) >= everything && len(count) > 0 && !e.anyWanted() {
+		reasons = append(reasons, fmt.Sprintf("all %d would go, for nothing is wanted any more", len(going)))
+	}
+	return reasons
+}
+
+// ours is how many keys of a kind are there that we made.
+func (e *Engine) ours(k *kind.Kind) (n int) {
+	e.G.Below(k.Prefix, func(o *graph.Node) bool {
+		if o.Presence != graph.Absent && !o.Foreign {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
+func (e *Engine) anyWanted() bool {
+	any := false
+	e.G.All(func(n *graph.Node) bool {
+		any = n.Wanted() && n.Base == nil
+		return !any
+	})
+	return any
+}
+
+// Release lets go what is held back under an id; "" means all. It reports whether there
+// was any.
+func (e *Engine) Release(id string) (released bool) {
+	for _, n := range slices.SortedFunc(maps.Keys(e.HeldBack), assess.ByKey) {
+		if h := e.HeldBack[n]; id == "" || h.ID == id {
+			delete(e.HeldBack, n)
+			e.wakeDerived(n)
+			released = true
+		}
+	}
+	if released {
+		e.AllMoved = true
+	}
+	return released
+}
