@@ -18,6 +18,7 @@ type policies struct {
 // parsePolicies reads lines like
 //
 //	sysctl/ drift=alert audit=10m
+//	route/ deletions=1000,80%
 //	microservice/ hold-down=2s
 //	interface/uplink pause=cabling existing=eth1
 //	* pid=none path=/run/netns/*
@@ -62,6 +63,22 @@ func parsePolicies(lines []string) (policies, error) {
 	return p, scheduler.CheckPolicies(p.keys)
 }
 
+// deletions is how much may go at once where no policy says otherwise.
+var deletions = scheduler.Deletions{Most: 200, Percent: 50}
+
+// withDeletions sets it for all keys.
+func withDeletions(keys []scheduler.Policy) []scheduler.Policy {
+	for i := range keys {
+		if keys[i].Keys == "" {
+			if keys[i].Deletions == (scheduler.Deletions{}) {
+				keys[i].Deletions = deletions
+			}
+			return keys
+		}
+	}
+	return append(keys, scheduler.Policy{Deletions: deletions})
+}
+
 func setPolicy(k *scheduler.Policy, name, value string) (err error) {
 	switch name {
 	case "drift":
@@ -76,8 +93,10 @@ func setPolicy(k *scheduler.Policy, name, value string) (err error) {
 		k.HoldDown, err = positive(value)
 	case "audit":
 		k.Audit, err = positive(value)
+	case "deletions":
+		k.Deletions, err = scheduler.ParseDeletions(value)
 	default:
-		return fmt.Errorf("%q: want drift=, hold-down=, audit=, %s, or pause= with a reason and not for *", name, strings.Join(reachWords(), "=, ")+"=")
+		return fmt.Errorf("%q: want drift=, hold-down=, audit=, deletions=, %s, or pause= with a reason and not for *", name, strings.Join(reachWords(), "=, ")+"=")
 	}
 	if err != nil {
 		return fmt.Errorf("%s=%s: %w", name, value, err)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -62,5 +63,31 @@ func TestBadPolicies(t *testing.T) {
 		if _, err := Load("", env("PLUMB_POLICY="+line), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v; want %q", line, err, want)
 		}
+	}
+}
+
+// TestDeletions: how much may go at once is bounded unless somebody says otherwise.
+func TestDeletions(t *testing.T) {
+	for lines, want := range map[string]string{
+		"":                                     "=200,50% ",
+		"* drift=alert":                        "=200,50% ",
+		"* deletions=off":                      "=off ",
+		"route/ deletions=1000":                "route/=1000 =200,50% ",
+		"route/ deletions=80%|* deletions=500": "route/=80% =500 ",
+	} {
+		p, err := parsePolicies(strings.FieldsFunc(lines, func(r rune) bool { return r == '|' }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, k := range withDeletions(p.keys) {
+			got += fmt.Sprintf("%s=%s ", k.Keys, k.Deletions)
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s", lines, got, want)
+		}
+	}
+	if _, err := parsePolicies([]string{"route/ deletions=lots"}); err == nil || !strings.Contains(err.Error(), `want "off", or how many may go`) {
+		t.Error(err)
 	}
 }

@@ -353,6 +353,7 @@ type agent struct {
 	firewalls firewallView
 	// confirms takes back what nobody confirms.
 	confirms *confirm.Confirmer
+	freezer  *freezer
 	api      *api.Server
 	serves   chan struct{} // closed once the API listens
 	started  time.Time
@@ -391,11 +392,14 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 		return nil, err
 	}
 	a.reach = newReach(a.host.kernel, c.NetnsDir, said.reach)
-	a.sched = scheduler.New(scheduler.Options{Sources: sources, Earlier: earlier, Policies: said.keys, Log: log.With("part", "scheduler")})
+	a.sched = scheduler.New(scheduler.Options{Sources: sources, Earlier: earlier, Policies: withDeletions(said.keys), Log: log.With("part", "scheduler")})
 	for k, reason := range said.paused {
 		if err := a.sched.Pause(k, reason, time.Time{}); err != nil {
 			return nil, err
 		}
+	}
+	if a.freezer, err = openFreezer(c.StateDir, a.sched, a.log); err != nil {
+		return nil, err
 	}
 	if err := a.openEvents(); err != nil {
 		return nil, err
@@ -472,7 +476,7 @@ func RecoverStore(ctx context.Context, c Config, force bool, log *slog.Logger, o
 
 func (a *agent) wireAPI() (err error) {
 	a.api, err = api.New(api.Config{
-		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source, Confirms: a.confirms,
+		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source, Confirms: a.confirms, Freezer: a.freezer,
 		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, CNI: a.cni, Events: a.recorder.log, Health: a.health, Synced: a.synced, Accept: a.accept,
 		Metrics: metrics.Handler(a.sched, a.host.kernel.Writes, a.health, a.tracker.Runtimes, a.cni.server.Figures, a.host.proxyFigures, a.recorder.figures()),
 		Recent:  a.recent,

@@ -37,7 +37,9 @@ func TestHeldBackAfterARestart(t *testing.T) {
 			first.check(err)
 			first.world.NewProcess()
 			r := startOn(t, first.world, scheduler.Options{Policies: []scheduler.Policy{{Deletions: d}}},
-				func(d scheduler.Descriptor[schedulertest.Thing, int]) scheduler.Descriptor[schedulertest.Thing, int] { return d })
+				func(d scheduler.Descriptor[schedulertest.Thing, int]) scheduler.Descriptor[schedulertest.Thing, int] {
+					return d
+				})
 			if _, err := r.Apply(ctx, scheduler.Txn{Want: changes(c.wants...), Complete: true}); err != nil {
 				t.Fatal(err)
 			}

@@ -54,7 +54,10 @@ func newAbort(c *cli) *cobra.Command {
 		Long: `Abort takes the change back that "agentctl apply --confirm" made, without waiting until
 its time is over. What somebody else has changed since stays, and is told. While the
 store cannot be written, the former values count on this host nevertheless, and are
-written when it can; abort then exits with 1.`,
+written when it can; abort then exits with 1.
+
+With the ID of deletions that are held back (see "agentctl release") it undoes the
+transaction that asked for them.`,
 		Example: "  agentctl abort",
 		Args:    maxOneArg("name of a change"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,6 +66,9 @@ written when it can; abort then exits with 1.`,
 				return err
 			}
 			c.notes(out.Notes)
+			if out.Confirm == nil { // deletions that were held back
+				return c.show(answer{json: jsonObject(out), table: func(io.Writer, bool) {}})
+			}
 			if err := c.showConfirmation(jsonObject(out), out.Confirm, "taken back"); err != nil {
 				return err
 			}

@@ -93,6 +93,7 @@ func (c *cli) writeStatus(w io.Writer, s *apiv1.AgentStatusResponse, wide bool) 
 		counts = append(counts, fmt.Sprintf("%d %s", k.Count, k.State))
 	}
 	fmt.Fprintf(w, "keys     %s\n", orDash(strings.Join(counts, ", ")))
+	writeHeld(w, s)
 	writeConfirm(w, s.Confirm)
 	parts := newTable("PART", "STATE", "AGE", "REASON")
 	for _, h := range s.Parts {

@@ -127,7 +127,7 @@ func TestRevertLeavesWhatOthersChanged(t *testing.T) {
 	}()
 	w.Engine.Await(1)
 	put(t, w, "config/interface/b", `{"dummy":{},"mtu":2000}`)
-	w.Engine.Release("interface/a")
+	w.Engine.Unhold("interface/a")
 	out := <-done
 	if out.GetOutcome() != "reverted" || len(out.Notes) != 1 || out.Notes[0] != "interface/b was changed by somebody else meanwhile and stays" {
 		t.Errorf("got %v", out)
@@ -163,7 +163,7 @@ func TestRevertWhenTheTimeIsUp(t *testing.T) {
 				cancel()
 			}
 			w.Store.Await("config/interface/a", `{"dummy":{},"mtu":1000}`)
-			w.Engine.Release("interface/a")
+			w.Engine.Unhold("interface/a")
 			<-done
 		})
 	}

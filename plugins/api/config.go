@@ -30,6 +30,8 @@ type Config struct {
 	Place func(source, key string) string
 	// Confirms takes back changes that nobody confirms.
 	Confirms *confirm.Confirmer
+	// Freezer holds everything.
+	Freezer Freezer
 	// Containers is nil when no runtime is configured.
 	Containers Containers
 	// CNI is what runtimes have attached.

@@ -38,6 +38,11 @@ func (s *Server) Confirm(_ context.Context, r *apiv1.ConfirmRequest) (*apiv1.Con
 // Abort implements the service. It returns when the change is taken back, or when it is on
 // this host and cannot be in the store.
 func (s *Server) Abort(ctx context.Context, r *apiv1.AbortRequest) (*apiv1.AbortResponse, error) {
+	if r.Name != "" {
+		if held, err := s.held(r.Name); err != nil || len(held) > 0 {
+			return s.abortHeld(ctx, held, err)
+		}
+	}
 	t, err := s.trial(r.Name)
 	if err != nil {
 		return nil, err
@@ -57,6 +62,18 @@ func (s *Server) Abort(ctx context.Context, r *apiv1.AbortRequest) (*apiv1.Abort
 	defer cancel()
 	_, _, _ = s.await(ctx, t.Pending().Keys(), settled) // so that who looks next sees it
 	return &apiv1.AbortResponse{Confirm: confirmation(t), Notes: notes}, nil
+}
+
+// abortHeld brings back into the store what was taken from it and is held back.
+func (s *Server) abortHeld(ctx context.Context, held []*apiv1.Held, err error) (*apiv1.AbortResponse, error) {
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.Undo(ctx, &apiv1.UndoRequest{Seq: held[0].Cause})
+	if err != nil {
+		return nil, err
+	}
+	return &apiv1.AbortResponse{Notes: append(out.Apply.Notes, fmt.Sprintf("transaction %d was undone", out.Seq))}, nil
 }
 
 // Extend implements the service.

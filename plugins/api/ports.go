@@ -28,6 +28,8 @@ type Scheduler interface {
 	Kinds() []scheduler.KindInfo
 	Pause(target scheduler.Key, reason string, until time.Time) error
 	Resume(target scheduler.Key) error
+	HeldBack() ([]scheduler.HeldBack, error)
+	Release(id string) error
 	Sources(ctx context.Context) ([]scheduler.SourceState, error)
 }
 
@@ -66,6 +68,23 @@ type Store interface {
 	Elsewhere(ctx context.Context, key string) (labels []string, err error)
 	// Reached blocks until the intent of the revision was handed to the scheduler.
 	Reached(ctx context.Context, revision int64) error
+}
+
+// Freeze is why nothing is done to the network.
+type Freeze struct {
+	By      string    `json:"by,omitempty"`
+	Message string    `json:"message"`
+	Since   time.Time `json:"since"`
+	Until   time.Time `json:"until,omitzero"` // zero: until somebody ends it
+}
+
+// Freezer holds everything, also over a restart of the agent.
+type Freezer interface {
+	Freeze(f Freeze) error
+	// Unfreeze ends it; nil is returned if there is none.
+	Unfreeze() (*Freeze, error)
+	// Frozen is why nothing is done; nil if it is not so.
+	Frozen() *Freeze
 }
 
 // Containers is what the container tracker knows. An error says why there may

@@ -21,6 +21,10 @@ func (s *Server) AgentStatus(ctx context.Context, _ *apiv1.AgentStatusRequest) (
 	if len(out.Reasons) > 0 {
 		out.State = "not ready"
 	}
+	if s.Freezer != nil {
+		out.Freeze = freeze(s.Freezer.Frozen())
+		out.Frozen = out.Freeze != nil
+	}
 	if s.Confirms != nil {
 		out.Confirm = confirmation(s.Confirms.Outstanding())
 	}
@@ -30,6 +34,9 @@ func (s *Server) AgentStatus(ctx context.Context, _ *apiv1.AgentStatusRequest) (
 	}
 	for _, src := range sources {
 		out.Sources = append(out.Sources, &apiv1.Source{Name: src.Name, Synced: src.Synced, Keys: uint32(src.Keys)})
+	}
+	if out.Held, err = s.held(""); err != nil {
+		return nil, err
 	}
 	all, err := s.Scheduler.List(ctx)
 	if err != nil {

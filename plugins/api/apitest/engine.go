@@ -123,8 +123,8 @@ func (e *Engine) Hold(k scheduler.Key) {
 	e.held[k] = true
 }
 
-// Release ends a Hold.
-func (e *Engine) Release(k scheduler.Key) {
+// Unhold ends a Hold.
+func (e *Engine) Unhold(k scheduler.Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.held, k)
@@ -498,6 +498,12 @@ func (e *Engine) Pause(target scheduler.Key, reason string, until time.Time) err
 		}
 	})
 }
+
+// HeldBack implements the port: nothing ever is.
+func (e *Engine) HeldBack() ([]scheduler.HeldBack, error) { return nil, nil }
+
+// Release implements the port.
+func (e *Engine) Release(string) error { return scheduler.ErrNotHeldBack }
 
 // Resume implements the port.
 func (e *Engine) Resume(target scheduler.Key) error {

@@ -4263,6 +4263,429 @@ func (x *PauseResponse) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+type FreezeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why, for whoever finds it.
+	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	// Unset: until it is ended.
+	For           *durationpb.Duration `protobuf:"bytes,2,opt,name=for,proto3" json:"for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreezeRequest) Reset() {
+	*x = FreezeRequest{}
+	mi := &file_agent_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreezeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreezeRequest) ProtoMessage() {}
+
+func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
+func (*FreezeRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *FreezeRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *FreezeRequest) GetFor() *durationpb.Duration {
+	if x != nil {
+		return x.For
+	}
+	return nil
+}
+
+type FreezeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Freeze        *Freeze                `protobuf:"bytes,1,opt,name=freeze,proto3" json:"freeze,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FreezeResponse) Reset() {
+	*x = FreezeResponse{}
+	mi := &file_agent_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FreezeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FreezeResponse) ProtoMessage() {}
+
+func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
+func (*FreezeResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *FreezeResponse) GetFreeze() *Freeze {
+	if x != nil {
+		return x.Freeze
+	}
+	return nil
+}
+
+type UnfreezeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnfreezeRequest) Reset() {
+	*x = UnfreezeRequest{}
+	mi := &file_agent_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnfreezeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnfreezeRequest) ProtoMessage() {}
+
+func (x *UnfreezeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnfreezeRequest.ProtoReflect.Descriptor instead.
+func (*UnfreezeRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{61}
+}
+
+type UnfreezeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Freeze        *Freeze                `protobuf:"bytes,1,opt,name=freeze,proto3" json:"freeze,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnfreezeResponse) Reset() {
+	*x = UnfreezeResponse{}
+	mi := &file_agent_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnfreezeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnfreezeResponse) ProtoMessage() {}
+
+func (x *UnfreezeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnfreezeResponse.ProtoReflect.Descriptor instead.
+func (*UnfreezeResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *UnfreezeResponse) GetFreeze() *Freeze {
+	if x != nil {
+		return x.Freeze
+	}
+	return nil
+}
+
+// Freeze is why nothing is done at all.
+type Freeze struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Freeze) Reset() {
+	*x = Freeze{}
+	mi := &file_agent_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Freeze) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Freeze) ProtoMessage() {}
+
+func (x *Freeze) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
+func (*Freeze) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *Freeze) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Freeze) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Freeze) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Freeze) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+type ReleaseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: all that is held back.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseRequest) Reset() {
+	*x = ReleaseRequest{}
+	mi := &file_agent_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseRequest) ProtoMessage() {}
+
+func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *ReleaseRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ReleaseResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Released      []*Held                `protobuf:"bytes,1,rep,name=released,proto3" json:"released,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseResponse) Reset() {
+	*x = ReleaseResponse{}
+	mi := &file_agent_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseResponse) ProtoMessage() {}
+
+func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *ReleaseResponse) GetReleased() []*Held {
+	if x != nil {
+		return x.Released
+	}
+	return nil
+}
+
+// Held are keys that nobody wants any more and that are not removed, because they are more
+// than may go at once.
+type Held struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Id     string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Keys   []string               `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`
+	Count  uint32                 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	Since  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// The transaction that took them from the intent.
+	Cause         uint64 `protobuf:"varint,6,opt,name=cause,proto3" json:"cause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Held) Reset() {
+	*x = Held{}
+	mi := &file_agent_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Held) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Held) ProtoMessage() {}
+
+func (x *Held) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Held.ProtoReflect.Descriptor instead.
+func (*Held) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *Held) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Held) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Held) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *Held) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Held) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Held) GetCause() uint64 {
+	if x != nil {
+		return x.Cause
+	}
+	return 0
+}
+
 type ResumeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Target        string                 `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
@@ -4272,7 +4695,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4284,7 +4707,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4297,7 +4720,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{59}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ResumeRequest) GetTarget() string {
@@ -4316,7 +4739,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4328,7 +4751,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4341,7 +4764,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ResumeResponse) GetTarget() string {
@@ -4359,7 +4782,7 @@ type KindsRequest struct {
 
 func (x *KindsRequest) Reset() {
 	*x = KindsRequest{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4371,7 +4794,7 @@ func (x *KindsRequest) String() string {
 func (*KindsRequest) ProtoMessage() {}
 
 func (x *KindsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4384,7 +4807,7 @@ func (x *KindsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsRequest.ProtoReflect.Descriptor instead.
 func (*KindsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 type KindsResponse struct {
@@ -4396,7 +4819,7 @@ type KindsResponse struct {
 
 func (x *KindsResponse) Reset() {
 	*x = KindsResponse{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4408,7 +4831,7 @@ func (x *KindsResponse) String() string {
 func (*KindsResponse) ProtoMessage() {}
 
 func (x *KindsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4421,7 +4844,7 @@ func (x *KindsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsResponse.ProtoReflect.Descriptor instead.
 func (*KindsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *KindsResponse) GetKinds() []*Kind {
@@ -4449,7 +4872,7 @@ type Kind struct {
 
 func (x *Kind) Reset() {
 	*x = Kind{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4461,7 +4884,7 @@ func (x *Kind) String() string {
 func (*Kind) ProtoMessage() {}
 
 func (x *Kind) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4474,7 +4897,7 @@ func (x *Kind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kind.ProtoReflect.Descriptor instead.
 func (*Kind) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Kind) GetName() string {
@@ -4534,7 +4957,7 @@ type CNIRequest struct {
 
 func (x *CNIRequest) Reset() {
 	*x = CNIRequest{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4546,7 +4969,7 @@ func (x *CNIRequest) String() string {
 func (*CNIRequest) ProtoMessage() {}
 
 func (x *CNIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4559,7 +4982,7 @@ func (x *CNIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIRequest.ProtoReflect.Descriptor instead.
 func (*CNIRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 type CNIResponse struct {
@@ -4573,7 +4996,7 @@ type CNIResponse struct {
 
 func (x *CNIResponse) Reset() {
 	*x = CNIResponse{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4585,7 +5008,7 @@ func (x *CNIResponse) String() string {
 func (*CNIResponse) ProtoMessage() {}
 
 func (x *CNIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4598,7 +5021,7 @@ func (x *CNIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIResponse.ProtoReflect.Descriptor instead.
 func (*CNIResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CNIResponse) GetAttachments() []*Attachment {
@@ -4640,7 +5063,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4652,7 +5075,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4665,7 +5088,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Attachment) GetNetwork() string {
@@ -4756,7 +5179,7 @@ type AttachmentRequest struct {
 
 func (x *AttachmentRequest) Reset() {
 	*x = AttachmentRequest{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4768,7 +5191,7 @@ func (x *AttachmentRequest) String() string {
 func (*AttachmentRequest) ProtoMessage() {}
 
 func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4781,7 +5204,7 @@ func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentRequest.ProtoReflect.Descriptor instead.
 func (*AttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *AttachmentRequest) GetId() string {
@@ -4802,7 +5225,7 @@ type AttachmentResponse struct {
 
 func (x *AttachmentResponse) Reset() {
 	*x = AttachmentResponse{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4814,7 +5237,7 @@ func (x *AttachmentResponse) String() string {
 func (*AttachmentResponse) ProtoMessage() {}
 
 func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4827,7 +5250,7 @@ func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentResponse.ProtoReflect.Descriptor instead.
 func (*AttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *AttachmentResponse) GetAttachment() *Attachment {
@@ -4862,7 +5285,7 @@ type LeftCall struct {
 
 func (x *LeftCall) Reset() {
 	*x = LeftCall{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4874,7 +5297,7 @@ func (x *LeftCall) String() string {
 func (*LeftCall) ProtoMessage() {}
 
 func (x *LeftCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4887,7 +5310,7 @@ func (x *LeftCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftCall.ProtoReflect.Descriptor instead.
 func (*LeftCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *LeftCall) GetNetwork() string {
@@ -4947,7 +5370,7 @@ type MicroservicesRequest struct {
 
 func (x *MicroservicesRequest) Reset() {
 	*x = MicroservicesRequest{}
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4959,7 +5382,7 @@ func (x *MicroservicesRequest) String() string {
 func (*MicroservicesRequest) ProtoMessage() {}
 
 func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4972,7 +5395,7 @@ func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesRequest.ProtoReflect.Descriptor instead.
 func (*MicroservicesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{70}
+	return file_agent_proto_rawDescGZIP(), []int{78}
 }
 
 type MicroservicesResponse struct {
@@ -4987,7 +5410,7 @@ type MicroservicesResponse struct {
 
 func (x *MicroservicesResponse) Reset() {
 	*x = MicroservicesResponse{}
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4999,7 +5422,7 @@ func (x *MicroservicesResponse) String() string {
 func (*MicroservicesResponse) ProtoMessage() {}
 
 func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5012,7 +5435,7 @@ func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesResponse.ProtoReflect.Descriptor instead.
 func (*MicroservicesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{71}
+	return file_agent_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *MicroservicesResponse) GetMicroservices() []*Microservice {
@@ -5057,7 +5480,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5069,7 +5492,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5082,7 +5505,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{72}
+	return file_agent_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Microservice) GetLabel() string {
@@ -5165,7 +5588,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5177,7 +5600,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5190,7 +5613,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{73}
+	return file_agent_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ContainersRequest) GetId() string {
@@ -5212,7 +5635,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5224,7 +5647,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5237,7 +5660,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{74}
+	return file_agent_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ContainersResponse) GetContainers() []*Container {
@@ -5296,7 +5719,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5308,7 +5731,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5321,7 +5744,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{75}
+	return file_agent_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Container) GetRuntime() string {
@@ -5494,7 +5917,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5506,7 +5929,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5519,7 +5942,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{76}
+	return file_agent_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *EventsRequest) GetTypes() []string {
@@ -5584,7 +6007,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5596,7 +6019,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5609,7 +6032,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{77}
+	return file_agent_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *EventsResponse) GetGap() *EventGap {
@@ -5646,7 +6069,7 @@ type EventGap struct {
 
 func (x *EventGap) Reset() {
 	*x = EventGap{}
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5658,7 +6081,7 @@ func (x *EventGap) String() string {
 func (*EventGap) ProtoMessage() {}
 
 func (x *EventGap) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5671,7 +6094,7 @@ func (x *EventGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventGap.ProtoReflect.Descriptor instead.
 func (*EventGap) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{78}
+	return file_agent_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *EventGap) GetFrom() uint64 {
@@ -5741,7 +6164,7 @@ type ContainerEvent struct {
 
 func (x *ContainerEvent) Reset() {
 	*x = ContainerEvent{}
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5753,7 +6176,7 @@ func (x *ContainerEvent) String() string {
 func (*ContainerEvent) ProtoMessage() {}
 
 func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5766,7 +6189,7 @@ func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEvent.ProtoReflect.Descriptor instead.
 func (*ContainerEvent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{79}
+	return file_agent_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ContainerEvent) GetSeq() uint64 {
@@ -5969,7 +6392,7 @@ type OOMKill struct {
 
 func (x *OOMKill) Reset() {
 	*x = OOMKill{}
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5981,7 +6404,7 @@ func (x *OOMKill) String() string {
 func (*OOMKill) ProtoMessage() {}
 
 func (x *OOMKill) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5994,7 +6417,7 @@ func (x *OOMKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OOMKill.ProtoReflect.Descriptor instead.
 func (*OOMKill) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{80}
+	return file_agent_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *OOMKill) GetPid() uint32 {
@@ -6075,7 +6498,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6087,7 +6510,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6100,7 +6523,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{81}
+	return file_agent_proto_rawDescGZIP(), []int{89}
 }
 
 type AgentStatusResponse struct {
@@ -6117,14 +6540,18 @@ type AgentStatusResponse struct {
 	// How many keys are in each state.
 	Keys []*StateCount `protobuf:"bytes,8,rep,name=keys,proto3" json:"keys,omitempty"`
 	// The change that waits to be confirmed.
-	Confirm       *Confirmation `protobuf:"bytes,9,opt,name=confirm,proto3" json:"confirm,omitempty"`
+	Confirm *Confirmation `protobuf:"bytes,9,opt,name=confirm,proto3" json:"confirm,omitempty"`
+	// Nothing is done; freeze says why.
+	Frozen        bool    `protobuf:"varint,10,opt,name=frozen,proto3" json:"frozen,omitempty"`
+	Freeze        *Freeze `protobuf:"bytes,11,opt,name=freeze,proto3" json:"freeze,omitempty"`
+	Held          []*Held `protobuf:"bytes,12,rep,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6136,7 +6563,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6149,7 +6576,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{82}
+	return file_agent_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -6215,6 +6642,27 @@ func (x *AgentStatusResponse) GetConfirm() *Confirmation {
 	return nil
 }
 
+func (x *AgentStatusResponse) GetFrozen() bool {
+	if x != nil {
+		return x.Frozen
+	}
+	return false
+}
+
+func (x *AgentStatusResponse) GetFreeze() *Freeze {
+	if x != nil {
+		return x.Freeze
+	}
+	return nil
+}
+
+func (x *AgentStatusResponse) GetHeld() []*Held {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
 // Health is how one part of the agent stands.
 type Health struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6230,7 +6678,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6242,7 +6690,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6255,7 +6703,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{83}
+	return file_agent_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Health) GetName() string {
@@ -6306,7 +6754,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6318,7 +6766,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6331,7 +6779,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{84}
+	return file_agent_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Source) GetName() string {
@@ -6365,7 +6813,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6377,7 +6825,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6390,7 +6838,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{85}
+	return file_agent_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *StateCount) GetState() string {
@@ -6415,7 +6863,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6427,7 +6875,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6440,7 +6888,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{86}
+	return file_agent_proto_rawDescGZIP(), []int{94}
 }
 
 type VersionResponse struct {
@@ -6455,7 +6903,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6467,7 +6915,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6480,7 +6928,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{87}
+	return file_agent_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -6519,7 +6967,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6531,7 +6979,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6544,7 +6992,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{88}
+	return file_agent_proto_rawDescGZIP(), []int{96}
 }
 
 type LogsResponse struct {
@@ -6556,7 +7004,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6568,7 +7016,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6581,7 +7029,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{89}
+	return file_agent_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -6602,7 +7050,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6614,7 +7062,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6627,7 +7075,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{90}
+	return file_agent_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *Log) GetName() string {
@@ -6654,7 +7102,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6666,7 +7114,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6679,7 +7127,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{91}
+	return file_agent_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -6710,7 +7158,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6722,7 +7170,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6735,7 +7183,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{92}
+	return file_agent_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *KV) GetKey() string {
@@ -6775,7 +7223,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6787,7 +7235,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6800,7 +7248,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{93}
+	return file_agent_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -6819,7 +7267,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6831,7 +7279,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6844,7 +7292,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{94}
+	return file_agent_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -6863,7 +7311,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6875,7 +7323,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6888,7 +7336,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{95}
+	return file_agent_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -6909,7 +7357,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6921,7 +7369,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6934,7 +7382,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{96}
+	return file_agent_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -6967,7 +7415,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6979,7 +7427,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6992,7 +7440,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{97}
+	return file_agent_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -7011,7 +7459,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7023,7 +7471,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7036,7 +7484,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{98}
+	return file_agent_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -7056,7 +7504,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7068,7 +7516,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7081,7 +7529,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{99}
+	return file_agent_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -7409,7 +7857,31 @@ const file_agent_proto_rawDesc = "" +
 	"\x03for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03for\"Y\n" +
 	"\rPauseResponse\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\tR\x06target\x120\n" +
-	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"'\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"V\n" +
+	"\rFreezeRequest\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x12+\n" +
+	"\x03for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03for\">\n" +
+	"\x0eFreezeResponse\x12,\n" +
+	"\x06freeze\x18\x01 \x01(\v2\x14.plumb.api.v1.FreezeR\x06freeze\"\x11\n" +
+	"\x0fUnfreezeRequest\"@\n" +
+	"\x10UnfreezeResponse\x12,\n" +
+	"\x06freeze\x18\x01 \x01(\v2\x14.plumb.api.v1.FreezeR\x06freeze\"\x96\x01\n" +
+	"\x06Freeze\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\" \n" +
+	"\x0eReleaseRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"A\n" +
+	"\x0fReleaseResponse\x12.\n" +
+	"\breleased\x18\x01 \x03(\v2\x12.plumb.api.v1.HeldR\breleased\"\xa0\x01\n" +
+	"\x04Held\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04keys\x18\x03 \x03(\tR\x04keys\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\rR\x05count\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
+	"\x05cause\x18\x06 \x01(\x04R\x05cause\"'\n" +
 	"\rResumeRequest\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\tR\x06target\"(\n" +
 	"\x0eResumeResponse\x12\x16\n" +
@@ -7583,7 +8055,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x04time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
 	"\x03all\x18\n" +
 	" \x01(\bR\x03all\"\x14\n" +
-	"\x12AgentStatusRequest\"\xeb\x02\n" +
+	"\x12AgentStatusRequest\"\xd9\x03\n" +
 	"\x13AgentStatusResponse\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x18\n" +
 	"\areasons\x18\x02 \x03(\tR\areasons\x12\x14\n" +
@@ -7593,7 +8065,11 @@ const file_agent_proto_rawDesc = "" +
 	"\x05parts\x18\x06 \x03(\v2\x14.plumb.api.v1.HealthR\x05parts\x12.\n" +
 	"\asources\x18\a \x03(\v2\x14.plumb.api.v1.SourceR\asources\x12,\n" +
 	"\x04keys\x18\b \x03(\v2\x18.plumb.api.v1.StateCountR\x04keys\x124\n" +
-	"\aconfirm\x18\t \x01(\v2\x1a.plumb.api.v1.ConfirmationR\aconfirm\"\xf5\x01\n" +
+	"\aconfirm\x18\t \x01(\v2\x1a.plumb.api.v1.ConfirmationR\aconfirm\x12\x16\n" +
+	"\x06frozen\x18\n" +
+	" \x01(\bR\x06frozen\x12,\n" +
+	"\x06freeze\x18\v \x01(\v2\x14.plumb.api.v1.FreezeR\x06freeze\x12&\n" +
+	"\x04held\x18\f \x03(\v2\x12.plumb.api.v1.HeldR\x04held\"\xf5\x01\n" +
 	"\x06Health\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
@@ -7646,7 +8122,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fDeleteKVRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\".\n" +
 	"\x10DeleteKVResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevision2\xf7\x13\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision2\xcf\x15\n" +
 	"\x05Agent\x128\n" +
 	"\x03Get\x12\x18.plumb.api.v1.GetRequest\x1a\x17.plumb.api.v1.KeyStatus\x12=\n" +
 	"\x04List\x12\x19.plumb.api.v1.ListRequest\x1a\x1a.plumb.api.v1.ListResponse\x12B\n" +
@@ -7668,7 +8144,10 @@ const file_agent_proto_rawDesc = "" +
 	"\x04Undo\x12\x19.plumb.api.v1.UndoRequest\x1a\x1a.plumb.api.v1.UndoResponse\x12C\n" +
 	"\x06Resync\x12\x1b.plumb.api.v1.ResyncRequest\x1a\x1c.plumb.api.v1.ResyncResponse\x12@\n" +
 	"\x05Pause\x12\x1a.plumb.api.v1.PauseRequest\x1a\x1b.plumb.api.v1.PauseResponse\x12C\n" +
-	"\x06Resume\x12\x1b.plumb.api.v1.ResumeRequest\x1a\x1c.plumb.api.v1.ResumeResponse\x12@\n" +
+	"\x06Resume\x12\x1b.plumb.api.v1.ResumeRequest\x1a\x1c.plumb.api.v1.ResumeResponse\x12C\n" +
+	"\x06Freeze\x12\x1b.plumb.api.v1.FreezeRequest\x1a\x1c.plumb.api.v1.FreezeResponse\x12I\n" +
+	"\bUnfreeze\x12\x1d.plumb.api.v1.UnfreezeRequest\x1a\x1e.plumb.api.v1.UnfreezeResponse\x12F\n" +
+	"\aRelease\x12\x1c.plumb.api.v1.ReleaseRequest\x1a\x1d.plumb.api.v1.ReleaseResponse\x12@\n" +
 	"\x05Kinds\x12\x1a.plumb.api.v1.KindsRequest\x1a\x1b.plumb.api.v1.KindsResponse\x12X\n" +
 	"\rMicroservices\x12\".plumb.api.v1.MicroservicesRequest\x1a#.plumb.api.v1.MicroservicesResponse\x12O\n" +
 	"\n" +
@@ -7699,7 +8178,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 103)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 111)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -7760,68 +8239,76 @@ var file_agent_proto_goTypes = []any{
 	(*ResyncResponse)(nil),        // 56: plumb.api.v1.ResyncResponse
 	(*PauseRequest)(nil),          // 57: plumb.api.v1.PauseRequest
 	(*PauseResponse)(nil),         // 58: plumb.api.v1.PauseResponse
-	(*ResumeRequest)(nil),         // 59: plumb.api.v1.ResumeRequest
-	(*ResumeResponse)(nil),        // 60: plumb.api.v1.ResumeResponse
-	(*KindsRequest)(nil),          // 61: plumb.api.v1.KindsRequest
-	(*KindsResponse)(nil),         // 62: plumb.api.v1.KindsResponse
-	(*Kind)(nil),                  // 63: plumb.api.v1.Kind
-	(*CNIRequest)(nil),            // 64: plumb.api.v1.CNIRequest
-	(*CNIResponse)(nil),           // 65: plumb.api.v1.CNIResponse
-	(*Attachment)(nil),            // 66: plumb.api.v1.Attachment
-	(*AttachmentRequest)(nil),     // 67: plumb.api.v1.AttachmentRequest
-	(*AttachmentResponse)(nil),    // 68: plumb.api.v1.AttachmentResponse
-	(*LeftCall)(nil),              // 69: plumb.api.v1.LeftCall
-	(*MicroservicesRequest)(nil),  // 70: plumb.api.v1.MicroservicesRequest
-	(*MicroservicesResponse)(nil), // 71: plumb.api.v1.MicroservicesResponse
-	(*Microservice)(nil),          // 72: plumb.api.v1.Microservice
-	(*ContainersRequest)(nil),     // 73: plumb.api.v1.ContainersRequest
-	(*ContainersResponse)(nil),    // 74: plumb.api.v1.ContainersResponse
-	(*Container)(nil),             // 75: plumb.api.v1.Container
-	(*EventsRequest)(nil),         // 76: plumb.api.v1.EventsRequest
-	(*EventsResponse)(nil),        // 77: plumb.api.v1.EventsResponse
-	(*EventGap)(nil),              // 78: plumb.api.v1.EventGap
-	(*ContainerEvent)(nil),        // 79: plumb.api.v1.ContainerEvent
-	(*OOMKill)(nil),               // 80: plumb.api.v1.OOMKill
-	(*AgentStatusRequest)(nil),    // 81: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 82: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 83: plumb.api.v1.Health
-	(*Source)(nil),                // 84: plumb.api.v1.Source
-	(*StateCount)(nil),            // 85: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 86: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 87: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 88: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 89: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 90: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 91: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 92: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 93: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 94: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 95: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 96: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 97: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 98: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 99: plumb.api.v1.DeleteKVResponse
-	nil,                           // 100: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 101: plumb.api.v1.ContainerEvent.LabelsEntry
-	nil,                           // 102: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 103: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 104: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 105: google.protobuf.Duration
+	(*FreezeRequest)(nil),         // 59: plumb.api.v1.FreezeRequest
+	(*FreezeResponse)(nil),        // 60: plumb.api.v1.FreezeResponse
+	(*UnfreezeRequest)(nil),       // 61: plumb.api.v1.UnfreezeRequest
+	(*UnfreezeResponse)(nil),      // 62: plumb.api.v1.UnfreezeResponse
+	(*Freeze)(nil),                // 63: plumb.api.v1.Freeze
+	(*ReleaseRequest)(nil),        // 64: plumb.api.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 65: plumb.api.v1.ReleaseResponse
+	(*Held)(nil),                  // 66: plumb.api.v1.Held
+	(*ResumeRequest)(nil),         // 67: plumb.api.v1.ResumeRequest
+	(*ResumeResponse)(nil),        // 68: plumb.api.v1.ResumeResponse
+	(*KindsRequest)(nil),          // 69: plumb.api.v1.KindsRequest
+	(*KindsResponse)(nil),         // 70: plumb.api.v1.KindsResponse
+	(*Kind)(nil),                  // 71: plumb.api.v1.Kind
+	(*CNIRequest)(nil),            // 72: plumb.api.v1.CNIRequest
+	(*CNIResponse)(nil),           // 73: plumb.api.v1.CNIResponse
+	(*Attachment)(nil),            // 74: plumb.api.v1.Attachment
+	(*AttachmentRequest)(nil),     // 75: plumb.api.v1.AttachmentRequest
+	(*AttachmentResponse)(nil),    // 76: plumb.api.v1.AttachmentResponse
+	(*LeftCall)(nil),              // 77: plumb.api.v1.LeftCall
+	(*MicroservicesRequest)(nil),  // 78: plumb.api.v1.MicroservicesRequest
+	(*MicroservicesResponse)(nil), // 79: plumb.api.v1.MicroservicesResponse
+	(*Microservice)(nil),          // 80: plumb.api.v1.Microservice
+	(*ContainersRequest)(nil),     // 81: plumb.api.v1.ContainersRequest
+	(*ContainersResponse)(nil),    // 82: plumb.api.v1.ContainersResponse
+	(*Container)(nil),             // 83: plumb.api.v1.Container
+	(*EventsRequest)(nil),         // 84: plumb.api.v1.EventsRequest
+	(*EventsResponse)(nil),        // 85: plumb.api.v1.EventsResponse
+	(*EventGap)(nil),              // 86: plumb.api.v1.EventGap
+	(*ContainerEvent)(nil),        // 87: plumb.api.v1.ContainerEvent
+	(*OOMKill)(nil),               // 88: plumb.api.v1.OOMKill
+	(*AgentStatusRequest)(nil),    // 89: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 90: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 91: plumb.api.v1.Health
+	(*Source)(nil),                // 92: plumb.api.v1.Source
+	(*StateCount)(nil),            // 93: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 94: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 95: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 96: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 97: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 98: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 99: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 100: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 101: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 102: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 103: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 104: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 105: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 106: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 107: plumb.api.v1.DeleteKVResponse
+	nil,                           // 108: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 109: plumb.api.v1.ContainerEvent.LabelsEntry
+	nil,                           // 110: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 111: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 112: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 113: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	103, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	103, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	103, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	111, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	111, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	111, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	104, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	104, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	112, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	112, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	104, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	112, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	105, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	113, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
@@ -7830,49 +8317,49 @@ var file_agent_proto_depIdxs = []int32{
 	13,  // 18: plumb.api.v1.Cause.roots:type_name -> plumb.api.v1.Root
 	16,  // 19: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
 	17,  // 20: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	103, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	103, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	111, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	111, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
 	20,  // 23: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
 	21,  // 24: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	104, // 25: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	112, // 25: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	24,  // 26: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	104, // 27: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	112, // 27: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
 	32,  // 28: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
 	33,  // 29: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	104, // 30: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	112, // 30: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
 	25,  // 31: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
 	26,  // 32: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
 	26,  // 33: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	104, // 34: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	103, // 35: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	103, // 36: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	104, // 37: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	104, // 38: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	112, // 34: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	111, // 35: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	111, // 36: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	112, // 37: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	112, // 38: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
 	25,  // 39: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
 	31,  // 40: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
 	31,  // 41: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
 	31,  // 42: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	104, // 43: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
-	104, // 44: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	104, // 45: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	105, // 46: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	103, // 47: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	112, // 43: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	112, // 44: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	112, // 45: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	113, // 46: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	111, // 47: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
 	34,  // 48: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	105, // 49: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	113, // 49: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
 	50,  // 50: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	105, // 51: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
-	103, // 52: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	105, // 53: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	105, // 54: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	113, // 51: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
+	111, // 52: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	113, // 53: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	113, // 54: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
 	48,  // 55: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
 	0,   // 56: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	50,  // 57: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
 	39,  // 58: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	104, // 59: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
-	104, // 60: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
+	112, // 59: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
+	112, // 60: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
 	39,  // 61: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
 	39,  // 62: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	105, // 63: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
+	113, // 63: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
 	39,  // 64: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
 	35,  // 65: plumb.api.v1.UndoRequest.apply:type_name -> plumb.api.v1.ApplyRequest
 	38,  // 66: plumb.api.v1.UndoResponse.apply:type_name -> plumb.api.v1.ApplyResponse
@@ -7886,118 +8373,133 @@ var file_agent_proto_depIdxs = []int32{
 	1,   // 74: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
 	24,  // 75: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
 	0,   // 76: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	105, // 77: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	104, // 78: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
-	63,  // 79: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
-	66,  // 80: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
-	69,  // 81: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
-	104, // 82: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
-	66,  // 83: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
-	104, // 84: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
-	72,  // 85: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	83,  // 86: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
-	75,  // 87: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	83,  // 88: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	100, // 89: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	104, // 90: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	104, // 91: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	78,  // 92: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	79,  // 93: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	104, // 94: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	101, // 95: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	104, // 96: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	104, // 97: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	80,  // 98: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	104, // 99: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	104, // 100: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
-	104, // 101: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	83,  // 102: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	84,  // 103: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	85,  // 104: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	39,  // 105: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	104, // 106: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	102, // 107: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	90,  // 108: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	92,  // 109: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 110: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 111: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 112: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 113: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 114: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	14,  // 115: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	18,  // 116: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	22,  // 117: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	27,  // 118: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	29,  // 119: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	35,  // 120: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	36,  // 121: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	37,  // 122: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	49,  // 123: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	40,  // 124: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
-	42,  // 125: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
-	44,  // 126: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
-	46,  // 127: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
-	55,  // 128: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	57,  // 129: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	59,  // 130: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	61,  // 131: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	70,  // 132: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	73,  // 133: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	64,  // 134: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	67,  // 135: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	67,  // 136: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	76,  // 137: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	76,  // 138: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	81,  // 139: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	86,  // 140: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	88,  // 141: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	91,  // 142: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	93,  // 143: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	94,  // 144: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	96,  // 145: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	98,  // 146: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 147: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 148: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 149: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 150: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 151: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	15,  // 152: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	19,  // 153: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	23,  // 154: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	28,  // 155: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	30,  // 156: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	38,  // 157: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	38,  // 158: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	38,  // 159: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	50,  // 160: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	41,  // 161: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
-	43,  // 162: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
-	45,  // 163: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
-	47,  // 164: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
-	56,  // 165: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	58,  // 166: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	60,  // 167: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	62,  // 168: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	71,  // 169: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	74,  // 170: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	65,  // 171: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	68,  // 172: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	68,  // 173: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	77,  // 174: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	77,  // 175: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	82,  // 176: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	87,  // 177: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	89,  // 178: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	89,  // 179: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	92,  // 180: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	95,  // 181: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	97,  // 182: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	99,  // 183: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	147, // [147:184] is the sub-list for method output_type
-	110, // [110:147] is the sub-list for method input_type
-	110, // [110:110] is the sub-list for extension type_name
-	110, // [110:110] is the sub-list for extension extendee
-	0,   // [0:110] is the sub-list for field type_name
+	113, // 77: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	112, // 78: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	113, // 79: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
+	63,  // 80: plumb.api.v1.FreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
+	63,  // 81: plumb.api.v1.UnfreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
+	112, // 82: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	112, // 83: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	66,  // 84: plumb.api.v1.ReleaseResponse.released:type_name -> plumb.api.v1.Held
+	112, // 85: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
+	71,  // 86: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
+	74,  // 87: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
+	77,  // 88: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
+	112, // 89: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
+	74,  // 90: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
+	112, // 91: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
+	80,  // 92: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
+	91,  // 93: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	83,  // 94: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
+	91,  // 95: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	108, // 96: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	112, // 97: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	112, // 98: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	86,  // 99: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	87,  // 100: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	112, // 101: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	109, // 102: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	112, // 103: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	112, // 104: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	88,  // 105: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	112, // 106: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	112, // 107: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	112, // 108: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	91,  // 109: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	92,  // 110: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	93,  // 111: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	39,  // 112: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	63,  // 113: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
+	66,  // 114: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
+	112, // 115: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	110, // 116: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	98,  // 117: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	100, // 118: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 119: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 120: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 121: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 122: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 123: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	14,  // 124: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	18,  // 125: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	22,  // 126: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	27,  // 127: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	29,  // 128: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	35,  // 129: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	36,  // 130: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	37,  // 131: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	49,  // 132: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	40,  // 133: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
+	42,  // 134: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
+	44,  // 135: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
+	46,  // 136: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
+	55,  // 137: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	57,  // 138: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	67,  // 139: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	59,  // 140: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
+	61,  // 141: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
+	64,  // 142: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
+	69,  // 143: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	78,  // 144: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	81,  // 145: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	72,  // 146: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	75,  // 147: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	75,  // 148: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	84,  // 149: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	84,  // 150: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	89,  // 151: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	94,  // 152: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	96,  // 153: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	99,  // 154: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	101, // 155: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	102, // 156: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	104, // 157: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	106, // 158: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 159: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 160: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 161: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 162: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 163: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	15,  // 164: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	19,  // 165: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	23,  // 166: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	28,  // 167: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	30,  // 168: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	38,  // 169: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	38,  // 170: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	38,  // 171: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	50,  // 172: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	41,  // 173: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
+	43,  // 174: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
+	45,  // 175: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
+	47,  // 176: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
+	56,  // 177: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	58,  // 178: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	68,  // 179: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	60,  // 180: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
+	62,  // 181: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
+	65,  // 182: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
+	70,  // 183: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	79,  // 184: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	82,  // 185: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	73,  // 186: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	76,  // 187: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	76,  // 188: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	85,  // 189: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	85,  // 190: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	90,  // 191: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	95,  // 192: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	97,  // 193: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	97,  // 194: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	100, // 195: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	103, // 196: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	105, // 197: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	107, // 198: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	159, // [159:199] is the sub-list for method output_type
+	119, // [119:159] is the sub-list for method input_type
+	119, // [119:119] is the sub-list for extension type_name
+	119, // [119:119] is the sub-list for extension extendee
+	0,   // [0:119] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -8005,16 +8507,16 @@ func file_agent_proto_init() {
 	if File_agent_proto != nil {
 		return
 	}
-	file_agent_proto_msgTypes[75].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[76].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[79].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[83].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[84].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[87].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   103,
+			NumMessages:   111,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

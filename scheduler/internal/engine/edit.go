@@ -201,10 +201,6 @@ func (e *editor) apply(n *graph.Node, w *graph.Want) {
 	}
 	e.accept(n)
 	e.SetFlag(n, assess.FlagWithdrawn, false)
-	if e.HeldBack[n] != nil { // it need not go any more
-		delete(e.HeldBack, n)
-		e.wakeDerived(n)
-	}
 	e.setDesired(n, w.Value)
 }
 
@@ -260,6 +256,9 @@ func (e *editor) setDesired(n *graph.Node, v any) {
 	e.SetFlag(n, assess.FlagSame, false)
 	e.SetFlag(n, assess.FlagDerive, true)
 	e.clearHold(n)
+	if v != nil {
+		e.letStay(n)
+	}
 	was := n.Desired
 	if assess.Left(n) && kind.DesiredDiffer(kind.Of(n), was, v) { // who says the same again asks for nothing new
 		e.Unleave(n)

@@ -132,3 +132,14 @@ func (e *Engine) Release(id string) (released bool) {
 	}
 	return released
 }
+
+// letStay: the node is wanted, so it need not go any more.
+func (e *editor) letStay(n *graph.Node) {
+	h := e.HeldBack[n]
+	if h == nil {
+		return
+	}
+	e.G.OnUndo(func() { e.HeldBack[n] = h })
+	delete(e.HeldBack, n)
+	e.wakeDerived(n)
+}

@@ -83,6 +83,12 @@ const (
 	AgentPauseProcedure = "/plumb.api.v1.Agent/Pause"
 	// AgentResumeProcedure is the fully-qualified name of the Agent's Resume RPC.
 	AgentResumeProcedure = "/plumb.api.v1.Agent/Resume"
+	// AgentFreezeProcedure is the fully-qualified name of the Agent's Freeze RPC.
+	AgentFreezeProcedure = "/plumb.api.v1.Agent/Freeze"
+	// AgentUnfreezeProcedure is the fully-qualified name of the Agent's Unfreeze RPC.
+	AgentUnfreezeProcedure = "/plumb.api.v1.Agent/Unfreeze"
+	// AgentReleaseProcedure is the fully-qualified name of the Agent's Release RPC.
+	AgentReleaseProcedure = "/plumb.api.v1.Agent/Release"
 	// AgentKindsProcedure is the fully-qualified name of the Agent's Kinds RPC.
 	AgentKindsProcedure = "/plumb.api.v1.Agent/Kinds"
 	// AgentMicroservicesProcedure is the fully-qualified name of the Agent's Microservices RPC.
@@ -163,6 +169,12 @@ type AgentClient interface {
 	Pause(context.Context, *apiv1.PauseRequest) (*apiv1.PauseResponse, error)
 	// Resume ends a pause.
 	Resume(context.Context, *apiv1.ResumeRequest) (*apiv1.ResumeResponse, error)
+	// Freeze holds everything, also over a restart of the agent.
+	Freeze(context.Context, *apiv1.FreezeRequest) (*apiv1.FreezeResponse, error)
+	// Unfreeze ends it.
+	Unfreeze(context.Context, *apiv1.UnfreezeRequest) (*apiv1.UnfreezeResponse, error)
+	// Release lets go what is held back because it is more than may go at once.
+	Release(context.Context, *apiv1.ReleaseRequest) (*apiv1.ReleaseResponse, error)
 	// Kinds returns what can be wanted and what is observed.
 	Kinds(context.Context, *apiv1.KindsRequest) (*apiv1.KindsResponse, error)
 	// Microservices returns the containers that serve a label.
@@ -336,6 +348,24 @@ func NewAgentClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			connect.WithSchema(agentMethods.ByName("Resume")),
 			connect.WithClientOptions(opts...),
 		),
+		freeze: connect.NewClient[apiv1.FreezeRequest, apiv1.FreezeResponse](
+			httpClient,
+			baseURL+AgentFreezeProcedure,
+			connect.WithSchema(agentMethods.ByName("Freeze")),
+			connect.WithClientOptions(opts...),
+		),
+		unfreeze: connect.NewClient[apiv1.UnfreezeRequest, apiv1.UnfreezeResponse](
+			httpClient,
+			baseURL+AgentUnfreezeProcedure,
+			connect.WithSchema(agentMethods.ByName("Unfreeze")),
+			connect.WithClientOptions(opts...),
+		),
+		release: connect.NewClient[apiv1.ReleaseRequest, apiv1.ReleaseResponse](
+			httpClient,
+			baseURL+AgentReleaseProcedure,
+			connect.WithSchema(agentMethods.ByName("Release")),
+			connect.WithClientOptions(opts...),
+		),
 		kinds: connect.NewClient[apiv1.KindsRequest, apiv1.KindsResponse](
 			httpClient,
 			baseURL+AgentKindsProcedure,
@@ -458,6 +488,9 @@ type agentClient struct {
 	resync           *connect.Client[apiv1.ResyncRequest, apiv1.ResyncResponse]
 	pause            *connect.Client[apiv1.PauseRequest, apiv1.PauseResponse]
 	resume           *connect.Client[apiv1.ResumeRequest, apiv1.ResumeResponse]
+	freeze           *connect.Client[apiv1.FreezeRequest, apiv1.FreezeResponse]
+	unfreeze         *connect.Client[apiv1.UnfreezeRequest, apiv1.UnfreezeResponse]
+	release          *connect.Client[apiv1.ReleaseRequest, apiv1.ReleaseResponse]
 	kinds            *connect.Client[apiv1.KindsRequest, apiv1.KindsResponse]
 	microservices    *connect.Client[apiv1.MicroservicesRequest, apiv1.MicroservicesResponse]
 	containers       *connect.Client[apiv1.ContainersRequest, apiv1.ContainersResponse]
@@ -661,6 +694,33 @@ func (c *agentClient) Resume(ctx context.Context, req *apiv1.ResumeRequest) (*ap
 	return nil, err
 }
 
+// Freeze calls plumb.api.v1.Agent.Freeze.
+func (c *agentClient) Freeze(ctx context.Context, req *apiv1.FreezeRequest) (*apiv1.FreezeResponse, error) {
+	response, err := c.freeze.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Unfreeze calls plumb.api.v1.Agent.Unfreeze.
+func (c *agentClient) Unfreeze(ctx context.Context, req *apiv1.UnfreezeRequest) (*apiv1.UnfreezeResponse, error) {
+	response, err := c.unfreeze.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Release calls plumb.api.v1.Agent.Release.
+func (c *agentClient) Release(ctx context.Context, req *apiv1.ReleaseRequest) (*apiv1.ReleaseResponse, error) {
+	response, err := c.release.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Kinds calls plumb.api.v1.Agent.Kinds.
 func (c *agentClient) Kinds(ctx context.Context, req *apiv1.KindsRequest) (*apiv1.KindsResponse, error) {
 	response, err := c.kinds.CallUnary(ctx, connect.NewRequest(req))
@@ -847,6 +907,12 @@ type AgentHandler interface {
 	Pause(context.Context, *apiv1.PauseRequest) (*apiv1.PauseResponse, error)
 	// Resume ends a pause.
 	Resume(context.Context, *apiv1.ResumeRequest) (*apiv1.ResumeResponse, error)
+	// Freeze holds everything, also over a restart of the agent.
+	Freeze(context.Context, *apiv1.FreezeRequest) (*apiv1.FreezeResponse, error)
+	// Unfreeze ends it.
+	Unfreeze(context.Context, *apiv1.UnfreezeRequest) (*apiv1.UnfreezeResponse, error)
+	// Release lets go what is held back because it is more than may go at once.
+	Release(context.Context, *apiv1.ReleaseRequest) (*apiv1.ReleaseResponse, error)
 	// Kinds returns what can be wanted and what is observed.
 	Kinds(context.Context, *apiv1.KindsRequest) (*apiv1.KindsResponse, error)
 	// Microservices returns the containers that serve a label.
@@ -1016,6 +1082,24 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 		connect.WithSchema(agentMethods.ByName("Resume")),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentFreezeHandler := connect.NewUnaryHandlerSimple(
+		AgentFreezeProcedure,
+		svc.Freeze,
+		connect.WithSchema(agentMethods.ByName("Freeze")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentUnfreezeHandler := connect.NewUnaryHandlerSimple(
+		AgentUnfreezeProcedure,
+		svc.Unfreeze,
+		connect.WithSchema(agentMethods.ByName("Unfreeze")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentReleaseHandler := connect.NewUnaryHandlerSimple(
+		AgentReleaseProcedure,
+		svc.Release,
+		connect.WithSchema(agentMethods.ByName("Release")),
+		connect.WithHandlerOptions(opts...),
+	)
 	agentKindsHandler := connect.NewUnaryHandlerSimple(
 		AgentKindsProcedure,
 		svc.Kinds,
@@ -1156,6 +1240,12 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 			agentPauseHandler.ServeHTTP(w, r)
 		case AgentResumeProcedure:
 			agentResumeHandler.ServeHTTP(w, r)
+		case AgentFreezeProcedure:
+			agentFreezeHandler.ServeHTTP(w, r)
+		case AgentUnfreezeProcedure:
+			agentUnfreezeHandler.ServeHTTP(w, r)
+		case AgentReleaseProcedure:
+			agentReleaseHandler.ServeHTTP(w, r)
 		case AgentKindsProcedure:
 			agentKindsHandler.ServeHTTP(w, r)
 		case AgentMicroservicesProcedure:
@@ -1279,6 +1369,18 @@ func (UnimplementedAgentHandler) Pause(context.Context, *apiv1.PauseRequest) (*a
 
 func (UnimplementedAgentHandler) Resume(context.Context, *apiv1.ResumeRequest) (*apiv1.ResumeResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Resume is not implemented"))
+}
+
+func (UnimplementedAgentHandler) Freeze(context.Context, *apiv1.FreezeRequest) (*apiv1.FreezeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Freeze is not implemented"))
+}
+
+func (UnimplementedAgentHandler) Unfreeze(context.Context, *apiv1.UnfreezeRequest) (*apiv1.UnfreezeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Unfreeze is not implemented"))
+}
+
+func (UnimplementedAgentHandler) Release(context.Context, *apiv1.ReleaseRequest) (*apiv1.ReleaseResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Release is not implemented"))
 }
 
 func (UnimplementedAgentHandler) Kinds(context.Context, *apiv1.KindsRequest) (*apiv1.KindsResponse, error) {

@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/plumb-net/plumb/plugins/api"
+	"github.com/plumb-net/plumb/plugins/private"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// freezeFile is the name of the freeze in the state directory.
+const freezeFile = "freeze.json"
+
+// freezer holds everything by a pause of all keys. It is on disk, so that a restart of
+// the agent does not end it.
+type freezer struct {
+	sched *scheduler.Scheduler
+	path  string
+
+	mu  sync.Mutex
+	now *api.Freeze
+}
+
+// openFreezer goes on with a freeze of an earlier run. One that cannot be read holds too:
+// somebody wanted that nothing is done.
+func openFreezer(dir string, s *scheduler.Scheduler, log *slog.Logger) (*freezer, error) {
+	f := &freezer{sched: s, path: filepath.Join(dir, freezeFile)}
+	text, err := os.ReadFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	now := new(api.Freeze)
+	if err == nil {
+		err = json.Unmarshal(text, now)
+	}
+	if err != nil {
+		*now = api.Freeze{Message: fmt.Sprintf("%s cannot be read (%v)", f.path, err), Since: time.Now()}
+	}
+	if over(now) {
+		return f, os.Remove(f.path)
+	}
+	log.Warn("everything is frozen", "by", now.By, "message", now.Message, "until", now.Until)
+	f.now = now
+	return f, f.hold()
+}
+
+func over(f *api.Freeze) bool { return !f.Until.IsZero() && !time.Now().Before(f.Until) }
+
+// hold pauses everything. f.mu is held, or nobody else knows f.
+func (f *freezer) hold() error {
+	reason := "everything is frozen: " + f.now.Message
+	if f.now.By != "" {
+		reason += ", by " + f.now.By
+	}
+	return f.sched.Pause("", reason, f.now.Until)
+}
+
+func (f *freezer) Freeze(next api.Freeze) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text, err := json.MarshalIndent(next, "", "  ")
+	if err == nil {
+		err = private.WriteFile(f.path, append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("the freeze cannot be written down, so nothing is frozen: %w", err)
+	}
+	f.now = &next
+	return f.hold()
+}
+
+func (f *freezer) Unfreeze() (*api.Freeze, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.frozen()
+	if was == nil {
+		return nil, nil
+	}
+	if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the freeze stays: %w", err)
+	}
+	f.now = nil
+	if err := f.sched.Resume(""); err != nil && !errors.Is(err, scheduler.ErrNotPaused) { // its time was over just now
+		return nil, err
+	}
+	return was, nil
+}
+
+func (f *freezer) Frozen() *api.Freeze {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.frozen()
+}
+
+// frozen forgets a freeze whose time is over, which the scheduler has ended. f.mu is held.
+func (f *freezer) frozen() *api.Freeze {
+	if f.now != nil && over(f.now) {
+		f.now = nil
+		_ = os.Remove(f.path) // else the next start finds that it is over
+	}
+	return f.now
+}

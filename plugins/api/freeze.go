@@ -1,0 +1,94 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Freeze implements the service.
+func (s *Server) Freeze(ctx context.Context, r *apiv1.FreezeRequest) (*apiv1.FreezeResponse, error) {
+	d := r.For.AsDuration()
+	switch {
+	case s.Freezer == nil:
+		return nil, notNow("this agent cannot be frozen")
+	case strings.TrimSpace(r.Message) == "":
+		return nil, refuse("a freeze needs a reason, for whoever finds it: -m TEXT")
+	case d < 0:
+		return nil, refuse("a freeze of %s is over before it begins", d)
+	}
+	f := Freeze{By: who(ctx), Message: r.Message, Since: s.Now()}
+	if d > 0 {
+		f.Until = f.Since.Add(d)
+	}
+	if err := s.Freezer.Freeze(f); err != nil {
+		return nil, fail(err)
+	}
+	s.Log.Warn("everything is frozen", "by", f.By, "message", f.Message, "until", f.Until)
+	return &apiv1.FreezeResponse{Freeze: freeze(&f)}, nil
+}
+
+// Unfreeze implements the service.
+func (s *Server) Unfreeze(ctx context.Context, _ *apiv1.UnfreezeRequest) (*apiv1.UnfreezeResponse, error) {
+	if s.Freezer == nil {
+		return nil, notNow("nothing is frozen")
+	}
+	f, err := s.Freezer.Unfreeze()
+	switch {
+	case err != nil:
+		return nil, fail(err)
+	case f == nil:
+		return nil, notNow("nothing is frozen")
+	}
+	s.Log.Warn("the freeze was ended", "by", who(ctx))
+	return &apiv1.UnfreezeResponse{Freeze: freeze(f)}, nil
+}
+
+func freeze(f *Freeze) *apiv1.Freeze {
+	if f == nil {
+		return nil
+	}
+	return &apiv1.Freeze{By: f.By, Message: f.Message, Since: timestamp(f.Since), Until: timestamp(f.Until)}
+}
+
+// Release implements the service.
+func (s *Server) Release(ctx context.Context, r *apiv1.ReleaseRequest) (*apiv1.ReleaseResponse, error) {
+	held, err := s.held(r.Id)
+	if err != nil {
+		return nil, err
+	}
+	switch err := s.Scheduler.Release(r.Id); {
+	case errors.Is(err, scheduler.ErrNotHeldBack) && r.Id != "":
+		return nil, notNow("nothing is held back as %s; see `agentctl status`", r.Id)
+	case errors.Is(err, scheduler.ErrNotHeldBack):
+		return nil, notNow("nothing is held back")
+	case err != nil:
+		return nil, fail(err)
+	}
+	for _, h := range held {
+		s.Log.Warn("deletions were released", "by", who(ctx), "id", h.Id, "keys", h.Count)
+	}
+	return &apiv1.ReleaseResponse{Released: held}, nil
+}
+
+// held is what is held back, all or under an ID.
+func (s *Server) held(id string) (out []*apiv1.Held, err error) {
+	all, err := s.Scheduler.HeldBack()
+	if err != nil {
+		return nil, fail(err)
+	}
+	for _, h := range all {
+		if id != "" && h.ID != id {
+			continue
+		}
+		m := &apiv1.Held{Id: h.ID, Reason: h.Reason, Count: uint32(len(h.Keys)), Since: timestamp(h.At), Cause: h.Cause}
+		for _, k := range h.Keys {
+			m.Keys = append(m.Keys, string(k))
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
