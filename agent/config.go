@@ -36,6 +36,7 @@ type Config struct {
 
 	Intent string
 	Policy []string
+	Shadow string
 
 	Docker            string
 	Containerd        string
@@ -54,6 +55,8 @@ type Setting struct {
 	Usage string
 	text  func(*Config) *string
 	list  func(*Config) *[]string
+	// Switch: without a value it is on.
+	Switch bool
 }
 
 // Settings are all that can be set, in the order of help texts.
@@ -76,8 +79,10 @@ func Settings() []Setting {
 		text("etcd-user", func(c *Config) *string { return &c.EtcdUser }, "user for etcd"),
 		text("etcd-password-file", func(c *Config) *string { return &c.EtcdPasswordFile }, "file with the user's password"),
 		text("intent", func(c *Config) *string { return &c.Intent }, "directory of intent files, watched"),
-		{Name: "policy", Usage: "how keys are treated, each \"PATTERN drift=repair|alert|ignore hold-down=TIME audit=TIME pause=REASON\", and how far values in etcd reach into the host, \"PATTERN path=GLOB|… pid=isolated|any|none existing=LINK|… key=GLOB|… sysctl=KEY|… hook=TYPE:HOOK|… proxy=SIDE:PROTOCOL:ADDRESS|…\"; separated by commas",
+		{Name: "policy", Usage: "how keys are treated, each \"PATTERN drift=repair|alert|ignore hold-down=TIME audit=TIME deletions=N|N%|off pause=REASON\", and how far values in etcd reach into the host, \"PATTERN path=GLOB|… pid=isolated|any|none existing=LINK|… key=GLOB|… sysctl=KEY|… hook=TYPE:HOOK|… proxy=SIDE:PROTOCOL:ADDRESS|…\"; separated by commas",
 			list: func(c *Config) *[]string { return &c.Policy }},
+		{Name: "shadow", Usage: "on: watch, compute and report what would be done, and do nothing to the network", Switch: true,
+			text: func(c *Config) *string { return &c.Shadow }},
 		text("docker", func(c *Config) *string { return &c.Docker }, "URL of the Docker engine, or off (default: found by itself)"),
 		text("containerd", func(c *Config) *string { return &c.Containerd }, "path of containerd's socket, or off (default: found by itself)"),
 		text("cri", func(c *Config) *string { return &c.CRI }, "path of the socket of another engine with CRI, or off (default: CRI-O is found by itself)"),
@@ -96,7 +101,7 @@ func Default() Config {
 	return Config{
 		RunDir: "/run/plumb", StateDir: "/var/lib/plumb", History: "8", Events: "8", LogLevel: "info",
 		MicroserviceEnv: "MICROSERVICE_LABEL", MicroserviceLabel: "plumb.microservice", LabelConflict: newest,
-		NetnsDir: "/run/netns",
+		NetnsDir: "/run/netns", Shadow: off,
 	}
 }
 
@@ -217,6 +222,9 @@ func (c *Config) validate() error {
 			return fmt.Errorf("%s: want a directory", name)
 		}
 		*dir = abs
+	}
+	if c.Shadow != on && c.Shadow != off {
+		return fmt.Errorf("shadow %q: want on or off", c.Shadow)
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		return fmt.Errorf("log-level %q: want debug, info, warn or error", c.LogLevel)

@@ -27,6 +27,17 @@ type freezer struct {
 
 	mu  sync.Mutex
 	now *api.Freeze
+	// shadow: nothing is ever done by this process.
+	shadow bool
+}
+
+var errShadow = errors.New("this agent is a shadow, which does nothing to the network; start it without --shadow")
+
+// beShadow has the process do nothing, whatever is said later.
+func (f *freezer) beShadow() error {
+	f.shadow = true
+	f.now = &api.Freeze{Message: "this agent is a shadow (--shadow)", Since: time.Now()}
+	return f.hold()
 }
 
 // openFreezer goes on with a freeze of an earlier run. One that cannot be read holds too:
@@ -66,6 +77,9 @@ func (f *freezer) hold() error {
 func (f *freezer) Freeze(next api.Freeze) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.shadow {
+		return errShadow
+	}
 	text, err := json.MarshalIndent(next, "", "  ")
 	if err == nil {
 		err = private.WriteFile(f.path, append(text, '\n'))
@@ -81,6 +95,9 @@ func (f *freezer) Unfreeze() (*api.Freeze, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	was := f.frozen()
+	if f.shadow {
+		return nil, errShadow
+	}
 	if was == nil {
 		return nil, nil
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/plumb-net/plumb/plugins/docker"
 )
 
-// off, for a runtime, says that it is not to be used.
-const off = "off"
+// on and off are the values of switches. A runtime that is off is not used.
+const on, off = "on", "off"
 
 // runtimes are those whose containers are tracked. What two of them could show
 // belongs to one: Docker's containers to Docker and not to the containerd that

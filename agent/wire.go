@@ -401,6 +401,11 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 	if a.freezer, err = openFreezer(c.StateDir, a.sched, a.log); err != nil {
 		return nil, err
 	}
+	if c.Shadow == on {
+		if err := a.freezer.beShadow(); err != nil {
+			return nil, err
+		}
+	}
 	if err := a.openEvents(); err != nil {
 		return nil, err
 	}

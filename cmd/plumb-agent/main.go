@@ -166,6 +166,9 @@ func configFlags(root *cobra.Command, file *string) func(*cobra.Command) (agent.
 	values := map[string]*string{}
 	for _, s := range agent.Settings() {
 		values[s.Name] = flags.String(s.Name, s.Get(&defaults), s.Usage)
+		if s.Switch {
+			flags.Lookup(s.Name).NoOptDefVal = "on"
+		}
 	}
 	return func(cmd *cobra.Command) (agent.Config, error) {
 		set := map[string]string{}

@@ -66,6 +66,9 @@ func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.Apply
 // finish waits for what was written, and takes it back, if that is asked.
 // expected is not nil if it is a plan.
 func (s *Server) finish(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.ApplyResponse, st *staged, expected *expectation) (*apiv1.ApplyResponse, error) {
+	if out.Revision > 0 {
+		s.Log.Info("intent was written", "by", who(ctx), "message", r.Message, "revision", out.Revision, "keys", len(st.writes()))
+	}
 	out.Confirm = confirmation(st.trial)
 	wait := r.Wait || r.RevertOnFailure
 	if !wait && expected == nil {
