@@ -110,7 +110,7 @@ func (s *Scheduler) netted(changes []KeyChange) (left []KeyChange) {
 
 // differ reports whether two values of a key are different to its kind.
 func (l *loop) wishesDiffer(key Key, a, b any) bool {
-	return kind.DesiredDiffer(l.Kinds.Find(key), a, b)
+	return kind.DesiredDiffer(l.Kinds.Find(key), key, a, b)
 }
 
 func (l *loop) differ(key Key, a, b any) bool { return kind.Differ(l.Kinds.Find(key), key, a, b) }

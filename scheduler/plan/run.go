@@ -105,7 +105,7 @@ func (rs *Runs) Begin(o *kind.Op) (waits bool) {
 
 func (x *planRun) begins(o *kind.Op) bool {
 	i, due := x.due[o.Key]
-	if !due || x.steps[i].op != o.What || kind.DesiredDiffer(o.Kind, x.steps[i].to, o.To) {
+	if !due || x.steps[i].op != o.What || kind.DesiredDiffer(o.Kind, o.Key, x.steps[i].to, o.To) {
 		return false
 	}
 	if next := x.steps[i].next; next > 0 {

@@ -90,7 +90,7 @@ type crashes struct {
 
 func newCrashes(t *testing.T, random *rand.Rand, etcd string) *crashes {
 	c := &crashes{
-		Host: host.New(t, host.Options{Parallel: true, Fast: true, Etcd: etcd}),
+		Host: host.New(t, host.Options{Parallel: true, Fast: true, Etcd: etcd, Args: anyDeletions}),
 		t:    t, random: random, want: maps.Clone(office), hits: map[string]int{},
 	}
 	c.store = operator(t, c.Host)

@@ -20,8 +20,8 @@ func TestAnyOrder(t *testing.T) {
 	t.Parallel()
 	const rounds = 50
 	random := draw(t)
-	inside := newOrders(t, host.Options{Parallel: true, Fast: true})
-	outside := newOrders(t, host.Options{Parallel: true, Fast: true, Etcd: etcdtest.Start(t).URL()})
+	inside := newOrders(t, host.Options{Parallel: true, Fast: true, Args: anyDeletions})
+	outside := newOrders(t, host.Options{Parallel: true, Fast: true, Etcd: etcdtest.Start(t).URL(), Args: anyDeletions})
 
 	want := inside.straight()
 	if err := same(want, outside.straight()); err != nil {

@@ -17,6 +17,9 @@ import (
 // The campaigns draw what they do from a seed, which they print. It is always
 // the same unless asked otherwise, so that a change that has nothing to do with
 // it is not held up by what a new seed finds.
+// anyDeletions lets everything go at once, as these tests want it.
+var anyDeletions = []string{"--policy", "* deletions=off"}
+
 var seed = flag.Uint64("seed", 6, "what the campaigns draw from; 0 for a new one")
 
 func draw(t *testing.T) *rand.Rand {

@@ -29,7 +29,7 @@ func TestShadow(t *testing.T) {
 	h.Own.IP(t, "route delete 10.41.0.0/16") // others do what they like
 	h.Eventually("it says what it would do", func() error {
 		r := h.Ctl("diff", "-o", "name")
-		if want := "address/br0/10.40.0.253/24\naddress/br0/10.40.0.254/24\ninterface/tap0\ninterface/tap1\ninterface/tap2\nroute/lan\n"; r.Out != want || r.Code != 1 {
+		if want := "address/br0/10.40.0.253/24\naddress/br0/10.40.0.254/24\ninterface/a\ninterface/b\ninterface/br0\ninterface/tap0\ninterface/tap1\ninterface/tap2\nroute/lan\n"; r.Out != want || r.Code != 1 {
 			return same(want, r.Out)
 		}
 		return nil

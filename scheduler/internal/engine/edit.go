@@ -260,7 +260,7 @@ func (e *editor) setDesired(n *graph.Node, v any) {
 		e.letStay(n)
 	}
 	was := n.Desired
-	if assess.Left(n) && kind.DesiredDiffer(kind.Of(n), was, v) { // who says the same again asks for nothing new
+	if assess.Left(n) && kind.DesiredDiffer(kind.Of(n), n.Key, was, v) { // who says the same again asks for nothing new
 		e.Unleave(n)
 	}
 	reached := !assess.Has(n, assess.FlagUntried)

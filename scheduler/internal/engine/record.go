@@ -92,7 +92,7 @@ func (e *recorder) recordDesired(n *graph.Node, was desiredState) {
 	}
 	now := desiredOf(n)
 	plain := was.gen == now.gen && !was.refused && !now.refused
-	if was.source == now.source && (plain || !kind.DesiredDiffer(kind.Of(n), was.value, now.value)) {
+	if was.source == now.source && (plain || !kind.DesiredDiffer(kind.Of(n), n.Key, was.value, now.value)) {
 		return
 	}
 	k := kind.Of(n)

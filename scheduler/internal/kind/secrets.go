@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"bytes"
 	"errors"
 	"reflect"
 	"slices"
@@ -112,17 +113,20 @@ func maskAll(batch []*Op) {
 // DesiredDiffer reports whether two values that are, or were, wanted ask for different
 // things. What the kind compares with the world is not all of a value: the rest is derived,
 // or cannot be read.
-func DesiredDiffer(k *Kind, a, b any) (differ bool) {
-	switch {
-	case a == nil || b == nil:
-		return a != nil || b != nil
-	case k == nil:
-		return !reflect.DeepEqual(a, b)
+func DesiredDiffer(k *Kind, key kv.Key, a, b any) bool {
+	if Differ(k, key, a, b) {
+		return true
 	}
-	defer func() {
-		if recover() != nil { // values that its kind refused
-			differ = true
-		}
-	}()
-	return !k.Identical(a, b)
+	if k == nil || a == nil || k.Identical(a, b) || reflect.DeepEqual(a, b) {
+		return false
+	}
+	if k.Encode == nil {
+		return true
+	}
+	was, err := EncodeValue(k, a) // a message has fields of its own beside those that it says
+	if err != nil {
+		return true
+	}
+	is, err := EncodeValue(k, b)
+	return err != nil || !bytes.Equal(was, is)
 }
