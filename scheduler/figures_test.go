@@ -61,3 +61,41 @@ func TestOperationsAreCounted(t *testing.T) {
 		}
 	})
 }
+
+// TestDriftIsCounted: what others change once, and what of that was repaired; what a policy
+// leaves is found alone, and a plan of what might happen counts nothing.
+func TestDriftIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{Policies: []scheduler.Policy{{Keys: "b/", Drift: scheduler.DriftAlert}}})
+		r.want("a/1 v1", "a/2 v1", "b/1 v1")
+		if _, err := r.WhatIf(ctx, scheduler.Event{Vanish: []scheduler.Key{"a/1"}}); err != nil {
+			t.Error(err)
+		}
+		for _, key := range []scheduler.Key{"a/1", "b/1"} {
+			r.world.Put(key, schedulertest.Thing{Text: "other"}, true)
+			synctest.Wait()
+		}
+		r.world.Take("a/2", true)
+		synctest.Wait()
+		r.want("a/1 v2") // which repairs nothing
+		for _, k := range r.Kinds() {
+			want := map[string]scheduler.DriftFigures{"a": {Found: 2, Repaired: 2}, "b": {Found: 1}}[k.Name]
+			if k.Drift != want {
+				t.Errorf("%s: %+v, want %+v", k.Name, k.Drift, want)
+			}
+		}
+	})
+}
+
+// TestLoopIsCounted: the rounds of the loop, what waits, and what the history takes.
+func TestLoopIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		before := r.Figures()
+		r.want("a/1 v1")
+		after := r.Figures()
+		if after.Rounds <= before.Rounds || after.History <= before.History || after.Inputs+after.Operations > 0 {
+			t.Errorf("%+v, then %+v", before, after)
+		}
+	})
+}

@@ -92,6 +92,8 @@ type KindInfo struct {
 	// Operations are the figures of its creations, updates and deletions, as far as there
 	// were any since it was registered.
 	Operations []OperationFigures
+	// Drift is how often others have changed what was as wanted since it was registered.
+	Drift DriftFigures
 }
 
 // OperationFigures are how many operations of a kind that do the same have ended, and how
@@ -104,13 +106,17 @@ type OperationFigures struct {
 	Within     map[time.Duration]uint64 // how many took no longer
 }
 
+// DriftFigures are how often others have changed what was as wanted, and how often that was
+// repaired: not where a policy leaves it, or where it came back by itself.
+type DriftFigures struct{ Found, Repaired uint64 }
+
 // Kinds describes the registered kinds, sorted by prefix.
 func (s *Scheduler) Kinds() []KindInfo {
 	var out []KindInfo
 	_ = s.call(func(l *loop) {
 		for _, k := range l.Kinds.All() {
 			out = append(out, KindInfo{Name: k.Name, Prefix: k.Prefix, Observed: k.Observed,
-				Capabilities: slices.Clone(k.Capabilities), Read: k.Read || !k.Reads,
+				Capabilities: slices.Clone(k.Capabilities), Read: k.Read || !k.Reads, Drift: DriftFigures(k.Drift),
 				Looking: k.Look.Running || k.Look.All, Unread: kv.FirstLine(k.Look.Err), Operations: figuresOf(k)})
 		}
 	})

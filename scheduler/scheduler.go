@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/history"
@@ -32,6 +33,8 @@ type Scheduler struct {
 	stopped    chan struct{}
 
 	working sync.Mutex // held by whoever runs the loop
+	rounds  atomic.Uint64
+	busy    atomic.Int64 // how long they took, in nanoseconds
 
 	mu      sync.Mutex
 	started bool
@@ -192,6 +195,8 @@ func (s *Scheduler) outcome(done []*kind.Op, last bool) {
 func (s *Scheduler) round() {
 	inputs := s.takeIn()
 	s.l.turn()
+	s.rounds.Add(1)
+	s.busy.Add(int64(s.opts.Clock.Now().Sub(s.l.Now)))
 	for _, in := range inputs {
 		if in.ack != nil {
 			close(in.ack)
@@ -204,6 +209,26 @@ func (s *Scheduler) round() {
 	s.mu.Lock()
 	s.spare = inputs[:0]
 	s.mu.Unlock()
+}
+
+// Figures are how much the loop has to do.
+type Figures struct {
+	// Rounds counts those of the loop, Busy is how long all of them took.
+	Rounds uint64
+	Busy   time.Duration
+	// Inputs wait for the next round, Operations for a worker, batches counted as one.
+	Inputs, Operations int
+	// History is how many bytes the history takes, roughly.
+	History int
+}
+
+// Figures tells how much the loop has to do. It does not ask the loop.
+func (s *Scheduler) Figures() Figures {
+	s.mu.Lock()
+	inputs := len(s.inputs)
+	s.mu.Unlock()
+	return Figures{Rounds: s.rounds.Load(), Busy: time.Duration(s.busy.Load()), Inputs: inputs,
+		Operations: s.l.Exec.Waiting(), History: s.hist.Bytes()}
 }
 
 // takeIn takes all inputs that have come.

@@ -64,6 +64,13 @@ func (h *Log) Add(r *Record) {
 	h.trim()
 }
 
+// Bytes is how much the records and changes that are kept take, roughly.
+func (h *Log) Bytes() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.bytes + h.log.bytes
+}
+
 // trim lets the oldest go. Records and changes of keys share the bytes; who
 // has more than half gives first.
 func (h *Log) trim() {

@@ -232,6 +232,7 @@ func (e *observer) seen(n *graph.Node, f kind.Found, there bool, err error) {
 	e.Out.Touch(n)
 	e.SetFlag(n, assess.FlagNeedsRead, false)
 	presence, same, was := n.Presence, assess.Has(n, assess.FlagSame), assess.ActualOf(n)
+	drifted := assess.Has(n, assess.FlagDrifted)
 	if err == nil && e.movedSinceFailure(n, f, there) {
 		e.clearHold(n)
 	}
@@ -252,6 +253,9 @@ func (e *observer) seen(n *graph.Node, f kind.Found, there bool, err error) {
 	if n.Cause != e.G.Cause && (n.Presence != presence || assess.Has(n, assess.FlagSame) != same) {
 		e.G.Save(n)
 		n.Cause, n.Via = e.G.Cause, nil // the look found what had moved
+	}
+	if !drifted && assess.Has(n, assess.FlagDrifted) {
+		kind.Of(n).Drift.Found++
 	}
 	e.G.Wake(n)
 }

@@ -56,6 +56,9 @@ func NotePlanned(r *history.Record, ready []*kind.Op) {
 // recordDone counts an outcome and adds it to the history.
 func (e *recorder) recordDone(o *kind.Op) {
 	o.Kind.Count(o)
+	if o.Err == nil && o.Node.Goal() != nil && assess.Has(o.Node, assess.FlagDrifted) {
+		o.Kind.Drift.Repaired++
+	}
 	s := history.DoneStep{Op: o.What, Key: o.Key, Start: o.Start, Took: o.Took}
 	if o.Via != nil {
 		s.Via = o.Via.Key

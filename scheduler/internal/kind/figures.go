@@ -19,6 +19,9 @@ type Figures struct {
 	Within     [len(Bounds)]uint64 // how many took no longer than each of Bounds
 }
 
+// Drift is how often others have changed what was as wanted, and how often that was repaired.
+type Drift struct{ Found, Repaired uint64 }
+
 // Count notes an operation that has ended.
 func (k *Kind) Count(o *Op) {
 	for i, what := range Counted {

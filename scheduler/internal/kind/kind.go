@@ -48,6 +48,7 @@ type Kind struct {
 	View    view
 	Look    LookState
 	Figures [len(Counted)]Figures
+	Drift   Drift
 	Stop    context.CancelFunc // of Watch
 }
 
