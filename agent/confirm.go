@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
@@ -19,6 +20,14 @@ func (a *agent) wireConfirms() {
 	a.confirms = confirm.Open(a.config.StateDir, confirm.Options{
 		Store: a.store, Settled: a.settled, Probe: a.probe, Log: a.log.With("part", "confirm"),
 	})
+}
+
+// unconfirmed is until when a change has to be confirmed; false if none has to be.
+func (a *agent) unconfirmed() (deadline time.Time, waits bool) {
+	if t := a.confirms.Outstanding(); t != nil {
+		return t.Pending().Deadline, true
+	}
+	return time.Time{}, false
 }
 
 // settled waits until the keys have settled.

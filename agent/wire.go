@@ -479,11 +479,20 @@ func RecoverStore(ctx context.Context, c Config, force bool, log *slog.Logger, o
 	return etcd.Recover(ctx, storeConfig(c, log), force, out)
 }
 
+// figures are where those for Prometheus come from.
+func (a *agent) figures() metrics.Sources {
+	return metrics.Sources{
+		Scheduler: a.sched, KernelWrites: a.host.kernel.Writes, Health: a.health, Containers: a.tracker.Runtimes,
+		CNI: a.cni.server.Figures, Proxies: a.host.proxyFigures, Events: a.recorder.figures(),
+		Lag: a.store.Lag, Unconfirmed: a.unconfirmed, Version: buildinfo.Version(), Commit: buildinfo.Commit(),
+	}
+}
+
 func (a *agent) wireAPI() (err error) {
 	a.api, err = api.New(api.Config{
 		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source, Confirms: a.confirms, Freezer: a.freezer,
 		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, CNI: a.cni, Events: a.recorder.log, Health: a.health, Synced: a.synced, Accept: a.accept,
-		Metrics: metrics.Handler(a.sched, a.host.kernel.Writes, a.health, a.tracker.Runtimes, a.cni.server.Figures, a.host.proxyFigures, a.recorder.figures()),
+		Metrics: metrics.Handler(a.figures()),
 		Recent:  a.recent,
 		Levels:  map[string]*slog.LevelVar{"agent": a.level},
 		Label:   a.config.Label, Version: buildinfo.Version(), Commit: buildinfo.Commit(), Started: a.started,

@@ -115,6 +115,14 @@ func (p *Plugin) judge() (state, reason string) {
 	return healthOK, strange(p.cfg.prefix(), others)
 }
 
+// Lag is how many revisions of the store have not come to the scheduler; false as long as
+// the store was never listed.
+func (p *Plugin) Lag() (revisions int64, listed bool) {
+	return p.lag(), p.source.standingFacts().sessions > 0
+}
+
+func (p *Plugin) lag() int64 { return max(p.source.head.Load()-p.source.reached.get(), 0) }
+
 func (p *Plugin) details() map[string]string {
 	f, w := p.source.standingFacts(), p.status.standing()
 	d := map[string]string{
@@ -125,9 +133,8 @@ func (p *Plugin) details() map[string]string {
 		d["warnings"] = strings.Join(w, "; ")
 	}
 	if f.sessions > 0 {
-		reached := p.source.reached.get()
-		d["revision"] = strconv.FormatInt(reached, 10)
-		d["lag"] = fmt.Sprintf("%d revisions", max(p.source.head.Load()-reached, 0))
+		d["revision"] = strconv.FormatInt(p.source.reached.get(), 10)
+		d["lag"] = fmt.Sprintf("%d revisions", p.lag())
 		d["keys"] = strconv.Itoa(f.keys)
 		d["last_list"] = f.listed.UTC().Format(time.RFC3339)
 		d["statuses"] = strconv.Itoa(w.written)

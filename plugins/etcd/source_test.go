@@ -258,12 +258,18 @@ func TestHealthSpeaksOfAbsentEtcdAndHeals(t *testing.T) {
 	if a.rec.count() != 0 {
 		t.Errorf("it said something:\n%s", story(a.rec.since(0)))
 	}
+	if _, listed := a.Lag(); listed {
+		t.Error("it knows how far behind it is")
+	}
 	if _, _, err := a.Get(t.Context(), "config/route/r"); !errors.Is(err, models.ErrStoreDown) || !strings.Contains(err.Error(), b.URL()) {
 		t.Errorf("Get: %v", err)
 	}
 	b.Start()
 	a.ready()
 	a.state(healthOK, "")
+	if _, listed := a.Lag(); !listed {
+		t.Error("it does not know how far behind it is")
+	}
 	h := a.Health()
 	for _, k := range []string{"endpoints", "revision", "lag", "store", "watch_age", "last_list", "keys"} {
 		if h.Details[k] == "" {

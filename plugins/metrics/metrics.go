@@ -4,6 +4,7 @@ package metrics
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -21,14 +22,34 @@ type Scheduler interface {
 	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
 	Sources(ctx context.Context) ([]scheduler.SourceState, error)
 	Kinds() []scheduler.KindInfo
+	Figures() scheduler.Figures
+}
+
+// Sources are where the figures come from.
+type Sources struct {
+	Scheduler    Scheduler
+	KernelWrites func() uint64
+	Health       func() []models.Health
+	Containers   func() []container.RuntimeHealth
+	CNI          func() []cni.Figure
+	Proxies      func() map[string]kernel.ProxyFigures
+	Events       Events
+	// Lag is how many revisions of the store are still to come to the scheduler; false
+	// before any came.
+	Lag func() (int64, bool)
+	// Unconfirmed is until when a change has to be confirmed; false if none has to be.
+	Unconfirmed func() (time.Time, bool)
+	// Version and Commit are those of the agent.
+	Version, Commit string
 }
 
 // Handler serves the figures. They are gathered when asked for, so they cost
 // nothing otherwise.
-func Handler(s Scheduler, kernelWrites func() uint64, health func() []models.Health, containers func() []container.RuntimeHealth, asked func() []cni.Figure, forwarders func() map[string]kernel.ProxyFigures, what Events) http.Handler {
+func Handler(s Sources) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&collector{sched: s, writes: kernelWrites, health: health}, operations{s.Kinds}, runtimes{containers}, calls{asked}, proxies{forwarders}, what)
+		&collector{sched: s.Scheduler, writes: s.KernelWrites, health: s.Health}, agent{s}, loop{s.Scheduler.Figures}, operations{s.Scheduler.Kinds},
+		runtimes{s.Containers}, calls{s.CNI}, proxies{s.Proxies}, s.Events)
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
 
@@ -46,6 +67,10 @@ func attemptsDesc() *prometheus.Desc {
 	return prometheus.NewDesc("plumb_failed_attempts", "Failed attempts of the keys that are failing now, by kind.", []string{"kind"}, nil)
 }
 
+func retriesDesc() *prometheus.Desc {
+	return prometheus.NewDesc("plumb_retries_due", "Keys whose next try is at a known time, by kind.", []string{"kind"}, nil)
+}
+
 func syncedDesc() *prometheus.Desc {
 	return prometheus.NewDesc("plumb_source_synced", "Whether a source of intent has told all that it wants.", []string{"source"}, nil)
 }
@@ -60,7 +85,7 @@ func healthDesc() *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{keysDesc(), attemptsDesc(), syncedDesc(), writesDesc(), healthDesc()} {
+	for _, d := range []*prometheus.Desc{keysDesc(), attemptsDesc(), retriesDesc(), syncedDesc(), writesDesc(), healthDesc()} {
 		out <- d
 	}
 }
@@ -85,16 +110,22 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.NewInvalidMetric(keysDesc(), err)
 		return
 	}
-	keys, attempts := map[[2]string]int{}, map[string]int{}
+	keys, attempts, retries := map[[2]string]int{}, map[string]int{}, map[string]int{}
 	for _, s := range all {
 		keys[[2]string{s.Kind, s.State.String()}]++
 		attempts[s.Kind] += s.Attempts
+		if retries[s.Kind] += 0; !s.NextTry.IsZero() { // a kind without any is at zero
+			retries[s.Kind]++
+		}
 	}
 	for k, n := range keys {
 		out <- prometheus.MustNewConstMetric(keysDesc(), prometheus.GaugeValue, float64(n), k[0], k[1])
 	}
 	for k, n := range attempts {
 		out <- prometheus.MustNewConstMetric(attemptsDesc(), prometheus.GaugeValue, float64(n), k)
+	}
+	for k, n := range retries {
+		out <- prometheus.MustNewConstMetric(retriesDesc(), prometheus.GaugeValue, float64(n), k)
 	}
 }
 

@@ -21,7 +21,10 @@ import (
 type some struct{}
 
 func (some) List(context.Context, ...scheduler.Key) ([]scheduler.Status, error) {
-	return []scheduler.Status{{Key: "route/r", Kind: "route", State: scheduler.Retrying, Attempts: 2}}, nil
+	return []scheduler.Status{
+		{Key: "netns/n", Kind: "netns", State: scheduler.Configured},
+		{Key: "route/r", Kind: "route", State: scheduler.Retrying, Attempts: 2, NextTry: time.Now().Add(time.Second)},
+	}, nil
 }
 
 func (some) Sources(context.Context) ([]scheduler.SourceState, error) {
@@ -29,9 +32,13 @@ func (some) Sources(context.Context) ([]scheduler.SourceState, error) {
 }
 
 func (some) Kinds() []scheduler.KindInfo {
-	return []scheduler.KindInfo{{Name: "netns"}, {Name: "route", Operations: []scheduler.OperationFigures{
+	return []scheduler.KindInfo{{Name: "netns"}, {Name: "route", Drift: scheduler.DriftFigures{Found: 4, Repaired: 3}, Operations: []scheduler.OperationFigures{
 		{Op: scheduler.OpCreate, OK: 3, Failed: 2, Took: 1500 * time.Millisecond, Within: map[time.Duration]uint64{time.Millisecond: 1, time.Second: 5}},
 	}}}
+}
+
+func (some) Figures() scheduler.Figures {
+	return scheduler.Figures{Rounds: 9, Busy: 250 * time.Millisecond, Inputs: 5, Operations: 6, History: 2048}
 }
 
 // page is what is scraped of an agent of which every part has figures.
@@ -42,8 +49,14 @@ func page(t *testing.T) string {
 	}
 	asked := func() []cni.Figure { return []cni.Figure{{Command: "ADD", Within: make([]uint64, len(cni.Bounds))}} }
 	forwarders := func() map[string]kernel.ProxyFigures { return map[string]kernel.ProxyFigures{"proxy/web": {}} }
-	h := Handler(some{}, func() uint64 { return 7 }, func() []models.Health { return []models.Health{{Name: "etcd", State: "ok"}} },
-		runtimes, asked, forwarders, figuresOfEvents(t))
+	h := Handler(Sources{
+		Scheduler: some{}, KernelWrites: func() uint64 { return 7 },
+		Health:     func() []models.Health { return []models.Health{{Name: "etcd", State: "ok"}} },
+		Containers: runtimes, CNI: asked, Proxies: forwarders, Events: figuresOfEvents(t),
+		Lag:         func() (int64, bool) { return 12, true },
+		Unconfirmed: func() (time.Time, bool) { return time.Now().Add(-time.Second), true },
+		Version:     "1.2.3", Commit: "abc",
+	})
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	return w.Body.String()
@@ -58,6 +71,11 @@ func TestOperations(t *testing.T) {
 		`plumb_operation_seconds_sum{kind="route",op="create"} 1.5`, `plumb_operation_seconds_count{kind="route",op="create"} 5`,
 		`plumb_keys{kind="route",state="retrying"} 1`, `plumb_failed_attempts{kind="route"} 2`, `plumb_source_synced{source="etcd"} 1`,
 		`plumb_kernel_writes_total 7`, `plumb_part_ok{part="etcd",state="ok"} 1`,
+		`plumb_retries_due{kind="netns"} 0`, `plumb_retries_due{kind="route"} 1`,
+		`plumb_drift_found_total{kind="route"} 4`, `plumb_drift_repaired_total{kind="route"} 3`, `plumb_drift_found_total{kind="netns"} 0`,
+		`plumb_scheduler_rounds_total 9`, `plumb_scheduler_busy_seconds_total 0.25`, `plumb_scheduler_inputs 5`, `plumb_scheduler_operations_waiting 6`,
+		`plumb_history_bytes 2048`, `plumb_build_info{commit="abc",version="1.2.3"} 1`,
+		`plumb_etcd_lag_revisions 12`, `plumb_confirm_pending 1`, "plumb_confirm_seconds 0\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing in\n%s", want, text)
