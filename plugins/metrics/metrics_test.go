@@ -110,6 +110,11 @@ func TestMetricsAreDocumented(t *testing.T) {
 		}
 		delete(listed, m[1])
 	}
+	for _, m := range regexp.MustCompile("`(process_[a-z_]+)`").FindAllStringSubmatch(string(doc), -1) {
+		if !strings.Contains(text, "\n"+m[1]+" ") {
+			t.Errorf("docs/metrics.md speaks of %s, which is not there", m[1])
+		}
+	}
 	for name := range listed {
 		t.Errorf("docs/metrics.md lists %s, which is not there", name)
 	}
