@@ -115,7 +115,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 
 // TestScriptsRun: what the Makefile and tests call can be executed.
 func TestScriptsRun(t *testing.T) {
-	for _, name := range []string{".ci/run", ".ci/prepare", "tests/demo/demo.sh", "tests/demo/image.sh", "tests/install/machine.sh"} {
+	for _, name := range []string{".ci/run", ".ci/prepare", "tests/demo/demo.sh", "tests/demo/image.sh", "tests/install/machine.sh", "deploy/prometheus/serve-metrics"} {
 		if st, err := os.Stat(filepath.Join(root, name)); err != nil || st.Mode()&0o111 == 0 {
 			t.Errorf("%s cannot be executed: %v", name, err)
 		}
