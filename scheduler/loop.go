@@ -46,6 +46,9 @@ func newLoop(e *engine.Engine, o Options, inbox func(input)) *loop {
 // Begin lets an operation begin, unless it waits for its turn in a plan.
 func (l *loop) Begin(o *kind.Op, a assess.Assessment) {
 	l.Engine.Begin(o, a)
+	if l.opts.Log != nil {
+		l.Tally(o)
+	}
 	if !l.runs.Begin(o) {
 		l.Ready = graph.Push(l.Ready, o)
 	}
@@ -79,6 +82,7 @@ func (l *loop) turn() {
 			l.Ready = nil
 		}
 	}
+	l.TellDone()
 	l.checkWaiters()
 	l.checkSynced()
 	l.wakeReaders()

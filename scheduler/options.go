@@ -49,9 +49,9 @@ type Options struct {
 	// contradictory; see [CheckPolicies].
 	Policies []Policy
 
-	// Log gets a line for every operation and read that failed; nil logs
-	// nothing. It is written outside the loop, and lines are dropped rather
-	// than waited for.
+	// Log gets a line for every operation and read that failed, and one for each
+	// transaction that did something, when it has come to rest; nil logs nothing. It is
+	// written outside the loop, and lines are dropped rather than waited for.
 	Log *slog.Logger
 	// Clock and Rand are doors for tests. Defaults: the real ones. A Clock is used
 	// from several goroutines, Rand by one at a time.

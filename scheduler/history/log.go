@@ -149,6 +149,17 @@ func (h *Log) Get(seq uint64) *Record {
 	return nil
 }
 
+// Head is a record without keys and steps, an empty one if it is not kept.
+func (h *Log) Head(seq uint64) (r Record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i := h.find(seq); i >= 0 {
+		r = *h.records[i]
+		r.Asked, r.Planned, r.Done, r.Changed = nil, nil, nil, nil
+	}
+	return r
+}
+
 // Query returns copies of the records that are asked for, oldest first.
 func (h *Log) Query(q Query) []Record {
 	h.mu.Lock()

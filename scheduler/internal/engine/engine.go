@@ -49,7 +49,7 @@ func New(as *assess.Assessor, set Settings, hist *history.Log, now time.Time, wa
 	e := &Engine{}
 	e.Assessor, e.Hist, e.Now, e.provisional = as, hist, now, map[uint64]*history.Record{}
 	e.Set, e.wakeAt, e.logf, e.blocked = set, wakeAt, logf, map[kv.Key]map[*graph.Node]bool{}
-	e.refused = map[*graph.Node][]*graph.Node{}
+	e.refused, e.tallies = map[*graph.Node][]*graph.Node{}, map[uint64]*tally{}
 	return e
 }
 

@@ -18,6 +18,9 @@ type recorder struct {
 	Began       uint64                     // the number of the last one of an earlier run
 	provisional map[uint64]*history.Record // of looks that nothing has come of yet
 	Now         time.Time
+
+	tallies map[uint64]*tally // of transactions that do something, by number
+	resting []uint64          // those of which nothing was under way in this turn
 }
 
 // Note opens the record of a transaction. Looks are kept only once something
@@ -67,6 +70,9 @@ func (e *recorder) recordDone(o *kind.Op) {
 		s.Error = kv.FirstLine(o.Err) // a panic brings its stack, which the log has
 		// What goes because a need is gone has lost that before.
 		s.Lapsed = kv.IsLapsed(o.Err) || o.What != kv.OpDelete && o.Node.X != nil && o.Node.X.Lapsed
+	}
+	if o.Node.Phase != graph.Overdue { // else it was counted when that was told
+		e.ended(o, s.Error != "" && !s.Lapsed)
 	}
 	e.confirmRecord(o.Cause)
 	e.Hist.Step(o.Cause, e.Now, s)

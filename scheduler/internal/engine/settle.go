@@ -147,6 +147,7 @@ func (e *observer) failed(n *graph.Node, o *kind.Op) {
 
 // overdue: an operation ran past its deadline and may still do anything.
 func (e *observer) overdue(n *graph.Node, o *kind.Op) {
+	e.ended(o, true)
 	e.G.Extra(n).Err = o.OverdueError()
 	e.applied(n, kind.Of(n), nil)
 	e.G.Wake(n)
