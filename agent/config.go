@@ -26,6 +26,8 @@ type Config struct {
 	History  string
 	Events   string
 	LogLevel string
+	// LogFormat is text or json.
+	LogFormat string
 
 	Etcd             []string
 	EtcdCA           string
@@ -71,6 +73,7 @@ func Settings() []Setting {
 		text("history", func(c *Config) *string { return &c.History }, "MiB of history kept in the state directory, 0 for none"),
 		text("events", func(c *Config) *string { return &c.Events }, "MiB of events of containers kept in the state directory, 0 for none"),
 		text("log-level", func(c *Config) *string { return &c.LogLevel }, "debug, info, warn or error"),
+		text("log-format", func(c *Config) *string { return &c.LogFormat }, "text, or json with an object in each line"),
 		{Name: "etcd", Usage: "endpoints of an external etcd, separated by commas (default: the embedded one)",
 			list: func(c *Config) *[]string { return &c.Etcd }},
 		text("etcd-ca", func(c *Config) *string { return &c.EtcdCA }, "file with the CA that signed etcd's certificate"),
@@ -99,7 +102,7 @@ func Settings() []Setting {
 // Default is the configuration when nothing is set.
 func Default() Config {
 	return Config{
-		RunDir: "/run/plumb", StateDir: "/var/lib/plumb", History: "8", Events: "8", LogLevel: "info",
+		RunDir: "/run/plumb", StateDir: "/var/lib/plumb", History: "8", Events: "8", LogLevel: "info", LogFormat: "text",
 		MicroserviceEnv: "MICROSERVICE_LABEL", MicroserviceLabel: "plumb.microservice", LabelConflict: newest,
 		NetnsDir: "/run/netns", Shadow: off,
 	}
@@ -228,6 +231,9 @@ func (c *Config) validate() error {
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
 		return fmt.Errorf("log-level %q: want debug, info, warn or error", c.LogLevel)
+	}
+	if c.LogFormat != "text" && c.LogFormat != "json" {
+		return fmt.Errorf("log-format %q: want text or json", c.LogFormat)
 	}
 	for name, mib := range map[string]string{"history": c.History, "events": c.Events} {
 		if n, err := strconv.Atoi(mib); err != nil || n < 0 || n > maxHistory {

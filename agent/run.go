@@ -69,7 +69,7 @@ func (a *agent) stages() [][]component {
 		sources,
 		{{"attachments", a.keepAttached}, {"confirm", a.confirms.Run}},
 		{{"cni", a.serveCNI}, {"api", a.serve}},
-		{{"systemd", a.notify}},
+		{{"systemd", a.notify}, {"ready", a.tellReady}},
 	}
 }
 

@@ -188,15 +188,37 @@ func configFlags(root *cobra.Command, file *string) func(*cobra.Command) (agent.
 func logger(c agent.Config) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // validated
-	return slog.New(handler(os.Stderr, level)), level
+	return slog.New(handler(os.Stderr, c.LogFormat, level)), level
 }
 
-func handler(w io.Writer, level slog.Leveler) slog.Handler {
+func handler(w io.Writer, format string, level slog.Leveler) slog.Handler {
+	if format == "json" {
+		return slog.NewJSONHandler(safeJSON{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: maskURLsButTime})
+	}
 	return slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: maskURLs})
 }
 
+// safeJSON escapes what a terminal would take for more than a letter: the handler of JSON,
+// unlike the one of text, leaves most of that as it is.
+type safeJSON struct{ to io.Writer }
+
+func (s safeJSON) Write(line []byte) (int, error) {
+	if _, err := s.to.Write(safetext.JSON(line)); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// maskURLsButTime leaves the time of a line to the handler, so that programs can read it.
+func maskURLsButTime(groups []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindTime {
+		return a
+	}
+	return maskURLs(groups, a)
+}
+
 // maskURLs keeps passwords of addresses out of the log. That control characters are
-// quoted is what the handler does by itself.
+// quoted is what the handler of text does by itself.
 func maskURLs(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
 	case string:

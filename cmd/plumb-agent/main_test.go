@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestPrintConfigMasks: passwords in addresses are shown to nobody.
@@ -27,13 +29,41 @@ func TestPrintConfigMasks(t *testing.T) {
 // TestLogIsSafe: a line of the log stays one line that a terminal prints as it is,
 // whatever others call themselves, and holds no password of an address.
 func TestLogIsSafe(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		var out bytes.Buffer
+		log := slog.New(handler(&out, format, nil))
+		hostile := "a\n\x1b[2J\u202e\u009b31m"
+		log.Warn("said", "name", hostile, "error", errors.New("dial http://u:hunter2@h: "+hostile), "list", []string{"http://u:hunter2@h", hostile})
+		got := out.String()
+		if strings.Count(got, "\n") != 1 || strings.ContainsAny(got, "\x1b\u202e\u009b") || strings.Contains(got, "hunter2") {
+			t.Errorf("%s: got %q", format, got)
+		}
+	}
+}
+
+// TestLogAsJSON: each line is an object, with a time, numbers and texts as they are.
+func TestLogAsJSON(t *testing.T) {
 	var out bytes.Buffer
-	log := slog.New(handler(&out, nil))
-	hostile := "a\n\x1b[2J\u202e\u009b31m"
-	log.Warn("said", "name", hostile, "error", errors.New("dial http://u:hunter2@h: "+hostile), "list", []string{"http://u:hunter2@h", hostile})
-	got := out.String()
-	if strings.Count(got, "\n") != 1 || strings.ContainsAny(got, "\x1b\u202e\u009b") || strings.Contains(got, "hunter2") {
-		t.Errorf("got %q", got)
+	hostile := "a\n\x1b[2J\u202e"
+	slog.New(handler(&out, "json", slog.LevelInfo)).With("part", "scheduler").
+		Info("transaction", "seq", 7, "note", hostile, "took", 1500*time.Millisecond, "error", errors.New("no"))
+	var got struct {
+		Time                         time.Time
+		Level, Msg, Part, Note, Took string
+		Error                        string
+		Seq                          int
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	if time.Since(got.Time) > time.Minute {
+		t.Errorf("it was at %v", got.Time)
+	}
+	got.Time = time.Time{}
+	want := got
+	want.Level, want.Msg, want.Part, want.Note, want.Took, want.Error, want.Seq = "INFO", "transaction", "scheduler", hostile, "1.5s", "no", 7
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -74,6 +74,9 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ready")
 }
 
+// Ready reports whether the agent is ready, as /readyz does.
+func (s *Server) Ready(ctx context.Context) bool { return len(s.unready(ctx)) == 0 }
+
 // unready are the reasons why the agent is not ready; none means that it is.
 func (s *Server) unready(ctx context.Context) []string {
 	sources, err := s.probe(ctx)
