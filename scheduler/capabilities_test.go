@@ -40,6 +40,7 @@ func TestCapabilities(t *testing.T) {
 	all.Claims = func(scheduler.Key, V) []scheduler.Claim { return nil }
 	all.Retrieve = seen.Retrieve
 	all.Watch = func(ctx context.Context, _ func(...scheduler.Key)) error { <-ctx.Done(); return nil }
+	all.ChangedBy = func(scheduler.Key) string { return "" }
 	all.CreateBatch = func(context.Context, []*scheduler.Op[V, int]) {}
 	all.DeleteBatch = all.CreateBatch
 	all.Lane = func(scheduler.Key, V) string { return "" }
@@ -67,7 +68,7 @@ func TestCapabilities(t *testing.T) {
 		"least": "",
 		"equal": "equal",
 		"seen":  "interest,observed,retrieve",
-		"all":   "claims,validate,derive,secrets,lane,disruption,codec,compare,timeout,release,update,create-batch,delete-batch,watch,retrieve,read-after",
+		"all":   "claims,validate,derive,secrets,lane,disruption,codec,compare,timeout,release,update,create-batch,delete-batch,watch,changed-by,retrieve,read-after",
 	}
 	for _, k := range s.Kinds() {
 		if got := strings.Join(k.Capabilities, ","); got != want[k.Name] {

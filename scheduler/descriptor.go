@@ -125,6 +125,11 @@ type Descriptor[V, M any] struct {
 	// blocks. When Watch returns before ctx has ended it is started again with
 	// backoff and the whole kind is re-read.
 	Watch func(ctx context.Context, notify func(keys ...Key)) error
+	// ChangedBy says who has changed or removed the object of a key, as far as Watch could
+	// tell when it named the key: "ip (process 4711)"; "" if nobody knows. It is asked when
+	// the key is found not to be as wanted any more, in the loop: it must be quick and not
+	// block. An answer is of one change, so it is given once.
+	ChangedBy func(k Key) string
 	// Interest tells an observed kind that some value needs the key (true) or
 	// none does any more (false), for kinds whose objects are watched on
 	// demand. It must not block.
@@ -242,7 +247,7 @@ func checkObserved[V, M any](d Descriptor[V, M]) error {
 	}{
 		{"Needs", d.Needs != nil}, {"Update", d.Update != nil}, {"Release", d.Release != nil}, {"Validate", d.Validate != nil},
 		{"Claims", d.Claims != nil}, {"Lane", d.Lane != nil}, {"Disruption", d.Disruption != nil},
-		{"CreateBatch", d.CreateBatch != nil}, {"DeleteBatch", d.DeleteBatch != nil},
+		{"CreateBatch", d.CreateBatch != nil}, {"DeleteBatch", d.DeleteBatch != nil}, {"ChangedBy", d.ChangedBy != nil},
 	} {
 		if f.set {
 			idle = append(idle, f.name)

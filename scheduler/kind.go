@@ -246,6 +246,13 @@ func eraseRetrieve[V, M any](k *kind.Kind, d Descriptor[V, M]) {
 	if d.Watch != nil {
 		k.Has("watch")
 	}
+	if d.ChangedBy != nil {
+		k.Has("changed-by")
+		k.ChangedBy = func(key Key) (by string) {
+			defer kv.OnPanic(func(any) { by = "" }) // it is repaired all the same
+			return d.ChangedBy(key)
+		}
+	}
 	if d.Retrieve == nil {
 		return
 	}

@@ -11,6 +11,32 @@ import (
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
+// Who changes what is ours is in the log, and that a repair has to wait because of him.
+func TestWhoChangedItIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		r := run(t, scheduler.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))})
+		_, err := scheduler.Register(r.Scheduler, r.world.Kind("x", schedulertest.Options{}))
+		r.check(err)
+		_, err = r.Apply(t.Context(), scheduler.Txn{Want: []scheduler.Change{scheduler.Set("x/1", schedulertest.Thing{Text: "v1"})}})
+		r.check(err)
+		synctest.Wait()
+		for range 4 {
+			r.world.Blame("x/1", "ip (process 4711)")
+			r.world.Put("x/1", schedulertest.Thing{Text: "other"}, true)
+			synctest.Wait()
+		}
+		for text, want := range map[string]int{
+			`level=INFO msg="somebody else changed it" key=x/1 by="ip (process 4711)"`:                              3,
+			`level=WARN msg="somebody else changes it again and again" key=x/1 by="ip (process 4711)" next_try_in=`: 1,
+		} {
+			if got := strings.Count(log.String(), text); got != want {
+				t.Errorf("%d times %s in\n%s", got, text, log.String())
+			}
+		}
+	})
+}
+
 // At the start of a program, whom a kind asks may be a moment late: that is no
 // news. A second failure is, and so is the first after the kind could be read.
 func TestFirstFailedReadIsNoWarning(t *testing.T) {

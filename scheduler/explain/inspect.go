@@ -124,15 +124,18 @@ func (e *Explainer) compareFound(n *graph.Node, k *kind.Kind, f kind.Found, ther
 	if goal == nil || s.State == kv.InvalidState || s.State == kv.Unimplemented {
 		return
 	}
-	differs := "it is not there"
+	differs, done := "it is not there", "removed"
 	if there {
 		var v kv.Verdict
 		if !e.Guard(n, func() { v = e.Verdict(n, k, f.Value, goal) }) {
 			return
 		}
-		if differs = ""; v.Change != kv.Same {
+		if differs, done = "", "changed"; v.Change != kv.Same {
 			differs = "the world differs: " + v.Reason
 		}
+	}
+	if by := changedBy(n); differs != "" && by != "" {
+		differs += "; " + done + " by " + by
 	}
 	lost := there && f.Foreign && n.Presence == graph.Present && !n.Foreign
 	if lost {

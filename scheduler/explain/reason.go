@@ -352,8 +352,20 @@ func explainDrift(n *graph.Node, p kv.DriftPolicy) string {
 	if n.Presence == graph.Absent {
 		done = "removed"
 	}
-	if assess.Left(n) {
-		return fmt.Sprintf("somebody else %s it; it is left so (policy %s)", done, p)
+	what := "somebody else " + done + " it"
+	if by := changedBy(n); by != "" {
+		what = done + " by " + by
 	}
-	return fmt.Sprintf("somebody else %s it; it is being repaired", done)
+	if assess.Left(n) {
+		return fmt.Sprintf("%s; it is left so (policy %s)", what, p)
+	}
+	return what + "; it is being repaired"
+}
+
+// changedBy is who made a node drift, if it has and that is known.
+func changedBy(n *graph.Node) string {
+	if n.X == nil || !assess.Has(n, assess.FlagDrifted) {
+		return ""
+	}
+	return n.X.By
 }

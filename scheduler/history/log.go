@@ -210,6 +210,25 @@ func (h *Log) Deviated(seq uint64, d *kv.Deviation) {
 	}
 }
 
+// NoteBy is [Record.NoteBy] for a record that is kept.
+func (h *Log) NoteBy(seq uint64, by string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := h.find(seq)
+	if i < 0 {
+		return false
+	}
+	r := h.records[i]
+	before := len(r.Note)
+	if !r.NoteBy(by) {
+		return false
+	}
+	h.touched(r)
+	h.sizes[i] += len(r.Note) - before
+	h.bytes += len(r.Note) - before
+	return true
+}
+
 // Earlier takes in records of earlier runs; it returns the number of the last.
 func (h *Log) Earlier(records []Record) (last uint64) {
 	for i := range records {

@@ -63,6 +63,19 @@ type DoneStep struct {
 	Lapsed bool
 }
 
+// maxNote bounds what NoteBy makes of a note: one event may tell of many.
+const maxNote = 256
+
+// NoteBy adds to the note who changed what was found to be changed; false if it is there.
+func (r *Record) NoteBy(by string) bool {
+	by = "by " + by
+	if len(r.Note)+len(by) > maxNote || strings.Contains(r.Note+",", by+",") {
+		return false
+	}
+	r.Note = strings.TrimPrefix(r.Note+", "+by, ", ")
+	return true
+}
+
 func (r *Record) clone() Record {
 	c := *r
 	c.Asked, c.Planned, c.Done = slices.Clone(r.Asked), slices.Clone(r.Planned), slices.Clone(r.Done)

@@ -101,6 +101,7 @@ func (nobody) Touch(*graph.Node)                    {}
 func (nobody) TellInterest(*graph.Node, *kind.Kind) {}
 func (nobody) Flapped(*graph.Node)                  {}
 func (nobody) DampFlaps(*graph.Node)                {}
+func (nobody) ChangedBy(*graph.Node) string         { return "" }
 func (nobody) Unblock(*graph.Node)                  {}
 func (nobody) Unwait(*graph.Node)                   {}
 func (nobody) SourceSynced(int8)                    {}

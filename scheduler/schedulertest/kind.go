@@ -68,6 +68,9 @@ func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 		return d
 	}
 	d.Needs, d.Claims, d.Validate = needs, claims, validate
+	if !o.NoWatch {
+		d.ChangedBy = w.changedBy
+	}
 	if o.Lane {
 		d.Lane = func(scheduler.Key, Thing) string { return name }
 	}

@@ -42,6 +42,7 @@ type World struct {
 	broken   []string                   // laws that were broken
 	owners   map[string]scheduler.Key   // who was first to have a name, while it claims it
 	claims   map[scheduler.Key][]string // what the values that are wanted claim
+	by       map[scheduler.Key]string   // who made the change that is reported next
 	Tally    *Tally
 }
 
@@ -70,7 +71,7 @@ type process struct{ dead bool }
 // NewWorld makes an empty world.
 func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
-		bases: map[string]string{}, applied: map[scheduler.Key]Thing{},
+		bases: map[string]string{}, by: map[scheduler.Key]string{}, applied: map[scheduler.Key]Thing{},
 		unseen: map[scheduler.Key]bool{}, due: map[scheduler.Key]bool{}, going: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
 		owners: map[string]scheduler.Key{}, Tally: NewTally()}
 }
@@ -137,6 +138,21 @@ func (w *World) Put(k scheduler.Key, t Thing, tell bool) {
 	w.objects[k] = object{Thing: t, meta: o.meta, foreign: o.foreign}
 	w.came(k)
 	w.unlock(tell, k)
+}
+
+// Blame has it known who makes the next change of a key.
+func (w *World) Blame(k scheduler.Key, by string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.by[k] = by
+}
+
+// changedBy says it, once.
+func (w *World) changedBy(k scheduler.Key) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer delete(w.by, k)
+	return w.by[k]
 }
 
 // SetForeign makes an object somebody else's.
@@ -286,6 +302,7 @@ func (w *World) NewProcess() {
 	clear(w.applied)
 	clear(w.known)
 	clear(w.going)
+	clear(w.by)
 	w.disown(func(k scheduler.Key) bool {
 		o, there := w.objects[k]
 		return there && !o.foreign && !w.deaf[KindName(k)] // the new process can see that it has the name

@@ -249,6 +249,9 @@ func (e *observer) seen(n *graph.Node, f kind.Found, there bool, err error) {
 		delete(e.UnreadNodes, n)
 		defer e.wakeAdopted() // when this one's ground is known
 	}
+	if !same && assess.Has(n, assess.FlagDrifted) && kind.Differ(kind.Of(n), n.Key, was, assess.ActualOf(n)) {
+		e.blame(n) // it was not repaired yet, and somebody has changed it once more
+	}
 	e.recordObserved(n, was, same)
 	if n.Cause != e.G.Cause && (n.Presence != presence || assess.Has(n, assess.FlagSame) != same) {
 		e.G.Save(n)
@@ -386,15 +389,36 @@ func (e *observer) drifted(n *graph.Node) {
 		return // not drift: what it needs went, and took it along
 	}
 	e.SetFlag(n, assess.FlagDrifted, true)
+	news := e.blame(n)
 	if p := e.Policies.Drift(n.Key); p != kv.DriftRepair {
 		e.leaveDrifted(n, p)
 		return
 	}
 	x := e.G.Extra(n)
 	x.Repairs = e.onceMore(x.Repairs, repairWindow)
-	if over := len(x.Repairs) - repairsPerMinute; over > 0 {
-		x.Err = fmt.Errorf("changed more than %d times within a minute by something else", repairsPerMinute)
+	switch over := len(x.Repairs) - repairsPerMinute; {
+	case over > 0:
+		x.Err = errFight(x.By)
 		x.Attempts = over
-		e.hold(n, e.delay(over, kv.Retries{Min: fightWait}))
+		d := e.delay(over, kv.Retries{Min: fightWait})
+		e.hold(n, d)
+		e.logf(slog.LevelWarn, "somebody else changes it again and again", append(aboutDrift(n), "next_try_in", d)...)
+	case news: // of each look, each once: one may have changed thousands of keys
+		e.logf(slog.LevelInfo, "somebody else changed it", aboutDrift(n)...)
 	}
+}
+
+// blame notes who made a node drift, if that is known, and reports whether that is news in
+// the record of what found it.
+func (e *observer) blame(n *graph.Node) bool {
+	x := e.G.Extra(n)
+	x.By = e.Out.ChangedBy(n)
+	return e.recordBy(x.By)
+}
+
+func errFight(by string) error {
+	if by == "" {
+		return fmt.Errorf("changed more than %d times within a minute by something else", repairsPerMinute)
+	}
+	return fmt.Errorf("changed more than %d times within a minute, last by %s", repairsPerMinute, by)
 }

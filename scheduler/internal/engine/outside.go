@@ -30,6 +30,8 @@ type Outside interface {
 	// needs went; DampFlaps holds one back to which that happens often.
 	Flapped(n *graph.Node)
 	DampFlaps(n *graph.Node)
+	// ChangedBy says who changed a node that was found to have drifted; "" if nobody knows.
+	ChangedBy(n *graph.Node) string
 	// Unblock tries those again whose operations wait for a node, Unwait forgets that one
 	// does.
 	Unblock(n *graph.Node)
@@ -60,6 +62,14 @@ func (e *observer) AfterRead(k *kind.Kind, n *graph.Node) { k.Look.Waiting = app
 // RecheckDependents has those read that depend on a node.
 func (e *observer) RecheckDependents(n *graph.Node) {
 	n.EachDependent(func(d *graph.Node) bool { e.markForRead(d); return true })
+}
+
+// ChangedBy asks the kind of a node who has changed it.
+func (e *observer) ChangedBy(n *graph.Node) string {
+	if k := kind.Of(n); k != nil && k.ChangedBy != nil {
+		return k.ChangedBy(n.Key)
+	}
+	return ""
 }
 
 // Touch puts a node on the list of those to tell of.

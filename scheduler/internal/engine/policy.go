@@ -12,8 +12,17 @@ import (
 func (e *nodes) leaveDrifted(n *graph.Node, p kv.DriftPolicy) {
 	e.G.Extra(n).Left = true
 	if p == kv.DriftAlert {
-		e.logf(slog.LevelWarn, "somebody else changed it", "key", string(n.Key), "policy", p.String())
+		e.logf(slog.LevelWarn, "somebody else changed it", append(aboutDrift(n), "policy", p.String())...)
 	}
+}
+
+// aboutDrift is what the log says of a node that has drifted.
+func aboutDrift(n *graph.Node) []any {
+	about := []any{"key", string(n.Key)}
+	if n.X.By != "" {
+		about = append(about, "by", n.X.By)
+	}
+	return about
 }
 
 // Unleave: the node is to be as wanted again.

@@ -157,6 +157,18 @@ func (e *recorder) RecordState(n *graph.Node, was, now kv.State) {
 	e.Hist.Append(&c, 0)
 }
 
+// recordBy notes in the record under which a drift was found who caused it. It reports
+// whether that is news there.
+func (e *recorder) recordBy(by string) bool {
+	if by == "" {
+		return false
+	}
+	if r := e.provisional[e.G.Cause]; r != nil {
+		return r.NoteBy(by)
+	}
+	return e.Hist.NoteBy(e.G.Cause, by)
+}
+
 // confirmRecord keeps the record of a look that something has come of.
 func (e *recorder) confirmRecord(seq uint64) {
 	if r := e.provisional[seq]; r != nil {

@@ -62,6 +62,7 @@ type Extra struct {
 	GivenUp  bool    // that it is about to: it failed, and nobody tries again
 	Taken    bool    // it was found, made by somebody else, and taken over
 	Left     bool    // somebody else changed it, and it is left so
+	By       string  // who that was when it drifted last, if it is known
 	LastOp   uint8
 	LastTo   any // what the failed operation wanted to reach
 }

@@ -43,6 +43,7 @@ type Kind struct {
 	Deletions   *exec.Group // not nil with DeleteBatch
 	Retrieve    func(ctx context.Context, s Scope, yield func(Found, error) bool)
 	Watch       func(ctx context.Context, notify func(keys ...kv.Key)) error
+	ChangedBy   func(k kv.Key) string // not nil with Watch, perhaps
 	Interest    func(k kv.Key, wanted bool)
 
 	View    view

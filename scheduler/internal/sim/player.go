@@ -73,6 +73,7 @@ func (p *Player) Play(steps []Step) error {
 //	                 foreign: it is somebody else's
 //	change           "key text [untold]": only its text changes, if it is there
 //	take             "key [untold]": it goes, with all that depends on it
+//	                 Of all of them "by=NAME" before "untold" tells who did it
 //	fault            see ParseOrder; "none" takes all orders back
 //	release          what hangs goes on
 //	wait 3s          time passes
@@ -563,6 +564,10 @@ func (p *Player) move(s Step) error {
 			return fmt.Errorf("%s what?", s.Do)
 		}
 		k := scheduler.Key(f[0])
+		if by, known := strings.CutPrefix(f[len(f)-1], "by="); known {
+			p.World.Blame(k, by)
+			f = f[:len(f)-1]
+		}
 		if s.Do == "take" {
 			p.World.Take(k, told)
 			continue
