@@ -10,6 +10,7 @@ package kernel
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Errors of the port.
@@ -68,6 +69,10 @@ type Kernel interface {
 	// but NS. Its first event is Ready: what is read after it cannot be missed.
 	// A namespace that is opened later is watched before Open returns.
 	Watch(ctx context.Context, f func(Event)) error
+
+	// Who says in words who caused an event, "ip (process 4711)"; "" if nobody can know.
+	// It looks at the processes there are now, so ask soon; it may take milliseconds.
+	Who(ns NS, a Actor) string
 }
 
 // Namespaces are the network namespaces of the host.
@@ -133,4 +138,21 @@ type Event struct {
 	// Named is the name under /run/netns that came or, with Deleted, went.
 	// NS is its identity; it need not be open.
 	Named string
+	// Actor is who caused it.
+	Actor Actor
+}
+
+// Actor is who caused an event, as far as the kernel tells; see [Kernel.Who]. It is zero if
+// that was the kernel itself, or we, or if it does not tell: of links and of IPv6 addresses
+// it mostly does not.
+type Actor struct {
+	// Port is the port id of the socket of route netlink that asked for it.
+	Port uint32
+	// Protocol is that of a route that came.
+	Protocol uint8
+	// Process and Name are those of the process, of which nftables tells.
+	Process int
+	Name    string
+	// Heard is when the event was read: a process that began later is another one.
+	Heard time.Time
 }

@@ -1,6 +1,9 @@
 package kernel
 
-import "net/netip"
+import (
+	"fmt"
+	"net/netip"
+)
 
 // Routes are those of all tables.
 type Routes interface {
@@ -36,4 +39,17 @@ type NextHop struct {
 	Index   int
 	Gateway netip.Addr
 	Weight  int
+}
+
+// ProtocolName says who made a route, as far as its number tells.
+func ProtocolName(n uint8) string {
+	name, known := map[uint8]string{
+		1: "redirect", 2: "kernel", 3: "boot (ip route)", 4: "static", 8: "gated", 9: "router advertisement",
+		11: "zebra", 12: "bird", 16: "dhcp", 18: "keepalived", 42: "babel",
+		186: "bgp", 187: "isis", 188: "ospf", 189: "rip", 192: "eigrp",
+	}[n]
+	if !known {
+		return fmt.Sprintf("protocol %d", n)
+	}
+	return name
 }

@@ -202,7 +202,7 @@ func (d *route) clash(w *wish) error {
 			continue
 		}
 		if r.Protocol != w.route.Protocol {
-			owner = protocolName(r.Protocol)
+			owner = kernel.ProtocolName(r.Protocol)
 			continue
 		}
 		if d.alike(w, r) {

@@ -61,16 +61,3 @@ func (d *route) doomed(v *models.Route, mark string) (kernel.Route, error) {
 	}
 	return w.route, nil
 }
-
-// protocolName says who made a route, as far as its number tells.
-func protocolName(n uint8) string {
-	name, known := map[uint8]string{
-		1: "redirect", 2: "kernel", 3: "boot (ip route)", 4: "static", 8: "gated", 9: "router advertisement",
-		11: "zebra", 12: "bird", 16: "dhcp", 18: "keepalived", 42: "babel",
-		186: "bgp", 187: "isis", 188: "ospf", 189: "rip", 192: "eigrp",
-	}[n]
-	if !known {
-		return fmt.Sprintf("protocol %d", n)
-	}
-	return name
-}

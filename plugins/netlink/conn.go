@@ -31,7 +31,7 @@ func dial(protocol int) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open netlink socket: %w", err)
 	}
-	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if err := bind(fd); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("bind netlink socket: %w", err)
 	}

@@ -10,6 +10,9 @@
 //	hub        one loop over the event sockets of all namespaces
 //	tables     of which namespaces the hub hears of changes to nftables
 //	watcher    the events for one who watches
+//	actor      who caused an event: which process had that socket
+//	ownports   our own sockets are known by their numbers
+//	process    processes, as /proc shows them
 //	unused     who is closed for want of users, or not opened for want of files
 //	Kernel     the port: links, addresses, routes, settings, namespaces, events
 //

@@ -15,7 +15,7 @@ import (
 type stream struct {
 	protocol int
 	groups   uint32
-	event    func(k *Kernel, n *namespace, typ uint16, body []byte) (kernel.Event, bool)
+	event    func(k *Kernel, n *namespace, h unix.NlMsghdr, body []byte) (kernel.Event, bool)
 }
 
 // routes are the events of every namespace that is open, tables those of the namespaces
@@ -207,7 +207,7 @@ func (h *hub) read(s *source, buf []byte) {
 			return // nothing more, or closed
 		}
 		for m, body := range messages(b) {
-			if ev, ok := s.of.event(h.k, s.n, m.Type, body); ok {
+			if ev, ok := s.of.event(h.k, s.n, m, body); ok {
 				h.tell(s, ev)
 			}
 		}
@@ -237,9 +237,9 @@ func (s *source) receive(buf []byte) ([]byte, error) {
 }
 
 // event translates one message of rtnetlink; false for what the port does not show.
-func (k *Kernel) event(n *namespace, typ uint16, body []byte) (kernel.Event, bool) {
-	ev := kernel.Event{NS: n.id}
-	switch typ {
+func (k *Kernel) event(n *namespace, h unix.NlMsghdr, body []byte) (kernel.Event, bool) {
+	ev := kernel.Event{NS: n.id, Actor: actorOf(h)}
+	switch typ := h.Type; typ {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		if ev.Port = parsePortOf(body); ev.Port != 0 {
 			return ev, typ == unix.RTM_NEWLINK
@@ -274,6 +274,9 @@ func (k *Kernel) event(n *namespace, typ uint16, body []byte) (kernel.Event, boo
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		r, ok := parseRoute(body)
 		ev.Route, ev.Deleted = &r, typ == unix.RTM_DELROUTE
+		if ev.Actor.Port != 0 && !ev.Deleted {
+			ev.Actor.Protocol = r.Protocol
+		}
 		return ev, ok
 	}
 	return ev, false

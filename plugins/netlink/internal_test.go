@@ -246,9 +246,9 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, typ uint16, body []byte) {
 		for _, typ := range []uint16{typ, unix.RTM_NEWADDR, unix.RTM_NEWROUTE, unix.RTM_NEWNEIGH, unix.RTM_NEWRULE, unix.RTM_NEWNEXTHOP} {
 			if typ != unix.RTM_NEWLINK && typ != unix.RTM_DELLINK {
-				k.event(&namespace{}, typ, body)
+				k.event(&namespace{}, unix.NlMsghdr{Type: typ}, body)
 			}
-			k.tablesEvent(&namespace{}, newGeneration, body)
+			k.tablesEvent(&namespace{}, unix.NlMsghdr{Type: newGeneration}, body)
 		}
 		_, _ = parseLink(1, body)
 		_, _, _ = parseFamily(body), parseFeatures(body), parseRings(body)

@@ -62,6 +62,7 @@ type Kernel struct {
 	hub         *hub
 	paths       *pathWatch
 	calm        *idleConns
+	actors      actors
 
 	counted allowance
 

@@ -1,6 +1,7 @@
 package netlink_test
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -10,7 +11,13 @@ import (
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if to := os.Getenv(actorsRoute); to != "" {
+		deleteRoute(to)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // bench is a Kernel whose own namespace belongs to the test.
 type bench struct {

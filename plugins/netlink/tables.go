@@ -1,7 +1,6 @@
 package netlink
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -10,10 +9,9 @@ import (
 	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
-// The message with which a change of the tables ends, which golang.org/x/sys names in part.
+// The message with which a change of the tables ends, which golang.org/x/sys does not name.
 const (
 	newGeneration  = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWGEN
-	generationID   = 1 // NFTA_GEN_ID
 	sizeofNfgenmsg = 4
 )
 
@@ -51,14 +49,19 @@ func (k *Kernel) UnwatchTables(ns kernel.NS) {
 
 // tablesEvent translates one message of nftables. Of all that a change consists of only
 // its end is told.
-func (k *Kernel) tablesEvent(n *namespace, typ uint16, body []byte) (kernel.Event, bool) {
+func (k *Kernel) tablesEvent(n *namespace, h unix.NlMsghdr, body []byte) (kernel.Event, bool) {
 	ev := kernel.Event{NS: n.id}
-	if typ != newGeneration || len(body) < sizeofNfgenmsg {
+	if h.Type != newGeneration || len(body) < sizeofNfgenmsg {
 		return ev, false
 	}
 	for typ, value := range attributes(body[sizeofNfgenmsg:]) {
-		if typ == generationID && len(value) == 4 {
-			ev.Tables = &kernel.TablesChange{Generation: binary.BigEndian.Uint32(value)}
+		switch typ {
+		case unix.NFTA_GEN_ID:
+			ev.Tables = &kernel.TablesChange{Generation: asBE32(value)}
+		case unix.NFTA_GEN_PROC_PID:
+			ev.Actor.Process = int(asBE32(value))
+		case unix.NFTA_GEN_PROC_NAME:
+			ev.Actor.Name = asString(value)
 		}
 	}
 	return ev, ev.Tables != nil
