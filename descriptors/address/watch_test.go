@@ -51,8 +51,20 @@ func TestWatch(t *testing.T) {
 		t.Errorf("our own doing is news: %v", keys)
 	}
 	mu.Unlock()
+	// Who did it is known, once.
+	b.derived("web", "10.0.0.3/24")
+	ip := b.net.Actor(t)
+	ip.Do(t, "addr del 10.0.0.3/24 dev web")
+	reported("address/web/10.0.0.3/24")
+	if by, again := b.kind.ChangedBy("address/web/10.0.0.3/24"), b.kind.ChangedBy("address/web/10.0.0.3/24"); by != ip.Name() || again != "" {
+		t.Errorf("changed by %q, then %q", by, again)
+	}
+	// Of IPv6 the kernel does not say.
 	b.net.IP(t, "addr del fd00::1/64 dev web")
 	reported("address/web/fd00::1/64")
+	if by := b.kind.ChangedBy("address/web/fd00::1/64"); by != "" {
+		t.Errorf("changed by %q", by)
+	}
 	b.net.IP(t, "addr add 10.0.2.1/24 dev eth9") // foreign, but others may need it
 	reported("address/eth9/10.0.2.1/24")
 }

@@ -30,7 +30,7 @@ func New(deps Deps) scheduler.Descriptor[*models.FDB, kernel.LinkRef] {
 	k := d.objects.Descriptor()
 	k.CreateBatch, k.Delete = d.objects.CreateBatch, d.delete
 	k.Needs, k.Claims, k.Compare = needs, claims, compare
-	k.Retrieve, k.Watch = d.retrieve, d.watch
+	k.Retrieve, k.Watch, k.ChangedBy = d.retrieve, d.watch, d.objects.ChangedBy
 	return k
 }
 

@@ -73,7 +73,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
 	k.CreateBatch, k.Delete, k.DeleteBatch = d.objects.CreateBatch, kind.DeleteOne(d.deleteBatch), d.deleteBatch
 	k.Update, k.Compare, k.Equal, k.Disruption = d.update, compare, equal, disruption
 	k.Needs, k.Derive, k.Claims = needs, derive, claims
-	k.Retrieve, k.Watch = d.retrieve, d.watch
+	k.Retrieve, k.Watch, k.ChangedBy = d.retrieve, d.watch, d.objects.ChangedBy
 	return k
 }
 

@@ -156,6 +156,25 @@ func TestWatchReportsWhatOthersDo(t *testing.T) {
 	n.reports(t, "interface/t")
 }
 
+// Who deletes a link is known if he wanted an echo; otherwise the kernel does not say.
+func TestWatchKnowsWhoDeletesALink(t *testing.T) {
+	if !netlinktest.Linux(t, 6, 2) {
+		t.Skip("before Linux 6.2 the kernel never says it")
+	}
+	b := newBench(t)
+	b.make("br0", `{"bridge":{}}`)
+	b.make("br1", `{"bridge":{}}`)
+	n := b.follow()
+	b.own.IP(t, "link del dev br0")
+	n.reports(t, "interface/br0")
+	if by := b.kind.ChangedBy("interface/br0"); by != "" {
+		t.Errorf("changed by %q", by)
+	}
+	ip := b.own.Actor(t, "-echo")
+	ip.Tell("link del dev br1")
+	netlinktest.Eventually(t, "who it was is known", func() bool { return b.kind.ChangedBy("interface/br1") == ip.Name() })
+}
+
 // A link that is deleted before the scheduler hears of its creation is news.
 func TestWatchReportsTheEarlyDeath(t *testing.T) {
 	b := newBench(t)

@@ -29,7 +29,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Neighbor, kernel.LinkRef] {
 	k := d.objects.Descriptor()
 	k.CreateBatch, k.Update, k.Delete = d.objects.CreateBatch, d.objects.Update, d.delete
 	k.Needs, k.Claims, k.Compare = needs, claims, compare
-	k.Retrieve, k.Watch = d.retrieve, d.watch
+	k.Retrieve, k.Watch, k.ChangedBy = d.retrieve, d.watch, d.objects.ChangedBy
 	return k
 }
 

@@ -38,7 +38,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Nexthop, kernel.LinkRef] {
 	k := d.objects.Descriptor()
 	k.CreateBatch, k.Update, k.Delete = d.objects.CreateBatch, d.update, d.delete
 	k.Needs, k.Claims, k.Compare = needs, claims, compare
-	k.Retrieve, k.Watch = d.retrieve, d.watch
+	k.Retrieve, k.Watch, k.ChangedBy = d.retrieve, d.watch, d.objects.ChangedBy
 	return k
 }
 

@@ -33,7 +33,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Nftables, kernel.NS] {
 	k := d.objects.Descriptor()
 	k.Update, k.Delete = d.objects.Update, d.delete // a table is replaced at once
 	k.Needs, k.Claims, k.Compare, k.Disruption = d.needs, claims, compare, disruption
-	k.Retrieve, k.Watch = d.retrieve, d.watch
+	k.Retrieve, k.Watch, k.ChangedBy = d.retrieve, d.watch, d.objects.ChangedBy
 	return k
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,9 @@ func TestWatch(t *testing.T) {
 	w := b.watch()
 	b.foreign()
 	w.next("[nftables/filter]")
+	if by := b.kind.ChangedBy("nftables/filter"); !strings.HasPrefix(by, "nft (process ") {
+		t.Errorf("changed by %q", by)
+	}
 	b.must("filter", setsWith(`"22 : drop"`, `"22 : accept"`))                // elements
 	b.must("filter", setsWith(`"ip saddr @blocked drop"`, `"accept","drop"`)) // all of it
 	b.must("more", `{"namespace":{"netns":"blue"}}`)

@@ -24,6 +24,7 @@ type Objects[V proto.Message, M any] struct {
 	Forget func(kernel.Entry)
 
 	Events
+	actors actors
 }
 
 func (o *Objects[V, M]) gone(e kernel.Entry) {

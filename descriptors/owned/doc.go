@@ -15,4 +15,5 @@
 //	retrieve   what the ledger names is read
 //	memory     what is believed to be there, to tell news from the echo of our own doing
 //	watch      the kernel's events, and asking now and then where there are none
+//	actors     who caused them
 package owned

@@ -36,7 +36,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Route, kernel.LinkRef] {
 	k := d.objects.Descriptor()
 	k.CreateBatch, k.Update, k.Delete = d.objects.CreateBatch, d.update, d.delete
 	k.Needs, k.Claims, k.Compare, k.Equal, k.Disruption = d.needs, claims, compare, equal, disruption
-	k.Retrieve, k.Watch = d.retrieve, d.watch
+	k.Retrieve, k.Watch, k.ChangedBy = d.retrieve, d.watch, d.objects.ChangedBy
 	return k
 }
 

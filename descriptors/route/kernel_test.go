@@ -449,6 +449,14 @@ func TestWatch(t *testing.T) {
 	} {
 		b.must(fmt.Sprintf("r%d", i), value)
 	}
+	// Who did it is known.
+	ip := b.net.Actor(t)
+	ip.Do(t, "route del 10.1.0.0/16")
+	reported("route/r0")
+	if by := b.kind.ChangedBy("route/r0"); by != ip.Name() {
+		t.Errorf("changed by %q", by)
+	}
+	b.must("r0", `{"interface":"a","destination":"10.1.0.0/16"}`)
 	// A change by somebody else that comes last is reported last.
 	fence := func() {
 		t.Helper()
