@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +49,7 @@ var (
 //	                 watch; with get=(FIELD,…) it prints these of every object
 //	in PLACE         runs commands there, line by line
 //	print PLACE      the same, and prints what they print, as watch
+//	fight PLACE      an ip(8) there does this, again and again, until: peace PLACE
 //	serve PLACE      answers there from now on who speaks: NETWORK ADDRESS, by the
 //	                 name=NAME
 //	say PLACE        says something there and prints what is answered, as watch:
@@ -70,9 +72,9 @@ func TestStories(t *testing.T) {
 		}
 		h := host.New(t, o)
 		h.Start()
-		s := &script{Host: h, dir: t.TempDir(), story: t}
+		s := &script{Host: h, dir: t.TempDir(), story: t, peace: map[string]func(){}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			s := &script{Host: s.With(t), whole: h, dir: s.dir, story: s.story, t: t, d: d}
+			s := &script{Host: s.With(t), whole: h, dir: s.dir, story: s.story, peace: s.peace, t: t, d: d}
 			return s.step()
 		})
 	})
@@ -86,6 +88,8 @@ type script struct {
 	// story is the test of the whole, with which servers end; whole is its host.
 	story testing.TB
 	whole *host.Host
+	// peace ends the fights that go on, by their places.
+	peace map[string]func()
 }
 
 func (s *script) step() string {
@@ -149,6 +153,10 @@ func (s *script) step() string {
 			}
 			return text
 		})
+	case "fight":
+		s.peace[s.first()] = fight(s.story, s.at(), s.d.Input)
+	case "peace":
+		s.peace[s.first()]()
 	case "settle":
 		s.AwaitSettled()
 	case "serve":
@@ -187,6 +195,26 @@ func (s *script) step() string {
 		s.d.Fatalf(s.t, "unknown directive %s", s.d.Cmd)
 	}
 	return ""
+}
+
+// fight has an ip(8) do something again and again, until end is called.
+func fight(t testing.TB, place *netlinktest.Namespace, what string) (end func()) {
+	ip := place.Actor(t, "-force")
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(5 * time.Millisecond):
+				ip.Tell(what)
+			}
+		}
+	}()
+	end = sync.OnceFunc(func() { close(over); <-ended; ip.End() })
+	t.Cleanup(end)
+	return end
 }
 
 // traceless does what must change nothing: no request to the kernel that writes, no
@@ -383,7 +411,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`\bapply-\d{6}-[0-9a-f]{2}\b`), "apply-NAME"},
 	{regexp.MustCompile(`net:\[\d+\]`), "net:[INODE]"},
 	{regexp.MustCompile(`pid:\d+`), "pid:N"},
-	{regexp.MustCompile(`\b(pid|process|transaction|revision|of link|wireguard) \d+`), "$1 N"},
+	{regexp.MustCompile(`\b(pid|process|netlink port|transaction|revision|of link|wireguard) \d+`), "$1 N"},
 	{regexp.MustCompile(`proc(/|%2F)\d+`), "proc${1}N"},
 }
 
