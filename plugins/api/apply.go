@@ -70,6 +70,7 @@ func (s *Server) finish(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.A
 		s.Log.Info("intent was written", "by", who(ctx), "message", r.Message, "revision", out.Revision, "keys", len(st.writes()))
 	}
 	out.Confirm = confirmation(st.trial)
+	s.noteHeld(ctx, out, st)
 	wait := r.Wait || r.RevertOnFailure
 	if !wait && expected == nil {
 		return out, nil

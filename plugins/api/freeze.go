@@ -3,7 +3,10 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 	"github.com/plumb-net/plumb/scheduler"
@@ -72,6 +75,30 @@ func (s *Server) Release(ctx context.Context, r *apiv1.ReleaseRequest) (*apiv1.R
 		s.Log.Warn("deletions were released", "by", who(ctx), "id", h.Id, "keys", h.Count)
 	}
 	return &apiv1.ReleaseResponse{Released: held}, nil
+}
+
+// heldTime is for how long it is waited whether deletions are held back.
+const heldTime = 2 * time.Second
+
+// noteHeld tells who asked for deletions that they are held back.
+func (s *Server) noteHeld(ctx context.Context, out *apiv1.ApplyResponse, st *staged) {
+	if out.Revision == 0 || len(st.deletes) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, heldTime)
+	defer cancel()
+	if s.Store.Reached(ctx, out.Revision) != nil {
+		return // nobody can tell yet
+	}
+	all, err := s.held("")
+	if err != nil {
+		return
+	}
+	for _, h := range all {
+		if slices.ContainsFunc(h.Keys, func(k string) bool { _, ours := slices.BinarySearch(st.deletes, k); return ours }) {
+			out.Notes = append(out.Notes, fmt.Sprintf("nothing is removed: %s is held back, since %s; if that is meant: agentctl release %s", h.Id, h.Reason, h.Id))
+		}
+	}
 }
 
 // held is what is held back, all or under an ID.
