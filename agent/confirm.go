@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/api"
 	"github.com/plumb-net/plumb/plugins/confirm"
 	"github.com/plumb-net/plumb/plugins/probe"
 	"github.com/plumb-net/plumb/scheduler"
@@ -32,7 +33,7 @@ func (a *agent) unconfirmed() (deadline time.Time, waits bool) {
 
 // settled waits until the keys have settled.
 func (a *agent) settled(ctx context.Context, keys []string) error {
-	w := a.sched.Watch(targets(keys)...)
+	w := a.sched.Watch(api.WatchTargets(keys)...)
 	defer w.Stop()
 	busy := map[scheduler.Key]bool{}
 	for _, k := range keys {
@@ -52,14 +53,6 @@ func (a *agent) settled(ctx context.Context, keys []string) error {
 			return nil
 		}
 	}
-}
-
-func targets(keys []string) []scheduler.Key {
-	out := make([]scheduler.Key, len(keys))
-	for i, k := range keys {
-		out[i] = scheduler.Key(k)
-	}
-	return out
 }
 
 func anyOf(m map[scheduler.Key]bool) bool {

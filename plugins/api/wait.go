@@ -122,7 +122,7 @@ func (s *Server) catchUp(ctx context.Context, keys []string) {
 // await blocks until all keys (none: all there are) pass. Time that is up is
 // no error: then the statuses say how far it came.
 func (s *Server) await(ctx context.Context, keys []string, want goal) (all []scheduler.Status, met bool, err error) {
-	w, err := s.follower(watchTargets(keys))
+	w, err := s.follower(WatchTargets(keys))
 	if err != nil {
 		return nil, false, err
 	}
@@ -163,9 +163,9 @@ func (s *Server) await(ctx context.Context, keys []string, want goal) (all []sch
 	}
 }
 
-// watchTargets are the keys, or if they are many their kinds: the scheduler
+// WatchTargets are the keys, or if they are many their kinds: the scheduler
 // compares every change with every target.
-func watchTargets(keys []string) []scheduler.Key {
+func WatchTargets(keys []string) []scheduler.Key {
 	var out []scheduler.Key
 	for _, k := range keys {
 		if len(keys) > 16 {

@@ -23,7 +23,7 @@ func (t *Trial) revert(ctx context.Context) {
 	p := t.Pending()
 	t.c.Log.Warn("a change is taken back", "name", p.Name, "by", p.By, "keys", len(p.Keys()), "reason", p.Reverting)
 	wait := retryFirst
-	for {
+	for tries := 1; ; tries++ {
 		revision, notes, err := t.c.writeBack(ctx, p.Changes)
 		if ctx.Err() != nil {
 			return // the next run goes on with it
@@ -33,7 +33,12 @@ func (t *Trial) revert(ctx context.Context) {
 			return
 		}
 		t.noteTrouble(err)
-		t.c.Store.Override(p.overrides())
+		// Once more now and then, ever less often: what the change made can be withdrawn
+		// only when it was read; and each time is in the history, and the store, if it can
+		// be read, is listed anew.
+		if tries&(tries-1) == 0 {
+			t.c.Store.Override(p.overrides())
+		}
 		t.hindered.set()
 		select {
 		case <-ctx.Done():
