@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/plugins/private"
+	"github.com/plumb-net/plumb/plugins/tlsfiles"
 )
 
 // Config says which store to use and in whose name.
@@ -23,8 +24,8 @@ type Config struct {
 
 	// Endpoints of an external cluster; none means the embedded server.
 	Endpoints []string
-	// CAFile, CertFile and KeyFile are for TLS. They are read again when
-	// they change.
+	// CAFile, CertFile and KeyFile are for TLS. They are followed when they
+	// change; a new one that is damaged leaves the former in use.
 	CAFile, CertFile, KeyFile string
 	// User and PasswordFile are for the cluster's own authentication.
 	User, PasswordFile string
@@ -40,7 +41,9 @@ type Config struct {
 	// Log may be nil.
 	Log *slog.Logger
 
-	tune tuning
+	// files are those of TLS, nil without any.
+	files *tlsfiles.Source
+	tune  tuning
 }
 
 // tuning holds what only tests change.
@@ -67,6 +70,8 @@ type tuning struct {
 	// restartMax is the longest pause between two starts of the embedded
 	// store, and slowStart after what time its start is spoken of.
 	restartMax, slowStart time.Duration
+	// rereadEvery is how often the files of TLS are read at most.
+	rereadEvery time.Duration
 	// pageBytes is how much a page of a list should weigh.
 	pageBytes int
 }

@@ -2,12 +2,11 @@ package etcd
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -17,10 +16,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/plumb-net/plumb/plugins/etcd/embedded"
 	"github.com/plumb-net/plumb/plugins/etcd/zaplog"
+	"github.com/plumb-net/plumb/plugins/tlsfiles"
 )
 
 // link is a connection to a store. It says the same of both kinds of store.
@@ -100,13 +101,11 @@ const defaultRequestBytes = 3 << 19 // 1.5 MiB
 // openExternal makes a client of a cluster. Without a user it does not wait
 // for the cluster; with one it must ask for a token.
 func openExternal(ctx context.Context, c Config) (*link, error) {
-	cfg, err := clientConfig(ctx, c)
-	if err != nil {
-		return nil, err
-	}
+	cfg := clientConfig(ctx, c)
 	// A token of our own, not the client's: when its token is no longer
 	// valid, the client asks for a new one with the old one attached, which
 	// etcd 3.4 refuses, whereupon it asks again, without end.
+	var err error
 	if cfg.Token, err = token(ctx, c, cfg); err != nil {
 		return nil, err
 	}
@@ -120,12 +119,10 @@ func openExternal(ctx context.Context, c Config) (*link, error) {
 	return l, nil
 }
 
-func clientConfig(ctx context.Context, c Config) (clientv3.Config, error) {
-	tlsCfg, err := tlsConfig(c)
-	return clientv3.Config{
+func clientConfig(ctx context.Context, c Config) clientv3.Config {
+	cfg := clientv3.Config{
 		Context:              ctx,
 		Endpoints:            c.Endpoints,
-		TLS:                  tlsCfg,
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
 		Logger:               zaplog.New(slog.New(asides{c.Log.Handler()})),
@@ -137,7 +134,11 @@ func clientConfig(ctx context.Context, c Config) (clientv3.Config, error) {
 				MinConnectTimeout: c.tune.opTimeout,
 			}),
 		},
-	}, err
+	}
+	if c.files != nil {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithTransportCredentials(handshakes{c.files}))
+	}
+	return cfg
 }
 
 // asides are what the client of etcd says while it tries again and again, with texts and
@@ -181,35 +182,33 @@ func token(ctx context.Context, c Config, cfg clientv3.Config) (string, error) {
 	return resp.GetToken(), err
 }
 
-// tlsConfig is nil without TLS files; https:// then trusts the system's roots.
-func tlsConfig(c Config) (*tls.Config, error) {
+// openTLS reads the files of TLS; nil without any: https:// then trusts the system's roots.
+func openTLS(c Config) (*tlsfiles.Source, error) {
 	if !c.tls() {
 		return nil, nil
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("etcd CA: %w", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("etcd CA: %s holds no certificate in PEM form", c.CAFile)
-		}
-	}
-	if c.CertFile != "" {
-		// Read at every handshake, because short-lived certificates are
-		// renewed under a running agent.
-		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-			if err != nil {
-				return nil, fmt.Errorf("etcd certificate: %w", err)
-			}
-			return &cert, nil
-		}
-		if _, err := cfg.GetClientCertificate(nil); err != nil {
-			return nil, err
-		}
-	}
-	return cfg, nil
+	return tlsfiles.Open(tlsfiles.Files{Cert: c.CertFile, Key: c.KeyFile, CA: c.CAFile},
+		tlsfiles.Options{Whose: "etcd", Read: os.ReadFile, ReadKey: os.ReadFile, Every: c.tune.rereadEvery, Log: c.Log})
+}
+
+// handshakes are TLS with what the files hold when the handshake is made. A configuration
+// of crypto/tls could follow the certificate, but not the authorities.
+type handshakes struct{ files *tlsfiles.Source }
+
+func (h handshakes) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return credentials.NewTLS(h.files.Client()).ClientHandshake(ctx, authority, conn)
+}
+
+func (handshakes) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("etcd: this is a client")
+}
+
+func (handshakes) Info() credentials.ProtocolInfo {
+	return credentials.NewTLS(nil).Info()
+}
+
+func (h handshakes) Clone() credentials.TransportCredentials { return h }
+
+func (handshakes) OverrideServerName(string) error {
+	return errors.New("etcd: the server's name is that of its endpoint")
 }

@@ -48,6 +48,9 @@ func New(c Config, decode Decoder, submit Submitter, statuses func() StatusWatch
 	if err != nil {
 		return nil, err
 	}
+	if c.files, err = openTLS(c); err != nil {
+		return nil, err
+	}
 	if err := checkFiles(c); err != nil {
 		return nil, err
 	}
@@ -63,9 +66,6 @@ func New(c Config, decode Decoder, submit Submitter, statuses func() StatusWatch
 
 // checkFiles finds a missing or broken file at once, not when etcd is there.
 func checkFiles(c Config) error {
-	if _, err := tlsConfig(c); err != nil {
-		return err
-	}
 	if c.PasswordFile != "" {
 		if _, err := os.ReadFile(c.PasswordFile); err != nil {
 			return fmt.Errorf("etcd password: %w", err)

@@ -1,93 +1,26 @@
 package etcd
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/plumb-net/plumb/plugins/access/accesstest"
 	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 )
 
-// authorityCA makes certificates.
-type authorityCA struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authorityCA {
-	t.Helper()
-	ca := &authorityCA{t: t, dir: t.TempDir()}
-	ca.cert, ca.key = ca.issue("ca", true)
-	return ca
-}
-
-// issue writes name.pem and name-key.pem.
-func (ca *authorityCA) issue(name string, isCA bool) (*x509.Certificate, *ecdsa.PrivateKey) {
-	ca.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: isCA, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	parent, signer := ca.cert, ca.key
-	if isCA {
-		parent, signer = tmpl, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, parent, &key.PublicKey, signer)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
-	ca.write(name+".pem", "CERTIFICATE", der)
-	ca.write(name+"-key.pem", "EC PRIVATE KEY", keyDER)
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
-	return cert, key
-}
-
-func (ca *authorityCA) write(name, kind string, der []byte) {
-	ca.t.Helper()
-	if err := os.WriteFile(ca.path(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		ca.t.Fatal(err)
-	}
-}
-
-func (ca *authorityCA) path(name string) string { return filepath.Join(ca.dir, name) }
-
 func TestTLSWithClientCertificates(t *testing.T) {
-	ca := newAuthority(t)
-	ca.issue("server", false)
-	ca.issue("agent", false)
-	b := etcdtest.Start(t, "--cert-file="+ca.path("server.pem"), "--key-file="+ca.path("server-key.pem"),
-		"--client-cert-auth", "--trusted-ca-file="+ca.path("ca.pem"))
+	ca := accesstest.New(t)
+	server, agent := ca.Issue(accesstest.Cert{Name: "server"}), ca.Issue(accesstest.Cert{Name: "agent", Client: true})
+	b := etcdtest.Start(t, "--cert-file="+server.Cert, "--key-file="+server.Key,
+		"--client-cert-auth", "--trusted-ca-file="+ca.File)
 	c := config(t, b.URL())
-	c.CAFile, c.CertFile, c.KeyFile = ca.path("ca.pem"), ca.path("agent.pem"), ca.path("agent-key.pem")
+	c.CAFile, c.CertFile, c.KeyFile = ca.File, agent.Cert, agent.Key
 	a := runAgent(t, c)
 	a.ready()
 	a.state(healthOK, "")
@@ -99,9 +32,8 @@ func TestTLSWithClientCertificates(t *testing.T) {
 	bare := config(t, b.URL())
 	bare.CAFile = c.CAFile
 	runAgent(t, bare).state(healthDown, "certificate")
-	other := newAuthority(t)
 	bare.StateDir += "2"
-	bare.CAFile = other.path("ca.pem")
+	bare.CAFile = accesstest.New(t).File
 	runAgent(t, bare).state(healthDown, "certificate")
 }
 
@@ -160,23 +92,56 @@ func TestUserAndPasswordAlsoWhenChanged(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestCertificatesAreReadAnew(t *testing.T) {
-	ca := newAuthority(t)
-	ca.issue("agent", false)
-	cfg, err := tlsConfig(Config{CertFile: ca.path("agent.pem"), KeyFile: ca.path("agent-key.pem")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	serial := func() string {
-		cert, err := cfg.GetClientCertificate(&tls.CertificateRequestInfo{})
+// TestRotation: certificates, keys and authorities are replaced under a running agent,
+// which is at the store again after each cut. What is damaged changes nothing, and is told.
+func TestRotation(t *testing.T) {
+	first, second := accesstest.New(t), accesstest.New(t)
+	server, agent := first.Issue(accesstest.Cert{Name: "server"}), first.Issue(accesstest.Cert{Name: "agent", Client: true})
+	b := etcdtest.Start(t, "--cert-file="+server.Cert, "--key-file="+server.Key,
+		"--client-cert-auth", "--trusted-ca-file="+first.File)
+	dir := t.TempDir()
+	c := config(t, b.URL())
+	c.CAFile, c.CertFile, c.KeyFile = filepath.Join(dir, "ca.pem"), agent.Cert, agent.Key
+	c.tune.rereadEvery = time.Nanosecond
+	authority := func(text []byte, err error) {
+		t.Helper()
+		if err == nil {
+			err = os.WriteFile(c.CAFile, text, 0o600)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		return cert.Leaf.SerialNumber.String()
 	}
-	before := serial()
-	ca.issue("agent", false)
-	if serial() == before {
-		t.Error("the old certificate is still used")
+	authority(os.ReadFile(first.File))
+	a := runAgent(t, c)
+	a.ready()
+	a.state(healthOK, "")
+	warned := func(want string) {
+		t.Helper()
+		if got := a.Health().Details["warnings"]; (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("it warns %q, want %q", got, want)
+		}
 	}
+
+	authority([]byte("-----BEGIN CERTIFICATE-----\nhalf"), nil)
+	b.Stop()
+	a.state(healthDown, "")
+	b.Start()
+	a.state(healthOK, "")
+	warned("ca.pem holds a damaged certificate")
+
+	// All goes over to another authority.
+	b.Stop()
+	a.state(healthDown, "")
+	second.Renew(server, accesstest.Cert{Name: "server"})
+	second.Renew(agent, accesstest.Cert{Name: "agent", Client: true})
+	authority(os.ReadFile(first.File))
+	if err := os.Rename(second.File, first.File); err != nil { // which the server reads
+		t.Fatal(err)
+	}
+	b.Start()
+	a.state(healthDown, "certificate")
+	warned("")
+	authority(os.ReadFile(first.File))
+	a.state(healthOK, "")
 }
