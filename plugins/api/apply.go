@@ -38,7 +38,7 @@ func (s *Server) Delete(ctx context.Context, r *apiv1.DeleteRequest) (*apiv1.App
 
 // Apply implements the service.
 func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.ApplyResponse, error) {
-	if err := s.checkConfirm(r); err != nil {
+	if err := s.checkConfirm(ctx, r); err != nil {
 		return nil, err
 	}
 	if r.Plan != nil {
@@ -66,9 +66,6 @@ func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.Apply
 // finish waits for what was written, and takes it back, if that is asked.
 // expected is not nil if it is a plan.
 func (s *Server) finish(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.ApplyResponse, st *staged, expected *expectation) (*apiv1.ApplyResponse, error) {
-	if out.Revision > 0 {
-		s.Log.Info("intent was written", "by", who(ctx), "message", r.Message, "revision", out.Revision, "keys", len(st.writes()))
-	}
 	out.Confirm = confirmation(st.trial)
 	s.noteHeld(ctx, out, st)
 	wait := r.Wait || r.RevertOnFailure

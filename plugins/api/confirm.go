@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/access"
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 	"github.com/plumb-net/plumb/plugins/confirm"
 	"github.com/plumb-net/plumb/plugins/probe"
@@ -117,14 +118,12 @@ func confirmation(t *confirm.Trial) *apiv1.Confirmation {
 }
 
 // checkConfirm refuses what cannot be asked of a change that has to be confirmed.
-func (s *Server) checkConfirm(r *apiv1.ApplyRequest) error {
+func (s *Server) checkConfirm(ctx context.Context, r *apiv1.ApplyRequest) error {
 	switch {
 	case r.Confirm == nil && len(r.Probes) > 0:
 		return refuse("probes are for a change that has to be confirmed: add --confirm TIME")
 	case r.Confirm == nil:
 		return nil
-	case s.Confirms == nil:
-		return notNow("this agent cannot take changes back")
 	case r.Chunked:
 		return refuse("a change that has to be confirmed is one transaction; leave out --chunked")
 	case len(r.Probes) > maxProbes:
@@ -134,9 +133,18 @@ func (s *Server) checkConfirm(r *apiv1.ApplyRequest) error {
 		return refuse("a change may wait between %s and %s to be confirmed, not %s", minConfirm, maxConfirm, d)
 	}
 	for _, text := range r.Probes {
-		if _, err := probe.Parse(text); err != nil {
+		p, err := probe.Parse(text)
+		if err != nil {
 			return refuse("%w", err)
 		}
+		if p.Command { // with the rights of the agent
+			if err := need(ctx, access.Admin, "a probe that runs a command"); err != nil {
+				return err
+			}
+		}
+	}
+	if s.Confirms == nil {
+		return notNow("this agent cannot take changes back")
 	}
 	return nil
 }

@@ -30,12 +30,11 @@ func (s *Server) Freeze(ctx context.Context, r *apiv1.FreezeRequest) (*apiv1.Fre
 	if err := s.Freezer.Freeze(f); err != nil {
 		return nil, fail(err)
 	}
-	s.Log.Warn("everything is frozen", "by", f.By, "message", f.Message, "until", f.Until)
 	return &apiv1.FreezeResponse{Freeze: freeze(&f)}, nil
 }
 
 // Unfreeze implements the service.
-func (s *Server) Unfreeze(ctx context.Context, _ *apiv1.UnfreezeRequest) (*apiv1.UnfreezeResponse, error) {
+func (s *Server) Unfreeze(_ context.Context, _ *apiv1.UnfreezeRequest) (*apiv1.UnfreezeResponse, error) {
 	if s.Freezer == nil {
 		return nil, notNow("nothing is frozen")
 	}
@@ -46,7 +45,6 @@ func (s *Server) Unfreeze(ctx context.Context, _ *apiv1.UnfreezeRequest) (*apiv1
 	case f == nil:
 		return nil, notNow("nothing is frozen")
 	}
-	s.Log.Warn("the freeze was ended", "by", who(ctx))
 	return &apiv1.UnfreezeResponse{Freeze: freeze(f)}, nil
 }
 
@@ -58,7 +56,7 @@ func freeze(f *Freeze) *apiv1.Freeze {
 }
 
 // Release implements the service.
-func (s *Server) Release(ctx context.Context, r *apiv1.ReleaseRequest) (*apiv1.ReleaseResponse, error) {
+func (s *Server) Release(_ context.Context, r *apiv1.ReleaseRequest) (*apiv1.ReleaseResponse, error) {
 	held, err := s.held(r.Id)
 	if err != nil {
 		return nil, err
@@ -70,9 +68,6 @@ func (s *Server) Release(ctx context.Context, r *apiv1.ReleaseRequest) (*apiv1.R
 		return nil, notNow("nothing is held back")
 	case err != nil:
 		return nil, fail(err)
-	}
-	for _, h := range held {
-		s.Log.Warn("deletions were released", "by", who(ctx), "id", h.Id, "keys", h.Count)
 	}
 	return &apiv1.ReleaseResponse{Released: held}, nil
 }

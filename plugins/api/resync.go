@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plumb-net/plumb/plugins/access"
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -13,6 +14,9 @@ import (
 // Resync implements the service.
 func (s *Server) Resync(ctx context.Context, r *apiv1.ResyncRequest) (*apiv1.ResyncResponse, error) {
 	if r.Accept {
+		if err := need(ctx, access.Admin, "resync --accept"); err != nil {
+			return nil, err
+		}
 		if s.Accept == nil {
 			return nil, notNow("this agent has no store that could be accepted")
 		}

@@ -19,6 +19,8 @@ import (
 const (
 	// maxRequest bounds a request: some hundred values of the largest size.
 	maxRequest = 64 << 20
+	// headerTime is how long a handshake of TLS may take, and the header of a request.
+	headerTime = 10 * time.Second
 	// idleTime is for how long a connection may have no call.
 	idleTime = 2 * time.Minute
 	// stopTime is how long calls may take to end when the agent stops.
@@ -32,6 +34,10 @@ type Server struct {
 	watchers atomic.Int32
 	// probing is full while a probe of the loop has no answer.
 	probing chan struct{}
+	// refused tells of those who were refused.
+	refused sparing
+	// judgeEvery is that constant, which is less in tests.
+	judgeEvery time.Duration
 }
 
 // New makes a server; it answers once Serve is called.
@@ -40,7 +46,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{Config: c, probing: make(chan struct{}, 1)}, nil
+	return &Server{Config: c, probing: make(chan struct{}, 1), judgeEvery: judgeEvery}, nil
 }
 
 var _ apiv1connect.AgentHandler = (*Server)(nil)
@@ -52,6 +58,7 @@ func (s *Server) Handler() http.Handler {
 		connect.WithCodec(apiv1.Codec{}),
 		connect.WithCompression("gzip", nil, nil), // it costs more than a local socket
 		connect.WithReadMaxBytes(maxRequest),
+		connect.WithInterceptors(s.audited(), ended{}),
 		connect.WithRecover(s.recovered),
 	))
 	mux.HandleFunc("GET /livez", s.livez)
@@ -66,7 +73,7 @@ func (s *Server) Handler() http.Handler {
 }
 
 // Serve answers on the listener until ctx ends, and closes it. What is under
-// way then is cancelled.
+// way then is cancelled. Who connects is root: see Listen.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -74,14 +81,19 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler:           withDeadlines(s.Handler(), s.BodyTime),
 		Protocols:         protocols,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       idleTime,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: headerTime,
 		ConnContext:       withPeer,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
 	}
+	return s.serve(ctx, srv, func() error { return srv.Serve(l) })
+}
+
+// serve runs the server, which run begins, until ctx ends.
+func (s *Server) serve(ctx context.Context, srv *http.Server, run func() error) error {
+	srv.IdleTimeout = idleTime
+	srv.BaseContext = func(net.Listener) context.Context { return ctx }
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
+	go func() { served <- run() }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("api: %w", err)

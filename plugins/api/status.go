@@ -79,7 +79,6 @@ func (s *Server) SetLog(ctx context.Context, r *apiv1.SetLogRequest) (*apiv1.Log
 	if err := want.UnmarshalText([]byte(r.Level)); err != nil {
 		return nil, refuse("%q is no level; levels are debug, info, warn, error", r.Level)
 	}
-	s.Log.Info("a log level was set", "logger", r.Name, "level", want)
 	level.Set(want)
 	return s.Logs(ctx, nil)
 }

@@ -10,12 +10,22 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/plumb-net/plumb/plugins/access"
 	"github.com/plumb-net/plumb/plugins/private"
 	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
-// peerKey is where a context has who called.
-type peerKey struct{}
+// callerKey is where a context has who called.
+type callerKey struct{}
+
+// caller is who called.
+type caller struct {
+	// who is for people, with all that is known; name is the same without what follows.
+	who, name string
+	role      access.Role
+	// from is an address, or socket.
+	from string
+}
 
 // withPeer notes who is at the other end of a connection, as the kernel tells.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
@@ -27,7 +37,8 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	if err != nil {
 		return ctx
 	}
-	return context.WithValue(ctx, peerKey{}, describe(p))
+	name := describe(p)
+	return context.WithValue(ctx, callerKey{}, caller{who: name, name: name, role: access.Admin, from: "socket"})
 }
 
 // describe is a peer for people: "root for amy (agentctl, process 1234)". Who logged in is
@@ -65,10 +76,13 @@ func loginOf(pid int) (uid int, err error) {
 	return int(n), err
 }
 
-// who is who called.
-func who(ctx context.Context) string {
-	if p, ok := ctx.Value(peerKey{}).(string); ok {
-		return p
+// callerOf is who called; nobody if that is not known.
+func callerOf(ctx context.Context) caller {
+	if c, ok := ctx.Value(callerKey{}).(caller); ok {
+		return c
 	}
-	return "somebody"
+	return caller{who: "somebody", name: "somebody"}
 }
+
+// who is who called, for people.
+func who(ctx context.Context) string { return callerOf(ctx).who }

@@ -24,6 +24,8 @@ type Probe struct {
 	NS string
 	// Key is the key of a key probe.
 	Key string
+	// Command: it runs one.
+	Command bool
 
 	run func(ctx context.Context) error
 }
@@ -70,6 +72,7 @@ func parse(text string) (p Probe, err error) {
 		if strings.TrimSpace(rest) == "" {
 			return p, fmt.Errorf("there is no command; write exec:CMD")
 		}
+		p.Command = true
 		p.run = func(ctx context.Context) error { return execute(ctx, rest) }
 	default:
 		return p, fmt.Errorf("there are ping:NS:IP, tcp:NS:IP:PORT, key:KEY and exec:CMD")
