@@ -36,6 +36,12 @@ type Config struct {
 	EtcdUser         string
 	EtcdPasswordFile string
 
+	Listen   string
+	TLSCert  string
+	TLSKey   string
+	ClientCA string
+	Tokens   string
+
 	Intent string
 	Policy []string
 	Shadow string
@@ -81,6 +87,11 @@ func Settings() []Setting {
 		text("etcd-key", func(c *Config) *string { return &c.EtcdKey }, "file with the key of our certificate"),
 		text("etcd-user", func(c *Config) *string { return &c.EtcdUser }, "user for etcd"),
 		text("etcd-password-file", func(c *Config) *string { return &c.EtcdPasswordFile }, "file with the user's password"),
+		text("listen", func(c *Config) *string { return &c.Listen }, "address and port at which the API is served over the network, to those whom client-ca or tokens know (default: none)"),
+		text("tls-cert", func(c *Config) *string { return &c.TLSCert }, "file with the agent's certificate for listen"),
+		text("tls-key", func(c *Config) *string { return &c.TLSKey }, "file with the key of that certificate"),
+		text("client-ca", func(c *Config) *string { return &c.ClientCA }, "file with the CA that signs certificates of clients, whose organization is plumb:viewer, plumb:operator or plumb:admin"),
+		text("tokens", func(c *Config) *string { return &c.Tokens }, "file with digests of tokens, made by \"agentctl token create\""),
 		text("intent", func(c *Config) *string { return &c.Intent }, "directory of intent files, watched"),
 		{Name: "policy", Usage: "how keys are treated, each \"PATTERN drift=repair|alert|ignore hold-down=TIME audit=TIME deletions=N|N%|off pause=REASON\", and how far values in etcd reach into the host, \"PATTERN path=GLOB|… pid=isolated|any|none existing=LINK|… key=GLOB|… sysctl=KEY|… hook=TYPE:HOOK|… proxy=SIDE:PROTOCOL:ADDRESS|…\"; separated by commas",
 			list: func(c *Config) *[]string { return &c.Policy }},
@@ -244,6 +255,9 @@ func (c *Config) validate() error {
 		if st, err := os.Stat(c.Intent); err != nil || !st.IsDir() {
 			return fmt.Errorf("intent %s: want a directory that is there", c.Intent)
 		}
+	}
+	if err := c.checkListen(); err != nil {
+		return err
 	}
 	if _, err := parsePolicies(c.Policy); err != nil {
 		return err

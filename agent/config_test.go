@@ -72,6 +72,8 @@ func TestBadConfig(t *testing.T) {
 		{"containerd: c.sock\n", `containerd at "c.sock": want the path of its socket, from /, or "off"`},
 		{"cri: crio\n", `the CRI engine at "crio": want the path of its socket, from /, or "off"`},
 		{"docker: ftp://x\n", `docker at ftp://x`},
+		{"listen: 192.0.2.1\n", `listen "192.0.2.1": want ADDRESS:PORT, such as 192.0.2.1:7443, or :7443 for all addresses`},
+		{"listen: :https\ntls-cert: c\ntls-key: k\ntokens: t\n", `listen ":https": want ADDRESS:PORT`},
 	} {
 		_, err := Load(write(t, tc.text), env(), nil)
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -80,6 +82,34 @@ func TestBadConfig(t *testing.T) {
 	}
 	if _, err := Load("/does/not/exist.yaml", env(), nil); err == nil {
 		t.Error("a missing file was no error")
+	}
+}
+
+// No configuration serves the API over the network without TLS, or to those who are not
+// known: of all combinations of settings only these can be loaded.
+func TestNoListenerWithoutAuthentication(t *testing.T) {
+	names := []string{"listen", "tls-cert", "tls-key", "client-ca", "tokens"}
+	for set := range 1 << len(names) {
+		flags, have := map[string]string{"label": "x"}, map[string]bool{}
+		for i, name := range names {
+			if have[name] = set&(1<<i) != 0; have[name] {
+				flags[name] = map[bool]string{true: "127.0.0.1:7443", false: "/file"}[name == "listen"]
+			}
+		}
+		var want string
+		switch {
+		case set == 0:
+		case !have["listen"]:
+			want = "say where with listen, or leave them out"
+		case !have["tls-cert"] || !have["tls-key"]:
+			want = "listen needs tls-cert and tls-key"
+		case !have["client-ca"] && !have["tokens"]:
+			want = "listen needs client-ca, tokens, or both"
+		}
+		_, err := Load("", env(), flags)
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: error %v; want %q", flags, err, want)
+		}
 	}
 }
 

@@ -62,13 +62,17 @@ func (a *agent) stages() [][]component {
 			return a.eventFile.Run(ctx, a.recorder.log, a.eventsFrom)
 		}})
 	}
+	calls := []component{{"cni", a.serveCNI}, {"api", a.serve}}
+	if a.gate != nil {
+		calls = append(calls, component{"listen", a.serveRemote})
+	}
 	return [][]component{
 		record,
 		below,
 		{{"scheduler", a.sched.Run}},
 		sources,
 		{{"attachments", a.keepAttached}, {"confirm", a.confirms.Run}},
-		{{"cni", a.serveCNI}, {"api", a.serve}},
+		calls,
 		{{"systemd", a.notify}, {"ready", a.tellReady}},
 	}
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/descriptors/sysctl"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/access"
 	"github.com/plumb-net/plumb/plugins/api"
 	"github.com/plumb-net/plumb/plugins/buildinfo"
 	"github.com/plumb-net/plumb/plugins/cni"
@@ -355,6 +356,7 @@ type agent struct {
 	confirms *confirm.Confirmer
 	freezer  *freezer
 	api      *api.Server
+	gate     *access.Gate  // nil without --listen
 	serves   chan struct{} // closed once the API listens
 	started  time.Time
 	// historyLost is why the history is in memory only, if it could not be opened.
@@ -370,6 +372,9 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 	kept := new(recent)
 	log = kept.keep(log, level)
 	a := &agent{config: c, log: log, level: level, recent: kept, serves: make(chan struct{}), started: time.Now()}
+	if a.gate, err = a.openGate(); err != nil {
+		return nil, err
+	}
 	if a.host, err = openHost(c, log); err != nil {
 		return nil, err
 	}
