@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -57,7 +56,7 @@ func (s *syncBuffer) take() string {
 }
 
 // newRemote serves a world at which vera is viewer, oleg operator and ada admin.
-func newRemote(t *testing.T) (*remote, *api.Server) {
+func newRemote(t *testing.T) *remote {
 	t.Helper()
 	r := &remote{World: apitest.New(), tokens: map[string]string{}}
 	ca := accesstest.New(t)
@@ -82,31 +81,15 @@ func newRemote(t *testing.T) (*remote, *api.Server) {
 	c := r.Config()
 	level := c.Levels["agent"]
 	c.Log = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: level}))
-	srv, err := api.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- srv.ServeRemote(ctx, l, gate) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	r.url = "https://" + apitest.ServeRemote(t, c, gate)
 	files, err := tlsfiles.Open(tlsfiles.Files{CA: ca.File}, tlsfiles.Options{Read: os.ReadFile})
 	if err != nil {
 		t.Fatal(err)
 	}
 	tr := &http.Transport{TLSClientConfig: files.Client(), ForceAttemptHTTP2: true}
 	t.Cleanup(tr.CloseIdleConnections)
-	r.url, r.http = "https://"+l.Addr().String(), &http.Client{Transport: bearer{tr, r.tokens}}
-	return r, srv
+	r.http = &http.Client{Transport: bearer{tr, r.tokens}}
+	return r
 }
 
 // bearer shows the token of whom a request names.
@@ -125,7 +108,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestAudit: who asks for what, what is answered, and what the log says of it. A line of a
 // question is NAME CALL JSON, or NAME PAGE.
 func TestAudit(t *testing.T) {
-	r, _ := newRemote(t)
+	r := newRemote(t)
 	build(t, r.World, `{"key":"route/r1","state":"pending","origin":"etcd","missing":[{"need":"interface/web","why":"it leaves by it"}],"desired":{"interface":"web","destination":"10.0.0.0/8"}}`)
 	varies := regexp.MustCompile(`time=\S+ | took=\S+`)
 	datadriven.RunTest(t, "testdata/audit", func(t *testing.T, d *datadriven.TestData) string {
@@ -158,7 +141,7 @@ func TestAudit(t *testing.T) {
 
 // TestRemoteGRPC: gRPC works over the network, and so do its errors.
 func TestRemoteGRPC(t *testing.T) {
-	r, _ := newRemote(t)
+	r := newRemote(t)
 	build(t, r.World, `{"key":"interface/web","state":"configured"}`)
 	c := apiv1connect.NewAgentClient(r.http, r.url, connect.WithGRPC(), connect.WithInterceptors(as("vera")))
 	st, err := c.Get(t.Context(), &apiv1.GetRequest{Key: "interface/web"})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/access"
 	"github.com/plumb-net/plumb/plugins/api"
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
@@ -92,6 +94,30 @@ func Serve(t testing.TB, c api.Config) (socket string) {
 		}
 	})
 	return socket
+}
+
+// ServeRemote serves the world over the network until the test ends, to those whom the gate
+// knows, and returns its address.
+func ServeRemote(t testing.TB, c api.Config, gate *access.Gate) (address string) {
+	t.Helper()
+	srv, err := api.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- srv.ServeRemote(ctx, l, gate) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return l.Addr().String()
 }
 
 // CNI is what the service of CNI would know.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,14 +21,17 @@ import (
 // DefaultSocket is where an agent listens unless told otherwise.
 const DefaultSocket = "/run/plumb/agent.sock"
 
-// Client is every call of the service, made on one socket.
+// Client is every call of the service, made to one agent.
 type Client struct {
 	apiv1connect.AgentClient
-	socket string
-	http   *http.Client
+	// url goes before paths, and at is where the agent is, for people.
+	url, at string
+	remote  bool
+	http    *http.Client
 }
 
-// New makes a client. It connects when it is first used.
+// New makes a client of an agent of this host, by its socket. It connects when it is first
+// used.
 func New(socket string, more ...connect.ClientOption) *Client {
 	h := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -37,15 +41,20 @@ func New(socket string, more ...connect.ClientOption) *Client {
 	}}
 	// Compression costs more than a local socket.
 	plain := connect.WithAcceptCompression("gzip", nil, nil)
-	return &Client{apiv1connect.NewAgentClient(h, "http://agent", append(more, plain)...), socket, h}
+	return newClient(h, "http://agent", socket, append(more, plain))
+}
+
+func newClient(h *http.Client, url, at string, more []connect.ClientOption) *Client {
+	return &Client{apiv1connect.NewAgentClient(h, url, more...), url, at, strings.HasPrefix(url, "https://"), h}
 }
 
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Page fetches what the agent serves beside the service: /metrics, /readyz.
+// Page fetches what the agent serves beside the service: /metrics, /readyz. Who may not see
+// it gets an *Error.
 func (c *Client) Page(ctx context.Context, path string) (status int, body []byte, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent"+path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -55,26 +64,47 @@ func (c *Client) Page(ctx context.Context, path string) (status int, body []byte
 	}
 	defer resp.Body.Close()
 	body, err = io.ReadAll(resp.Body)
+	if code := refusals[resp.StatusCode]; code != 0 && err == nil {
+		var why struct{ Message string }
+		_ = json.Unmarshal(body, &why)
+		return 0, nil, &Error{Code: code, Message: why.Message}
+	}
 	return resp.StatusCode, body, err
+}
+
+// refusals are the answers to those who may not see a page.
+var refusals = map[int]connect.Code{
+	http.StatusUnauthorized: connect.CodeUnauthenticated,
+	http.StatusForbidden:    connect.CodePermissionDenied,
 }
 
 // Explain makes an error of a call one for people: what went wrong, and what
 // to do next.
 func (c *Client) Explain(err error) error {
 	var answer *connect.Error
+	var ours *setupError
+	var said *Error
 	switch {
 	case err == nil:
 		return nil
-	case isDial(err):
-		return fmt.Errorf("cannot reach the agent at %s: %s", c.socket, unreachable(err))
+	case errors.As(err, &ours):
+		return ours.error
+	case errors.As(err, &said):
+		return said
+	case !c.remote && isDial(err):
+		return fmt.Errorf("cannot reach the agent at %s: %s", c.at, unreachable(err))
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted")
 	case errors.As(err, &answer) && connect.IsWireError(err):
 		return &Error{Code: answer.Code(), Message: answer.Message(), Invalid: invalid(answer)}
+	case c.remote:
+		if why := explainRemote(err); why != "" {
+			return fmt.Errorf("cannot reach the agent at %s: %s", c.at, why)
+		}
 	case hungUp(err):
-		return fmt.Errorf("the agent at %s closed the connection; it stopped, or it refuses this user: only root and the agent's own user may ask", c.socket)
+		return fmt.Errorf("the agent at %s closed the connection; it stopped, or it refuses this user: only root and the agent's own user may ask", c.at)
 	}
-	return fmt.Errorf("the agent at %s: %w", c.socket, err)
+	return fmt.Errorf("the agent at %s: %w", c.at, err)
 }
 
 // hungUp reports whether the other side closed the connection. What net/http says when

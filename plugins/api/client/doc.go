@@ -1,4 +1,4 @@
-// Package client speaks with an agent through its socket.
+// Package client speaks with an agent, through its socket or over the network.
 //
 //	c := client.New("/run/plumb/agent.sock")
 //	defer c.Close()
