@@ -33,8 +33,9 @@ type env struct {
 // cli is one run: the outside world and the global flags.
 type cli struct {
 	env
-	socket string
-	output string
+	socket  string
+	context string
+	output  string
 	// asIs is set by commands that want answers byte by byte, whatever the output is.
 	asIs   bool
 	client *client.Client // made by agent
@@ -96,7 +97,8 @@ func newRoot(c *cli) *cobra.Command {
 		Use:   "agentctl",
 		Short: "Ask and tell a Plumb agent",
 		Long: `agentctl asks an agent what is, tells it what should be, and finds out why
-something is not so. It speaks with the agent through its socket.
+something is not so. It speaks with the agent through its socket, or over the
+network; see "agentctl context".
 
 Results go to stdout, messages to stderr. The exit code is 0 if it is done, the
 same, or all configured; 1 if something differs, is not configured, or the time
@@ -104,14 +106,17 @@ is up; 2 if there is an error.`,
 		Example: `  agentctl get
   agentctl put interface/web '{"dummy": {}, "addresses": ["10.0.0.1/24"]}'
   agentctl why interface/web`,
-		Args:              noArgs,
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.checkOutput(cmd) },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          noArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return cmp.Or(c.checkTarget(cmd), c.checkOutput(cmd))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	socket := cmp.Or(c.getenv("PLUMB_SOCKET"), client.DefaultSocket)
-	root.PersistentFlags().StringVar(&c.socket, "socket", socket, "socket of the agent; also PLUMB_SOCKET")
+	root.PersistentFlags().StringVar(&c.socket, "socket", "", "socket of the agent; also PLUMB_SOCKET (default: agent.sock in PLUMB_RUN_DIR, else "+client.DefaultSocket+")")
+	root.PersistentFlags().StringVar(&c.context, "context", "", "context that says how the agent is reached; also PLUMB_CONTEXT (default: that of \"context use\")")
+	root.RegisterFlagCompletionFunc("context", c.completeContexts)
 	root.PersistentFlags().StringVarP(&c.output, "output", "o", "table", "table, wide, json, yaml, name or template=TEXT")
 	root.RegisterFlagCompletionFunc("output", fixed("table", "wide", "json", "yaml", "name", "template="))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%w", err) })
@@ -122,7 +127,7 @@ is up; 2 if there is an error.`,
 		newResync(c), newPause(c), newResume(c), newFreeze(c), newUnfreeze(c), newRelease(c),
 		newMicroservices(c), newContainers(c), newCNI(c),
 		newKinds(c), newExplain(c), newExample(c), newSchema(c), newValidate(c),
-		newKV(c), newStatus(c), newMetrics(c), newLog(c), newReport(c), newVersion(c), newGenDocs(c), newGenMan(c),
+		newKV(c), newStatus(c), newMetrics(c), newLog(c), newReport(c), newContext(c), newToken(c), newVersion(c), newGenDocs(c), newGenMan(c),
 	)
 	return root
 }
@@ -134,7 +139,14 @@ func (c *cli) agent() *client.Client {
 		if isRead(c.output) && !c.asIs {
 			opts = append(opts, connect.WithInterceptors(readable{}))
 		}
-		c.client = client.New(c.socket, opts...)
+		switch t, _, err := c.target(); {
+		case err != nil:
+			c.client = client.Broken(err)
+		case t.Socket != "":
+			c.client = client.New(t.Socket, opts...)
+		default:
+			c.client = client.NewRemote(t.Remote, opts...)
+		}
 	}
 	return c.client
 }

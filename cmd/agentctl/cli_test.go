@@ -18,6 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/access"
+	"github.com/plumb-net/plumb/plugins/access/accesstest"
 	"github.com/plumb-net/plumb/plugins/api/apitest"
 )
 
@@ -29,6 +31,10 @@ import (
 //	        lines=N interrupts it once it has written N lines; > FILE at the
 //	        end keeps what it writes
 //	store   prints the store
+//	env     sets variables of the environment, line by line: NAME=VALUE
+//	remote  serves the agent over the network too, to people, line by line: NAME ROLE.
+//	        NAME.token, NAME.pem and NAME-key.pem are what they show; ca.pem has the
+//	        authority, other.pem another one, and $ADDRESS is where it is
 //	unpack  lists what a tar.gz holds, and prints what of it is named: unpack
 //	        name=r.tar.gz why.txt
 //
@@ -36,7 +42,7 @@ import (
 func TestCLI(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	datadriven.Walk(t, "testdata/cli", func(t *testing.T, path string) {
-		s := &script{t: t, world: apitest.New(), dir: t.TempDir()}
+		s := &script{t: t, world: apitest.New(), dir: t.TempDir(), vars: map[string]string{}}
 		t.Cleanup(func() { s.stop() })
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
@@ -59,6 +65,15 @@ func TestCLI(t *testing.T) {
 				lines := 0
 				d.MaybeScanArgs(t, "lines", &lines)
 				return s.run(d.Input, lines)
+			case "env":
+				for line := range strings.SplitSeq(d.Input, "\n") {
+					name, value, _ := strings.Cut(line, "=")
+					s.vars[name] = strings.ReplaceAll(value, "$DIR", s.dir)
+				}
+				return ""
+			case "remote":
+				s.serveRemote(strings.Split(d.Input, "\n"))
+				return ""
 			case "editor":
 				t.Setenv("TMPDIR", s.dir)
 				s.editor = d.Input
@@ -109,7 +124,61 @@ type script struct {
 	dir    string
 	socket string
 	editor string // a command
-	stops  []func()
+	vars   map[string]string
+	// address is where the agent is reached over the network.
+	address string
+	stops   []func()
+}
+
+// serveRemote serves the world to people, each NAME ROLE.
+func (s *script) serveRemote(people []string) {
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	copied := func(name, from string) {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		write(name, string(text))
+	}
+	ca := accesstest.New(s.t)
+	copied("ca.pem", ca.File)
+	copied("other.pem", accesstest.New(s.t).File)
+	var tokens string
+	for _, p := range people {
+		name, word, _ := strings.Cut(p, " ")
+		role, err := access.ParseRole(word)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		token, entry, err := access.NewToken(name, role)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		tokens += entry.String() + "\n"
+		write(name+".token", token+"\n")
+		pair := ca.Issue(accesstest.Cert{Name: name, Roles: []string{"plumb:" + word}, Client: true})
+		copied(name+".pem", pair.Cert)
+		copied(name+"-key.pem", pair.Key)
+	}
+	write("tokens", tokens)
+	server := ca.Issue(accesstest.Cert{Name: "agent"})
+	gate, err := access.Open(access.Files{Cert: server.Cert, Key: server.Key, ClientCA: ca.File, Tokens: filepath.Join(s.dir, "tokens")}, access.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.address = apitest.ServeRemote(s.t, s.world.Config(), gate)
+}
+
+// getenv is the environment of agentctl.
+func (s *script) getenv(name string) string {
+	if v, set := s.vars[name]; set {
+		return v
+	}
+	return map[string]string{"PLUMB_SOCKET": s.socket, "EDITOR": s.editor, "XDG_CONFIG_HOME": s.dir}[name]
 }
 
 func (s *script) stop() {
@@ -124,7 +193,7 @@ func (s *script) run(input string, lines int) string {
 		s.socket = apitest.Serve(s.t, s.world.Config())
 	}
 	line, stdin, _ := strings.Cut(input, "\n")
-	line, keep, _ := strings.Cut(strings.ReplaceAll(line, "$DIR", s.dir), " > ")
+	line, keep, _ := strings.Cut(strings.NewReplacer("$DIR", s.dir, "$ADDRESS", s.address).Replace(line), " > ")
 	words := split(line)
 	if words[0] != "agentctl" {
 		s.t.Fatalf("not agentctl: %s", line)
@@ -135,7 +204,7 @@ func (s *script) run(input string, lines int) string {
 	var story bytes.Buffer
 	code := run(ctx, env{
 		args: words[1:], stdin: strings.NewReader(stdin), stdout: out, stderr: &story,
-		getenv: func(k string) string { return map[string]string{"PLUMB_SOCKET": s.socket, "EDITOR": s.editor}[k] },
+		getenv: s.getenv,
 		now:    apitest.Noon,
 	})
 	var b strings.Builder
@@ -157,7 +226,13 @@ func (s *script) run(input string, lines int) string {
 
 func (s *script) clean(text string) string {
 	text = regexp.MustCompile(`agentctl-edit-\d+`).ReplaceAllString(text, "agentctl-edit-N")
-	return strings.NewReplacer(s.socket, "$SOCKET", s.dir, "$DIR", models.Escape(s.dir), "$DIR").Replace(text)
+	text = regexp.MustCompile(`plumb_[\w-]{43}`).ReplaceAllString(text, "plumb_TOKEN")
+	text = regexp.MustCompile(`sha256:[0-9a-f]{64}`).ReplaceAllString(text, "sha256:DIGEST")
+	pairs := []string{s.socket, "$SOCKET", s.dir, "$DIR", models.Escape(s.dir), "$DIR"}
+	if s.address != "" {
+		pairs = append(pairs, s.address, "$ADDRESS")
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
 }
 
 // output calls then once it has got so many lines, if any were asked for.

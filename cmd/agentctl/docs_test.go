@@ -26,7 +26,7 @@ func TestGenDocs(t *testing.T) {
 			t.Errorf("%s is not documented", cmd.CommandPath())
 		}
 	}
-	for _, want := range []string{"| `--revert-on-failure` | - |", "| `-o, --output` | `table` |", "| `--socket` | `/run/plumb/agent.sock` |"} {
+	for _, want := range []string{"| `--revert-on-failure` | - |", "| `-o, --output` | `table` |", "| `--socket` | - |", "else /run/plumb/agent.sock)"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the documentation lacks %s", want)
 		}

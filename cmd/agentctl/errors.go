@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"net"
+	"net/url"
 
 	"connectrpc.com/connect"
 )
@@ -11,5 +12,6 @@ import (
 func isCall(err error) bool {
 	var answer *connect.Error
 	var op *net.OpError
-	return errors.As(err, &answer) || errors.As(err, &op)
+	var page *url.Error
+	return errors.As(err, &answer) || errors.As(err, &op) || errors.As(err, &page)
 }

@@ -84,6 +84,9 @@ func (c *cli) writeStatus(w io.Writer, s *apiv1.AgentStatusResponse, wide bool) 
 	if c.color {
 		state = paint(state)
 	}
+	if place := c.place(); place != "" {
+		fmt.Fprintf(w, "context  %s\n", place)
+	}
 	fmt.Fprintf(w, "label    %s\nversion  %s\nup       %s\nstate    %s\n", s.Label, orDash(s.Version), age(c.now(), s.Started), state)
 	for _, r := range s.Reasons {
 		fmt.Fprintf(w, "         %s\n", r)
