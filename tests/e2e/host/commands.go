@@ -51,6 +51,15 @@ func (h *Host) CtlInput(stdin string, args ...string) Result {
 	return h.exec(tool(h.t, "agentctl"), stdin, append([]string{"--socket", h.Socket()}, args...)...)
 }
 
+// CtlFrom runs agentctl without naming a socket, with variables of the environment, each
+// NAME=value, that may name an agent.
+func (h *Host) CtlFrom(env []string, args ...string) Result {
+	h.t.Helper()
+	cmd := exec.CommandContext(h.t.Context(), tool(h.t, "agentctl"), args...)
+	cmd.Env = append(os.Environ(), env...)
+	return h.run(cmd, "")
+}
+
 // MustCtl runs agentctl, which must succeed, and returns what it prints.
 func (h *Host) MustCtl(args ...string) string {
 	h.t.Helper()
