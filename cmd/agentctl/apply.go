@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,6 +111,7 @@ taken back meanwhile.`,
 				return err
 			}
 			confirm.set(&req)
+			req.Files = names(f.paths)
 			req.Prune, req.Wait, req.Timeout, req.NoValues = f.prune, w.wait, duration(w.timeout), c.noValues()
 			return c.apply(cmd.Context(), &req)
 		},
@@ -141,6 +143,23 @@ func (c *cli) showOutcome(req *apiv1.ApplyRequest, out *apiv1.ApplyResponse) err
 		return c.show(c.planAnswer(out.Plan))
 	}
 	return c.showApplied(out)
+}
+
+// names are what files are called wherever one stands: their full names.
+func names(paths []string) []string {
+	const some = 16 // as many as the agent takes
+	out := make([]string, 0, len(paths))
+	for _, p := range paths {
+		full, err := filepath.Abs(p)
+		switch {
+		case p == "-":
+			full = "stdin"
+		case err != nil:
+			full = p
+		}
+		out = append(out, full)
+	}
+	return out[:min(len(out), some)]
 }
 
 // readPlan reads what plan -o json wrote. Fields of a newer agentctl do not

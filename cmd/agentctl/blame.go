@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 )
 
@@ -14,7 +15,9 @@ func newBlame(c *cli) *cobra.Command {
 		Use:   "blame KEY",
 		Short: "Tell who asked for a key and what made it",
 		Long: `Blame tells which transaction asked for what is wanted of a key, which operation
-made the thing that is there, and the last operations that failed. Of a key that
+made the thing that is there, and the last operations that failed. It also tells who
+wrote the value into the store, from which file and why; that is kept as long as the
+value is, whatever the history has forgotten. Of a key that
 is gone it tells who took it back and what took it away. "before" is said of what
 is there and was done before what is kept of the history, "not since" of what was
 never done as far as that reaches.`,
@@ -43,6 +46,13 @@ func (c *cli) writeBlame(w io.Writer, b *apiv1.BlameResponse) {
 			return
 		}
 		t.add(what, orDash(d.Op), clock(d.Time), fmt.Sprint(d.Seq), orDash(d.Source), orDash(d.Note), orDash(d.Via), d.Error)
+	}
+	if wr := b.Written; wr != nil {
+		by := models.Author{By: wr.By, Message: wr.Message, Files: wr.Files}.String()
+		if wr.By == "" {
+			by = "not through the agent"
+		}
+		t.add("written", "-", clock(wr.Time), "-", "store", fmt.Sprintf("revision %d %s", wr.Revision, by), "-", "")
 	}
 	add("asked", b.Asked, b.Wanted)
 	add("made", b.Made, b.There)

@@ -21,7 +21,11 @@ type confirming struct {
 func (f *confirming) flags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.time, "confirm", 0, "take the change back after this time unless it is confirmed, for example 60s")
 	cmd.Flags().StringArrayVar(&f.probes, "probe", nil, "what has to work while the change is not confirmed; may be repeated")
-	cmd.Flags().StringVarP(&f.message, "message", "m", "", "what people should know about the change")
+	messageFlag(cmd, &f.message)
+}
+
+func messageFlag(cmd *cobra.Command, message *string) {
+	cmd.Flags().StringVarP(message, "message", "m", "", "what people should know about the change; see blame and history")
 }
 
 func (f *confirming) set(r *apiv1.ApplyRequest) {

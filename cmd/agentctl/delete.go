@@ -8,6 +8,7 @@ import (
 
 func newDelete(c *cli) *cobra.Command {
 	var w waiting
+	var message string
 	cmd := &cobra.Command{
 		Use:   "delete KEY…",
 		Short: "Withdraw keys of intent",
@@ -19,7 +20,7 @@ file, is refused: it has to be deleted there.`,
 		Args:              someArgs("key"),
 		ValidArgsFunction: c.keysAndKinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out, err := c.agent().Delete(cmd.Context(), &apiv1.DeleteRequest{Keys: args, Wait: w.wait, Timeout: duration(w.timeout)})
+			out, err := c.agent().Delete(cmd.Context(), &apiv1.DeleteRequest{Keys: args, Wait: w.wait, Timeout: duration(w.timeout), Message: message})
 			if err != nil {
 				return err
 			}
@@ -27,5 +28,6 @@ file, is refused: it has to be deleted there.`,
 		},
 	}
 	w.flags(cmd)
+	messageFlag(cmd, &message)
 	return cmd
 }

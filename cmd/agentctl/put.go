@@ -25,7 +25,7 @@ func (w *waiting) flags(cmd *cobra.Command) {
 }
 
 func newPut(c *cli) *cobra.Command {
-	var path string
+	var path, message string
 	var force bool
 	var w waiting
 	cmd := &cobra.Command{
@@ -54,8 +54,10 @@ same, and the key becomes invalid.`,
 		ValidArgsFunction: c.keysAndKinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var data []byte
+			var from []string
 			if path != "" {
 				var err error
+				from = names([]string{path})
 				if data, err = c.readFile(path); err != nil {
 					return err
 				}
@@ -68,6 +70,7 @@ same, and the key becomes invalid.`,
 			}
 			out, err := c.agent().Put(cmd.Context(), &apiv1.PutRequest{
 				Key: args[0], Text: text, Force: force, Wait: w.wait, Timeout: duration(w.timeout),
+				Message: message, Files: from,
 			})
 			if err != nil {
 				return err
@@ -78,6 +81,7 @@ same, and the key becomes invalid.`,
 	cmd.Flags().StringVarP(&path, "file", "f", "", "file with the value, - for stdin")
 	cmd.Flags().BoolVar(&force, "force", false, "write the value even if it is invalid")
 	w.flags(cmd)
+	messageFlag(cmd, &message)
 	return cmd
 }
 

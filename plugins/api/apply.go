@@ -24,7 +24,7 @@ const (
 func (s *Server) Put(ctx context.Context, r *apiv1.PutRequest) (*apiv1.ApplyResponse, error) {
 	return s.Apply(ctx, &apiv1.ApplyRequest{
 		Items: []*apiv1.Item{{Key: r.Key, Value: r.Value, Text: r.Text}},
-		Force: r.Force, Wait: r.Wait, Timeout: r.Timeout,
+		Force: r.Force, Wait: r.Wait, Timeout: r.Timeout, Message: r.Message, Files: r.Files,
 	})
 }
 
@@ -33,12 +33,12 @@ func (s *Server) Delete(ctx context.Context, r *apiv1.DeleteRequest) (*apiv1.App
 	if len(r.Keys) == 0 {
 		return nil, refuse("no keys are given")
 	}
-	return s.Apply(ctx, &apiv1.ApplyRequest{Delete: r.Keys, Wait: r.Wait, Timeout: r.Timeout})
+	return s.Apply(ctx, &apiv1.ApplyRequest{Delete: r.Keys, Wait: r.Wait, Timeout: r.Timeout, Message: r.Message})
 }
 
 // Apply implements the service.
 func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.ApplyResponse, error) {
-	if err := s.checkConfirm(ctx, r); err != nil {
+	if err := errors.Join(s.checkConfirm(ctx, r), checkAuthor(r)); err != nil {
 		return nil, err
 	}
 	if r.Plan != nil {
@@ -119,7 +119,7 @@ func (s *Server) write(ctx context.Context, r *apiv1.ApplyRequest, req request) 
 // commit writes a stage, as one transaction or in chunks. In chunks the
 // apply-sets go last: after a crash in between they still hold what they held,
 // and running the same apply again completes it.
-func (s *Server) commit(ctx context.Context, st *staged, chunked bool) (revision int64, err error) {
+func (s *Server) commit(ctx context.Context, r *apiv1.ApplyRequest, st *staged, chunked bool) (revision int64, err error) {
 	all := st.pending()
 	if len(all) == 0 {
 		return 0, nil
@@ -133,6 +133,7 @@ func (s *Server) commit(ctx context.Context, st *staged, chunked bool) (revision
 		for i, c := range part {
 			writes[i] = c.write()
 		}
+		writes = s.signed(ctx, writes, r.Message, r.Files)
 		if revision, err = s.Store.Write(ctx, writes); err != nil {
 			if len(st.done) > 0 {
 				err = fmt.Errorf("%d of %d transactions were written: %w", len(st.done), len(parts), err)

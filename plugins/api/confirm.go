@@ -154,7 +154,7 @@ func (s *Server) checkConfirm(ctx context.Context, r *apiv1.ApplyRequest) error 
 func (s *Server) commitTrial(ctx context.Context, r *apiv1.ApplyRequest, st *staged) (revision int64, err error) {
 	pending := st.pending()
 	if r.Confirm == nil || len(pending) == 0 {
-		return s.commit(ctx, st, r.Chunked)
+		return s.commit(ctx, r, st, r.Chunked)
 	}
 	now := s.Now()
 	p := confirm.Pending{
@@ -172,7 +172,7 @@ func (s *Server) commitTrial(ctx context.Context, r *apiv1.ApplyRequest, st *sta
 	if err != nil {
 		return 0, notNow("%w", err)
 	}
-	revision, err = s.commit(ctx, st, false)
+	revision, err = s.commit(ctx, r, st, false)
 	switch {
 	case err == nil:
 		t.Written()

@@ -46,7 +46,7 @@ func (s *Server) PutKV(ctx context.Context, r *apiv1.PutKVRequest) (*apiv1.PutKV
 	if len(value) == 0 {
 		value = []byte(r.Value)
 	}
-	revision, err := s.Store.Write(ctx, []models.Write{{Key: r.Key, Value: value}})
+	revision, err := s.Store.Write(ctx, s.signed(ctx, []models.Write{{Key: r.Key, Value: value}}, "", nil))
 	if err != nil {
 		return nil, fail(err)
 	}
@@ -65,7 +65,7 @@ func (s *Server) DeleteKV(ctx context.Context, r *apiv1.DeleteKVRequest) (*apiv1
 	if !ok {
 		return new(apiv1.DeleteKVResponse), nil
 	}
-	revision, err := s.Store.Write(ctx, []models.Write{{Key: r.Key}})
+	revision, err := s.Store.Write(ctx, s.signed(ctx, []models.Write{{Key: r.Key}}, "", nil))
 	if err != nil {
 		return nil, fail(err)
 	}

@@ -77,5 +77,6 @@ func (s *Server) Blame(ctx context.Context, r *apiv1.BlameRequest) (*apiv1.Blame
 	for i := range b.Failures {
 		out.Failures = append(out.Failures, deed(&b.Failures[i]))
 	}
+	out.Written = s.written(ctx, r.Key)
 	return out, nil
 }

@@ -64,6 +64,8 @@ type Store interface {
 	List(ctx context.Context, prefix string) ([]models.Stored, error)
 	// Write changes keys in one transaction and returns its revision.
 	Write(ctx context.Context, writes []models.Write) (revision int64, err error)
+	// Author is who made a revision; ok is false for one that was not made through the agent.
+	Author(ctx context.Context, revision int64) (a models.Author, ok bool, err error)
 	// Elsewhere names the other labels below which the key is, named as in Get.
 	Elsewhere(ctx context.Context, key string) (labels []string, err error)
 	// Reached blocks until the intent of the revision was handed to the scheduler.

@@ -83,7 +83,7 @@ func (s *Server) unwrite(ctx context.Context, part written) (revision int64, kep
 		if err != nil || len(writes) == 0 {
 			return 0, kept, err
 		}
-		revision, err = s.Store.Write(ctx, writes)
+		revision, err = s.Store.Write(ctx, s.signed(ctx, writes, "revert on failure", nil))
 		if !errors.Is(err, models.ErrStoreConflict) {
 			return revision, kept, err
 		}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +26,7 @@ func (t *Trial) revert(ctx context.Context) {
 	t.c.Log.Warn("a change is taken back", "name", p.Name, "by", p.By, "keys", len(p.Keys()), "reason", p.Reverting)
 	wait := retryFirst
 	for tries := 1; ; tries++ {
-		revision, notes, err := t.c.writeBack(ctx, p.Changes)
+		revision, notes, err := t.c.writeBack(ctx, p)
 		if ctx.Err() != nil {
 			return // the next run goes on with it
 		}
@@ -86,13 +88,13 @@ func (t *Trial) leave() {
 }
 
 // writeBack writes what was before the changes, for the keys that are as they left them.
-func (c *Confirmer) writeBack(ctx context.Context, changes []Change) (revision int64, notes []string, err error) {
+func (c *Confirmer) writeBack(ctx context.Context, p Pending) (revision int64, notes []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
 	for {
 		var writes []models.Write
-		if writes, notes, err = c.former(ctx, changes); err == nil && len(writes) > 0 {
-			revision, err = c.writeAll(ctx, writes)
+		if writes, notes, err = c.former(ctx, p.Changes); err == nil && len(writes) > 0 {
+			revision, err = c.writeAll(ctx, p, writes)
 		}
 		if !errors.Is(err, models.ErrStoreConflict) || ctx.Err() != nil {
 			return revision, notes, err
@@ -102,15 +104,17 @@ func (c *Confirmer) writeBack(ctx context.Context, changes []Change) (revision i
 
 // writeAll writes in as few transactions as the store takes: former values can be larger
 // than those that it took at once.
-func (c *Confirmer) writeAll(ctx context.Context, writes []models.Write) (revision int64, err error) {
-	revision, err = c.Store.Write(ctx, writes)
+func (c *Confirmer) writeAll(ctx context.Context, p Pending, writes []models.Write) (revision int64, err error) {
+	now := time.Now()
+	author := models.Author{By: "plumb-agent", Message: p.Name + " is taken back: " + p.Reverting, Time: now}
+	revision, err = c.Store.Write(ctx, append(slices.Clip(writes), author.Write(fmt.Sprintf("%016x-%s", now.UnixNano(), p.Name))))
 	if err == nil || len(writes) == 1 || errors.Is(err, models.ErrStoreConflict) || errors.Is(err, models.ErrStoreDown) || ctx.Err() != nil {
 		return revision, err
 	}
-	if _, err = c.writeAll(ctx, writes[:len(writes)/2]); err != nil {
+	if _, err = c.writeAll(ctx, p, writes[:len(writes)/2]); err != nil {
 		return 0, err
 	}
-	return c.writeAll(ctx, writes[len(writes)/2:])
+	return c.writeAll(ctx, p, writes[len(writes)/2:])
 }
 
 // former are the writes that bring back what was before.

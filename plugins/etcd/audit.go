@@ -27,6 +27,9 @@ func (s *source) audit(ctx context.Context, l *link, w *stream) {
 			w.cut(err)
 			return
 		}
+		if err := s.pruneAuthors(ctx, l); err != nil && !isDown(err) {
+			s.log.Warn("records of who wrote intent cannot be removed", "reason", s.cfg.say(err))
+		}
 	}
 }
 

@@ -110,20 +110,24 @@ func (d Decoder) decodeAll(prefix string, kvs []*mvccpb.KeyValue) []scheduler.Ch
 // revision is what one revision of the store changed.
 type revision struct {
 	rev    int64
-	events []*mvccpb.Event
+	events []*mvccpb.Event // of intent
+	author *models.Author  // nil: it did not come through the agent
 }
 
 // revisions splits the events of a response, which come in the order of
-// revisions: one revision is one transaction, always.
-func revisions(events []*mvccpb.Event) []revision {
+// revisions: one revision is one transaction, always. prefix is that of intent.
+func revisions(prefix string, events []*mvccpb.Event) []revision {
 	var out []revision
-	for len(events) > 0 {
-		n, rev := 1, events[0].Kv.ModRevision
-		for n < len(events) && events[n].Kv.ModRevision == rev {
-			n++
+	for _, e := range events {
+		if n := len(out); n == 0 || out[n-1].rev != e.Kv.ModRevision {
+			out = append(out, revision{rev: e.Kv.ModRevision})
 		}
-		out = append(out, revision{rev, events[:n]})
-		events = events[n:]
+		r := &out[len(out)-1]
+		if strings.HasPrefix(string(e.Kv.Key), prefix) {
+			r.events = append(r.events, e)
+		} else if a, ok := models.ReadAuthor(e.Kv.Value); ok {
+			r.author = &a
+		}
 	}
 	return out
 }
@@ -144,6 +148,11 @@ func (d Decoder) txn(prefix string, r revision) scheduler.Txn {
 	note := fmt.Sprintf("%d keys at revision %d", len(want), r.rev)
 	if len(want) == 1 {
 		note = verb + " " + string(want[0].Key)
+	}
+	if r.author != nil {
+		note += " " + r.author.String()
+	} else {
+		note += ", not through the agent"
 	}
 	return scheduler.Txn{Source: Source, Note: note, Want: want}
 }

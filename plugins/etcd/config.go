@@ -74,6 +74,8 @@ type tuning struct {
 	rereadEvery time.Duration
 	// pageBytes is how much a page of a list should weigh.
 	pageBytes int
+	// keptAuthors is how many records of who wrote intent are kept whatever became of it.
+	keptAuthors int
 }
 
 func (t *tuning) defaults() {
@@ -95,6 +97,9 @@ func (t *tuning) defaults() {
 	set(&t.healthEvery, 10*time.Second)
 	set(&t.restartMax, 30*time.Second)
 	set(&t.slowStart, 5*time.Second)
+	if t.keptAuthors == 0 {
+		t.keptAuthors = 1000
+	}
 	if t.pageBytes == 0 {
 		t.pageBytes = 4 << 20
 	}

@@ -5,6 +5,7 @@
 // process (package embedded). Below /plumb/<label>/ it holds
 //
 //	config/<kind>/<name>   what operators want           source.go reads it
+//	author/<id>            who wrote it, and why         author.go
 //	status/<kind>/<name>   how things stand              status.go writes it
 //	agent                  who serves the label (lease)  presence.go
 //	store                  the store's random id         identity.go

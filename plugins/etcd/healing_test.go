@@ -63,7 +63,7 @@ func TestACutWatchIsHealedByAListAndOnlyIfNeeded(t *testing.T) {
 	p.Break()
 	a.nextSession(sessions)
 	a.upTo(put(t, kv, "route/b", "1"))
-	if got := story(a.rec.since(said)); got != "put route/b: route/b=1\n" {
+	if got := story(a.rec.since(said)); got != "put route/b, not through the agent: route/b=1\n" {
 		t.Errorf("after a harmless cut:\n%s", got)
 	}
 

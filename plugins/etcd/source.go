@@ -168,7 +168,9 @@ func (s *source) session(ctx context.Context, l *link) (lasted bool, err error) 
 	if err := s.begin(ctx, l, snap); err != nil {
 		return false, w.cause(err)
 	}
-	if err := w.follow(s.prefix, snap.rev+1); err != nil {
+	// The records of authors sort before the intent, with nothing of ours in between: so
+	// one watch brings both of a revision at once.
+	if err := w.follow(s.cfg.prefix()+models.AuthorPrefix, clientv3.GetPrefixRangeEnd(s.prefix), snap.rev+1); err != nil {
 		return false, err
 	}
 	wg.Go(w.pace)
@@ -314,11 +316,13 @@ func (s *source) events(b batch, exact bool) error {
 	if b.created && b.rev < seen {
 		return fmt.Errorf("%w: it is at revision %d, the list was of %d", errOtherStore, b.rev, seen)
 	}
-	for _, r := range revisions(b.events) {
+	for _, r := range revisions(s.prefix, b.events) {
 		if r.rev <= seen {
 			continue
 		}
-		s.submitRevision(r)
+		if len(r.events) > 0 {
+			s.submitRevision(r)
+		}
 		for _, e := range r.events {
 			name := string(e.Kv.Key[len(s.prefix):])
 			if e.Type == mvccpb.Event_DELETE {
@@ -342,7 +346,8 @@ func (s *source) events(b batch, exact bool) error {
 func (s *source) submitRevision(r revision) {
 	s.saying.Lock()
 	defer s.saying.Unlock()
-	s.submit.Submit(s.decode.txn(s.prefix, revision{r.rev, s.ofEvents(r.events)}))
+	r.events = s.ofEvents(r.events)
+	s.submit.Submit(s.decode.txn(s.prefix, r))
 }
 
 // idChanged guards the id of the store that is being followed: seen to vanish

@@ -42,7 +42,7 @@ func TestPutsAndDeletesAreTransactionsOfTheirOwn(t *testing.T) {
 		put(t, s, "route/r1", "one")
 		put(t, s, "route/r2", "two")
 		a.upTo(del(t, s, "config/route/r1"))
-		want := "put route/r1: route/r1=one\nput route/r2: route/r2=two\ndelete route/r1: -route/r1\n"
+		want := "put route/r1, not through the agent: route/r1=one\nput route/r2, not through the agent: route/r2=two\ndelete route/r1, not through the agent: -route/r1\n"
 		if got := story(a.rec.since(1)); got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
@@ -79,7 +79,7 @@ func oneRevision(t *testing.T, a *agent, kv clientv3.KV) {
 	if len(txns) != 1 || len(txns[0].Want) != 1000 || txns[0].Complete {
 		t.Fatalf("got %d transactions\n%s", len(txns), story(txns))
 	}
-	if want := fmt.Sprintf("1000 keys at revision %d", resp.Header.Revision); txns[0].Note != want {
+	if want := fmt.Sprintf("1000 keys at revision %d, not through the agent", resp.Header.Revision); txns[0].Note != want {
 		t.Errorf("note %q, want %q", txns[0].Note, want)
 	}
 	sorted := slices.IsSortedFunc(txns[0].Want, func(a, b scheduler.Change) int { return strings.Compare(string(a.Key), string(b.Key)) })

@@ -78,11 +78,11 @@ func openStream(ctx context.Context, cut context.CancelCauseFunc, l *link, t tun
 	return s, nil
 }
 
-// follow asks for the intent from a revision on.
-func (s *stream) follow(prefix string, rev int64) error {
+// follow asks for what happens to the keys of a range from a revision on.
+func (s *stream) follow(from, end string, rev int64) error {
 	return s.create(&etcdserverpb.WatchCreateRequest{
-		Key:           []byte(prefix),
-		RangeEnd:      []byte(clientv3.GetPrefixRangeEnd(prefix)),
+		Key:           []byte(from),
+		RangeEnd:      []byte(end),
 		StartRevision: rev,
 		WatchId:       configWatch,
 		Fragment:      true,

@@ -61,7 +61,7 @@ func TestFragmentsArePutTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := "4 keys at revision 7: route/a=x route/b=x route/c=x route/d=x\nput route/a: route/a=x\nput route/b: route/b=x\n"
+	want := "4 keys at revision 7, not through the agent: route/a=x route/b=x route/c=x route/d=x\nput route/a, not through the agent: route/a=x\nput route/b, not through the agent: route/b=x\n"
 	if got := story(rec.since(0)); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}

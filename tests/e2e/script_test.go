@@ -438,6 +438,8 @@ var unstable = []struct {
 	{regexp.MustCompile(`pid:\d+`), "pid:N"},
 	{regexp.MustCompile(`\b(pid|process|netlink port|transaction|revision|of link|wireguard) \d+`), "$1 N"},
 	{regexp.MustCompile(`proc(/|%2F)\d+`), "proc${1}N"},
+	{regexp.MustCompile(`"undo \d+"`), `"undo N"`},
+	{regexp.MustCompile(`\broot for \S+ \(`), "root ("}, // where somebody logged in
 }
 
 func (s *script) clean(text string) string {

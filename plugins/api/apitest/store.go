@@ -91,6 +91,22 @@ func (s *Store) List(_ context.Context, prefix string) ([]models.Stored, error) 
 	return out, nil
 }
 
+// Author implements the port.
+func (s *Store) Author(_ context.Context, revision int64) (a models.Author, ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return a, false, fmt.Errorf("author: %w", models.ErrStoreDown)
+	}
+	for key, st := range s.keys {
+		if st.Revision == revision && strings.HasPrefix(key, models.AuthorPrefix) {
+			a, ok = models.ReadAuthor(st.Value)
+			return a, ok, nil
+		}
+	}
+	return a, false, nil
+}
+
 // Elsewhere implements the port: what Other wrote.
 func (s *Store) Elsewhere(_ context.Context, key string) ([]string, error) {
 	s.mu.Lock()
@@ -149,12 +165,15 @@ func (s *Store) Write(_ context.Context, writes []models.Write) (int64, error) {
 // Reached implements the port: what is written was heard at once.
 func (s *Store) Reached(ctx context.Context, _ int64) error { return ctx.Err() }
 
-// String lists the store for golden files.
+// String lists the store for golden files, without who wrote it: processes have numbers.
 func (s *Store) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(s.keys)) {
+		if strings.HasPrefix(k, models.AuthorPrefix) {
+			continue
+		}
 		fmt.Fprintf(&b, "%s = %s\n", k, s.keys[k].Value)
 	}
 	return b.String()

@@ -2155,8 +2155,10 @@ type BlameResponse struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
 	// Whether it is wanted and whether it is there. If not, asked and made being unset
 	// means that nothing of the kind happened since.
-	Wanted        bool `protobuf:"varint,6,opt,name=wanted,proto3" json:"wanted,omitempty"`
-	There         bool `protobuf:"varint,7,opt,name=there,proto3" json:"there,omitempty"`
+	Wanted bool `protobuf:"varint,6,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	There  bool `protobuf:"varint,7,opt,name=there,proto3" json:"there,omitempty"`
+	// How the value came into the store; unset if the store has none.
+	Written       *Written `protobuf:"bytes,8,opt,name=written,proto3" json:"written,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2240,6 +2242,91 @@ func (x *BlameResponse) GetThere() bool {
 	return false
 }
 
+func (x *BlameResponse) GetWritten() *Written {
+	if x != nil {
+		return x.Written
+	}
+	return nil
+}
+
+// Written is how a value came into the store.
+type Written struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Who wrote it through the agent. Unset if it was written by other means, as etcdctl.
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Files         []string               `protobuf:"bytes,4,rep,name=files,proto3" json:"files,omitempty"`
+	Time          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Written) Reset() {
+	*x = Written{}
+	mi := &file_agent_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Written) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Written) ProtoMessage() {}
+
+func (x *Written) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Written.ProtoReflect.Descriptor instead.
+func (*Written) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Written) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Written) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Written) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Written) GetFiles() []string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *Written) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // Deed is one thing that was done to a key, and on whose account.
 type Deed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2259,7 +2346,7 @@ type Deed struct {
 
 func (x *Deed) Reset() {
 	*x = Deed{}
-	mi := &file_agent_proto_msgTypes[31]
+	mi := &file_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2358,7 @@ func (x *Deed) String() string {
 func (*Deed) ProtoMessage() {}
 
 func (x *Deed) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[31]
+	mi := &file_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2371,7 @@ func (x *Deed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deed.ProtoReflect.Descriptor instead.
 func (*Deed) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{31}
+	return file_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Deed) GetSeq() uint64 {
@@ -2346,7 +2433,7 @@ type PlannedStep struct {
 
 func (x *PlannedStep) Reset() {
 	*x = PlannedStep{}
-	mi := &file_agent_proto_msgTypes[32]
+	mi := &file_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2358,7 +2445,7 @@ func (x *PlannedStep) String() string {
 func (*PlannedStep) ProtoMessage() {}
 
 func (x *PlannedStep) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[32]
+	mi := &file_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2371,7 +2458,7 @@ func (x *PlannedStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedStep.ProtoReflect.Descriptor instead.
 func (*PlannedStep) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{32}
+	return file_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PlannedStep) GetOp() string {
@@ -2406,7 +2493,7 @@ type DoneStep struct {
 
 func (x *DoneStep) Reset() {
 	*x = DoneStep{}
-	mi := &file_agent_proto_msgTypes[33]
+	mi := &file_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2505,7 @@ func (x *DoneStep) String() string {
 func (*DoneStep) ProtoMessage() {}
 
 func (x *DoneStep) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[33]
+	mi := &file_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2518,7 @@ func (x *DoneStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoneStep.ProtoReflect.Descriptor instead.
 func (*DoneStep) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{33}
+	return file_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DoneStep) GetOp() string {
@@ -2498,7 +2585,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_agent_proto_msgTypes[34]
+	mi := &file_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2510,7 +2597,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[34]
+	mi := &file_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2523,7 +2610,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{34}
+	return file_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Item) GetKey() string {
@@ -2587,15 +2674,17 @@ type ApplyRequest struct {
 	// Tried every second once the touched keys are settled; three failures in a row
 	// take the change back. ping:NS:IP, tcp:NS:IP:PORT, key:KEY, exec:CMD.
 	Probes []string `protobuf:"bytes,14,rep,name=probes,proto3" json:"probes,omitempty"`
-	// What people should know about the change.
-	Message       string `protobuf:"bytes,15,opt,name=message,proto3" json:"message,omitempty"`
+	// What people should know about the change, up to 1000 bytes.
+	Message string `protobuf:"bytes,15,opt,name=message,proto3" json:"message,omitempty"`
+	// What the values were read from, for people: up to 16 names.
+	Files         []string `protobuf:"bytes,16,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_agent_proto_msgTypes[35]
+	mi := &file_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2607,7 +2696,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[35]
+	mi := &file_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2620,7 +2709,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{35}
+	return file_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ApplyRequest) GetItems() []*Item {
@@ -2728,21 +2817,31 @@ func (x *ApplyRequest) GetMessage() string {
 	return ""
 }
 
+func (x *ApplyRequest) GetFiles() []string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
 type PutRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Value         *structpb.Value        `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
-	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
-	Wait          bool                   `protobuf:"varint,5,opt,name=wait,proto3" json:"wait,omitempty"`
-	Timeout       *durationpb.Duration   `protobuf:"bytes,6,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Key     string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value   *structpb.Value        `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Text    string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	Force   bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
+	Wait    bool                   `protobuf:"varint,5,opt,name=wait,proto3" json:"wait,omitempty"`
+	Timeout *durationpb.Duration   `protobuf:"bytes,6,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// As in ApplyRequest.
+	Message       string   `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
+	Files         []string `protobuf:"bytes,8,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PutRequest) Reset() {
 	*x = PutRequest{}
-	mi := &file_agent_proto_msgTypes[36]
+	mi := &file_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2853,7 @@ func (x *PutRequest) String() string {
 func (*PutRequest) ProtoMessage() {}
 
 func (x *PutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[36]
+	mi := &file_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2866,7 @@ func (x *PutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRequest.ProtoReflect.Descriptor instead.
 func (*PutRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{36}
+	return file_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PutRequest) GetKey() string {
@@ -2812,18 +2911,34 @@ func (x *PutRequest) GetTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *PutRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *PutRequest) GetFiles() []string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
 type DeleteRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Keys          []string               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
-	Wait          bool                   `protobuf:"varint,2,opt,name=wait,proto3" json:"wait,omitempty"`
-	Timeout       *durationpb.Duration   `protobuf:"bytes,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Keys    []string               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	Wait    bool                   `protobuf:"varint,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	Timeout *durationpb.Duration   `protobuf:"bytes,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// As in ApplyRequest.
+	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_agent_proto_msgTypes[37]
+	mi := &file_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2835,7 +2950,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[37]
+	mi := &file_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2848,7 +2963,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{37}
+	return file_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DeleteRequest) GetKeys() []string {
@@ -2870,6 +2985,13 @@ func (x *DeleteRequest) GetTimeout() *durationpb.Duration {
 		return x.Timeout
 	}
 	return nil
+}
+
+func (x *DeleteRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
 }
 
 type ApplyResponse struct {
@@ -2894,7 +3016,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_agent_proto_msgTypes[38]
+	mi := &file_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2906,7 +3028,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[38]
+	mi := &file_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2919,7 +3041,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{38}
+	return file_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ApplyResponse) GetOutcome() string {
@@ -2993,7 +3115,7 @@ type Confirmation struct {
 
 func (x *Confirmation) Reset() {
 	*x = Confirmation{}
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +3127,7 @@ func (x *Confirmation) String() string {
 func (*Confirmation) ProtoMessage() {}
 
 func (x *Confirmation) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +3140,7 @@ func (x *Confirmation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Confirmation.ProtoReflect.Descriptor instead.
 func (*Confirmation) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{39}
+	return file_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Confirmation) GetName() string {
@@ -3094,7 +3216,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3106,7 +3228,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3119,7 +3241,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{40}
+	return file_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ConfirmRequest) GetName() string {
@@ -3138,7 +3260,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3150,7 +3272,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3163,7 +3285,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{41}
+	return file_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ConfirmResponse) GetConfirm() *Confirmation {
@@ -3182,7 +3304,7 @@ type AbortRequest struct {
 
 func (x *AbortRequest) Reset() {
 	*x = AbortRequest{}
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3194,7 +3316,7 @@ func (x *AbortRequest) String() string {
 func (*AbortRequest) ProtoMessage() {}
 
 func (x *AbortRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3207,7 +3329,7 @@ func (x *AbortRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRequest.ProtoReflect.Descriptor instead.
 func (*AbortRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{42}
+	return file_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AbortRequest) GetName() string {
@@ -3228,7 +3350,7 @@ type AbortResponse struct {
 
 func (x *AbortResponse) Reset() {
 	*x = AbortResponse{}
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3240,7 +3362,7 @@ func (x *AbortResponse) String() string {
 func (*AbortResponse) ProtoMessage() {}
 
 func (x *AbortResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3253,7 +3375,7 @@ func (x *AbortResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortResponse.ProtoReflect.Descriptor instead.
 func (*AbortResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{43}
+	return file_agent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AbortResponse) GetConfirm() *Confirmation {
@@ -3281,7 +3403,7 @@ type ExtendRequest struct {
 
 func (x *ExtendRequest) Reset() {
 	*x = ExtendRequest{}
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3293,7 +3415,7 @@ func (x *ExtendRequest) String() string {
 func (*ExtendRequest) ProtoMessage() {}
 
 func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3306,7 +3428,7 @@ func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
 func (*ExtendRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{44}
+	return file_agent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ExtendRequest) GetName() string {
@@ -3332,7 +3454,7 @@ type ExtendResponse struct {
 
 func (x *ExtendResponse) Reset() {
 	*x = ExtendResponse{}
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3344,7 +3466,7 @@ func (x *ExtendResponse) String() string {
 func (*ExtendResponse) ProtoMessage() {}
 
 func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3357,7 +3479,7 @@ func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendResponse.ProtoReflect.Descriptor instead.
 func (*ExtendResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{45}
+	return file_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ExtendResponse) GetConfirm() *Confirmation {
@@ -3381,7 +3503,7 @@ type UndoRequest struct {
 
 func (x *UndoRequest) Reset() {
 	*x = UndoRequest{}
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3393,7 +3515,7 @@ func (x *UndoRequest) String() string {
 func (*UndoRequest) ProtoMessage() {}
 
 func (x *UndoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3406,7 +3528,7 @@ func (x *UndoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoRequest.ProtoReflect.Descriptor instead.
 func (*UndoRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{46}
+	return file_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *UndoRequest) GetSeq() uint64 {
@@ -3435,7 +3557,7 @@ type UndoResponse struct {
 
 func (x *UndoResponse) Reset() {
 	*x = UndoResponse{}
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +3569,7 @@ func (x *UndoResponse) String() string {
 func (*UndoResponse) ProtoMessage() {}
 
 func (x *UndoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +3582,7 @@ func (x *UndoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoResponse.ProtoReflect.Descriptor instead.
 func (*UndoResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{47}
+	return file_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *UndoResponse) GetSeq() uint64 {
@@ -3496,7 +3618,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3508,7 +3630,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3521,7 +3643,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{48}
+	return file_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Change) GetKey() string {
@@ -3555,7 +3677,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +3689,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +3702,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{49}
+	return file_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PlanRequest) GetItems() []*Item {
@@ -3645,7 +3767,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3657,7 +3779,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3670,7 +3792,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{50}
+	return file_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PlanResponse) GetBase() string {
@@ -3738,7 +3860,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3750,7 +3872,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3763,7 +3885,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{51}
+	return file_agent_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Effect) GetKey() string {
@@ -3819,7 +3941,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3831,7 +3953,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3844,7 +3966,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{52}
+	return file_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Read) GetKey() string {
@@ -3880,7 +4002,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3892,7 +4014,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3905,7 +4027,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{53}
+	return file_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Step) GetN() uint32 {
@@ -3971,7 +4093,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3983,7 +4105,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3996,7 +4118,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{54}
+	return file_agent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Pending) GetKey() string {
@@ -4038,7 +4160,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4050,7 +4172,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4063,7 +4185,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{55}
+	return file_agent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ResyncRequest) GetTargets() []string {
@@ -4096,7 +4218,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4108,7 +4230,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4121,7 +4243,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{56}
+	return file_agent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ResyncResponse) GetOutcome() string {
@@ -4165,7 +4287,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4177,7 +4299,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4190,7 +4312,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{57}
+	return file_agent_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PauseRequest) GetTarget() string {
@@ -4224,7 +4346,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4236,7 +4358,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4249,7 +4371,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{58}
+	return file_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PauseResponse) GetTarget() string {
@@ -4278,7 +4400,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4290,7 +4412,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4303,7 +4425,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{59}
+	return file_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FreezeRequest) GetMessage() string {
@@ -4329,7 +4451,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4341,7 +4463,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4354,7 +4476,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FreezeResponse) GetFreeze() *Freeze {
@@ -4372,7 +4494,7 @@ type UnfreezeRequest struct {
 
 func (x *UnfreezeRequest) Reset() {
 	*x = UnfreezeRequest{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4384,7 +4506,7 @@ func (x *UnfreezeRequest) String() string {
 func (*UnfreezeRequest) ProtoMessage() {}
 
 func (x *UnfreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4397,7 +4519,7 @@ func (x *UnfreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnfreezeRequest.ProtoReflect.Descriptor instead.
 func (*UnfreezeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{62}
 }
 
 type UnfreezeResponse struct {
@@ -4409,7 +4531,7 @@ type UnfreezeResponse struct {
 
 func (x *UnfreezeResponse) Reset() {
 	*x = UnfreezeResponse{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4421,7 +4543,7 @@ func (x *UnfreezeResponse) String() string {
 func (*UnfreezeResponse) ProtoMessage() {}
 
 func (x *UnfreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4434,7 +4556,7 @@ func (x *UnfreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnfreezeResponse.ProtoReflect.Descriptor instead.
 func (*UnfreezeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *UnfreezeResponse) GetFreeze() *Freeze {
@@ -4457,7 +4579,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4469,7 +4591,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4482,7 +4604,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Freeze) GetBy() string {
@@ -4523,7 +4645,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4535,7 +4657,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4548,7 +4670,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ReleaseRequest) GetId() string {
@@ -4567,7 +4689,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4579,7 +4701,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4592,7 +4714,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReleaseResponse) GetReleased() []*Held {
@@ -4619,7 +4741,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4631,7 +4753,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4644,7 +4766,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Held) GetId() string {
@@ -4698,7 +4820,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4710,7 +4832,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4723,7 +4845,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ResumeRequest) GetTarget() string {
@@ -4742,7 +4864,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4754,7 +4876,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4767,7 +4889,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ResumeResponse) GetTarget() string {
@@ -4785,7 +4907,7 @@ type KindsRequest struct {
 
 func (x *KindsRequest) Reset() {
 	*x = KindsRequest{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4797,7 +4919,7 @@ func (x *KindsRequest) String() string {
 func (*KindsRequest) ProtoMessage() {}
 
 func (x *KindsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4810,7 +4932,7 @@ func (x *KindsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsRequest.ProtoReflect.Descriptor instead.
 func (*KindsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{70}
 }
 
 type KindsResponse struct {
@@ -4822,7 +4944,7 @@ type KindsResponse struct {
 
 func (x *KindsResponse) Reset() {
 	*x = KindsResponse{}
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4834,7 +4956,7 @@ func (x *KindsResponse) String() string {
 func (*KindsResponse) ProtoMessage() {}
 
 func (x *KindsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4847,7 +4969,7 @@ func (x *KindsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsResponse.ProtoReflect.Descriptor instead.
 func (*KindsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{70}
+	return file_agent_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *KindsResponse) GetKinds() []*Kind {
@@ -4875,7 +4997,7 @@ type Kind struct {
 
 func (x *Kind) Reset() {
 	*x = Kind{}
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4887,7 +5009,7 @@ func (x *Kind) String() string {
 func (*Kind) ProtoMessage() {}
 
 func (x *Kind) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4900,7 +5022,7 @@ func (x *Kind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kind.ProtoReflect.Descriptor instead.
 func (*Kind) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{71}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Kind) GetName() string {
@@ -4960,7 +5082,7 @@ type CNIRequest struct {
 
 func (x *CNIRequest) Reset() {
 	*x = CNIRequest{}
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4972,7 +5094,7 @@ func (x *CNIRequest) String() string {
 func (*CNIRequest) ProtoMessage() {}
 
 func (x *CNIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4985,7 +5107,7 @@ func (x *CNIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIRequest.ProtoReflect.Descriptor instead.
 func (*CNIRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{72}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 type CNIResponse struct {
@@ -4999,7 +5121,7 @@ type CNIResponse struct {
 
 func (x *CNIResponse) Reset() {
 	*x = CNIResponse{}
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5011,7 +5133,7 @@ func (x *CNIResponse) String() string {
 func (*CNIResponse) ProtoMessage() {}
 
 func (x *CNIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5024,7 +5146,7 @@ func (x *CNIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIResponse.ProtoReflect.Descriptor instead.
 func (*CNIResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{73}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *CNIResponse) GetAttachments() []*Attachment {
@@ -5066,7 +5188,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5078,7 +5200,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5091,7 +5213,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{74}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Attachment) GetNetwork() string {
@@ -5182,7 +5304,7 @@ type AttachmentRequest struct {
 
 func (x *AttachmentRequest) Reset() {
 	*x = AttachmentRequest{}
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5194,7 +5316,7 @@ func (x *AttachmentRequest) String() string {
 func (*AttachmentRequest) ProtoMessage() {}
 
 func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5207,7 +5329,7 @@ func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentRequest.ProtoReflect.Descriptor instead.
 func (*AttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{75}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *AttachmentRequest) GetId() string {
@@ -5228,7 +5350,7 @@ type AttachmentResponse struct {
 
 func (x *AttachmentResponse) Reset() {
 	*x = AttachmentResponse{}
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5240,7 +5362,7 @@ func (x *AttachmentResponse) String() string {
 func (*AttachmentResponse) ProtoMessage() {}
 
 func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5253,7 +5375,7 @@ func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentResponse.ProtoReflect.Descriptor instead.
 func (*AttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{76}
+	return file_agent_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *AttachmentResponse) GetAttachment() *Attachment {
@@ -5288,7 +5410,7 @@ type LeftCall struct {
 
 func (x *LeftCall) Reset() {
 	*x = LeftCall{}
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5300,7 +5422,7 @@ func (x *LeftCall) String() string {
 func (*LeftCall) ProtoMessage() {}
 
 func (x *LeftCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5313,7 +5435,7 @@ func (x *LeftCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftCall.ProtoReflect.Descriptor instead.
 func (*LeftCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{77}
+	return file_agent_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *LeftCall) GetNetwork() string {
@@ -5373,7 +5495,7 @@ type MicroservicesRequest struct {
 
 func (x *MicroservicesRequest) Reset() {
 	*x = MicroservicesRequest{}
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5385,7 +5507,7 @@ func (x *MicroservicesRequest) String() string {
 func (*MicroservicesRequest) ProtoMessage() {}
 
 func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5398,7 +5520,7 @@ func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesRequest.ProtoReflect.Descriptor instead.
 func (*MicroservicesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{78}
+	return file_agent_proto_rawDescGZIP(), []int{79}
 }
 
 type MicroservicesResponse struct {
@@ -5413,7 +5535,7 @@ type MicroservicesResponse struct {
 
 func (x *MicroservicesResponse) Reset() {
 	*x = MicroservicesResponse{}
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5425,7 +5547,7 @@ func (x *MicroservicesResponse) String() string {
 func (*MicroservicesResponse) ProtoMessage() {}
 
 func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5438,7 +5560,7 @@ func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesResponse.ProtoReflect.Descriptor instead.
 func (*MicroservicesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{79}
+	return file_agent_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *MicroservicesResponse) GetMicroservices() []*Microservice {
@@ -5483,7 +5605,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5495,7 +5617,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5508,7 +5630,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{80}
+	return file_agent_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Microservice) GetLabel() string {
@@ -5591,7 +5713,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5603,7 +5725,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5616,7 +5738,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{81}
+	return file_agent_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ContainersRequest) GetId() string {
@@ -5638,7 +5760,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5650,7 +5772,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5663,7 +5785,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{82}
+	return file_agent_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ContainersResponse) GetContainers() []*Container {
@@ -5722,7 +5844,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5734,7 +5856,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5747,7 +5869,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{83}
+	return file_agent_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Container) GetRuntime() string {
@@ -5920,7 +6042,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5932,7 +6054,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5945,7 +6067,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{84}
+	return file_agent_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *EventsRequest) GetTypes() []string {
@@ -6010,7 +6132,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6022,7 +6144,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6035,7 +6157,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{85}
+	return file_agent_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *EventsResponse) GetGap() *EventGap {
@@ -6072,7 +6194,7 @@ type EventGap struct {
 
 func (x *EventGap) Reset() {
 	*x = EventGap{}
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6084,7 +6206,7 @@ func (x *EventGap) String() string {
 func (*EventGap) ProtoMessage() {}
 
 func (x *EventGap) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6097,7 +6219,7 @@ func (x *EventGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventGap.ProtoReflect.Descriptor instead.
 func (*EventGap) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{86}
+	return file_agent_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *EventGap) GetFrom() uint64 {
@@ -6167,7 +6289,7 @@ type ContainerEvent struct {
 
 func (x *ContainerEvent) Reset() {
 	*x = ContainerEvent{}
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6179,7 +6301,7 @@ func (x *ContainerEvent) String() string {
 func (*ContainerEvent) ProtoMessage() {}
 
 func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6192,7 +6314,7 @@ func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEvent.ProtoReflect.Descriptor instead.
 func (*ContainerEvent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{87}
+	return file_agent_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ContainerEvent) GetSeq() uint64 {
@@ -6395,7 +6517,7 @@ type OOMKill struct {
 
 func (x *OOMKill) Reset() {
 	*x = OOMKill{}
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6407,7 +6529,7 @@ func (x *OOMKill) String() string {
 func (*OOMKill) ProtoMessage() {}
 
 func (x *OOMKill) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6420,7 +6542,7 @@ func (x *OOMKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OOMKill.ProtoReflect.Descriptor instead.
 func (*OOMKill) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{88}
+	return file_agent_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *OOMKill) GetPid() uint32 {
@@ -6501,7 +6623,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6513,7 +6635,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6526,7 +6648,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{89}
+	return file_agent_proto_rawDescGZIP(), []int{90}
 }
 
 type AgentStatusResponse struct {
@@ -6554,7 +6676,7 @@ type AgentStatusResponse struct {
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6566,7 +6688,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6579,7 +6701,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{90}
+	return file_agent_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -6681,7 +6803,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6693,7 +6815,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6706,7 +6828,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{91}
+	return file_agent_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Health) GetName() string {
@@ -6757,7 +6879,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6769,7 +6891,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6782,7 +6904,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{92}
+	return file_agent_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Source) GetName() string {
@@ -6816,7 +6938,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6828,7 +6950,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6841,7 +6963,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{93}
+	return file_agent_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *StateCount) GetState() string {
@@ -6866,7 +6988,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6878,7 +7000,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6891,7 +7013,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{94}
+	return file_agent_proto_rawDescGZIP(), []int{95}
 }
 
 type VersionResponse struct {
@@ -6906,7 +7028,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6918,7 +7040,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6931,7 +7053,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{95}
+	return file_agent_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -6970,7 +7092,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6982,7 +7104,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6995,7 +7117,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{96}
+	return file_agent_proto_rawDescGZIP(), []int{97}
 }
 
 type LogsResponse struct {
@@ -7007,7 +7129,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7019,7 +7141,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7032,7 +7154,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{97}
+	return file_agent_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -7053,7 +7175,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7065,7 +7187,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7078,7 +7200,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{98}
+	return file_agent_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Log) GetName() string {
@@ -7105,7 +7227,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7117,7 +7239,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7130,7 +7252,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{99}
+	return file_agent_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -7161,7 +7283,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7173,7 +7295,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7186,7 +7308,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{100}
+	return file_agent_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *KV) GetKey() string {
@@ -7226,7 +7348,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7238,7 +7360,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7251,7 +7373,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{101}
+	return file_agent_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -7270,7 +7392,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7282,7 +7404,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7295,7 +7417,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{102}
+	return file_agent_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -7314,7 +7436,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7326,7 +7448,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7339,7 +7461,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{103}
+	return file_agent_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -7360,7 +7482,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[104]
+	mi := &file_agent_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7372,7 +7494,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[104]
+	mi := &file_agent_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7385,7 +7507,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{104}
+	return file_agent_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -7418,7 +7540,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[105]
+	mi := &file_agent_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7430,7 +7552,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[105]
+	mi := &file_agent_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7443,7 +7565,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{105}
+	return file_agent_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -7462,7 +7584,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[106]
+	mi := &file_agent_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7474,7 +7596,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[106]
+	mi := &file_agent_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7487,7 +7609,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{106}
+	return file_agent_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -7507,7 +7629,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[107]
+	mi := &file_agent_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7519,7 +7641,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[107]
+	mi := &file_agent_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7532,7 +7654,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{107}
+	return file_agent_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -7702,7 +7824,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fChangesResponse\x121\n" +
 	"\achanges\x18\x01 \x03(\v2\x17.plumb.api.v1.KeyChangeR\achanges\" \n" +
 	"\fBlameRequest\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\"\x83\x02\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\"\xb4\x02\n" +
 	"\rBlameResponse\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
 	"\x05asked\x18\x02 \x01(\v2\x12.plumb.api.v1.DeedR\x05asked\x12&\n" +
@@ -7710,7 +7832,14 @@ const file_agent_proto_rawDesc = "" +
 	"\bfailures\x18\x04 \x03(\v2\x12.plumb.api.v1.DeedR\bfailures\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06wanted\x18\x06 \x01(\bR\x06wanted\x12\x14\n" +
-	"\x05there\x18\a \x01(\bR\x05there\"\xac\x01\n" +
+	"\x05there\x18\a \x01(\bR\x05there\x12/\n" +
+	"\awritten\x18\b \x01(\v2\x15.plumb.api.v1.WrittenR\awritten\"\x95\x01\n" +
+	"\aWritten\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x14\n" +
+	"\x05files\x18\x04 \x03(\tR\x05files\x12.\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xac\x01\n" +
 	"\x04Deed\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x12\n" +
@@ -7734,7 +7863,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x14\n" +
-	"\x05where\x18\x04 \x01(\tR\x05where\"\xee\x03\n" +
+	"\x05where\x18\x04 \x01(\tR\x05where\"\x84\x04\n" +
 	"\fApplyRequest\x12(\n" +
 	"\x05items\x18\x01 \x03(\v2\x12.plumb.api.v1.ItemR\x05items\x12\x16\n" +
 	"\x06delete\x18\x02 \x03(\tR\x06delete\x12\x10\n" +
@@ -7751,7 +7880,8 @@ const file_agent_proto_rawDesc = "" +
 	"\tno_values\x18\f \x01(\bR\tno_values\x123\n" +
 	"\aconfirm\x18\r \x01(\v2\x19.google.protobuf.DurationR\aconfirm\x12\x16\n" +
 	"\x06probes\x18\x0e \x03(\tR\x06probes\x12\x18\n" +
-	"\amessage\x18\x0f \x01(\tR\amessage\"\xbf\x01\n" +
+	"\amessage\x18\x0f \x01(\tR\amessage\x12\x14\n" +
+	"\x05files\x18\x10 \x03(\tR\x05files\"\xef\x01\n" +
 	"\n" +
 	"PutRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
@@ -7759,11 +7889,14 @@ const file_agent_proto_rawDesc = "" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x14\n" +
 	"\x05force\x18\x04 \x01(\bR\x05force\x12\x12\n" +
 	"\x04wait\x18\x05 \x01(\bR\x04wait\x123\n" +
-	"\atimeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"l\n" +
+	"\atimeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x18\n" +
+	"\amessage\x18\a \x01(\tR\amessage\x12\x14\n" +
+	"\x05files\x18\b \x03(\tR\x05files\"\x86\x01\n" +
 	"\rDeleteRequest\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\bR\x04wait\x123\n" +
-	"\atimeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"\x9e\x02\n" +
+	"\atimeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"\x9e\x02\n" +
 	"\rApplyResponse\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12.\n" +
@@ -8181,7 +8314,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 111)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 112)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -8214,295 +8347,298 @@ var file_agent_proto_goTypes = []any{
 	(*ChangesResponse)(nil),       // 28: plumb.api.v1.ChangesResponse
 	(*BlameRequest)(nil),          // 29: plumb.api.v1.BlameRequest
 	(*BlameResponse)(nil),         // 30: plumb.api.v1.BlameResponse
-	(*Deed)(nil),                  // 31: plumb.api.v1.Deed
-	(*PlannedStep)(nil),           // 32: plumb.api.v1.PlannedStep
-	(*DoneStep)(nil),              // 33: plumb.api.v1.DoneStep
-	(*Item)(nil),                  // 34: plumb.api.v1.Item
-	(*ApplyRequest)(nil),          // 35: plumb.api.v1.ApplyRequest
-	(*PutRequest)(nil),            // 36: plumb.api.v1.PutRequest
-	(*DeleteRequest)(nil),         // 37: plumb.api.v1.DeleteRequest
-	(*ApplyResponse)(nil),         // 38: plumb.api.v1.ApplyResponse
-	(*Confirmation)(nil),          // 39: plumb.api.v1.Confirmation
-	(*ConfirmRequest)(nil),        // 40: plumb.api.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),       // 41: plumb.api.v1.ConfirmResponse
-	(*AbortRequest)(nil),          // 42: plumb.api.v1.AbortRequest
-	(*AbortResponse)(nil),         // 43: plumb.api.v1.AbortResponse
-	(*ExtendRequest)(nil),         // 44: plumb.api.v1.ExtendRequest
-	(*ExtendResponse)(nil),        // 45: plumb.api.v1.ExtendResponse
-	(*UndoRequest)(nil),           // 46: plumb.api.v1.UndoRequest
-	(*UndoResponse)(nil),          // 47: plumb.api.v1.UndoResponse
-	(*Change)(nil),                // 48: plumb.api.v1.Change
-	(*PlanRequest)(nil),           // 49: plumb.api.v1.PlanRequest
-	(*PlanResponse)(nil),          // 50: plumb.api.v1.PlanResponse
-	(*Effect)(nil),                // 51: plumb.api.v1.Effect
-	(*Read)(nil),                  // 52: plumb.api.v1.Read
-	(*Step)(nil),                  // 53: plumb.api.v1.Step
-	(*Pending)(nil),               // 54: plumb.api.v1.Pending
-	(*ResyncRequest)(nil),         // 55: plumb.api.v1.ResyncRequest
-	(*ResyncResponse)(nil),        // 56: plumb.api.v1.ResyncResponse
-	(*PauseRequest)(nil),          // 57: plumb.api.v1.PauseRequest
-	(*PauseResponse)(nil),         // 58: plumb.api.v1.PauseResponse
-	(*FreezeRequest)(nil),         // 59: plumb.api.v1.FreezeRequest
-	(*FreezeResponse)(nil),        // 60: plumb.api.v1.FreezeResponse
-	(*UnfreezeRequest)(nil),       // 61: plumb.api.v1.UnfreezeRequest
-	(*UnfreezeResponse)(nil),      // 62: plumb.api.v1.UnfreezeResponse
-	(*Freeze)(nil),                // 63: plumb.api.v1.Freeze
-	(*ReleaseRequest)(nil),        // 64: plumb.api.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 65: plumb.api.v1.ReleaseResponse
-	(*Held)(nil),                  // 66: plumb.api.v1.Held
-	(*ResumeRequest)(nil),         // 67: plumb.api.v1.ResumeRequest
-	(*ResumeResponse)(nil),        // 68: plumb.api.v1.ResumeResponse
-	(*KindsRequest)(nil),          // 69: plumb.api.v1.KindsRequest
-	(*KindsResponse)(nil),         // 70: plumb.api.v1.KindsResponse
-	(*Kind)(nil),                  // 71: plumb.api.v1.Kind
-	(*CNIRequest)(nil),            // 72: plumb.api.v1.CNIRequest
-	(*CNIResponse)(nil),           // 73: plumb.api.v1.CNIResponse
-	(*Attachment)(nil),            // 74: plumb.api.v1.Attachment
-	(*AttachmentRequest)(nil),     // 75: plumb.api.v1.AttachmentRequest
-	(*AttachmentResponse)(nil),    // 76: plumb.api.v1.AttachmentResponse
-	(*LeftCall)(nil),              // 77: plumb.api.v1.LeftCall
-	(*MicroservicesRequest)(nil),  // 78: plumb.api.v1.MicroservicesRequest
-	(*MicroservicesResponse)(nil), // 79: plumb.api.v1.MicroservicesResponse
-	(*Microservice)(nil),          // 80: plumb.api.v1.Microservice
-	(*ContainersRequest)(nil),     // 81: plumb.api.v1.ContainersRequest
-	(*ContainersResponse)(nil),    // 82: plumb.api.v1.ContainersResponse
-	(*Container)(nil),             // 83: plumb.api.v1.Container
-	(*EventsRequest)(nil),         // 84: plumb.api.v1.EventsRequest
-	(*EventsResponse)(nil),        // 85: plumb.api.v1.EventsResponse
-	(*EventGap)(nil),              // 86: plumb.api.v1.EventGap
-	(*ContainerEvent)(nil),        // 87: plumb.api.v1.ContainerEvent
-	(*OOMKill)(nil),               // 88: plumb.api.v1.OOMKill
-	(*AgentStatusRequest)(nil),    // 89: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 90: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 91: plumb.api.v1.Health
-	(*Source)(nil),                // 92: plumb.api.v1.Source
-	(*StateCount)(nil),            // 93: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 94: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 95: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 96: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 97: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 98: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 99: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 100: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 101: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 102: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 103: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 104: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 105: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 106: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 107: plumb.api.v1.DeleteKVResponse
-	nil,                           // 108: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 109: plumb.api.v1.ContainerEvent.LabelsEntry
-	nil,                           // 110: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 111: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 112: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 113: google.protobuf.Duration
+	(*Written)(nil),               // 31: plumb.api.v1.Written
+	(*Deed)(nil),                  // 32: plumb.api.v1.Deed
+	(*PlannedStep)(nil),           // 33: plumb.api.v1.PlannedStep
+	(*DoneStep)(nil),              // 34: plumb.api.v1.DoneStep
+	(*Item)(nil),                  // 35: plumb.api.v1.Item
+	(*ApplyRequest)(nil),          // 36: plumb.api.v1.ApplyRequest
+	(*PutRequest)(nil),            // 37: plumb.api.v1.PutRequest
+	(*DeleteRequest)(nil),         // 38: plumb.api.v1.DeleteRequest
+	(*ApplyResponse)(nil),         // 39: plumb.api.v1.ApplyResponse
+	(*Confirmation)(nil),          // 40: plumb.api.v1.Confirmation
+	(*ConfirmRequest)(nil),        // 41: plumb.api.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),       // 42: plumb.api.v1.ConfirmResponse
+	(*AbortRequest)(nil),          // 43: plumb.api.v1.AbortRequest
+	(*AbortResponse)(nil),         // 44: plumb.api.v1.AbortResponse
+	(*ExtendRequest)(nil),         // 45: plumb.api.v1.ExtendRequest
+	(*ExtendResponse)(nil),        // 46: plumb.api.v1.ExtendResponse
+	(*UndoRequest)(nil),           // 47: plumb.api.v1.UndoRequest
+	(*UndoResponse)(nil),          // 48: plumb.api.v1.UndoResponse
+	(*Change)(nil),                // 49: plumb.api.v1.Change
+	(*PlanRequest)(nil),           // 50: plumb.api.v1.PlanRequest
+	(*PlanResponse)(nil),          // 51: plumb.api.v1.PlanResponse
+	(*Effect)(nil),                // 52: plumb.api.v1.Effect
+	(*Read)(nil),                  // 53: plumb.api.v1.Read
+	(*Step)(nil),                  // 54: plumb.api.v1.Step
+	(*Pending)(nil),               // 55: plumb.api.v1.Pending
+	(*ResyncRequest)(nil),         // 56: plumb.api.v1.ResyncRequest
+	(*ResyncResponse)(nil),        // 57: plumb.api.v1.ResyncResponse
+	(*PauseRequest)(nil),          // 58: plumb.api.v1.PauseRequest
+	(*PauseResponse)(nil),         // 59: plumb.api.v1.PauseResponse
+	(*FreezeRequest)(nil),         // 60: plumb.api.v1.FreezeRequest
+	(*FreezeResponse)(nil),        // 61: plumb.api.v1.FreezeResponse
+	(*UnfreezeRequest)(nil),       // 62: plumb.api.v1.UnfreezeRequest
+	(*UnfreezeResponse)(nil),      // 63: plumb.api.v1.UnfreezeResponse
+	(*Freeze)(nil),                // 64: plumb.api.v1.Freeze
+	(*ReleaseRequest)(nil),        // 65: plumb.api.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 66: plumb.api.v1.ReleaseResponse
+	(*Held)(nil),                  // 67: plumb.api.v1.Held
+	(*ResumeRequest)(nil),         // 68: plumb.api.v1.ResumeRequest
+	(*ResumeResponse)(nil),        // 69: plumb.api.v1.ResumeResponse
+	(*KindsRequest)(nil),          // 70: plumb.api.v1.KindsRequest
+	(*KindsResponse)(nil),         // 71: plumb.api.v1.KindsResponse
+	(*Kind)(nil),                  // 72: plumb.api.v1.Kind
+	(*CNIRequest)(nil),            // 73: plumb.api.v1.CNIRequest
+	(*CNIResponse)(nil),           // 74: plumb.api.v1.CNIResponse
+	(*Attachment)(nil),            // 75: plumb.api.v1.Attachment
+	(*AttachmentRequest)(nil),     // 76: plumb.api.v1.AttachmentRequest
+	(*AttachmentResponse)(nil),    // 77: plumb.api.v1.AttachmentResponse
+	(*LeftCall)(nil),              // 78: plumb.api.v1.LeftCall
+	(*MicroservicesRequest)(nil),  // 79: plumb.api.v1.MicroservicesRequest
+	(*MicroservicesResponse)(nil), // 80: plumb.api.v1.MicroservicesResponse
+	(*Microservice)(nil),          // 81: plumb.api.v1.Microservice
+	(*ContainersRequest)(nil),     // 82: plumb.api.v1.ContainersRequest
+	(*ContainersResponse)(nil),    // 83: plumb.api.v1.ContainersResponse
+	(*Container)(nil),             // 84: plumb.api.v1.Container
+	(*EventsRequest)(nil),         // 85: plumb.api.v1.EventsRequest
+	(*EventsResponse)(nil),        // 86: plumb.api.v1.EventsResponse
+	(*EventGap)(nil),              // 87: plumb.api.v1.EventGap
+	(*ContainerEvent)(nil),        // 88: plumb.api.v1.ContainerEvent
+	(*OOMKill)(nil),               // 89: plumb.api.v1.OOMKill
+	(*AgentStatusRequest)(nil),    // 90: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 91: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 92: plumb.api.v1.Health
+	(*Source)(nil),                // 93: plumb.api.v1.Source
+	(*StateCount)(nil),            // 94: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 95: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 96: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 97: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 98: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 99: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 100: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 101: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 102: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 103: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 104: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 105: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 106: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 107: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 108: plumb.api.v1.DeleteKVResponse
+	nil,                           // 109: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 110: plumb.api.v1.ContainerEvent.LabelsEntry
+	nil,                           // 111: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 112: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 113: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 114: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	111, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	111, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	111, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	112, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	112, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	112, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	112, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	112, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	113, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	113, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	112, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	113, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	113, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	114, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
 	24,  // 16: plumb.api.v1.Cause.record:type_name -> plumb.api.v1.Record
-	33,  // 17: plumb.api.v1.Cause.chain:type_name -> plumb.api.v1.DoneStep
+	34,  // 17: plumb.api.v1.Cause.chain:type_name -> plumb.api.v1.DoneStep
 	13,  // 18: plumb.api.v1.Cause.roots:type_name -> plumb.api.v1.Root
 	16,  // 19: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
 	17,  // 20: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	111, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	111, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	112, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	112, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
 	20,  // 23: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
 	21,  // 24: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	112, // 25: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	113, // 25: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	24,  // 26: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	112, // 27: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
-	32,  // 28: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
-	33,  // 29: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	112, // 30: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	113, // 27: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	33,  // 28: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
+	34,  // 29: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
+	113, // 30: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
 	25,  // 31: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
 	26,  // 32: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
 	26,  // 33: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	112, // 34: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	111, // 35: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	111, // 36: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	112, // 37: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	112, // 38: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	113, // 34: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	112, // 35: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	112, // 36: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	113, // 37: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	113, // 38: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
 	25,  // 39: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
-	31,  // 40: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
-	31,  // 41: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
-	31,  // 42: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	112, // 43: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
-	112, // 44: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	112, // 45: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	113, // 46: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	111, // 47: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
-	34,  // 48: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	113, // 49: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
-	50,  // 50: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	113, // 51: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
-	111, // 52: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	113, // 53: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	113, // 54: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
-	48,  // 55: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
-	0,   // 56: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	50,  // 57: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
-	39,  // 58: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	112, // 59: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
-	112, // 60: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
-	39,  // 61: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	39,  // 62: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	113, // 63: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
-	39,  // 64: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	35,  // 65: plumb.api.v1.UndoRequest.apply:type_name -> plumb.api.v1.ApplyRequest
-	38,  // 66: plumb.api.v1.UndoResponse.apply:type_name -> plumb.api.v1.ApplyResponse
-	34,  // 67: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
-	53,  // 68: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
-	54,  // 69: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
-	51,  // 70: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
-	52,  // 71: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
-	49,  // 72: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
-	1,   // 73: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
-	1,   // 74: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
-	24,  // 75: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
-	0,   // 76: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	113, // 77: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	112, // 78: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
-	113, // 79: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
-	63,  // 80: plumb.api.v1.FreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
-	63,  // 81: plumb.api.v1.UnfreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
-	112, // 82: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	112, // 83: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	66,  // 84: plumb.api.v1.ReleaseResponse.released:type_name -> plumb.api.v1.Held
-	112, // 85: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
-	71,  // 86: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
-	74,  // 87: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
-	77,  // 88: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
-	112, // 89: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
-	74,  // 90: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
-	112, // 91: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
-	80,  // 92: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	91,  // 93: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
-	83,  // 94: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	91,  // 95: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	108, // 96: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	112, // 97: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	112, // 98: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	86,  // 99: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	87,  // 100: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	112, // 101: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	109, // 102: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	112, // 103: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	112, // 104: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	88,  // 105: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	112, // 106: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	112, // 107: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
-	112, // 108: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	91,  // 109: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	92,  // 110: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	93,  // 111: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	39,  // 112: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	63,  // 113: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
-	66,  // 114: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
-	112, // 115: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	110, // 116: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	98,  // 117: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	100, // 118: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 119: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 120: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 121: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 122: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 123: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	14,  // 124: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	18,  // 125: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	22,  // 126: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	27,  // 127: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	29,  // 128: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	35,  // 129: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	36,  // 130: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	37,  // 131: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	49,  // 132: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	40,  // 133: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
-	42,  // 134: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
-	44,  // 135: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
-	46,  // 136: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
-	55,  // 137: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	57,  // 138: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	67,  // 139: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	59,  // 140: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
-	61,  // 141: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
-	64,  // 142: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
-	69,  // 143: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	78,  // 144: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	81,  // 145: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	72,  // 146: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	75,  // 147: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	75,  // 148: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	84,  // 149: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	84,  // 150: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	89,  // 151: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	94,  // 152: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	96,  // 153: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	99,  // 154: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	101, // 155: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	102, // 156: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	104, // 157: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	106, // 158: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 159: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 160: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 161: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 162: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 163: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	15,  // 164: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	19,  // 165: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	23,  // 166: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	28,  // 167: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	30,  // 168: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	38,  // 169: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	38,  // 170: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	38,  // 171: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	50,  // 172: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	41,  // 173: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
-	43,  // 174: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
-	45,  // 175: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
-	47,  // 176: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
-	56,  // 177: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	58,  // 178: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	68,  // 179: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	60,  // 180: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
-	62,  // 181: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
-	65,  // 182: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
-	70,  // 183: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	79,  // 184: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	82,  // 185: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	73,  // 186: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	76,  // 187: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	76,  // 188: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	85,  // 189: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	85,  // 190: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	90,  // 191: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	95,  // 192: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	97,  // 193: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	97,  // 194: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	100, // 195: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	103, // 196: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	105, // 197: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	107, // 198: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	159, // [159:199] is the sub-list for method output_type
-	119, // [119:159] is the sub-list for method input_type
-	119, // [119:119] is the sub-list for extension type_name
-	119, // [119:119] is the sub-list for extension extendee
-	0,   // [0:119] is the sub-list for field type_name
+	32,  // 40: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
+	32,  // 41: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
+	32,  // 42: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
+	113, // 43: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	31,  // 44: plumb.api.v1.BlameResponse.written:type_name -> plumb.api.v1.Written
+	113, // 45: plumb.api.v1.Written.time:type_name -> google.protobuf.Timestamp
+	113, // 46: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	113, // 47: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	114, // 48: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	112, // 49: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	35,  // 50: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
+	114, // 51: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	51,  // 52: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
+	114, // 53: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
+	112, // 54: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	114, // 55: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	114, // 56: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	49,  // 57: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
+	0,   // 58: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	51,  // 59: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
+	40,  // 60: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	113, // 61: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
+	113, // 62: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
+	40,  // 63: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	40,  // 64: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	114, // 65: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
+	40,  // 66: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	36,  // 67: plumb.api.v1.UndoRequest.apply:type_name -> plumb.api.v1.ApplyRequest
+	39,  // 68: plumb.api.v1.UndoResponse.apply:type_name -> plumb.api.v1.ApplyResponse
+	35,  // 69: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
+	54,  // 70: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
+	55,  // 71: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
+	52,  // 72: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
+	53,  // 73: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
+	50,  // 74: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
+	1,   // 75: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
+	1,   // 76: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
+	24,  // 77: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
+	0,   // 78: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	114, // 79: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	113, // 80: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	114, // 81: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
+	64,  // 82: plumb.api.v1.FreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
+	64,  // 83: plumb.api.v1.UnfreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
+	113, // 84: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	113, // 85: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	67,  // 86: plumb.api.v1.ReleaseResponse.released:type_name -> plumb.api.v1.Held
+	113, // 87: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
+	72,  // 88: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
+	75,  // 89: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
+	78,  // 90: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
+	113, // 91: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
+	75,  // 92: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
+	113, // 93: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
+	81,  // 94: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
+	92,  // 95: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	84,  // 96: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
+	92,  // 97: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	109, // 98: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	113, // 99: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	113, // 100: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	87,  // 101: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	88,  // 102: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	113, // 103: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	110, // 104: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	113, // 105: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	113, // 106: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	89,  // 107: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	113, // 108: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	113, // 109: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	113, // 110: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	92,  // 111: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	93,  // 112: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	94,  // 113: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	40,  // 114: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	64,  // 115: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
+	67,  // 116: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
+	113, // 117: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	111, // 118: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	99,  // 119: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	101, // 120: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 121: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 122: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 123: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 124: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 125: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	14,  // 126: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	18,  // 127: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	22,  // 128: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	27,  // 129: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	29,  // 130: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	36,  // 131: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	37,  // 132: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	38,  // 133: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	50,  // 134: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	41,  // 135: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
+	43,  // 136: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
+	45,  // 137: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
+	47,  // 138: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
+	56,  // 139: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	58,  // 140: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	68,  // 141: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	60,  // 142: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
+	62,  // 143: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
+	65,  // 144: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
+	70,  // 145: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	79,  // 146: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	82,  // 147: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	73,  // 148: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	76,  // 149: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	76,  // 150: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	85,  // 151: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	85,  // 152: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	90,  // 153: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	95,  // 154: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	97,  // 155: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	100, // 156: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	102, // 157: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	103, // 158: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	105, // 159: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	107, // 160: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 161: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 162: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 163: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 164: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 165: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	15,  // 166: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	19,  // 167: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	23,  // 168: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	28,  // 169: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	30,  // 170: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	39,  // 171: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	39,  // 172: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	39,  // 173: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	51,  // 174: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	42,  // 175: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
+	44,  // 176: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
+	46,  // 177: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
+	48,  // 178: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
+	57,  // 179: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	59,  // 180: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	69,  // 181: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	61,  // 182: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
+	63,  // 183: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
+	66,  // 184: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
+	71,  // 185: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	80,  // 186: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	83,  // 187: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	74,  // 188: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	77,  // 189: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	77,  // 190: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	86,  // 191: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	86,  // 192: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	91,  // 193: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	96,  // 194: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	98,  // 195: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	98,  // 196: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	101, // 197: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	104, // 198: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	106, // 199: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	108, // 200: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	161, // [161:201] is the sub-list for method output_type
+	121, // [121:161] is the sub-list for method input_type
+	121, // [121:121] is the sub-list for extension type_name
+	121, // [121:121] is the sub-list for extension extendee
+	0,   // [0:121] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -8510,16 +8646,16 @@ func file_agent_proto_init() {
 	if File_agent_proto != nil {
 		return
 	}
-	file_agent_proto_msgTypes[83].OneofWrappers = []any{}
 	file_agent_proto_msgTypes[84].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[87].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[85].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[88].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   111,
+			NumMessages:   112,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
