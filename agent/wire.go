@@ -489,8 +489,18 @@ func (a *agent) figures() metrics.Sources {
 	return metrics.Sources{
 		Scheduler: a.sched, KernelWrites: a.host.kernel.Writes, Health: a.health, Containers: a.tracker.Runtimes,
 		CNI: a.cni.server.Figures, Proxies: a.host.proxyFigures, Events: a.recorder.figures(),
-		Lag: a.store.Lag, Unconfirmed: a.unconfirmed, Version: buildinfo.Version(), Commit: buildinfo.Commit(),
+		Store: a.store, Held: a.heldDeletions, Frozen: func() bool { return a.freezer.Frozen() != nil },
+		Unconfirmed: a.unconfirmed, Version: buildinfo.Version(), Commit: buildinfo.Commit(),
 	}
+}
+
+// heldDeletions is how many deletions are held back.
+func (a *agent) heldDeletions() (n int) {
+	all, _ := a.sched.HeldBack() // it fails only when the scheduler has ended
+	for _, h := range all {
+		n += len(h.Keys)
+	}
+	return n
 }
 
 func (a *agent) wireAPI() (err error) {

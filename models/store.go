@@ -14,6 +14,23 @@ type Stored struct {
 	Revision int64
 }
 
+// StoreCheck is what comparing all that was read of the store with the store has found.
+type StoreCheck struct {
+	// Revision of the store at which both were compared.
+	Revision int64
+	Keys     int
+	// Differ are the keys that did, sorted.
+	Differ []string
+	Time   time.Time
+}
+
+// StoreChecks counts such comparisons.
+type StoreChecks struct {
+	// Done counts them, Differed the keys that differed in all of them.
+	Done, Differed int
+	Last           StoreCheck
+}
+
 // Write is one change of a store transaction.
 type Write struct {
 	Key string

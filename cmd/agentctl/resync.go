@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,8 @@ func newResync(c *cli) *cobra.Command {
 		Use:   "resync [KIND|KEY]…",
 		Short: "Read the world again and repair what differs",
 		Long: `Resync reads the world again, repairs what is not as wanted, and prints what was
-found and done. Without arguments it reads everything. It exits with 1 if a key
+found and done. Without arguments it reads everything, and compares what it
+was told of the store with what the store holds. It exits with 1 if a key
 could not be repaired.
 
 With --accept the agent believes a store that was wiped, replaced or restored, and a
@@ -62,6 +64,9 @@ func (c *cli) showResync(r *apiv1.ResyncResponse) error {
 				if d.Op != "look" || d.Error != "" {
 					t.add(d.Op, d.Key, short(d.Took), d.Error)
 				}
+			}
+			if s := r.Store; s != nil && len(s.Differed) > 0 {
+				c.tell("read anew, as it differed from the store at revision %d: %s", s.Revision, strings.Join(s.Differed, ", "))
 			}
 			c.tell("read %s, did %s", plural(int(r.Looked), "key"), plural(len(t.rows), "operation"))
 			if len(t.rows) > 0 {

@@ -96,6 +96,9 @@ func (c *cli) writeStatus(w io.Writer, s *apiv1.AgentStatusResponse, wide bool) 
 		counts = append(counts, fmt.Sprintf("%d %s", k.Count, k.State))
 	}
 	fmt.Fprintf(w, "keys     %s\n", orDash(strings.Join(counts, ", ")))
+	if s.Converged > 0 {
+		fmt.Fprintf(w, "store    converged at revision %d\n", s.Converged)
+	}
 	writeHeld(w, s)
 	writeConfirm(w, s.Confirm)
 	parts := newTable("PART", "STATE", "AGE", "REASON")

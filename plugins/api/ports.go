@@ -68,6 +68,11 @@ type Store interface {
 	Author(ctx context.Context, revision int64) (a models.Author, ok bool, err error)
 	// Elsewhere names the other labels below which the key is, named as in Get.
 	Elsewhere(ctx context.Context, key string) (labels []string, err error)
+	// Converged is up to which revision the intent was carried out as far as it can be.
+	Converged() int64
+	// Verify compares what was read of the store with what it holds; what differs is read
+	// anew before it returns.
+	Verify(ctx context.Context) (models.StoreCheck, error)
 	// Reached blocks until the intent of the revision was handed to the scheduler.
 	Reached(ctx context.Context, revision int64) error
 }

@@ -24,6 +24,12 @@ func (s *Server) Resync(ctx context.Context, r *apiv1.ResyncRequest) (*apiv1.Res
 			return nil, fail(err)
 		}
 	}
+	out := &apiv1.ResyncResponse{Outcome: "done"}
+	if len(r.Targets) == 0 {
+		if c, err := s.Store.Verify(ctx); err == nil { // else the status says it
+			out.Store = &apiv1.StoreCheck{Revision: c.Revision, Keys: uint32(c.Keys), Differed: c.Differ}
+		}
+	}
 	txn, err := s.resyncTxn(ctx, r.Targets)
 	if err != nil {
 		return nil, err
@@ -32,7 +38,7 @@ func (s *Server) Resync(ctx context.Context, r *apiv1.ResyncRequest) (*apiv1.Res
 	if err != nil {
 		return nil, fail(err)
 	}
-	out := &apiv1.ResyncResponse{Outcome: "done", Looked: uint32(len(res.Keys))}
+	out.Looked = uint32(len(res.Keys))
 	for _, rec := range s.Scheduler.History(scheduler.HistoryQuery{Seq: res.Seq}) {
 		out.Record = record(rec)
 	}

@@ -28,6 +28,7 @@ func (s *Server) AgentStatus(ctx context.Context, _ *apiv1.AgentStatusRequest) (
 	if s.Confirms != nil {
 		out.Confirm = confirmation(s.Confirms.Outstanding())
 	}
+	out.Converged = s.Store.Converged()
 	sources, err := s.probe(ctx)
 	if err != nil {
 		return out, nil // the reasons say it

@@ -23,7 +23,7 @@ func (s *source) audit(ctx context.Context, l *link, w *stream) {
 			return
 		case <-t.C:
 		}
-		if err := s.compare(ctx, l); err != nil && !isDown(err) {
+		if err := s.compareAll(ctx, l); err != nil && !isDown(err) && !isCompacted(err) {
 			w.cut(err)
 			return
 		}
@@ -31,6 +31,18 @@ func (s *source) audit(ctx context.Context, l *link, w *stream) {
 			s.log.Warn("records of who wrote intent cannot be removed", "reason", s.cfg.say(err))
 		}
 	}
+}
+
+// compareAll looks for what the watch has not brought yet, and then at all that it has.
+func (s *source) compareAll(ctx context.Context, l *link) error {
+	if err := s.compare(ctx, l); err != nil {
+		return err
+	}
+	check, err := s.verify(ctx, l)
+	if err != nil {
+		return err
+	}
+	return differs(check)
 }
 
 // guard compares when the watch is silent, and ends it if it lacks something

@@ -7,6 +7,7 @@
 //	config/<kind>/<name>   what operators want           source.go reads it
 //	author/<id>            who wrote it, and why         author.go
 //	status/<kind>/<name>   how things stand              status.go writes it
+//	converged              up to where it was done       converged.go
 //	agent                  who serves the label (lease)  presence.go
 //	store                  the store's random id         identity.go
 //

@@ -136,6 +136,11 @@ func (p *Plugin) details() map[string]string {
 		d["revision"] = strconv.FormatInt(p.source.reached.get(), 10)
 		d["lag"] = fmt.Sprintf("%d revisions", p.lag())
 		d["keys"] = strconv.Itoa(f.keys)
+		d["converged"] = strconv.FormatInt(p.Converged(), 10)
+		if last := f.checks.Last; f.checks.Done > 0 {
+			d["verified"] = fmt.Sprintf("%d keys at revision %d, %s", last.Keys, last.Revision, last.Time.UTC().Format(time.RFC3339))
+			d["mismatches"] = strconv.Itoa(f.checks.Differed)
+		}
 		d["last_list"] = f.listed.UTC().Format(time.RFC3339)
 		d["statuses"] = strconv.Itoa(w.written)
 		d["store"] = f.storeID

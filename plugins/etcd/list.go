@@ -50,23 +50,47 @@ func list(ctx context.Context, l *link, t tuning, prefix, idKey string) (*snapsh
 	}
 	page := resp.Responses[0].GetResponseRange()
 	s.kvs = page.Kvs
-	for page.More && len(page.Kvs) > 0 {
-		next := string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
-		limit := pageLimit(page.Kvs, t.pageBytes)
+	if !page.More || len(page.Kvs) == 0 {
+		return s, nil
+	}
+	return s, s.pages(ctx, l, t, after(page.Kvs), end, pageLimit(page.Kvs, t.pageBytes), func(kvs []*mvccpb.KeyValue) {
+		s.kvs = append(s.kvs, kvs...)
+	})
+}
+
+// scan calls do with everything below prefix as it was at a revision.
+func scan(ctx context.Context, l *link, t tuning, prefix string, rev int64, do func(*mvccpb.KeyValue)) error {
+	s := &snapshot{rev: rev}
+	return s.pages(ctx, l, t, prefix, clientv3.GetPrefixRangeEnd(prefix), firstPage, func(kvs []*mvccpb.KeyValue) {
+		for _, kv := range kvs {
+			do(kv)
+		}
+	})
+}
+
+// pages reads a range at the revision of the snapshot, page by page.
+func (s *snapshot) pages(ctx context.Context, l *link, t tuning, from, end string, limit int64, do func([]*mvccpb.KeyValue)) error {
+	for {
 		got, err := withTimeout(ctx, t, func(ctx context.Context) (*clientv3.GetResponse, error) {
-			return l.kv.Get(ctx, next, clientv3.WithRange(end), clientv3.WithRev(s.rev), clientv3.WithLimit(limit))
+			return l.kv.Get(ctx, from, clientv3.WithRange(end), clientv3.WithRev(s.rev), clientv3.WithLimit(limit))
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if got.Header.ClusterId != s.cluster {
-			return nil, fmt.Errorf("%w: the cluster changed from %x to %x within a list", errOtherStore, s.cluster, got.Header.ClusterId)
+		if s.cluster != 0 && got.Header.ClusterId != s.cluster {
+			return fmt.Errorf("%w: the cluster changed from %x to %x within a list", errOtherStore, s.cluster, got.Header.ClusterId)
 		}
-		page.Kvs, page.More = got.Kvs, got.More
-		s.kvs = append(s.kvs, got.Kvs...)
+		s.cluster = got.Header.ClusterId
+		do(got.Kvs)
+		if !got.More || len(got.Kvs) == 0 {
+			return nil
+		}
+		from, limit = after(got.Kvs), pageLimit(got.Kvs, t.pageBytes)
 	}
-	return s, nil
 }
+
+// after is where the page after these keys begins.
+func after(kvs []*mvccpb.KeyValue) string { return string(kvs[len(kvs)-1].Key) + "\x00" }
 
 // pageLimit guesses from the last page how many keys weigh bytes.
 func pageLimit(kvs []*mvccpb.KeyValue, bytes int) int64 {

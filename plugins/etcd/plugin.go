@@ -58,7 +58,7 @@ func New(c Config, decode Decoder, submit Submitter, statuses func() StatusWatch
 	p := &Plugin{cfg: c, memory: m, source: newSource(c, m, decode, submit), opened: make(chan struct{}, 1), begun: make(chan struct{})}
 	p.presence = &presence{label: c.Label, key: c.prefix() + "agent", tune: c.tune, log: c.Log}
 	p.status = &statusWriter{
-		prefix: c.prefix() + "status/", holder: p.presence.key, incarnation: c.Incarnation,
+		prefix: c.prefix() + "status/", holder: p.presence, incarnation: c.Incarnation,
 		tune: c.tune, log: c.Log, open: statuses, lists: &p.source.lists, digests: newDigester(),
 	}
 	return p, nil
@@ -106,7 +106,9 @@ func (p *Plugin) work(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { p.source.run(ctx, p.current, p.heal) })
 	parts.Go(func() { p.presence.keep(ctx, p.current, p.heal) })
-	parts.Go(func() { p.status.run(ctx, p.current, p.heal, p.presence.held) })
+	parts.Go(func() { p.status.run(ctx, p.current, p.heal) })
+	parts.Go(func() { p.source.converged.run(ctx) })
+	parts.Go(func() { p.tellConverged(ctx) })
 	parts.Go(func() { p.watchServer(ctx) })
 	parts.Go(func() { p.remember(ctx) })
 	parts.Wait()

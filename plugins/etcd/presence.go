@@ -184,6 +184,24 @@ func (p *presence) held() int64 {
 	return p.lease
 }
 
+// write writes only while the label is ours: an agent that lost it must not write over
+// what the one that has it tells.
+func (p *presence) write(ctx context.Context, l *link, ops []clientv3.Op) error {
+	lease := p.held()
+	if lease == 0 {
+		return errNotHolder
+	}
+	resp, err := withTimeout(ctx, p.tune, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return l.kv.Txn(ctx).
+			If(clientv3.Compare(clientv3.LeaseValue(p.key), "=", clientv3.LeaseID(lease))).
+			Then(ops...).Commit()
+	})
+	if err == nil && !resp.Succeeded {
+		err = errNotHolder
+	}
+	return err
+}
+
 // problem is why the label is not ours, if it is not.
 func (p *presence) problem() error {
 	p.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/etcd/embedded"
 	"github.com/plumb-net/plumb/plugins/private"
 )
@@ -135,11 +136,15 @@ func replace(ctx context.Context, c Config, out io.Writer) error {
 }
 
 // lasting leaves out what the agent makes anew: statuses, presence, the
-// store's id; and what ends with a lease.
+// store's id; what ends with a lease; and who wrote which revision, as the new store has
+// other revisions.
 func (c Config) lasting(all []embedded.KeyValue) (found []embedded.KeyValue) {
 	p := c.prefix()
 	for _, kv := range all {
-		if kv.Lease == 0 && !strings.HasPrefix(kv.Key, p+"status/") && kv.Key != p+"agent" && kv.Key != p+"store" {
+		switch name := strings.TrimPrefix(kv.Key, p); {
+		case kv.Lease != 0, name == "agent", name == "store", name == convergedKey,
+			strings.HasPrefix(name, "status/"), strings.HasPrefix(name, models.AuthorPrefix):
+		default:
 			found = append(found, kv)
 		}
 	}

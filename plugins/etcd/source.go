@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,8 +39,6 @@ type source struct {
 	memory *memory
 	log    *slog.Logger
 
-	// view is what the scheduler was told: raw name → revision of the key.
-	view map[string]int64
 	// viewOf is the id of the store that the view is of.
 	viewOf string
 	// complete: the last word was complete, and the view is all of it.
@@ -47,12 +46,15 @@ type source struct {
 
 	// saying is held while something is decoded and submitted, and guards what follows.
 	saying    sync.Mutex
+	view      view
 	overrides map[string]models.Override // by raw name
 	// overridden: the overrides changed since the last list.
 	overridden bool
 
 	// reached is the revision up to which everything was submitted.
 	reached milestone
+	// converged is up to where it was carried out.
+	converged convergence
 	// lists counts the lists.
 	lists milestone
 	// head is the newest revision of the store that was heard of.
@@ -79,6 +81,7 @@ type facts struct {
 	ended    string // why the last session ended
 	keys     int
 	rev      int64 // of the last list or event
+	checks   models.StoreChecks
 }
 
 // acceptance is an operator's word that the store is to be believed.
@@ -98,6 +101,8 @@ func newSource(cfg Config, m *memory, decode Decoder, submit Submitter) *source 
 		memory: m,
 		log:    cfg.Log,
 		wake:   make(chan struct{}, 1),
+
+		converged: newConvergence(),
 	}
 }
 
@@ -236,7 +241,7 @@ func (s *source) sayAll(snap *snapshot, id string, force bool) *scheduler.Handle
 	defer s.saying.Unlock()
 	var h *scheduler.Handle
 	next := viewOf(s.prefix, snap.kvs)
-	if force || s.overridden || !s.complete || s.viewOf != id || !equalViews(s.view, next) {
+	if force || s.overridden || !s.complete || s.viewOf != id || !maps.Equal(s.view, next) {
 		h = s.submit.Submit(scheduler.Txn{
 			Source:   Source,
 			Note:     fmt.Sprintf("full list at revision %d", snap.rev),
@@ -246,6 +251,7 @@ func (s *source) sayAll(snap *snapshot, id string, force bool) *scheduler.Handle
 	}
 	s.view, s.viewOf, s.complete, s.overridden = next, id, true, false
 	s.begun(snap, id, "")
+	s.converged.add(snap.rev, h)
 	return h
 }
 
@@ -258,11 +264,12 @@ func (s *source) sayUnknown(snap *snapshot, reason string) {
 	kvs := s.of(snap.kvs)
 	if !s.overridden && !s.complete && snap.id != "" && s.viewOf == snap.id {
 		kvs = slices.DeleteFunc(slices.Clone(kvs), func(kv *mvccpb.KeyValue) bool {
-			return s.view[string(kv.Key[len(s.prefix):])] == kv.ModRevision
+			return s.view[string(kv.Key[len(s.prefix):])] == tell(kv)
 		})
 	}
+	var h *scheduler.Handle
 	if len(kvs) > 0 {
-		s.submit.Submit(scheduler.Txn{
+		h = s.submit.Submit(scheduler.Txn{
 			Source: Source,
 			Note:   fmt.Sprintf("full list at revision %d of a store that is not known", snap.rev),
 			Want:   s.decode.decodeAll(s.prefix, kvs),
@@ -270,6 +277,7 @@ func (s *source) sayUnknown(snap *snapshot, reason string) {
 	}
 	s.view, s.viewOf, s.complete, s.overridden = next, snap.id, false, false
 	s.begun(snap, snap.id, reason)
+	s.converged.add(snap.rev, h)
 	s.log.Warn("the store is not the known one; nothing is deleted for it", "reason", reason)
 }
 
@@ -320,19 +328,7 @@ func (s *source) events(b batch, exact bool) error {
 		if r.rev <= seen {
 			continue
 		}
-		if len(r.events) > 0 {
-			s.submitRevision(r)
-		}
-		for _, e := range r.events {
-			name := string(e.Kv.Key[len(s.prefix):])
-			if e.Type == mvccpb.Event_DELETE {
-				delete(s.view, name)
-			} else {
-				s.view[name] = r.rev
-			}
-		}
-		s.noteRevision(r.rev, len(s.view))
-		s.reached.raise(r.rev)
+		s.say(r)
 	}
 	// A response without events is a sign of life: everything up to its
 	// revision has been sent, if the server is exact about that. That of a
@@ -343,11 +339,17 @@ func (s *source) events(b batch, exact bool) error {
 	return nil
 }
 
-func (s *source) submitRevision(r revision) {
+// say submits what a revision changed, if that is intent.
+func (s *source) say(r revision) {
 	s.saying.Lock()
 	defer s.saying.Unlock()
-	r.events = s.ofEvents(r.events)
-	s.submit.Submit(s.decode.txn(s.prefix, r))
+	if len(r.events) > 0 {
+		s.view.apply(s.prefix, r.events)
+		r.events = s.ofEvents(r.events)
+		s.converged.add(r.rev, s.submit.Submit(s.decode.txn(s.prefix, r)))
+	}
+	s.noteRevision(r.rev, len(s.view))
+	s.reached.raise(r.rev)
 }
 
 // idChanged guards the id of the store that is being followed: seen to vanish
@@ -395,25 +397,4 @@ func (s *source) noteRevision(rev int64, keys int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.facts.rev, s.facts.keys = rev, keys
-}
-
-// viewOf makes the view of a list.
-func viewOf(prefix string, kvs []*mvccpb.KeyValue) map[string]int64 {
-	v := make(map[string]int64, len(kvs))
-	for _, kv := range kvs {
-		v[string(kv.Key[len(prefix):])] = kv.ModRevision
-	}
-	return v
-}
-
-func equalViews(a, b map[string]int64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, rev := range b {
-		if a[k] != rev {
-			return false
-		}
-	}
-	return true
 }

@@ -32,7 +32,7 @@ type StatusWatcher interface {
 // the next one begins with all statuses.
 type statusWriter struct {
 	prefix      string // of status keys
-	holder      string // the key of presence
+	holder      *presence
 	incarnation string
 	tune        tuning
 	log         *slog.Logger
@@ -62,7 +62,7 @@ const (
 )
 
 // run writes until ctx ends; then it writes what is there, for a short time.
-func (w *statusWriter) run(ctx context.Context, current func() *link, heal func(context.Context, *link, error) bool, lease func() int64) {
+func (w *statusWriter) run(ctx context.Context, current func() *link, heal func(context.Context, *link, error) bool) {
 	b := backoff{min: w.tune.retryMin, max: w.tune.retryMax}
 	for ctx.Err() == nil {
 		n, moved := w.lists.next()
@@ -74,7 +74,7 @@ func (w *statusWriter) run(ctx context.Context, current func() *link, heal func(
 			continue
 		}
 		l := current()
-		lasted, err := w.session(ctx, l, lease, moved)
+		lasted, err := w.session(ctx, l, moved)
 		if ctx.Err() != nil {
 			return
 		}
@@ -99,7 +99,6 @@ func (w *statusWriter) run(ctx context.Context, current func() *link, heal func(
 type statusSession struct {
 	*statusWriter
 	link  *link
-	lease func() int64
 	moved <-chan struct{} // closed at the source's next list
 	// written is what the store holds, by the value's digest.
 	written map[scheduler.Key]digest
@@ -117,8 +116,8 @@ type statusSession struct {
 
 // session lists what the store holds and then writes what differs. lasted
 // reports whether the store answered at all.
-func (w *statusWriter) session(ctx context.Context, l *link, lease func() int64, moved <-chan struct{}) (lasted bool, err error) {
-	if lease() == 0 {
+func (w *statusWriter) session(ctx context.Context, l *link, moved <-chan struct{}) (lasted bool, err error) {
+	if w.holder.held() == 0 {
 		return false, errNotHolder
 	}
 	snap, err := list(ctx, l, w.tune, w.prefix, "")
@@ -126,7 +125,7 @@ func (w *statusWriter) session(ctx context.Context, l *link, lease func() int64,
 		return false, err
 	}
 	s := &statusSession{
-		statusWriter: w, link: l, lease: lease, moved: moved,
+		statusWriter: w, link: l, moved: moved,
 		written: make(map[scheduler.Key]digest, len(snap.kvs)),
 		refused: map[scheduler.Key]digest{},
 		seen:    map[scheduler.Key]bool{},
@@ -366,25 +365,8 @@ func (s *statusSession) accept(k scheduler.Key) {
 	})
 }
 
-// txn writes only while the label is ours: an agent that lost it must not
-// write over the statuses of the one that has it.
 func (s *statusSession) txn(ctx context.Context, ops []clientv3.Op) error {
-	lease := s.lease()
-	if lease == 0 {
-		return errNotHolder
-	}
-	resp, err := withTimeout(ctx, s.tune, func(ctx context.Context) (*clientv3.TxnResponse, error) {
-		return s.link.kv.Txn(ctx).
-			If(clientv3.Compare(clientv3.LeaseValue(s.holder), "=", clientv3.LeaseID(lease))).
-			Then(ops...).Commit()
-	})
-	if err != nil {
-		return err
-	}
-	if !resp.Succeeded {
-		return errNotHolder
-	}
-	return nil
+	return s.holder.write(ctx, s.link, ops)
 }
 
 func (w *statusWriter) note(change func(*statusFacts)) {

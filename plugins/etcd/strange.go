@@ -14,7 +14,7 @@ import (
 // ours are the keys below the label that mean something, sorted; what ends in a slash is
 // all that is below it. The store is free for other things, but what was written beside
 // config/ by mistake is never done, and nobody would know.
-var ours = []string{"agent", "applyset/", models.AuthorPrefix, "config/", "status/", "store"}
+var ours = []string{"agent", "applyset/", models.AuthorPrefix, "config/", convergedKey, "status/", "store"}
 
 // fewStrange is how many keys of each gap between ours are looked for.
 const fewStrange = 3

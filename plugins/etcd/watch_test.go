@@ -51,7 +51,7 @@ func TestFragmentsArePutTogether(t *testing.T) {
 	)
 	rec := newRecorder()
 	s := newSource(config(t, "http://127.0.0.1:1"), openMemory(t.TempDir()), decodeText, rec)
-	s.prefix, s.view = base+"config/", map[string]int64{}
+	s.prefix, s.view = base+"config/", view{}
 	for {
 		b, err := w.recv()
 		if err != nil {

@@ -25,6 +25,15 @@ type Scheduler interface {
 	Figures() scheduler.Figures
 }
 
+// Store is the store of intent.
+type Store interface {
+	// Lag is how many revisions are still to come to the scheduler; false before any came.
+	Lag() (revisions int64, listed bool)
+	// Converged is up to which revision the intent was carried out.
+	Converged() int64
+	Checks() models.StoreChecks
+}
+
 // Sources are where the figures come from.
 type Sources struct {
 	Scheduler    Scheduler
@@ -34,9 +43,10 @@ type Sources struct {
 	CNI          func() []cni.Figure
 	Proxies      func() map[string]kernel.ProxyFigures
 	Events       Events
-	// Lag is how many revisions of the store are still to come to the scheduler; false
-	// before any came.
-	Lag func() (int64, bool)
+	Store        Store
+	// Held is how many deletions are held back, Frozen whether nothing is done at all.
+	Held   func() int
+	Frozen func() bool
 	// Unconfirmed is until when a change has to be confirmed; false if none has to be.
 	Unconfirmed func() (time.Time, bool)
 	// Version and Commit are those of the agent.

@@ -41,6 +41,12 @@ func (some) Figures() scheduler.Figures {
 	return scheduler.Figures{Rounds: 9, Busy: 250 * time.Millisecond, Inputs: 5, Operations: 6, History: 2048}
 }
 
+type store struct{}
+
+func (store) Lag() (int64, bool)         { return 12, true }
+func (store) Converged() int64           { return 345 }
+func (store) Checks() models.StoreChecks { return models.StoreChecks{Done: 8, Differed: 2} }
+
 // page is what is scraped of an agent of which every part has figures.
 func page(t *testing.T) string {
 	t.Helper()
@@ -53,7 +59,7 @@ func page(t *testing.T) string {
 		Scheduler: some{}, KernelWrites: func() uint64 { return 7 },
 		Health:     func() []models.Health { return []models.Health{{Name: "etcd", State: "ok"}} },
 		Containers: runtimes, CNI: asked, Proxies: forwarders, Events: figuresOfEvents(t),
-		Lag:         func() (int64, bool) { return 12, true },
+		Store: store{}, Held: func() int { return 21 }, Frozen: func() bool { return true },
 		Unconfirmed: func() (time.Time, bool) { return time.Now().Add(-time.Second), true },
 		Version:     "1.2.3", Commit: "abc",
 	})
@@ -70,6 +76,8 @@ func TestOperations(t *testing.T) {
 		`plumb_operation_seconds_bucket{kind="route",op="create",le="0.001"} 1`, `plumb_operation_seconds_bucket{kind="route",op="create",le="+Inf"} 5`,
 		`plumb_operation_seconds_sum{kind="route",op="create"} 1.5`, `plumb_operation_seconds_count{kind="route",op="create"} 5`,
 		`plumb_keys{kind="route",state="retrying"} 1`, `plumb_failed_attempts{kind="route"} 2`, `plumb_source_synced{source="etcd"} 1`,
+		`plumb_etcd_converged_revision 345`, `plumb_etcd_checks_total 8`, `plumb_etcd_mismatches_total 2`,
+		`plumb_held_deletions 21`, `plumb_frozen 1`,
 		`plumb_kernel_writes_total 7`, `plumb_part_ok{part="etcd",state="ok"} 1`,
 		`plumb_retries_due{kind="netns"} 0`, `plumb_retries_due{kind="route"} 1`,
 		`plumb_drift_found_total{kind="route"} 4`, `plumb_drift_repaired_total{kind="route"} 3`, `plumb_drift_found_total{kind="netns"} 0`,

@@ -27,6 +27,8 @@ var notShown = map[string]string{
 	"plumb_container_inspects_spared_total": "for those who look into the tracker",
 	"plumb_container_slow_lists_total":      "how long lists take is shown",
 	"plumb_container_streams_total":         "whether the stream stands is shown",
+	"plumb_etcd_checks_total":               "what they found is shown",
+	"plumb_etcd_converged_revision":         "it is beside etcd's own, for who looks at many agents",
 	"plumb_events_bytes":                    "bounded by a setting",
 	"plumb_events_kept":                     "bounded by a setting",
 	"plumb_events_watchers":                 "who watches is of no account",

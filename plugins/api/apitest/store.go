@@ -165,6 +165,23 @@ func (s *Store) Write(_ context.Context, writes []models.Write) (int64, error) {
 // Reached implements the port: what is written was heard at once.
 func (s *Store) Reached(ctx context.Context, _ int64) error { return ctx.Err() }
 
+// Converged implements the port: what is written is done at once.
+func (s *Store) Converged() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.revision
+}
+
+// Verify implements the port: nothing is ever lost.
+func (s *Store) Verify(context.Context) (models.StoreCheck, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return models.StoreCheck{}, fmt.Errorf("verify: %w", models.ErrStoreDown)
+	}
+	return models.StoreCheck{Revision: s.revision, Keys: len(s.keys)}, nil
+}
+
 // String lists the store for golden files, without who wrote it: processes have numbers.
 func (s *Store) String() string {
 	s.mu.Lock()

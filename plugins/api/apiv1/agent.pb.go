@@ -2157,7 +2157,7 @@ type BlameResponse struct {
 	// means that nothing of the kind happened since.
 	Wanted bool `protobuf:"varint,6,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	There  bool `protobuf:"varint,7,opt,name=there,proto3" json:"there,omitempty"`
-	// How the value came into the store; unset if the store has none.
+	// How the value came into the store; unset if the store has none, or does not answer.
 	Written       *Written `protobuf:"bytes,8,opt,name=written,proto3" json:"written,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4211,7 +4211,9 @@ type ResyncResponse struct {
 	// The keys that are not as wanted.
 	Keys []*KeyStatus `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`
 	// How many keys were read.
-	Looked        uint32 `protobuf:"varint,4,opt,name=looked,proto3" json:"looked,omitempty"`
+	Looked uint32 `protobuf:"varint,4,opt,name=looked,proto3" json:"looked,omitempty"`
+	// What comparing with the store found, if all was to be read; unset if it does not answer.
+	Store         *StoreCheck `protobuf:"bytes,5,opt,name=store,proto3" json:"store,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4274,6 +4276,75 @@ func (x *ResyncResponse) GetLooked() uint32 {
 	return 0
 }
 
+func (x *ResyncResponse) GetStore() *StoreCheck {
+	if x != nil {
+		return x.Store
+	}
+	return nil
+}
+
+// StoreCheck is the comparison of what was read of the store with what it holds.
+type StoreCheck struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Revision int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Keys     uint32                 `protobuf:"varint,2,opt,name=keys,proto3" json:"keys,omitempty"`
+	// The keys that differed; they were read anew.
+	Differed      []string `protobuf:"bytes,3,rep,name=differed,proto3" json:"differed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreCheck) Reset() {
+	*x = StoreCheck{}
+	mi := &file_agent_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreCheck) ProtoMessage() {}
+
+func (x *StoreCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreCheck.ProtoReflect.Descriptor instead.
+func (*StoreCheck) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *StoreCheck) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *StoreCheck) GetKeys() uint32 {
+	if x != nil {
+		return x.Keys
+	}
+	return 0
+}
+
+func (x *StoreCheck) GetDiffered() []string {
+	if x != nil {
+		return x.Differed
+	}
+	return nil
+}
+
 type PauseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A key, a kind or a prefix.
@@ -4287,7 +4358,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4299,7 +4370,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4312,7 +4383,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{58}
+	return file_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PauseRequest) GetTarget() string {
@@ -4346,7 +4417,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4358,7 +4429,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4371,7 +4442,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{59}
+	return file_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PauseResponse) GetTarget() string {
@@ -4400,7 +4471,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4412,7 +4483,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4425,7 +4496,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *FreezeRequest) GetMessage() string {
@@ -4451,7 +4522,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4463,7 +4534,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4476,7 +4547,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FreezeResponse) GetFreeze() *Freeze {
@@ -4494,7 +4565,7 @@ type UnfreezeRequest struct {
 
 func (x *UnfreezeRequest) Reset() {
 	*x = UnfreezeRequest{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4506,7 +4577,7 @@ func (x *UnfreezeRequest) String() string {
 func (*UnfreezeRequest) ProtoMessage() {}
 
 func (x *UnfreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4519,7 +4590,7 @@ func (x *UnfreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnfreezeRequest.ProtoReflect.Descriptor instead.
 func (*UnfreezeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{63}
 }
 
 type UnfreezeResponse struct {
@@ -4531,7 +4602,7 @@ type UnfreezeResponse struct {
 
 func (x *UnfreezeResponse) Reset() {
 	*x = UnfreezeResponse{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4543,7 +4614,7 @@ func (x *UnfreezeResponse) String() string {
 func (*UnfreezeResponse) ProtoMessage() {}
 
 func (x *UnfreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4556,7 +4627,7 @@ func (x *UnfreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnfreezeResponse.ProtoReflect.Descriptor instead.
 func (*UnfreezeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *UnfreezeResponse) GetFreeze() *Freeze {
@@ -4579,7 +4650,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4591,7 +4662,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4604,7 +4675,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Freeze) GetBy() string {
@@ -4645,7 +4716,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4657,7 +4728,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4670,7 +4741,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReleaseRequest) GetId() string {
@@ -4689,7 +4760,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4701,7 +4772,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4714,7 +4785,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ReleaseResponse) GetReleased() []*Held {
@@ -4741,7 +4812,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4753,7 +4824,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4766,7 +4837,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Held) GetId() string {
@@ -4820,7 +4891,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4832,7 +4903,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4845,7 +4916,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ResumeRequest) GetTarget() string {
@@ -4864,7 +4935,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4876,7 +4947,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4889,7 +4960,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ResumeResponse) GetTarget() string {
@@ -4907,7 +4978,7 @@ type KindsRequest struct {
 
 func (x *KindsRequest) Reset() {
 	*x = KindsRequest{}
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4919,7 +4990,7 @@ func (x *KindsRequest) String() string {
 func (*KindsRequest) ProtoMessage() {}
 
 func (x *KindsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4932,7 +5003,7 @@ func (x *KindsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsRequest.ProtoReflect.Descriptor instead.
 func (*KindsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{70}
+	return file_agent_proto_rawDescGZIP(), []int{71}
 }
 
 type KindsResponse struct {
@@ -4944,7 +5015,7 @@ type KindsResponse struct {
 
 func (x *KindsResponse) Reset() {
 	*x = KindsResponse{}
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4956,7 +5027,7 @@ func (x *KindsResponse) String() string {
 func (*KindsResponse) ProtoMessage() {}
 
 func (x *KindsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4969,7 +5040,7 @@ func (x *KindsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsResponse.ProtoReflect.Descriptor instead.
 func (*KindsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{71}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *KindsResponse) GetKinds() []*Kind {
@@ -4997,7 +5068,7 @@ type Kind struct {
 
 func (x *Kind) Reset() {
 	*x = Kind{}
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5009,7 +5080,7 @@ func (x *Kind) String() string {
 func (*Kind) ProtoMessage() {}
 
 func (x *Kind) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5022,7 +5093,7 @@ func (x *Kind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kind.ProtoReflect.Descriptor instead.
 func (*Kind) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{72}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Kind) GetName() string {
@@ -5082,7 +5153,7 @@ type CNIRequest struct {
 
 func (x *CNIRequest) Reset() {
 	*x = CNIRequest{}
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5094,7 +5165,7 @@ func (x *CNIRequest) String() string {
 func (*CNIRequest) ProtoMessage() {}
 
 func (x *CNIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5107,7 +5178,7 @@ func (x *CNIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIRequest.ProtoReflect.Descriptor instead.
 func (*CNIRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{73}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 type CNIResponse struct {
@@ -5121,7 +5192,7 @@ type CNIResponse struct {
 
 func (x *CNIResponse) Reset() {
 	*x = CNIResponse{}
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5133,7 +5204,7 @@ func (x *CNIResponse) String() string {
 func (*CNIResponse) ProtoMessage() {}
 
 func (x *CNIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5146,7 +5217,7 @@ func (x *CNIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIResponse.ProtoReflect.Descriptor instead.
 func (*CNIResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{74}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CNIResponse) GetAttachments() []*Attachment {
@@ -5188,7 +5259,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5200,7 +5271,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5213,7 +5284,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{75}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Attachment) GetNetwork() string {
@@ -5304,7 +5375,7 @@ type AttachmentRequest struct {
 
 func (x *AttachmentRequest) Reset() {
 	*x = AttachmentRequest{}
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5316,7 +5387,7 @@ func (x *AttachmentRequest) String() string {
 func (*AttachmentRequest) ProtoMessage() {}
 
 func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5329,7 +5400,7 @@ func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentRequest.ProtoReflect.Descriptor instead.
 func (*AttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{76}
+	return file_agent_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *AttachmentRequest) GetId() string {
@@ -5350,7 +5421,7 @@ type AttachmentResponse struct {
 
 func (x *AttachmentResponse) Reset() {
 	*x = AttachmentResponse{}
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5362,7 +5433,7 @@ func (x *AttachmentResponse) String() string {
 func (*AttachmentResponse) ProtoMessage() {}
 
 func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5375,7 +5446,7 @@ func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentResponse.ProtoReflect.Descriptor instead.
 func (*AttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{77}
+	return file_agent_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *AttachmentResponse) GetAttachment() *Attachment {
@@ -5410,7 +5481,7 @@ type LeftCall struct {
 
 func (x *LeftCall) Reset() {
 	*x = LeftCall{}
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5422,7 +5493,7 @@ func (x *LeftCall) String() string {
 func (*LeftCall) ProtoMessage() {}
 
 func (x *LeftCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5435,7 +5506,7 @@ func (x *LeftCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftCall.ProtoReflect.Descriptor instead.
 func (*LeftCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{78}
+	return file_agent_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *LeftCall) GetNetwork() string {
@@ -5495,7 +5566,7 @@ type MicroservicesRequest struct {
 
 func (x *MicroservicesRequest) Reset() {
 	*x = MicroservicesRequest{}
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5507,7 +5578,7 @@ func (x *MicroservicesRequest) String() string {
 func (*MicroservicesRequest) ProtoMessage() {}
 
 func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5520,7 +5591,7 @@ func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesRequest.ProtoReflect.Descriptor instead.
 func (*MicroservicesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{79}
+	return file_agent_proto_rawDescGZIP(), []int{80}
 }
 
 type MicroservicesResponse struct {
@@ -5535,7 +5606,7 @@ type MicroservicesResponse struct {
 
 func (x *MicroservicesResponse) Reset() {
 	*x = MicroservicesResponse{}
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5547,7 +5618,7 @@ func (x *MicroservicesResponse) String() string {
 func (*MicroservicesResponse) ProtoMessage() {}
 
 func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5560,7 +5631,7 @@ func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesResponse.ProtoReflect.Descriptor instead.
 func (*MicroservicesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{80}
+	return file_agent_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *MicroservicesResponse) GetMicroservices() []*Microservice {
@@ -5605,7 +5676,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5617,7 +5688,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5630,7 +5701,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{81}
+	return file_agent_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Microservice) GetLabel() string {
@@ -5713,7 +5784,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5725,7 +5796,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5738,7 +5809,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{82}
+	return file_agent_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ContainersRequest) GetId() string {
@@ -5760,7 +5831,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5772,7 +5843,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5785,7 +5856,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{83}
+	return file_agent_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ContainersResponse) GetContainers() []*Container {
@@ -5844,7 +5915,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5856,7 +5927,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5869,7 +5940,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{84}
+	return file_agent_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Container) GetRuntime() string {
@@ -6042,7 +6113,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6054,7 +6125,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6067,7 +6138,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{85}
+	return file_agent_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *EventsRequest) GetTypes() []string {
@@ -6132,7 +6203,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6144,7 +6215,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6157,7 +6228,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{86}
+	return file_agent_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *EventsResponse) GetGap() *EventGap {
@@ -6194,7 +6265,7 @@ type EventGap struct {
 
 func (x *EventGap) Reset() {
 	*x = EventGap{}
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6206,7 +6277,7 @@ func (x *EventGap) String() string {
 func (*EventGap) ProtoMessage() {}
 
 func (x *EventGap) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6219,7 +6290,7 @@ func (x *EventGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventGap.ProtoReflect.Descriptor instead.
 func (*EventGap) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{87}
+	return file_agent_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *EventGap) GetFrom() uint64 {
@@ -6289,7 +6360,7 @@ type ContainerEvent struct {
 
 func (x *ContainerEvent) Reset() {
 	*x = ContainerEvent{}
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6301,7 +6372,7 @@ func (x *ContainerEvent) String() string {
 func (*ContainerEvent) ProtoMessage() {}
 
 func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6314,7 +6385,7 @@ func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEvent.ProtoReflect.Descriptor instead.
 func (*ContainerEvent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{88}
+	return file_agent_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ContainerEvent) GetSeq() uint64 {
@@ -6517,7 +6588,7 @@ type OOMKill struct {
 
 func (x *OOMKill) Reset() {
 	*x = OOMKill{}
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6529,7 +6600,7 @@ func (x *OOMKill) String() string {
 func (*OOMKill) ProtoMessage() {}
 
 func (x *OOMKill) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6542,7 +6613,7 @@ func (x *OOMKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OOMKill.ProtoReflect.Descriptor instead.
 func (*OOMKill) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{89}
+	return file_agent_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *OOMKill) GetPid() uint32 {
@@ -6623,7 +6694,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6635,7 +6706,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6648,7 +6719,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{90}
+	return file_agent_proto_rawDescGZIP(), []int{91}
 }
 
 type AgentStatusResponse struct {
@@ -6667,16 +6738,19 @@ type AgentStatusResponse struct {
 	// The change that waits to be confirmed.
 	Confirm *Confirmation `protobuf:"bytes,9,opt,name=confirm,proto3" json:"confirm,omitempty"`
 	// Nothing is done; freeze says why.
-	Frozen        bool    `protobuf:"varint,10,opt,name=frozen,proto3" json:"frozen,omitempty"`
-	Freeze        *Freeze `protobuf:"bytes,11,opt,name=freeze,proto3" json:"freeze,omitempty"`
-	Held          []*Held `protobuf:"bytes,12,rep,name=held,proto3" json:"held,omitempty"`
+	Frozen bool    `protobuf:"varint,10,opt,name=frozen,proto3" json:"frozen,omitempty"`
+	Freeze *Freeze `protobuf:"bytes,11,opt,name=freeze,proto3" json:"freeze,omitempty"`
+	Held   []*Held `protobuf:"bytes,12,rep,name=held,proto3" json:"held,omitempty"`
+	// Up to which revision of the store its intent was carried out as far as it can be:
+	// nothing that follows from it by itself is still to come. 0 before the first list.
+	Converged     int64 `protobuf:"varint,13,opt,name=converged,proto3" json:"converged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6688,7 +6762,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6701,7 +6775,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{91}
+	return file_agent_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -6788,6 +6862,13 @@ func (x *AgentStatusResponse) GetHeld() []*Held {
 	return nil
 }
 
+func (x *AgentStatusResponse) GetConverged() int64 {
+	if x != nil {
+		return x.Converged
+	}
+	return 0
+}
+
 // Health is how one part of the agent stands.
 type Health struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6803,7 +6884,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6815,7 +6896,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6828,7 +6909,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{92}
+	return file_agent_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Health) GetName() string {
@@ -6879,7 +6960,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6891,7 +6972,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6904,7 +6985,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{93}
+	return file_agent_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *Source) GetName() string {
@@ -6938,7 +7019,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6950,7 +7031,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6963,7 +7044,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{94}
+	return file_agent_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *StateCount) GetState() string {
@@ -6988,7 +7069,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7000,7 +7081,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7013,7 +7094,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{95}
+	return file_agent_proto_rawDescGZIP(), []int{96}
 }
 
 type VersionResponse struct {
@@ -7028,7 +7109,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7040,7 +7121,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7053,7 +7134,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{96}
+	return file_agent_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -7092,7 +7173,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7104,7 +7185,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7117,7 +7198,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{97}
+	return file_agent_proto_rawDescGZIP(), []int{98}
 }
 
 type LogsResponse struct {
@@ -7129,7 +7210,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7141,7 +7222,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7154,7 +7235,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{98}
+	return file_agent_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -7175,7 +7256,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7187,7 +7268,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7200,7 +7281,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{99}
+	return file_agent_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *Log) GetName() string {
@@ -7227,7 +7308,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7239,7 +7320,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7252,7 +7333,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{100}
+	return file_agent_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -7283,7 +7364,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7295,7 +7376,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7308,7 +7389,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{101}
+	return file_agent_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *KV) GetKey() string {
@@ -7348,7 +7429,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7360,7 +7441,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7373,7 +7454,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{102}
+	return file_agent_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -7392,7 +7473,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7404,7 +7485,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7417,7 +7498,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{103}
+	return file_agent_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -7436,7 +7517,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[104]
+	mi := &file_agent_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7448,7 +7529,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[104]
+	mi := &file_agent_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7461,7 +7542,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{104}
+	return file_agent_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -7482,7 +7563,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[105]
+	mi := &file_agent_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7494,7 +7575,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[105]
+	mi := &file_agent_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7507,7 +7588,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{105}
+	return file_agent_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -7540,7 +7621,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[106]
+	mi := &file_agent_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7552,7 +7633,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[106]
+	mi := &file_agent_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7565,7 +7646,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{106}
+	return file_agent_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -7584,7 +7665,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[107]
+	mi := &file_agent_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7596,7 +7677,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[107]
+	mi := &file_agent_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7609,7 +7690,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{107}
+	return file_agent_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -7629,7 +7710,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[108]
+	mi := &file_agent_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7641,7 +7722,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[108]
+	mi := &file_agent_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7654,7 +7735,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{108}
+	return file_agent_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -7981,12 +8062,18 @@ const file_agent_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"A\n" +
 	"\rResyncRequest\x12\x18\n" +
 	"\atargets\x18\x01 \x03(\tR\atargets\x12\x16\n" +
-	"\x06accept\x18\x02 \x01(\bR\x06accept\"\x9d\x01\n" +
+	"\x06accept\x18\x02 \x01(\bR\x06accept\"\xcd\x01\n" +
 	"\x0eResyncResponse\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12,\n" +
 	"\x06record\x18\x02 \x01(\v2\x14.plumb.api.v1.RecordR\x06record\x12+\n" +
 	"\x04keys\x18\x03 \x03(\v2\x17.plumb.api.v1.KeyStatusR\x04keys\x12\x16\n" +
-	"\x06looked\x18\x04 \x01(\rR\x06looked\"k\n" +
+	"\x06looked\x18\x04 \x01(\rR\x06looked\x12.\n" +
+	"\x05store\x18\x05 \x01(\v2\x18.plumb.api.v1.StoreCheckR\x05store\"X\n" +
+	"\n" +
+	"StoreCheck\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x12\n" +
+	"\x04keys\x18\x02 \x01(\rR\x04keys\x12\x1a\n" +
+	"\bdiffered\x18\x03 \x03(\tR\bdiffered\"k\n" +
 	"\fPauseRequest\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\tR\x06target\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12+\n" +
@@ -8191,7 +8278,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x04time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
 	"\x03all\x18\n" +
 	" \x01(\bR\x03all\"\x14\n" +
-	"\x12AgentStatusRequest\"\xd9\x03\n" +
+	"\x12AgentStatusRequest\"\xf7\x03\n" +
 	"\x13AgentStatusResponse\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x18\n" +
 	"\areasons\x18\x02 \x03(\tR\areasons\x12\x14\n" +
@@ -8205,7 +8292,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x06frozen\x18\n" +
 	" \x01(\bR\x06frozen\x12,\n" +
 	"\x06freeze\x18\v \x01(\v2\x14.plumb.api.v1.FreezeR\x06freeze\x12&\n" +
-	"\x04held\x18\f \x03(\v2\x12.plumb.api.v1.HeldR\x04held\"\xf5\x01\n" +
+	"\x04held\x18\f \x03(\v2\x12.plumb.api.v1.HeldR\x04held\x12\x1c\n" +
+	"\tconverged\x18\r \x01(\x03R\tconverged\"\xf5\x01\n" +
 	"\x06Health\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
@@ -8314,7 +8402,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 112)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 113)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -8374,78 +8462,79 @@ var file_agent_proto_goTypes = []any{
 	(*Pending)(nil),               // 55: plumb.api.v1.Pending
 	(*ResyncRequest)(nil),         // 56: plumb.api.v1.ResyncRequest
 	(*ResyncResponse)(nil),        // 57: plumb.api.v1.ResyncResponse
-	(*PauseRequest)(nil),          // 58: plumb.api.v1.PauseRequest
-	(*PauseResponse)(nil),         // 59: plumb.api.v1.PauseResponse
-	(*FreezeRequest)(nil),         // 60: plumb.api.v1.FreezeRequest
-	(*FreezeResponse)(nil),        // 61: plumb.api.v1.FreezeResponse
-	(*UnfreezeRequest)(nil),       // 62: plumb.api.v1.UnfreezeRequest
-	(*UnfreezeResponse)(nil),      // 63: plumb.api.v1.UnfreezeResponse
-	(*Freeze)(nil),                // 64: plumb.api.v1.Freeze
-	(*ReleaseRequest)(nil),        // 65: plumb.api.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 66: plumb.api.v1.ReleaseResponse
-	(*Held)(nil),                  // 67: plumb.api.v1.Held
-	(*ResumeRequest)(nil),         // 68: plumb.api.v1.ResumeRequest
-	(*ResumeResponse)(nil),        // 69: plumb.api.v1.ResumeResponse
-	(*KindsRequest)(nil),          // 70: plumb.api.v1.KindsRequest
-	(*KindsResponse)(nil),         // 71: plumb.api.v1.KindsResponse
-	(*Kind)(nil),                  // 72: plumb.api.v1.Kind
-	(*CNIRequest)(nil),            // 73: plumb.api.v1.CNIRequest
-	(*CNIResponse)(nil),           // 74: plumb.api.v1.CNIResponse
-	(*Attachment)(nil),            // 75: plumb.api.v1.Attachment
-	(*AttachmentRequest)(nil),     // 76: plumb.api.v1.AttachmentRequest
-	(*AttachmentResponse)(nil),    // 77: plumb.api.v1.AttachmentResponse
-	(*LeftCall)(nil),              // 78: plumb.api.v1.LeftCall
-	(*MicroservicesRequest)(nil),  // 79: plumb.api.v1.MicroservicesRequest
-	(*MicroservicesResponse)(nil), // 80: plumb.api.v1.MicroservicesResponse
-	(*Microservice)(nil),          // 81: plumb.api.v1.Microservice
-	(*ContainersRequest)(nil),     // 82: plumb.api.v1.ContainersRequest
-	(*ContainersResponse)(nil),    // 83: plumb.api.v1.ContainersResponse
-	(*Container)(nil),             // 84: plumb.api.v1.Container
-	(*EventsRequest)(nil),         // 85: plumb.api.v1.EventsRequest
-	(*EventsResponse)(nil),        // 86: plumb.api.v1.EventsResponse
-	(*EventGap)(nil),              // 87: plumb.api.v1.EventGap
-	(*ContainerEvent)(nil),        // 88: plumb.api.v1.ContainerEvent
-	(*OOMKill)(nil),               // 89: plumb.api.v1.OOMKill
-	(*AgentStatusRequest)(nil),    // 90: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 91: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 92: plumb.api.v1.Health
-	(*Source)(nil),                // 93: plumb.api.v1.Source
-	(*StateCount)(nil),            // 94: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 95: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 96: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 97: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 98: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 99: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 100: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 101: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 102: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 103: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 104: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 105: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 106: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 107: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 108: plumb.api.v1.DeleteKVResponse
-	nil,                           // 109: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 110: plumb.api.v1.ContainerEvent.LabelsEntry
-	nil,                           // 111: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 112: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 113: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 114: google.protobuf.Duration
+	(*StoreCheck)(nil),            // 58: plumb.api.v1.StoreCheck
+	(*PauseRequest)(nil),          // 59: plumb.api.v1.PauseRequest
+	(*PauseResponse)(nil),         // 60: plumb.api.v1.PauseResponse
+	(*FreezeRequest)(nil),         // 61: plumb.api.v1.FreezeRequest
+	(*FreezeResponse)(nil),        // 62: plumb.api.v1.FreezeResponse
+	(*UnfreezeRequest)(nil),       // 63: plumb.api.v1.UnfreezeRequest
+	(*UnfreezeResponse)(nil),      // 64: plumb.api.v1.UnfreezeResponse
+	(*Freeze)(nil),                // 65: plumb.api.v1.Freeze
+	(*ReleaseRequest)(nil),        // 66: plumb.api.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 67: plumb.api.v1.ReleaseResponse
+	(*Held)(nil),                  // 68: plumb.api.v1.Held
+	(*ResumeRequest)(nil),         // 69: plumb.api.v1.ResumeRequest
+	(*ResumeResponse)(nil),        // 70: plumb.api.v1.ResumeResponse
+	(*KindsRequest)(nil),          // 71: plumb.api.v1.KindsRequest
+	(*KindsResponse)(nil),         // 72: plumb.api.v1.KindsResponse
+	(*Kind)(nil),                  // 73: plumb.api.v1.Kind
+	(*CNIRequest)(nil),            // 74: plumb.api.v1.CNIRequest
+	(*CNIResponse)(nil),           // 75: plumb.api.v1.CNIResponse
+	(*Attachment)(nil),            // 76: plumb.api.v1.Attachment
+	(*AttachmentRequest)(nil),     // 77: plumb.api.v1.AttachmentRequest
+	(*AttachmentResponse)(nil),    // 78: plumb.api.v1.AttachmentResponse
+	(*LeftCall)(nil),              // 79: plumb.api.v1.LeftCall
+	(*MicroservicesRequest)(nil),  // 80: plumb.api.v1.MicroservicesRequest
+	(*MicroservicesResponse)(nil), // 81: plumb.api.v1.MicroservicesResponse
+	(*Microservice)(nil),          // 82: plumb.api.v1.Microservice
+	(*ContainersRequest)(nil),     // 83: plumb.api.v1.ContainersRequest
+	(*ContainersResponse)(nil),    // 84: plumb.api.v1.ContainersResponse
+	(*Container)(nil),             // 85: plumb.api.v1.Container
+	(*EventsRequest)(nil),         // 86: plumb.api.v1.EventsRequest
+	(*EventsResponse)(nil),        // 87: plumb.api.v1.EventsResponse
+	(*EventGap)(nil),              // 88: plumb.api.v1.EventGap
+	(*ContainerEvent)(nil),        // 89: plumb.api.v1.ContainerEvent
+	(*OOMKill)(nil),               // 90: plumb.api.v1.OOMKill
+	(*AgentStatusRequest)(nil),    // 91: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 92: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 93: plumb.api.v1.Health
+	(*Source)(nil),                // 94: plumb.api.v1.Source
+	(*StateCount)(nil),            // 95: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 96: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 97: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 98: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 99: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 100: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 101: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 102: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 103: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 104: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 105: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 106: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 107: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 108: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 109: plumb.api.v1.DeleteKVResponse
+	nil,                           // 110: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 111: plumb.api.v1.ContainerEvent.LabelsEntry
+	nil,                           // 112: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 113: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 114: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 115: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	112, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	112, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	112, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	113, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	113, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	113, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	113, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	113, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	114, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	114, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	113, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	114, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	114, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	115, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
@@ -8454,51 +8543,51 @@ var file_agent_proto_depIdxs = []int32{
 	13,  // 18: plumb.api.v1.Cause.roots:type_name -> plumb.api.v1.Root
 	16,  // 19: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
 	17,  // 20: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	112, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	112, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	113, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	113, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
 	20,  // 23: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
 	21,  // 24: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	113, // 25: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	114, // 25: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	24,  // 26: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	113, // 27: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	114, // 27: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
 	33,  // 28: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
 	34,  // 29: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	113, // 30: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	114, // 30: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
 	25,  // 31: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
 	26,  // 32: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
 	26,  // 33: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	113, // 34: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	112, // 35: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	112, // 36: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	113, // 37: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	113, // 38: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	114, // 34: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	113, // 35: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	113, // 36: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	114, // 37: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	114, // 38: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
 	25,  // 39: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
 	32,  // 40: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
 	32,  // 41: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
 	32,  // 42: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	113, // 43: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	114, // 43: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
 	31,  // 44: plumb.api.v1.BlameResponse.written:type_name -> plumb.api.v1.Written
-	113, // 45: plumb.api.v1.Written.time:type_name -> google.protobuf.Timestamp
-	113, // 46: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	113, // 47: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	114, // 48: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	112, // 49: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	114, // 45: plumb.api.v1.Written.time:type_name -> google.protobuf.Timestamp
+	114, // 46: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	114, // 47: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	115, // 48: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	113, // 49: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
 	35,  // 50: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	114, // 51: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	115, // 51: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
 	51,  // 52: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	114, // 53: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
-	112, // 54: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	114, // 55: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	114, // 56: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	115, // 53: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
+	113, // 54: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	115, // 55: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	115, // 56: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
 	49,  // 57: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
 	0,   // 58: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	51,  // 59: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
 	40,  // 60: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	113, // 61: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
-	113, // 62: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
+	114, // 61: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
+	114, // 62: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
 	40,  // 63: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
 	40,  // 64: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	114, // 65: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
+	115, // 65: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
 	40,  // 66: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
 	36,  // 67: plumb.api.v1.UndoRequest.apply:type_name -> plumb.api.v1.ApplyRequest
 	39,  // 68: plumb.api.v1.UndoResponse.apply:type_name -> plumb.api.v1.ApplyResponse
@@ -8512,133 +8601,134 @@ var file_agent_proto_depIdxs = []int32{
 	1,   // 76: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
 	24,  // 77: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
 	0,   // 78: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	114, // 79: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	113, // 80: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
-	114, // 81: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
-	64,  // 82: plumb.api.v1.FreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
-	64,  // 83: plumb.api.v1.UnfreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
-	113, // 84: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	113, // 85: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	67,  // 86: plumb.api.v1.ReleaseResponse.released:type_name -> plumb.api.v1.Held
-	113, // 87: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
-	72,  // 88: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
-	75,  // 89: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
-	78,  // 90: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
-	113, // 91: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
-	75,  // 92: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
-	113, // 93: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
-	81,  // 94: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	92,  // 95: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
-	84,  // 96: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	92,  // 97: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	109, // 98: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	113, // 99: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	113, // 100: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	87,  // 101: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	88,  // 102: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	113, // 103: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	110, // 104: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	113, // 105: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	113, // 106: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	89,  // 107: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	113, // 108: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	113, // 109: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
-	113, // 110: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	92,  // 111: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	93,  // 112: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	94,  // 113: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	40,  // 114: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	64,  // 115: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
-	67,  // 116: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
-	113, // 117: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	111, // 118: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	99,  // 119: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	101, // 120: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 121: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 122: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 123: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 124: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 125: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	14,  // 126: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	18,  // 127: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	22,  // 128: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	27,  // 129: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	29,  // 130: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	36,  // 131: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	37,  // 132: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	38,  // 133: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	50,  // 134: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	41,  // 135: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
-	43,  // 136: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
-	45,  // 137: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
-	47,  // 138: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
-	56,  // 139: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	58,  // 140: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	68,  // 141: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	60,  // 142: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
-	62,  // 143: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
-	65,  // 144: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
-	70,  // 145: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	79,  // 146: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	82,  // 147: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	73,  // 148: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	76,  // 149: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	76,  // 150: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	85,  // 151: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	85,  // 152: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	90,  // 153: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	95,  // 154: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	97,  // 155: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	100, // 156: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	102, // 157: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	103, // 158: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	105, // 159: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	107, // 160: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 161: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 162: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 163: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 164: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 165: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	15,  // 166: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	19,  // 167: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	23,  // 168: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	28,  // 169: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	30,  // 170: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	39,  // 171: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	39,  // 172: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	39,  // 173: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	51,  // 174: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	42,  // 175: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
-	44,  // 176: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
-	46,  // 177: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
-	48,  // 178: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
-	57,  // 179: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	59,  // 180: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	69,  // 181: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	61,  // 182: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
-	63,  // 183: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
-	66,  // 184: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
-	71,  // 185: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	80,  // 186: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	83,  // 187: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	74,  // 188: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	77,  // 189: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	77,  // 190: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	86,  // 191: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	86,  // 192: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	91,  // 193: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	96,  // 194: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	98,  // 195: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	98,  // 196: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	101, // 197: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	104, // 198: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	106, // 199: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	108, // 200: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	161, // [161:201] is the sub-list for method output_type
-	121, // [121:161] is the sub-list for method input_type
-	121, // [121:121] is the sub-list for extension type_name
-	121, // [121:121] is the sub-list for extension extendee
-	0,   // [0:121] is the sub-list for field type_name
+	58,  // 79: plumb.api.v1.ResyncResponse.store:type_name -> plumb.api.v1.StoreCheck
+	115, // 80: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	114, // 81: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	115, // 82: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
+	65,  // 83: plumb.api.v1.FreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
+	65,  // 84: plumb.api.v1.UnfreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
+	114, // 85: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	114, // 86: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	68,  // 87: plumb.api.v1.ReleaseResponse.released:type_name -> plumb.api.v1.Held
+	114, // 88: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
+	73,  // 89: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
+	76,  // 90: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
+	79,  // 91: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
+	114, // 92: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
+	76,  // 93: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
+	114, // 94: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
+	82,  // 95: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
+	93,  // 96: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	85,  // 97: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
+	93,  // 98: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	110, // 99: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	114, // 100: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	114, // 101: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	88,  // 102: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	89,  // 103: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	114, // 104: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	111, // 105: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	114, // 106: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	114, // 107: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	90,  // 108: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	114, // 109: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	114, // 110: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	114, // 111: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	93,  // 112: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	94,  // 113: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	95,  // 114: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	40,  // 115: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	65,  // 116: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
+	68,  // 117: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
+	114, // 118: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	112, // 119: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	100, // 120: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	102, // 121: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 122: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 123: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 124: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 125: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 126: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	14,  // 127: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	18,  // 128: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	22,  // 129: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	27,  // 130: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	29,  // 131: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	36,  // 132: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	37,  // 133: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	38,  // 134: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	50,  // 135: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	41,  // 136: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
+	43,  // 137: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
+	45,  // 138: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
+	47,  // 139: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
+	56,  // 140: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	59,  // 141: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	69,  // 142: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	61,  // 143: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
+	63,  // 144: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
+	66,  // 145: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
+	71,  // 146: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	80,  // 147: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	83,  // 148: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	74,  // 149: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	77,  // 150: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	77,  // 151: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	86,  // 152: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	86,  // 153: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	91,  // 154: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	96,  // 155: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	98,  // 156: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	101, // 157: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	103, // 158: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	104, // 159: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	106, // 160: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	108, // 161: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 162: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 163: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 164: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 165: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 166: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	15,  // 167: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	19,  // 168: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	23,  // 169: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	28,  // 170: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	30,  // 171: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	39,  // 172: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	39,  // 173: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	39,  // 174: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	51,  // 175: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	42,  // 176: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
+	44,  // 177: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
+	46,  // 178: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
+	48,  // 179: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
+	57,  // 180: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	60,  // 181: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	70,  // 182: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	62,  // 183: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
+	64,  // 184: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
+	67,  // 185: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
+	72,  // 186: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	81,  // 187: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	84,  // 188: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	75,  // 189: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	78,  // 190: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	78,  // 191: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	87,  // 192: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	87,  // 193: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	92,  // 194: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	97,  // 195: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	99,  // 196: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	99,  // 197: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	102, // 198: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	105, // 199: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	107, // 200: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	109, // 201: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	162, // [162:202] is the sub-list for method output_type
+	122, // [122:162] is the sub-list for method input_type
+	122, // [122:122] is the sub-list for extension type_name
+	122, // [122:122] is the sub-list for extension extendee
+	0,   // [0:122] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -8646,16 +8736,16 @@ func file_agent_proto_init() {
 	if File_agent_proto != nil {
 		return
 	}
-	file_agent_proto_msgTypes[84].OneofWrappers = []any{}
 	file_agent_proto_msgTypes[85].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[88].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[86].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[89].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   112,
+			NumMessages:   113,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
