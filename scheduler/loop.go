@@ -49,6 +49,7 @@ func (l *loop) Begin(o *kind.Op, a assess.Assessment) {
 	if l.opts.Log != nil {
 		l.Tally(o)
 	}
+	o.Due = l.Now
 	if !l.runs.Begin(o) {
 		l.Ready = graph.Push(l.Ready, o)
 	}

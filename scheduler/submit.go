@@ -55,7 +55,7 @@ func (l *loop) submitted(t *Txn, h *Handle) {
 		l.LookAtAll()
 	}
 	r := l.Note(t.Source, t.Note, touched)
-	r.Complete, r.Deviation = t.Complete, h.result.Deviation
+	r.Complete, r.Deviation, r.Written = t.Complete, h.result.Deviation, t.Written
 	before := len(l.Ready)
 	l.SettleDirty()
 	engine.NotePlanned(r, l.Ready[before:])

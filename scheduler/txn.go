@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"time"
 )
 
 // Set wants the value at the key. Its type must be that of the key's kind;
@@ -22,6 +23,9 @@ type Txn struct {
 	Source string
 	// Note describes the transaction in history: "put route/r1".
 	Note string
+	// Written is when the source's users wrote it, if that is known: history tells it, and
+	// how long it took to come.
+	Written time.Time
 
 	// Want changes what the source wants.
 	Want []Change

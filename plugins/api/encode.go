@@ -128,7 +128,7 @@ func record(r scheduler.Record) *apiv1.Record {
 		Seq: r.Seq, Time: timestamp(r.Time), Source: r.Source, Note: r.Note,
 		Settled: timestamp(r.Settled), Dropped: uint32(r.Dropped),
 	}
-	out.Complete = r.Complete
+	out.Complete, out.Written = r.Complete, timestamp(r.Written)
 	out.Earlier, out.Missed, out.Changed = r.Earlier, uint32(r.Missed), keyChanges(r.Changed)
 	for _, k := range r.Asked {
 		out.Asked = append(out.Asked, string(k))
@@ -149,10 +149,14 @@ func record(r scheduler.Record) *apiv1.Record {
 func doneSteps(steps []scheduler.DoneStep) []*apiv1.DoneStep {
 	var out []*apiv1.DoneStep
 	for _, d := range steps {
-		out = append(out, &apiv1.DoneStep{
+		s := &apiv1.DoneStep{
 			Op: d.Op.String(), Key: string(d.Key), Via: string(d.Via),
 			Start: timestamp(d.Start), Took: durationpb.New(d.Took), Error: d.Error, Lapsed: d.Lapsed,
-		})
+		}
+		if d.Waited > 0 {
+			s.Waited = durationpb.New(d.Waited)
+		}
+		out = append(out, s)
 	}
 	return out
 }

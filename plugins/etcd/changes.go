@@ -154,5 +154,9 @@ func (d Decoder) txn(prefix string, r revision) scheduler.Txn {
 	} else {
 		note += ", not through the agent"
 	}
-	return scheduler.Txn{Source: Source, Note: note, Want: want}
+	t := scheduler.Txn{Source: Source, Note: note, Want: want}
+	if r.author != nil {
+		t.Written = r.author.Time
+	}
+	return t
 }

@@ -13,6 +13,7 @@ type line struct {
 	Time       time.Time       `json:"time,omitzero"`
 	Source     string          `json:"source,omitempty"`
 	Note       string          `json:"note,omitempty"`
+	Written    time.Time       `json:"written,omitzero"`
 	Complete   bool            `json:"complete,omitempty"`
 	Asked      []scheduler.Key `json:"asked,omitempty"`
 	AskedTotal int             `json:"asked_total,omitempty"`
@@ -30,12 +31,13 @@ type line struct {
 }
 
 type step struct {
-	Op    scheduler.Operation `json:"op"`
-	Key   scheduler.Key       `json:"key"`
-	Via   scheduler.Key       `json:"via,omitempty"`
-	Start time.Time           `json:"start,omitzero"`
-	Took  time.Duration       `json:"took,omitempty"`
-	Error string              `json:"error,omitempty"`
+	Op     scheduler.Operation `json:"op"`
+	Key    scheduler.Key       `json:"key"`
+	Via    scheduler.Key       `json:"via,omitempty"`
+	Start  time.Time           `json:"start,omitzero"`
+	Waited time.Duration       `json:"waited,omitempty"`
+	Took   time.Duration       `json:"took,omitempty"`
+	Error  string              `json:"error,omitempty"`
 
 	Lapsed bool `json:"lapsed,omitempty"`
 }
@@ -55,7 +57,7 @@ type moment struct {
 }
 
 func lineOf(r scheduler.Record) line {
-	l := line{Seq: r.Seq, Time: r.Time, Source: r.Source, Note: r.Note, Complete: r.Complete, Asked: r.Asked, AskedTotal: r.AskedTotal,
+	l := line{Seq: r.Seq, Time: r.Time, Source: r.Source, Note: r.Note, Written: r.Written, Complete: r.Complete, Asked: r.Asked, AskedTotal: r.AskedTotal,
 		Settled: r.Settled, Dropped: r.Dropped, Missed: r.Missed, Deviation: r.Deviation}
 	for _, p := range r.Planned {
 		l.Planned = append(l.Planned, step{Op: p.Op, Key: p.Key})
@@ -79,7 +81,7 @@ func (l line) cut(most int) [][]byte {
 	case len(text) <= most || items < 2:
 		return [][]byte{text}
 	default:
-		first, rest := l, line{Seq: l.Seq, Time: l.Time, Source: l.Source, Note: l.Note, Complete: l.Complete, AskedTotal: l.AskedTotal, Settled: l.Settled, Part: true}
+		first, rest := l, line{Seq: l.Seq, Time: l.Time, Source: l.Source, Note: l.Note, Written: l.Written, Complete: l.Complete, AskedTotal: l.AskedTotal, Settled: l.Settled, Part: true}
 		left := items / 2
 		first.Asked, rest.Asked = take(l.Asked, &left)
 		first.Planned, rest.Planned = take(l.Planned, &left)
@@ -120,7 +122,7 @@ func (l line) addTo(r *scheduler.Record) {
 		*r = scheduler.Record{} // of a run whose end was lost: its number was given again
 	}
 	if !l.Time.IsZero() && (r.Time.IsZero() || l.Part) {
-		r.Seq, r.Time, r.Source, r.Note, r.Complete, r.AskedTotal = l.Seq, l.Time, l.Source, l.Note, l.Complete, l.AskedTotal
+		r.Seq, r.Time, r.Source, r.Note, r.Written, r.Complete, r.AskedTotal = l.Seq, l.Time, l.Source, l.Note, l.Written, l.Complete, l.AskedTotal
 		r.Asked = append(r.Asked, l.Asked...)
 		for _, p := range l.Planned {
 			r.Planned = append(r.Planned, scheduler.PlannedStep{Op: p.Op, Key: p.Key})

@@ -32,9 +32,9 @@ func (s *script) Next(context.Context) ([]scheduler.Record, error) {
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func full(seq uint64) scheduler.Record {
-	return scheduler.Record{Seq: seq, Time: noon, Source: "etcd", Note: "put", Asked: []scheduler.Key{"a/1"}, AskedTotal: 1, Deviation: &scheduler.Deviation{Step: 1, Why: "it failed"},
+	return scheduler.Record{Seq: seq, Time: noon, Source: "etcd", Note: "put", Written: noon.Add(-time.Second), Asked: []scheduler.Key{"a/1"}, AskedTotal: 1, Deviation: &scheduler.Deviation{Step: 1, Why: "it failed"},
 		Planned: []scheduler.PlannedStep{{Op: scheduler.OpCreate, Key: "a/1"}},
-		Done:    []scheduler.DoneStep{{Op: scheduler.OpCreate, Key: "a/1", Start: noon, Took: 3, Error: "no\nway"}},
+		Done:    []scheduler.DoneStep{{Op: scheduler.OpCreate, Key: "a/1", Start: noon, Waited: 2, Took: 3, Error: "no\nway"}},
 		Changed: []scheduler.KeyChange{{Key: "a/1", Seq: seq, Time: noon, After: scheduler.Moment{State: scheduler.Configured,
 			Origin: "etcd", Desired: scheduler.Encoded(`{"x":1}`), Actual: scheduler.Encoded{0xff, '\n'}}}},
 		Settled: noon.Add(time.Second)}

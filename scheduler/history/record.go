@@ -15,6 +15,8 @@ type Record struct {
 	Time   time.Time
 	Source string
 	Note   string
+	// Written is when its source wrote it, as far as that is known.
+	Written time.Time
 	// Complete: it was a snapshot of all that its source wants.
 	Complete bool
 	// Asked are the keys named by the transaction (Want and Look), capped;
@@ -56,8 +58,10 @@ type DoneStep struct {
 	Key   kv.Key
 	Via   kv.Key // the key whose change made this step due; empty when it was asked
 	Start time.Time
-	Took  time.Duration
-	Error string
+	// Waited is for how long only a worker was missing, before Start.
+	Waited time.Duration
+	Took   time.Duration
+	Error  string
 	// Lapsed: it could not be done because what it needs went meanwhile, which is no
 	// failure.
 	Lapsed bool

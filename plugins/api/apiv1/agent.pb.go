@@ -1705,7 +1705,9 @@ type Record struct {
 	// Where and why the execution of a plan left the plan.
 	Deviation string `protobuf:"bytes,14,opt,name=deviation,proto3" json:"deviation,omitempty"`
 	// It was a snapshot of all that its source wants.
-	Complete      bool `protobuf:"varint,15,opt,name=complete,proto3" json:"complete,omitempty"`
+	Complete bool `protobuf:"varint,15,opt,name=complete,proto3" json:"complete,omitempty"`
+	// When it was written into the store, if it was written through the agent.
+	Written       *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=written,proto3" json:"written,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1843,6 +1845,13 @@ func (x *Record) GetComplete() bool {
 		return x.Complete
 	}
 	return false
+}
+
+func (x *Record) GetWritten() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Written
+	}
+	return nil
 }
 
 // KeyChange is what changed of a key: what did not is left out.
@@ -2486,7 +2495,9 @@ type DoneStep struct {
 	Error string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	// It could not be done because what it needs went meanwhile, as a container that is
 	// killed: no failure.
-	Lapsed        bool `protobuf:"varint,7,opt,name=lapsed,proto3" json:"lapsed,omitempty"`
+	Lapsed bool `protobuf:"varint,7,opt,name=lapsed,proto3" json:"lapsed,omitempty"`
+	// For how long only a worker was missing, before start.
+	Waited        *durationpb.Duration `protobuf:"bytes,8,opt,name=waited,proto3" json:"waited,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2568,6 +2579,13 @@ func (x *DoneStep) GetLapsed() bool {
 		return x.Lapsed
 	}
 	return false
+}
+
+func (x *DoneStep) GetWaited() *durationpb.Duration {
+	if x != nil {
+		return x.Waited
+	}
+	return nil
 }
 
 // Item is a key and what should be there.
@@ -7869,7 +7887,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\rR\x05limit\"A\n" +
 	"\x0fHistoryResponse\x12.\n" +
-	"\arecords\x18\x01 \x03(\v2\x14.plumb.api.v1.RecordR\arecords\"\xfe\x03\n" +
+	"\arecords\x18\x01 \x03(\v2\x14.plumb.api.v1.RecordR\arecords\"\xb4\x04\n" +
 	"\x06Record\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
@@ -7886,7 +7904,8 @@ const file_agent_proto_rawDesc = "" +
 	"\aearlier\x18\f \x01(\bR\aearlier\x12\x16\n" +
 	"\x06missed\x18\r \x01(\rR\x06missed\x12\x1c\n" +
 	"\tdeviation\x18\x0e \x01(\tR\tdeviation\x12\x1a\n" +
-	"\bcomplete\x18\x0f \x01(\bR\bcomplete\"\xb9\x01\n" +
+	"\bcomplete\x18\x0f \x01(\bR\bcomplete\x124\n" +
+	"\awritten\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\awritten\"\xb9\x01\n" +
 	"\tKeyChange\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x06before\x18\x02 \x01(\v2\x14.plumb.api.v1.MomentR\x06before\x12*\n" +
@@ -7931,7 +7950,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x05error\x18\a \x01(\tR\x05error\"/\n" +
 	"\vPlannedStep\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key\"\xcd\x01\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"\x80\x02\n" +
 	"\bDoneStep\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x10\n" +
@@ -7939,7 +7958,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x05start\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12-\n" +
 	"\x04took\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04took\x12\x14\n" +
 	"\x05error\x18\x06 \x01(\tR\x05error\x12\x16\n" +
-	"\x06lapsed\x18\a \x01(\bR\x06lapsed\"p\n" +
+	"\x06lapsed\x18\a \x01(\bR\x06lapsed\x121\n" +
+	"\x06waited\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06waited\"p\n" +
 	"\x04Item\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value\x12\x12\n" +
@@ -8554,181 +8574,183 @@ var file_agent_proto_depIdxs = []int32{
 	34,  // 29: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
 	114, // 30: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
 	25,  // 31: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
-	26,  // 32: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
-	26,  // 33: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	114, // 34: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	113, // 35: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	113, // 36: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	114, // 37: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	114, // 38: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
-	25,  // 39: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
-	32,  // 40: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
-	32,  // 41: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
-	32,  // 42: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	114, // 43: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
-	31,  // 44: plumb.api.v1.BlameResponse.written:type_name -> plumb.api.v1.Written
-	114, // 45: plumb.api.v1.Written.time:type_name -> google.protobuf.Timestamp
-	114, // 46: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	114, // 47: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	115, // 48: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	113, // 49: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
-	35,  // 50: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	115, // 51: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
-	51,  // 52: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	115, // 53: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
-	113, // 54: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	115, // 55: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	115, // 56: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
-	49,  // 57: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
-	0,   // 58: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	51,  // 59: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
-	40,  // 60: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	114, // 61: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
-	114, // 62: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
-	40,  // 63: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	40,  // 64: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	115, // 65: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
-	40,  // 66: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	36,  // 67: plumb.api.v1.UndoRequest.apply:type_name -> plumb.api.v1.ApplyRequest
-	39,  // 68: plumb.api.v1.UndoResponse.apply:type_name -> plumb.api.v1.ApplyResponse
-	35,  // 69: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
-	54,  // 70: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
-	55,  // 71: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
-	52,  // 72: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
-	53,  // 73: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
-	50,  // 74: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
-	1,   // 75: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
-	1,   // 76: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
-	24,  // 77: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
-	0,   // 78: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	58,  // 79: plumb.api.v1.ResyncResponse.store:type_name -> plumb.api.v1.StoreCheck
-	115, // 80: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	114, // 81: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
-	115, // 82: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
-	65,  // 83: plumb.api.v1.FreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
-	65,  // 84: plumb.api.v1.UnfreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
-	114, // 85: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	114, // 86: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	68,  // 87: plumb.api.v1.ReleaseResponse.released:type_name -> plumb.api.v1.Held
-	114, // 88: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
-	73,  // 89: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
-	76,  // 90: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
-	79,  // 91: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
-	114, // 92: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
-	76,  // 93: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
-	114, // 94: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
-	82,  // 95: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	93,  // 96: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
-	85,  // 97: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	93,  // 98: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	110, // 99: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	114, // 100: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	114, // 101: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	88,  // 102: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	89,  // 103: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	114, // 104: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	111, // 105: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	114, // 106: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	114, // 107: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	90,  // 108: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	114, // 109: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	114, // 110: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
-	114, // 111: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	93,  // 112: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	94,  // 113: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	95,  // 114: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	40,  // 115: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	65,  // 116: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
-	68,  // 117: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
-	114, // 118: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	112, // 119: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	100, // 120: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	102, // 121: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 122: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 123: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 124: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 125: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 126: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	14,  // 127: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	18,  // 128: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	22,  // 129: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	27,  // 130: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	29,  // 131: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	36,  // 132: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	37,  // 133: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	38,  // 134: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	50,  // 135: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	41,  // 136: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
-	43,  // 137: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
-	45,  // 138: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
-	47,  // 139: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
-	56,  // 140: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	59,  // 141: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	69,  // 142: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	61,  // 143: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
-	63,  // 144: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
-	66,  // 145: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
-	71,  // 146: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	80,  // 147: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	83,  // 148: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	74,  // 149: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	77,  // 150: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	77,  // 151: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	86,  // 152: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	86,  // 153: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	91,  // 154: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	96,  // 155: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	98,  // 156: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	101, // 157: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	103, // 158: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	104, // 159: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	106, // 160: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	108, // 161: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 162: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 163: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 164: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 165: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 166: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	15,  // 167: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	19,  // 168: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	23,  // 169: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	28,  // 170: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	30,  // 171: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	39,  // 172: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	39,  // 173: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	39,  // 174: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	51,  // 175: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	42,  // 176: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
-	44,  // 177: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
-	46,  // 178: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
-	48,  // 179: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
-	57,  // 180: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	60,  // 181: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	70,  // 182: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	62,  // 183: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
-	64,  // 184: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
-	67,  // 185: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
-	72,  // 186: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	81,  // 187: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	84,  // 188: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	75,  // 189: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	78,  // 190: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	78,  // 191: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	87,  // 192: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	87,  // 193: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	92,  // 194: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	97,  // 195: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	99,  // 196: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	99,  // 197: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	102, // 198: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	105, // 199: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	107, // 200: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	109, // 201: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	162, // [162:202] is the sub-list for method output_type
-	122, // [122:162] is the sub-list for method input_type
-	122, // [122:122] is the sub-list for extension type_name
-	122, // [122:122] is the sub-list for extension extendee
-	0,   // [0:122] is the sub-list for field type_name
+	114, // 32: plumb.api.v1.Record.written:type_name -> google.protobuf.Timestamp
+	26,  // 33: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
+	26,  // 34: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
+	114, // 35: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	113, // 36: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	113, // 37: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	114, // 38: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	114, // 39: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	25,  // 40: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
+	32,  // 41: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
+	32,  // 42: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
+	32,  // 43: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
+	114, // 44: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	31,  // 45: plumb.api.v1.BlameResponse.written:type_name -> plumb.api.v1.Written
+	114, // 46: plumb.api.v1.Written.time:type_name -> google.protobuf.Timestamp
+	114, // 47: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	114, // 48: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	115, // 49: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	115, // 50: plumb.api.v1.DoneStep.waited:type_name -> google.protobuf.Duration
+	113, // 51: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	35,  // 52: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
+	115, // 53: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	51,  // 54: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
+	115, // 55: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
+	113, // 56: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	115, // 57: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	115, // 58: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	49,  // 59: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
+	0,   // 60: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	51,  // 61: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
+	40,  // 62: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	114, // 63: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
+	114, // 64: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
+	40,  // 65: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	40,  // 66: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	115, // 67: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
+	40,  // 68: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	36,  // 69: plumb.api.v1.UndoRequest.apply:type_name -> plumb.api.v1.ApplyRequest
+	39,  // 70: plumb.api.v1.UndoResponse.apply:type_name -> plumb.api.v1.ApplyResponse
+	35,  // 71: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
+	54,  // 72: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
+	55,  // 73: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
+	52,  // 74: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
+	53,  // 75: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
+	50,  // 76: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
+	1,   // 77: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
+	1,   // 78: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
+	24,  // 79: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
+	0,   // 80: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	58,  // 81: plumb.api.v1.ResyncResponse.store:type_name -> plumb.api.v1.StoreCheck
+	115, // 82: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	114, // 83: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	115, // 84: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
+	65,  // 85: plumb.api.v1.FreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
+	65,  // 86: plumb.api.v1.UnfreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
+	114, // 87: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	114, // 88: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	68,  // 89: plumb.api.v1.ReleaseResponse.released:type_name -> plumb.api.v1.Held
+	114, // 90: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
+	73,  // 91: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
+	76,  // 92: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
+	79,  // 93: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
+	114, // 94: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
+	76,  // 95: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
+	114, // 96: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
+	82,  // 97: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
+	93,  // 98: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	85,  // 99: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
+	93,  // 100: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	110, // 101: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	114, // 102: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	114, // 103: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	88,  // 104: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	89,  // 105: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	114, // 106: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	111, // 107: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	114, // 108: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	114, // 109: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	90,  // 110: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	114, // 111: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	114, // 112: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	114, // 113: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	93,  // 114: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	94,  // 115: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	95,  // 116: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	40,  // 117: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	65,  // 118: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
+	68,  // 119: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
+	114, // 120: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	112, // 121: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	100, // 122: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	102, // 123: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 124: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 125: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 126: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 127: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 128: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	14,  // 129: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	18,  // 130: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	22,  // 131: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	27,  // 132: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	29,  // 133: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	36,  // 134: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	37,  // 135: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	38,  // 136: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	50,  // 137: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	41,  // 138: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
+	43,  // 139: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
+	45,  // 140: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
+	47,  // 141: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
+	56,  // 142: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	59,  // 143: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	69,  // 144: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	61,  // 145: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
+	63,  // 146: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
+	66,  // 147: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
+	71,  // 148: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	80,  // 149: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	83,  // 150: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	74,  // 151: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	77,  // 152: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	77,  // 153: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	86,  // 154: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	86,  // 155: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	91,  // 156: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	96,  // 157: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	98,  // 158: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	101, // 159: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	103, // 160: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	104, // 161: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	106, // 162: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	108, // 163: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 164: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 165: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 166: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 167: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 168: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	15,  // 169: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	19,  // 170: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	23,  // 171: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	28,  // 172: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	30,  // 173: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	39,  // 174: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	39,  // 175: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	39,  // 176: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	51,  // 177: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	42,  // 178: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
+	44,  // 179: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
+	46,  // 180: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
+	48,  // 181: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
+	57,  // 182: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	60,  // 183: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	70,  // 184: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	62,  // 185: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
+	64,  // 186: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
+	67,  // 187: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
+	72,  // 188: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	81,  // 189: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	84,  // 190: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	75,  // 191: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	78,  // 192: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	78,  // 193: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	87,  // 194: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	87,  // 195: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	92,  // 196: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	97,  // 197: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	99,  // 198: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	99,  // 199: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	102, // 200: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	105, // 201: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	107, // 202: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	109, // 203: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	164, // [164:204] is the sub-list for method output_type
+	124, // [124:164] is the sub-list for method input_type
+	124, // [124:124] is the sub-list for extension type_name
+	124, // [124:124] is the sub-list for extension extendee
+	0,   // [0:124] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }

@@ -63,6 +63,9 @@ func (e *recorder) recordDone(o *kind.Op) {
 		o.Kind.Drift.Repaired++
 	}
 	s := history.DoneStep{Op: o.What, Key: o.Key, Start: o.Start, Took: o.Took}
+	if !o.Due.IsZero() {
+		s.Waited = max(o.Start.Sub(o.Due), 0)
+	}
 	if o.Via != nil {
 		s.Via = o.Via.Key
 	}

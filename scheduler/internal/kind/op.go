@@ -22,6 +22,7 @@ type Op struct {
 
 	*Reading // of looks
 
+	Due          time.Time // since when nothing but a worker was waited for
 	Start        time.Time
 	Took         time.Duration
 	Err          error
