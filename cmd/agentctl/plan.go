@@ -112,6 +112,9 @@ func (c *cli) planAnswer(p *apiv1.PlanResponse) answer {
 			if len(p.Steps) > 0 {
 				fmt.Fprintln(w, planSummary(p))
 			}
+			if p.Held != "" {
+				c.tell("more would go than may at once: %s; it is held back until it is released, unless this plan is executed (apply --plan)", p.Held)
+			}
 		},
 	}
 }

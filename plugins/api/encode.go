@@ -200,6 +200,7 @@ func plan(p scheduler.Plan) *apiv1.PlanResponse {
 	for _, r := range base.Reads {
 		out.Reads = append(out.Reads, &apiv1.Read{Key: string(r.Key), Digest: r.Digest})
 	}
+	out.Held = p.Held
 	for _, f := range p.Effects {
 		out.Effects = append(out.Effects, &apiv1.Effect{Key: string(f.Key), Was: f.Was.String(), State: f.State.String(),
 			Reason: f.Reason, Missing: missing(f.Missing), Breaks: f.Breaks()})

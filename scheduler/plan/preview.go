@@ -23,6 +23,9 @@ type Plan struct {
 	Pending []kv.Status
 	// Effects are all keys that would stand otherwise at the end, sorted.
 	Effects []Effect
+	// Held is why the deletions would be held back if the change came otherwise than as this
+	// plan: more would go than may at once. Who executes the plan has seen them.
+	Held string
 }
 
 // Step is one operation of a plan.
@@ -65,6 +68,9 @@ func (p Plan) String() string {
 	}
 	for _, s := range p.Pending {
 		fmt.Fprintf(&b, ". %s %s: %s\n", s.Key, s.State, s.Reason)
+	}
+	if p.Held != "" {
+		fmt.Fprintf(&b, "held back without this plan: %s\n", p.Held)
 	}
 	return b.String()
 }

@@ -54,6 +54,9 @@ func (p *Planner) Preview(all []Supposition) (*Simulation, error) {
 				break
 			}
 			touched = append(touched, nodes...)
+			if _, held := e.TooMany(nodes); held != "" {
+				sim.Plan.Held = held
+			}
 			sim.run()
 		}
 		for _, n := range touched {

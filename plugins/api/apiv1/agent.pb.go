@@ -3778,7 +3778,10 @@ type PlanResponse struct {
 	Reads   []*Read `protobuf:"bytes,5,rep,name=reads,proto3" json:"reads,omitempty"`
 	Unsaved string  `protobuf:"bytes,6,opt,name=unsaved,proto3" json:"unsaved,omitempty"`
 	// What was planned.
-	Request       *PlanRequest `protobuf:"bytes,7,opt,name=request,proto3" json:"request,omitempty"`
+	Request *PlanRequest `protobuf:"bytes,7,opt,name=request,proto3" json:"request,omitempty"`
+	// Why the deletions would be held back if the change were not made by executing this
+	// plan: more would go than may at once.
+	Held          string `protobuf:"bytes,8,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3860,6 +3863,13 @@ func (x *PlanResponse) GetRequest() *PlanRequest {
 		return x.Request
 	}
 	return nil
+}
+
+func (x *PlanResponse) GetHeld() string {
+	if x != nil {
+		return x.Held
+	}
+	return ""
 }
 
 // Effect is how a key would stand at the end of a plan, and stands now.
@@ -8046,7 +8056,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x03set\x18\x03 \x01(\tR\x03set\x12\x14\n" +
 	"\x05prune\x18\x04 \x01(\bR\x05prune\x12\x16\n" +
 	"\x06vanish\x18\x05 \x03(\tR\x06vanish\x12\x16\n" +
-	"\x06unread\x18\x06 \x03(\tR\x06unread\"\xa6\x02\n" +
+	"\x06unread\x18\x06 \x03(\tR\x06unread\"\xba\x02\n" +
 	"\fPlanResponse\x12\x12\n" +
 	"\x04base\x18\x01 \x01(\tR\x04base\x12(\n" +
 	"\x05steps\x18\x02 \x03(\v2\x12.plumb.api.v1.StepR\x05steps\x12/\n" +
@@ -8054,7 +8064,8 @@ const file_agent_proto_rawDesc = "" +
 	"\aeffects\x18\x04 \x03(\v2\x14.plumb.api.v1.EffectR\aeffects\x12(\n" +
 	"\x05reads\x18\x05 \x03(\v2\x12.plumb.api.v1.ReadR\x05reads\x12\x18\n" +
 	"\aunsaved\x18\x06 \x01(\tR\aunsaved\x123\n" +
-	"\arequest\x18\a \x01(\v2\x19.plumb.api.v1.PlanRequestR\arequest\"\xa3\x01\n" +
+	"\arequest\x18\a \x01(\v2\x19.plumb.api.v1.PlanRequestR\arequest\x12\x12\n" +
+	"\x04held\x18\b \x01(\tR\x04held\"\xa3\x01\n" +
 	"\x06Effect\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x10\n" +
 	"\x03was\x18\x02 \x01(\tR\x03was\x12\x14\n" +

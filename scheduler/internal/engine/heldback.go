@@ -25,21 +25,12 @@ const (
 // at once. It is asked after an edit and before anything follows from it, with the nodes
 // that the edit touched.
 func (e *Engine) HoldBack(touched []*graph.Node) {
-	if !slices.ContainsFunc(e.Policies, func(p kv.Policy) bool { return p.Deletions != (kv.Deletions{}) }) {
-		return
-	}
-	var going []*graph.Node
-	for _, n := range touched {
-		if goes(n) && e.HeldBack[n] == nil {
-			going = append(going, n)
-		}
-	}
-	reasons := e.tooMany(going)
-	if len(reasons) == 0 {
+	going, reason := e.TooMany(touched)
+	if reason == "" {
 		return
 	}
 	e.heldBacks++
-	h := &assess.HeldBack{ID: fmt.Sprintf("held-%d", e.heldBacks), Reason: strings.Join(reasons, ", "), Cause: e.G.Cause, At: e.Now}
+	h := &assess.HeldBack{ID: fmt.Sprintf("held-%d", e.heldBacks), Reason: reason, Cause: e.G.Cause, At: e.Now}
 	if e.HeldBack == nil {
 		e.HeldBack = map[*graph.Node]*assess.HeldBack{}
 	}
@@ -48,6 +39,20 @@ func (e *Engine) HoldBack(touched []*graph.Node) {
 		e.wakeDerived(n)
 	}
 	e.logf(slog.LevelError, "more would be removed than may go at once; it is held back", "id", h.ID, "keys", len(going), "reason", h.Reason)
+}
+
+// TooMany are those of the nodes that nobody wants any more and that would go, and why that
+// is too many at once; the reason is empty if it is not.
+func (e *Engine) TooMany(touched []*graph.Node) (going []*graph.Node, reason string) {
+	if !slices.ContainsFunc(e.Policies, func(p kv.Policy) bool { return p.Deletions != (kv.Deletions{}) }) {
+		return nil, ""
+	}
+	for _, n := range touched {
+		if goes(n) && e.HeldBack[n] == nil {
+			going = append(going, n)
+		}
+	}
+	return going, strings.Join(e.tooMany(going), ", ")
 }
 
 // JudgeLeft does the same once for all that was found at the start, when it is known for the
