@@ -244,7 +244,7 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	}
 	interfaces, err := scheduler.Register(s, iface.New(iface.Deps{
 		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: self,
-		KeyFile: keyFile,
+		KeyFile: keyFile, Shadow: c.Shadow == on,
 		Leaving: func(k scheduler.Key, v *models.Interface) error {
 			return cni.Queue{Dir: c.RunDir}.Leaving(h.store, string(k), v)
 		}}))
@@ -505,7 +505,7 @@ func (a *agent) heldDeletions() (n int) {
 
 func (a *agent) wireAPI() (err error) {
 	a.api, err = api.New(api.Config{
-		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source, Confirms: a.confirms, Freezer: a.freezer,
+		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source, Confirms: a.confirms, Freezer: a.freezer, Surveyor: a,
 		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, CNI: a.cni, Events: a.recorder.log, Health: a.health, Synced: a.synced, Accept: a.accept,
 		Metrics: metrics.Handler(a.figures()),
 		Recent:  a.recent,

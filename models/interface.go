@@ -105,6 +105,9 @@ func (x *Interface) check(name string, f *findings) {
 	if x.LinkOnly && len(x.Addresses) > 0 {
 		f.add("link_only", "leaves addresses to others; take it out, or the addresses")
 	}
+	if x.Adopt && (x.GetExisting() != nil || x.GetLoopback() != nil) {
+		f.add("adopt", "is for links that Plumb makes if they are not there; %s is always others'", x.LinkType())
+	}
 	x.checkBridge(f)
 	x.checkOffloads(f)
 	x.checkLink(name, f)

@@ -262,6 +262,10 @@ type Interface struct {
 	Features map[string]bool `protobuf:"bytes,12,rep,name=features,proto3" json:"features,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Rings of the device.
 	Rings *Rings `protobuf:"bytes,13,opt,name=rings,proto3" json:"rings,omitempty"`
+	// Take over a link of that name that others made, if it is as the value says: nothing is
+	// written for that. When the key is deleted it is given back and stays. Addresses are then
+	// shared with others, as on an existing interface. Not of loopback and existing.
+	Adopt bool `protobuf:"varint,14,opt,name=adopt,proto3" json:"adopt,omitempty"`
 	// Types that are valid to be assigned to Link:
 	//
 	//	*Interface_Veth
@@ -408,6 +412,13 @@ func (x *Interface) GetRings() *Rings {
 		return x.Rings
 	}
 	return nil
+}
+
+func (x *Interface) GetAdopt() bool {
+	if x != nil {
+		return x.Adopt
+	}
+	return false
 }
 
 func (x *Interface) GetLink() isInterface_Link {
@@ -2400,7 +2411,10 @@ type Route struct {
 	Onlink bool `protobuf:"varint,12,opt,name=onlink,proto3" json:"onlink,omitempty"`
 	// Name of a nexthop that packets go to, which many routes may share. Instead of interface,
 	// gateway and nexthops; the route lives where the nexthop does.
-	Nexthop       string `protobuf:"bytes,13,opt,name=nexthop,proto3" json:"nexthop,omitempty"`
+	Nexthop string `protobuf:"bytes,13,opt,name=nexthop,proto3" json:"nexthop,omitempty"`
+	// Take over an equal route that people made (protocol boot or static): nothing is written
+	// for that. When the key is deleted it is given back and stays.
+	Adopt         bool `protobuf:"varint,14,opt,name=adopt,proto3" json:"adopt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2524,6 +2538,13 @@ func (x *Route) GetNexthop() string {
 		return x.Nexthop
 	}
 	return ""
+}
+
+func (x *Route) GetAdopt() bool {
+	if x != nil {
+		return x.Adopt
+	}
+	return false
 }
 
 // One of several ways of a route.
@@ -3286,7 +3307,10 @@ type Neighbor struct {
 	// Address of the neighbor, without a length. Required.
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	// Its hardware address, such as 02:00:00:00:00:01. Required.
-	MacAddress    string `protobuf:"bytes,3,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`
+	MacAddress string `protobuf:"bytes,3,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`
+	// Take over an equal neighbor that people made: nothing is written for that. When the key
+	// is deleted it is given back and stays.
+	Adopt         bool `protobuf:"varint,4,opt,name=adopt,proto3" json:"adopt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3342,6 +3366,13 @@ func (x *Neighbor) GetMacAddress() string {
 	return ""
 }
 
+func (x *Neighbor) GetAdopt() bool {
+	if x != nil {
+		return x.Adopt
+	}
+	return false
+}
+
 // A rule of policy routing: which table packets are routed by, or that they are not.
 // Packets must pass all that it names.
 type Rule struct {
@@ -3369,7 +3400,10 @@ type Rule struct {
 	// lookup (default), or what drops packets: blackhole, unreachable, prohibit.
 	Action string `protobuf:"bytes,10,opt,name=action,proto3" json:"action,omitempty"`
 	// ipv4 or ipv6. Default: that of from or to; required where neither is given.
-	Family        string `protobuf:"bytes,11,opt,name=family,proto3" json:"family,omitempty"`
+	Family string `protobuf:"bytes,11,opt,name=family,proto3" json:"family,omitempty"`
+	// Take over an equal rule that people made: nothing is written for that. When the key is
+	// deleted it is given back and stays.
+	Adopt         bool `protobuf:"varint,12,opt,name=adopt,proto3" json:"adopt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3479,6 +3513,13 @@ func (x *Rule) GetFamily() string {
 		return x.Family
 	}
 	return ""
+}
+
+func (x *Rule) GetAdopt() bool {
+	if x != nil {
+		return x.Adopt
+	}
+	return false
 }
 
 // A nexthop of the kernel: where packets go next, by a number that routes refer to. Many
@@ -4697,8 +4738,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04path\x18\x05 \x01(\tH\x00R\x04path\x12\x12\n" +
 	"\x03pod\x18\a \x01(\tH\x00R\x03pod\x12\x14\n" +
 	"\x05inode\x18\x06 \x01(\x04R\x05inodeB\x04\n" +
-	"\x02in\"\xec\n" +
-	"\n" +
+	"\x02in\"\x82\v\n" +
 	"\tInterface\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1b\n" +
 	"\thost_name\x18\x02 \x01(\tR\bhostName\x12\x1d\n" +
@@ -4715,7 +4755,8 @@ const file_models_models_proto_rawDesc = "" +
 	"bridgePort\x12+\n" +
 	"\x11alternative_names\x18\v \x03(\tR\x10alternativeNames\x12=\n" +
 	"\bfeatures\x18\f \x03(\v2!.plumb.v1.Interface.FeaturesEntryR\bfeatures\x12%\n" +
-	"\x05rings\x18\r \x01(\v2\x0f.plumb.v1.RingsR\x05rings\x12$\n" +
+	"\x05rings\x18\r \x01(\v2\x0f.plumb.v1.RingsR\x05rings\x12\x14\n" +
+	"\x05adopt\x18\x0e \x01(\bR\x05adopt\x12$\n" +
 	"\x04veth\x18\x14 \x01(\v2\x0e.plumb.v1.VethH\x00R\x04veth\x12*\n" +
 	"\x06bridge\x18\x15 \x01(\v2\x10.plumb.v1.BridgeH\x00R\x06bridge\x12'\n" +
 	"\x05vxlan\x18\x16 \x01(\v2\x0f.plumb.v1.VxlanH\x00R\x05vxlan\x12$\n" +
@@ -4880,7 +4921,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\n" +
 	"\bLoopback\"\n" +
 	"\n" +
-	"\bExisting\"\xf7\x02\n" +
+	"\bExisting\"\x8d\x03\n" +
 	"\x05Route\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12-\n" +
 	"\bnexthops\x18\x02 \x03(\v2\x11.plumb.v1.NextHopR\bnexthops\x121\n" +
@@ -4895,7 +4936,8 @@ const file_models_models_proto_rawDesc = "" +
 	" \x01(\rR\x03mtu\x12\x12\n" +
 	"\x04type\x18\v \x01(\tR\x04type\x12\x16\n" +
 	"\x06onlink\x18\f \x01(\bR\x06onlink\x12\x18\n" +
-	"\anexthop\x18\r \x01(\tR\anexthop\"Y\n" +
+	"\anexthop\x18\r \x01(\tR\anexthop\x12\x14\n" +
+	"\x05adopt\x18\x0e \x01(\bR\x05adopt\"Y\n" +
 	"\aNextHop\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\x12\x16\n" +
@@ -4955,12 +4997,13 @@ const file_models_models_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x03 \x01(\tR\x05value\x12\x1c\n" +
-	"\tinterface\x18\x04 \x01(\tR\tinterface\"c\n" +
+	"\tinterface\x18\x04 \x01(\tR\tinterface\"y\n" +
 	"\bNeighbor\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x1f\n" +
 	"\vmac_address\x18\x03 \x01(\tR\n" +
-	"macAddress\"\x93\x02\n" +
+	"macAddress\x12\x14\n" +
+	"\x05adopt\x18\x04 \x01(\bR\x05adopt\"\xa9\x02\n" +
 	"\x04Rule\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\rR\bpriority\x12\x12\n" +
@@ -4973,7 +5016,8 @@ const file_models_models_proto_rawDesc = "" +
 	"\x05table\x18\t \x01(\rR\x05table\x12\x16\n" +
 	"\x06action\x18\n" +
 	" \x01(\tR\x06action\x12\x16\n" +
-	"\x06family\x18\v \x01(\tR\x06family\"\x81\x02\n" +
+	"\x06family\x18\v \x01(\tR\x06family\x12\x14\n" +
+	"\x05adopt\x18\f \x01(\bR\x05adopt\"\x81\x02\n" +
 	"\aNexthop\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x1c\n" +

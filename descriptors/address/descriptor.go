@@ -185,7 +185,7 @@ func scopeName(n int) string {
 
 // exclusive reports whether all addresses of an interface are ours to say.
 func exclusive(v *models.Interface) bool {
-	return v != nil && !v.GetLinkOnly() && v.GetExisting() == nil && v.GetLoopback() == nil
+	return v != nil && !v.GetLinkOnly() && v.GetExisting() == nil && v.GetLoopback() == nil && !v.GetAdopt()
 }
 
 // interfaceOf is what is known of an interface: as it should be, as it is, as

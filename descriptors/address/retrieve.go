@@ -347,7 +347,6 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 	e, recorded := r.d.Owner.Entry(string(f.Key))
 	recorded = recorded && e.NS == l.ref.NS && e.Index == l.ref.Index
 	_, shared := r.d.shared.Get(l.ref, a.Prefix)
-	f.Foreign = !l.exclusive && !recorded && !shared
 	if l.exclusive {
 		f.Owner = r.d.ownerOf(a)
 	}
@@ -365,6 +364,12 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 		f.Value.Claim = claim
 		if r.d.holds(claim, a.Prefix) {
 			f.Value.Address = ""
+		}
+	}
+	if !l.exclusive && !recorded && !shared {
+		kn := r.wanted[place{l.name, a.Prefix}]
+		if f.Foreign = kn.Key != f.Key || !equal(f.Key, f.Value, kn.Value); !f.Foreign && !r.scope.ReadOnly {
+			r.d.shared.Note(l.ref, a.Prefix, struct{}{})
 		}
 	}
 	return f, true

@@ -13,9 +13,9 @@ import (
 )
 
 // retrieve reads the entries that the ledger names.
-func (d *fdb) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
+func (d *fdb) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 	dumps := owned.Dumps[byPlace]{Read: d.entries}
-	return d.objects.Retrieve(s, func(e kernel.Entry) (*models.FDB, kernel.LinkRef, error) {
+	return d.objects.Retrieve(ctx, s, func(e kernel.Entry) (*models.FDB, kernel.LinkRef, error) {
 		ref := kernel.LinkRef{NS: e.NS, Index: e.Index}
 		all, err := dumps.Of(e.NS)
 		if err != nil {

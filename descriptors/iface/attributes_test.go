@@ -292,6 +292,7 @@ var elsewhere = []string{
 	"addresses", "link_only", // descriptors/address
 	"set_once", "veth.peer", "bridge.forward", // testdata/pure/compare, TestVethIsBornInPlace, descriptors/forward
 	"rings.rx", "rings.tx", // TestRings
+	"adopt", // TestTakeOver
 }
 
 // note adds the value of each field, "" where it is not set and its message is.

@@ -41,6 +41,7 @@ func differ(k scheduler.Key, actual, desired *models.Interface) (d kind.Differen
 		return append(d, differAdopted(actual, desired)...)
 	}
 	d.May(hostWas != hostIs, "host_name", hostWas, hostIs)
+	d.May(actual.GetAdopt() && !desired.GetAdopt(), "adopt", true, false)
 	left := desired.SetsOnce // to others, since the link is there
 	d.May(desired.GetMtu() != 0 && actual.GetMtu() != desired.GetMtu() && !left("mtu"), "mtu", actual.GetMtu(), desired.GetMtu())
 	macWas, macIs := strings.ToLower(actual.GetMacAddress()), strings.ToLower(desired.GetMacAddress())

@@ -22,6 +22,15 @@ func (d *iface) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 	if err != nil {
 		return job, err
 	}
+	if l, there := d.standing(ctx, w); there {
+		e, err := d.entryOf(w, l)
+		job.Entries = []kernel.Entry{e}
+		job.Make = func() (kernel.LinkRef, error) { return d.keepTaken(w, l) }
+		return job, err
+	}
+	if l, err := d.Kernel.Link(w.place.NS, w.host); err != nil || !taken(w.recorded, l) {
+		w.taken = nil // what was taken over has gone: it is made
+	}
 	if adopts(w.value) {
 		a, err := d.newAdoption(w)
 		job.Entries = []kernel.Entry{a.entry}
@@ -38,6 +47,7 @@ func (d *iface) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 		if w.peer, err = d.peerWish(ctx, keyOf(cable.GetPeer())); err != nil {
 			return job, err
 		}
+		w.peer.taken = nil
 		if err := d.leaving(w.peer.key, w.peer.value); err != nil {
 			return job, err
 		}
@@ -227,13 +237,17 @@ func (d *iface) update(ctx context.Context, k scheduler.Key, from, to *models.In
 	if !d.ours(k, l, w.recorded) {
 		return ref, fmt.Errorf("%w: the link %s no longer bears our mark", d.conflict(w, l), l.Name)
 	}
-	before, after := w.entryBefore(), w.entry()
+	before := w.entryBefore()
+	if !to.GetAdopt() {
+		w.taken = nil // from now on it is ours
+	}
+	after := w.entry()
 	if err := d.Owner.Record(before); err != nil {
 		return ref, err
 	}
 	d.busy(ref, k)
 	err = d.apply(w, l)
-	if err == nil && !bytes.Equal(before.Value, after.Value) {
+	if err == nil && !(bytes.Equal(before.Value, after.Value) && before.Mark == after.Mark) {
 		err = d.Owner.Record(after)
 	}
 	if err != nil {

@@ -40,6 +40,13 @@ func (d *iface) deleteBatch(ctx context.Context, ops []*op) {
 			} else {
 				d.settle(o.Meta, nil)
 			}
+		case d.isTaken(o.Key, l):
+			d.busy(o.Meta, o.Key)
+			if o.Err = d.returnTaken(ctx, o.Key, l); o.Err == nil {
+				d.release(o.Meta)
+			} else {
+				d.settle(o.Meta, nil)
+			}
 		default:
 			doomed = append(doomed, death{op: o, link: l})
 		}

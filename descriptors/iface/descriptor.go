@@ -29,6 +29,9 @@ type Deps struct {
 	KeyFile func(file string) (models.WireGuardKey, error)
 	// Interfaces is what the scheduler knows of this very kind; see [Self].
 	Interfaces kind.WantedInterfaces
+	// Shadow: nothing is ever made or changed. What an existing link would be adopted for
+	// without any change then counts as adopted.
+	Shadow bool
 	// Leaving says why the link of a key must not be made although it is wanted; nil:
 	// that is never so.
 	Leaving func(k scheduler.Key, v *models.Interface) error

@@ -16,10 +16,11 @@ import (
 //   - no alias, our group, and a ledger entry with this namespace and name: a
 //     creation that was cut short;
 //   - our group, and this process made or found the link itself: somebody
-//     changed its alias since.
+//     changed its alias since;
+//   - the entry of a link that was taken over.
 func (d *iface) ours(k scheduler.Key, l kernel.Link, recorded *kernel.Entry) bool {
 	switch {
-	case l.Alias == d.Owner.Mark(string(k)):
+	case l.Alias == d.Owner.Mark(string(k)), taken(recorded, l):
 		return true
 	case l.Group != d.Owner.Group():
 		return false
@@ -92,7 +93,7 @@ func (d *iface) value(k scheduler.Key, l kernel.Link, in *models.Namespace, hint
 	up := l.Up
 	v := &models.Interface{
 		Namespace: in, HostName: l.Name, Enabled: &up, Mtu: uint32(l.MTU), MacAddress: l.MAC,
-		Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(), SetOnce: hint.GetSetOnce(),
+		Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(), SetOnce: hint.GetSetOnce(), Adopt: d.isTaken(k, l),
 	}
 	if l.Master != 0 {
 		v.Master = d.linkName(kernel.LinkRef{NS: l.NS, Index: l.Master}, "")

@@ -95,6 +95,13 @@ func (r *search) all(yield func(found, error) bool) {
 			r.pick(links, scheduler.Key(own.Key), own.Link)
 		}
 	}
+	for _, k := range r.named() {
+		if _, there := links[k]; !there {
+			if l, stands := r.takeOver(k); stands {
+				links[k] = l
+			}
+		}
+	}
 	if !r.readOnly {
 		r.d.keep(links, failed)
 	}
@@ -140,6 +147,22 @@ func (r *search) ours(ns kernel.NS, links []kernel.Link, entries []kernel.Entry)
 		}
 	}
 	return own
+}
+
+// named are the wanted keys that may take over what stands there. Their links have a name
+// from now on, so that those that stand on them are seen to do so.
+func (r *search) named() (keys []scheduler.Key) {
+	for _, k := range slices.Sorted(maps.Keys(r.known)) {
+		w, l, _ := r.standingFor(k)
+		if w == nil {
+			continue
+		}
+		keys = append(keys, k)
+		if _, known := r.d.Names.Of(l.Ref()); l.Index != 0 && !known && !r.readOnly {
+			r.d.Names.Put(l.Ref(), nameOf(k))
+		}
+	}
+	return keys
 }
 
 // pick keeps one link per key: of several with one mark that which we know,
@@ -236,6 +259,9 @@ func (r *search) find(k scheduler.Key) (l kernel.Link, there bool, err error) {
 				return l, there, err
 			}
 		}
+	}
+	if l, there := r.takeOver(k); there {
+		return l, true, nil
 	}
 	return r.byMark(k, candidates)
 }

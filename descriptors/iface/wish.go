@@ -33,8 +33,10 @@ type wish struct {
 	// stale are alternative names that it had by an earlier wish.
 	stale []string
 
-	// recorded is what the ledger said before the operation.
+	// recorded is what the ledger said before the operation; taken is the same of a link that
+	// was taken over and has no mark, else nil.
 	recorded *kernel.Entry
+	taken    *kernel.Entry
 
 	// before are the values that the link had, or may have had, so far.
 	before []*models.Interface
@@ -45,6 +47,9 @@ func (d *iface) newWish(k scheduler.Key, v *models.Interface, place selector.Pla
 	w := &wish{key: k, value: v, place: place, host: v.EffectiveHostName(string(k)), mark: d.Owner.Mark(string(k))}
 	if e, ok := d.Owner.Entry(string(k)); ok {
 		w.recorded = &e
+		if e.Adopted() && !adopts(v) {
+			w.taken = &e
+		}
 	}
 	w.follow(nil)
 	return w
@@ -95,10 +100,14 @@ func (d *iface) apart(v *models.Interface) error {
 
 // entry is what the ledger shall say.
 func (w *wish) entry() kernel.Entry {
-	return kernel.Entry{
+	e := kernel.Entry{
 		ID: string(w.key), NS: w.place.NS, NSPath: w.place.Path,
 		Value: models.Encode(w.value), Mark: w.mark,
 	}
+	if w.taken != nil {
+		e.Mark, e.Index, e.Prior = w.taken.Mark, w.taken.Index, w.taken.Prior
+	}
+	return e
 }
 
 // entryBefore is what the ledger shall say while a link is changed: names that it is about to
@@ -135,8 +144,10 @@ func (w *wish) spec(group uint32) (kernel.LinkSpec, error) {
 func (w *wish) patch(l kernel.Link, group uint32) (p kernel.LinkPatch) {
 	v := w.dropped(true)
 	left := func(field string) bool { return w.there && v.SetsOnce(field) }
-	set(&p.Alias, w.mark, l.Alias)
-	set(&p.Group, group, l.Group)
+	if w.taken == nil {
+		set(&p.Alias, w.mark, l.Alias)
+		set(&p.Group, group, l.Group)
+	}
 	set(&p.Name, w.host, l.Name)
 	if v.GetMacAddress() != "" && !left("mac_address") {
 		set(&p.MAC, strings.ToLower(v.GetMacAddress()), l.MAC)

@@ -40,6 +40,9 @@ func MarkedKey(label, mark string) (key string, ours bool) {
 	return key, ours
 }
 
+// IsMark reports whether an alias is the mark of some agent.
+func IsMark(alias string) bool { return strings.HasPrefix(alias, "plumb:") }
+
 func markPrefix(label string) string { return "plumb:" + label + ":" }
 
 // Group is the link group in which all links of the agent are born. It is no

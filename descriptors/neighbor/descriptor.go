@@ -25,7 +25,7 @@ type Deps struct {
 func New(deps Deps) scheduler.Descriptor[*models.Neighbor, kernel.LinkRef] {
 	d := &neighbor{Deps: deps}
 	d.objects = owned.Objects[*models.Neighbor, kernel.LinkRef]{
-		Kind: models.KindNeighbor, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare, Forget: d.forgetEntry}
+		Kind: models.KindNeighbor, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare, Standing: d.standing, Forget: d.forgetEntry}
 	k := d.objects.Descriptor()
 	k.CreateBatch, k.Update, k.Delete = d.objects.CreateBatch, d.objects.Update, d.delete
 	k.Needs, k.Claims, k.Compare = needs, claims, compare
@@ -72,6 +72,7 @@ func compare(_ scheduler.Key, from, to *models.Neighbor) scheduler.Verdict {
 	var d kind.Differences
 	d.Must(from.GetInterface() != to.GetInterface(), "interface", from.GetInterface(), to.GetInterface())
 	d.Must(address(from) != address(to), "address", address(from), address(to))
+	d.May(from.GetAdopt() && !to.GetAdopt(), "adopt", true, false)
 	d.May(mac(from) != mac(to), "mac_address", mac(from), mac(to))
 	return d.Verdict()
 }

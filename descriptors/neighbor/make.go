@@ -19,29 +19,61 @@ func (d *neighbor) prepare(ctx context.Context, o *op) (job owned.Job[kernel.Lin
 		return job, err
 	}
 	n := kernel.Neighbor{Index: ref.Index, Address: address(o.Value), MAC: mac(o.Value), Protocol: d.Owner.Protocol()}
-	e := kernel.Entry{ID: string(o.Key), NS: ref.NS, Index: n.Index, Mark: n.Address.String(), Value: models.Encode(o.Value)}
-	if link, ok := d.Owner.Entry(models.InterfaceKey(o.Value.GetInterface())); ok {
-		e.NSPath = link.NSPath
-	}
+	e := d.entry(o.Key, o.Value, ref)
 	before, had := d.Owner.Entry(e.ID)
 	recorded := had && before.NS == e.NS && spotOf(before) == spotOf(e)
+	if by, there := d.others(e, n); there && o.Value.GetAdopt() && !recorded {
+		return owned.Job[kernel.LinkRef]{
+			Entries: []kernel.Entry{e.TakeOver(by)},
+			Make: func() (kernel.LinkRef, error) {
+				d.note(ref.NS, n, o.Key, n.MAC)
+				return ref, nil
+			},
+		}, nil
+	}
 	return owned.Job[kernel.LinkRef]{
 		Entries: []kernel.Entry{e},
 		Make: func() (kernel.LinkRef, error) {
 			if err := ctx.Err(); err != nil {
 				return ref, err
 			}
-			return ref, d.make(o.Key, ref.NS, n, recorded)
+			return ref, d.make(o.Key, ref.NS, n, recorded, before)
 		},
 	}, nil
 }
 
-// make makes a neighbor. recorded says that the ledger named it before.
-func (d *neighbor) make(k scheduler.Key, ns kernel.NS, n kernel.Neighbor, recorded bool) error {
+// others is who made an equal neighbor, if that was people.
+func (d *neighbor) others(e kernel.Entry, n kernel.Neighbor) (protocol uint8, there bool) {
+	o, err := d.Kernel.Neighbor(e.NS, n.Index, n.Address)
+	return o.Protocol, err == nil && kernel.ByPeople(o.Protocol) && o.MAC == n.MAC
+}
+
+// standing is for readings; see [owned.Objects].
+func (d *neighbor) standing(_ context.Context, k scheduler.Key, v *models.Neighbor) (e kernel.Entry, there bool) {
+	ref, err := kind.LinkOf(d.Interfaces, v.GetInterface())
+	if err != nil || !v.GetAdopt() {
+		return e, false
+	}
+	n := kernel.Neighbor{Index: ref.Index, Address: address(v), MAC: mac(v)}
+	e = d.entry(k, v, ref)
+	by, there := d.others(e, n)
+	return e.TakeOver(by), there
+}
+
+func (d *neighbor) entry(k scheduler.Key, v *models.Neighbor, ref kernel.LinkRef) kernel.Entry {
+	e := kernel.Entry{ID: string(k), NS: ref.NS, Index: ref.Index, Mark: address(v).String(), Value: models.Encode(v)}
+	if link, ok := d.Owner.Entry(models.InterfaceKey(v.GetInterface())); ok {
+		e.NSPath = link.NSPath
+	}
+	return e
+}
+
+// make makes a neighbor. recorded says that the ledger named it before, and how.
+func (d *neighbor) make(k scheduler.Key, ns kernel.NS, n kernel.Neighbor, recorded bool, before kernel.Entry) error {
 	d.note(ns, n, k, n.MAC) // first, or we take the event for news
 	err := d.Kernel.AddNeighbor(ns, n)
 	if errors.Is(err, kernel.ErrExist) {
-		err = d.clash(ns, n, recorded)
+		err = d.clash(ns, n, recorded, before)
 	}
 	if err != nil {
 		d.note(ns, n, k, "") // whatever happens to the one that stands there is news
@@ -55,14 +87,14 @@ func (d *neighbor) make(k scheduler.Key, ns kernel.NS, n kernel.Neighbor, record
 
 // clash looks at what has the address. Ours by the ledger is brought into shape; ours by
 // its number and equal is success; else it is a conflict.
-func (d *neighbor) clash(ns kernel.NS, n kernel.Neighbor, recorded bool) error {
+func (d *neighbor) clash(ns kernel.NS, n kernel.Neighbor, recorded bool, before kernel.Entry) error {
 	there, err := d.Kernel.Neighbor(ns, n.Index, n.Address)
 	switch ours := there.Protocol == n.Protocol; {
 	case err != nil:
 		return err
 	case ours && there.MAC == n.MAC:
 		return nil
-	case ours && recorded:
+	case recorded && d.Owner.Bears(before, there.Protocol):
 		return d.Kernel.ReplaceNeighbor(ns, n)
 	}
 	return scheduler.Conflict("somebody else", fmt.Errorf("%s has a neighbor already, %s, which is not of this key; remove it with: ip neigh del", n.Address, there.MAC))
@@ -71,6 +103,10 @@ func (d *neighbor) clash(ns kernel.NS, n kernel.Neighbor, recorded bool) error {
 func (d *neighbor) delete(_ context.Context, k scheduler.Key, _ *models.Neighbor, _ kernel.LinkRef) error {
 	return d.objects.DeleteRecorded(k, func(e kernel.Entry) error {
 		at := spotOf(e)
+		if _, taken := e.TakenOver(); taken { // it stays: it goes back to those who made it
+			d.have.Forget(e.NS, at)
+			return nil
+		}
 		n, err := d.Kernel.Neighbor(e.NS, at.index, at.address)
 		if err != nil || n.Protocol != d.Owner.Protocol() {
 			return err // another one is in its place

@@ -13,33 +13,33 @@ import (
 )
 
 // retrieve reads the neighbors that the ledger names.
-func (d *neighbor) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
+func (d *neighbor) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 	dumps := owned.Dumps[bySpot]{Read: d.neighbors}
-	return d.objects.Retrieve(s, func(e kernel.Entry) (*models.Neighbor, kernel.LinkRef, error) {
+	return d.objects.Retrieve(ctx, s, func(e kernel.Entry) (*models.Neighbor, kernel.LinkRef, error) {
 		ref := kernel.LinkRef{NS: e.NS, Index: e.Index}
 		all, err := dumps.Of(e.NS)
 		if err != nil {
 			return nil, ref, fmt.Errorf("read the neighbors of its namespace: %w", err)
 		}
 		n, there := all[spotOf(e)]
-		if !there {
+		if !there || !d.Owner.Bears(e, n.Protocol) {
 			return nil, ref, kernel.ErrNotExist
 		}
 		if !s.ReadOnly {
 			d.note(e.NS, n, scheduler.Key(e.ID), n.MAC)
 		}
-		return &models.Neighbor{Interface: d.Owner.LinkName(d.Kernel, d.Names, ref), Address: n.Address.String(), MacAddress: n.MAC}, ref, nil
+		return &models.Neighbor{Interface: d.Owner.LinkName(d.Kernel, d.Names, ref), Address: n.Address.String(), MacAddress: n.MAC, Adopt: n.Protocol != d.Owner.Protocol()}, ref, nil
 	})
 }
 
-// bySpot are the neighbors of a namespace that carry our number.
+// bySpot are the neighbors of a namespace that carry our number or may have been taken over.
 type bySpot map[spot]kernel.Neighbor
 
 func (d *neighbor) neighbors(ns kernel.NS) (bySpot, error) {
 	all, err := d.Kernel.Neighbors(ns)
 	ours := bySpot{}
 	for _, n := range all {
-		if n.Protocol == d.Owner.Protocol() {
+		if n.Protocol == d.Owner.Protocol() || kernel.ByPeople(n.Protocol) {
 			ours[spot{n.Index, n.Address}] = n
 		}
 	}

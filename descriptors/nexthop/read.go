@@ -14,9 +14,9 @@ import (
 )
 
 // retrieve reads the nexthops that the ledger names.
-func (d *nexthop) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
+func (d *nexthop) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 	dumps := owned.Dumps[byID]{Read: d.ours}
-	return d.objects.Retrieve(s, func(e kernel.Entry) (*models.Nexthop, kernel.LinkRef, error) {
+	return d.objects.Retrieve(ctx, s, func(e kernel.Entry) (*models.Nexthop, kernel.LinkRef, error) {
 		ref := kernel.LinkRef{NS: e.NS}
 		all, err := dumps.Of(e.NS)
 		if err != nil {

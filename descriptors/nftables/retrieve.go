@@ -15,7 +15,7 @@ import (
 
 // retrieve reads the tables that the ledger names.
 func (d *nftables) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
-	return d.objects.Retrieve(s, func(e kernel.Entry) (*models.Nftables, kernel.NS, error) {
+	return d.objects.Retrieve(ctx, s, func(e kernel.Entry) (*models.Nftables, kernel.NS, error) {
 		m, v, err := recorded(e)
 		if err != nil {
 			return nil, 0, fmt.Errorf("read the ledger: %w", err)

@@ -19,6 +19,9 @@ type Objects[V proto.Message, M any] struct {
 	// Prepare finds all that a value names and looks at what is in the way. It changes
 	// nothing in the kernel.
 	Prepare func(ctx context.Context, o *scheduler.Op[V, M]) (Job[M], error)
+	// Standing finds what others made and a wanted value takes over as it is: the entry by
+	// which it is found from now on. It changes nothing. nil: the kind takes nothing over.
+	Standing func(ctx context.Context, k scheduler.Key, v V) (e kernel.Entry, there bool)
 	// Forget is told of an entry whose object is gone, for what the kind believes of it;
 	// nil: nothing.
 	Forget func(kernel.Entry)

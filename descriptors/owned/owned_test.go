@@ -95,7 +95,7 @@ func (b *bench) create(ctx context.Context, keys ...scheduler.Key) (errs []error
 }
 
 func (b *bench) retrieve(s scheduler.Scope[*models.Route, string]) (found []string) {
-	for f, err := range b.objects.Retrieve(s, func(e kernel.Entry) (*models.Route, string, error) {
+	for f, err := range b.objects.Retrieve(context.Background(), s, func(e kernel.Entry) (*models.Route, string, error) {
 		if !b.world[e.ID] {
 			return nil, "", fmt.Errorf("%s: %w", e.ID, kernel.ErrNotExist)
 		}

@@ -1,6 +1,7 @@
 package owned
 
 import (
+	"context"
 	"iter"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -11,14 +12,16 @@ import (
 // which the error of look says that its object is gone is forgotten, but not by a reading
 // that is read-only, in which look takes note of nothing either. The namespace of the
 // entry is open when look is called.
-func (o *Objects[V, M]) Retrieve(s scheduler.Scope[V, M], look func(kernel.Entry) (V, M, error)) iter.Seq2[scheduler.Found[V, M], error] {
+//
+// What a wanted value takes over is found like what the ledger names, and is in it afterwards.
+func (o *Objects[V, M]) Retrieve(ctx context.Context, s scheduler.Scope[V, M], look func(kernel.Entry) (V, M, error)) iter.Seq2[scheduler.Found[V, M], error] {
 	return func(yield func(scheduler.Found[V, M], error) bool) {
 		if !s.ReadOnly {
 			o.Read()
 		}
 		reading := o.Owner.Reading()
 		var forget []string
-		for _, e := range o.entries(s) {
+		for _, e := range append(o.entries(s), o.standing(ctx, s)...) {
 			f := scheduler.Found[V, M]{Key: scheduler.Key(e.ID)}
 			_, err := e.Find(o.Kernel)
 			if err == nil {
@@ -37,6 +40,23 @@ func (o *Objects[V, M]) Retrieve(s scheduler.Scope[V, M], look func(kernel.Entry
 		}
 		reading.Forget(forget...)
 	}
+}
+
+// standing are the entries of what wanted values of the scope take over.
+func (o *Objects[V, M]) standing(ctx context.Context, s scheduler.Scope[V, M]) (list []kernel.Entry) {
+	if o.Standing == nil {
+		return nil
+	}
+	for _, kn := range s.Known {
+		if _, recorded := o.Owner.Entry(string(kn.Key)); recorded || kn.InPlace {
+			continue
+		}
+		e, there := o.Standing(ctx, kn.Key, kn.Value)
+		if there && (s.ReadOnly || o.Owner.Record(e) == nil) {
+			list = append(list, e)
+		}
+	}
+	return list
 }
 
 // entries are what the ledger says of the keys in the scope.

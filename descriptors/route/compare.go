@@ -21,6 +21,7 @@ func compare(_ scheduler.Key, from, to *models.Route) scheduler.Verdict {
 	may("way", ways(from), ways(to))
 	may("source", source(from), source(to))
 	may("mtu", from.GetMtu(), to.GetMtu())
+	d.May(from.GetAdopt() && !to.GetAdopt(), "adopt", true, false)
 	may("onlink", from.GetOnlink(), to.GetOnlink())
 	if to.EffectiveType() == "unicast" {
 		may("scope", from.EffectiveScope(), to.EffectiveScope())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -149,6 +150,15 @@ func (d *route) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 	if err != nil {
 		return job, err
 	}
+	if r, there := d.others(w); there {
+		return owned.Job[kernel.LinkRef]{
+			Entries: []kernel.Entry{w.entry().TakeOver(r.Protocol)},
+			Make: func() (kernel.LinkRef, error) {
+				d.note(w.place.NS, w.key, r)
+				return w.at(), nil
+			},
+		}, nil
+	}
 	return owned.Job[kernel.LinkRef]{
 		Entries: []kernel.Entry{w.entry()},
 		Make: func() (kernel.LinkRef, error) {
@@ -182,6 +192,35 @@ func (d *route) make(w *wish) error {
 		d.Owner.Remove(string(w.key))
 	}
 	return explain(w, err)
+}
+
+// others is the route that people made and that a wish takes over as it is.
+func (d *route) others(w *wish) (kernel.Route, bool) {
+	if !w.value.GetAdopt() || w.recorded || d.holder(w) != "" {
+		return kernel.Route{}, false
+	}
+	routes, err := d.Kernel.Routes(w.place.NS)
+	if err != nil {
+		return kernel.Route{}, false
+	}
+	same := slices.DeleteFunc(routes, func(r kernel.Route) bool { return identityOf(r) != identityOf(w.route) })
+	if len(same) != 1 || !kernel.ByPeople(same[0].Protocol) {
+		return kernel.Route{}, false
+	}
+	return same[0], d.alike(w, same[0])
+}
+
+// standing is for readings; see [owned.Objects].
+func (d *route) standing(ctx context.Context, k scheduler.Key, v *models.Route) (e kernel.Entry, there bool) {
+	if !v.GetAdopt() {
+		return e, false
+	}
+	w, err := d.resolve(ctx, k, v)
+	if err != nil {
+		return e, false
+	}
+	r, there := d.others(w)
+	return w.entry().TakeOver(r.Protocol), there
 }
 
 // unseen is the identity of a route without saying how it is.
@@ -252,7 +291,11 @@ func (d *route) update(ctx context.Context, k scheduler.Key, from, to *models.Ro
 		return d.objects.Create(ctx, k, to)
 	}
 	defer d.Owner.Begin(string(k))()
-	if err := d.Owner.Record(w.entry()); err != nil {
+	before := w.entry()
+	if e, ok := d.Owner.Entry(string(k)); ok && e.NS == before.NS && e.Mark == before.Mark {
+		before.Prior = e.Prior // until it is replaced it may be that of others
+	}
+	if err := d.Owner.Record(before); err != nil {
 		return was, err
 	}
 	d.note(was.NS, k, w.route)
@@ -260,7 +303,7 @@ func (d *route) update(ctx context.Context, k scheduler.Key, from, to *models.Ro
 		d.note(was.NS, k, unseen(w.route))
 		return was, explain(w, err)
 	}
-	return w.at(), nil
+	return w.at(), d.Owner.Record(w.entry())
 }
 
 func explain(w *wish, err error) error {

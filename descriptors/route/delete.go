@@ -30,6 +30,10 @@ func (d *route) remove(k scheduler.Key, v *models.Route, e kernel.Entry) error {
 	if other := d.keyAt(e.NS, r); other != "" && other != k {
 		return nil // another key has taken it over
 	}
+	if _, taken := e.TakenOver(); taken { // it stays: it goes back to those who made it
+		d.forget(e.NS, r)
+		return nil
+	}
 	d.forget(e.NS, r) // first, or we take the event for news
 	if err := d.Kernel.DeleteRoute(e.NS, r); err != nil && !kernel.IsGone(err) {
 		d.note(e.NS, k, unseen(r))

@@ -32,7 +32,7 @@ type Deps struct {
 func New(deps Deps) scheduler.Descriptor[*models.Route, kernel.LinkRef] {
 	d := &route{Deps: deps}
 	d.objects = owned.Objects[*models.Route, kernel.LinkRef]{
-		Kind: models.KindRoute, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare}
+		Kind: models.KindRoute, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare, Standing: d.standing}
 	k := d.objects.Descriptor()
 	k.CreateBatch, k.Update, k.Delete = d.objects.CreateBatch, d.update, d.delete
 	k.Needs, k.Claims, k.Compare, k.Equal, k.Disruption = d.needs, claims, compare, equal, disruption

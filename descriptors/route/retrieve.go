@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/owned"
@@ -12,12 +13,12 @@ import (
 )
 
 // retrieve reads the routes that the ledger names.
-func (d *route) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
+func (d *route) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 	r := &search{d: d, readOnly: s.ReadOnly, dumps: owned.Dumps[byIdentity]{Read: d.routes}, known: map[scheduler.Key]*models.Route{}, links: map[kernel.LinkRef]string{}}
 	for _, kn := range s.Known {
 		r.known[kn.Key] = kn.Value
 	}
-	return d.objects.Retrieve(s, r.look)
+	return d.objects.Retrieve(ctx, s, r.look)
 }
 
 // search is one reading.
@@ -30,15 +31,15 @@ type search struct {
 	links map[kernel.LinkRef]string
 }
 
-// byIdentity are all routes of a namespace that carry our number, by their mark in the
-// ledger.
+// byIdentity are all routes of a namespace that carry our number or may have been taken over,
+// by their mark in the ledger.
 type byIdentity map[string][]kernel.Route
 
 func (d *route) routes(ns kernel.NS) (byIdentity, error) {
 	all, err := d.Kernel.Routes(ns)
 	ours := byIdentity{}
 	for _, r := range all {
-		if r.Protocol == d.Owner.Protocol() {
+		if r.Protocol == d.Owner.Protocol() || kernel.ByPeople(r.Protocol) {
 			id := identityOf(r).String()
 			ours[id] = append(ours[id], r)
 		}
@@ -52,7 +53,7 @@ func (r *search) look(e kernel.Entry) (v *models.Route, ref kernel.LinkRef, err 
 	if err != nil {
 		return v, ref, fmt.Errorf("read the routes of its namespace: %w", err)
 	}
-	routes := all[e.Mark]
+	routes := slices.DeleteFunc(slices.Clone(all[e.Mark]), func(there kernel.Route) bool { return !r.d.Owner.Bears(e, there.Protocol) })
 	if len(routes) == 0 {
 		return v, ref, kernel.ErrNotExist
 	}
@@ -100,6 +101,7 @@ func (r *search) like(e kernel.Entry) *models.Route {
 func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route, linkName func(kernel.LinkRef) string) *models.Route {
 	v := &models.Route{
 		Destination: r.Dst.String(), Source: text(r.Src), Metric: r.Metric, Mtu: uint32(r.MTU), Onlink: r.Onlink,
+		Adopt: r.Protocol != d.Owner.Protocol(),
 	}
 	if d.claimed(like, r) {
 		v.Destination = like.GetDestination()

@@ -48,7 +48,7 @@ func (d *route) news(ns kernel.NS, r kernel.Route, deleted bool) []scheduler.Key
 	if !known {
 		return nil
 	}
-	ours := r.Protocol == d.Owner.Protocol()
+	ours := r.Protocol == d.Owner.Protocol() || h.route.Type != "" && r.Protocol == h.route.Protocol
 	if h.route.Type != "" { // it is believed to be there
 		if deleted && !ours {
 			return nil // another one of the same identity went

@@ -27,7 +27,7 @@ type Deps struct {
 func New(deps Deps) scheduler.Descriptor[*models.Rule, kernel.LinkRef] {
 	d := &rule{Deps: deps}
 	d.objects = owned.Objects[*models.Rule, kernel.LinkRef]{
-		Kind: models.KindRule, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare, Forget: d.forget}
+		Kind: models.KindRule, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare, Standing: d.standing, Forget: d.forget}
 	k := d.objects.Descriptor()
 	k.CreateBatch, k.Delete = d.objects.CreateBatch, d.delete
 	k.Needs, k.Claims, k.Compare = needs, claims, compare
@@ -80,6 +80,7 @@ func compare(_ scheduler.Key, from, to *models.Rule) scheduler.Verdict {
 	must := func(field string, was, is any) { d.Must(was != is, field, was, is) }
 	a, b := plain(from, from.GetIif(), from.GetOif()), plain(to, to.GetIif(), to.GetOif())
 	must("namespace", selector.Text(from.GetNamespace()), selector.Text(to.GetNamespace()))
+	d.Must(from.GetAdopt() && !to.GetAdopt(), "adopt", true, false)
 	must("family", familyOf(a), familyOf(b))
 	must("priority", a.Priority, b.Priority)
 	must("from", shown(a.From), shown(b.From))

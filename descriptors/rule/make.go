@@ -56,6 +56,15 @@ func (d *rule) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRef
 	e := kernel.Entry{ID: string(o.Key), NS: place.NS, NSPath: place.Path, Value: models.Encode(o.Value), Mark: text(r)}
 	before, had := d.Owner.Entry(e.ID)
 	recorded := had && before.NS == e.NS && before.Mark == e.Mark
+	if by, there := d.others(place.NS, r); there && o.Value.GetAdopt() && !recorded {
+		return owned.Job[kernel.LinkRef]{
+			Entries: []kernel.Entry{e.TakeOver(by)},
+			Make: func() (kernel.LinkRef, error) {
+				d.have.Note(place.NS, e.Mark, o.Key)
+				return ref, nil
+			},
+		}, nil
+	}
 	return owned.Job[kernel.LinkRef]{
 		Entries: []kernel.Entry{e},
 		Make: func() (kernel.LinkRef, error) {
@@ -65,6 +74,37 @@ func (d *rule) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRef
 			return ref, d.make(o.Key, place.NS, r, recorded)
 		},
 	}, nil
+}
+
+// others is who made a rule that says the same, if that was people.
+func (d *rule) others(ns kernel.NS, r kernel.Rule) (protocol uint8, there bool) {
+	if k, taken := d.have.Get(ns, text(r)); taken && (d.Wanted == nil || d.Wanted(k)) {
+		return 0, false
+	}
+	all, err := d.Kernel.Rules(ns)
+	if err != nil {
+		return 0, false
+	}
+	for _, o := range all {
+		if kernel.ByPeople(o.Protocol) && same(o, r) {
+			return o.Protocol, true
+		}
+	}
+	return 0, false
+}
+
+// standing is for readings; see [owned.Objects].
+func (d *rule) standing(ctx context.Context, k scheduler.Key, v *models.Rule) (e kernel.Entry, there bool) {
+	if !v.GetAdopt() {
+		return e, false
+	}
+	place, r, err := d.resolve(ctx, v)
+	if err != nil {
+		return e, false
+	}
+	by, there := d.others(place.NS, r)
+	e = kernel.Entry{ID: string(k), NS: place.NS, NSPath: place.Path, Value: models.Encode(v), Mark: text(r)}
+	return e.TakeOver(by), there
 }
 
 // make makes a rule. recorded says that the ledger named it before.
@@ -113,6 +153,10 @@ func (d *rule) delete(_ context.Context, k scheduler.Key, _ *models.Rule, _ kern
 	return d.objects.DeleteRecorded(k, func(e kernel.Entry) error {
 		if other, _ := d.have.Get(e.NS, e.Mark); other != "" && other != k {
 			return nil // another key has taken it over
+		}
+		if _, taken := e.TakenOver(); taken { // it stays: it goes back to those who made it
+			d.forget(e)
+			return nil
 		}
 		all, err := d.Kernel.Rules(e.NS)
 		if err != nil {

@@ -14,22 +14,24 @@ import (
 
 // retrieve reads the rules that the ledger names. One that is there says what it was made
 // to say, so its value is that of the ledger.
-func (d *rule) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
-	dumps := owned.Dumps[map[string]bool]{Read: d.ours}
-	return d.objects.Retrieve(s, func(e kernel.Entry) (*models.Rule, kernel.LinkRef, error) {
+func (d *rule) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
+	dumps := owned.Dumps[map[string][]uint8]{Read: d.makers}
+	return d.objects.Retrieve(ctx, s, func(e kernel.Entry) (*models.Rule, kernel.LinkRef, error) {
 		ref := kernel.LinkRef{NS: e.NS}
 		all, err := dumps.Of(e.NS)
 		if err != nil {
 			return nil, ref, fmt.Errorf("read the rules of its namespace: %w", err)
 		}
 		other, taken := d.have.Get(e.NS, e.Mark)
-		if !all[e.Mark] || taken && other != scheduler.Key(e.ID) && d.Wanted != nil && d.Wanted(other) {
+		there := slices.ContainsFunc(all[e.Mark], func(by uint8) bool { return d.Owner.Bears(e, by) })
+		if !there || taken && other != scheduler.Key(e.ID) && d.Wanted != nil && d.Wanted(other) {
 			return nil, ref, kernel.ErrNotExist
 		}
 		v, err := models.DecodeValue[*models.Rule](e.Value)
 		if err != nil {
 			return nil, ref, err
 		}
+		_, v.Adopt = e.TakenOver()
 		if !s.ReadOnly {
 			d.have.Note(e.NS, e.Mark, scheduler.Key(e.ID))
 		}
@@ -37,16 +39,16 @@ func (d *rule) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 	})
 }
 
-// ours are the rules of a namespace that bear our number, by what they say.
-func (d *rule) ours(ns kernel.NS) (map[string]bool, error) {
+// makers are the protocol numbers of the rules of a namespace, by what they say.
+func (d *rule) makers(ns kernel.NS) (map[string][]uint8, error) {
 	all, err := d.Kernel.Rules(ns)
-	ours := map[string]bool{}
+	by := map[string][]uint8{}
 	for _, r := range all {
-		if r.Protocol == d.Owner.Protocol() && !r.More {
-			ours[text(r)] = true
+		if !r.More {
+			by[text(r)] = append(by[text(r)], r.Protocol)
 		}
 	}
-	return ours, err
+	return by, err
 }
 
 // watch turns the kernel's events into keys: a rule that was ours and went, or came back.

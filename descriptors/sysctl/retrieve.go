@@ -11,8 +11,8 @@ import (
 )
 
 // retrieve reads the settings that the ledger names.
-func (d *sysctl) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
-	return d.objects.Retrieve(s, func(e kernel.Entry) (*models.Sysctl, kernel.LinkRef, error) {
+func (d *sysctl) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
+	return d.objects.Retrieve(ctx, s, func(e kernel.Entry) (*models.Sysctl, kernel.LinkRef, error) {
 		v, at, err := d.look(e)
 		if err == nil && !s.ReadOnly {
 			d.note(scheduler.Key(e.ID), at, v)
