@@ -30,6 +30,8 @@ type Config struct {
 	Place func(source, key string) string
 	// Confirms takes back changes that nobody confirms.
 	Confirms *confirm.Confirmer
+	// Surveyor finds what others made; nil: it cannot be looked for.
+	Surveyor Surveyor
 	// Freezer holds everything.
 	Freezer Freezer
 	// Containers is nil when no runtime is configured.

@@ -1332,6 +1332,157 @@ func (x *FieldDifference) GetActual() *structpb.Value {
 	return nil
 }
 
+type AdoptRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is given back also has the keys that these need.
+	Targets       []string `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdoptRequest) Reset() {
+	*x = AdoptRequest{}
+	mi := &file_agent_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdoptRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdoptRequest) ProtoMessage() {}
+
+func (x *AdoptRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdoptRequest.ProtoReflect.Descriptor instead.
+func (*AdoptRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *AdoptRequest) GetTargets() []string {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+type AdoptResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*Item                `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	LeftOut       []*LeftOut             `protobuf:"bytes,2,rep,name=left_out,proto3" json:"left_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdoptResponse) Reset() {
+	*x = AdoptResponse{}
+	mi := &file_agent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdoptResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdoptResponse) ProtoMessage() {}
+
+func (x *AdoptResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdoptResponse.ProtoReflect.Descriptor instead.
+func (*AdoptResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *AdoptResponse) GetItems() []*Item {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *AdoptResponse) GetLeftOut() []*LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+// LeftOut is what exists and is not to be adopted, or cannot be.
+type LeftOut struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the words of ip, with the namespace if it is not the agent's: "link docker0".
+	What          string `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeftOut) Reset() {
+	*x = LeftOut{}
+	mi := &file_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeftOut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeftOut) ProtoMessage() {}
+
+func (x *LeftOut) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeftOut.ProtoReflect.Descriptor instead.
+func (*LeftOut) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *LeftOut) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *LeftOut) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type GraphRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this key and what is around it.
@@ -1344,7 +1495,7 @@ type GraphRequest struct {
 
 func (x *GraphRequest) Reset() {
 	*x = GraphRequest{}
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1507,7 @@ func (x *GraphRequest) String() string {
 func (*GraphRequest) ProtoMessage() {}
 
 func (x *GraphRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1520,7 @@ func (x *GraphRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphRequest.ProtoReflect.Descriptor instead.
 func (*GraphRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{18}
+	return file_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GraphRequest) GetAround() string {
@@ -1396,7 +1547,7 @@ type GraphResponse struct {
 
 func (x *GraphResponse) Reset() {
 	*x = GraphResponse{}
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1408,7 +1559,7 @@ func (x *GraphResponse) String() string {
 func (*GraphResponse) ProtoMessage() {}
 
 func (x *GraphResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,7 +1572,7 @@ func (x *GraphResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphResponse.ProtoReflect.Descriptor instead.
 func (*GraphResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{19}
+	return file_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GraphResponse) GetNodes() []*GraphNode {
@@ -1448,7 +1599,7 @@ type GraphNode struct {
 
 func (x *GraphNode) Reset() {
 	*x = GraphNode{}
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1611,7 @@ func (x *GraphNode) String() string {
 func (*GraphNode) ProtoMessage() {}
 
 func (x *GraphNode) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1624,7 @@ func (x *GraphNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphNode.ProtoReflect.Descriptor instead.
 func (*GraphNode) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{20}
+	return file_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GraphNode) GetKey() string {
@@ -1505,7 +1656,7 @@ type GraphEdge struct {
 
 func (x *GraphEdge) Reset() {
 	*x = GraphEdge{}
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1668,7 @@ func (x *GraphEdge) String() string {
 func (*GraphEdge) ProtoMessage() {}
 
 func (x *GraphEdge) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1681,7 @@ func (x *GraphEdge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphEdge.ProtoReflect.Descriptor instead.
 func (*GraphEdge) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{21}
+	return file_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GraphEdge) GetFrom() string {
@@ -1581,7 +1732,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_agent_proto_msgTypes[22]
+	mi := &file_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1744,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[22]
+	mi := &file_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1757,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{22}
+	return file_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HistoryRequest) GetSeq() uint64 {
@@ -1646,7 +1797,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_agent_proto_msgTypes[23]
+	mi := &file_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1809,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[23]
+	mi := &file_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1822,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{23}
+	return file_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HistoryResponse) GetRecords() []*Record {
@@ -1714,7 +1865,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_agent_proto_msgTypes[24]
+	mi := &file_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1726,7 +1877,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[24]
+	mi := &file_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1739,7 +1890,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{24}
+	return file_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Record) GetSeq() uint64 {
@@ -1869,7 +2020,7 @@ type KeyChange struct {
 
 func (x *KeyChange) Reset() {
 	*x = KeyChange{}
-	mi := &file_agent_proto_msgTypes[25]
+	mi := &file_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +2032,7 @@ func (x *KeyChange) String() string {
 func (*KeyChange) ProtoMessage() {}
 
 func (x *KeyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[25]
+	mi := &file_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +2045,7 @@ func (x *KeyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyChange.ProtoReflect.Descriptor instead.
 func (*KeyChange) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{25}
+	return file_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *KeyChange) GetKey() string {
@@ -1944,7 +2095,7 @@ type Moment struct {
 
 func (x *Moment) Reset() {
 	*x = Moment{}
-	mi := &file_agent_proto_msgTypes[26]
+	mi := &file_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1956,7 +2107,7 @@ func (x *Moment) String() string {
 func (*Moment) ProtoMessage() {}
 
 func (x *Moment) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[26]
+	mi := &file_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1969,7 +2120,7 @@ func (x *Moment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moment.ProtoReflect.Descriptor instead.
 func (*Moment) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{26}
+	return file_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Moment) GetState() string {
@@ -2012,7 +2163,7 @@ type ChangesRequest struct {
 
 func (x *ChangesRequest) Reset() {
 	*x = ChangesRequest{}
-	mi := &file_agent_proto_msgTypes[27]
+	mi := &file_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2024,7 +2175,7 @@ func (x *ChangesRequest) String() string {
 func (*ChangesRequest) ProtoMessage() {}
 
 func (x *ChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[27]
+	mi := &file_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2037,7 +2188,7 @@ func (x *ChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangesRequest.ProtoReflect.Descriptor instead.
 func (*ChangesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{27}
+	return file_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ChangesRequest) GetTargets() []string {
@@ -2070,7 +2221,7 @@ type ChangesResponse struct {
 
 func (x *ChangesResponse) Reset() {
 	*x = ChangesResponse{}
-	mi := &file_agent_proto_msgTypes[28]
+	mi := &file_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2233,7 @@ func (x *ChangesResponse) String() string {
 func (*ChangesResponse) ProtoMessage() {}
 
 func (x *ChangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[28]
+	mi := &file_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2246,7 @@ func (x *ChangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangesResponse.ProtoReflect.Descriptor instead.
 func (*ChangesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{28}
+	return file_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ChangesResponse) GetChanges() []*KeyChange {
@@ -2114,7 +2265,7 @@ type BlameRequest struct {
 
 func (x *BlameRequest) Reset() {
 	*x = BlameRequest{}
-	mi := &file_agent_proto_msgTypes[29]
+	mi := &file_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2126,7 +2277,7 @@ func (x *BlameRequest) String() string {
 func (*BlameRequest) ProtoMessage() {}
 
 func (x *BlameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[29]
+	mi := &file_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2139,7 +2290,7 @@ func (x *BlameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlameRequest.ProtoReflect.Descriptor instead.
 func (*BlameRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{29}
+	return file_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *BlameRequest) GetKey() string {
@@ -2174,7 +2325,7 @@ type BlameResponse struct {
 
 func (x *BlameResponse) Reset() {
 	*x = BlameResponse{}
-	mi := &file_agent_proto_msgTypes[30]
+	mi := &file_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2186,7 +2337,7 @@ func (x *BlameResponse) String() string {
 func (*BlameResponse) ProtoMessage() {}
 
 func (x *BlameResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[30]
+	mi := &file_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2199,7 +2350,7 @@ func (x *BlameResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlameResponse.ProtoReflect.Descriptor instead.
 func (*BlameResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{30}
+	return file_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *BlameResponse) GetKey() string {
@@ -2273,7 +2424,7 @@ type Written struct {
 
 func (x *Written) Reset() {
 	*x = Written{}
-	mi := &file_agent_proto_msgTypes[31]
+	mi := &file_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2285,7 +2436,7 @@ func (x *Written) String() string {
 func (*Written) ProtoMessage() {}
 
 func (x *Written) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[31]
+	mi := &file_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2298,7 +2449,7 @@ func (x *Written) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Written.ProtoReflect.Descriptor instead.
 func (*Written) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{31}
+	return file_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Written) GetRevision() int64 {
@@ -2355,7 +2506,7 @@ type Deed struct {
 
 func (x *Deed) Reset() {
 	*x = Deed{}
-	mi := &file_agent_proto_msgTypes[32]
+	mi := &file_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2367,7 +2518,7 @@ func (x *Deed) String() string {
 func (*Deed) ProtoMessage() {}
 
 func (x *Deed) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[32]
+	mi := &file_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2380,7 +2531,7 @@ func (x *Deed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deed.ProtoReflect.Descriptor instead.
 func (*Deed) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{32}
+	return file_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Deed) GetSeq() uint64 {
@@ -2442,7 +2593,7 @@ type PlannedStep struct {
 
 func (x *PlannedStep) Reset() {
 	*x = PlannedStep{}
-	mi := &file_agent_proto_msgTypes[33]
+	mi := &file_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2454,7 +2605,7 @@ func (x *PlannedStep) String() string {
 func (*PlannedStep) ProtoMessage() {}
 
 func (x *PlannedStep) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[33]
+	mi := &file_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2467,7 +2618,7 @@ func (x *PlannedStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedStep.ProtoReflect.Descriptor instead.
 func (*PlannedStep) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{33}
+	return file_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PlannedStep) GetOp() string {
@@ -2504,7 +2655,7 @@ type DoneStep struct {
 
 func (x *DoneStep) Reset() {
 	*x = DoneStep{}
-	mi := &file_agent_proto_msgTypes[34]
+	mi := &file_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +2667,7 @@ func (x *DoneStep) String() string {
 func (*DoneStep) ProtoMessage() {}
 
 func (x *DoneStep) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[34]
+	mi := &file_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +2680,7 @@ func (x *DoneStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoneStep.ProtoReflect.Descriptor instead.
 func (*DoneStep) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{34}
+	return file_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DoneStep) GetOp() string {
@@ -2603,7 +2754,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_agent_proto_msgTypes[35]
+	mi := &file_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2615,7 +2766,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[35]
+	mi := &file_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2628,7 +2779,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{35}
+	return file_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Item) GetKey() string {
@@ -2702,7 +2853,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_agent_proto_msgTypes[36]
+	mi := &file_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +2865,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[36]
+	mi := &file_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,7 +2878,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{36}
+	return file_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ApplyRequest) GetItems() []*Item {
@@ -2859,7 +3010,7 @@ type PutRequest struct {
 
 func (x *PutRequest) Reset() {
 	*x = PutRequest{}
-	mi := &file_agent_proto_msgTypes[37]
+	mi := &file_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2871,7 +3022,7 @@ func (x *PutRequest) String() string {
 func (*PutRequest) ProtoMessage() {}
 
 func (x *PutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[37]
+	mi := &file_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2884,7 +3035,7 @@ func (x *PutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRequest.ProtoReflect.Descriptor instead.
 func (*PutRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{37}
+	return file_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PutRequest) GetKey() string {
@@ -2956,7 +3107,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_agent_proto_msgTypes[38]
+	mi := &file_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2968,7 +3119,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[38]
+	mi := &file_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2981,7 +3132,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{38}
+	return file_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DeleteRequest) GetKeys() []string {
@@ -3034,7 +3185,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3197,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3210,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{39}
+	return file_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ApplyResponse) GetOutcome() string {
@@ -3133,7 +3284,7 @@ type Confirmation struct {
 
 func (x *Confirmation) Reset() {
 	*x = Confirmation{}
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3145,7 +3296,7 @@ func (x *Confirmation) String() string {
 func (*Confirmation) ProtoMessage() {}
 
 func (x *Confirmation) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3158,7 +3309,7 @@ func (x *Confirmation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Confirmation.ProtoReflect.Descriptor instead.
 func (*Confirmation) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{40}
+	return file_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Confirmation) GetName() string {
@@ -3234,7 +3385,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3246,7 +3397,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3259,7 +3410,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{41}
+	return file_agent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ConfirmRequest) GetName() string {
@@ -3278,7 +3429,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3290,7 +3441,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3303,7 +3454,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{42}
+	return file_agent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ConfirmResponse) GetConfirm() *Confirmation {
@@ -3322,7 +3473,7 @@ type AbortRequest struct {
 
 func (x *AbortRequest) Reset() {
 	*x = AbortRequest{}
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3334,7 +3485,7 @@ func (x *AbortRequest) String() string {
 func (*AbortRequest) ProtoMessage() {}
 
 func (x *AbortRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3347,7 +3498,7 @@ func (x *AbortRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRequest.ProtoReflect.Descriptor instead.
 func (*AbortRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{43}
+	return file_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AbortRequest) GetName() string {
@@ -3368,7 +3519,7 @@ type AbortResponse struct {
 
 func (x *AbortResponse) Reset() {
 	*x = AbortResponse{}
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3380,7 +3531,7 @@ func (x *AbortResponse) String() string {
 func (*AbortResponse) ProtoMessage() {}
 
 func (x *AbortResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3393,7 +3544,7 @@ func (x *AbortResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortResponse.ProtoReflect.Descriptor instead.
 func (*AbortResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{44}
+	return file_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AbortResponse) GetConfirm() *Confirmation {
@@ -3421,7 +3572,7 @@ type ExtendRequest struct {
 
 func (x *ExtendRequest) Reset() {
 	*x = ExtendRequest{}
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3584,7 @@ func (x *ExtendRequest) String() string {
 func (*ExtendRequest) ProtoMessage() {}
 
 func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3597,7 @@ func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
 func (*ExtendRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{45}
+	return file_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ExtendRequest) GetName() string {
@@ -3472,7 +3623,7 @@ type ExtendResponse struct {
 
 func (x *ExtendResponse) Reset() {
 	*x = ExtendResponse{}
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +3635,7 @@ func (x *ExtendResponse) String() string {
 func (*ExtendResponse) ProtoMessage() {}
 
 func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +3648,7 @@ func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendResponse.ProtoReflect.Descriptor instead.
 func (*ExtendResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{46}
+	return file_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ExtendResponse) GetConfirm() *Confirmation {
@@ -3521,7 +3672,7 @@ type UndoRequest struct {
 
 func (x *UndoRequest) Reset() {
 	*x = UndoRequest{}
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3533,7 +3684,7 @@ func (x *UndoRequest) String() string {
 func (*UndoRequest) ProtoMessage() {}
 
 func (x *UndoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3546,7 +3697,7 @@ func (x *UndoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoRequest.ProtoReflect.Descriptor instead.
 func (*UndoRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{47}
+	return file_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *UndoRequest) GetSeq() uint64 {
@@ -3575,7 +3726,7 @@ type UndoResponse struct {
 
 func (x *UndoResponse) Reset() {
 	*x = UndoResponse{}
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3587,7 +3738,7 @@ func (x *UndoResponse) String() string {
 func (*UndoResponse) ProtoMessage() {}
 
 func (x *UndoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3600,7 +3751,7 @@ func (x *UndoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoResponse.ProtoReflect.Descriptor instead.
 func (*UndoResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{48}
+	return file_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *UndoResponse) GetSeq() uint64 {
@@ -3636,7 +3787,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3648,7 +3799,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3661,7 +3812,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{49}
+	return file_agent_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Change) GetKey() string {
@@ -3695,7 +3846,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3707,7 +3858,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3720,7 +3871,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{50}
+	return file_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PlanRequest) GetItems() []*Item {
@@ -3788,7 +3939,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3800,7 +3951,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3813,7 +3964,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{51}
+	return file_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PlanResponse) GetBase() string {
@@ -3888,7 +4039,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3900,7 +4051,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3913,7 +4064,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{52}
+	return file_agent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Effect) GetKey() string {
@@ -3969,7 +4120,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3981,7 +4132,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3994,7 +4145,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{53}
+	return file_agent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Read) GetKey() string {
@@ -4030,7 +4181,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4042,7 +4193,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4055,7 +4206,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{54}
+	return file_agent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Step) GetN() uint32 {
@@ -4121,7 +4272,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4133,7 +4284,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4146,7 +4297,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{55}
+	return file_agent_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Pending) GetKey() string {
@@ -4188,7 +4339,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4200,7 +4351,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4213,7 +4364,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{56}
+	return file_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ResyncRequest) GetTargets() []string {
@@ -4248,7 +4399,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4260,7 +4411,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4273,7 +4424,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{57}
+	return file_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ResyncResponse) GetOutcome() string {
@@ -4324,7 +4475,7 @@ type StoreCheck struct {
 
 func (x *StoreCheck) Reset() {
 	*x = StoreCheck{}
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4336,7 +4487,7 @@ func (x *StoreCheck) String() string {
 func (*StoreCheck) ProtoMessage() {}
 
 func (x *StoreCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4349,7 +4500,7 @@ func (x *StoreCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreCheck.ProtoReflect.Descriptor instead.
 func (*StoreCheck) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{58}
+	return file_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *StoreCheck) GetRevision() int64 {
@@ -4386,7 +4537,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4398,7 +4549,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4411,7 +4562,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{59}
+	return file_agent_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PauseRequest) GetTarget() string {
@@ -4445,7 +4596,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4457,7 +4608,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4470,7 +4621,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PauseResponse) GetTarget() string {
@@ -4499,7 +4650,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4511,7 +4662,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4524,7 +4675,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FreezeRequest) GetMessage() string {
@@ -4550,7 +4701,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4562,7 +4713,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4575,7 +4726,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *FreezeResponse) GetFreeze() *Freeze {
@@ -4593,7 +4744,7 @@ type UnfreezeRequest struct {
 
 func (x *UnfreezeRequest) Reset() {
 	*x = UnfreezeRequest{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4605,7 +4756,7 @@ func (x *UnfreezeRequest) String() string {
 func (*UnfreezeRequest) ProtoMessage() {}
 
 func (x *UnfreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4618,7 +4769,7 @@ func (x *UnfreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnfreezeRequest.ProtoReflect.Descriptor instead.
 func (*UnfreezeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{66}
 }
 
 type UnfreezeResponse struct {
@@ -4630,7 +4781,7 @@ type UnfreezeResponse struct {
 
 func (x *UnfreezeResponse) Reset() {
 	*x = UnfreezeResponse{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4642,7 +4793,7 @@ func (x *UnfreezeResponse) String() string {
 func (*UnfreezeResponse) ProtoMessage() {}
 
 func (x *UnfreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4655,7 +4806,7 @@ func (x *UnfreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnfreezeResponse.ProtoReflect.Descriptor instead.
 func (*UnfreezeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *UnfreezeResponse) GetFreeze() *Freeze {
@@ -4678,7 +4829,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4690,7 +4841,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4703,7 +4854,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Freeze) GetBy() string {
@@ -4744,7 +4895,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4756,7 +4907,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4769,7 +4920,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ReleaseRequest) GetId() string {
@@ -4788,7 +4939,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4800,7 +4951,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4813,7 +4964,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ReleaseResponse) GetReleased() []*Held {
@@ -4840,7 +4991,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4852,7 +5003,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4865,7 +5016,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Held) GetId() string {
@@ -4919,7 +5070,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4931,7 +5082,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4944,7 +5095,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ResumeRequest) GetTarget() string {
@@ -4963,7 +5114,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4975,7 +5126,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4988,7 +5139,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{70}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ResumeResponse) GetTarget() string {
@@ -5006,7 +5157,7 @@ type KindsRequest struct {
 
 func (x *KindsRequest) Reset() {
 	*x = KindsRequest{}
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5018,7 +5169,7 @@ func (x *KindsRequest) String() string {
 func (*KindsRequest) ProtoMessage() {}
 
 func (x *KindsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5031,7 +5182,7 @@ func (x *KindsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsRequest.ProtoReflect.Descriptor instead.
 func (*KindsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{71}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 type KindsResponse struct {
@@ -5043,7 +5194,7 @@ type KindsResponse struct {
 
 func (x *KindsResponse) Reset() {
 	*x = KindsResponse{}
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5055,7 +5206,7 @@ func (x *KindsResponse) String() string {
 func (*KindsResponse) ProtoMessage() {}
 
 func (x *KindsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5068,7 +5219,7 @@ func (x *KindsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsResponse.ProtoReflect.Descriptor instead.
 func (*KindsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{72}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *KindsResponse) GetKinds() []*Kind {
@@ -5096,7 +5247,7 @@ type Kind struct {
 
 func (x *Kind) Reset() {
 	*x = Kind{}
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5108,7 +5259,7 @@ func (x *Kind) String() string {
 func (*Kind) ProtoMessage() {}
 
 func (x *Kind) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5121,7 +5272,7 @@ func (x *Kind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kind.ProtoReflect.Descriptor instead.
 func (*Kind) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{73}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Kind) GetName() string {
@@ -5181,7 +5332,7 @@ type CNIRequest struct {
 
 func (x *CNIRequest) Reset() {
 	*x = CNIRequest{}
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5193,7 +5344,7 @@ func (x *CNIRequest) String() string {
 func (*CNIRequest) ProtoMessage() {}
 
 func (x *CNIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5206,7 +5357,7 @@ func (x *CNIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIRequest.ProtoReflect.Descriptor instead.
 func (*CNIRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{74}
+	return file_agent_proto_rawDescGZIP(), []int{77}
 }
 
 type CNIResponse struct {
@@ -5220,7 +5371,7 @@ type CNIResponse struct {
 
 func (x *CNIResponse) Reset() {
 	*x = CNIResponse{}
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5232,7 +5383,7 @@ func (x *CNIResponse) String() string {
 func (*CNIResponse) ProtoMessage() {}
 
 func (x *CNIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5245,7 +5396,7 @@ func (x *CNIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIResponse.ProtoReflect.Descriptor instead.
 func (*CNIResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{75}
+	return file_agent_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *CNIResponse) GetAttachments() []*Attachment {
@@ -5287,7 +5438,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5299,7 +5450,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5312,7 +5463,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{76}
+	return file_agent_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Attachment) GetNetwork() string {
@@ -5403,7 +5554,7 @@ type AttachmentRequest struct {
 
 func (x *AttachmentRequest) Reset() {
 	*x = AttachmentRequest{}
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5415,7 +5566,7 @@ func (x *AttachmentRequest) String() string {
 func (*AttachmentRequest) ProtoMessage() {}
 
 func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5428,7 +5579,7 @@ func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentRequest.ProtoReflect.Descriptor instead.
 func (*AttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{77}
+	return file_agent_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *AttachmentRequest) GetId() string {
@@ -5449,7 +5600,7 @@ type AttachmentResponse struct {
 
 func (x *AttachmentResponse) Reset() {
 	*x = AttachmentResponse{}
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5461,7 +5612,7 @@ func (x *AttachmentResponse) String() string {
 func (*AttachmentResponse) ProtoMessage() {}
 
 func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5474,7 +5625,7 @@ func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentResponse.ProtoReflect.Descriptor instead.
 func (*AttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{78}
+	return file_agent_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *AttachmentResponse) GetAttachment() *Attachment {
@@ -5509,7 +5660,7 @@ type LeftCall struct {
 
 func (x *LeftCall) Reset() {
 	*x = LeftCall{}
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5521,7 +5672,7 @@ func (x *LeftCall) String() string {
 func (*LeftCall) ProtoMessage() {}
 
 func (x *LeftCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5534,7 +5685,7 @@ func (x *LeftCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftCall.ProtoReflect.Descriptor instead.
 func (*LeftCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{79}
+	return file_agent_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *LeftCall) GetNetwork() string {
@@ -5594,7 +5745,7 @@ type MicroservicesRequest struct {
 
 func (x *MicroservicesRequest) Reset() {
 	*x = MicroservicesRequest{}
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5606,7 +5757,7 @@ func (x *MicroservicesRequest) String() string {
 func (*MicroservicesRequest) ProtoMessage() {}
 
 func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5619,7 +5770,7 @@ func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesRequest.ProtoReflect.Descriptor instead.
 func (*MicroservicesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{80}
+	return file_agent_proto_rawDescGZIP(), []int{83}
 }
 
 type MicroservicesResponse struct {
@@ -5634,7 +5785,7 @@ type MicroservicesResponse struct {
 
 func (x *MicroservicesResponse) Reset() {
 	*x = MicroservicesResponse{}
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5646,7 +5797,7 @@ func (x *MicroservicesResponse) String() string {
 func (*MicroservicesResponse) ProtoMessage() {}
 
 func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5659,7 +5810,7 @@ func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesResponse.ProtoReflect.Descriptor instead.
 func (*MicroservicesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{81}
+	return file_agent_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *MicroservicesResponse) GetMicroservices() []*Microservice {
@@ -5704,7 +5855,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5716,7 +5867,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5729,7 +5880,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{82}
+	return file_agent_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Microservice) GetLabel() string {
@@ -5812,7 +5963,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5824,7 +5975,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5837,7 +5988,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{83}
+	return file_agent_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ContainersRequest) GetId() string {
@@ -5859,7 +6010,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5871,7 +6022,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5884,7 +6035,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{84}
+	return file_agent_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ContainersResponse) GetContainers() []*Container {
@@ -5943,7 +6094,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5955,7 +6106,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5968,7 +6119,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{85}
+	return file_agent_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *Container) GetRuntime() string {
@@ -6141,7 +6292,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6153,7 +6304,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6166,7 +6317,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{86}
+	return file_agent_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *EventsRequest) GetTypes() []string {
@@ -6231,7 +6382,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6243,7 +6394,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6256,7 +6407,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{87}
+	return file_agent_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *EventsResponse) GetGap() *EventGap {
@@ -6293,7 +6444,7 @@ type EventGap struct {
 
 func (x *EventGap) Reset() {
 	*x = EventGap{}
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6305,7 +6456,7 @@ func (x *EventGap) String() string {
 func (*EventGap) ProtoMessage() {}
 
 func (x *EventGap) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6318,7 +6469,7 @@ func (x *EventGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventGap.ProtoReflect.Descriptor instead.
 func (*EventGap) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{88}
+	return file_agent_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *EventGap) GetFrom() uint64 {
@@ -6388,7 +6539,7 @@ type ContainerEvent struct {
 
 func (x *ContainerEvent) Reset() {
 	*x = ContainerEvent{}
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6400,7 +6551,7 @@ func (x *ContainerEvent) String() string {
 func (*ContainerEvent) ProtoMessage() {}
 
 func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6413,7 +6564,7 @@ func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEvent.ProtoReflect.Descriptor instead.
 func (*ContainerEvent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{89}
+	return file_agent_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ContainerEvent) GetSeq() uint64 {
@@ -6616,7 +6767,7 @@ type OOMKill struct {
 
 func (x *OOMKill) Reset() {
 	*x = OOMKill{}
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6628,7 +6779,7 @@ func (x *OOMKill) String() string {
 func (*OOMKill) ProtoMessage() {}
 
 func (x *OOMKill) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6641,7 +6792,7 @@ func (x *OOMKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OOMKill.ProtoReflect.Descriptor instead.
 func (*OOMKill) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{90}
+	return file_agent_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *OOMKill) GetPid() uint32 {
@@ -6722,7 +6873,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6734,7 +6885,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6747,7 +6898,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{91}
+	return file_agent_proto_rawDescGZIP(), []int{94}
 }
 
 type AgentStatusResponse struct {
@@ -6778,7 +6929,7 @@ type AgentStatusResponse struct {
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6790,7 +6941,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6803,7 +6954,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{92}
+	return file_agent_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -6912,7 +7063,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6924,7 +7075,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6937,7 +7088,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{93}
+	return file_agent_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *Health) GetName() string {
@@ -6988,7 +7139,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7000,7 +7151,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7013,7 +7164,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{94}
+	return file_agent_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *Source) GetName() string {
@@ -7047,7 +7198,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7059,7 +7210,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7072,7 +7223,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{95}
+	return file_agent_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *StateCount) GetState() string {
@@ -7097,7 +7248,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7109,7 +7260,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7122,7 +7273,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{96}
+	return file_agent_proto_rawDescGZIP(), []int{99}
 }
 
 type VersionResponse struct {
@@ -7137,7 +7288,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7149,7 +7300,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7162,7 +7313,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{97}
+	return file_agent_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -7201,7 +7352,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7213,7 +7364,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7226,7 +7377,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{98}
+	return file_agent_proto_rawDescGZIP(), []int{101}
 }
 
 type LogsResponse struct {
@@ -7238,7 +7389,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7250,7 +7401,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7263,7 +7414,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{99}
+	return file_agent_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -7284,7 +7435,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7296,7 +7447,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7309,7 +7460,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{100}
+	return file_agent_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *Log) GetName() string {
@@ -7336,7 +7487,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7348,7 +7499,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7361,7 +7512,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{101}
+	return file_agent_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -7392,7 +7543,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7404,7 +7555,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7417,7 +7568,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{102}
+	return file_agent_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *KV) GetKey() string {
@@ -7457,7 +7608,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7469,7 +7620,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7482,7 +7633,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{103}
+	return file_agent_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -7501,7 +7652,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[104]
+	mi := &file_agent_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7513,7 +7664,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[104]
+	mi := &file_agent_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7526,7 +7677,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{104}
+	return file_agent_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -7545,7 +7696,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[105]
+	mi := &file_agent_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7557,7 +7708,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[105]
+	mi := &file_agent_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7570,7 +7721,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{105}
+	return file_agent_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -7591,7 +7742,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[106]
+	mi := &file_agent_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7603,7 +7754,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[106]
+	mi := &file_agent_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7616,7 +7767,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{106}
+	return file_agent_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -7649,7 +7800,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[107]
+	mi := &file_agent_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7661,7 +7812,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[107]
+	mi := &file_agent_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7674,7 +7825,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{107}
+	return file_agent_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -7693,7 +7844,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[108]
+	mi := &file_agent_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7705,7 +7856,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[108]
+	mi := &file_agent_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7718,7 +7869,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{108}
+	return file_agent_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -7738,7 +7889,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[109]
+	mi := &file_agent_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7750,7 +7901,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[109]
+	mi := &file_agent_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7763,7 +7914,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{109}
+	return file_agent_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -7875,7 +8026,15 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fFieldDifference\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x120\n" +
 	"\adesired\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\adesired\x12.\n" +
-	"\x06actual\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x06actual\"<\n" +
+	"\x06actual\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x06actual\"(\n" +
+	"\fAdoptRequest\x12\x18\n" +
+	"\atargets\x18\x01 \x03(\tR\atargets\"l\n" +
+	"\rAdoptResponse\x12(\n" +
+	"\x05items\x18\x01 \x03(\v2\x12.plumb.api.v1.ItemR\x05items\x121\n" +
+	"\bleft_out\x18\x02 \x03(\v2\x15.plumb.api.v1.LeftOutR\bleft_out\"5\n" +
+	"\aLeftOut\x12\x12\n" +
+	"\x04what\x18\x01 \x01(\tR\x04what\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"<\n" +
 	"\fGraphRequest\x12\x16\n" +
 	"\x06around\x18\x01 \x01(\tR\x06around\x12\x14\n" +
 	"\x05depth\x18\x02 \x01(\rR\x05depth\"m\n" +
@@ -8377,7 +8536,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fDeleteKVRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\".\n" +
 	"\x10DeleteKVResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevision2\xcf\x15\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision2\x91\x16\n" +
 	"\x05Agent\x128\n" +
 	"\x03Get\x12\x18.plumb.api.v1.GetRequest\x1a\x17.plumb.api.v1.KeyStatus\x12=\n" +
 	"\x04List\x12\x19.plumb.api.v1.ListRequest\x1a\x1a.plumb.api.v1.ListResponse\x12B\n" +
@@ -8385,6 +8544,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x04Wait\x12\x19.plumb.api.v1.WaitRequest\x1a\x1a.plumb.api.v1.WaitResponse\x124\n" +
 	"\x03Why\x12\x18.plumb.api.v1.WhyRequest\x1a\x13.plumb.api.v1.Cause\x12=\n" +
 	"\x04Diff\x12\x19.plumb.api.v1.DiffRequest\x1a\x1a.plumb.api.v1.DiffResponse\x12@\n" +
+	"\x05Adopt\x12\x1a.plumb.api.v1.AdoptRequest\x1a\x1b.plumb.api.v1.AdoptResponse\x12@\n" +
 	"\x05Graph\x12\x1a.plumb.api.v1.GraphRequest\x1a\x1b.plumb.api.v1.GraphResponse\x12F\n" +
 	"\aHistory\x12\x1c.plumb.api.v1.HistoryRequest\x1a\x1d.plumb.api.v1.HistoryResponse\x12F\n" +
 	"\aChanges\x12\x1c.plumb.api.v1.ChangesRequest\x1a\x1d.plumb.api.v1.ChangesResponse\x12@\n" +
@@ -8433,7 +8593,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 113)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 116)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -8453,315 +8613,322 @@ var file_agent_proto_goTypes = []any{
 	(*DiffResponse)(nil),          // 15: plumb.api.v1.DiffResponse
 	(*Difference)(nil),            // 16: plumb.api.v1.Difference
 	(*FieldDifference)(nil),       // 17: plumb.api.v1.FieldDifference
-	(*GraphRequest)(nil),          // 18: plumb.api.v1.GraphRequest
-	(*GraphResponse)(nil),         // 19: plumb.api.v1.GraphResponse
-	(*GraphNode)(nil),             // 20: plumb.api.v1.GraphNode
-	(*GraphEdge)(nil),             // 21: plumb.api.v1.GraphEdge
-	(*HistoryRequest)(nil),        // 22: plumb.api.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 23: plumb.api.v1.HistoryResponse
-	(*Record)(nil),                // 24: plumb.api.v1.Record
-	(*KeyChange)(nil),             // 25: plumb.api.v1.KeyChange
-	(*Moment)(nil),                // 26: plumb.api.v1.Moment
-	(*ChangesRequest)(nil),        // 27: plumb.api.v1.ChangesRequest
-	(*ChangesResponse)(nil),       // 28: plumb.api.v1.ChangesResponse
-	(*BlameRequest)(nil),          // 29: plumb.api.v1.BlameRequest
-	(*BlameResponse)(nil),         // 30: plumb.api.v1.BlameResponse
-	(*Written)(nil),               // 31: plumb.api.v1.Written
-	(*Deed)(nil),                  // 32: plumb.api.v1.Deed
-	(*PlannedStep)(nil),           // 33: plumb.api.v1.PlannedStep
-	(*DoneStep)(nil),              // 34: plumb.api.v1.DoneStep
-	(*Item)(nil),                  // 35: plumb.api.v1.Item
-	(*ApplyRequest)(nil),          // 36: plumb.api.v1.ApplyRequest
-	(*PutRequest)(nil),            // 37: plumb.api.v1.PutRequest
-	(*DeleteRequest)(nil),         // 38: plumb.api.v1.DeleteRequest
-	(*ApplyResponse)(nil),         // 39: plumb.api.v1.ApplyResponse
-	(*Confirmation)(nil),          // 40: plumb.api.v1.Confirmation
-	(*ConfirmRequest)(nil),        // 41: plumb.api.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),       // 42: plumb.api.v1.ConfirmResponse
-	(*AbortRequest)(nil),          // 43: plumb.api.v1.AbortRequest
-	(*AbortResponse)(nil),         // 44: plumb.api.v1.AbortResponse
-	(*ExtendRequest)(nil),         // 45: plumb.api.v1.ExtendRequest
-	(*ExtendResponse)(nil),        // 46: plumb.api.v1.ExtendResponse
-	(*UndoRequest)(nil),           // 47: plumb.api.v1.UndoRequest
-	(*UndoResponse)(nil),          // 48: plumb.api.v1.UndoResponse
-	(*Change)(nil),                // 49: plumb.api.v1.Change
-	(*PlanRequest)(nil),           // 50: plumb.api.v1.PlanRequest
-	(*PlanResponse)(nil),          // 51: plumb.api.v1.PlanResponse
-	(*Effect)(nil),                // 52: plumb.api.v1.Effect
-	(*Read)(nil),                  // 53: plumb.api.v1.Read
-	(*Step)(nil),                  // 54: plumb.api.v1.Step
-	(*Pending)(nil),               // 55: plumb.api.v1.Pending
-	(*ResyncRequest)(nil),         // 56: plumb.api.v1.ResyncRequest
-	(*ResyncResponse)(nil),        // 57: plumb.api.v1.ResyncResponse
-	(*StoreCheck)(nil),            // 58: plumb.api.v1.StoreCheck
-	(*PauseRequest)(nil),          // 59: plumb.api.v1.PauseRequest
-	(*PauseResponse)(nil),         // 60: plumb.api.v1.PauseResponse
-	(*FreezeRequest)(nil),         // 61: plumb.api.v1.FreezeRequest
-	(*FreezeResponse)(nil),        // 62: plumb.api.v1.FreezeResponse
-	(*UnfreezeRequest)(nil),       // 63: plumb.api.v1.UnfreezeRequest
-	(*UnfreezeResponse)(nil),      // 64: plumb.api.v1.UnfreezeResponse
-	(*Freeze)(nil),                // 65: plumb.api.v1.Freeze
-	(*ReleaseRequest)(nil),        // 66: plumb.api.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 67: plumb.api.v1.ReleaseResponse
-	(*Held)(nil),                  // 68: plumb.api.v1.Held
-	(*ResumeRequest)(nil),         // 69: plumb.api.v1.ResumeRequest
-	(*ResumeResponse)(nil),        // 70: plumb.api.v1.ResumeResponse
-	(*KindsRequest)(nil),          // 71: plumb.api.v1.KindsRequest
-	(*KindsResponse)(nil),         // 72: plumb.api.v1.KindsResponse
-	(*Kind)(nil),                  // 73: plumb.api.v1.Kind
-	(*CNIRequest)(nil),            // 74: plumb.api.v1.CNIRequest
-	(*CNIResponse)(nil),           // 75: plumb.api.v1.CNIResponse
-	(*Attachment)(nil),            // 76: plumb.api.v1.Attachment
-	(*AttachmentRequest)(nil),     // 77: plumb.api.v1.AttachmentRequest
-	(*AttachmentResponse)(nil),    // 78: plumb.api.v1.AttachmentResponse
-	(*LeftCall)(nil),              // 79: plumb.api.v1.LeftCall
-	(*MicroservicesRequest)(nil),  // 80: plumb.api.v1.MicroservicesRequest
-	(*MicroservicesResponse)(nil), // 81: plumb.api.v1.MicroservicesResponse
-	(*Microservice)(nil),          // 82: plumb.api.v1.Microservice
-	(*ContainersRequest)(nil),     // 83: plumb.api.v1.ContainersRequest
-	(*ContainersResponse)(nil),    // 84: plumb.api.v1.ContainersResponse
-	(*Container)(nil),             // 85: plumb.api.v1.Container
-	(*EventsRequest)(nil),         // 86: plumb.api.v1.EventsRequest
-	(*EventsResponse)(nil),        // 87: plumb.api.v1.EventsResponse
-	(*EventGap)(nil),              // 88: plumb.api.v1.EventGap
-	(*ContainerEvent)(nil),        // 89: plumb.api.v1.ContainerEvent
-	(*OOMKill)(nil),               // 90: plumb.api.v1.OOMKill
-	(*AgentStatusRequest)(nil),    // 91: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 92: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 93: plumb.api.v1.Health
-	(*Source)(nil),                // 94: plumb.api.v1.Source
-	(*StateCount)(nil),            // 95: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 96: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 97: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 98: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 99: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 100: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 101: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 102: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 103: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 104: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 105: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 106: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 107: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 108: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 109: plumb.api.v1.DeleteKVResponse
-	nil,                           // 110: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 111: plumb.api.v1.ContainerEvent.LabelsEntry
-	nil,                           // 112: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 113: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 114: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 115: google.protobuf.Duration
+	(*AdoptRequest)(nil),          // 18: plumb.api.v1.AdoptRequest
+	(*AdoptResponse)(nil),         // 19: plumb.api.v1.AdoptResponse
+	(*LeftOut)(nil),               // 20: plumb.api.v1.LeftOut
+	(*GraphRequest)(nil),          // 21: plumb.api.v1.GraphRequest
+	(*GraphResponse)(nil),         // 22: plumb.api.v1.GraphResponse
+	(*GraphNode)(nil),             // 23: plumb.api.v1.GraphNode
+	(*GraphEdge)(nil),             // 24: plumb.api.v1.GraphEdge
+	(*HistoryRequest)(nil),        // 25: plumb.api.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 26: plumb.api.v1.HistoryResponse
+	(*Record)(nil),                // 27: plumb.api.v1.Record
+	(*KeyChange)(nil),             // 28: plumb.api.v1.KeyChange
+	(*Moment)(nil),                // 29: plumb.api.v1.Moment
+	(*ChangesRequest)(nil),        // 30: plumb.api.v1.ChangesRequest
+	(*ChangesResponse)(nil),       // 31: plumb.api.v1.ChangesResponse
+	(*BlameRequest)(nil),          // 32: plumb.api.v1.BlameRequest
+	(*BlameResponse)(nil),         // 33: plumb.api.v1.BlameResponse
+	(*Written)(nil),               // 34: plumb.api.v1.Written
+	(*Deed)(nil),                  // 35: plumb.api.v1.Deed
+	(*PlannedStep)(nil),           // 36: plumb.api.v1.PlannedStep
+	(*DoneStep)(nil),              // 37: plumb.api.v1.DoneStep
+	(*Item)(nil),                  // 38: plumb.api.v1.Item
+	(*ApplyRequest)(nil),          // 39: plumb.api.v1.ApplyRequest
+	(*PutRequest)(nil),            // 40: plumb.api.v1.PutRequest
+	(*DeleteRequest)(nil),         // 41: plumb.api.v1.DeleteRequest
+	(*ApplyResponse)(nil),         // 42: plumb.api.v1.ApplyResponse
+	(*Confirmation)(nil),          // 43: plumb.api.v1.Confirmation
+	(*ConfirmRequest)(nil),        // 44: plumb.api.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),       // 45: plumb.api.v1.ConfirmResponse
+	(*AbortRequest)(nil),          // 46: plumb.api.v1.AbortRequest
+	(*AbortResponse)(nil),         // 47: plumb.api.v1.AbortResponse
+	(*ExtendRequest)(nil),         // 48: plumb.api.v1.ExtendRequest
+	(*ExtendResponse)(nil),        // 49: plumb.api.v1.ExtendResponse
+	(*UndoRequest)(nil),           // 50: plumb.api.v1.UndoRequest
+	(*UndoResponse)(nil),          // 51: plumb.api.v1.UndoResponse
+	(*Change)(nil),                // 52: plumb.api.v1.Change
+	(*PlanRequest)(nil),           // 53: plumb.api.v1.PlanRequest
+	(*PlanResponse)(nil),          // 54: plumb.api.v1.PlanResponse
+	(*Effect)(nil),                // 55: plumb.api.v1.Effect
+	(*Read)(nil),                  // 56: plumb.api.v1.Read
+	(*Step)(nil),                  // 57: plumb.api.v1.Step
+	(*Pending)(nil),               // 58: plumb.api.v1.Pending
+	(*ResyncRequest)(nil),         // 59: plumb.api.v1.ResyncRequest
+	(*ResyncResponse)(nil),        // 60: plumb.api.v1.ResyncResponse
+	(*StoreCheck)(nil),            // 61: plumb.api.v1.StoreCheck
+	(*PauseRequest)(nil),          // 62: plumb.api.v1.PauseRequest
+	(*PauseResponse)(nil),         // 63: plumb.api.v1.PauseResponse
+	(*FreezeRequest)(nil),         // 64: plumb.api.v1.FreezeRequest
+	(*FreezeResponse)(nil),        // 65: plumb.api.v1.FreezeResponse
+	(*UnfreezeRequest)(nil),       // 66: plumb.api.v1.UnfreezeRequest
+	(*UnfreezeResponse)(nil),      // 67: plumb.api.v1.UnfreezeResponse
+	(*Freeze)(nil),                // 68: plumb.api.v1.Freeze
+	(*ReleaseRequest)(nil),        // 69: plumb.api.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 70: plumb.api.v1.ReleaseResponse
+	(*Held)(nil),                  // 71: plumb.api.v1.Held
+	(*ResumeRequest)(nil),         // 72: plumb.api.v1.ResumeRequest
+	(*ResumeResponse)(nil),        // 73: plumb.api.v1.ResumeResponse
+	(*KindsRequest)(nil),          // 74: plumb.api.v1.KindsRequest
+	(*KindsResponse)(nil),         // 75: plumb.api.v1.KindsResponse
+	(*Kind)(nil),                  // 76: plumb.api.v1.Kind
+	(*CNIRequest)(nil),            // 77: plumb.api.v1.CNIRequest
+	(*CNIResponse)(nil),           // 78: plumb.api.v1.CNIResponse
+	(*Attachment)(nil),            // 79: plumb.api.v1.Attachment
+	(*AttachmentRequest)(nil),     // 80: plumb.api.v1.AttachmentRequest
+	(*AttachmentResponse)(nil),    // 81: plumb.api.v1.AttachmentResponse
+	(*LeftCall)(nil),              // 82: plumb.api.v1.LeftCall
+	(*MicroservicesRequest)(nil),  // 83: plumb.api.v1.MicroservicesRequest
+	(*MicroservicesResponse)(nil), // 84: plumb.api.v1.MicroservicesResponse
+	(*Microservice)(nil),          // 85: plumb.api.v1.Microservice
+	(*ContainersRequest)(nil),     // 86: plumb.api.v1.ContainersRequest
+	(*ContainersResponse)(nil),    // 87: plumb.api.v1.ContainersResponse
+	(*Container)(nil),             // 88: plumb.api.v1.Container
+	(*EventsRequest)(nil),         // 89: plumb.api.v1.EventsRequest
+	(*EventsResponse)(nil),        // 90: plumb.api.v1.EventsResponse
+	(*EventGap)(nil),              // 91: plumb.api.v1.EventGap
+	(*ContainerEvent)(nil),        // 92: plumb.api.v1.ContainerEvent
+	(*OOMKill)(nil),               // 93: plumb.api.v1.OOMKill
+	(*AgentStatusRequest)(nil),    // 94: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 95: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 96: plumb.api.v1.Health
+	(*Source)(nil),                // 97: plumb.api.v1.Source
+	(*StateCount)(nil),            // 98: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 99: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 100: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 101: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 102: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 103: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 104: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 105: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 106: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 107: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 108: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 109: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 110: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 111: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 112: plumb.api.v1.DeleteKVResponse
+	nil,                           // 113: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 114: plumb.api.v1.ContainerEvent.LabelsEntry
+	nil,                           // 115: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 116: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 117: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 118: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	113, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	113, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	113, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	116, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	116, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	116, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	114, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	114, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	117, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	117, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	114, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	117, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	115, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	118, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
-	24,  // 16: plumb.api.v1.Cause.record:type_name -> plumb.api.v1.Record
-	34,  // 17: plumb.api.v1.Cause.chain:type_name -> plumb.api.v1.DoneStep
+	27,  // 16: plumb.api.v1.Cause.record:type_name -> plumb.api.v1.Record
+	37,  // 17: plumb.api.v1.Cause.chain:type_name -> plumb.api.v1.DoneStep
 	13,  // 18: plumb.api.v1.Cause.roots:type_name -> plumb.api.v1.Root
 	16,  // 19: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
 	17,  // 20: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	113, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	113, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
-	20,  // 23: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
-	21,  // 24: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	114, // 25: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	24,  // 26: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	114, // 27: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
-	33,  // 28: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
-	34,  // 29: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	114, // 30: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
-	25,  // 31: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
-	114, // 32: plumb.api.v1.Record.written:type_name -> google.protobuf.Timestamp
-	26,  // 33: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
-	26,  // 34: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	114, // 35: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	113, // 36: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	113, // 37: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	114, // 38: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	114, // 39: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
-	25,  // 40: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
-	32,  // 41: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
-	32,  // 42: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
-	32,  // 43: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	114, // 44: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
-	31,  // 45: plumb.api.v1.BlameResponse.written:type_name -> plumb.api.v1.Written
-	114, // 46: plumb.api.v1.Written.time:type_name -> google.protobuf.Timestamp
-	114, // 47: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	114, // 48: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	115, // 49: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	115, // 50: plumb.api.v1.DoneStep.waited:type_name -> google.protobuf.Duration
-	113, // 51: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
-	35,  // 52: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	115, // 53: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
-	51,  // 54: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	115, // 55: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
-	113, // 56: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	115, // 57: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	115, // 58: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
-	49,  // 59: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
-	0,   // 60: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	51,  // 61: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
-	40,  // 62: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	114, // 63: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
-	114, // 64: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
-	40,  // 65: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	40,  // 66: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	115, // 67: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
-	40,  // 68: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	36,  // 69: plumb.api.v1.UndoRequest.apply:type_name -> plumb.api.v1.ApplyRequest
-	39,  // 70: plumb.api.v1.UndoResponse.apply:type_name -> plumb.api.v1.ApplyResponse
-	35,  // 71: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
-	54,  // 72: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
-	55,  // 73: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
-	52,  // 74: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
-	53,  // 75: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
-	50,  // 76: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
-	1,   // 77: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
-	1,   // 78: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
-	24,  // 79: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
-	0,   // 80: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	58,  // 81: plumb.api.v1.ResyncResponse.store:type_name -> plumb.api.v1.StoreCheck
-	115, // 82: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	114, // 83: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
-	115, // 84: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
-	65,  // 85: plumb.api.v1.FreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
-	65,  // 86: plumb.api.v1.UnfreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
-	114, // 87: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	114, // 88: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	68,  // 89: plumb.api.v1.ReleaseResponse.released:type_name -> plumb.api.v1.Held
-	114, // 90: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
-	73,  // 91: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
-	76,  // 92: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
-	79,  // 93: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
-	114, // 94: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
-	76,  // 95: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
-	114, // 96: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
-	82,  // 97: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	93,  // 98: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
-	85,  // 99: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	93,  // 100: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	110, // 101: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	114, // 102: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	114, // 103: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	88,  // 104: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	89,  // 105: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	114, // 106: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	111, // 107: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	114, // 108: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	114, // 109: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	90,  // 110: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	114, // 111: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	114, // 112: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
-	114, // 113: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	93,  // 114: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	94,  // 115: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	95,  // 116: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	40,  // 117: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	65,  // 118: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
-	68,  // 119: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
-	114, // 120: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	112, // 121: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	100, // 122: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	102, // 123: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 124: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 125: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 126: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 127: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 128: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	14,  // 129: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	18,  // 130: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	22,  // 131: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	27,  // 132: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	29,  // 133: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	36,  // 134: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	37,  // 135: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	38,  // 136: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	50,  // 137: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	41,  // 138: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
-	43,  // 139: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
-	45,  // 140: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
-	47,  // 141: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
-	56,  // 142: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	59,  // 143: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	69,  // 144: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	61,  // 145: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
-	63,  // 146: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
-	66,  // 147: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
-	71,  // 148: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	80,  // 149: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	83,  // 150: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	74,  // 151: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	77,  // 152: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	77,  // 153: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	86,  // 154: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	86,  // 155: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	91,  // 156: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	96,  // 157: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	98,  // 158: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	101, // 159: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	103, // 160: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	104, // 161: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	106, // 162: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	108, // 163: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 164: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 165: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 166: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 167: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 168: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	15,  // 169: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	19,  // 170: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	23,  // 171: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	28,  // 172: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	30,  // 173: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	39,  // 174: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	39,  // 175: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	39,  // 176: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	51,  // 177: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	42,  // 178: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
-	44,  // 179: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
-	46,  // 180: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
-	48,  // 181: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
-	57,  // 182: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	60,  // 183: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	70,  // 184: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	62,  // 185: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
-	64,  // 186: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
-	67,  // 187: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
-	72,  // 188: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	81,  // 189: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	84,  // 190: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	75,  // 191: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	78,  // 192: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	78,  // 193: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	87,  // 194: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	87,  // 195: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	92,  // 196: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	97,  // 197: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	99,  // 198: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	99,  // 199: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	102, // 200: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	105, // 201: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	107, // 202: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	109, // 203: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	164, // [164:204] is the sub-list for method output_type
-	124, // [124:164] is the sub-list for method input_type
-	124, // [124:124] is the sub-list for extension type_name
-	124, // [124:124] is the sub-list for extension extendee
-	0,   // [0:124] is the sub-list for field type_name
+	116, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	116, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	38,  // 23: plumb.api.v1.AdoptResponse.items:type_name -> plumb.api.v1.Item
+	20,  // 24: plumb.api.v1.AdoptResponse.left_out:type_name -> plumb.api.v1.LeftOut
+	23,  // 25: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
+	24,  // 26: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
+	117, // 27: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	27,  // 28: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
+	117, // 29: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	36,  // 30: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
+	37,  // 31: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
+	117, // 32: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	28,  // 33: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
+	117, // 34: plumb.api.v1.Record.written:type_name -> google.protobuf.Timestamp
+	29,  // 35: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
+	29,  // 36: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
+	117, // 37: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	116, // 38: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	116, // 39: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	117, // 40: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	117, // 41: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	28,  // 42: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
+	35,  // 43: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
+	35,  // 44: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
+	35,  // 45: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
+	117, // 46: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	34,  // 47: plumb.api.v1.BlameResponse.written:type_name -> plumb.api.v1.Written
+	117, // 48: plumb.api.v1.Written.time:type_name -> google.protobuf.Timestamp
+	117, // 49: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	117, // 50: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	118, // 51: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	118, // 52: plumb.api.v1.DoneStep.waited:type_name -> google.protobuf.Duration
+	116, // 53: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	38,  // 54: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
+	118, // 55: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	54,  // 56: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
+	118, // 57: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
+	116, // 58: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	118, // 59: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	118, // 60: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	52,  // 61: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
+	0,   // 62: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	54,  // 63: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
+	43,  // 64: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	117, // 65: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
+	117, // 66: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
+	43,  // 67: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	43,  // 68: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	118, // 69: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
+	43,  // 70: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	39,  // 71: plumb.api.v1.UndoRequest.apply:type_name -> plumb.api.v1.ApplyRequest
+	42,  // 72: plumb.api.v1.UndoResponse.apply:type_name -> plumb.api.v1.ApplyResponse
+	38,  // 73: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
+	57,  // 74: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
+	58,  // 75: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
+	55,  // 76: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
+	56,  // 77: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
+	53,  // 78: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
+	1,   // 79: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
+	1,   // 80: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
+	27,  // 81: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
+	0,   // 82: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	61,  // 83: plumb.api.v1.ResyncResponse.store:type_name -> plumb.api.v1.StoreCheck
+	118, // 84: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	117, // 85: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	118, // 86: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
+	68,  // 87: plumb.api.v1.FreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
+	68,  // 88: plumb.api.v1.UnfreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
+	117, // 89: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	117, // 90: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	71,  // 91: plumb.api.v1.ReleaseResponse.released:type_name -> plumb.api.v1.Held
+	117, // 92: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
+	76,  // 93: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
+	79,  // 94: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
+	82,  // 95: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
+	117, // 96: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
+	79,  // 97: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
+	117, // 98: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
+	85,  // 99: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
+	96,  // 100: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	88,  // 101: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
+	96,  // 102: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	113, // 103: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	117, // 104: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	117, // 105: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	91,  // 106: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	92,  // 107: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	117, // 108: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	114, // 109: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	117, // 110: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	117, // 111: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	93,  // 112: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	117, // 113: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	117, // 114: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	117, // 115: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	96,  // 116: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	97,  // 117: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	98,  // 118: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	43,  // 119: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	68,  // 120: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
+	71,  // 121: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
+	117, // 122: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	115, // 123: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	103, // 124: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	105, // 125: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 126: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 127: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 128: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 129: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 130: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	14,  // 131: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	18,  // 132: plumb.api.v1.Agent.Adopt:input_type -> plumb.api.v1.AdoptRequest
+	21,  // 133: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	25,  // 134: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	30,  // 135: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	32,  // 136: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	39,  // 137: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	40,  // 138: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	41,  // 139: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	53,  // 140: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	44,  // 141: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
+	46,  // 142: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
+	48,  // 143: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
+	50,  // 144: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
+	59,  // 145: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	62,  // 146: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	72,  // 147: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	64,  // 148: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
+	66,  // 149: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
+	69,  // 150: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
+	74,  // 151: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	83,  // 152: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	86,  // 153: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	77,  // 154: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	80,  // 155: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	80,  // 156: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	89,  // 157: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	89,  // 158: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	94,  // 159: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	99,  // 160: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	101, // 161: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	104, // 162: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	106, // 163: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	107, // 164: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	109, // 165: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	111, // 166: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 167: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 168: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 169: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 170: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 171: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	15,  // 172: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	19,  // 173: plumb.api.v1.Agent.Adopt:output_type -> plumb.api.v1.AdoptResponse
+	22,  // 174: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	26,  // 175: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	31,  // 176: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	33,  // 177: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	42,  // 178: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	42,  // 179: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	42,  // 180: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	54,  // 181: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	45,  // 182: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
+	47,  // 183: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
+	49,  // 184: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
+	51,  // 185: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
+	60,  // 186: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	63,  // 187: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	73,  // 188: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	65,  // 189: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
+	67,  // 190: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
+	70,  // 191: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
+	75,  // 192: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	84,  // 193: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	87,  // 194: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	78,  // 195: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	81,  // 196: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	81,  // 197: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	90,  // 198: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	90,  // 199: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	95,  // 200: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	100, // 201: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	102, // 202: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	102, // 203: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	105, // 204: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	108, // 205: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	110, // 206: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	112, // 207: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	167, // [167:208] is the sub-list for method output_type
+	126, // [126:167] is the sub-list for method input_type
+	126, // [126:126] is the sub-list for extension type_name
+	126, // [126:126] is the sub-list for extension extendee
+	0,   // [0:126] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -8769,16 +8936,16 @@ func file_agent_proto_init() {
 	if File_agent_proto != nil {
 		return
 	}
-	file_agent_proto_msgTypes[85].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[86].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[88].OneofWrappers = []any{}
 	file_agent_proto_msgTypes[89].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[92].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   113,
+			NumMessages:   116,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -56,6 +56,8 @@ const (
 	AgentWhyProcedure = "/plumb.api.v1.Agent/Why"
 	// AgentDiffProcedure is the fully-qualified name of the Agent's Diff RPC.
 	AgentDiffProcedure = "/plumb.api.v1.Agent/Diff"
+	// AgentAdoptProcedure is the fully-qualified name of the Agent's Adopt RPC.
+	AgentAdoptProcedure = "/plumb.api.v1.Agent/Adopt"
 	// AgentGraphProcedure is the fully-qualified name of the Agent's Graph RPC.
 	AgentGraphProcedure = "/plumb.api.v1.Agent/Graph"
 	// AgentHistoryProcedure is the fully-qualified name of the Agent's History RPC.
@@ -142,6 +144,9 @@ type AgentClient interface {
 	// Diff compares what is wanted with what is there. It reads the world and changes
 	// nothing.
 	Diff(context.Context, *apiv1.DiffRequest) (*apiv1.DiffResponse, error)
+	// Adopt returns the intent that equals what others made and that nobody wants. It reads
+	// the world and changes nothing; Apply takes it over.
+	Adopt(context.Context, *apiv1.AdoptRequest) (*apiv1.AdoptResponse, error)
 	// Graph returns the dependency graph or a part of it.
 	Graph(context.Context, *apiv1.GraphRequest) (*apiv1.GraphResponse, error)
 	// History returns the transactions that are kept, oldest first.
@@ -259,6 +264,12 @@ func NewAgentClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			httpClient,
 			baseURL+AgentDiffProcedure,
 			connect.WithSchema(agentMethods.ByName("Diff")),
+			connect.WithClientOptions(opts...),
+		),
+		adopt: connect.NewClient[apiv1.AdoptRequest, apiv1.AdoptResponse](
+			httpClient,
+			baseURL+AgentAdoptProcedure,
+			connect.WithSchema(agentMethods.ByName("Adopt")),
 			connect.WithClientOptions(opts...),
 		),
 		graph: connect.NewClient[apiv1.GraphRequest, apiv1.GraphResponse](
@@ -476,6 +487,7 @@ type agentClient struct {
 	wait             *connect.Client[apiv1.WaitRequest, apiv1.WaitResponse]
 	why              *connect.Client[apiv1.WhyRequest, apiv1.Cause]
 	diff             *connect.Client[apiv1.DiffRequest, apiv1.DiffResponse]
+	adopt            *connect.Client[apiv1.AdoptRequest, apiv1.AdoptResponse]
 	graph            *connect.Client[apiv1.GraphRequest, apiv1.GraphResponse]
 	history          *connect.Client[apiv1.HistoryRequest, apiv1.HistoryResponse]
 	changes          *connect.Client[apiv1.ChangesRequest, apiv1.ChangesResponse]
@@ -556,6 +568,15 @@ func (c *agentClient) Why(ctx context.Context, req *apiv1.WhyRequest) (*apiv1.Ca
 // Diff calls plumb.api.v1.Agent.Diff.
 func (c *agentClient) Diff(ctx context.Context, req *apiv1.DiffRequest) (*apiv1.DiffResponse, error) {
 	response, err := c.diff.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Adopt calls plumb.api.v1.Agent.Adopt.
+func (c *agentClient) Adopt(ctx context.Context, req *apiv1.AdoptRequest) (*apiv1.AdoptResponse, error) {
+	response, err := c.adopt.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -880,6 +901,9 @@ type AgentHandler interface {
 	// Diff compares what is wanted with what is there. It reads the world and changes
 	// nothing.
 	Diff(context.Context, *apiv1.DiffRequest) (*apiv1.DiffResponse, error)
+	// Adopt returns the intent that equals what others made and that nobody wants. It reads
+	// the world and changes nothing; Apply takes it over.
+	Adopt(context.Context, *apiv1.AdoptRequest) (*apiv1.AdoptResponse, error)
 	// Graph returns the dependency graph or a part of it.
 	Graph(context.Context, *apiv1.GraphRequest) (*apiv1.GraphResponse, error)
 	// History returns the transactions that are kept, oldest first.
@@ -993,6 +1017,12 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 		AgentDiffProcedure,
 		svc.Diff,
 		connect.WithSchema(agentMethods.ByName("Diff")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentAdoptHandler := connect.NewUnaryHandlerSimple(
+		AgentAdoptProcedure,
+		svc.Adopt,
+		connect.WithSchema(agentMethods.ByName("Adopt")),
 		connect.WithHandlerOptions(opts...),
 	)
 	agentGraphHandler := connect.NewUnaryHandlerSimple(
@@ -1213,6 +1243,8 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 			agentWhyHandler.ServeHTTP(w, r)
 		case AgentDiffProcedure:
 			agentDiffHandler.ServeHTTP(w, r)
+		case AgentAdoptProcedure:
+			agentAdoptHandler.ServeHTTP(w, r)
 		case AgentGraphProcedure:
 			agentGraphHandler.ServeHTTP(w, r)
 		case AgentHistoryProcedure:
@@ -1312,6 +1344,10 @@ func (UnimplementedAgentHandler) Why(context.Context, *apiv1.WhyRequest) (*apiv1
 
 func (UnimplementedAgentHandler) Diff(context.Context, *apiv1.DiffRequest) (*apiv1.DiffResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Diff is not implemented"))
+}
+
+func (UnimplementedAgentHandler) Adopt(context.Context, *apiv1.AdoptRequest) (*apiv1.AdoptResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Adopt is not implemented"))
 }
 
 func (UnimplementedAgentHandler) Graph(context.Context, *apiv1.GraphRequest) (*apiv1.GraphResponse, error) {
