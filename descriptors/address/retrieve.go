@@ -368,7 +368,7 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 	}
 	if !l.exclusive && !recorded && !shared {
 		kn := r.wanted[place{l.name, a.Prefix}]
-		if f.Foreign = kn.Key != f.Key || !equal(f.Key, f.Value, kn.Value); !f.Foreign && !r.scope.ReadOnly {
+		if f.Foreign = kn.Key != f.Key || kn.InPlace || !equal(f.Key, f.Value, kn.Value); !f.Foreign && !r.scope.ReadOnly {
 			r.d.shared.Note(l.ref, a.Prefix, struct{}{})
 		}
 	}

@@ -158,7 +158,7 @@ func (e *Explainer) compareFound(n *graph.Node, k *kind.Kind, f kind.Found, ther
 func (e *Explainer) tellFound(n *graph.Node, s *kv.Status, there bool, differs string) {
 	switch {
 	case n.Foreign:
-	case differs == "" && (s.State == kv.Unknown || s.State == kv.Drifted || s.State == kv.Configured || s.State == kv.Paused && there):
+	case differs == "" && (s.State == kv.Unknown || s.State == kv.Drifted || s.State == kv.Configured):
 		s.State, s.Reason = kv.Configured, ""
 	case s.State == kv.Unknown && n.Needs() == graph.Satisfied:
 		s.State, s.Reason = kv.Drifted, differs

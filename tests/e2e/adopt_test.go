@@ -104,6 +104,11 @@ func TestAdopt(t *testing.T) {
 	h.AwaitConfigured(keys...)
 	h.AwaitSettled()
 	unchanged("after a restart", before)
+	h.MustCtl("resync")
+	h.MustCtl("resync")
+	if got := h.States("address/eth0/192.0.2.99/24"); got != "address/eth0/192.0.2.99/24 observed\n" {
+		t.Errorf("an address of others: %s", got)
+	}
 
 	// It is repaired like what Plumb made.
 	for _, c := range []struct{ break_, back, key string }{
@@ -145,7 +150,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestAdoptInShadow: a shadow sees that what adopt prints is what is there.
+// TestAdoptInShadow: a shadow sees that what adopt prints is what is there, and notices when
+// it is not any more.
 func TestAdoptInShadow(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{NoEngine: true, Etcd: etcdtest.Start(t).URL(), Args: []string{"--shadow"}})
@@ -155,8 +161,11 @@ func TestAdoptInShadow(t *testing.T) {
 	h.MustCtl("adopt", "--write")
 	h.Within(20*time.Second, "nothing differs", func() error {
 		h.MustCtl("resync")
-		if r := h.Ctl("diff"); r.Code != 0 || r.Out != "" {
+		if r := h.Ctl("drift"); r.Code != 0 || r.Out != "" {
 			return fmt.Errorf("%s%s", r.Out, r.Err)
+		}
+		if got := h.MustCtl("get", "interface", "route", "rule", "neighbor", "-o", "template={{range .}}{{if not .actual}}{{.key}} {{end}}{{end}}"); got != "" {
+			return fmt.Errorf("not seen: %s", got)
 		}
 		return nil
 	})
@@ -165,5 +174,9 @@ func TestAdoptInShadow(t *testing.T) {
 	}
 	if diff := host.Diff(before, h.Exact()); diff != "" {
 		t.Errorf("the host is not as before:\n%s", diff)
+	}
+	h.Own.IP(t, "link set br0 mtu 1280")
+	if r := h.Ctl("drift", "-o", "name"); r.Code != 1 || r.Out != "interface/br0\n" {
+		t.Errorf("drift: %s%s", r.Out, r.Err)
 	}
 }
