@@ -1,0 +1,92 @@
+package demo
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// machine is what a page of docs/tasks finds: a machine with nothing on it but an agent that has
+// just been started, in namespaces of its own.
+const machine = `set -e
+mount -t tmpfs none /run; mount -t tmpfs none /var/lib; ip link set lo up
+export PATH=$PWD/bin:$PATH PLUMB_LABEL=%s PLUMB_DOCKER=off PLUMB_CONTAINERD=off
+cd $(mktemp -d -p /run)
+command -v ping >/dev/null || { ln -s $(command -v busybox) /run/ping; PATH=$PATH:/run; }
+plumb-agent 2>/run/agent.log & agent=$!
+trap 'code=$?; kill $agent 2>/dev/null; wait $agent; exit $code' EXIT
+until agentctl status -o 'template={{.state}}' 2>/dev/null | grep -qx ready; do sleep 0.1; done
+`
+
+// mark stands before what each command prints.
+const mark = "\x01"
+
+// TestTasks does what the pages of docs/tasks say. In a block of the type console the lines
+// that begin with "$ " are commands, and the others what they print; … stands for anything.
+func TestTasks(t *testing.T) {
+	needRoot(t)
+	if out, err := exec.Command("make", "-C", "../..", "build").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	pages, err := filepath.Glob("../../docs/tasks/*.md")
+	if err != nil || len(pages) < 2 {
+		t.Fatal("no pages", err)
+	}
+	for _, page := range pages {
+		name := strings.TrimSuffix(filepath.Base(page), ".md")
+		if name == "README" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			play(t, name, string(text))
+		})
+	}
+}
+
+// play runs the blocks of a page in one shell and compares what is printed.
+func play(t *testing.T, name, page string) {
+	t.Helper()
+	var wants []string
+	lines := fmt.Sprintf(machine, "task-"+name)
+	for _, m := range regexp.MustCompile("(?ms)^```(sh|console)\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
+		if m[1] == "sh" {
+			lines += "printf '" + mark + "'\n" + m[2]
+			wants = append(wants, "…")
+			continue
+		}
+		for line := range strings.Lines(m[2]) {
+			if command, is := strings.CutPrefix(line, "$ "); is {
+				lines += "printf '" + mark + "'\n" + command
+				wants = append(wants, "")
+			} else {
+				wants[len(wants)-1] += line
+			}
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "unshare", "--net", "--mount", "--propagation", "private", "bash", "-c", lines)
+	cmd.Dir = "../.."
+	out, err := cmd.CombinedOutput()
+	got := strings.Split(string(out), mark)
+	if err != nil {
+		t.Fatalf("%v after %d of %d blocks and commands\n%s", err, len(got)-1, len(wants), strings.Join(got, ""))
+	}
+	for i, want := range wants {
+		if pattern(want).MatchString(got[i+1]) {
+			continue
+		}
+		t.Errorf("the page says\n%s\nand it printed\n%s", want, got[i+1])
+	}
+}
+
+func pattern(want string) *regexp.Regexp {
+	return regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(want), "…", ".*") + "$")
+}
