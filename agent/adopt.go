@@ -31,6 +31,7 @@ func (a *agent) Survey(ctx context.Context) (map[scheduler.Key]proto.Message, []
 	}
 	defer k.Close()
 	s := &kind.Survey{Kernel: k, Owner: a.host.owner, Names: &kernel.Names{}, Wanted: map[scheduler.Key]proto.Message{}}
+	s.Refused = func(key string, v proto.Message) error { return a.reach.of(key).Check(key, v) }
 	all, err := a.sched.List(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -80,8 +80,8 @@ func (r Reach) Check(key string, msg proto.Message) error {
 	c.namespaces(msg.ProtoReflect(), "")
 	switch v := msg.(type) {
 	case *Interface:
-		if _, is := v.GetLink().(*Interface_Existing); is && v.Namespace == nil {
-			c.existing(v.EffectiveHostName(key))
+		if (v.GetExisting() != nil || v.Adopt) && v.Namespace == nil {
+			c.existing(v)
 		}
 		if w := v.GetWireguard(); w != nil {
 			c.keyFile(w.PrivateKeyFile, "wireguard.private_key_file")
@@ -171,7 +171,11 @@ func (c reachCheck) process(field, file, what string) {
 
 func (c reachCheck) host(file string) bool { return c.IsHost != nil && c.IsHost(file) }
 
-func (c reachCheck) existing(link string) {
+func (c reachCheck) existing(v *Interface) {
+	link, field := v.EffectiveHostName(c.key), "existing"
+	if v.Adopt {
+		field = "adopt"
+	}
 	allowed, why := orList(c.Existing, defaultExisting), ""
 	if InReach(allowed, link) {
 		return
@@ -185,7 +189,7 @@ func (c reachCheck) existing(link string) {
 		}
 		why = ", which " + why
 	}
-	c.refuse("existing", "no value may take over "+link+why, "existing", allowed, link)
+	c.refuse(field, "no value may take over "+link+why, "existing", allowed, link)
 }
 
 func (c reachCheck) sysctl(v *Sysctl) {

@@ -39,6 +39,8 @@ func TestReach(t *testing.T) {
 		"no pids":              {with(func(r *models.Reach) { r.PIDs = "none" }), "interface/a", `{"namespace":{"pid":77},"dummy":{}}`, `policy: "interface/a pid=isolated"`},
 		"no pids by /proc":     {with(func(r *models.Reach) { r.PIDs = "none" }), "interface/a", `{"namespace":{"path":"/proc/77/ns/net"},"dummy":{}}`, "pid=none"},
 		"an uplink":            {host, "interface/eth0", `{"existing":{}}`, `existing: no value may take over eth0, which is a physical device: the agent's policy for values from etcd has existing=virtual; who runs the host allows it with the setting policy: "interface/eth0 existing=eth0"`},
+		"an uplink taken over": {host, "interface/eth0", `{"adopt":true,"bridge":{}}`, "adopt: no value may take over eth0"},
+		"an uplink made":       {host, "interface/eth0", `{"bridge":{}}`, ""},
 		"an uplink by name":    {host, "interface/a", `{"host_name":"eth0","existing":{}}`, "take over eth0"},
 		"no uplink":            {host, "interface/dummy0", `{"existing":{}}`, ""},
 		"an allowed uplink":    {with(func(r *models.Reach) { r.Existing = []string{"eth*"} }), "interface/eth0", `{"existing":{}}`, ""},

@@ -30,10 +30,11 @@ by which the agent takes what is there only if it is as the value says. From the
 repaired like anything else. Deleting the key gives it back: it stays. An interface without
 adopt belongs to Plumb, which marks it, and deletes it with its key.
 
-Left out, and named with the reason, are addresses that are dynamic, links of container
-runtimes and of other agents, what stands on them, and routes and rules of daemons. What the
-kernel makes itself is not mentioned. Tables of nftables, sysctls, nexthops, forwarding
-entries and named namespaces are not adopted.`,
+Left out, and named with the reason, are links that the agent's policy existing= keeps from
+values of etcd, such as physical devices; addresses that are dynamic, links of container
+runtimes and of other agents, what stands on any of these, and routes and rules of daemons.
+What the kernel makes itself is not mentioned. Tables of nftables, sysctls, nexthops,
+forwarding entries and named namespaces are not adopted.`,
 		Example: `  agentctl adopt > host.yaml
   agentctl adopt interface/br0 --write --wait
   agentctl adopt route -o name`,

@@ -100,6 +100,9 @@ func (v *survey) consider(p kind.Place, l kernel.Link, addresses []kernel.Addres
 	case kernel.IsMark(l.Alias):
 		v.Leave(p, "link "+l.Name, "it is of another agent (%s)", l.Alias)
 		return
+	case v.refused(c) != nil:
+		v.Leave(p, "link "+l.Name, "%v", v.refused(c))
+		return
 	case ofRuntimes.MatchString(l.Name):
 		v.Leave(p, "link "+l.Name, "it looks like one of a container runtime or hypervisor")
 		return
@@ -107,6 +110,15 @@ func (v *survey) consider(p kind.Place, l kernel.Link, addresses []kernel.Addres
 	c.in = true
 	v.links[l.Ref()] = c
 	v.order = append(v.order, c)
+}
+
+// refused says why nobody may take over the link.
+func (v *survey) refused(c *candidate) error {
+	if v.Refused == nil || c.Name == "lo" {
+		return nil
+	}
+	x := &models.Interface{Namespace: c.place.In, HostName: c.Name, Adopt: true}
+	return v.Refused(models.InterfaceKey(c.Name), x)
 }
 
 // makes reports whether Plumb can make such a link.

@@ -22,6 +22,8 @@ type Survey struct {
 	// Names are the logical names of links: of interfaces that are wanted, and of those that
 	// have been found.
 	Names *kernel.Names
+	// Refused says why a value may not be written; nil: nothing is refused.
+	Refused func(key string, v proto.Message) error
 	// Wanted are the values that are wanted already, and those that have been found.
 	Wanted map[scheduler.Key]proto.Message
 

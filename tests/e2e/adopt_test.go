@@ -79,6 +79,16 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("with routes come the interfaces that they name, and no others: %s%s", r.Out, r.Err)
 	}
 
+	h.Stop()
+	h.Args = []string{"--policy", "interface/eth0 existing=none"}
+	h.Start()
+	if r := h.Ctl("adopt", "-o", "name"); strings.Contains(r.Out, "eth0") || strings.Contains(r.Out, "interface/mv") || !strings.Contains(r.Err, "existing=none") {
+		t.Errorf("what the policy refuses is proposed: %s%s", r.Out, r.Err)
+	}
+	h.Stop()
+	h.Args = nil
+	h.Start()
+
 	if r := h.Ctl("adopt", "--write", "--wait"); r.Code != 0 {
 		t.Fatalf("adopt --write: %s%s\n%s", r.Out, r.Err, h.MustCtl("get", "-o", "wide"))
 	}
