@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // machine is what a page of docs/tasks finds: a machine with nothing on it but an agent that has
@@ -72,8 +73,9 @@ func play(t *testing.T, name, page string) {
 			}
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "unshare", "--net", "--mount", "--propagation", "private", "bash", "-c", lines)
+	cmd := exec.CommandContext(t.Context(), "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", lines)
 	cmd.Dir = "../.."
+	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	got := strings.Split(string(out), mark)
 	if err != nil {
