@@ -77,7 +77,7 @@ test: prepare build lint $(NFPM) ## everything that CI checks; installs what is 
 	  -count=1 -race -timeout=30m $(UNIT) + \
 	  again -count=1 -race -timeout=30m -p=1 $(REAL) + \
 	  again -count=1 -timeout=30m -p=1 $(OUTSIDE) + \
-	  fuzz -fuzztime=6s -fuzzminimizetime=3s ./...
+	  fuzz -fuzztime=3s -fuzzminimizetime=3s ./...
 
 sim: ## ten million random steps of the scheduler, on all processors: 5 minutes
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSim$$' ./scheduler -sim 10000000
