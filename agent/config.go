@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/trace"
 )
 
 // Config is what operators can set. Fields are named by flag in [Settings];
@@ -28,6 +29,7 @@ type Config struct {
 	LogLevel string
 	// LogFormat is text or json.
 	LogFormat string
+	OTLP      string
 
 	Etcd             []string
 	EtcdCA           string
@@ -80,6 +82,7 @@ func Settings() []Setting {
 		text("events", func(c *Config) *string { return &c.Events }, "MiB of events of containers kept in the state directory, 0 for none"),
 		text("log-level", func(c *Config) *string { return &c.LogLevel }, "debug, info, warn or error"),
 		text("log-format", func(c *Config) *string { return &c.LogFormat }, "text, or json with an object in each line"),
+		text("otlp", func(c *Config) *string { return &c.OTLP }, "URL of a collector of OpenTelemetry, to which traces of transactions are sent by gRPC, such as http://127.0.0.1:4317 (default: none)"),
 		{Name: "etcd", Usage: "endpoints of an external etcd, separated by commas (default: the embedded one)",
 			list: func(c *Config) *[]string { return &c.Etcd }},
 		text("etcd-ca", func(c *Config) *string { return &c.EtcdCA }, "file with the CA that signed etcd's certificate"),
@@ -245,6 +248,11 @@ func (c *Config) validate() error {
 	}
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		return fmt.Errorf("log-format %q: want text or json", c.LogFormat)
+	}
+	if c.OTLP != "" {
+		if err := trace.CheckEndpoint(c.OTLP); err != nil {
+			return fmt.Errorf("otlp %q: %w", c.OTLP, err)
+		}
 	}
 	for name, mib := range map[string]string{"history": c.History, "events": c.Events} {
 		if n, err := strconv.Atoi(mib); err != nil || n < 0 || n > maxHistory {

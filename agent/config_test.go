@@ -65,6 +65,7 @@ func TestBadConfig(t *testing.T) {
 		{"label: 'a b'\n", `label "a b": want 1 to 63 letters`},
 		{"log-level: loud\n", `log-level "loud": want debug, info, warn or error`},
 		{"log-format: xml\n", `log-format "xml": want text or json`},
+		{"otlp: collector:4317\n", `otlp "collector:4317": want http://HOST:PORT or https://HOST:PORT of a collector`},
 		{"intent: /does/not/exist\n", "intent /does/not/exist: want a directory that is there"},
 		{"history: much\n", `history "much": want a number of MiB from 0 to 1024`},
 		{"label: [x]\n", "label: want a text"},

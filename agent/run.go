@@ -55,6 +55,10 @@ func (a *agent) stages() [][]component {
 		follower := a.sched.Follow()
 		below = append(below, component{"history", func(ctx context.Context) error { return a.history.Run(ctx, follower) }})
 	}
+	if a.traces != nil {
+		follower := a.sched.Follow()
+		below = append(below, component{"traces", func(ctx context.Context) error { return a.traces.Run(ctx, follower) }})
+	}
 	below = append(below, component{"handles", a.host.closeUnused})
 	record := []component{{"recorder", func(ctx context.Context) error { return a.recorder.run(ctx, a.tracker.Runtimes) }}}
 	if a.eventFile != nil { // to the last event of the others

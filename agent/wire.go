@@ -49,6 +49,7 @@ import (
 	nft "github.com/plumb-net/plumb/plugins/nftables"
 	"github.com/plumb-net/plumb/plugins/private"
 	forwarders "github.com/plumb-net/plumb/plugins/proxy"
+	"github.com/plumb-net/plumb/plugins/trace"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -344,6 +345,7 @@ type agent struct {
 	recent  *recent
 	host    *host
 	history *historylog.Log // nil with --history 0, and if historyLost
+	traces  *trace.Tracer   // nil without --otlp
 	sched   *scheduler.Scheduler
 	tracker *container.Tracker
 	store   *etcd.Plugin
@@ -400,6 +402,12 @@ func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error
 	a.sched = scheduler.New(scheduler.Options{Sources: sources, Earlier: earlier, Policies: withDeletions(said.keys), Log: log.With("part", "scheduler")})
 	for k, reason := range said.paused {
 		if err := a.sched.Pause(k, reason, time.Time{}); err != nil {
+			return nil, err
+		}
+	}
+	if c.OTLP != "" {
+		a.traces, err = trace.New(trace.Options{Endpoint: c.OTLP, Label: c.Label, Version: buildinfo.Version(), Log: log.With("part", "traces")})
+		if err != nil {
 			return nil, err
 		}
 	}
