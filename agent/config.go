@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/loglevel"
 	"github.com/plumb-net/plumb/plugins/trace"
 )
 
@@ -80,7 +80,7 @@ func Settings() []Setting {
 		text("state-dir", func(c *Config) *string { return &c.StateDir }, "directory of the embedded etcd's data, the ledgers and the history"),
 		text("history", func(c *Config) *string { return &c.History }, "MiB of history kept in the state directory, 0 for none"),
 		text("events", func(c *Config) *string { return &c.Events }, "MiB of events of containers kept in the state directory, 0 for none"),
-		text("log-level", func(c *Config) *string { return &c.LogLevel }, "debug, info, warn or error"),
+		text("log-level", func(c *Config) *string { return &c.LogLevel }, "debug, info, warn or error; levels of single parts may follow, as in info,etcd=debug (see \"agentctl log list\")"),
 		text("log-format", func(c *Config) *string { return &c.LogFormat }, "text, or json with an object in each line"),
 		text("otlp", func(c *Config) *string { return &c.OTLP }, "URL of a collector of OpenTelemetry, to which traces of transactions are sent by gRPC, such as http://127.0.0.1:4317 (default: none)"),
 		{Name: "etcd", Usage: "endpoints of an external etcd, separated by commas (default: the embedded one)",
@@ -243,8 +243,8 @@ func (c *Config) validate() error {
 	if c.Shadow != on && c.Shadow != off {
 		return fmt.Errorf("shadow %q: want on or off", c.Shadow)
 	}
-	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
-		return fmt.Errorf("log-level %q: want debug, info, warn or error", c.LogLevel)
+	if err := loglevel.New(logParts...).SetAll(c.LogLevel); err != nil {
+		return fmt.Errorf("log-level: %w", err)
 	}
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		return fmt.Errorf("log-format %q: want text or json", c.LogFormat)

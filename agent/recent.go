@@ -48,7 +48,7 @@ func (r *recent) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// keep makes a logger that writes where log does, and is kept.
-func (r *recent) keep(log *slog.Logger, level slog.Leveler) *slog.Logger {
-	return slog.New(slog.NewMultiHandler(log.Handler(), slog.NewTextHandler(r, &slog.HandlerOptions{Level: level})))
+// beside makes a handler that hands to another, and keeps.
+func (r *recent) beside(to slog.Handler) slog.Handler {
+	return slog.NewMultiHandler(to, slog.NewTextHandler(r, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

@@ -7,15 +7,17 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/plumb-net/plumb/plugins/loglevel"
 )
 
 // TestRecentLog: the last lines are kept, at the level that is set, bounded, and without
 // passwords in addresses; the log itself is as before.
 func TestRecentLog(t *testing.T) {
 	var out bytes.Buffer
-	level := new(slog.LevelVar)
+	levels := loglevel.New("etcd")
 	r := new(recent)
-	log := r.keep(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})), level)
+	log := slog.New(levels.Handler(r.beside(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	read := func() string {
 		w := httptest.NewRecorder()
 		r.ServeHTTP(w, nil)
@@ -23,7 +25,10 @@ func TestRecentLog(t *testing.T) {
 	}
 	log.Debug("no")
 	log.With("part", "etcd").Info("yes", "at", "http://root:hunter2@10.0.0.1:2379")
-	level.Set(slog.LevelDebug)
+	if err := levels.SetAll("debug,etcd=error"); err != nil {
+		t.Fatal(err)
+	}
+	log.With("part", "etcd").Info("no")
 	log.Debug("now")
 	if got := read(); strings.Contains(got, "msg=no ") || strings.Contains(got, "hunter2") || !strings.Contains(got, "part=etcd") || !strings.Contains(got, "msg=now") {
 		t.Errorf("kept\n%s", got)

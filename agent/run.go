@@ -26,9 +26,10 @@ func Main() {
 	etcd.Main()
 }
 
-// Run runs the agent until ctx ends, and leaves the network as it is.
-func Run(ctx context.Context, c Config, log *slog.Logger, level *slog.LevelVar) error {
-	a, err := wire(c, log, level)
+// Run runs the agent until ctx ends, and leaves the network as it is. log is given
+// what the levels of the configuration let through, and has to take every level.
+func Run(ctx context.Context, c Config, log slog.Handler) error {
+	a, err := wire(c, log)
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/historylog"
 	"github.com/plumb-net/plumb/plugins/iptables"
 	"github.com/plumb-net/plumb/plugins/ledger"
+	"github.com/plumb-net/plumb/plugins/loglevel"
 	"github.com/plumb-net/plumb/plugins/metrics"
 	"github.com/plumb-net/plumb/plugins/netlink"
 	nft "github.com/plumb-net/plumb/plugins/nftables"
@@ -341,7 +342,7 @@ func registerIPAM(s *scheduler.Scheduler, b *ipam.Book) error {
 type agent struct {
 	config  Config
 	log     *slog.Logger
-	level   *slog.LevelVar
+	levels  *loglevel.Levels
 	recent  *recent
 	host    *host
 	history *historylog.Log // nil with --history 0, and if historyLost
@@ -370,10 +371,10 @@ type agent struct {
 	told       []container.Event // by earlier runs, for the tracker
 }
 
-func wire(c Config, log *slog.Logger, level *slog.LevelVar) (_ *agent, err error) {
-	kept := new(recent)
-	log = kept.keep(log, level)
-	a := &agent{config: c, log: log, level: level, recent: kept, serves: make(chan struct{}), started: time.Now()}
+func wire(c Config, out slog.Handler) (_ *agent, err error) {
+	kept, levels := new(recent), c.Levels()
+	log := slog.New(levels.Handler(kept.beside(out)))
+	a := &agent{config: c, log: log, levels: levels, recent: kept, serves: make(chan struct{}), started: time.Now()}
 	if a.gate, err = a.openGate(); err != nil {
 		return nil, err
 	}
@@ -517,7 +518,7 @@ func (a *agent) wireAPI() (err error) {
 		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, CNI: a.cni, Events: a.recorder.log, Health: a.health, Synced: a.synced, Accept: a.accept,
 		Metrics: metrics.Handler(a.figures()),
 		Recent:  a.recent,
-		Levels:  map[string]*slog.LevelVar{"agent": a.level},
+		Levels:  a.levels,
 		Label:   a.config.Label, Version: buildinfo.Version(), Commit: buildinfo.Commit(), Started: a.started,
 		Log: a.log.With("part", "api"),
 	})

@@ -11,17 +11,17 @@ import (
 func newLog(c *cli) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "log",
-		Short:   "See and set the levels of the agent's loggers",
-		Long:    "Log shows and sets how much the agent writes into its log. A level that is set holds until the agent ends.",
-		Example: "  agentctl log set agent debug",
+		Short:   "See and set how much the agent and its parts log",
+		Long:    "Log shows and sets how much the agent and its parts write into the log. A level that is set holds until the agent ends.",
+		Example: "  agentctl log set etcd debug",
 	}, newLogList(c), newLogSet(c))
 }
 
 func newLogList(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
-		Short:   "List the loggers with their levels",
-		Long:    "Log list shows the loggers of the agent with their levels.",
+		Short:   "List the parts with their levels",
+		Long:    "Log list shows from which level on the agent and each of its parts log. A part without a level of its own has that of the agent, its default.",
 		Example: "  agentctl log list",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -33,9 +33,13 @@ func newLogList(c *cli) *cobra.Command {
 				json:  jsonList(out.Logs),
 				names: namesOf(out.Logs, (*apiv1.Log).GetName),
 				table: func(w io.Writer, _ bool) {
-					t := newTable("LOGGER", "LEVEL")
+					t := newTable("PART", "LEVEL")
 					for _, l := range out.Logs {
-						t.add(l.Name, l.Level)
+						level := l.Level
+						if l.ByDefault {
+							level += " (default)"
+						}
+						t.add(l.Name, level)
 					}
 					t.write(w, c.color)
 				},
@@ -46,13 +50,17 @@ func newLogList(c *cli) *cobra.Command {
 
 func newLogSet(c *cli) *cobra.Command {
 	return formats(noFormats, &cobra.Command{
-		Use:     "set LOGGER LEVEL",
-		Short:   "Set the level of a logger",
-		Long:    "Log set changes the level of a logger until the agent ends. Levels are debug, info, warn, error.",
-		Example: "  agentctl log set agent debug",
+		Use:   "set PART LEVEL",
+		Short: "Set the level of the agent or of a part",
+		Long: `Log set changes from which level on a part logs, until the agent ends. Levels are
+debug, info, warn and error. The part "agent" stands for all parts that have no level
+of their own; the level default gives a part back to it.`,
+		Example: `  agentctl log set agent warn
+  agentctl log set etcd debug
+  agentctl log set etcd default`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usage(cmd, "name a logger and a level")
+				return usage(cmd, "name a part and a level")
 			}
 			return nil
 		},
@@ -61,7 +69,7 @@ func newLogSet(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c.tell("logger %s is set to %s", args[0], args[1])
+			c.tell("the level of %s is %s", args[0], args[1])
 			return nil
 		},
 	})

@@ -82,11 +82,11 @@ the network as it is; proxies go on.`,
 			_, err := fmt.Fprint(cmd.OutOrStdout(), safetext.URLs(c.YAML()))
 			return err
 		}
-		log, level := logger(c)
+		log := handler(os.Stderr, c.LogFormat)
 		if once {
-			return agent.Once(cmd.Context(), c, log, level, cmd.OutOrStdout())
+			return agent.Once(cmd.Context(), c, log, cmd.OutOrStdout())
 		}
-		return agent.Run(cmd.Context(), c, log, level)
+		return agent.Run(cmd.Context(), c, log)
 	}
 	root.AddCommand(cleanup(config), recoverStore(config), version(), genMan())
 	return root
@@ -106,7 +106,7 @@ touches etcd, and it refuses while the agent runs.`,
 			if err != nil {
 				return err
 			}
-			log, _ := logger(c)
+			log := slog.New(c.Levels().Handler(handler(os.Stderr, c.LogFormat)))
 			return agent.Cleanup(cmd.Context(), c, log, cmd.OutOrStdout())
 		},
 	}
@@ -130,7 +130,7 @@ store is another one, and what it lacks is withdrawn only after "agentctl resync
 			if err != nil {
 				return err
 			}
-			log, _ := logger(c)
+			log := slog.New(c.Levels().Handler(handler(os.Stderr, c.LogFormat)))
 			return agent.RecoverStore(cmd.Context(), c, force, log, cmd.OutOrStdout())
 		},
 	}
@@ -185,17 +185,12 @@ func configFlags(root *cobra.Command, file *string) func(*cobra.Command) (agent.
 	}
 }
 
-func logger(c agent.Config) (*slog.Logger, *slog.LevelVar) {
-	level := new(slog.LevelVar)
-	_ = level.UnmarshalText([]byte(c.LogLevel)) // validated
-	return slog.New(handler(os.Stderr, c.LogFormat, level)), level
-}
-
-func handler(w io.Writer, format string, level slog.Leveler) slog.Handler {
+// handler writes all that it is given; levels decide what that is.
+func handler(w io.Writer, format string) slog.Handler {
 	if format == "json" {
-		return slog.NewJSONHandler(safeJSON{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: maskURLsButTime})
+		return slog.NewJSONHandler(safeJSON{w}, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: maskURLsButTime})
 	}
-	return slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: maskURLs})
+	return slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: maskURLs})
 }
 
 // safeJSON escapes what a terminal would take for more than a letter: the handler of JSON,

@@ -31,7 +31,7 @@ func TestPrintConfigMasks(t *testing.T) {
 func TestLogIsSafe(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		var out bytes.Buffer
-		log := slog.New(handler(&out, format, nil))
+		log := slog.New(handler(&out, format))
 		hostile := "a\n\x1b[2J\u202e\u009b31m"
 		log.Warn("said", "name", hostile, "error", errors.New("dial http://u:hunter2@h: "+hostile), "list", []string{"http://u:hunter2@h", hostile})
 		got := out.String()
@@ -45,7 +45,7 @@ func TestLogIsSafe(t *testing.T) {
 func TestLogAsJSON(t *testing.T) {
 	var out bytes.Buffer
 	hostile := "a\n\x1b[2J\u202e"
-	slog.New(handler(&out, "json", slog.LevelInfo)).With("part", "scheduler").
+	slog.New(handler(&out, "json")).With("part", "scheduler").
 		Info("transaction", "seq", 7, "note", hostile, "took", 1500*time.Millisecond, "error", errors.New("no"))
 	var got struct {
 		Time                         time.Time

@@ -12,6 +12,7 @@ import (
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/confirm"
 	"github.com/plumb-net/plumb/plugins/events"
+	"github.com/plumb-net/plumb/plugins/loglevel"
 )
 
 // Config is what a server works with. Scheduler and Store are needed; without
@@ -51,8 +52,8 @@ type Config struct {
 	Metrics http.Handler
 	// Recent serves /log: the last lines of the log.
 	Recent http.Handler
-	// Levels are the loggers that can be set.
-	Levels map[string]*slog.LevelVar
+	// Levels are how much the parts of the agent log. Default: nobody can tell.
+	Levels *loglevel.Levels
 
 	// Label, Version, Commit and Started tell who answers.
 	Label, Version, Commit string
@@ -88,6 +89,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Levels == nil {
+		c.Levels = loglevel.New()
 	}
 	if c.BodyTime == 0 {
 		c.BodyTime = bodyTime

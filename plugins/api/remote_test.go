@@ -79,8 +79,7 @@ func newRemote(t *testing.T) *remote {
 		t.Fatal(err)
 	}
 	c := r.Config()
-	level := c.Levels["agent"]
-	c.Log = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: level}))
+	c.Log = slog.New(c.Levels.Handler(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	r.url = "https://" + apitest.ServeRemote(t, c, gate)
 	files, err := tlsfiles.Open(tlsfiles.Files{CA: ca.File}, tlsfiles.Options{Read: os.ReadFile})
 	if err != nil {

@@ -2,13 +2,11 @@ package api
 
 import (
 	"context"
-	"log/slog"
-	"maps"
+	"errors"
 	"runtime"
-	"slices"
-	"strings"
 
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
+	"github.com/plumb-net/plumb/plugins/loglevel"
 )
 
 // AgentStatus implements the service.
@@ -63,23 +61,20 @@ func (s *Server) Version(context.Context, *apiv1.VersionRequest) (*apiv1.Version
 // Logs implements the service.
 func (s *Server) Logs(context.Context, *apiv1.LogsRequest) (*apiv1.LogsResponse, error) {
 	out := new(apiv1.LogsResponse)
-	for _, name := range slices.Sorted(maps.Keys(s.Levels)) {
-		out.Logs = append(out.Logs, &apiv1.Log{Name: name, Level: strings.ToLower(s.Levels[name].Level().String())})
+	for _, name := range s.Levels.Names() {
+		level, byDefault := s.Levels.Level(name)
+		out.Logs = append(out.Logs, &apiv1.Log{Name: name, Level: level, ByDefault: byDefault})
 	}
 	return out, nil
 }
 
 // SetLog implements the service.
 func (s *Server) SetLog(ctx context.Context, r *apiv1.SetLogRequest) (*apiv1.LogsResponse, error) {
-	names := slices.Sorted(maps.Keys(s.Levels))
-	level, ok := s.Levels[r.Name]
-	if !ok {
-		return nil, notFound("there is no logger %q; there are %s", r.Name, strings.Join(names, ", "))
+	switch err := s.Levels.Set(r.Name, r.Level); {
+	case errors.Is(err, loglevel.ErrUnknown):
+		return nil, notFound("%w", err)
+	case err != nil:
+		return nil, refuse("%w", err)
 	}
-	var want slog.Level
-	if err := want.UnmarshalText([]byte(r.Level)); err != nil {
-		return nil, refuse("%q is no level; levels are debug, info, warn, error", r.Level)
-	}
-	level.Set(want)
 	return s.Logs(ctx, nil)
 }

@@ -63,9 +63,8 @@ func beAgent() error {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	level := new(slog.LevelVar)
-	level.Set(slog.LevelWarn)
-	return agent.Run(ctx, c, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})), level)
+	c.LogLevel = "warn"
+	return agent.Run(ctx, c, slog.NewTextHandler(os.Stderr, nil))
 }
 
 // host is a namespace with an agent and its store.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/plugins/events"
+	"github.com/plumb-net/plumb/plugins/loglevel"
 )
 
 // Noon is when everything happens.
@@ -53,7 +53,6 @@ func New() *World {
 
 // Config of a server of this world.
 func (w *World) Config() api.Config {
-	level := new(slog.LevelVar)
 	return api.Config{
 		Scheduler: w.Engine, Store: w.Store, Containers: w.Containers, CNI: w.CNI, Events: w.Events,
 		Place: func(source, key string) string {
@@ -66,7 +65,7 @@ func (w *World) Config() api.Config {
 		Accept:  func(context.Context) error { w.Accepted++; return nil },
 		Metrics: http.HandlerFunc(metrics),
 		Recent:  http.HandlerFunc(recent),
-		Levels:  map[string]*slog.LevelVar{"agent": level, "etcd": new(slog.LevelVar)},
+		Levels:  loglevel.New("etcd"),
 		Label:   "host1", Version: "v0.0.0-test", Commit: "abcdef", Started: Noon().Add(-time.Hour),
 		Now: Noon,
 	}

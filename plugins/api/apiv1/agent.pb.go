@@ -7426,9 +7426,12 @@ func (x *LogsResponse) GetLogs() []*Log {
 
 type Log struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// "agent", or a part of it.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// debug, info, warn or error.
-	Level         string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
+	Level string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
+	// A part without a level of its own: this is the level of the agent.
+	ByDefault     bool `protobuf:"varint,3,opt,name=by_default,json=byDefault,proto3" json:"by_default,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7477,10 +7480,18 @@ func (x *Log) GetLevel() string {
 	return ""
 }
 
+func (x *Log) GetByDefault() bool {
+	if x != nil {
+		return x.ByDefault
+	}
+	return false
+}
+
 type SetLogRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Level         string                 `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// As in Log; "default" takes the level of a part away.
+	Level         string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8509,10 +8520,12 @@ const file_agent_proto_rawDesc = "" +
 	"\x05label\x18\x04 \x01(\tR\x05label\"\r\n" +
 	"\vLogsRequest\"5\n" +
 	"\fLogsResponse\x12%\n" +
-	"\x04logs\x18\x01 \x03(\v2\x11.plumb.api.v1.LogR\x04logs\"/\n" +
+	"\x04logs\x18\x01 \x03(\v2\x11.plumb.api.v1.LogR\x04logs\"N\n" +
 	"\x03Log\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05level\x18\x02 \x01(\tR\x05level\"9\n" +
+	"\x05level\x18\x02 \x01(\tR\x05level\x12\x1d\n" +
+	"\n" +
+	"by_default\x18\x03 \x01(\bR\tbyDefault\"9\n" +
 	"\rSetLogRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\tR\x05level\"Z\n" +

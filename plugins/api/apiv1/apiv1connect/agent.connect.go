@@ -205,9 +205,9 @@ type AgentClient interface {
 	AgentStatus(context.Context, *apiv1.AgentStatusRequest) (*apiv1.AgentStatusResponse, error)
 	// Version tells what the agent is.
 	Version(context.Context, *apiv1.VersionRequest) (*apiv1.VersionResponse, error)
-	// Logs returns the levels of the loggers.
+	// Logs returns how much the agent and its parts log.
 	Logs(context.Context, *apiv1.LogsRequest) (*apiv1.LogsResponse, error)
-	// SetLog changes the level of a logger until the agent ends.
+	// SetLog changes the level of the agent or of a part until the agent ends.
 	SetLog(context.Context, *apiv1.SetLogRequest) (*apiv1.LogsResponse, error)
 	// GetKV reads the store below the agent's prefix, as it is.
 	GetKV(context.Context, *apiv1.GetKVRequest) (*apiv1.KV, error)
@@ -962,9 +962,9 @@ type AgentHandler interface {
 	AgentStatus(context.Context, *apiv1.AgentStatusRequest) (*apiv1.AgentStatusResponse, error)
 	// Version tells what the agent is.
 	Version(context.Context, *apiv1.VersionRequest) (*apiv1.VersionResponse, error)
-	// Logs returns the levels of the loggers.
+	// Logs returns how much the agent and its parts log.
 	Logs(context.Context, *apiv1.LogsRequest) (*apiv1.LogsResponse, error)
-	// SetLog changes the level of a logger until the agent ends.
+	// SetLog changes the level of the agent or of a part until the agent ends.
 	SetLog(context.Context, *apiv1.SetLogRequest) (*apiv1.LogsResponse, error)
 	// GetKV reads the store below the agent's prefix, as it is.
 	GetKV(context.Context, *apiv1.GetKVRequest) (*apiv1.KV, error)
