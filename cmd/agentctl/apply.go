@@ -128,11 +128,28 @@ taken back meanwhile.`,
 }
 
 func (c *cli) apply(ctx context.Context, req *apiv1.ApplyRequest) error {
+	keys, gone := touched(req)
+	w := waiting{wait: (req.Wait || req.RevertOnFailure) && !req.DryRun}
+	done := w.progress(ctx, c, keys, gone)
 	out, err := c.agent().Apply(ctx, req)
+	done()
 	if err != nil {
 		return err
 	}
 	return c.showOutcome(req, out)
+}
+
+// touched are the keys that an apply writes and deletes, but for those that it prunes,
+// which the agent knows.
+func touched(req *apiv1.ApplyRequest) (keys, gone []string) {
+	items, gone := req.Items, req.Delete
+	if p := req.Plan.GetRequest(); p != nil {
+		items, gone = p.Items, p.Delete
+	}
+	for _, item := range items {
+		keys = append(keys, item.Key)
+	}
+	return keys, gone
 }
 
 // showOutcome shows what came of an apply, or the plan if that was asked.

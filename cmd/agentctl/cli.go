@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plumb-net/plumb/plugins/api/client"
+	"github.com/plumb-net/plumb/plugins/progress"
 	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
@@ -27,7 +28,9 @@ type env struct {
 	color bool
 	// terminal tells that the output is a terminal.
 	terminal bool
-	now      func() time.Time
+	// live is the terminal that stderr is; nil if it is none.
+	live *progress.Terminal
+	now  func() time.Time
 }
 
 // cli is one run: the outside world and the global flags.
@@ -100,9 +103,10 @@ func newRoot(c *cli) *cobra.Command {
 something is not so. It speaks with the agent through its socket, or over the
 network; see "agentctl context".
 
-Results go to stdout, messages to stderr. The exit code is 0 if it is done, the
-same, or all configured; 1 if something differs, is not configured, or the time
-is up; 2 if there is an error.`,
+Results go to stdout, messages to stderr; on a terminal, commands that wait show
+there how far they are. The exit code is 0 if it is done, the same, or all
+configured; 1 if something differs, is not configured, or the time is up; 2 if
+there is an error.`,
 		Example: `  agentctl get
   agentctl put interface/web '{"dummy": {}, "addresses": ["10.0.0.1/24"]}'
   agentctl why interface/web`,

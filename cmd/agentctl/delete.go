@@ -20,7 +20,9 @@ file, is refused: it has to be deleted there.`,
 		Args:              someArgs("key"),
 		ValidArgsFunction: c.keysAndKinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			done := w.progress(cmd.Context(), c, nil, args)
 			out, err := c.agent().Delete(cmd.Context(), &apiv1.DeleteRequest{Keys: args, Wait: w.wait, Timeout: duration(w.timeout), Message: message})
+			done()
 			if err != nil {
 				return err
 			}

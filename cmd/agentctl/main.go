@@ -8,6 +8,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/plumb-net/plumb/plugins/progress"
 )
 
 func main() {
@@ -21,6 +23,7 @@ func main() {
 		color:  isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 
 		terminal: isTerminal(os.Stdout),
+		live:     progress.Of(os.Stderr, os.Getenv("TERM")),
 		now:      time.Now,
 	})
 	stop()

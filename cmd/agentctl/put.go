@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -22,6 +23,14 @@ type waiting struct {
 func (w *waiting) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until all touched keys are settled; exit 1 if not all are configured or gone")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "wait no longer than this, for example 30s; 0 is no limit")
+}
+
+// progress shows how far the keys are, if they are waited for.
+func (w *waiting) progress(ctx context.Context, c *cli, keys, gone []string) (stop func()) {
+	if !w.wait {
+		return func() {}
+	}
+	return c.progress(ctx, awaited{goal: "settled", keys: keys, gone: gone})
 }
 
 func newPut(c *cli) *cobra.Command {
@@ -68,10 +77,12 @@ same, and the key becomes invalid.`,
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
+			done := w.progress(cmd.Context(), c, args[:1], nil)
 			out, err := c.agent().Put(cmd.Context(), &apiv1.PutRequest{
 				Key: args[0], Text: text, Force: force, Wait: w.wait, Timeout: duration(w.timeout),
 				Message: message, Files: from,
 			})
+			done()
 			if err != nil {
 				return err
 			}

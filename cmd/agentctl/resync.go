@@ -38,7 +38,9 @@ in ` + "`agentctl status`" + ` before you do.`,
 				ctx, cancel = context.WithTimeout(ctx, timeout)
 				defer cancel()
 			}
+			done := c.progress(ctx, awaited{goal: "settled", targets: args})
 			out, err := c.agent().Resync(ctx, &apiv1.ResyncRequest{Targets: args, Accept: accept})
+			done()
 			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 				c.tell("timed out after %s; the agent goes on with it", timeout)
 				return differs

@@ -33,7 +33,9 @@ configured, pending, failed, invalid. It exits with 1 if the timeout passes.`,
 		ValidArgsFunction: c.keysAndKinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Keys, req.Timeout, req.NoValues = args, duration(timeout), c.noValues()
+			done := c.progress(cmd.Context(), awaited{goal: req.For, keys: args})
 			out, err := c.agent().Wait(cmd.Context(), &req)
+			done()
 			if err != nil {
 				return err
 			}
