@@ -6,9 +6,11 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/progress"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -18,12 +20,20 @@ const cleanupTime = 2 * time.Minute
 // readSoon is how often it is asked whether everything has been read.
 const readSoon = 20 * time.Millisecond
 
+// Cleared counts what a cleanup has removed, and what is left as far as it is known.
+type Cleared struct{ removed, left atomic.Int64 }
+
+// Show tells it to a [progress.Line].
+func (c *Cleared) Show(elapsed time.Duration) []string {
+	return []string{fmt.Sprintf("%d removed, %d left", c.removed.Load(), c.left.Load()), progress.Time(elapsed)}
+}
+
 // Cleanup removes everything that this label ever made, and nothing else. It
 // never touches etcd. It refuses while the agent runs.
 //
 // It is the scheduler with the same kinds and one source that wants nothing:
 // so things go in the right order, for the same reasons as ever.
-func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer) error {
+func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer, cleared *Cleared) error {
 	h, err := openHost(c, log)
 	if err != nil {
 		return err
@@ -45,7 +55,7 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer) err
 	s.Submit(scheduler.Txn{Source: "cleanup", Note: "want nothing", Complete: true})
 	w := s.Watch()
 	defer w.Stop()
-	if err := awaitNothing(ctx, s, w, out); err != nil {
+	if err := awaitNothing(ctx, s, w, out, cleared); err != nil {
 		return err
 	}
 	for _, at := range h.store.Of("") {
@@ -58,9 +68,8 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer) err
 }
 
 // awaitNothing follows statuses until nothing of ours is left.
-func awaitNothing(ctx context.Context, s *scheduler.Scheduler, w *scheduler.Watcher, out io.Writer) error {
+func awaitNothing(ctx context.Context, s *scheduler.Scheduler, w *scheduler.Watcher, out io.Writer, cleared *Cleared) error {
 	left := map[scheduler.Key]scheduler.Status{}
-	removed := 0
 	for {
 		changes, inSync, err := next(ctx, w)
 		if err != nil {
@@ -76,12 +85,13 @@ func awaitNothing(ctx context.Context, s *scheduler.Scheduler, w *scheduler.Watc
 			case st.State == scheduler.Leftover || st.State == scheduler.Unknown && st.Actual != nil:
 				left[st.Key] = st
 			case was:
-				removed++
+				cleared.removed.Add(1)
 				fmt.Fprintf(out, "removed %s\n", st.Key)
 			}
 		}
+		cleared.left.Store(int64(len(left)))
 		if inSync && len(left) == 0 && allRead(s) {
-			fmt.Fprintf(out, "%d objects removed, nothing is left\n", removed)
+			fmt.Fprintf(out, "%d objects removed, nothing is left\n", cleared.removed.Load())
 			return nil
 		}
 	}

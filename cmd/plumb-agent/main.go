@@ -17,6 +17,7 @@ import (
 	"github.com/plumb-net/plumb/agent"
 	"github.com/plumb-net/plumb/plugins/buildinfo"
 	"github.com/plumb-net/plumb/plugins/manpage"
+	"github.com/plumb-net/plumb/plugins/progress"
 	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
@@ -106,8 +107,11 @@ touches etcd, and it refuses while the agent runs.`,
 			if err != nil {
 				return err
 			}
-			log := slog.New(c.Levels().Handler(handler(os.Stderr, c.LogFormat)))
-			return agent.Cleanup(cmd.Context(), c, log, cmd.OutOrStdout())
+			var cleared agent.Cleared
+			line := progress.Of(os.Stderr, os.Getenv("TERM")).Start(cleared.Show)
+			defer line.Stop()
+			log := slog.New(c.Levels().Handler(handler(line.Above(os.Stderr), c.LogFormat)))
+			return agent.Cleanup(cmd.Context(), c, log, line.Above(cmd.OutOrStdout()), &cleared)
 		},
 	}
 }
