@@ -64,7 +64,7 @@ type candidate struct {
 	place     kind.Place
 	addresses []kernel.Address
 	in        bool
-	existing  bool // Plumb cannot make such a link
+	existing  bool // Plumb cannot make such a link, or no value says what it is
 }
 
 // ofRuntimes are the names that container runtimes, their networks and hypervisors give.
@@ -80,7 +80,7 @@ func (v *survey) consider(p kind.Place, l kernel.Link, addresses []kernel.Addres
 	if wanted || ours || v.claimed(&models.Interface{Namespace: p.In, HostName: l.Name}) || slices.Contains(ofKernel, l.Name) {
 		return
 	}
-	c := &candidate{Link: l, place: p, existing: !makes(l)}
+	c := &candidate{Link: l, place: p, existing: !makes(l) || beyond(l)}
 	for _, a := range addresses {
 		if a.Index != l.Index || a.Prefix.Addr().IsLinkLocalUnicast() && a.Prefix.Addr().Is6() || a.Protocol >= 1 && a.Protocol <= 3 {
 			continue
@@ -132,6 +132,15 @@ func makes(l kernel.Link) bool {
 	return l.Tunnel != nil && !l.Tunnel.More
 }
 
+// beyond reports whether a link has settings that no value says, though it reads as one.
+func beyond(l kernel.Link) bool {
+	if b := l.Bond; b != nil { // that it looks after nothing: 0 is the default there
+		return orZero(b.Miimon) == 0 && orZero(b.ARPInterval) == 0
+	}
+	t := l.Tunnel
+	return t != nil && (t.Else || t.TTL == 0 && strings.HasPrefix(t.Kind, "ip6"))
+}
+
 // drop leaves out what stands on a link that is left out. It reports whether there was any.
 func (v *survey) drop() (any bool) {
 	for _, c := range v.order {
@@ -156,10 +165,10 @@ func (v *survey) unfit(c *candidate) string {
 	if c.Master != 0 && !fit(kernel.LinkRef{NS: c.NS, Index: c.Master}) {
 		return "the link that it belongs to is left out"
 	}
-	if c.existing || c.Parent == 0 {
+	below := c.below()
+	if c.existing || below.Index == 0 {
 		return ""
 	}
-	below := kernel.LinkRef{NS: c.ParentNS, Index: c.Parent}
 	if other := v.links[below]; c.Type == "veth" && (other == nil || !other.in) {
 		return "its other end is left out, or in a namespace without a name"
 	}
@@ -169,20 +178,34 @@ func (v *survey) unfit(c *candidate) string {
 	return ""
 }
 
+// below is the link that another stands on, or the other end of a cable.
+func (c *candidate) below() kernel.LinkRef {
+	switch {
+	case c.Vxlan != nil:
+		return kernel.LinkRef{NS: c.Vxlan.ParentNS, Index: c.Vxlan.Parent}
+	case c.Tunnel != nil:
+		return kernel.LinkRef{NS: c.NS, Index: c.Tunnel.Parent}
+	}
+	return kernel.LinkRef{NS: c.ParentNS, Index: c.Parent}
+}
+
 // add adds a link as a value.
 func (v *survey) add(c *candidate) {
 	name, _ := v.Names.Of(c.Ref())
 	x := &models.Interface{}
+	if !c.existing && c.Name != "lo" {
+		x = v.made(scheduler.Key(models.InterfaceKey(name)), c)
+		c.existing = models.Validate(models.InterfaceKey(name), x) != nil
+	}
 	switch {
 	case c.Name == "lo":
 		x.Link = &models.Interface_Loopback{Loopback: &models.Loopback{}}
 	case c.existing:
+		x = &models.Interface{}
 		x.Link = &models.Interface_Existing{Existing: &models.Existing{}}
 		if c.Master != 0 {
 			x.Master = v.iface.linkName(kernel.LinkRef{NS: c.NS, Index: c.Master}, "")
 		}
-	default:
-		x = v.made(scheduler.Key(models.InterfaceKey(name)), c)
 	}
 	x.Namespace = c.place.In
 	if c.Name != name && c.Name != "lo" {
@@ -242,7 +265,7 @@ func (v *survey) made(k scheduler.Key, c *candidate) *models.Interface {
 		x.MacAddress = ""
 	}
 	if b := x.GetBridge(); b.GetVlanFiltering() {
-		b.Vlans = unlessDefault(v.iface.readVLANs(c.Link, []*models.BridgeVlan{{}}))
+		b.Vlans = unlessDefault(v.iface.readVLANs(c.Link, []*models.BridgeVlan{{}}), c.Bridge)
 	}
 	if x.GetVlan().GetProtocol() == "802.1q" {
 		x.GetVlan().Protocol = ""
@@ -250,7 +273,7 @@ func (v *survey) made(k scheduler.Key, c *candidate) *models.Interface {
 	if p := x.GetBridgePort(); p != nil {
 		p.Cost = nil // it follows from the speed
 		if m := v.links[kernel.LinkRef{NS: c.NS, Index: c.Master}]; m != nil && m.Bridge != nil && orZero(m.Bridge.VLANFiltering) {
-			p.Vlans = unlessDefault(v.iface.readVLANs(c.Link, []*models.BridgeVlan{{}}))
+			p.Vlans = unlessDefault(v.iface.readVLANs(c.Link, []*models.BridgeVlan{{}}), m.Bridge)
 		}
 		if proto.Equal(p, &models.BridgePort{}) {
 			x.BridgePort = nil
@@ -259,9 +282,9 @@ func (v *survey) made(k scheduler.Key, c *candidate) *models.Interface {
 	return x
 }
 
-// unlessDefault is nothing of the VLANs that a port has by itself.
-func unlessDefault(list []*models.BridgeVlan) []*models.BridgeVlan {
-	if vlanText(each(list)) == "1 pvid untagged" {
+// unlessDefault is nothing of the VLANs that a bridge and its ports have by themselves.
+func unlessDefault(list []*models.BridgeVlan, of *kernel.BridgeSpec) []*models.BridgeVlan {
+	if vlanText(each(list)) == fmt.Sprintf("%d pvid untagged", orZero(of.DefaultPVID)) {
 		return nil
 	}
 	return list
@@ -269,7 +292,11 @@ func unlessDefault(list []*models.BridgeVlan) []*models.BridgeVlan {
 
 // namesMTU reports whether an MTU is not what the kernel gives such a link.
 func (v *survey) namesMTU(c *candidate) bool {
-	if below := v.links[kernel.LinkRef{NS: c.ParentNS, Index: c.Parent}]; below != nil && c.Type != "veth" {
+	switch below := v.links[c.below()]; {
+	case below == nil || c.Type == "veth" || c.Tunnel != nil:
+	case c.Vxlan != nil:
+		return c.MTU != below.MTU-50 && c.MTU != below.MTU-70
+	default:
 		return c.MTU != below.MTU
 	}
 	switch c.Type {

@@ -21,7 +21,7 @@ func (d *iface) standing(ctx context.Context, w *wish) (l kernel.Link, there boo
 	if adopts(w.value) {
 		return l, d.Shadow && d.changesNothing(w, l)
 	}
-	if !w.value.GetAdopt() || d.ours(w.key, l, w.recorded) || !d.hasPeer(ctx, w, l) {
+	if !w.value.GetAdopt() || beyond(l) || d.ours(w.key, l, w.recorded) || !d.hasPeer(ctx, w, l) {
 		return l, false
 	}
 	actual := d.value(w.key, l, w.value.GetNamespace(), w.value)

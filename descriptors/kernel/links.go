@@ -231,6 +231,9 @@ type TunnelSpec struct {
 	Checksum      bool       // of gre: in both directions
 	// More: it says something that is not here, such as keys that differ by direction.
 	More bool
+	// Else: it has a setting that nobody makes here, such as a type of service. It goes when
+	// the tunnel is changed.
+	Else bool
 }
 
 // GeneveSpec are the settings of a Geneve device.

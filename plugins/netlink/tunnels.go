@@ -20,11 +20,17 @@ const (
 )
 
 // tunnelAttributes are the numbers of what all tunnels have.
-type tunnelAttributes struct{ link, local, remote, ttl, pmtu, flags6, collect int }
+type tunnelAttributes struct {
+	link, local, remote, ttl, pmtu, flags6, collect int
+	// These are 0 of what is made here.
+	tos, flow, encap, mark int
+}
 
 var (
-	greAttributes   = tunnelAttributes{link: 1, local: 6, remote: 7, ttl: 8, pmtu: grePMTU, flags6: gre6Flags, collect: greCollect}
-	iptunAttributes = tunnelAttributes{link: 1, local: 2, remote: 3, ttl: 4, pmtu: iptunPMTU, flags6: iptun6Flags, collect: iptunCollect}
+	greAttributes = tunnelAttributes{link: 1, local: 6, remote: 7, ttl: 8, pmtu: grePMTU, flags6: gre6Flags, collect: greCollect,
+		tos: 9, flow: 12, encap: 14, mark: 20}
+	iptunAttributes = tunnelAttributes{link: 1, local: 2, remote: 3, ttl: 4, pmtu: iptunPMTU, flags6: iptun6Flags, collect: iptunCollect,
+		tos: 5, flow: 7, encap: 15, mark: 20}
 )
 
 // Flags of gre, in the order of the network.
@@ -36,6 +42,15 @@ const (
 // noEncapLimit (IP6_TNL_F_IGN_ENCAP_LIMIT) is that no packet says how many tunnels it may
 // pass within this one.
 const noEncapLimit = 1
+
+// flags6Asked are the flags of a tunnel in IPv6 that somebody asks for; the kernel adds its own.
+const flags6Asked = 0xff
+
+// iptunProtocol is what a tunnel carries, and carried what it does if nobody says so. 0 is
+// anything, which ip(8) asks for by itself.
+const iptunProtocol = 9
+
+var carried = map[string]uint8{"ipip": unix.IPPROTO_IPIP, "sit": unix.IPPROTO_IPV6, "ip6tnl": 0}
 
 var (
 	greKinds  = []string{"gre", "gretap", "ip6gre", "ip6gretap"}
@@ -120,8 +135,17 @@ func parseTunnel(kind string, data []byte) *kernel.TunnelSpec {
 		case a.collect:
 			s.More = true
 			continue
+		case a.tos, a.encap, a.mark:
+			s.Else = s.Else || !zero(v)
+			continue
 		}
 		switch {
+		case typ == a.flow && slices.Contains(ipv6Kinds, kind):
+			s.Else = s.Else || !zero(v)
+		case typ == a.flags6 && slices.Contains(ipv6Kinds, kind):
+			s.Else = s.Else || asU32(v)&flags6Asked != noEncapLimit
+		case a == iptunAttributes && typ == iptunProtocol:
+			s.Else = s.Else || asU8(v) != 0 && asU8(v) != carried[kind]
 		case typ == a.pmtu && !slices.Contains(ipv6Kinds, kind):
 			s.PMTUDiscovery = asU8(v) != 0
 		case a != greAttributes:
@@ -140,8 +164,11 @@ func parseTunnel(kind string, data []byte) *kernel.TunnelSpec {
 	}
 	s.Checksum = in.flags&greChecksum != 0
 	s.More = s.More || in != out
+	s.Else = s.Else || in.flags&^(greChecksum|greKey) != 0
 	return s
 }
+
+func zero(v []byte) bool { return !slices.ContainsFunc(v, func(b byte) bool { return b != 0 }) }
 
 // given is an address, or the zero Addr for the kernel's any.
 func given(a netip.Addr) netip.Addr {
