@@ -59,6 +59,7 @@ var (
 //	restart          restarts the agent, which must write nothing to the kernel;
 //	                 lines are flags of it from then on
 //	settle           waits until nothing is to come
+//	unwritten        the agent must not have written to the kernel since it started
 //
 // $DIR is a directory of the story, $HOST that of the host, $LABEL the agent's label; $PROTO and $GROUP are
 // the agent's numbers for routes and links. Times, indexes and the like are shown by
@@ -179,6 +180,10 @@ func (s *script) step() string {
 		s.Mount(s.first())
 	case "unmount":
 		s.Unmount(s.first())
+	case "unwritten":
+		if n := s.KernelWrites(); n != 0 {
+			s.t.Errorf("%d kernel writes\n%s", n, s.Done())
+		}
 	case "restart":
 		s.Stop()
 		if s.d.Input != "" {
