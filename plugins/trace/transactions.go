@@ -14,6 +14,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/plumb-net/plumb/plugins/safetext"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -157,8 +158,12 @@ func (t *transactions) step(ctx context.Context, d scheduler.DoneStep) {
 
 func text(name, value string) attribute.KeyValue { return attribute.String(name, short(value)) }
 
-// short is what is sent of a text. One that is not UTF-8 would cost the whole request.
-func short(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxText)], "") }
+// short is what is sent of a text, without passwords in addresses, as in the log. A text
+// that is not UTF-8 would cost the whole request.
+func short(s string) string {
+	s = safetext.URLs(s)
+	return strings.ToValidUTF8(s[:min(len(s), maxText)], "")
+}
 
 // written reports whether it is known when the transaction was written. The clock of
 // who wrote it may be ahead of ours.
