@@ -117,13 +117,15 @@ func DesiredDiffer(k *Kind, key kv.Key, a, b any) bool {
 	if Differ(k, key, a, b) {
 		return true
 	}
-	if k == nil || a == nil || k.Identical(a, b) || reflect.DeepEqual(a, b) {
+	if k == nil || a == nil || k.Identical(a, b) {
 		return false
 	}
 	if k.Encode == nil {
-		return true
+		return !reflect.DeepEqual(a, b)
 	}
-	was, err := EncodeValue(k, a) // a message has fields of its own beside those that it says
+	// Not by its fields: a message has some of its own beside those that it says, and sets
+	// them when somebody else encodes it.
+	was, err := EncodeValue(k, a)
 	if err != nil {
 		return true
 	}
