@@ -6,10 +6,10 @@ LINT    := $(CACHE)/golangci-lint-v2.15.0
 NFPM    := $(CACHE)/nfpm-v2.45.0
 COUNT   := $(GO) run ./tests/count
 
-# What the programs say that they are: the release that git names, or the one to come.
+# What the programs say that they are: the release that git names, or without a tag the last one.
 # Debian's order of versions has 1.0~rc1 before 1.0, and 1.0+3.gabc after it.
 BIN     := bin
-VERSION := $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-rc/~rc/; s/-\([0-9]*\)-g/+\1.g/'),0.1.0~dev)
+VERSION := $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-rc/~rc/; s/-\([0-9]*\)-g/+\1.g/'),0.1.0)
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 INFO    := github.com/plumb-net/plumb/plugins/buildinfo
 LDFLAGS := -s -w -X $(INFO).version=$(VERSION) -X $(INFO).commit=$(COMMIT)
