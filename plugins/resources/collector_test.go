@@ -1,0 +1,228 @@
+package resources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/resources/cgroup"
+)
+
+// world is a tracker, a kernel and a clock.
+type world struct {
+	known   map[string]*models.Container
+	unknown error
+	clock   time.Time
+	// used and memory are what the one cgroup of each container says, by its path.
+	used   map[string]time.Duration
+	memo   map[string]uint64
+	reads  map[string]int
+	netdev map[int][]cgroup.Interface
+}
+
+func newWorld() (*world, *Collector) {
+	w := &world{
+		known: map[string]*models.Container{}, clock: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC),
+		used: map[string]time.Duration{}, memo: map[string]uint64{}, reads: map[string]int{}, netdev: map[int][]cgroup.Interface{},
+	}
+	return w, newCollector(w, 10*time.Second, w, func() time.Time { return w.clock })
+}
+
+func (w *world) Containers() (map[string]*models.Container, error) { return w.known, w.unknown }
+func (w *world) Watch(ctx context.Context, _ func(keys ...string)) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+func (w *world) memory() uint64 { return 1 << 30 }
+func (w *world) netns() uint64  { return 1 }
+
+func (w *world) find(_ int, _ uint64, id string) (cgroup.Group, error) {
+	if id == "host" {
+		return cgroup.Group{}, errors.New("it has no cgroup of its own")
+	}
+	return cgroup.Group{Path: "/" + id}, nil
+}
+
+func (w *world) stats(g cgroup.Group) (cgroup.Stats, error) {
+	w.reads[g.Path]++
+	used, there := w.used[g.Path]
+	if !there {
+		return cgroup.Stats{}, cgroup.ErrGone
+	}
+	return cgroup.Stats{CPU: &cgroup.CPU{Usage: used}, Memory: &cgroup.Memory{WorkingSet: w.memo[g.Path]}}, nil
+}
+
+func (w *world) limits(cgroup.Group) (cgroup.Limits, error) {
+	return cgroup.Limits{Memory: 1 << 20}, nil
+}
+
+func (w *world) interfaces(pid int, _ uint64) ([]cgroup.Interface, error) { return w.netdev[pid], nil }
+
+// run is a container that runs.
+func (w *world) run(id string, pid uint32) *models.Container {
+	c := &models.Container{Runtime: "docker", ContainerId: id, Pid: pid, Netns: uint64(pid), State: "running", StartedAt: w.clock.Format(time.RFC3339Nano)}
+	w.known["docker:"+id], w.used["/"+id] = c, 0
+	return c
+}
+
+// pass lets time pass, in which the collector does what is due.
+func (w *world) pass(c *Collector, d time.Duration) {
+	for end := w.clock.Add(d); ; {
+		next := w.clock.Add(c.work())
+		if next.After(end) {
+			w.clock = end
+			return
+		}
+		w.clock = next
+	}
+}
+
+// TestPace: what is busy is sampled each interval, what is idle more and more seldom,
+// what somebody looks at as often as he does, but not within a second.
+func TestPace(t *testing.T) {
+	w, c := newWorld()
+	w.run("busy", 10)
+	w.run("idle", 11)
+	c.follow()
+	for range 60 {
+		w.used["/busy"] += 5 * time.Second
+		w.pass(c, 10*time.Second)
+	}
+	if n := w.reads["/busy"]; n < 59 || n > 61 {
+		t.Errorf("what is busy was sampled %d times in 10 minutes", n)
+	}
+	if n := w.reads["/idle"]; n < 20 || n > 23 {
+		t.Errorf("what is idle was sampled %d times in 10 minutes", n)
+	}
+	before := w.reads["/idle"]
+	for range 50 {
+		c.Latest()
+		w.clock = w.clock.Add(100 * time.Millisecond)
+	}
+	if n := w.reads["/idle"] - before; n < 4 || n > 5 {
+		t.Errorf("it was sampled %d times for who asked for 5 s", n)
+	}
+	d, _ := c.Detail("docker:busy")
+	if cpu := d.Hour.CPU; cpu.P50 != 500_000_000 || cpu.Max < 500_000_000 {
+		t.Errorf("half a processor is %+v", cpu)
+	}
+}
+
+// TestRuns: a series is of one run: it begins and ends with it, and what it held can be
+// asked for until the container is gone.
+func TestRuns(t *testing.T) {
+	w, c := newWorld()
+	began := w.clock
+	web := w.run("web", 10)
+	c.follow()
+	w.pass(c, time.Minute)
+	d, ok := c.Detail("docker:web")
+	if !ok || !d.Start.Equal(began) || !d.End.IsZero() || d.Samples == 0 || d.MemoryBound != 1<<20 || d.Cgroup != "/web" {
+		t.Fatalf("%v %+v", ok, d.Latest)
+	}
+	samples := d.Samples
+
+	delete(w.used, "/web") // the kernel is first
+	w.pass(c, time.Minute)
+	if d, _ = c.Detail("docker:web"); d.Samples != samples {
+		t.Errorf("%d samples after %d, of a cgroup that is gone", d.Samples, samples)
+	}
+	ended := &models.Container{Runtime: web.Runtime, ContainerId: web.ContainerId, StartedAt: web.StartedAt, FinishedAt: began.Add(70 * time.Second).Format(time.RFC3339Nano)}
+	w.known["docker:web"] = ended
+	c.follow()
+	d, ok = c.Detail("docker:web")
+	if !ok || d.End.Sub(d.Start) != 70*time.Second || d.Samples != samples || d.Last == nil {
+		t.Errorf("it ended: %v %+v", ok, d.Latest)
+	}
+	if all := c.Latest(); len(all) != 0 {
+		t.Errorf("what has ended runs: %+v", all)
+	}
+	w.run("web", 20)
+	c.follow()
+	if d, _ = c.Detail("docker:web"); !d.End.IsZero() || d.Samples != 1 || !d.Start.Equal(w.clock) {
+		t.Errorf("it was started again: %+v", d.Latest)
+	}
+	delete(w.known, "docker:web")
+	w.unknown = errors.New("the runtime does not answer")
+	c.follow()
+	if _, ok = c.Detail("docker:web"); !ok {
+		t.Error("what nobody tells of is gone")
+	}
+	w.unknown = nil
+	c.follow()
+	if _, ok = c.Detail("docker:web"); ok {
+		t.Error("what is gone is kept")
+	}
+}
+
+// TestWhoseNetwork: a namespace is counted once, and that of the host is no container's.
+func TestWhoseNetwork(t *testing.T) {
+	w, c := newWorld()
+	for id, pid := range map[string]uint32{"own": 10, "hosts": 11, "joined": 12} {
+		w.run(id, pid)
+		w.netdev[int(pid)] = []cgroup.Interface{{Name: "eth0", ReceiveBytes: 1000}}
+	}
+	w.known["docker:hosts"].Netns = w.netns()
+	w.known["docker:joined"].NetworkOwner = "docker:own"
+	w.run("host", 13)
+	c.follow()
+	for _, l := range c.Latest() {
+		has := l.Last != nil && len(l.Last.Interfaces) == 1
+		if has != (l.Key == "docker:own") {
+			t.Errorf("%s: %+v", l.Key, l.Last)
+		}
+		if (l.Unread != "") != (l.Key == "docker:host") {
+			t.Errorf("%s: %q", l.Key, l.Unread)
+		}
+	}
+	w.clock = w.clock.Add(2 * time.Second)
+	w.netdev[10] = []cgroup.Interface{{Name: "eth0", ReceiveBytes: 5000}, {Name: "new", ReceiveBytes: 1e9}}
+	if d, _ := c.Detail("docker:own"); d.Rates == nil || d.Rates.Receive != 2000 {
+		t.Errorf("4000 bytes in 2 s, and an interface that is new: %+v", d.Rates)
+	}
+}
+
+// TestBounds: what is kept does not grow for ever.
+func TestBounds(t *testing.T) {
+	w, c := newWorld()
+	w.run("web", 10)
+	c.follow()
+	for range 2 * minutesKept {
+		w.used["/web"] += 30 * time.Second
+		w.pass(c, time.Minute)
+	}
+	s := c.all["docker:web"]
+	if len(s.recent) != samplesKept || len(s.minutes) != minutesKept {
+		t.Errorf("%d samples and %d minutes are kept", len(s.recent), len(s.minutes))
+	}
+	for i := range 3 * endedKept {
+		id := fmt.Sprint("c", i)
+		w.run(id, uint32(100+i))
+		c.follow()
+		w.clock = w.clock.Add(time.Second)
+		w.known["docker:"+id] = &models.Container{Runtime: "docker", ContainerId: id}
+	}
+	c.follow()
+	if n := len(c.all); n != endedKept+1 {
+		t.Errorf("%d series are kept", n)
+	}
+	if _, ok := c.Detail("docker:c149"); !ok {
+		t.Error("the last one to end is forgotten")
+	}
+}
+
+// TestSetBack: a counter that goes back, and a clock that does, make no rates of nonsense.
+func TestSetBack(t *testing.T) {
+	at := func(s int, used time.Duration) *Sample {
+		return &Sample{Time: time.Unix(int64(s), 0), Stats: cgroup.Stats{CPU: &cgroup.CPU{Usage: used}}}
+	}
+	if r := between(at(0, 10), at(1, 5)); r == nil || r.CPU != 0 {
+		t.Errorf("%+v", r)
+	}
+	if r := between(at(1, 10), at(1, 15)); r != nil {
+		t.Errorf("%+v", r)
+	}
+}
