@@ -37,6 +37,8 @@ type Config struct {
 	Freezer Freezer
 	// Containers is nil when no runtime is configured.
 	Containers Containers
+	// Resources is what containers use; nil: it is not sampled.
+	Resources Resources
 	// CNI is what runtimes have attached.
 	CNI CNI
 	// Events are what happened to containers and the agent.

@@ -37,27 +37,40 @@ func (s *Server) Containers(_ context.Context, r *apiv1.ContainersRequest) (*api
 	}
 	all, err := s.Config.Containers.Containers()
 	out := &apiv1.ContainersResponse{Runtimes: health(s.Config.Containers.Health()), Unknown: text(err)}
-	var begin []*apiv1.Container
+	names, refused := pick(all, r.Id)
+	if refused != nil {
+		return nil, refused
+	}
+	for _, name := range names {
+		out.Containers = append(out.Containers, container(all[name]))
+	}
+	return out, nil
+}
+
+// pick returns the keys of the containers that an operator means, sorted: all of them, or
+// the only one with an id, the beginning of one, or a name.
+func pick(all map[string]*models.Container, id string) (keys []string, err error) {
+	var begin []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		switch c := all[name]; {
 		case c == nil: // surely gone
-		case r.Id == "" || named(c, name, r.Id):
-			out.Containers = append(out.Containers, container(c))
-		case strings.HasPrefix(c.ContainerId, r.Id):
-			begin = append(begin, container(c))
+		case id == "" || named(c, name, id):
+			keys = append(keys, name)
+		case strings.HasPrefix(c.ContainerId, id):
+			begin = append(begin, name)
 		}
 	}
-	if len(out.Containers) == 0 {
-		out.Containers = begin
+	if len(keys) == 0 {
+		keys = begin
 	}
-	switch n := len(out.Containers); {
-	case r.Id == "":
+	switch n := len(keys); {
+	case id == "":
 	case n == 0:
-		return nil, notFound("no container has the id or the name %q; see `agentctl containers`", r.Id)
+		return nil, notFound("no container has the id or the name %q; see `agentctl containers`", id)
 	case n > 1:
-		return nil, refuse("%q fits %d containers, as %s and %s; name more of the id", r.Id, n, out.Containers[0].ContainerId, out.Containers[1].ContainerId)
+		return nil, refuse("%q fits %d containers, as %s and %s; name more of the id", id, n, all[keys[0]].ContainerId, all[keys[1]].ContainerId)
 	}
-	return out, nil
+	return keys, nil
 }
 
 const noRuntimes = "no container runtime is configured"

@@ -7,6 +7,7 @@ import (
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
+	"github.com/plumb-net/plumb/plugins/resources"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -100,6 +101,12 @@ type Containers interface {
 	Containers() (map[string]*models.Container, error)
 	Microservices() (map[string]*models.Microservice, error)
 	Health() []models.Health
+}
+
+// Resources is what containers use.
+type Resources interface {
+	Latest() []resources.Latest
+	Detail(key string) (resources.Detail, bool)
 }
 
 // CNI is what the service of CNI knows.

@@ -26,7 +26,7 @@ import (
 var needs = map[access.Role][]string{
 	access.Viewer: {
 		"Get", "List", "Watch", "Wait", "Why", "Diff", "Adopt", "Graph", "History", "Changes", "Blame", "Plan",
-		"Kinds", "Microservices", "Containers", "CNI", "Events", "WatchEvents", "AgentStatus", "Version", "Logs",
+		"Kinds", "Microservices", "Containers", "Resources", "CNI", "Events", "WatchEvents", "AgentStatus", "Version", "Logs",
 		"/livez", "/readyz", "/metrics",
 	},
 	access.Operator: {

@@ -11,6 +11,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/plugins/container"
+	"github.com/plumb-net/plumb/plugins/resources"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -101,6 +102,18 @@ func (w *World) line(line string) error {
 		return err
 	case "container", "microservice", "runtime", "unknown":
 		return w.containerLine(word, rest, first, more)
+	case "resources":
+		d := resources.Detail{Latest: resources.Latest{Container: w.Containers.All[first]}}
+		if err := json.Unmarshal([]byte(more), &d); err != nil {
+			return err
+		}
+		if n := len(d.Recent); n > 0 {
+			d.Last = d.Recent[n-1]
+		}
+		if w.Resources == nil {
+			w.Resources = Resources{}
+		}
+		w.Resources[first] = d
 	case "attachment":
 		var a cni.Attachment
 		if err := json.Unmarshal([]byte(rest), &a); err != nil {

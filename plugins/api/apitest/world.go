@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni/wire"
 	"github.com/plumb-net/plumb/plugins/events"
 	"github.com/plumb-net/plumb/plugins/loglevel"
+	"github.com/plumb-net/plumb/plugins/resources"
 )
 
 // Noon is when everything happens.
@@ -28,9 +30,11 @@ type World struct {
 	Store      *Store
 	Engine     *Engine
 	Containers *Containers
-	CNI        *CNI
-	Events     *events.Log
-	Parts      []models.Health
+	// Resources is what containers use; nil: it is not sampled.
+	Resources Resources
+	CNI       *CNI
+	Events    *events.Log
+	Parts     []models.Health
 	// Accepted counts calls of resync --accept.
 	Accepted int
 }
@@ -53,7 +57,7 @@ func New() *World {
 
 // Config of a server of this world.
 func (w *World) Config() api.Config {
-	return api.Config{
+	c := api.Config{
 		Scheduler: w.Engine, Store: w.Store, Containers: w.Containers, CNI: w.CNI, Events: w.Events,
 		Place: func(source, key string) string {
 			if source == "files" {
@@ -69,6 +73,10 @@ func (w *World) Config() api.Config {
 		Label:   "host1", Version: "v0.0.0-test", Commit: "abcdef", Started: Noon().Add(-time.Hour),
 		Now: Noon,
 	}
+	if w.Resources != nil {
+		c.Resources = w.Resources
+	}
+	return c
 }
 
 // Serve serves the world until the test ends and returns its socket.
@@ -186,6 +194,25 @@ func (c *Containers) Microservices() (map[string]*models.Microservice, error) {
 
 // Health implements the port.
 func (c *Containers) Health() []models.Health { return c.Parts }
+
+// Resources is what is kept of containers, by key.
+type Resources map[string]resources.Detail
+
+// Latest implements the port.
+func (r Resources) Latest() (all []resources.Latest) {
+	for _, key := range slices.Sorted(maps.Keys(r)) {
+		if r[key].End.IsZero() {
+			all = append(all, r[key].Latest)
+		}
+	}
+	return all
+}
+
+// Detail implements the port.
+func (r Resources) Detail(key string) (resources.Detail, bool) {
+	d, ok := r[key]
+	return d, ok
+}
 
 // metrics is a page for /metrics.
 func metrics(w http.ResponseWriter, _ *http.Request) {

@@ -6269,6 +6269,1175 @@ func (x *Container) GetLabelRefused() string {
 	return ""
 }
 
+type ResourcesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Full id, the beginning of an id, or a name: all that is kept of this one, also if it
+	// has ended. Without it, the last sample of each that runs.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourcesRequest) Reset() {
+	*x = ResourcesRequest{}
+	mi := &file_agent_proto_msgTypes[89]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourcesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourcesRequest) ProtoMessage() {}
+
+func (x *ResourcesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[89]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourcesRequest.ProtoReflect.Descriptor instead.
+func (*ResourcesRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{89}
+}
+
+func (x *ResourcesRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ResourcesResponse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Containers []*ContainerResources  `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
+	// Why there may be more.
+	Unknown       string `protobuf:"bytes,2,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourcesResponse) Reset() {
+	*x = ResourcesResponse{}
+	mi := &file_agent_proto_msgTypes[90]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourcesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourcesResponse) ProtoMessage() {}
+
+func (x *ResourcesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[90]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourcesResponse.ProtoReflect.Descriptor instead.
+func (*ResourcesResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{90}
+}
+
+func (x *ResourcesResponse) GetContainers() []*ContainerResources {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+func (x *ResourcesResponse) GetUnknown() string {
+	if x != nil {
+		return x.Unknown
+	}
+	return ""
+}
+
+// ContainerResources is what a container uses, and what it may use.
+type ContainerResources struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Runtime     string                 `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	ContainerId string                 `protobuf:"bytes,2,opt,name=container_id,proto3" json:"container_id,omitempty"`
+	Name        string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Image       string                 `protobuf:"bytes,4,opt,name=image,proto3" json:"image,omitempty"`
+	// Where its cgroup is below the root of its hierarchy.
+	Cgroup string `protobuf:"bytes,5,opt,name=cgroup,proto3" json:"cgroup,omitempty"`
+	// Those of the run that is sampled; end is absent while it lasts.
+	Start *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=start,proto3" json:"start,omitempty"`
+	End   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=end,proto3" json:"end,omitempty"`
+	// How many were taken.
+	Samples uint64          `protobuf:"varint,8,opt,name=samples,proto3" json:"samples,omitempty"`
+	Limits  *ResourceLimits `protobuf:"bytes,9,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Between the last two samples.
+	Rates *ResourceRates  `protobuf:"bytes,10,opt,name=rates,proto3" json:"rates,omitempty"`
+	Last  *ResourceSample `protobuf:"bytes,11,opt,name=last,proto3" json:"last,omitempty"`
+	// Of one container only: over the time up to the last sample, and the last samples,
+	// oldest first.
+	Minute *ResourceSummary  `protobuf:"bytes,12,opt,name=minute,proto3" json:"minute,omitempty"`
+	Hour   *ResourceSummary  `protobuf:"bytes,13,opt,name=hour,proto3" json:"hour,omitempty"`
+	Day    *ResourceSummary  `protobuf:"bytes,14,opt,name=day,proto3" json:"day,omitempty"`
+	Recent []*ResourceSample `protobuf:"bytes,15,rep,name=recent,proto3" json:"recent,omitempty"`
+	// Why nothing can be sampled.
+	Unread        string `protobuf:"bytes,16,opt,name=unread,proto3" json:"unread,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerResources) Reset() {
+	*x = ContainerResources{}
+	mi := &file_agent_proto_msgTypes[91]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerResources) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerResources) ProtoMessage() {}
+
+func (x *ContainerResources) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[91]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerResources.ProtoReflect.Descriptor instead.
+func (*ContainerResources) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{91}
+}
+
+func (x *ContainerResources) GetRuntime() string {
+	if x != nil {
+		return x.Runtime
+	}
+	return ""
+}
+
+func (x *ContainerResources) GetContainerId() string {
+	if x != nil {
+		return x.ContainerId
+	}
+	return ""
+}
+
+func (x *ContainerResources) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ContainerResources) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
+}
+
+func (x *ContainerResources) GetCgroup() string {
+	if x != nil {
+		return x.Cgroup
+	}
+	return ""
+}
+
+func (x *ContainerResources) GetStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *ContainerResources) GetEnd() *timestamppb.Timestamp {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+func (x *ContainerResources) GetSamples() uint64 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *ContainerResources) GetLimits() *ResourceLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *ContainerResources) GetRates() *ResourceRates {
+	if x != nil {
+		return x.Rates
+	}
+	return nil
+}
+
+func (x *ContainerResources) GetLast() *ResourceSample {
+	if x != nil {
+		return x.Last
+	}
+	return nil
+}
+
+func (x *ContainerResources) GetMinute() *ResourceSummary {
+	if x != nil {
+		return x.Minute
+	}
+	return nil
+}
+
+func (x *ContainerResources) GetHour() *ResourceSummary {
+	if x != nil {
+		return x.Hour
+	}
+	return nil
+}
+
+func (x *ContainerResources) GetDay() *ResourceSummary {
+	if x != nil {
+		return x.Day
+	}
+	return nil
+}
+
+func (x *ContainerResources) GetRecent() []*ResourceSample {
+	if x != nil {
+		return x.Recent
+	}
+	return nil
+}
+
+func (x *ContainerResources) GetUnread() string {
+	if x != nil {
+		return x.Unread
+	}
+	return ""
+}
+
+// ResourceLimits are absent where there is no limit.
+type ResourceLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In each period it may use the quota.
+	CpuQuotaUs  uint64 `protobuf:"varint,1,opt,name=cpu_quota_us,proto3" json:"cpu_quota_us,omitempty"`
+	CpuPeriodUs uint64 `protobuf:"varint,2,opt,name=cpu_period_us,proto3" json:"cpu_period_us,omitempty"`
+	// Its weight against others; 1024 is usual.
+	CpuShares uint64 `protobuf:"varint,3,opt,name=cpu_shares,proto3" json:"cpu_shares,omitempty"`
+	// The processors that it may run on, as "0-3,7".
+	Cpus string `protobuf:"bytes,4,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	// In bytes.
+	Memory uint64 `protobuf:"varint,5,opt,name=memory,proto3" json:"memory,omitempty"`
+	Swap   uint64 `protobuf:"varint,6,opt,name=swap,proto3" json:"swap,omitempty"`
+	// What it keeps when others want memory.
+	MemoryReserved uint64 `protobuf:"varint,7,opt,name=memory_reserved,proto3" json:"memory_reserved,omitempty"`
+	// What it can have at most: its limit, or what the machine has.
+	MemoryBound   uint64 `protobuf:"varint,8,opt,name=memory_bound,proto3" json:"memory_bound,omitempty"`
+	Pids          uint64 `protobuf:"varint,9,opt,name=pids,proto3" json:"pids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceLimits) Reset() {
+	*x = ResourceLimits{}
+	mi := &file_agent_proto_msgTypes[92]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceLimits) ProtoMessage() {}
+
+func (x *ResourceLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[92]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceLimits.ProtoReflect.Descriptor instead.
+func (*ResourceLimits) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{92}
+}
+
+func (x *ResourceLimits) GetCpuQuotaUs() uint64 {
+	if x != nil {
+		return x.CpuQuotaUs
+	}
+	return 0
+}
+
+func (x *ResourceLimits) GetCpuPeriodUs() uint64 {
+	if x != nil {
+		return x.CpuPeriodUs
+	}
+	return 0
+}
+
+func (x *ResourceLimits) GetCpuShares() uint64 {
+	if x != nil {
+		return x.CpuShares
+	}
+	return 0
+}
+
+func (x *ResourceLimits) GetCpus() string {
+	if x != nil {
+		return x.Cpus
+	}
+	return ""
+}
+
+func (x *ResourceLimits) GetMemory() uint64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *ResourceLimits) GetSwap() uint64 {
+	if x != nil {
+		return x.Swap
+	}
+	return 0
+}
+
+func (x *ResourceLimits) GetMemoryReserved() uint64 {
+	if x != nil {
+		return x.MemoryReserved
+	}
+	return 0
+}
+
+func (x *ResourceLimits) GetMemoryBound() uint64 {
+	if x != nil {
+		return x.MemoryBound
+	}
+	return 0
+}
+
+func (x *ResourceLimits) GetPids() uint64 {
+	if x != nil {
+		return x.Pids
+	}
+	return 0
+}
+
+// ResourceRates are what is used in a second.
+type ResourceRates struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1000000000 is a processor.
+	CpuNanoCores uint64 `protobuf:"varint,1,opt,name=cpu_nano_cores,proto3" json:"cpu_nano_cores,omitempty"`
+	// In how many periods of the quota it was used up.
+	ThrottledPercent uint64 `protobuf:"varint,2,opt,name=throttled_percent,proto3" json:"throttled_percent,omitempty"`
+	// In bytes, over all interfaces and all devices.
+	Receive       uint64 `protobuf:"varint,3,opt,name=receive,proto3" json:"receive,omitempty"`
+	Transmit      uint64 `protobuf:"varint,4,opt,name=transmit,proto3" json:"transmit,omitempty"`
+	Read          uint64 `protobuf:"varint,5,opt,name=read,proto3" json:"read,omitempty"`
+	Write         uint64 `protobuf:"varint,6,opt,name=write,proto3" json:"write,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceRates) Reset() {
+	*x = ResourceRates{}
+	mi := &file_agent_proto_msgTypes[93]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceRates) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceRates) ProtoMessage() {}
+
+func (x *ResourceRates) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[93]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceRates.ProtoReflect.Descriptor instead.
+func (*ResourceRates) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{93}
+}
+
+func (x *ResourceRates) GetCpuNanoCores() uint64 {
+	if x != nil {
+		return x.CpuNanoCores
+	}
+	return 0
+}
+
+func (x *ResourceRates) GetThrottledPercent() uint64 {
+	if x != nil {
+		return x.ThrottledPercent
+	}
+	return 0
+}
+
+func (x *ResourceRates) GetReceive() uint64 {
+	if x != nil {
+		return x.Receive
+	}
+	return 0
+}
+
+func (x *ResourceRates) GetTransmit() uint64 {
+	if x != nil {
+		return x.Transmit
+	}
+	return 0
+}
+
+func (x *ResourceRates) GetRead() uint64 {
+	if x != nil {
+		return x.Read
+	}
+	return 0
+}
+
+func (x *ResourceRates) GetWrite() uint64 {
+	if x != nil {
+		return x.Write
+	}
+	return 0
+}
+
+// ResourceSample is what had been used at a time, since the cgroup was made. What is absent
+// is not told, or zero within what is told.
+type ResourceSample struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Time   *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	Cpu    *ResourceCPU           `protobuf:"bytes,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Memory *ResourceMemory        `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
+	// Processes and threads.
+	Pids    *uint64           `protobuf:"varint,4,opt,name=pids,proto3,oneof" json:"pids,omitempty"`
+	Devices []*ResourceDevice `protobuf:"bytes,5,rep,name=devices,proto3" json:"devices,omitempty"`
+	// For how long processes waited.
+	CpuPressure    *ResourceStall `protobuf:"bytes,6,opt,name=cpu_pressure,proto3" json:"cpu_pressure,omitempty"`
+	MemoryPressure *ResourceStall `protobuf:"bytes,7,opt,name=memory_pressure,proto3" json:"memory_pressure,omitempty"`
+	IoPressure     *ResourceStall `protobuf:"bytes,8,opt,name=io_pressure,proto3" json:"io_pressure,omitempty"`
+	// Those of its own network namespace.
+	Interfaces    []*ResourceInterface `protobuf:"bytes,9,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceSample) Reset() {
+	*x = ResourceSample{}
+	mi := &file_agent_proto_msgTypes[94]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceSample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceSample) ProtoMessage() {}
+
+func (x *ResourceSample) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[94]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceSample.ProtoReflect.Descriptor instead.
+func (*ResourceSample) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{94}
+}
+
+func (x *ResourceSample) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *ResourceSample) GetCpu() *ResourceCPU {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *ResourceSample) GetMemory() *ResourceMemory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *ResourceSample) GetPids() uint64 {
+	if x != nil && x.Pids != nil {
+		return *x.Pids
+	}
+	return 0
+}
+
+func (x *ResourceSample) GetDevices() []*ResourceDevice {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+func (x *ResourceSample) GetCpuPressure() *ResourceStall {
+	if x != nil {
+		return x.CpuPressure
+	}
+	return nil
+}
+
+func (x *ResourceSample) GetMemoryPressure() *ResourceStall {
+	if x != nil {
+		return x.MemoryPressure
+	}
+	return nil
+}
+
+func (x *ResourceSample) GetIoPressure() *ResourceStall {
+	if x != nil {
+		return x.IoPressure
+	}
+	return nil
+}
+
+func (x *ResourceSample) GetInterfaces() []*ResourceInterface {
+	if x != nil {
+		return x.Interfaces
+	}
+	return nil
+}
+
+type ResourceCPU struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	UsageNs  uint64                 `protobuf:"varint,1,opt,name=usage_ns,proto3" json:"usage_ns,omitempty"`
+	UserNs   uint64                 `protobuf:"varint,2,opt,name=user_ns,proto3" json:"user_ns,omitempty"`
+	SystemNs uint64                 `protobuf:"varint,3,opt,name=system_ns,proto3" json:"system_ns,omitempty"`
+	// Periods of the quota, those in which it was used up, and how long it then waited.
+	Periods       uint64 `protobuf:"varint,4,opt,name=periods,proto3" json:"periods,omitempty"`
+	Throttled     uint64 `protobuf:"varint,5,opt,name=throttled,proto3" json:"throttled,omitempty"`
+	ThrottledNs   uint64 `protobuf:"varint,6,opt,name=throttled_ns,proto3" json:"throttled_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceCPU) Reset() {
+	*x = ResourceCPU{}
+	mi := &file_agent_proto_msgTypes[95]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceCPU) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceCPU) ProtoMessage() {}
+
+func (x *ResourceCPU) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[95]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceCPU.ProtoReflect.Descriptor instead.
+func (*ResourceCPU) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{95}
+}
+
+func (x *ResourceCPU) GetUsageNs() uint64 {
+	if x != nil {
+		return x.UsageNs
+	}
+	return 0
+}
+
+func (x *ResourceCPU) GetUserNs() uint64 {
+	if x != nil {
+		return x.UserNs
+	}
+	return 0
+}
+
+func (x *ResourceCPU) GetSystemNs() uint64 {
+	if x != nil {
+		return x.SystemNs
+	}
+	return 0
+}
+
+func (x *ResourceCPU) GetPeriods() uint64 {
+	if x != nil {
+		return x.Periods
+	}
+	return 0
+}
+
+func (x *ResourceCPU) GetThrottled() uint64 {
+	if x != nil {
+		return x.Throttled
+	}
+	return 0
+}
+
+func (x *ResourceCPU) GetThrottledNs() uint64 {
+	if x != nil {
+		return x.ThrottledNs
+	}
+	return 0
+}
+
+type ResourceMemory struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In bytes.
+	Usage uint64 `protobuf:"varint,1,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Usage without pages of files that were not used lately.
+	WorkingSet uint64 `protobuf:"varint,2,opt,name=working_set,proto3" json:"working_set,omitempty"`
+	Rss        uint64 `protobuf:"varint,3,opt,name=rss,proto3" json:"rss,omitempty"`
+	Cache      uint64 `protobuf:"varint,4,opt,name=cache,proto3" json:"cache,omitempty"`
+	Mapped     uint64 `protobuf:"varint,5,opt,name=mapped,proto3" json:"mapped,omitempty"`
+	Swap       uint64 `protobuf:"varint,6,opt,name=swap,proto3" json:"swap,omitempty"`
+	Peak       uint64 `protobuf:"varint,7,opt,name=peak,proto3" json:"peak,omitempty"`
+	// How often the limit was met, and the processes that were killed for it.
+	Failures      uint64 `protobuf:"varint,8,opt,name=failures,proto3" json:"failures,omitempty"`
+	OomKills      uint64 `protobuf:"varint,9,opt,name=oom_kills,proto3" json:"oom_kills,omitempty"`
+	PageFaults    uint64 `protobuf:"varint,10,opt,name=page_faults,proto3" json:"page_faults,omitempty"`
+	MajorFaults   uint64 `protobuf:"varint,11,opt,name=major_faults,proto3" json:"major_faults,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceMemory) Reset() {
+	*x = ResourceMemory{}
+	mi := &file_agent_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceMemory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceMemory) ProtoMessage() {}
+
+func (x *ResourceMemory) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceMemory.ProtoReflect.Descriptor instead.
+func (*ResourceMemory) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *ResourceMemory) GetUsage() uint64 {
+	if x != nil {
+		return x.Usage
+	}
+	return 0
+}
+
+func (x *ResourceMemory) GetWorkingSet() uint64 {
+	if x != nil {
+		return x.WorkingSet
+	}
+	return 0
+}
+
+func (x *ResourceMemory) GetRss() uint64 {
+	if x != nil {
+		return x.Rss
+	}
+	return 0
+}
+
+func (x *ResourceMemory) GetCache() uint64 {
+	if x != nil {
+		return x.Cache
+	}
+	return 0
+}
+
+func (x *ResourceMemory) GetMapped() uint64 {
+	if x != nil {
+		return x.Mapped
+	}
+	return 0
+}
+
+func (x *ResourceMemory) GetSwap() uint64 {
+	if x != nil {
+		return x.Swap
+	}
+	return 0
+}
+
+func (x *ResourceMemory) GetPeak() uint64 {
+	if x != nil {
+		return x.Peak
+	}
+	return 0
+}
+
+func (x *ResourceMemory) GetFailures() uint64 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *ResourceMemory) GetOomKills() uint64 {
+	if x != nil {
+		return x.OomKills
+	}
+	return 0
+}
+
+func (x *ResourceMemory) GetPageFaults() uint64 {
+	if x != nil {
+		return x.PageFaults
+	}
+	return 0
+}
+
+func (x *ResourceMemory) GetMajorFaults() uint64 {
+	if x != nil {
+		return x.MajorFaults
+	}
+	return 0
+}
+
+type ResourceDevice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// MAJOR:MINOR.
+	Device        string `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
+	ReadBytes     uint64 `protobuf:"varint,2,opt,name=read_bytes,proto3" json:"read_bytes,omitempty"`
+	WriteBytes    uint64 `protobuf:"varint,3,opt,name=write_bytes,proto3" json:"write_bytes,omitempty"`
+	Reads         uint64 `protobuf:"varint,4,opt,name=reads,proto3" json:"reads,omitempty"`
+	Writes        uint64 `protobuf:"varint,5,opt,name=writes,proto3" json:"writes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceDevice) Reset() {
+	*x = ResourceDevice{}
+	mi := &file_agent_proto_msgTypes[97]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceDevice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceDevice) ProtoMessage() {}
+
+func (x *ResourceDevice) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[97]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceDevice.ProtoReflect.Descriptor instead.
+func (*ResourceDevice) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{97}
+}
+
+func (x *ResourceDevice) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *ResourceDevice) GetReadBytes() uint64 {
+	if x != nil {
+		return x.ReadBytes
+	}
+	return 0
+}
+
+func (x *ResourceDevice) GetWriteBytes() uint64 {
+	if x != nil {
+		return x.WriteBytes
+	}
+	return 0
+}
+
+func (x *ResourceDevice) GetReads() uint64 {
+	if x != nil {
+		return x.Reads
+	}
+	return 0
+}
+
+func (x *ResourceDevice) GetWrites() uint64 {
+	if x != nil {
+		return x.Writes
+	}
+	return 0
+}
+
+// ResourceStall is for how long some processes waited, and for how long all did.
+type ResourceStall struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SomeUs        uint64                 `protobuf:"varint,1,opt,name=some_us,proto3" json:"some_us,omitempty"`
+	FullUs        uint64                 `protobuf:"varint,2,opt,name=full_us,proto3" json:"full_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceStall) Reset() {
+	*x = ResourceStall{}
+	mi := &file_agent_proto_msgTypes[98]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceStall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceStall) ProtoMessage() {}
+
+func (x *ResourceStall) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[98]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceStall.ProtoReflect.Descriptor instead.
+func (*ResourceStall) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{98}
+}
+
+func (x *ResourceStall) GetSomeUs() uint64 {
+	if x != nil {
+		return x.SomeUs
+	}
+	return 0
+}
+
+func (x *ResourceStall) GetFullUs() uint64 {
+	if x != nil {
+		return x.FullUs
+	}
+	return 0
+}
+
+type ResourceInterface struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	ReceiveBytes    uint64                 `protobuf:"varint,2,opt,name=receive_bytes,proto3" json:"receive_bytes,omitempty"`
+	ReceivePackets  uint64                 `protobuf:"varint,3,opt,name=receive_packets,proto3" json:"receive_packets,omitempty"`
+	ReceiveErrors   uint64                 `protobuf:"varint,4,opt,name=receive_errors,proto3" json:"receive_errors,omitempty"`
+	ReceiveDropped  uint64                 `protobuf:"varint,5,opt,name=receive_dropped,proto3" json:"receive_dropped,omitempty"`
+	TransmitBytes   uint64                 `protobuf:"varint,6,opt,name=transmit_bytes,proto3" json:"transmit_bytes,omitempty"`
+	TransmitPackets uint64                 `protobuf:"varint,7,opt,name=transmit_packets,proto3" json:"transmit_packets,omitempty"`
+	TransmitErrors  uint64                 `protobuf:"varint,8,opt,name=transmit_errors,proto3" json:"transmit_errors,omitempty"`
+	TransmitDropped uint64                 `protobuf:"varint,9,opt,name=transmit_dropped,proto3" json:"transmit_dropped,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ResourceInterface) Reset() {
+	*x = ResourceInterface{}
+	mi := &file_agent_proto_msgTypes[99]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceInterface) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceInterface) ProtoMessage() {}
+
+func (x *ResourceInterface) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[99]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceInterface.ProtoReflect.Descriptor instead.
+func (*ResourceInterface) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{99}
+}
+
+func (x *ResourceInterface) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ResourceInterface) GetReceiveBytes() uint64 {
+	if x != nil {
+		return x.ReceiveBytes
+	}
+	return 0
+}
+
+func (x *ResourceInterface) GetReceivePackets() uint64 {
+	if x != nil {
+		return x.ReceivePackets
+	}
+	return 0
+}
+
+func (x *ResourceInterface) GetReceiveErrors() uint64 {
+	if x != nil {
+		return x.ReceiveErrors
+	}
+	return 0
+}
+
+func (x *ResourceInterface) GetReceiveDropped() uint64 {
+	if x != nil {
+		return x.ReceiveDropped
+	}
+	return 0
+}
+
+func (x *ResourceInterface) GetTransmitBytes() uint64 {
+	if x != nil {
+		return x.TransmitBytes
+	}
+	return 0
+}
+
+func (x *ResourceInterface) GetTransmitPackets() uint64 {
+	if x != nil {
+		return x.TransmitPackets
+	}
+	return 0
+}
+
+func (x *ResourceInterface) GetTransmitErrors() uint64 {
+	if x != nil {
+		return x.TransmitErrors
+	}
+	return 0
+}
+
+func (x *ResourceInterface) GetTransmitDropped() uint64 {
+	if x != nil {
+		return x.TransmitDropped
+	}
+	return 0
+}
+
+type ResourceSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1000000000 is a processor.
+	CpuNanoCores *Distribution `protobuf:"bytes,1,opt,name=cpu_nano_cores,proto3" json:"cpu_nano_cores,omitempty"`
+	// The working set, in bytes.
+	Memory        *Distribution `protobuf:"bytes,2,opt,name=memory,proto3" json:"memory,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceSummary) Reset() {
+	*x = ResourceSummary{}
+	mi := &file_agent_proto_msgTypes[100]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceSummary) ProtoMessage() {}
+
+func (x *ResourceSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[100]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceSummary.ProtoReflect.Descriptor instead.
+func (*ResourceSummary) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{100}
+}
+
+func (x *ResourceSummary) GetCpuNanoCores() *Distribution {
+	if x != nil {
+		return x.CpuNanoCores
+	}
+	return nil
+}
+
+func (x *ResourceSummary) GetMemory() *Distribution {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// Distribution says how a figure was over a time. Over an hour or a day percentiles are those
+// of its minutes.
+type Distribution struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Mean          uint64                 `protobuf:"varint,1,opt,name=mean,proto3" json:"mean,omitempty"`
+	Max           uint64                 `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`
+	P50           uint64                 `protobuf:"varint,3,opt,name=p50,proto3" json:"p50,omitempty"`
+	P90           uint64                 `protobuf:"varint,4,opt,name=p90,proto3" json:"p90,omitempty"`
+	P95           uint64                 `protobuf:"varint,5,opt,name=p95,proto3" json:"p95,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Distribution) Reset() {
+	*x = Distribution{}
+	mi := &file_agent_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Distribution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Distribution) ProtoMessage() {}
+
+func (x *Distribution) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
+func (*Distribution) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *Distribution) GetMean() uint64 {
+	if x != nil {
+		return x.Mean
+	}
+	return 0
+}
+
+func (x *Distribution) GetMax() uint64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *Distribution) GetP50() uint64 {
+	if x != nil {
+		return x.P50
+	}
+	return 0
+}
+
+func (x *Distribution) GetP90() uint64 {
+	if x != nil {
+		return x.P90
+	}
+	return 0
+}
+
+func (x *Distribution) GetP95() uint64 {
+	if x != nil {
+		return x.P95
+	}
+	return 0
+}
+
 type EventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only these types: discovered, created, started, died, oom, paused,
@@ -6292,7 +7461,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6304,7 +7473,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6317,7 +7486,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{89}
+	return file_agent_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *EventsRequest) GetTypes() []string {
@@ -6382,7 +7551,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6394,7 +7563,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6407,7 +7576,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{90}
+	return file_agent_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *EventsResponse) GetGap() *EventGap {
@@ -6444,7 +7613,7 @@ type EventGap struct {
 
 func (x *EventGap) Reset() {
 	*x = EventGap{}
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6456,7 +7625,7 @@ func (x *EventGap) String() string {
 func (*EventGap) ProtoMessage() {}
 
 func (x *EventGap) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6469,7 +7638,7 @@ func (x *EventGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventGap.ProtoReflect.Descriptor instead.
 func (*EventGap) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{91}
+	return file_agent_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *EventGap) GetFrom() uint64 {
@@ -6539,7 +7708,7 @@ type ContainerEvent struct {
 
 func (x *ContainerEvent) Reset() {
 	*x = ContainerEvent{}
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6551,7 +7720,7 @@ func (x *ContainerEvent) String() string {
 func (*ContainerEvent) ProtoMessage() {}
 
 func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6564,7 +7733,7 @@ func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEvent.ProtoReflect.Descriptor instead.
 func (*ContainerEvent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{92}
+	return file_agent_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *ContainerEvent) GetSeq() uint64 {
@@ -6767,7 +7936,7 @@ type OOMKill struct {
 
 func (x *OOMKill) Reset() {
 	*x = OOMKill{}
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6779,7 +7948,7 @@ func (x *OOMKill) String() string {
 func (*OOMKill) ProtoMessage() {}
 
 func (x *OOMKill) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6792,7 +7961,7 @@ func (x *OOMKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OOMKill.ProtoReflect.Descriptor instead.
 func (*OOMKill) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{93}
+	return file_agent_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *OOMKill) GetPid() uint32 {
@@ -6873,7 +8042,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6885,7 +8054,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6898,7 +8067,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{94}
+	return file_agent_proto_rawDescGZIP(), []int{107}
 }
 
 type AgentStatusResponse struct {
@@ -6929,7 +8098,7 @@ type AgentStatusResponse struct {
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6941,7 +8110,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6954,7 +8123,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{95}
+	return file_agent_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -7063,7 +8232,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7075,7 +8244,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7088,7 +8257,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{96}
+	return file_agent_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *Health) GetName() string {
@@ -7139,7 +8308,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7151,7 +8320,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7164,7 +8333,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{97}
+	return file_agent_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *Source) GetName() string {
@@ -7198,7 +8367,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7210,7 +8379,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7223,7 +8392,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{98}
+	return file_agent_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *StateCount) GetState() string {
@@ -7248,7 +8417,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7260,7 +8429,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7273,7 +8442,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{99}
+	return file_agent_proto_rawDescGZIP(), []int{112}
 }
 
 type VersionResponse struct {
@@ -7288,7 +8457,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7300,7 +8469,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7313,7 +8482,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{100}
+	return file_agent_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -7352,7 +8521,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7364,7 +8533,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7377,7 +8546,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{101}
+	return file_agent_proto_rawDescGZIP(), []int{114}
 }
 
 type LogsResponse struct {
@@ -7389,7 +8558,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7401,7 +8570,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7414,7 +8583,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{102}
+	return file_agent_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -7438,7 +8607,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7450,7 +8619,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7463,7 +8632,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{103}
+	return file_agent_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *Log) GetName() string {
@@ -7498,7 +8667,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[104]
+	mi := &file_agent_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7510,7 +8679,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[104]
+	mi := &file_agent_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7523,7 +8692,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{104}
+	return file_agent_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -7554,7 +8723,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[105]
+	mi := &file_agent_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7566,7 +8735,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[105]
+	mi := &file_agent_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7579,7 +8748,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{105}
+	return file_agent_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *KV) GetKey() string {
@@ -7619,7 +8788,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[106]
+	mi := &file_agent_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7631,7 +8800,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[106]
+	mi := &file_agent_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7644,7 +8813,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{106}
+	return file_agent_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -7663,7 +8832,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[107]
+	mi := &file_agent_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7675,7 +8844,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[107]
+	mi := &file_agent_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7688,7 +8857,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{107}
+	return file_agent_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -7707,7 +8876,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[108]
+	mi := &file_agent_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7719,7 +8888,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[108]
+	mi := &file_agent_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7732,7 +8901,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{108}
+	return file_agent_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -7753,7 +8922,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[109]
+	mi := &file_agent_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7765,7 +8934,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[109]
+	mi := &file_agent_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7778,7 +8947,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{109}
+	return file_agent_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -7811,7 +8980,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[110]
+	mi := &file_agent_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7823,7 +8992,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[110]
+	mi := &file_agent_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7836,7 +9005,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{110}
+	return file_agent_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -7855,7 +9024,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[111]
+	mi := &file_agent_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7867,7 +9036,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[111]
+	mi := &file_agent_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7880,7 +9049,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{111}
+	return file_agent_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -7900,7 +9069,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[112]
+	mi := &file_agent_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7912,7 +9081,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[112]
+	mi := &file_agent_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7925,7 +9094,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{112}
+	return file_agent_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -8413,7 +9582,114 @@ const file_agent_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_exit_code\"\xfa\x01\n" +
+	"_exit_code\"\"\n" +
+	"\x10ResourcesRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"o\n" +
+	"\x11ResourcesResponse\x12@\n" +
+	"\n" +
+	"containers\x18\x01 \x03(\v2 .plumb.api.v1.ContainerResourcesR\n" +
+	"containers\x12\x18\n" +
+	"\aunknown\x18\x02 \x01(\tR\aunknown\"\x92\x05\n" +
+	"\x12ContainerResources\x12\x18\n" +
+	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\"\n" +
+	"\fcontainer_id\x18\x02 \x01(\tR\fcontainer_id\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
+	"\x05image\x18\x04 \x01(\tR\x05image\x12\x16\n" +
+	"\x06cgroup\x18\x05 \x01(\tR\x06cgroup\x120\n" +
+	"\x05start\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12,\n" +
+	"\x03end\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x12\x18\n" +
+	"\asamples\x18\b \x01(\x04R\asamples\x124\n" +
+	"\x06limits\x18\t \x01(\v2\x1c.plumb.api.v1.ResourceLimitsR\x06limits\x121\n" +
+	"\x05rates\x18\n" +
+	" \x01(\v2\x1b.plumb.api.v1.ResourceRatesR\x05rates\x120\n" +
+	"\x04last\x18\v \x01(\v2\x1c.plumb.api.v1.ResourceSampleR\x04last\x125\n" +
+	"\x06minute\x18\f \x01(\v2\x1d.plumb.api.v1.ResourceSummaryR\x06minute\x121\n" +
+	"\x04hour\x18\r \x01(\v2\x1d.plumb.api.v1.ResourceSummaryR\x04hour\x12/\n" +
+	"\x03day\x18\x0e \x01(\v2\x1d.plumb.api.v1.ResourceSummaryR\x03day\x124\n" +
+	"\x06recent\x18\x0f \x03(\v2\x1c.plumb.api.v1.ResourceSampleR\x06recent\x12\x16\n" +
+	"\x06unread\x18\x10 \x01(\tR\x06unread\"\x9c\x02\n" +
+	"\x0eResourceLimits\x12\"\n" +
+	"\fcpu_quota_us\x18\x01 \x01(\x04R\fcpu_quota_us\x12$\n" +
+	"\rcpu_period_us\x18\x02 \x01(\x04R\rcpu_period_us\x12\x1e\n" +
+	"\n" +
+	"cpu_shares\x18\x03 \x01(\x04R\n" +
+	"cpu_shares\x12\x12\n" +
+	"\x04cpus\x18\x04 \x01(\tR\x04cpus\x12\x16\n" +
+	"\x06memory\x18\x05 \x01(\x04R\x06memory\x12\x12\n" +
+	"\x04swap\x18\x06 \x01(\x04R\x04swap\x12(\n" +
+	"\x0fmemory_reserved\x18\a \x01(\x04R\x0fmemory_reserved\x12\"\n" +
+	"\fmemory_bound\x18\b \x01(\x04R\fmemory_bound\x12\x12\n" +
+	"\x04pids\x18\t \x01(\x04R\x04pids\"\xc5\x01\n" +
+	"\rResourceRates\x12&\n" +
+	"\x0ecpu_nano_cores\x18\x01 \x01(\x04R\x0ecpu_nano_cores\x12,\n" +
+	"\x11throttled_percent\x18\x02 \x01(\x04R\x11throttled_percent\x12\x18\n" +
+	"\areceive\x18\x03 \x01(\x04R\areceive\x12\x1a\n" +
+	"\btransmit\x18\x04 \x01(\x04R\btransmit\x12\x12\n" +
+	"\x04read\x18\x05 \x01(\x04R\x04read\x12\x14\n" +
+	"\x05write\x18\x06 \x01(\x04R\x05write\"\x85\x04\n" +
+	"\x0eResourceSample\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12+\n" +
+	"\x03cpu\x18\x02 \x01(\v2\x19.plumb.api.v1.ResourceCPUR\x03cpu\x124\n" +
+	"\x06memory\x18\x03 \x01(\v2\x1c.plumb.api.v1.ResourceMemoryR\x06memory\x12\x17\n" +
+	"\x04pids\x18\x04 \x01(\x04H\x00R\x04pids\x88\x01\x01\x126\n" +
+	"\adevices\x18\x05 \x03(\v2\x1c.plumb.api.v1.ResourceDeviceR\adevices\x12?\n" +
+	"\fcpu_pressure\x18\x06 \x01(\v2\x1b.plumb.api.v1.ResourceStallR\fcpu_pressure\x12E\n" +
+	"\x0fmemory_pressure\x18\a \x01(\v2\x1b.plumb.api.v1.ResourceStallR\x0fmemory_pressure\x12=\n" +
+	"\vio_pressure\x18\b \x01(\v2\x1b.plumb.api.v1.ResourceStallR\vio_pressure\x12?\n" +
+	"\n" +
+	"interfaces\x18\t \x03(\v2\x1f.plumb.api.v1.ResourceInterfaceR\n" +
+	"interfacesB\a\n" +
+	"\x05_pids\"\xbd\x01\n" +
+	"\vResourceCPU\x12\x1a\n" +
+	"\busage_ns\x18\x01 \x01(\x04R\busage_ns\x12\x18\n" +
+	"\auser_ns\x18\x02 \x01(\x04R\auser_ns\x12\x1c\n" +
+	"\tsystem_ns\x18\x03 \x01(\x04R\tsystem_ns\x12\x18\n" +
+	"\aperiods\x18\x04 \x01(\x04R\aperiods\x12\x1c\n" +
+	"\tthrottled\x18\x05 \x01(\x04R\tthrottled\x12\"\n" +
+	"\fthrottled_ns\x18\x06 \x01(\x04R\fthrottled_ns\"\xb0\x02\n" +
+	"\x0eResourceMemory\x12\x14\n" +
+	"\x05usage\x18\x01 \x01(\x04R\x05usage\x12 \n" +
+	"\vworking_set\x18\x02 \x01(\x04R\vworking_set\x12\x10\n" +
+	"\x03rss\x18\x03 \x01(\x04R\x03rss\x12\x14\n" +
+	"\x05cache\x18\x04 \x01(\x04R\x05cache\x12\x16\n" +
+	"\x06mapped\x18\x05 \x01(\x04R\x06mapped\x12\x12\n" +
+	"\x04swap\x18\x06 \x01(\x04R\x04swap\x12\x12\n" +
+	"\x04peak\x18\a \x01(\x04R\x04peak\x12\x1a\n" +
+	"\bfailures\x18\b \x01(\x04R\bfailures\x12\x1c\n" +
+	"\toom_kills\x18\t \x01(\x04R\toom_kills\x12 \n" +
+	"\vpage_faults\x18\n" +
+	" \x01(\x04R\vpage_faults\x12\"\n" +
+	"\fmajor_faults\x18\v \x01(\x04R\fmajor_faults\"\x98\x01\n" +
+	"\x0eResourceDevice\x12\x16\n" +
+	"\x06device\x18\x01 \x01(\tR\x06device\x12\x1e\n" +
+	"\n" +
+	"read_bytes\x18\x02 \x01(\x04R\n" +
+	"read_bytes\x12 \n" +
+	"\vwrite_bytes\x18\x03 \x01(\x04R\vwrite_bytes\x12\x14\n" +
+	"\x05reads\x18\x04 \x01(\x04R\x05reads\x12\x16\n" +
+	"\x06writes\x18\x05 \x01(\x04R\x06writes\"C\n" +
+	"\rResourceStall\x12\x18\n" +
+	"\asome_us\x18\x01 \x01(\x04R\asome_us\x12\x18\n" +
+	"\afull_us\x18\x02 \x01(\x04R\afull_us\"\xf3\x02\n" +
+	"\x11ResourceInterface\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12$\n" +
+	"\rreceive_bytes\x18\x02 \x01(\x04R\rreceive_bytes\x12(\n" +
+	"\x0freceive_packets\x18\x03 \x01(\x04R\x0freceive_packets\x12&\n" +
+	"\x0ereceive_errors\x18\x04 \x01(\x04R\x0ereceive_errors\x12(\n" +
+	"\x0freceive_dropped\x18\x05 \x01(\x04R\x0freceive_dropped\x12&\n" +
+	"\x0etransmit_bytes\x18\x06 \x01(\x04R\x0etransmit_bytes\x12*\n" +
+	"\x10transmit_packets\x18\a \x01(\x04R\x10transmit_packets\x12(\n" +
+	"\x0ftransmit_errors\x18\b \x01(\x04R\x0ftransmit_errors\x12*\n" +
+	"\x10transmit_dropped\x18\t \x01(\x04R\x10transmit_dropped\"\x89\x01\n" +
+	"\x0fResourceSummary\x12B\n" +
+	"\x0ecpu_nano_cores\x18\x01 \x01(\v2\x1a.plumb.api.v1.DistributionR\x0ecpu_nano_cores\x122\n" +
+	"\x06memory\x18\x02 \x01(\v2\x1a.plumb.api.v1.DistributionR\x06memory\"j\n" +
+	"\fDistribution\x12\x12\n" +
+	"\x04mean\x18\x01 \x01(\x04R\x04mean\x12\x10\n" +
+	"\x03max\x18\x02 \x01(\x04R\x03max\x12\x10\n" +
+	"\x03p50\x18\x03 \x01(\x04R\x03p50\x12\x10\n" +
+	"\x03p90\x18\x04 \x01(\x04R\x03p90\x12\x10\n" +
+	"\x03p95\x18\x05 \x01(\x04R\x03p95\"\xfa\x01\n" +
 	"\rEventsRequest\x12\x14\n" +
 	"\x05types\x18\x01 \x03(\tR\x05types\x12\x1c\n" +
 	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12\x16\n" +
@@ -8549,7 +9825,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fDeleteKVRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\".\n" +
 	"\x10DeleteKVResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevision2\x91\x16\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision2\xdf\x16\n" +
 	"\x05Agent\x128\n" +
 	"\x03Get\x12\x18.plumb.api.v1.GetRequest\x1a\x17.plumb.api.v1.KeyStatus\x12=\n" +
 	"\x04List\x12\x19.plumb.api.v1.ListRequest\x1a\x1a.plumb.api.v1.ListResponse\x12B\n" +
@@ -8579,7 +9855,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x05Kinds\x12\x1a.plumb.api.v1.KindsRequest\x1a\x1b.plumb.api.v1.KindsResponse\x12X\n" +
 	"\rMicroservices\x12\".plumb.api.v1.MicroservicesRequest\x1a#.plumb.api.v1.MicroservicesResponse\x12O\n" +
 	"\n" +
-	"Containers\x12\x1f.plumb.api.v1.ContainersRequest\x1a .plumb.api.v1.ContainersResponse\x12:\n" +
+	"Containers\x12\x1f.plumb.api.v1.ContainersRequest\x1a .plumb.api.v1.ContainersResponse\x12L\n" +
+	"\tResources\x12\x1e.plumb.api.v1.ResourcesRequest\x1a\x1f.plumb.api.v1.ResourcesResponse\x12:\n" +
 	"\x03CNI\x12\x18.plumb.api.v1.CNIRequest\x1a\x19.plumb.api.v1.CNIResponse\x12T\n" +
 	"\x0fAdoptAttachment\x12\x1f.plumb.api.v1.AttachmentRequest\x1a .plumb.api.v1.AttachmentResponse\x12U\n" +
 	"\x10ForgetAttachment\x12\x1f.plumb.api.v1.AttachmentRequest\x1a .plumb.api.v1.AttachmentResponse\x12C\n" +
@@ -8606,7 +9883,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 116)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 129)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -8697,51 +9974,64 @@ var file_agent_proto_goTypes = []any{
 	(*ContainersRequest)(nil),     // 86: plumb.api.v1.ContainersRequest
 	(*ContainersResponse)(nil),    // 87: plumb.api.v1.ContainersResponse
 	(*Container)(nil),             // 88: plumb.api.v1.Container
-	(*EventsRequest)(nil),         // 89: plumb.api.v1.EventsRequest
-	(*EventsResponse)(nil),        // 90: plumb.api.v1.EventsResponse
-	(*EventGap)(nil),              // 91: plumb.api.v1.EventGap
-	(*ContainerEvent)(nil),        // 92: plumb.api.v1.ContainerEvent
-	(*OOMKill)(nil),               // 93: plumb.api.v1.OOMKill
-	(*AgentStatusRequest)(nil),    // 94: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 95: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 96: plumb.api.v1.Health
-	(*Source)(nil),                // 97: plumb.api.v1.Source
-	(*StateCount)(nil),            // 98: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 99: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 100: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 101: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 102: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 103: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 104: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 105: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 106: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 107: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 108: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 109: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 110: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 111: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 112: plumb.api.v1.DeleteKVResponse
-	nil,                           // 113: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 114: plumb.api.v1.ContainerEvent.LabelsEntry
-	nil,                           // 115: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 116: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 117: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 118: google.protobuf.Duration
+	(*ResourcesRequest)(nil),      // 89: plumb.api.v1.ResourcesRequest
+	(*ResourcesResponse)(nil),     // 90: plumb.api.v1.ResourcesResponse
+	(*ContainerResources)(nil),    // 91: plumb.api.v1.ContainerResources
+	(*ResourceLimits)(nil),        // 92: plumb.api.v1.ResourceLimits
+	(*ResourceRates)(nil),         // 93: plumb.api.v1.ResourceRates
+	(*ResourceSample)(nil),        // 94: plumb.api.v1.ResourceSample
+	(*ResourceCPU)(nil),           // 95: plumb.api.v1.ResourceCPU
+	(*ResourceMemory)(nil),        // 96: plumb.api.v1.ResourceMemory
+	(*ResourceDevice)(nil),        // 97: plumb.api.v1.ResourceDevice
+	(*ResourceStall)(nil),         // 98: plumb.api.v1.ResourceStall
+	(*ResourceInterface)(nil),     // 99: plumb.api.v1.ResourceInterface
+	(*ResourceSummary)(nil),       // 100: plumb.api.v1.ResourceSummary
+	(*Distribution)(nil),          // 101: plumb.api.v1.Distribution
+	(*EventsRequest)(nil),         // 102: plumb.api.v1.EventsRequest
+	(*EventsResponse)(nil),        // 103: plumb.api.v1.EventsResponse
+	(*EventGap)(nil),              // 104: plumb.api.v1.EventGap
+	(*ContainerEvent)(nil),        // 105: plumb.api.v1.ContainerEvent
+	(*OOMKill)(nil),               // 106: plumb.api.v1.OOMKill
+	(*AgentStatusRequest)(nil),    // 107: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 108: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 109: plumb.api.v1.Health
+	(*Source)(nil),                // 110: plumb.api.v1.Source
+	(*StateCount)(nil),            // 111: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 112: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 113: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 114: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 115: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 116: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 117: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 118: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 119: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 120: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 121: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 122: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 123: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 124: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 125: plumb.api.v1.DeleteKVResponse
+	nil,                           // 126: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 127: plumb.api.v1.ContainerEvent.LabelsEntry
+	nil,                           // 128: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 129: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 130: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 131: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	116, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	116, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	116, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	129, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	129, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	129, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	117, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	117, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	130, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	130, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	117, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	130, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	118, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	131, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
@@ -8750,55 +10040,55 @@ var file_agent_proto_depIdxs = []int32{
 	13,  // 18: plumb.api.v1.Cause.roots:type_name -> plumb.api.v1.Root
 	16,  // 19: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
 	17,  // 20: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	116, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	116, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	129, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	129, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
 	38,  // 23: plumb.api.v1.AdoptResponse.items:type_name -> plumb.api.v1.Item
 	20,  // 24: plumb.api.v1.AdoptResponse.left_out:type_name -> plumb.api.v1.LeftOut
 	23,  // 25: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
 	24,  // 26: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	117, // 27: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	130, // 27: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	27,  // 28: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	117, // 29: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	130, // 29: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
 	36,  // 30: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
 	37,  // 31: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	117, // 32: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	130, // 32: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
 	28,  // 33: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
-	117, // 34: plumb.api.v1.Record.written:type_name -> google.protobuf.Timestamp
+	130, // 34: plumb.api.v1.Record.written:type_name -> google.protobuf.Timestamp
 	29,  // 35: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
 	29,  // 36: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	117, // 37: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	116, // 38: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	116, // 39: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	117, // 40: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	117, // 41: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	130, // 37: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	129, // 38: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	129, // 39: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	130, // 40: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	130, // 41: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
 	28,  // 42: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
 	35,  // 43: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
 	35,  // 44: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
 	35,  // 45: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	117, // 46: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	130, // 46: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
 	34,  // 47: plumb.api.v1.BlameResponse.written:type_name -> plumb.api.v1.Written
-	117, // 48: plumb.api.v1.Written.time:type_name -> google.protobuf.Timestamp
-	117, // 49: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	117, // 50: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	118, // 51: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	118, // 52: plumb.api.v1.DoneStep.waited:type_name -> google.protobuf.Duration
-	116, // 53: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	130, // 48: plumb.api.v1.Written.time:type_name -> google.protobuf.Timestamp
+	130, // 49: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	130, // 50: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	131, // 51: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	131, // 52: plumb.api.v1.DoneStep.waited:type_name -> google.protobuf.Duration
+	129, // 53: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
 	38,  // 54: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	118, // 55: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	131, // 55: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
 	54,  // 56: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	118, // 57: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
-	116, // 58: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	118, // 59: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	118, // 60: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	131, // 57: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
+	129, // 58: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	131, // 59: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	131, // 60: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
 	52,  // 61: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
 	0,   // 62: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	54,  // 63: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
 	43,  // 64: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	117, // 65: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
-	117, // 66: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
+	130, // 65: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
+	130, // 66: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
 	43,  // 67: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
 	43,  // 68: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	118, // 69: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
+	131, // 69: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
 	43,  // 70: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
 	39,  // 71: plumb.api.v1.UndoRequest.apply:type_name -> plumb.api.v1.ApplyRequest
 	42,  // 72: plumb.api.v1.UndoResponse.apply:type_name -> plumb.api.v1.ApplyResponse
@@ -8813,135 +10103,157 @@ var file_agent_proto_depIdxs = []int32{
 	27,  // 81: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
 	0,   // 82: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	61,  // 83: plumb.api.v1.ResyncResponse.store:type_name -> plumb.api.v1.StoreCheck
-	118, // 84: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	117, // 85: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
-	118, // 86: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
+	131, // 84: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	130, // 85: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	131, // 86: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
 	68,  // 87: plumb.api.v1.FreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
 	68,  // 88: plumb.api.v1.UnfreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
-	117, // 89: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	117, // 90: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	130, // 89: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	130, // 90: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
 	71,  // 91: plumb.api.v1.ReleaseResponse.released:type_name -> plumb.api.v1.Held
-	117, // 92: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
+	130, // 92: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
 	76,  // 93: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
 	79,  // 94: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
 	82,  // 95: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
-	117, // 96: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
+	130, // 96: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
 	79,  // 97: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
-	117, // 98: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
+	130, // 98: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
 	85,  // 99: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	96,  // 100: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	109, // 100: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
 	88,  // 101: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	96,  // 102: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	113, // 103: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	117, // 104: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	117, // 105: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	91,  // 106: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	92,  // 107: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	117, // 108: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	114, // 109: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	117, // 110: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	117, // 111: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	93,  // 112: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	117, // 113: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	117, // 114: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
-	117, // 115: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	96,  // 116: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	97,  // 117: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	98,  // 118: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	43,  // 119: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	68,  // 120: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
-	71,  // 121: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
-	117, // 122: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	115, // 123: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	103, // 124: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	105, // 125: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 126: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 127: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 128: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 129: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 130: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	14,  // 131: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	18,  // 132: plumb.api.v1.Agent.Adopt:input_type -> plumb.api.v1.AdoptRequest
-	21,  // 133: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	25,  // 134: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	30,  // 135: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	32,  // 136: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	39,  // 137: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	40,  // 138: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	41,  // 139: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	53,  // 140: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	44,  // 141: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
-	46,  // 142: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
-	48,  // 143: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
-	50,  // 144: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
-	59,  // 145: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	62,  // 146: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	72,  // 147: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	64,  // 148: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
-	66,  // 149: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
-	69,  // 150: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
-	74,  // 151: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	83,  // 152: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	86,  // 153: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	77,  // 154: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	80,  // 155: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	80,  // 156: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	89,  // 157: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	89,  // 158: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	94,  // 159: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	99,  // 160: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	101, // 161: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	104, // 162: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	106, // 163: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	107, // 164: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	109, // 165: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	111, // 166: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 167: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 168: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 169: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 170: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 171: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	15,  // 172: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	19,  // 173: plumb.api.v1.Agent.Adopt:output_type -> plumb.api.v1.AdoptResponse
-	22,  // 174: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	26,  // 175: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	31,  // 176: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	33,  // 177: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	42,  // 178: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	42,  // 179: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	42,  // 180: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	54,  // 181: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	45,  // 182: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
-	47,  // 183: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
-	49,  // 184: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
-	51,  // 185: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
-	60,  // 186: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	63,  // 187: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	73,  // 188: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	65,  // 189: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
-	67,  // 190: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
-	70,  // 191: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
-	75,  // 192: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	84,  // 193: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	87,  // 194: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	78,  // 195: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	81,  // 196: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	81,  // 197: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	90,  // 198: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	90,  // 199: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	95,  // 200: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	100, // 201: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	102, // 202: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	102, // 203: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	105, // 204: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	108, // 205: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	110, // 206: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	112, // 207: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	167, // [167:208] is the sub-list for method output_type
-	126, // [126:167] is the sub-list for method input_type
-	126, // [126:126] is the sub-list for extension type_name
-	126, // [126:126] is the sub-list for extension extendee
-	0,   // [0:126] is the sub-list for field type_name
+	109, // 102: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	126, // 103: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	91,  // 104: plumb.api.v1.ResourcesResponse.containers:type_name -> plumb.api.v1.ContainerResources
+	130, // 105: plumb.api.v1.ContainerResources.start:type_name -> google.protobuf.Timestamp
+	130, // 106: plumb.api.v1.ContainerResources.end:type_name -> google.protobuf.Timestamp
+	92,  // 107: plumb.api.v1.ContainerResources.limits:type_name -> plumb.api.v1.ResourceLimits
+	93,  // 108: plumb.api.v1.ContainerResources.rates:type_name -> plumb.api.v1.ResourceRates
+	94,  // 109: plumb.api.v1.ContainerResources.last:type_name -> plumb.api.v1.ResourceSample
+	100, // 110: plumb.api.v1.ContainerResources.minute:type_name -> plumb.api.v1.ResourceSummary
+	100, // 111: plumb.api.v1.ContainerResources.hour:type_name -> plumb.api.v1.ResourceSummary
+	100, // 112: plumb.api.v1.ContainerResources.day:type_name -> plumb.api.v1.ResourceSummary
+	94,  // 113: plumb.api.v1.ContainerResources.recent:type_name -> plumb.api.v1.ResourceSample
+	130, // 114: plumb.api.v1.ResourceSample.time:type_name -> google.protobuf.Timestamp
+	95,  // 115: plumb.api.v1.ResourceSample.cpu:type_name -> plumb.api.v1.ResourceCPU
+	96,  // 116: plumb.api.v1.ResourceSample.memory:type_name -> plumb.api.v1.ResourceMemory
+	97,  // 117: plumb.api.v1.ResourceSample.devices:type_name -> plumb.api.v1.ResourceDevice
+	98,  // 118: plumb.api.v1.ResourceSample.cpu_pressure:type_name -> plumb.api.v1.ResourceStall
+	98,  // 119: plumb.api.v1.ResourceSample.memory_pressure:type_name -> plumb.api.v1.ResourceStall
+	98,  // 120: plumb.api.v1.ResourceSample.io_pressure:type_name -> plumb.api.v1.ResourceStall
+	99,  // 121: plumb.api.v1.ResourceSample.interfaces:type_name -> plumb.api.v1.ResourceInterface
+	101, // 122: plumb.api.v1.ResourceSummary.cpu_nano_cores:type_name -> plumb.api.v1.Distribution
+	101, // 123: plumb.api.v1.ResourceSummary.memory:type_name -> plumb.api.v1.Distribution
+	130, // 124: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	130, // 125: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	104, // 126: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	105, // 127: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	130, // 128: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	127, // 129: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	130, // 130: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	130, // 131: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	106, // 132: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	130, // 133: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	130, // 134: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	130, // 135: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	109, // 136: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	110, // 137: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	111, // 138: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	43,  // 139: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	68,  // 140: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
+	71,  // 141: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
+	130, // 142: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	128, // 143: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	116, // 144: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	118, // 145: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 146: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 147: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 148: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 149: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 150: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	14,  // 151: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	18,  // 152: plumb.api.v1.Agent.Adopt:input_type -> plumb.api.v1.AdoptRequest
+	21,  // 153: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	25,  // 154: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	30,  // 155: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	32,  // 156: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	39,  // 157: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	40,  // 158: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	41,  // 159: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	53,  // 160: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	44,  // 161: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
+	46,  // 162: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
+	48,  // 163: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
+	50,  // 164: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
+	59,  // 165: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	62,  // 166: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	72,  // 167: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	64,  // 168: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
+	66,  // 169: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
+	69,  // 170: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
+	74,  // 171: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	83,  // 172: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	86,  // 173: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	89,  // 174: plumb.api.v1.Agent.Resources:input_type -> plumb.api.v1.ResourcesRequest
+	77,  // 175: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	80,  // 176: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	80,  // 177: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	102, // 178: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	102, // 179: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	107, // 180: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	112, // 181: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	114, // 182: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	117, // 183: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	119, // 184: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	120, // 185: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	122, // 186: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	124, // 187: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 188: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 189: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 190: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 191: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 192: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	15,  // 193: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	19,  // 194: plumb.api.v1.Agent.Adopt:output_type -> plumb.api.v1.AdoptResponse
+	22,  // 195: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	26,  // 196: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	31,  // 197: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	33,  // 198: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	42,  // 199: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	42,  // 200: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	42,  // 201: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	54,  // 202: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	45,  // 203: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
+	47,  // 204: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
+	49,  // 205: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
+	51,  // 206: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
+	60,  // 207: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	63,  // 208: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	73,  // 209: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	65,  // 210: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
+	67,  // 211: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
+	70,  // 212: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
+	75,  // 213: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	84,  // 214: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	87,  // 215: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	90,  // 216: plumb.api.v1.Agent.Resources:output_type -> plumb.api.v1.ResourcesResponse
+	78,  // 217: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	81,  // 218: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	81,  // 219: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	103, // 220: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	103, // 221: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	108, // 222: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	113, // 223: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	115, // 224: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	115, // 225: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	118, // 226: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	121, // 227: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	123, // 228: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	125, // 229: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	188, // [188:230] is the sub-list for method output_type
+	146, // [146:188] is the sub-list for method input_type
+	146, // [146:146] is the sub-list for extension type_name
+	146, // [146:146] is the sub-list for extension extendee
+	0,   // [0:146] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -8950,15 +10262,16 @@ func file_agent_proto_init() {
 		return
 	}
 	file_agent_proto_msgTypes[88].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[89].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[92].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[94].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[102].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[105].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   116,
+			NumMessages:   129,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -100,6 +100,8 @@ const (
 	AgentMicroservicesProcedure = "/plumb.api.v1.Agent/Microservices"
 	// AgentContainersProcedure is the fully-qualified name of the Agent's Containers RPC.
 	AgentContainersProcedure = "/plumb.api.v1.Agent/Containers"
+	// AgentResourcesProcedure is the fully-qualified name of the Agent's Resources RPC.
+	AgentResourcesProcedure = "/plumb.api.v1.Agent/Resources"
 	// AgentCNIProcedure is the fully-qualified name of the Agent's CNI RPC.
 	AgentCNIProcedure = "/plumb.api.v1.Agent/CNI"
 	// AgentAdoptAttachmentProcedure is the fully-qualified name of the Agent's AdoptAttachment RPC.
@@ -189,6 +191,8 @@ type AgentClient interface {
 	Microservices(context.Context, *apiv1.MicroservicesRequest) (*apiv1.MicroservicesResponse, error)
 	// Containers returns the containers of all runtimes.
 	Containers(context.Context, *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error)
+	// Resources returns what containers use.
+	Resources(context.Context, *apiv1.ResourcesRequest) (*apiv1.ResourcesResponse, error)
 	// CNI returns what runtimes have attached by plumb-cni.
 	CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, error)
 	// AdoptAttachment makes a record again of an attachment that has none.
@@ -398,6 +402,12 @@ func NewAgentClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			connect.WithSchema(agentMethods.ByName("Containers")),
 			connect.WithClientOptions(opts...),
 		),
+		resources: connect.NewClient[apiv1.ResourcesRequest, apiv1.ResourcesResponse](
+			httpClient,
+			baseURL+AgentResourcesProcedure,
+			connect.WithSchema(agentMethods.ByName("Resources")),
+			connect.WithClientOptions(opts...),
+		),
 		cNI: connect.NewClient[apiv1.CNIRequest, apiv1.CNIResponse](
 			httpClient,
 			baseURL+AgentCNIProcedure,
@@ -509,6 +519,7 @@ type agentClient struct {
 	kinds            *connect.Client[apiv1.KindsRequest, apiv1.KindsResponse]
 	microservices    *connect.Client[apiv1.MicroservicesRequest, apiv1.MicroservicesResponse]
 	containers       *connect.Client[apiv1.ContainersRequest, apiv1.ContainersResponse]
+	resources        *connect.Client[apiv1.ResourcesRequest, apiv1.ResourcesResponse]
 	cNI              *connect.Client[apiv1.CNIRequest, apiv1.CNIResponse]
 	adoptAttachment  *connect.Client[apiv1.AttachmentRequest, apiv1.AttachmentResponse]
 	forgetAttachment *connect.Client[apiv1.AttachmentRequest, apiv1.AttachmentResponse]
@@ -772,6 +783,15 @@ func (c *agentClient) Containers(ctx context.Context, req *apiv1.ContainersReque
 	return nil, err
 }
 
+// Resources calls plumb.api.v1.Agent.Resources.
+func (c *agentClient) Resources(ctx context.Context, req *apiv1.ResourcesRequest) (*apiv1.ResourcesResponse, error) {
+	response, err := c.resources.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // CNI calls plumb.api.v1.Agent.CNI.
 func (c *agentClient) CNI(ctx context.Context, req *apiv1.CNIRequest) (*apiv1.CNIResponse, error) {
 	response, err := c.cNI.CallUnary(ctx, connect.NewRequest(req))
@@ -946,6 +966,8 @@ type AgentHandler interface {
 	Microservices(context.Context, *apiv1.MicroservicesRequest) (*apiv1.MicroservicesResponse, error)
 	// Containers returns the containers of all runtimes.
 	Containers(context.Context, *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error)
+	// Resources returns what containers use.
+	Resources(context.Context, *apiv1.ResourcesRequest) (*apiv1.ResourcesResponse, error)
 	// CNI returns what runtimes have attached by plumb-cni.
 	CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, error)
 	// AdoptAttachment makes a record again of an attachment that has none.
@@ -1151,6 +1173,12 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 		connect.WithSchema(agentMethods.ByName("Containers")),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentResourcesHandler := connect.NewUnaryHandlerSimple(
+		AgentResourcesProcedure,
+		svc.Resources,
+		connect.WithSchema(agentMethods.ByName("Resources")),
+		connect.WithHandlerOptions(opts...),
+	)
 	agentCNIHandler := connect.NewUnaryHandlerSimple(
 		AgentCNIProcedure,
 		svc.CNI,
@@ -1287,6 +1315,8 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 			agentMicroservicesHandler.ServeHTTP(w, r)
 		case AgentContainersProcedure:
 			agentContainersHandler.ServeHTTP(w, r)
+		case AgentResourcesProcedure:
+			agentResourcesHandler.ServeHTTP(w, r)
 		case AgentCNIProcedure:
 			agentCNIHandler.ServeHTTP(w, r)
 		case AgentAdoptAttachmentProcedure:
@@ -1432,6 +1462,10 @@ func (UnimplementedAgentHandler) Microservices(context.Context, *apiv1.Microserv
 
 func (UnimplementedAgentHandler) Containers(context.Context, *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Containers is not implemented"))
+}
+
+func (UnimplementedAgentHandler) Resources(context.Context, *apiv1.ResourcesRequest) (*apiv1.ResourcesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Resources is not implemented"))
 }
 
 func (UnimplementedAgentHandler) CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, error) {
