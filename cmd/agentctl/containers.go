@@ -13,21 +13,29 @@ import (
 )
 
 func newContainers(c *cli) *cobra.Command {
-	return &cobra.Command{
+	var stats bool
+	cmd := &cobra.Command{
 		Use:   "containers [ID]",
 		Short: "Show the containers of all runtimes",
 		Long: `Containers shows every container that the agent knows, whatever runtime runs it,
 and the health of each runtime. ID is a full id, the beginning of one, or a name;
-of the only one that it names a table shows all that is known.`,
+of the only one that it names a table shows all that is known.
+
+With --stats it shows what this one uses and may use, and how that was over the last
+minute, hour and day; with -o json also the last samples. See "containers top" for all.`,
 		Example: `  agentctl containers
-  agentctl containers web -o json`,
+  agentctl containers web -o json
+  agentctl containers web --stats`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
+			if len(args) > 1 || stats && len(args) == 0 {
 				return usage(cmd, "name one container")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if stats {
+				return c.containerStats(cmd.Context(), args[0])
+			}
 			out, err := c.agent().Containers(cmd.Context(), &apiv1.ContainersRequest{Id: strings.Join(args, "")})
 			if err != nil {
 				return err
@@ -42,6 +50,9 @@ of the only one that it names a table shows all that is known.`,
 			return c.show(a)
 		},
 	}
+	cmd.Flags().BoolVar(&stats, "stats", false, "show what the container uses")
+	cmd.AddCommand(newContainersTop(c))
+	return cmd
 }
 
 func (c *cli) containersAnswer(all []*apiv1.Container) answer {
