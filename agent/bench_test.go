@@ -119,7 +119,7 @@ func newNotices(b *testing.B, e *dockertest.Engine) *notices {
 	return n
 }
 
-func dial(b *testing.B, e *dockertest.Engine) *docker.Engine {
+func dial(b testing.TB, e *dockertest.Engine) *docker.Engine {
 	b.Helper()
 	engine, err := docker.New(e.Host)
 	if err != nil {

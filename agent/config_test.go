@@ -69,6 +69,7 @@ func TestBadConfig(t *testing.T) {
 		{"otlp: collector:4317\n", `otlp "collector:4317": want http://HOST:PORT or https://HOST:PORT of a collector`},
 		{"intent: /does/not/exist\n", "intent /does/not/exist: want a directory that is there"},
 		{"history: much\n", `history "much": want a number of MiB from 0 to 1024`},
+		{"resources: 10ms\n", `resources "10ms": want off, or a time from 1s to 1m`},
 		{"label: [x]\n", "label: want a text"},
 		{"label: {\n", "config "},
 		{"containerd: c.sock\n", `containerd at "c.sock": want the path of its socket, from /, or "off"`},

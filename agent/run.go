@@ -60,6 +60,9 @@ func (a *agent) stages() [][]component {
 		follower := a.sched.Follow()
 		below = append(below, component{"traces", func(ctx context.Context) error { return a.traces.Run(ctx, follower) }})
 	}
+	if a.resources != nil {
+		below = append(below, component{"resources", a.resources.Run})
+	}
 	below = append(below, component{"handles", a.host.closeUnused})
 	record := []component{{"recorder", func(ctx context.Context) error { return a.recorder.run(ctx, a.tracker.Runtimes) }}}
 	if a.eventFile != nil { // to the last event of the others

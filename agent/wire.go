@@ -50,6 +50,7 @@ import (
 	nft "github.com/plumb-net/plumb/plugins/nftables"
 	"github.com/plumb-net/plumb/plugins/private"
 	forwarders "github.com/plumb-net/plumb/plugins/proxy"
+	"github.com/plumb-net/plumb/plugins/resources"
 	"github.com/plumb-net/plumb/plugins/trace"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -349,10 +350,12 @@ type agent struct {
 	traces  *trace.Tracer   // nil without --otlp
 	sched   *scheduler.Scheduler
 	tracker *container.Tracker
-	store   *etcd.Plugin
-	files   *file.Source // nil without --intent
-	cni     *attacher
-	reach   *reach
+	// resources is what containers use, nil with --resources off.
+	resources *resources.Collector
+	store     *etcd.Plugin
+	files     *file.Source // nil without --intent
+	cni       *attacher
+	reach     *reach
 	// firewalls are what others have made to stop packets, as far as CNI has to tell.
 	firewalls firewallView
 	// confirms takes back what nobody confirms.
@@ -468,6 +471,9 @@ func (a *agent) wireSources() error {
 		return err
 	}
 	a.told = nil
+	if err := a.wireResources(); err != nil {
+		return err
+	}
 	a.store, err = etcd.New(storeConfig(c, a.log), a.reach.decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() })
 	if err != nil {
 		return err
@@ -515,7 +521,7 @@ func (a *agent) heldDeletions() (n int) {
 func (a *agent) wireAPI() (err error) {
 	a.api, err = api.New(api.Config{
 		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source, Confirms: a.confirms, Freezer: a.freezer, Surveyor: a,
-		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, CNI: a.cni, Events: a.recorder.log, Health: a.health, Synced: a.synced, Accept: a.accept,
+		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, Resources: a.used(), CNI: a.cni, Events: a.recorder.log, Health: a.health, Synced: a.synced, Accept: a.accept,
 		Metrics: metrics.Handler(a.figures()),
 		Recent:  a.recent,
 		Levels:  a.levels,
