@@ -501,8 +501,12 @@ func RecoverStore(ctx context.Context, c Config, force bool, log *slog.Logger, o
 
 // figures are where those for Prometheus come from.
 func (a *agent) figures() metrics.Sources {
+	var used func() []resources.Latest
+	if a.resources != nil {
+		used = a.resources.Latest
+	}
 	return metrics.Sources{
-		Scheduler: a.sched, KernelWrites: a.host.kernel.Writes, Health: a.health, Containers: a.tracker.Runtimes,
+		Scheduler: a.sched, KernelWrites: a.host.kernel.Writes, Health: a.health, Containers: a.tracker.Runtimes, Resources: used,
 		CNI: a.cni.server.Figures, Proxies: a.host.proxyFigures, Events: a.recorder.figures(),
 		Store: a.store, Held: a.heldDeletions, Frozen: func() bool { return a.freezer.Frozen() != nil },
 		Unconfirmed: a.unconfirmed, Version: buildinfo.Version(), Commit: buildinfo.Commit(),

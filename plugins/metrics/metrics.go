@@ -14,6 +14,7 @@ import (
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/container"
+	"github.com/plumb-net/plumb/plugins/resources"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -40,10 +41,12 @@ type Sources struct {
 	KernelWrites func() uint64
 	Health       func() []models.Health
 	Containers   func() []container.RuntimeHealth
-	CNI          func() []cni.Figure
-	Proxies      func() map[string]kernel.ProxyFigures
-	Events       Events
-	Store        Store
+	// Resources are what containers use; nil: it is not sampled.
+	Resources func() []resources.Latest
+	CNI       func() []cni.Figure
+	Proxies   func() map[string]kernel.ProxyFigures
+	Events    Events
+	Store     Store
 	// Held is how many deletions are held back, Frozen whether nothing is done at all.
 	Held   func() int
 	Frozen func() bool
@@ -60,6 +63,9 @@ func Handler(s Sources) http.Handler {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&collector{sched: s.Scheduler, writes: s.KernelWrites, health: s.Health}, agent{s}, loop{s.Scheduler.Figures}, operations{s.Scheduler.Kinds},
 		runtimes{s.Containers}, calls{s.CNI}, proxies{s.Proxies}, s.Events)
+	if s.Resources != nil {
+		r.MustRegister(usage{s.Resources})
+	}
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func page(t *testing.T) string {
 	h := Handler(Sources{
 		Scheduler: some{}, KernelWrites: func() uint64 { return 7 },
 		Health:     func() []models.Health { return []models.Health{{Name: "etcd", State: "ok"}} },
-		Containers: runtimes, CNI: asked, Proxies: forwarders, Events: figuresOfEvents(t),
+		Containers: runtimes, Resources: someUse, CNI: asked, Proxies: forwarders, Events: figuresOfEvents(t),
 		Store: store{}, Held: func() int { return 21 }, Frozen: func() bool { return true },
 		Unconfirmed: func() (time.Time, bool) { return time.Now().Add(-time.Second), true },
 		Version:     "1.2.3", Commit: "abc",
@@ -102,14 +103,21 @@ func TestMetricsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(plumb_[a-z_]+)` \\| (.*) \\|$").FindAllStringSubmatch(string(doc), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `((?:plumb|container)_[a-z_]+)` \\| (.*) \\|$").FindAllStringSubmatch(string(doc), -1) {
 		listed[m[1]] = m[2]
 	}
 	text := page(t)
-	for _, m := range regexp.MustCompile(`(?m)^# HELP (plumb_\w+) (.*)\n# TYPE \w+ (\w+)\n\w+(?:{(.*)})?`).FindAllStringSubmatch(text, -1) {
+	var common []string // of what containers use; the text above the table has them
+	for _, l := range usageLabels {
+		common = append(common, l.name)
+		if !strings.Contains(string(doc), "`"+l.name+"`") {
+			t.Errorf("docs/metrics.md does not speak of the label %s", l.name)
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^# HELP ((?:plumb|container)_\w+) (.*)\n# TYPE \w+ (\w+)\n\w+(?:{(.*)})?`).FindAllStringSubmatch(text, -1) {
 		var labels []string
 		for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[4], -1) {
-			if l[1] != "le" {
+			if l[1] != "le" && !(strings.HasPrefix(m[1], "container_") && slices.Contains(common, l[1])) {
 				labels = append(labels, l[1])
 			}
 		}

@@ -184,7 +184,7 @@ func TestRulesHelp(t *testing.T) {
 }
 
 // documented are the metrics of docs/metrics.md, which a test of plugins/metrics holds exact,
-// and the series of these and of the process.
+// and the series of these, of containers and of the process.
 func documented(t *testing.T) (metrics []string, series map[string]bool) {
 	t.Helper()
 	series = map[string]bool{}
@@ -194,13 +194,13 @@ func documented(t *testing.T) (metrics []string, series map[string]bool) {
 			series[m[1]+"_bucket"], series[m[1]+"_count"], series[m[1]+"_sum"] = true, true, true
 		}
 	}
-	for _, m := range regexp.MustCompile("`(process_[a-z_]+)`").FindAllStringSubmatch(text(t, docs+"metrics.md"), -1) {
-		series[m[1]] = true
+	for _, m := range regexp.MustCompile("(?m)^\\| `(container_[a-z_]+)` |`(process_[a-z_]+)`").FindAllStringSubmatch(text(t, docs+"metrics.md"), -1) {
+		series[m[1]+m[2]] = true
 	}
 	return metrics, series
 }
 
-var name = regexp.MustCompile(`\b(?:plumb|process|go)_[a-z_]+\b`)
+var name = regexp.MustCompile(`\b(?:plumb|container|process|go)_[a-z_]+\b`)
 
 // TestMetricsAreThere: what alerts and dashboard ask for is there to be scraped.
 func TestMetricsAreThere(t *testing.T) {
