@@ -91,6 +91,15 @@ func device(all *[]DeviceIO, name []byte) *DeviceIO {
 	return &(*all)[len(*all)-1]
 }
 
+// fields sets what lines of names and numbers say, as far as it is asked for.
+func fields(text []byte, to map[string]*uint64) {
+	pairs(text, func(name []byte, v uint64) {
+		if field := to[string(name)]; field != nil {
+			*field = v
+		}
+	})
+}
+
 // ioStat reads io.stat of version 2.
 //
 //	8:0 rbytes=90112 wbytes=0 rios=4 wios=0 dbytes=0 dios=0

@@ -126,57 +126,20 @@ func (r *Reader) memory(g Group) *Memory {
 		m.Usage, known = number(r.file(g.unified, "memory.current"))
 		m.Swap, _ = number(r.file(g.unified, "memory.swap.current"))
 		m.Peak, _ = number(r.file(g.unified, "memory.peak"))
-		pairs(r.file(g.unified, "memory.stat"), func(name []byte, v uint64) {
-			switch string(name) {
-			case "anon":
-				m.RSS = v
-			case "file":
-				m.Cache = v
-			case "file_mapped":
-				m.Mapped = v
-			case "inactive_file":
-				inactive = v
-			case "pgfault":
-				m.PageFaults = v
-			case "pgmajfault":
-				m.MajorFaults = v
-			}
+		fields(r.file(g.unified, "memory.stat"), map[string]*uint64{
+			"anon": &m.RSS, "file": &m.Cache, "file_mapped": &m.Mapped, "inactive_file": &inactive,
+			"pgfault": &m.PageFaults, "pgmajfault": &m.MajorFaults,
 		})
-		pairs(r.file(g.unified, "memory.events"), func(name []byte, v uint64) {
-			switch string(name) {
-			case "max":
-				m.Failures = v
-			case "oom_kill":
-				m.OOMKills = v
-			}
-		})
+		fields(r.file(g.unified, "memory.events"), map[string]*uint64{"max": &m.Failures, "oom_kill": &m.OOMKills})
 	} else {
 		m.Usage, known = number(r.file(g.memory, "memory.usage_in_bytes"))
 		m.Peak, _ = number(r.file(g.memory, "memory.max_usage_in_bytes"))
 		m.Failures, _ = number(r.file(g.memory, "memory.failcnt"))
-		pairs(r.file(g.memory, "memory.stat"), func(name []byte, v uint64) {
-			switch string(name) {
-			case "total_rss":
-				m.RSS = v
-			case "total_cache":
-				m.Cache = v
-			case "total_mapped_file":
-				m.Mapped = v
-			case "total_swap":
-				m.Swap = v
-			case "total_inactive_file":
-				inactive = v
-			case "total_pgfault":
-				m.PageFaults = v
-			case "total_pgmajfault":
-				m.MajorFaults = v
-			}
+		fields(r.file(g.memory, "memory.stat"), map[string]*uint64{
+			"total_rss": &m.RSS, "total_cache": &m.Cache, "total_mapped_file": &m.Mapped, "total_swap": &m.Swap,
+			"total_inactive_file": &inactive, "total_pgfault": &m.PageFaults, "total_pgmajfault": &m.MajorFaults,
 		})
-		pairs(r.file(g.memory, "memory.oom_control"), func(name []byte, v uint64) {
-			if string(name) == "oom_kill" {
-				m.OOMKills = v
-			}
-		})
+		fields(r.file(g.memory, "memory.oom_control"), map[string]*uint64{"oom_kill": &m.OOMKills})
 	}
 	if !known {
 		return nil
