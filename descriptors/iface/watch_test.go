@@ -137,6 +137,7 @@ func TestWatchReportsWhatOthersDo(t *testing.T) {
 			want = "interface/br0"
 		}
 		n.reports(t, want)
+		b.drain(n) // one change can be told by several events
 		name := string(want[len("interface/"):])
 		v, _ := b.self.Wanted(want)
 		_, ref, _ := b.self.Get(want)
