@@ -61,7 +61,8 @@ func serve(t *testing.T, h handler) (socket string, stop func() error) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, socket, nil) }()
 	for i := 0; ; i++ {
-		if _, err := os.Stat(socket); err == nil {
+		if conn, err := net.Dial("unix", socket); err == nil { // the file is there before anybody listens
+			conn.Close()
 			break
 		}
 		if i > 1000 {
