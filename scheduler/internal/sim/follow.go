@@ -21,13 +21,20 @@ type follower struct {
 type told struct {
 	state scheduler.State
 	busy  bool
+	base  scheduler.Key
 }
 
+func tell(s scheduler.Status) told { return told{s.State, s.Busy, s.Base} }
+
 func (t told) String() string {
+	text := t.state.String()
 	if t.busy {
-		return t.state.String() + " and busy"
+		text += " and busy"
 	}
-	return t.state.String()
+	if t.base != "" {
+		text += " and derived by " + string(t.base)
+	}
+	return text
 }
 
 func follow(s *scheduler.Scheduler, t *schedulertest.Tally) *follower {
@@ -45,7 +52,7 @@ func follow(s *scheduler.Scheduler, t *schedulertest.Tally) *follower {
 				if was := f.states[c.Key].state; was != c.State {
 					t.Count("change", was.String()+" → "+c.State.String())
 				}
-				if f.states[c.Key] = (told{c.State, c.Busy}); c.State == scheduler.Removed || c.State == scheduler.Absent {
+				if f.states[c.Key] = tell(c); c.State == scheduler.Removed || c.State == scheduler.Absent {
 					delete(f.states, c.Key)
 				}
 			}
@@ -59,9 +66,21 @@ func follow(s *scheduler.Scheduler, t *schedulertest.Tally) *follower {
 func (f *follower) check(all []scheduler.Status) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	there := func(s scheduler.Status) bool { return s.State != scheduler.Absent && s.State != scheduler.Removed }
+	shown := map[scheduler.Key]scheduler.Key{} // the base below which a key is shown
 	for _, s := range all {
-		if last, now := f.states[s.Key], (told{s.State, s.Busy}); last != now && s.State != scheduler.Absent && s.State != scheduler.Removed {
+		for _, d := range s.Derived {
+			if there(s) {
+				shown[d.Key] = s.Key
+			}
+		}
+	}
+	for _, s := range all {
+		if last, now := f.states[s.Key], tell(s); last != now && there(s) {
 			return &Failure{What: "watcher", Text: fmt.Sprintf("%s is %s, but the watcher was told last that it is %s", s.Key, now, last)}
+		}
+		if there(s) && shown[s.Key] != s.Base {
+			return &Failure{What: "base", Text: fmt.Sprintf("%s is derived by %q, and shown below %q", s.Key, s.Base, shown[s.Key])}
 		}
 	}
 	return nil
