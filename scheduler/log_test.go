@@ -151,3 +151,35 @@ func TestHangingTransactionIsLogged(t *testing.T) {
 		}
 	})
 }
+
+// TestFailuresAreLogged: with when the next try is, if there is one.
+func TestFailuresAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		r := run(t, scheduler.Options{RetryMin: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		r.world.SetFault(func(op string, k scheduler.Key) schedulertest.Fault {
+			switch {
+			case op == "create" && k == "a/1":
+				return schedulertest.Fail
+			case op == "create" && k == "a/2":
+				return schedulertest.FailForever
+			}
+			return schedulertest.None
+		})
+		r.want("a/1 v1", "a/2 v1")
+		synctest.Wait()
+		for key, next := range map[string]bool{"a/1": true, "a/2": false} {
+			var found bool
+			for line := range strings.Lines(log.String()) {
+				if strings.Contains(line, `msg="operation failed"`) && strings.Contains(line, "key="+key) {
+					if found = true; strings.Contains(line, "next_try_in=") != next {
+						t.Errorf("a next try of %s is told: %v; want %v: %s", key, !next, next, line)
+					}
+				}
+			}
+			if !found {
+				t.Errorf("nothing is logged of %s: %s", key, log.String())
+			}
+		}
+	})
+}
