@@ -20,7 +20,8 @@ Graphviz (default), as mermaid for Markdown, as svg for a browser, or as json.
 --around shows only a key and what is near.
 
 A solid edge is a need, a dashed one a need that is not satisfied, a dotted one
-leads from a derived key to its base.`,
+leads from a derived key to its base. In the svg a derived key stands in the box of its
+base, and no line crosses a box that it does not lead to.`,
 		Example: `  agentctl graph -o svg > graph.svg
   agentctl graph --around interface/web --depth 1 -o mermaid`,
 		Args:        noArgs,
