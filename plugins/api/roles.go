@@ -25,7 +25,7 @@ import (
 // Some calls take more for some of what can be asked; see need.
 var needs = map[access.Role][]string{
 	access.Viewer: {
-		"Get", "List", "Watch", "Wait", "Why", "Diff", "Adopt", "Graph", "History", "Changes", "Blame", "Plan",
+		"Get", "List", "Watch", "Wait", "Why", "Diff", "Adopt", "Graph", "Map", "History", "Changes", "Blame", "Plan",
 		"Kinds", "Microservices", "Containers", "Resources", "CNI", "Events", "WatchEvents", "AgentStatus", "Version", "Logs",
 		"/livez", "/readyz", "/metrics",
 	},

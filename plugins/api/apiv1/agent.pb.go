@@ -1719,6 +1719,390 @@ func (x *GraphEdge) GetSatisfied() bool {
 	return false
 }
 
+type MapRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was at a time that the history reaches. Unset: as it is.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// Marks tell what has changed since that time.
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// Marks tell what this would make, change, take away and break. Not together with at and
+	// since.
+	Plan          *PlanRequest `protobuf:"bytes,3,opt,name=plan,proto3" json:"plan,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MapRequest) Reset() {
+	*x = MapRequest{}
+	mi := &file_agent_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapRequest) ProtoMessage() {}
+
+func (x *MapRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapRequest.ProtoReflect.Descriptor instead.
+func (*MapRequest) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *MapRequest) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *MapRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *MapRequest) GetPlan() *PlanRequest {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+// MapResponse is a drawing. Measures are pixels, from the left upper corner.
+type MapResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Width  float64                `protobuf:"fixed64,1,opt,name=width,proto3" json:"width,omitempty"`
+	Height float64                `protobuf:"fixed64,2,opt,name=height,proto3" json:"height,omitempty"`
+	// Those around others come before them.
+	Boxes []*MapBox  `protobuf:"bytes,3,rep,name=boxes,proto3" json:"boxes,omitempty"`
+	Lines []*MapLine `protobuf:"bytes,4,rep,name=lines,proto3" json:"lines,omitempty"`
+	// The plan that is drawn.
+	Plan          *PlanResponse `protobuf:"bytes,5,opt,name=plan,proto3" json:"plan,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MapResponse) Reset() {
+	*x = MapResponse{}
+	mi := &file_agent_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapResponse) ProtoMessage() {}
+
+func (x *MapResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapResponse.ProtoReflect.Descriptor instead.
+func (*MapResponse) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *MapResponse) GetWidth() float64 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
+}
+
+func (x *MapResponse) GetHeight() float64 {
+	if x != nil {
+		return x.Height
+	}
+	return 0
+}
+
+func (x *MapResponse) GetBoxes() []*MapBox {
+	if x != nil {
+		return x.Boxes
+	}
+	return nil
+}
+
+func (x *MapResponse) GetLines() []*MapLine {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *MapResponse) GetPlan() *PlanResponse {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+// MapBox is a key, a place that keys are in, or both.
+type MapBox struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key, or the name of a place or of many keys that are one box.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The box around it.
+	Parent string `protobuf:"bytes,2,opt,name=parent,proto3" json:"parent,omitempty"`
+	Key    string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// Of the key, or place.
+	Kind   string `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	Title  string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
+	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	State  string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
+	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	// created, changed, removed or broken.
+	Mark          string  `protobuf:"bytes,9,opt,name=mark,proto3" json:"mark,omitempty"`
+	X             float64 `protobuf:"fixed64,10,opt,name=x,proto3" json:"x,omitempty"`
+	Y             float64 `protobuf:"fixed64,11,opt,name=y,proto3" json:"y,omitempty"`
+	Width         float64 `protobuf:"fixed64,12,opt,name=width,proto3" json:"width,omitempty"`
+	Height        float64 `protobuf:"fixed64,13,opt,name=height,proto3" json:"height,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MapBox) Reset() {
+	*x = MapBox{}
+	mi := &file_agent_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapBox) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapBox) ProtoMessage() {}
+
+func (x *MapBox) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapBox.ProtoReflect.Descriptor instead.
+func (*MapBox) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *MapBox) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *MapBox) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *MapBox) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *MapBox) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *MapBox) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *MapBox) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *MapBox) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *MapBox) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *MapBox) GetMark() string {
+	if x != nil {
+		return x.Mark
+	}
+	return ""
+}
+
+func (x *MapBox) GetX() float64 {
+	if x != nil {
+		return x.X
+	}
+	return 0
+}
+
+func (x *MapBox) GetY() float64 {
+	if x != nil {
+		return x.Y
+	}
+	return 0
+}
+
+func (x *MapBox) GetWidth() float64 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
+}
+
+func (x *MapBox) GetHeight() float64 {
+	if x != nil {
+		return x.Height
+	}
+	return 0
+}
+
+// MapLine joins two boxes and crosses none but those that its ends are in.
+type MapLine struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	From  string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To    string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	// cable, master, parent, or need, which is one that is not met.
+	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	Why  string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	// Both ends are in order.
+	Satisfied bool   `protobuf:"varint,5,opt,name=satisfied,proto3" json:"satisfied,omitempty"`
+	Mark      string `protobuf:"bytes,6,opt,name=mark,proto3" json:"mark,omitempty"`
+	// x and y of each corner.
+	Points        []float64 `protobuf:"fixed64,7,rep,packed,name=points,proto3" json:"points,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MapLine) Reset() {
+	*x = MapLine{}
+	mi := &file_agent_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapLine) ProtoMessage() {}
+
+func (x *MapLine) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapLine.ProtoReflect.Descriptor instead.
+func (*MapLine) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *MapLine) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *MapLine) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *MapLine) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *MapLine) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *MapLine) GetSatisfied() bool {
+	if x != nil {
+		return x.Satisfied
+	}
+	return false
+}
+
+func (x *MapLine) GetMark() string {
+	if x != nil {
+		return x.Mark
+	}
+	return ""
+}
+
+func (x *MapLine) GetPoints() []float64 {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
 type HistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -1732,7 +2116,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_agent_proto_msgTypes[25]
+	mi := &file_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +2128,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[25]
+	mi := &file_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +2141,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{25}
+	return file_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HistoryRequest) GetSeq() uint64 {
@@ -1797,7 +2181,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_agent_proto_msgTypes[26]
+	mi := &file_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +2193,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[26]
+	mi := &file_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +2206,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{26}
+	return file_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HistoryResponse) GetRecords() []*Record {
@@ -1865,7 +2249,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_agent_proto_msgTypes[27]
+	mi := &file_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +2261,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[27]
+	mi := &file_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +2274,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{27}
+	return file_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Record) GetSeq() uint64 {
@@ -2020,7 +2404,7 @@ type KeyChange struct {
 
 func (x *KeyChange) Reset() {
 	*x = KeyChange{}
-	mi := &file_agent_proto_msgTypes[28]
+	mi := &file_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2032,7 +2416,7 @@ func (x *KeyChange) String() string {
 func (*KeyChange) ProtoMessage() {}
 
 func (x *KeyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[28]
+	mi := &file_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2045,7 +2429,7 @@ func (x *KeyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyChange.ProtoReflect.Descriptor instead.
 func (*KeyChange) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{28}
+	return file_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *KeyChange) GetKey() string {
@@ -2095,7 +2479,7 @@ type Moment struct {
 
 func (x *Moment) Reset() {
 	*x = Moment{}
-	mi := &file_agent_proto_msgTypes[29]
+	mi := &file_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2107,7 +2491,7 @@ func (x *Moment) String() string {
 func (*Moment) ProtoMessage() {}
 
 func (x *Moment) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[29]
+	mi := &file_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2120,7 +2504,7 @@ func (x *Moment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moment.ProtoReflect.Descriptor instead.
 func (*Moment) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{29}
+	return file_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Moment) GetState() string {
@@ -2163,7 +2547,7 @@ type ChangesRequest struct {
 
 func (x *ChangesRequest) Reset() {
 	*x = ChangesRequest{}
-	mi := &file_agent_proto_msgTypes[30]
+	mi := &file_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2559,7 @@ func (x *ChangesRequest) String() string {
 func (*ChangesRequest) ProtoMessage() {}
 
 func (x *ChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[30]
+	mi := &file_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2572,7 @@ func (x *ChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangesRequest.ProtoReflect.Descriptor instead.
 func (*ChangesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{30}
+	return file_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ChangesRequest) GetTargets() []string {
@@ -2221,7 +2605,7 @@ type ChangesResponse struct {
 
 func (x *ChangesResponse) Reset() {
 	*x = ChangesResponse{}
-	mi := &file_agent_proto_msgTypes[31]
+	mi := &file_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2617,7 @@ func (x *ChangesResponse) String() string {
 func (*ChangesResponse) ProtoMessage() {}
 
 func (x *ChangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[31]
+	mi := &file_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2630,7 @@ func (x *ChangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangesResponse.ProtoReflect.Descriptor instead.
 func (*ChangesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{31}
+	return file_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ChangesResponse) GetChanges() []*KeyChange {
@@ -2265,7 +2649,7 @@ type BlameRequest struct {
 
 func (x *BlameRequest) Reset() {
 	*x = BlameRequest{}
-	mi := &file_agent_proto_msgTypes[32]
+	mi := &file_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2277,7 +2661,7 @@ func (x *BlameRequest) String() string {
 func (*BlameRequest) ProtoMessage() {}
 
 func (x *BlameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[32]
+	mi := &file_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2290,7 +2674,7 @@ func (x *BlameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlameRequest.ProtoReflect.Descriptor instead.
 func (*BlameRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{32}
+	return file_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *BlameRequest) GetKey() string {
@@ -2325,7 +2709,7 @@ type BlameResponse struct {
 
 func (x *BlameResponse) Reset() {
 	*x = BlameResponse{}
-	mi := &file_agent_proto_msgTypes[33]
+	mi := &file_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2721,7 @@ func (x *BlameResponse) String() string {
 func (*BlameResponse) ProtoMessage() {}
 
 func (x *BlameResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[33]
+	mi := &file_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2734,7 @@ func (x *BlameResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlameResponse.ProtoReflect.Descriptor instead.
 func (*BlameResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{33}
+	return file_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *BlameResponse) GetKey() string {
@@ -2424,7 +2808,7 @@ type Written struct {
 
 func (x *Written) Reset() {
 	*x = Written{}
-	mi := &file_agent_proto_msgTypes[34]
+	mi := &file_agent_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2436,7 +2820,7 @@ func (x *Written) String() string {
 func (*Written) ProtoMessage() {}
 
 func (x *Written) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[34]
+	mi := &file_agent_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2449,7 +2833,7 @@ func (x *Written) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Written.ProtoReflect.Descriptor instead.
 func (*Written) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{34}
+	return file_agent_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Written) GetRevision() int64 {
@@ -2506,7 +2890,7 @@ type Deed struct {
 
 func (x *Deed) Reset() {
 	*x = Deed{}
-	mi := &file_agent_proto_msgTypes[35]
+	mi := &file_agent_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2518,7 +2902,7 @@ func (x *Deed) String() string {
 func (*Deed) ProtoMessage() {}
 
 func (x *Deed) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[35]
+	mi := &file_agent_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2531,7 +2915,7 @@ func (x *Deed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deed.ProtoReflect.Descriptor instead.
 func (*Deed) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{35}
+	return file_agent_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Deed) GetSeq() uint64 {
@@ -2593,7 +2977,7 @@ type PlannedStep struct {
 
 func (x *PlannedStep) Reset() {
 	*x = PlannedStep{}
-	mi := &file_agent_proto_msgTypes[36]
+	mi := &file_agent_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2605,7 +2989,7 @@ func (x *PlannedStep) String() string {
 func (*PlannedStep) ProtoMessage() {}
 
 func (x *PlannedStep) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[36]
+	mi := &file_agent_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2618,7 +3002,7 @@ func (x *PlannedStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedStep.ProtoReflect.Descriptor instead.
 func (*PlannedStep) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{36}
+	return file_agent_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PlannedStep) GetOp() string {
@@ -2655,7 +3039,7 @@ type DoneStep struct {
 
 func (x *DoneStep) Reset() {
 	*x = DoneStep{}
-	mi := &file_agent_proto_msgTypes[37]
+	mi := &file_agent_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +3051,7 @@ func (x *DoneStep) String() string {
 func (*DoneStep) ProtoMessage() {}
 
 func (x *DoneStep) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[37]
+	mi := &file_agent_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +3064,7 @@ func (x *DoneStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DoneStep.ProtoReflect.Descriptor instead.
 func (*DoneStep) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{37}
+	return file_agent_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DoneStep) GetOp() string {
@@ -2754,7 +3138,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_agent_proto_msgTypes[38]
+	mi := &file_agent_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2766,7 +3150,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[38]
+	mi := &file_agent_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2779,7 +3163,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{38}
+	return file_agent_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Item) GetKey() string {
@@ -2853,7 +3237,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +3249,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[39]
+	mi := &file_agent_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +3262,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{39}
+	return file_agent_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ApplyRequest) GetItems() []*Item {
@@ -3010,7 +3394,7 @@ type PutRequest struct {
 
 func (x *PutRequest) Reset() {
 	*x = PutRequest{}
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3022,7 +3406,7 @@ func (x *PutRequest) String() string {
 func (*PutRequest) ProtoMessage() {}
 
 func (x *PutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[40]
+	mi := &file_agent_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3035,7 +3419,7 @@ func (x *PutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRequest.ProtoReflect.Descriptor instead.
 func (*PutRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{40}
+	return file_agent_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PutRequest) GetKey() string {
@@ -3107,7 +3491,7 @@ type DeleteRequest struct {
 
 func (x *DeleteRequest) Reset() {
 	*x = DeleteRequest{}
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3119,7 +3503,7 @@ func (x *DeleteRequest) String() string {
 func (*DeleteRequest) ProtoMessage() {}
 
 func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[41]
+	mi := &file_agent_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3132,7 +3516,7 @@ func (x *DeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{41}
+	return file_agent_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DeleteRequest) GetKeys() []string {
@@ -3185,7 +3569,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3197,7 +3581,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[42]
+	mi := &file_agent_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3210,7 +3594,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{42}
+	return file_agent_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ApplyResponse) GetOutcome() string {
@@ -3284,7 +3668,7 @@ type Confirmation struct {
 
 func (x *Confirmation) Reset() {
 	*x = Confirmation{}
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3296,7 +3680,7 @@ func (x *Confirmation) String() string {
 func (*Confirmation) ProtoMessage() {}
 
 func (x *Confirmation) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[43]
+	mi := &file_agent_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3309,7 +3693,7 @@ func (x *Confirmation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Confirmation.ProtoReflect.Descriptor instead.
 func (*Confirmation) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{43}
+	return file_agent_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Confirmation) GetName() string {
@@ -3385,7 +3769,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3397,7 +3781,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[44]
+	mi := &file_agent_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3410,7 +3794,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{44}
+	return file_agent_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ConfirmRequest) GetName() string {
@@ -3429,7 +3813,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3441,7 +3825,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[45]
+	mi := &file_agent_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3454,7 +3838,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{45}
+	return file_agent_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ConfirmResponse) GetConfirm() *Confirmation {
@@ -3473,7 +3857,7 @@ type AbortRequest struct {
 
 func (x *AbortRequest) Reset() {
 	*x = AbortRequest{}
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3485,7 +3869,7 @@ func (x *AbortRequest) String() string {
 func (*AbortRequest) ProtoMessage() {}
 
 func (x *AbortRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[46]
+	mi := &file_agent_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3498,7 +3882,7 @@ func (x *AbortRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRequest.ProtoReflect.Descriptor instead.
 func (*AbortRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{46}
+	return file_agent_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AbortRequest) GetName() string {
@@ -3519,7 +3903,7 @@ type AbortResponse struct {
 
 func (x *AbortResponse) Reset() {
 	*x = AbortResponse{}
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3531,7 +3915,7 @@ func (x *AbortResponse) String() string {
 func (*AbortResponse) ProtoMessage() {}
 
 func (x *AbortResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[47]
+	mi := &file_agent_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3544,7 +3928,7 @@ func (x *AbortResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortResponse.ProtoReflect.Descriptor instead.
 func (*AbortResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{47}
+	return file_agent_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AbortResponse) GetConfirm() *Confirmation {
@@ -3572,7 +3956,7 @@ type ExtendRequest struct {
 
 func (x *ExtendRequest) Reset() {
 	*x = ExtendRequest{}
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3584,7 +3968,7 @@ func (x *ExtendRequest) String() string {
 func (*ExtendRequest) ProtoMessage() {}
 
 func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[48]
+	mi := &file_agent_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3597,7 +3981,7 @@ func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
 func (*ExtendRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{48}
+	return file_agent_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ExtendRequest) GetName() string {
@@ -3623,7 +4007,7 @@ type ExtendResponse struct {
 
 func (x *ExtendResponse) Reset() {
 	*x = ExtendResponse{}
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3635,7 +4019,7 @@ func (x *ExtendResponse) String() string {
 func (*ExtendResponse) ProtoMessage() {}
 
 func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[49]
+	mi := &file_agent_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3648,7 +4032,7 @@ func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendResponse.ProtoReflect.Descriptor instead.
 func (*ExtendResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{49}
+	return file_agent_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ExtendResponse) GetConfirm() *Confirmation {
@@ -3672,7 +4056,7 @@ type UndoRequest struct {
 
 func (x *UndoRequest) Reset() {
 	*x = UndoRequest{}
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3684,7 +4068,7 @@ func (x *UndoRequest) String() string {
 func (*UndoRequest) ProtoMessage() {}
 
 func (x *UndoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[50]
+	mi := &file_agent_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3697,7 +4081,7 @@ func (x *UndoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoRequest.ProtoReflect.Descriptor instead.
 func (*UndoRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{50}
+	return file_agent_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *UndoRequest) GetSeq() uint64 {
@@ -3726,7 +4110,7 @@ type UndoResponse struct {
 
 func (x *UndoResponse) Reset() {
 	*x = UndoResponse{}
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3738,7 +4122,7 @@ func (x *UndoResponse) String() string {
 func (*UndoResponse) ProtoMessage() {}
 
 func (x *UndoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[51]
+	mi := &file_agent_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3751,7 +4135,7 @@ func (x *UndoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoResponse.ProtoReflect.Descriptor instead.
 func (*UndoResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{51}
+	return file_agent_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *UndoResponse) GetSeq() uint64 {
@@ -3787,7 +4171,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3799,7 +4183,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[52]
+	mi := &file_agent_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3812,7 +4196,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{52}
+	return file_agent_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Change) GetKey() string {
@@ -3846,7 +4230,7 @@ type PlanRequest struct {
 
 func (x *PlanRequest) Reset() {
 	*x = PlanRequest{}
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3858,7 +4242,7 @@ func (x *PlanRequest) String() string {
 func (*PlanRequest) ProtoMessage() {}
 
 func (x *PlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[53]
+	mi := &file_agent_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3871,7 +4255,7 @@ func (x *PlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRequest.ProtoReflect.Descriptor instead.
 func (*PlanRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{53}
+	return file_agent_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PlanRequest) GetItems() []*Item {
@@ -3939,7 +4323,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3951,7 +4335,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[54]
+	mi := &file_agent_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3964,7 +4348,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{54}
+	return file_agent_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PlanResponse) GetBase() string {
@@ -4039,7 +4423,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4051,7 +4435,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[55]
+	mi := &file_agent_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4064,7 +4448,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{55}
+	return file_agent_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Effect) GetKey() string {
@@ -4120,7 +4504,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4132,7 +4516,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[56]
+	mi := &file_agent_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4145,7 +4529,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{56}
+	return file_agent_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Read) GetKey() string {
@@ -4181,7 +4565,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4193,7 +4577,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[57]
+	mi := &file_agent_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4206,7 +4590,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{57}
+	return file_agent_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Step) GetN() uint32 {
@@ -4272,7 +4656,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4284,7 +4668,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[58]
+	mi := &file_agent_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4297,7 +4681,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{58}
+	return file_agent_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Pending) GetKey() string {
@@ -4339,7 +4723,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4351,7 +4735,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[59]
+	mi := &file_agent_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4364,7 +4748,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{59}
+	return file_agent_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ResyncRequest) GetTargets() []string {
@@ -4399,7 +4783,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4411,7 +4795,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[60]
+	mi := &file_agent_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4424,7 +4808,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{60}
+	return file_agent_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ResyncResponse) GetOutcome() string {
@@ -4475,7 +4859,7 @@ type StoreCheck struct {
 
 func (x *StoreCheck) Reset() {
 	*x = StoreCheck{}
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4487,7 +4871,7 @@ func (x *StoreCheck) String() string {
 func (*StoreCheck) ProtoMessage() {}
 
 func (x *StoreCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[61]
+	mi := &file_agent_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4500,7 +4884,7 @@ func (x *StoreCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreCheck.ProtoReflect.Descriptor instead.
 func (*StoreCheck) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{61}
+	return file_agent_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *StoreCheck) GetRevision() int64 {
@@ -4537,7 +4921,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4549,7 +4933,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[62]
+	mi := &file_agent_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4562,7 +4946,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{62}
+	return file_agent_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PauseRequest) GetTarget() string {
@@ -4596,7 +4980,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4608,7 +4992,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[63]
+	mi := &file_agent_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4621,7 +5005,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{63}
+	return file_agent_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PauseResponse) GetTarget() string {
@@ -4650,7 +5034,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4662,7 +5046,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[64]
+	mi := &file_agent_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4675,7 +5059,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{64}
+	return file_agent_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *FreezeRequest) GetMessage() string {
@@ -4701,7 +5085,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4713,7 +5097,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[65]
+	mi := &file_agent_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4726,7 +5110,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{65}
+	return file_agent_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *FreezeResponse) GetFreeze() *Freeze {
@@ -4744,7 +5128,7 @@ type UnfreezeRequest struct {
 
 func (x *UnfreezeRequest) Reset() {
 	*x = UnfreezeRequest{}
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4756,7 +5140,7 @@ func (x *UnfreezeRequest) String() string {
 func (*UnfreezeRequest) ProtoMessage() {}
 
 func (x *UnfreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[66]
+	mi := &file_agent_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4769,7 +5153,7 @@ func (x *UnfreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnfreezeRequest.ProtoReflect.Descriptor instead.
 func (*UnfreezeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{66}
+	return file_agent_proto_rawDescGZIP(), []int{70}
 }
 
 type UnfreezeResponse struct {
@@ -4781,7 +5165,7 @@ type UnfreezeResponse struct {
 
 func (x *UnfreezeResponse) Reset() {
 	*x = UnfreezeResponse{}
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4793,7 +5177,7 @@ func (x *UnfreezeResponse) String() string {
 func (*UnfreezeResponse) ProtoMessage() {}
 
 func (x *UnfreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[67]
+	mi := &file_agent_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4806,7 +5190,7 @@ func (x *UnfreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnfreezeResponse.ProtoReflect.Descriptor instead.
 func (*UnfreezeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{67}
+	return file_agent_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *UnfreezeResponse) GetFreeze() *Freeze {
@@ -4829,7 +5213,7 @@ type Freeze struct {
 
 func (x *Freeze) Reset() {
 	*x = Freeze{}
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4841,7 +5225,7 @@ func (x *Freeze) String() string {
 func (*Freeze) ProtoMessage() {}
 
 func (x *Freeze) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[68]
+	mi := &file_agent_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4854,7 +5238,7 @@ func (x *Freeze) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Freeze.ProtoReflect.Descriptor instead.
 func (*Freeze) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{68}
+	return file_agent_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Freeze) GetBy() string {
@@ -4895,7 +5279,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4907,7 +5291,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[69]
+	mi := &file_agent_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4920,7 +5304,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{69}
+	return file_agent_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ReleaseRequest) GetId() string {
@@ -4939,7 +5323,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4951,7 +5335,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[70]
+	mi := &file_agent_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4964,7 +5348,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{70}
+	return file_agent_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ReleaseResponse) GetReleased() []*Held {
@@ -4991,7 +5375,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5003,7 +5387,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[71]
+	mi := &file_agent_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5016,7 +5400,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{71}
+	return file_agent_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Held) GetId() string {
@@ -5070,7 +5454,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5082,7 +5466,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[72]
+	mi := &file_agent_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5095,7 +5479,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{72}
+	return file_agent_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ResumeRequest) GetTarget() string {
@@ -5114,7 +5498,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5126,7 +5510,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[73]
+	mi := &file_agent_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5139,7 +5523,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{73}
+	return file_agent_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ResumeResponse) GetTarget() string {
@@ -5157,7 +5541,7 @@ type KindsRequest struct {
 
 func (x *KindsRequest) Reset() {
 	*x = KindsRequest{}
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5169,7 +5553,7 @@ func (x *KindsRequest) String() string {
 func (*KindsRequest) ProtoMessage() {}
 
 func (x *KindsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[74]
+	mi := &file_agent_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5182,7 +5566,7 @@ func (x *KindsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsRequest.ProtoReflect.Descriptor instead.
 func (*KindsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{74}
+	return file_agent_proto_rawDescGZIP(), []int{78}
 }
 
 type KindsResponse struct {
@@ -5194,7 +5578,7 @@ type KindsResponse struct {
 
 func (x *KindsResponse) Reset() {
 	*x = KindsResponse{}
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5206,7 +5590,7 @@ func (x *KindsResponse) String() string {
 func (*KindsResponse) ProtoMessage() {}
 
 func (x *KindsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[75]
+	mi := &file_agent_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5219,7 +5603,7 @@ func (x *KindsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KindsResponse.ProtoReflect.Descriptor instead.
 func (*KindsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{75}
+	return file_agent_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *KindsResponse) GetKinds() []*Kind {
@@ -5247,7 +5631,7 @@ type Kind struct {
 
 func (x *Kind) Reset() {
 	*x = Kind{}
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5259,7 +5643,7 @@ func (x *Kind) String() string {
 func (*Kind) ProtoMessage() {}
 
 func (x *Kind) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[76]
+	mi := &file_agent_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5272,7 +5656,7 @@ func (x *Kind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kind.ProtoReflect.Descriptor instead.
 func (*Kind) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{76}
+	return file_agent_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Kind) GetName() string {
@@ -5332,7 +5716,7 @@ type CNIRequest struct {
 
 func (x *CNIRequest) Reset() {
 	*x = CNIRequest{}
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5344,7 +5728,7 @@ func (x *CNIRequest) String() string {
 func (*CNIRequest) ProtoMessage() {}
 
 func (x *CNIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[77]
+	mi := &file_agent_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5357,7 +5741,7 @@ func (x *CNIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIRequest.ProtoReflect.Descriptor instead.
 func (*CNIRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{77}
+	return file_agent_proto_rawDescGZIP(), []int{81}
 }
 
 type CNIResponse struct {
@@ -5371,7 +5755,7 @@ type CNIResponse struct {
 
 func (x *CNIResponse) Reset() {
 	*x = CNIResponse{}
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5383,7 +5767,7 @@ func (x *CNIResponse) String() string {
 func (*CNIResponse) ProtoMessage() {}
 
 func (x *CNIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[78]
+	mi := &file_agent_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5396,7 +5780,7 @@ func (x *CNIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CNIResponse.ProtoReflect.Descriptor instead.
 func (*CNIResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{78}
+	return file_agent_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *CNIResponse) GetAttachments() []*Attachment {
@@ -5438,7 +5822,7 @@ type Attachment struct {
 
 func (x *Attachment) Reset() {
 	*x = Attachment{}
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5450,7 +5834,7 @@ func (x *Attachment) String() string {
 func (*Attachment) ProtoMessage() {}
 
 func (x *Attachment) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[79]
+	mi := &file_agent_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5463,7 +5847,7 @@ func (x *Attachment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachment.ProtoReflect.Descriptor instead.
 func (*Attachment) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{79}
+	return file_agent_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Attachment) GetNetwork() string {
@@ -5554,7 +5938,7 @@ type AttachmentRequest struct {
 
 func (x *AttachmentRequest) Reset() {
 	*x = AttachmentRequest{}
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5566,7 +5950,7 @@ func (x *AttachmentRequest) String() string {
 func (*AttachmentRequest) ProtoMessage() {}
 
 func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[80]
+	mi := &file_agent_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5579,7 +5963,7 @@ func (x *AttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentRequest.ProtoReflect.Descriptor instead.
 func (*AttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{80}
+	return file_agent_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *AttachmentRequest) GetId() string {
@@ -5600,7 +5984,7 @@ type AttachmentResponse struct {
 
 func (x *AttachmentResponse) Reset() {
 	*x = AttachmentResponse{}
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5612,7 +5996,7 @@ func (x *AttachmentResponse) String() string {
 func (*AttachmentResponse) ProtoMessage() {}
 
 func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[81]
+	mi := &file_agent_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5625,7 +6009,7 @@ func (x *AttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachmentResponse.ProtoReflect.Descriptor instead.
 func (*AttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{81}
+	return file_agent_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *AttachmentResponse) GetAttachment() *Attachment {
@@ -5660,7 +6044,7 @@ type LeftCall struct {
 
 func (x *LeftCall) Reset() {
 	*x = LeftCall{}
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5672,7 +6056,7 @@ func (x *LeftCall) String() string {
 func (*LeftCall) ProtoMessage() {}
 
 func (x *LeftCall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[82]
+	mi := &file_agent_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5685,7 +6069,7 @@ func (x *LeftCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftCall.ProtoReflect.Descriptor instead.
 func (*LeftCall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{82}
+	return file_agent_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *LeftCall) GetNetwork() string {
@@ -5745,7 +6129,7 @@ type MicroservicesRequest struct {
 
 func (x *MicroservicesRequest) Reset() {
 	*x = MicroservicesRequest{}
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5757,7 +6141,7 @@ func (x *MicroservicesRequest) String() string {
 func (*MicroservicesRequest) ProtoMessage() {}
 
 func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[83]
+	mi := &file_agent_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5770,7 +6154,7 @@ func (x *MicroservicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesRequest.ProtoReflect.Descriptor instead.
 func (*MicroservicesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{83}
+	return file_agent_proto_rawDescGZIP(), []int{87}
 }
 
 type MicroservicesResponse struct {
@@ -5785,7 +6169,7 @@ type MicroservicesResponse struct {
 
 func (x *MicroservicesResponse) Reset() {
 	*x = MicroservicesResponse{}
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5797,7 +6181,7 @@ func (x *MicroservicesResponse) String() string {
 func (*MicroservicesResponse) ProtoMessage() {}
 
 func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[84]
+	mi := &file_agent_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5810,7 +6194,7 @@ func (x *MicroservicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MicroservicesResponse.ProtoReflect.Descriptor instead.
 func (*MicroservicesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{84}
+	return file_agent_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *MicroservicesResponse) GetMicroservices() []*Microservice {
@@ -5855,7 +6239,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5867,7 +6251,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[85]
+	mi := &file_agent_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5880,7 +6264,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{85}
+	return file_agent_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Microservice) GetLabel() string {
@@ -5963,7 +6347,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5975,7 +6359,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[86]
+	mi := &file_agent_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5988,7 +6372,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{86}
+	return file_agent_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ContainersRequest) GetId() string {
@@ -6010,7 +6394,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6022,7 +6406,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[87]
+	mi := &file_agent_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6035,7 +6419,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{87}
+	return file_agent_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ContainersResponse) GetContainers() []*Container {
@@ -6094,7 +6478,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6106,7 +6490,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[88]
+	mi := &file_agent_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6119,7 +6503,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{88}
+	return file_agent_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Container) GetRuntime() string {
@@ -6280,7 +6664,7 @@ type ResourcesRequest struct {
 
 func (x *ResourcesRequest) Reset() {
 	*x = ResourcesRequest{}
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6292,7 +6676,7 @@ func (x *ResourcesRequest) String() string {
 func (*ResourcesRequest) ProtoMessage() {}
 
 func (x *ResourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[89]
+	mi := &file_agent_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6305,7 +6689,7 @@ func (x *ResourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourcesRequest.ProtoReflect.Descriptor instead.
 func (*ResourcesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{89}
+	return file_agent_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ResourcesRequest) GetId() string {
@@ -6326,7 +6710,7 @@ type ResourcesResponse struct {
 
 func (x *ResourcesResponse) Reset() {
 	*x = ResourcesResponse{}
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6338,7 +6722,7 @@ func (x *ResourcesResponse) String() string {
 func (*ResourcesResponse) ProtoMessage() {}
 
 func (x *ResourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[90]
+	mi := &file_agent_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6351,7 +6735,7 @@ func (x *ResourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourcesResponse.ProtoReflect.Descriptor instead.
 func (*ResourcesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{90}
+	return file_agent_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ResourcesResponse) GetContainers() []*ContainerResources {
@@ -6400,7 +6784,7 @@ type ContainerResources struct {
 
 func (x *ContainerResources) Reset() {
 	*x = ContainerResources{}
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6412,7 +6796,7 @@ func (x *ContainerResources) String() string {
 func (*ContainerResources) ProtoMessage() {}
 
 func (x *ContainerResources) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[91]
+	mi := &file_agent_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6425,7 +6809,7 @@ func (x *ContainerResources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerResources.ProtoReflect.Descriptor instead.
 func (*ContainerResources) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{91}
+	return file_agent_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ContainerResources) GetRuntime() string {
@@ -6564,7 +6948,7 @@ type ResourceLimits struct {
 
 func (x *ResourceLimits) Reset() {
 	*x = ResourceLimits{}
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6576,7 +6960,7 @@ func (x *ResourceLimits) String() string {
 func (*ResourceLimits) ProtoMessage() {}
 
 func (x *ResourceLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[92]
+	mi := &file_agent_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6589,7 +6973,7 @@ func (x *ResourceLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceLimits.ProtoReflect.Descriptor instead.
 func (*ResourceLimits) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{92}
+	return file_agent_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ResourceLimits) GetCpuQuotaUs() uint64 {
@@ -6673,7 +7057,7 @@ type ResourceRates struct {
 
 func (x *ResourceRates) Reset() {
 	*x = ResourceRates{}
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6685,7 +7069,7 @@ func (x *ResourceRates) String() string {
 func (*ResourceRates) ProtoMessage() {}
 
 func (x *ResourceRates) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[93]
+	mi := &file_agent_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6698,7 +7082,7 @@ func (x *ResourceRates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceRates.ProtoReflect.Descriptor instead.
 func (*ResourceRates) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{93}
+	return file_agent_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ResourceRates) GetCpuNanoCores() uint64 {
@@ -6765,7 +7149,7 @@ type ResourceSample struct {
 
 func (x *ResourceSample) Reset() {
 	*x = ResourceSample{}
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6777,7 +7161,7 @@ func (x *ResourceSample) String() string {
 func (*ResourceSample) ProtoMessage() {}
 
 func (x *ResourceSample) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[94]
+	mi := &file_agent_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6790,7 +7174,7 @@ func (x *ResourceSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceSample.ProtoReflect.Descriptor instead.
 func (*ResourceSample) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{94}
+	return file_agent_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ResourceSample) GetTime() *timestamppb.Timestamp {
@@ -6871,7 +7255,7 @@ type ResourceCPU struct {
 
 func (x *ResourceCPU) Reset() {
 	*x = ResourceCPU{}
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6883,7 +7267,7 @@ func (x *ResourceCPU) String() string {
 func (*ResourceCPU) ProtoMessage() {}
 
 func (x *ResourceCPU) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[95]
+	mi := &file_agent_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6896,7 +7280,7 @@ func (x *ResourceCPU) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceCPU.ProtoReflect.Descriptor instead.
 func (*ResourceCPU) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{95}
+	return file_agent_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ResourceCPU) GetUsageNs() uint64 {
@@ -6963,7 +7347,7 @@ type ResourceMemory struct {
 
 func (x *ResourceMemory) Reset() {
 	*x = ResourceMemory{}
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6975,7 +7359,7 @@ func (x *ResourceMemory) String() string {
 func (*ResourceMemory) ProtoMessage() {}
 
 func (x *ResourceMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6988,7 +7372,7 @@ func (x *ResourceMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceMemory.ProtoReflect.Descriptor instead.
 func (*ResourceMemory) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{96}
+	return file_agent_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ResourceMemory) GetUsage() uint64 {
@@ -7082,7 +7466,7 @@ type ResourceDevice struct {
 
 func (x *ResourceDevice) Reset() {
 	*x = ResourceDevice{}
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7094,7 +7478,7 @@ func (x *ResourceDevice) String() string {
 func (*ResourceDevice) ProtoMessage() {}
 
 func (x *ResourceDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7107,7 +7491,7 @@ func (x *ResourceDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceDevice.ProtoReflect.Descriptor instead.
 func (*ResourceDevice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{97}
+	return file_agent_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ResourceDevice) GetDevice() string {
@@ -7156,7 +7540,7 @@ type ResourceStall struct {
 
 func (x *ResourceStall) Reset() {
 	*x = ResourceStall{}
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7168,7 +7552,7 @@ func (x *ResourceStall) String() string {
 func (*ResourceStall) ProtoMessage() {}
 
 func (x *ResourceStall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7181,7 +7565,7 @@ func (x *ResourceStall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceStall.ProtoReflect.Descriptor instead.
 func (*ResourceStall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{98}
+	return file_agent_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ResourceStall) GetSomeUs() uint64 {
@@ -7215,7 +7599,7 @@ type ResourceInterface struct {
 
 func (x *ResourceInterface) Reset() {
 	*x = ResourceInterface{}
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7227,7 +7611,7 @@ func (x *ResourceInterface) String() string {
 func (*ResourceInterface) ProtoMessage() {}
 
 func (x *ResourceInterface) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7240,7 +7624,7 @@ func (x *ResourceInterface) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceInterface.ProtoReflect.Descriptor instead.
 func (*ResourceInterface) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{99}
+	return file_agent_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ResourceInterface) GetName() string {
@@ -7318,7 +7702,7 @@ type ResourceSummary struct {
 
 func (x *ResourceSummary) Reset() {
 	*x = ResourceSummary{}
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7330,7 +7714,7 @@ func (x *ResourceSummary) String() string {
 func (*ResourceSummary) ProtoMessage() {}
 
 func (x *ResourceSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7343,7 +7727,7 @@ func (x *ResourceSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceSummary.ProtoReflect.Descriptor instead.
 func (*ResourceSummary) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{100}
+	return file_agent_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ResourceSummary) GetCpuNanoCores() *Distribution {
@@ -7375,7 +7759,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7387,7 +7771,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7400,7 +7784,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{101}
+	return file_agent_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *Distribution) GetMean() uint64 {
@@ -7461,7 +7845,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7473,7 +7857,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7486,7 +7870,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{102}
+	return file_agent_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *EventsRequest) GetTypes() []string {
@@ -7551,7 +7935,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7563,7 +7947,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7576,7 +7960,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{103}
+	return file_agent_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *EventsResponse) GetGap() *EventGap {
@@ -7613,7 +7997,7 @@ type EventGap struct {
 
 func (x *EventGap) Reset() {
 	*x = EventGap{}
-	mi := &file_agent_proto_msgTypes[104]
+	mi := &file_agent_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7625,7 +8009,7 @@ func (x *EventGap) String() string {
 func (*EventGap) ProtoMessage() {}
 
 func (x *EventGap) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[104]
+	mi := &file_agent_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7638,7 +8022,7 @@ func (x *EventGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventGap.ProtoReflect.Descriptor instead.
 func (*EventGap) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{104}
+	return file_agent_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *EventGap) GetFrom() uint64 {
@@ -7708,7 +8092,7 @@ type ContainerEvent struct {
 
 func (x *ContainerEvent) Reset() {
 	*x = ContainerEvent{}
-	mi := &file_agent_proto_msgTypes[105]
+	mi := &file_agent_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7720,7 +8104,7 @@ func (x *ContainerEvent) String() string {
 func (*ContainerEvent) ProtoMessage() {}
 
 func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[105]
+	mi := &file_agent_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7733,7 +8117,7 @@ func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEvent.ProtoReflect.Descriptor instead.
 func (*ContainerEvent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{105}
+	return file_agent_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ContainerEvent) GetSeq() uint64 {
@@ -7936,7 +8320,7 @@ type OOMKill struct {
 
 func (x *OOMKill) Reset() {
 	*x = OOMKill{}
-	mi := &file_agent_proto_msgTypes[106]
+	mi := &file_agent_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7948,7 +8332,7 @@ func (x *OOMKill) String() string {
 func (*OOMKill) ProtoMessage() {}
 
 func (x *OOMKill) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[106]
+	mi := &file_agent_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7961,7 +8345,7 @@ func (x *OOMKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OOMKill.ProtoReflect.Descriptor instead.
 func (*OOMKill) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{106}
+	return file_agent_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *OOMKill) GetPid() uint32 {
@@ -8042,7 +8426,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[107]
+	mi := &file_agent_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8054,7 +8438,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[107]
+	mi := &file_agent_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8067,7 +8451,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{107}
+	return file_agent_proto_rawDescGZIP(), []int{111}
 }
 
 type AgentStatusResponse struct {
@@ -8098,7 +8482,7 @@ type AgentStatusResponse struct {
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[108]
+	mi := &file_agent_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8110,7 +8494,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[108]
+	mi := &file_agent_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8123,7 +8507,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{108}
+	return file_agent_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -8232,7 +8616,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[109]
+	mi := &file_agent_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8244,7 +8628,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[109]
+	mi := &file_agent_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8257,7 +8641,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{109}
+	return file_agent_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *Health) GetName() string {
@@ -8308,7 +8692,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[110]
+	mi := &file_agent_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8320,7 +8704,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[110]
+	mi := &file_agent_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8333,7 +8717,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{110}
+	return file_agent_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *Source) GetName() string {
@@ -8367,7 +8751,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[111]
+	mi := &file_agent_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8379,7 +8763,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[111]
+	mi := &file_agent_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8392,7 +8776,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{111}
+	return file_agent_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *StateCount) GetState() string {
@@ -8417,7 +8801,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[112]
+	mi := &file_agent_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8429,7 +8813,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[112]
+	mi := &file_agent_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8442,7 +8826,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{112}
+	return file_agent_proto_rawDescGZIP(), []int{116}
 }
 
 type VersionResponse struct {
@@ -8457,7 +8841,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[113]
+	mi := &file_agent_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8469,7 +8853,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[113]
+	mi := &file_agent_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8482,7 +8866,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{113}
+	return file_agent_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -8521,7 +8905,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[114]
+	mi := &file_agent_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8533,7 +8917,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[114]
+	mi := &file_agent_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8546,7 +8930,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{114}
+	return file_agent_proto_rawDescGZIP(), []int{118}
 }
 
 type LogsResponse struct {
@@ -8558,7 +8942,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[115]
+	mi := &file_agent_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8570,7 +8954,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[115]
+	mi := &file_agent_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8583,7 +8967,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{115}
+	return file_agent_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -8607,7 +8991,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[116]
+	mi := &file_agent_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8619,7 +9003,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[116]
+	mi := &file_agent_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8632,7 +9016,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{116}
+	return file_agent_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *Log) GetName() string {
@@ -8667,7 +9051,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[117]
+	mi := &file_agent_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8679,7 +9063,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[117]
+	mi := &file_agent_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8692,7 +9076,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{117}
+	return file_agent_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -8723,7 +9107,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[118]
+	mi := &file_agent_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8735,7 +9119,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[118]
+	mi := &file_agent_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8748,7 +9132,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{118}
+	return file_agent_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *KV) GetKey() string {
@@ -8788,7 +9172,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[119]
+	mi := &file_agent_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8800,7 +9184,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[119]
+	mi := &file_agent_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8813,7 +9197,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{119}
+	return file_agent_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -8832,7 +9216,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[120]
+	mi := &file_agent_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8844,7 +9228,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[120]
+	mi := &file_agent_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8857,7 +9241,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{120}
+	return file_agent_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -8876,7 +9260,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[121]
+	mi := &file_agent_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8888,7 +9272,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[121]
+	mi := &file_agent_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8901,7 +9285,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{121}
+	return file_agent_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -8922,7 +9306,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[122]
+	mi := &file_agent_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8934,7 +9318,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[122]
+	mi := &file_agent_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8947,7 +9331,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{122}
+	return file_agent_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -8980,7 +9364,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[123]
+	mi := &file_agent_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8992,7 +9376,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[123]
+	mi := &file_agent_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9005,7 +9389,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{123}
+	return file_agent_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -9024,7 +9408,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[124]
+	mi := &file_agent_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9036,7 +9420,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[124]
+	mi := &file_agent_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9049,7 +9433,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{124}
+	return file_agent_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -9069,7 +9453,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[125]
+	mi := &file_agent_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9081,7 +9465,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[125]
+	mi := &file_agent_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9094,7 +9478,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{125}
+	return file_agent_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -9229,7 +9613,41 @@ const file_agent_proto_rawDesc = "" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12\x18\n" +
 	"\aderived\x18\x04 \x01(\bR\aderived\x12\x1c\n" +
-	"\tsatisfied\x18\x05 \x01(\bR\tsatisfied\"|\n" +
+	"\tsatisfied\x18\x05 \x01(\bR\tsatisfied\"\x99\x01\n" +
+	"\n" +
+	"MapRequest\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12-\n" +
+	"\x04plan\x18\x03 \x01(\v2\x19.plumb.api.v1.PlanRequestR\x04plan\"\xc4\x01\n" +
+	"\vMapResponse\x12\x14\n" +
+	"\x05width\x18\x01 \x01(\x01R\x05width\x12\x16\n" +
+	"\x06height\x18\x02 \x01(\x01R\x06height\x12*\n" +
+	"\x05boxes\x18\x03 \x03(\v2\x14.plumb.api.v1.MapBoxR\x05boxes\x12+\n" +
+	"\x05lines\x18\x04 \x03(\v2\x15.plumb.api.v1.MapLineR\x05lines\x12.\n" +
+	"\x04plan\x18\x05 \x01(\v2\x1a.plumb.api.v1.PlanResponseR\x04plan\"\x90\x02\n" +
+	"\x06MapBox\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12\x12\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05title\x18\x05 \x01(\tR\x05title\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\x12\x14\n" +
+	"\x05state\x18\a \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x12\n" +
+	"\x04mark\x18\t \x01(\tR\x04mark\x12\f\n" +
+	"\x01x\x18\n" +
+	" \x01(\x01R\x01x\x12\f\n" +
+	"\x01y\x18\v \x01(\x01R\x01y\x12\x14\n" +
+	"\x05width\x18\f \x01(\x01R\x05width\x12\x16\n" +
+	"\x06height\x18\r \x01(\x01R\x06height\"\x9d\x01\n" +
+	"\aMapLine\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\x12\x1c\n" +
+	"\tsatisfied\x18\x05 \x01(\bR\tsatisfied\x12\x12\n" +
+	"\x04mark\x18\x06 \x01(\tR\x04mark\x12\x16\n" +
+	"\x06points\x18\a \x03(\x01R\x06points\"|\n" +
 	"\x0eHistoryRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x120\n" +
@@ -9825,7 +10243,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fDeleteKVRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\".\n" +
 	"\x10DeleteKVResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x03R\brevision2\xdf\x16\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision2\x9b\x17\n" +
 	"\x05Agent\x128\n" +
 	"\x03Get\x12\x18.plumb.api.v1.GetRequest\x1a\x17.plumb.api.v1.KeyStatus\x12=\n" +
 	"\x04List\x12\x19.plumb.api.v1.ListRequest\x1a\x1a.plumb.api.v1.ListResponse\x12B\n" +
@@ -9834,7 +10252,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x03Why\x12\x18.plumb.api.v1.WhyRequest\x1a\x13.plumb.api.v1.Cause\x12=\n" +
 	"\x04Diff\x12\x19.plumb.api.v1.DiffRequest\x1a\x1a.plumb.api.v1.DiffResponse\x12@\n" +
 	"\x05Adopt\x12\x1a.plumb.api.v1.AdoptRequest\x1a\x1b.plumb.api.v1.AdoptResponse\x12@\n" +
-	"\x05Graph\x12\x1a.plumb.api.v1.GraphRequest\x1a\x1b.plumb.api.v1.GraphResponse\x12F\n" +
+	"\x05Graph\x12\x1a.plumb.api.v1.GraphRequest\x1a\x1b.plumb.api.v1.GraphResponse\x12:\n" +
+	"\x03Map\x12\x18.plumb.api.v1.MapRequest\x1a\x19.plumb.api.v1.MapResponse\x12F\n" +
 	"\aHistory\x12\x1c.plumb.api.v1.HistoryRequest\x1a\x1d.plumb.api.v1.HistoryResponse\x12F\n" +
 	"\aChanges\x12\x1c.plumb.api.v1.ChangesRequest\x1a\x1d.plumb.api.v1.ChangesResponse\x12@\n" +
 	"\x05Blame\x12\x1a.plumb.api.v1.BlameRequest\x1a\x1b.plumb.api.v1.BlameResponse\x12@\n" +
@@ -9883,7 +10302,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 129)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 133)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -9910,350 +10329,362 @@ var file_agent_proto_goTypes = []any{
 	(*GraphResponse)(nil),         // 22: plumb.api.v1.GraphResponse
 	(*GraphNode)(nil),             // 23: plumb.api.v1.GraphNode
 	(*GraphEdge)(nil),             // 24: plumb.api.v1.GraphEdge
-	(*HistoryRequest)(nil),        // 25: plumb.api.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 26: plumb.api.v1.HistoryResponse
-	(*Record)(nil),                // 27: plumb.api.v1.Record
-	(*KeyChange)(nil),             // 28: plumb.api.v1.KeyChange
-	(*Moment)(nil),                // 29: plumb.api.v1.Moment
-	(*ChangesRequest)(nil),        // 30: plumb.api.v1.ChangesRequest
-	(*ChangesResponse)(nil),       // 31: plumb.api.v1.ChangesResponse
-	(*BlameRequest)(nil),          // 32: plumb.api.v1.BlameRequest
-	(*BlameResponse)(nil),         // 33: plumb.api.v1.BlameResponse
-	(*Written)(nil),               // 34: plumb.api.v1.Written
-	(*Deed)(nil),                  // 35: plumb.api.v1.Deed
-	(*PlannedStep)(nil),           // 36: plumb.api.v1.PlannedStep
-	(*DoneStep)(nil),              // 37: plumb.api.v1.DoneStep
-	(*Item)(nil),                  // 38: plumb.api.v1.Item
-	(*ApplyRequest)(nil),          // 39: plumb.api.v1.ApplyRequest
-	(*PutRequest)(nil),            // 40: plumb.api.v1.PutRequest
-	(*DeleteRequest)(nil),         // 41: plumb.api.v1.DeleteRequest
-	(*ApplyResponse)(nil),         // 42: plumb.api.v1.ApplyResponse
-	(*Confirmation)(nil),          // 43: plumb.api.v1.Confirmation
-	(*ConfirmRequest)(nil),        // 44: plumb.api.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),       // 45: plumb.api.v1.ConfirmResponse
-	(*AbortRequest)(nil),          // 46: plumb.api.v1.AbortRequest
-	(*AbortResponse)(nil),         // 47: plumb.api.v1.AbortResponse
-	(*ExtendRequest)(nil),         // 48: plumb.api.v1.ExtendRequest
-	(*ExtendResponse)(nil),        // 49: plumb.api.v1.ExtendResponse
-	(*UndoRequest)(nil),           // 50: plumb.api.v1.UndoRequest
-	(*UndoResponse)(nil),          // 51: plumb.api.v1.UndoResponse
-	(*Change)(nil),                // 52: plumb.api.v1.Change
-	(*PlanRequest)(nil),           // 53: plumb.api.v1.PlanRequest
-	(*PlanResponse)(nil),          // 54: plumb.api.v1.PlanResponse
-	(*Effect)(nil),                // 55: plumb.api.v1.Effect
-	(*Read)(nil),                  // 56: plumb.api.v1.Read
-	(*Step)(nil),                  // 57: plumb.api.v1.Step
-	(*Pending)(nil),               // 58: plumb.api.v1.Pending
-	(*ResyncRequest)(nil),         // 59: plumb.api.v1.ResyncRequest
-	(*ResyncResponse)(nil),        // 60: plumb.api.v1.ResyncResponse
-	(*StoreCheck)(nil),            // 61: plumb.api.v1.StoreCheck
-	(*PauseRequest)(nil),          // 62: plumb.api.v1.PauseRequest
-	(*PauseResponse)(nil),         // 63: plumb.api.v1.PauseResponse
-	(*FreezeRequest)(nil),         // 64: plumb.api.v1.FreezeRequest
-	(*FreezeResponse)(nil),        // 65: plumb.api.v1.FreezeResponse
-	(*UnfreezeRequest)(nil),       // 66: plumb.api.v1.UnfreezeRequest
-	(*UnfreezeResponse)(nil),      // 67: plumb.api.v1.UnfreezeResponse
-	(*Freeze)(nil),                // 68: plumb.api.v1.Freeze
-	(*ReleaseRequest)(nil),        // 69: plumb.api.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 70: plumb.api.v1.ReleaseResponse
-	(*Held)(nil),                  // 71: plumb.api.v1.Held
-	(*ResumeRequest)(nil),         // 72: plumb.api.v1.ResumeRequest
-	(*ResumeResponse)(nil),        // 73: plumb.api.v1.ResumeResponse
-	(*KindsRequest)(nil),          // 74: plumb.api.v1.KindsRequest
-	(*KindsResponse)(nil),         // 75: plumb.api.v1.KindsResponse
-	(*Kind)(nil),                  // 76: plumb.api.v1.Kind
-	(*CNIRequest)(nil),            // 77: plumb.api.v1.CNIRequest
-	(*CNIResponse)(nil),           // 78: plumb.api.v1.CNIResponse
-	(*Attachment)(nil),            // 79: plumb.api.v1.Attachment
-	(*AttachmentRequest)(nil),     // 80: plumb.api.v1.AttachmentRequest
-	(*AttachmentResponse)(nil),    // 81: plumb.api.v1.AttachmentResponse
-	(*LeftCall)(nil),              // 82: plumb.api.v1.LeftCall
-	(*MicroservicesRequest)(nil),  // 83: plumb.api.v1.MicroservicesRequest
-	(*MicroservicesResponse)(nil), // 84: plumb.api.v1.MicroservicesResponse
-	(*Microservice)(nil),          // 85: plumb.api.v1.Microservice
-	(*ContainersRequest)(nil),     // 86: plumb.api.v1.ContainersRequest
-	(*ContainersResponse)(nil),    // 87: plumb.api.v1.ContainersResponse
-	(*Container)(nil),             // 88: plumb.api.v1.Container
-	(*ResourcesRequest)(nil),      // 89: plumb.api.v1.ResourcesRequest
-	(*ResourcesResponse)(nil),     // 90: plumb.api.v1.ResourcesResponse
-	(*ContainerResources)(nil),    // 91: plumb.api.v1.ContainerResources
-	(*ResourceLimits)(nil),        // 92: plumb.api.v1.ResourceLimits
-	(*ResourceRates)(nil),         // 93: plumb.api.v1.ResourceRates
-	(*ResourceSample)(nil),        // 94: plumb.api.v1.ResourceSample
-	(*ResourceCPU)(nil),           // 95: plumb.api.v1.ResourceCPU
-	(*ResourceMemory)(nil),        // 96: plumb.api.v1.ResourceMemory
-	(*ResourceDevice)(nil),        // 97: plumb.api.v1.ResourceDevice
-	(*ResourceStall)(nil),         // 98: plumb.api.v1.ResourceStall
-	(*ResourceInterface)(nil),     // 99: plumb.api.v1.ResourceInterface
-	(*ResourceSummary)(nil),       // 100: plumb.api.v1.ResourceSummary
-	(*Distribution)(nil),          // 101: plumb.api.v1.Distribution
-	(*EventsRequest)(nil),         // 102: plumb.api.v1.EventsRequest
-	(*EventsResponse)(nil),        // 103: plumb.api.v1.EventsResponse
-	(*EventGap)(nil),              // 104: plumb.api.v1.EventGap
-	(*ContainerEvent)(nil),        // 105: plumb.api.v1.ContainerEvent
-	(*OOMKill)(nil),               // 106: plumb.api.v1.OOMKill
-	(*AgentStatusRequest)(nil),    // 107: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 108: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 109: plumb.api.v1.Health
-	(*Source)(nil),                // 110: plumb.api.v1.Source
-	(*StateCount)(nil),            // 111: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 112: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 113: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 114: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 115: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 116: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 117: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 118: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 119: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 120: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 121: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 122: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 123: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 124: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 125: plumb.api.v1.DeleteKVResponse
-	nil,                           // 126: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 127: plumb.api.v1.ContainerEvent.LabelsEntry
-	nil,                           // 128: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 129: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 130: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 131: google.protobuf.Duration
+	(*MapRequest)(nil),            // 25: plumb.api.v1.MapRequest
+	(*MapResponse)(nil),           // 26: plumb.api.v1.MapResponse
+	(*MapBox)(nil),                // 27: plumb.api.v1.MapBox
+	(*MapLine)(nil),               // 28: plumb.api.v1.MapLine
+	(*HistoryRequest)(nil),        // 29: plumb.api.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 30: plumb.api.v1.HistoryResponse
+	(*Record)(nil),                // 31: plumb.api.v1.Record
+	(*KeyChange)(nil),             // 32: plumb.api.v1.KeyChange
+	(*Moment)(nil),                // 33: plumb.api.v1.Moment
+	(*ChangesRequest)(nil),        // 34: plumb.api.v1.ChangesRequest
+	(*ChangesResponse)(nil),       // 35: plumb.api.v1.ChangesResponse
+	(*BlameRequest)(nil),          // 36: plumb.api.v1.BlameRequest
+	(*BlameResponse)(nil),         // 37: plumb.api.v1.BlameResponse
+	(*Written)(nil),               // 38: plumb.api.v1.Written
+	(*Deed)(nil),                  // 39: plumb.api.v1.Deed
+	(*PlannedStep)(nil),           // 40: plumb.api.v1.PlannedStep
+	(*DoneStep)(nil),              // 41: plumb.api.v1.DoneStep
+	(*Item)(nil),                  // 42: plumb.api.v1.Item
+	(*ApplyRequest)(nil),          // 43: plumb.api.v1.ApplyRequest
+	(*PutRequest)(nil),            // 44: plumb.api.v1.PutRequest
+	(*DeleteRequest)(nil),         // 45: plumb.api.v1.DeleteRequest
+	(*ApplyResponse)(nil),         // 46: plumb.api.v1.ApplyResponse
+	(*Confirmation)(nil),          // 47: plumb.api.v1.Confirmation
+	(*ConfirmRequest)(nil),        // 48: plumb.api.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),       // 49: plumb.api.v1.ConfirmResponse
+	(*AbortRequest)(nil),          // 50: plumb.api.v1.AbortRequest
+	(*AbortResponse)(nil),         // 51: plumb.api.v1.AbortResponse
+	(*ExtendRequest)(nil),         // 52: plumb.api.v1.ExtendRequest
+	(*ExtendResponse)(nil),        // 53: plumb.api.v1.ExtendResponse
+	(*UndoRequest)(nil),           // 54: plumb.api.v1.UndoRequest
+	(*UndoResponse)(nil),          // 55: plumb.api.v1.UndoResponse
+	(*Change)(nil),                // 56: plumb.api.v1.Change
+	(*PlanRequest)(nil),           // 57: plumb.api.v1.PlanRequest
+	(*PlanResponse)(nil),          // 58: plumb.api.v1.PlanResponse
+	(*Effect)(nil),                // 59: plumb.api.v1.Effect
+	(*Read)(nil),                  // 60: plumb.api.v1.Read
+	(*Step)(nil),                  // 61: plumb.api.v1.Step
+	(*Pending)(nil),               // 62: plumb.api.v1.Pending
+	(*ResyncRequest)(nil),         // 63: plumb.api.v1.ResyncRequest
+	(*ResyncResponse)(nil),        // 64: plumb.api.v1.ResyncResponse
+	(*StoreCheck)(nil),            // 65: plumb.api.v1.StoreCheck
+	(*PauseRequest)(nil),          // 66: plumb.api.v1.PauseRequest
+	(*PauseResponse)(nil),         // 67: plumb.api.v1.PauseResponse
+	(*FreezeRequest)(nil),         // 68: plumb.api.v1.FreezeRequest
+	(*FreezeResponse)(nil),        // 69: plumb.api.v1.FreezeResponse
+	(*UnfreezeRequest)(nil),       // 70: plumb.api.v1.UnfreezeRequest
+	(*UnfreezeResponse)(nil),      // 71: plumb.api.v1.UnfreezeResponse
+	(*Freeze)(nil),                // 72: plumb.api.v1.Freeze
+	(*ReleaseRequest)(nil),        // 73: plumb.api.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 74: plumb.api.v1.ReleaseResponse
+	(*Held)(nil),                  // 75: plumb.api.v1.Held
+	(*ResumeRequest)(nil),         // 76: plumb.api.v1.ResumeRequest
+	(*ResumeResponse)(nil),        // 77: plumb.api.v1.ResumeResponse
+	(*KindsRequest)(nil),          // 78: plumb.api.v1.KindsRequest
+	(*KindsResponse)(nil),         // 79: plumb.api.v1.KindsResponse
+	(*Kind)(nil),                  // 80: plumb.api.v1.Kind
+	(*CNIRequest)(nil),            // 81: plumb.api.v1.CNIRequest
+	(*CNIResponse)(nil),           // 82: plumb.api.v1.CNIResponse
+	(*Attachment)(nil),            // 83: plumb.api.v1.Attachment
+	(*AttachmentRequest)(nil),     // 84: plumb.api.v1.AttachmentRequest
+	(*AttachmentResponse)(nil),    // 85: plumb.api.v1.AttachmentResponse
+	(*LeftCall)(nil),              // 86: plumb.api.v1.LeftCall
+	(*MicroservicesRequest)(nil),  // 87: plumb.api.v1.MicroservicesRequest
+	(*MicroservicesResponse)(nil), // 88: plumb.api.v1.MicroservicesResponse
+	(*Microservice)(nil),          // 89: plumb.api.v1.Microservice
+	(*ContainersRequest)(nil),     // 90: plumb.api.v1.ContainersRequest
+	(*ContainersResponse)(nil),    // 91: plumb.api.v1.ContainersResponse
+	(*Container)(nil),             // 92: plumb.api.v1.Container
+	(*ResourcesRequest)(nil),      // 93: plumb.api.v1.ResourcesRequest
+	(*ResourcesResponse)(nil),     // 94: plumb.api.v1.ResourcesResponse
+	(*ContainerResources)(nil),    // 95: plumb.api.v1.ContainerResources
+	(*ResourceLimits)(nil),        // 96: plumb.api.v1.ResourceLimits
+	(*ResourceRates)(nil),         // 97: plumb.api.v1.ResourceRates
+	(*ResourceSample)(nil),        // 98: plumb.api.v1.ResourceSample
+	(*ResourceCPU)(nil),           // 99: plumb.api.v1.ResourceCPU
+	(*ResourceMemory)(nil),        // 100: plumb.api.v1.ResourceMemory
+	(*ResourceDevice)(nil),        // 101: plumb.api.v1.ResourceDevice
+	(*ResourceStall)(nil),         // 102: plumb.api.v1.ResourceStall
+	(*ResourceInterface)(nil),     // 103: plumb.api.v1.ResourceInterface
+	(*ResourceSummary)(nil),       // 104: plumb.api.v1.ResourceSummary
+	(*Distribution)(nil),          // 105: plumb.api.v1.Distribution
+	(*EventsRequest)(nil),         // 106: plumb.api.v1.EventsRequest
+	(*EventsResponse)(nil),        // 107: plumb.api.v1.EventsResponse
+	(*EventGap)(nil),              // 108: plumb.api.v1.EventGap
+	(*ContainerEvent)(nil),        // 109: plumb.api.v1.ContainerEvent
+	(*OOMKill)(nil),               // 110: plumb.api.v1.OOMKill
+	(*AgentStatusRequest)(nil),    // 111: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 112: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 113: plumb.api.v1.Health
+	(*Source)(nil),                // 114: plumb.api.v1.Source
+	(*StateCount)(nil),            // 115: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 116: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 117: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 118: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 119: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 120: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 121: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 122: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 123: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 124: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 125: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 126: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 127: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 128: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 129: plumb.api.v1.DeleteKVResponse
+	nil,                           // 130: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 131: plumb.api.v1.ContainerEvent.LabelsEntry
+	nil,                           // 132: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 133: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 134: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 135: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	129, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	129, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	129, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	133, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	133, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	133, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	130, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	130, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	134, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	134, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	130, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	134, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	131, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	135, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
-	27,  // 16: plumb.api.v1.Cause.record:type_name -> plumb.api.v1.Record
-	37,  // 17: plumb.api.v1.Cause.chain:type_name -> plumb.api.v1.DoneStep
+	31,  // 16: plumb.api.v1.Cause.record:type_name -> plumb.api.v1.Record
+	41,  // 17: plumb.api.v1.Cause.chain:type_name -> plumb.api.v1.DoneStep
 	13,  // 18: plumb.api.v1.Cause.roots:type_name -> plumb.api.v1.Root
 	16,  // 19: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
 	17,  // 20: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	129, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	129, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
-	38,  // 23: plumb.api.v1.AdoptResponse.items:type_name -> plumb.api.v1.Item
+	133, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	133, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	42,  // 23: plumb.api.v1.AdoptResponse.items:type_name -> plumb.api.v1.Item
 	20,  // 24: plumb.api.v1.AdoptResponse.left_out:type_name -> plumb.api.v1.LeftOut
 	23,  // 25: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
 	24,  // 26: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	130, // 27: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	27,  // 28: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	130, // 29: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
-	36,  // 30: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
-	37,  // 31: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	130, // 32: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
-	28,  // 33: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
-	130, // 34: plumb.api.v1.Record.written:type_name -> google.protobuf.Timestamp
-	29,  // 35: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
-	29,  // 36: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	130, // 37: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	129, // 38: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	129, // 39: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	130, // 40: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	130, // 41: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
-	28,  // 42: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
-	35,  // 43: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
-	35,  // 44: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
-	35,  // 45: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	130, // 46: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
-	34,  // 47: plumb.api.v1.BlameResponse.written:type_name -> plumb.api.v1.Written
-	130, // 48: plumb.api.v1.Written.time:type_name -> google.protobuf.Timestamp
-	130, // 49: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	130, // 50: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	131, // 51: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	131, // 52: plumb.api.v1.DoneStep.waited:type_name -> google.protobuf.Duration
-	129, // 53: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
-	38,  // 54: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	131, // 55: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
-	54,  // 56: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	131, // 57: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
-	129, // 58: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	131, // 59: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	131, // 60: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
-	52,  // 61: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
-	0,   // 62: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	54,  // 63: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
-	43,  // 64: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	130, // 65: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
-	130, // 66: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
-	43,  // 67: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	43,  // 68: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	131, // 69: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
-	43,  // 70: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	39,  // 71: plumb.api.v1.UndoRequest.apply:type_name -> plumb.api.v1.ApplyRequest
-	42,  // 72: plumb.api.v1.UndoResponse.apply:type_name -> plumb.api.v1.ApplyResponse
-	38,  // 73: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
-	57,  // 74: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
-	58,  // 75: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
-	55,  // 76: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
-	56,  // 77: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
-	53,  // 78: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
-	1,   // 79: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
-	1,   // 80: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
-	27,  // 81: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
-	0,   // 82: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
-	61,  // 83: plumb.api.v1.ResyncResponse.store:type_name -> plumb.api.v1.StoreCheck
-	131, // 84: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	130, // 85: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
-	131, // 86: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
-	68,  // 87: plumb.api.v1.FreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
-	68,  // 88: plumb.api.v1.UnfreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
-	130, // 89: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	130, // 90: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
-	71,  // 91: plumb.api.v1.ReleaseResponse.released:type_name -> plumb.api.v1.Held
-	130, // 92: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
-	76,  // 93: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
-	79,  // 94: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
-	82,  // 95: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
-	130, // 96: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
-	79,  // 97: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
-	130, // 98: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
-	85,  // 99: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	109, // 100: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
-	88,  // 101: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	109, // 102: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	126, // 103: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
-	91,  // 104: plumb.api.v1.ResourcesResponse.containers:type_name -> plumb.api.v1.ContainerResources
-	130, // 105: plumb.api.v1.ContainerResources.start:type_name -> google.protobuf.Timestamp
-	130, // 106: plumb.api.v1.ContainerResources.end:type_name -> google.protobuf.Timestamp
-	92,  // 107: plumb.api.v1.ContainerResources.limits:type_name -> plumb.api.v1.ResourceLimits
-	93,  // 108: plumb.api.v1.ContainerResources.rates:type_name -> plumb.api.v1.ResourceRates
-	94,  // 109: plumb.api.v1.ContainerResources.last:type_name -> plumb.api.v1.ResourceSample
-	100, // 110: plumb.api.v1.ContainerResources.minute:type_name -> plumb.api.v1.ResourceSummary
-	100, // 111: plumb.api.v1.ContainerResources.hour:type_name -> plumb.api.v1.ResourceSummary
-	100, // 112: plumb.api.v1.ContainerResources.day:type_name -> plumb.api.v1.ResourceSummary
-	94,  // 113: plumb.api.v1.ContainerResources.recent:type_name -> plumb.api.v1.ResourceSample
-	130, // 114: plumb.api.v1.ResourceSample.time:type_name -> google.protobuf.Timestamp
-	95,  // 115: plumb.api.v1.ResourceSample.cpu:type_name -> plumb.api.v1.ResourceCPU
-	96,  // 116: plumb.api.v1.ResourceSample.memory:type_name -> plumb.api.v1.ResourceMemory
-	97,  // 117: plumb.api.v1.ResourceSample.devices:type_name -> plumb.api.v1.ResourceDevice
-	98,  // 118: plumb.api.v1.ResourceSample.cpu_pressure:type_name -> plumb.api.v1.ResourceStall
-	98,  // 119: plumb.api.v1.ResourceSample.memory_pressure:type_name -> plumb.api.v1.ResourceStall
-	98,  // 120: plumb.api.v1.ResourceSample.io_pressure:type_name -> plumb.api.v1.ResourceStall
-	99,  // 121: plumb.api.v1.ResourceSample.interfaces:type_name -> plumb.api.v1.ResourceInterface
-	101, // 122: plumb.api.v1.ResourceSummary.cpu_nano_cores:type_name -> plumb.api.v1.Distribution
-	101, // 123: plumb.api.v1.ResourceSummary.memory:type_name -> plumb.api.v1.Distribution
-	130, // 124: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	130, // 125: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	104, // 126: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	105, // 127: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	130, // 128: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	127, // 129: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	130, // 130: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	130, // 131: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	106, // 132: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	130, // 133: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	130, // 134: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
-	130, // 135: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	109, // 136: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	110, // 137: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	111, // 138: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	43,  // 139: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	68,  // 140: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
-	71,  // 141: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
-	130, // 142: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	128, // 143: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	116, // 144: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	118, // 145: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 146: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 147: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 148: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 149: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 150: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	14,  // 151: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	18,  // 152: plumb.api.v1.Agent.Adopt:input_type -> plumb.api.v1.AdoptRequest
-	21,  // 153: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	25,  // 154: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	30,  // 155: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	32,  // 156: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	39,  // 157: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	40,  // 158: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	41,  // 159: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	53,  // 160: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	44,  // 161: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
-	46,  // 162: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
-	48,  // 163: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
-	50,  // 164: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
-	59,  // 165: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	62,  // 166: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	72,  // 167: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	64,  // 168: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
-	66,  // 169: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
-	69,  // 170: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
-	74,  // 171: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	83,  // 172: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	86,  // 173: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	89,  // 174: plumb.api.v1.Agent.Resources:input_type -> plumb.api.v1.ResourcesRequest
-	77,  // 175: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	80,  // 176: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	80,  // 177: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	102, // 178: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	102, // 179: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	107, // 180: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	112, // 181: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	114, // 182: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	117, // 183: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	119, // 184: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	120, // 185: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	122, // 186: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	124, // 187: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 188: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 189: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 190: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 191: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 192: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	15,  // 193: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	19,  // 194: plumb.api.v1.Agent.Adopt:output_type -> plumb.api.v1.AdoptResponse
-	22,  // 195: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	26,  // 196: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	31,  // 197: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	33,  // 198: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	42,  // 199: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	42,  // 200: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	42,  // 201: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	54,  // 202: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	45,  // 203: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
-	47,  // 204: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
-	49,  // 205: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
-	51,  // 206: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
-	60,  // 207: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	63,  // 208: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	73,  // 209: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	65,  // 210: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
-	67,  // 211: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
-	70,  // 212: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
-	75,  // 213: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	84,  // 214: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	87,  // 215: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	90,  // 216: plumb.api.v1.Agent.Resources:output_type -> plumb.api.v1.ResourcesResponse
-	78,  // 217: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	81,  // 218: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	81,  // 219: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	103, // 220: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	103, // 221: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	108, // 222: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	113, // 223: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	115, // 224: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	115, // 225: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	118, // 226: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	121, // 227: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	123, // 228: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	125, // 229: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	188, // [188:230] is the sub-list for method output_type
-	146, // [146:188] is the sub-list for method input_type
-	146, // [146:146] is the sub-list for extension type_name
-	146, // [146:146] is the sub-list for extension extendee
-	0,   // [0:146] is the sub-list for field type_name
+	134, // 27: plumb.api.v1.MapRequest.at:type_name -> google.protobuf.Timestamp
+	134, // 28: plumb.api.v1.MapRequest.since:type_name -> google.protobuf.Timestamp
+	57,  // 29: plumb.api.v1.MapRequest.plan:type_name -> plumb.api.v1.PlanRequest
+	27,  // 30: plumb.api.v1.MapResponse.boxes:type_name -> plumb.api.v1.MapBox
+	28,  // 31: plumb.api.v1.MapResponse.lines:type_name -> plumb.api.v1.MapLine
+	58,  // 32: plumb.api.v1.MapResponse.plan:type_name -> plumb.api.v1.PlanResponse
+	134, // 33: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	31,  // 34: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
+	134, // 35: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	40,  // 36: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
+	41,  // 37: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
+	134, // 38: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	32,  // 39: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
+	134, // 40: plumb.api.v1.Record.written:type_name -> google.protobuf.Timestamp
+	33,  // 41: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
+	33,  // 42: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
+	134, // 43: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	133, // 44: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	133, // 45: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	134, // 46: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	134, // 47: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	32,  // 48: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
+	39,  // 49: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
+	39,  // 50: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
+	39,  // 51: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
+	134, // 52: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	38,  // 53: plumb.api.v1.BlameResponse.written:type_name -> plumb.api.v1.Written
+	134, // 54: plumb.api.v1.Written.time:type_name -> google.protobuf.Timestamp
+	134, // 55: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	134, // 56: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	135, // 57: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	135, // 58: plumb.api.v1.DoneStep.waited:type_name -> google.protobuf.Duration
+	133, // 59: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	42,  // 60: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
+	135, // 61: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	58,  // 62: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
+	135, // 63: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
+	133, // 64: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	135, // 65: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	135, // 66: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	56,  // 67: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
+	0,   // 68: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	58,  // 69: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
+	47,  // 70: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	134, // 71: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
+	134, // 72: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
+	47,  // 73: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	47,  // 74: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	135, // 75: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
+	47,  // 76: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	43,  // 77: plumb.api.v1.UndoRequest.apply:type_name -> plumb.api.v1.ApplyRequest
+	46,  // 78: plumb.api.v1.UndoResponse.apply:type_name -> plumb.api.v1.ApplyResponse
+	42,  // 79: plumb.api.v1.PlanRequest.items:type_name -> plumb.api.v1.Item
+	61,  // 80: plumb.api.v1.PlanResponse.steps:type_name -> plumb.api.v1.Step
+	62,  // 81: plumb.api.v1.PlanResponse.pending:type_name -> plumb.api.v1.Pending
+	59,  // 82: plumb.api.v1.PlanResponse.effects:type_name -> plumb.api.v1.Effect
+	60,  // 83: plumb.api.v1.PlanResponse.reads:type_name -> plumb.api.v1.Read
+	57,  // 84: plumb.api.v1.PlanResponse.request:type_name -> plumb.api.v1.PlanRequest
+	1,   // 85: plumb.api.v1.Effect.missing:type_name -> plumb.api.v1.Missing
+	1,   // 86: plumb.api.v1.Pending.missing:type_name -> plumb.api.v1.Missing
+	31,  // 87: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
+	0,   // 88: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
+	65,  // 89: plumb.api.v1.ResyncResponse.store:type_name -> plumb.api.v1.StoreCheck
+	135, // 90: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	134, // 91: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	135, // 92: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
+	72,  // 93: plumb.api.v1.FreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
+	72,  // 94: plumb.api.v1.UnfreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
+	134, // 95: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	134, // 96: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	75,  // 97: plumb.api.v1.ReleaseResponse.released:type_name -> plumb.api.v1.Held
+	134, // 98: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
+	80,  // 99: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
+	83,  // 100: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
+	86,  // 101: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
+	134, // 102: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
+	83,  // 103: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
+	134, // 104: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
+	89,  // 105: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
+	113, // 106: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	92,  // 107: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
+	113, // 108: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	130, // 109: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	95,  // 110: plumb.api.v1.ResourcesResponse.containers:type_name -> plumb.api.v1.ContainerResources
+	134, // 111: plumb.api.v1.ContainerResources.start:type_name -> google.protobuf.Timestamp
+	134, // 112: plumb.api.v1.ContainerResources.end:type_name -> google.protobuf.Timestamp
+	96,  // 113: plumb.api.v1.ContainerResources.limits:type_name -> plumb.api.v1.ResourceLimits
+	97,  // 114: plumb.api.v1.ContainerResources.rates:type_name -> plumb.api.v1.ResourceRates
+	98,  // 115: plumb.api.v1.ContainerResources.last:type_name -> plumb.api.v1.ResourceSample
+	104, // 116: plumb.api.v1.ContainerResources.minute:type_name -> plumb.api.v1.ResourceSummary
+	104, // 117: plumb.api.v1.ContainerResources.hour:type_name -> plumb.api.v1.ResourceSummary
+	104, // 118: plumb.api.v1.ContainerResources.day:type_name -> plumb.api.v1.ResourceSummary
+	98,  // 119: plumb.api.v1.ContainerResources.recent:type_name -> plumb.api.v1.ResourceSample
+	134, // 120: plumb.api.v1.ResourceSample.time:type_name -> google.protobuf.Timestamp
+	99,  // 121: plumb.api.v1.ResourceSample.cpu:type_name -> plumb.api.v1.ResourceCPU
+	100, // 122: plumb.api.v1.ResourceSample.memory:type_name -> plumb.api.v1.ResourceMemory
+	101, // 123: plumb.api.v1.ResourceSample.devices:type_name -> plumb.api.v1.ResourceDevice
+	102, // 124: plumb.api.v1.ResourceSample.cpu_pressure:type_name -> plumb.api.v1.ResourceStall
+	102, // 125: plumb.api.v1.ResourceSample.memory_pressure:type_name -> plumb.api.v1.ResourceStall
+	102, // 126: plumb.api.v1.ResourceSample.io_pressure:type_name -> plumb.api.v1.ResourceStall
+	103, // 127: plumb.api.v1.ResourceSample.interfaces:type_name -> plumb.api.v1.ResourceInterface
+	105, // 128: plumb.api.v1.ResourceSummary.cpu_nano_cores:type_name -> plumb.api.v1.Distribution
+	105, // 129: plumb.api.v1.ResourceSummary.memory:type_name -> plumb.api.v1.Distribution
+	134, // 130: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	134, // 131: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	108, // 132: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	109, // 133: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	134, // 134: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	131, // 135: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	134, // 136: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	134, // 137: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	110, // 138: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	134, // 139: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	134, // 140: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	134, // 141: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	113, // 142: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	114, // 143: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	115, // 144: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	47,  // 145: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	72,  // 146: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
+	75,  // 147: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
+	134, // 148: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	132, // 149: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	120, // 150: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	122, // 151: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 152: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 153: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 154: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 155: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 156: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	14,  // 157: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	18,  // 158: plumb.api.v1.Agent.Adopt:input_type -> plumb.api.v1.AdoptRequest
+	21,  // 159: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	25,  // 160: plumb.api.v1.Agent.Map:input_type -> plumb.api.v1.MapRequest
+	29,  // 161: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	34,  // 162: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	36,  // 163: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	43,  // 164: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	44,  // 165: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	45,  // 166: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	57,  // 167: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	48,  // 168: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
+	50,  // 169: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
+	52,  // 170: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
+	54,  // 171: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
+	63,  // 172: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	66,  // 173: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	76,  // 174: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	68,  // 175: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
+	70,  // 176: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
+	73,  // 177: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
+	78,  // 178: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	87,  // 179: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	90,  // 180: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	93,  // 181: plumb.api.v1.Agent.Resources:input_type -> plumb.api.v1.ResourcesRequest
+	81,  // 182: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	84,  // 183: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	84,  // 184: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	106, // 185: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	106, // 186: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	111, // 187: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	116, // 188: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	118, // 189: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	121, // 190: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	123, // 191: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	124, // 192: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	126, // 193: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	128, // 194: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 195: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 196: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 197: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 198: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 199: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	15,  // 200: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	19,  // 201: plumb.api.v1.Agent.Adopt:output_type -> plumb.api.v1.AdoptResponse
+	22,  // 202: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	26,  // 203: plumb.api.v1.Agent.Map:output_type -> plumb.api.v1.MapResponse
+	30,  // 204: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	35,  // 205: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	37,  // 206: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	46,  // 207: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	46,  // 208: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	46,  // 209: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	58,  // 210: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	49,  // 211: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
+	51,  // 212: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
+	53,  // 213: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
+	55,  // 214: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
+	64,  // 215: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	67,  // 216: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	77,  // 217: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	69,  // 218: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
+	71,  // 219: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
+	74,  // 220: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
+	79,  // 221: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	88,  // 222: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	91,  // 223: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	94,  // 224: plumb.api.v1.Agent.Resources:output_type -> plumb.api.v1.ResourcesResponse
+	82,  // 225: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	85,  // 226: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	85,  // 227: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	107, // 228: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	107, // 229: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	112, // 230: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	117, // 231: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	119, // 232: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	119, // 233: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	122, // 234: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	125, // 235: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	127, // 236: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	129, // 237: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	195, // [195:238] is the sub-list for method output_type
+	152, // [152:195] is the sub-list for method input_type
+	152, // [152:152] is the sub-list for extension type_name
+	152, // [152:152] is the sub-list for extension extendee
+	0,   // [0:152] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -10261,17 +10692,17 @@ func file_agent_proto_init() {
 	if File_agent_proto != nil {
 		return
 	}
-	file_agent_proto_msgTypes[88].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[94].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[102].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[105].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[92].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[98].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[106].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[109].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   129,
+			NumMessages:   133,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -60,6 +60,8 @@ const (
 	AgentAdoptProcedure = "/plumb.api.v1.Agent/Adopt"
 	// AgentGraphProcedure is the fully-qualified name of the Agent's Graph RPC.
 	AgentGraphProcedure = "/plumb.api.v1.Agent/Graph"
+	// AgentMapProcedure is the fully-qualified name of the Agent's Map RPC.
+	AgentMapProcedure = "/plumb.api.v1.Agent/Map"
 	// AgentHistoryProcedure is the fully-qualified name of the Agent's History RPC.
 	AgentHistoryProcedure = "/plumb.api.v1.Agent/History"
 	// AgentChangesProcedure is the fully-qualified name of the Agent's Changes RPC.
@@ -151,6 +153,9 @@ type AgentClient interface {
 	Adopt(context.Context, *apiv1.AdoptRequest) (*apiv1.AdoptResponse, error)
 	// Graph returns the dependency graph or a part of it.
 	Graph(context.Context, *apiv1.GraphRequest) (*apiv1.GraphResponse, error)
+	// Map draws the network as boxes and lines: as it is, as it was, compared with another
+	// time, or as a plan would leave it.
+	Map(context.Context, *apiv1.MapRequest) (*apiv1.MapResponse, error)
 	// History returns the transactions that are kept, oldest first.
 	History(context.Context, *apiv1.HistoryRequest) (*apiv1.HistoryResponse, error)
 	// Changes returns what changed between two times.
@@ -280,6 +285,12 @@ func NewAgentClient(httpClient connect.HTTPClient, baseURL string, opts ...conne
 			httpClient,
 			baseURL+AgentGraphProcedure,
 			connect.WithSchema(agentMethods.ByName("Graph")),
+			connect.WithClientOptions(opts...),
+		),
+		_map: connect.NewClient[apiv1.MapRequest, apiv1.MapResponse](
+			httpClient,
+			baseURL+AgentMapProcedure,
+			connect.WithSchema(agentMethods.ByName("Map")),
 			connect.WithClientOptions(opts...),
 		),
 		history: connect.NewClient[apiv1.HistoryRequest, apiv1.HistoryResponse](
@@ -499,6 +510,7 @@ type agentClient struct {
 	diff             *connect.Client[apiv1.DiffRequest, apiv1.DiffResponse]
 	adopt            *connect.Client[apiv1.AdoptRequest, apiv1.AdoptResponse]
 	graph            *connect.Client[apiv1.GraphRequest, apiv1.GraphResponse]
+	_map             *connect.Client[apiv1.MapRequest, apiv1.MapResponse]
 	history          *connect.Client[apiv1.HistoryRequest, apiv1.HistoryResponse]
 	changes          *connect.Client[apiv1.ChangesRequest, apiv1.ChangesResponse]
 	blame            *connect.Client[apiv1.BlameRequest, apiv1.BlameResponse]
@@ -597,6 +609,15 @@ func (c *agentClient) Adopt(ctx context.Context, req *apiv1.AdoptRequest) (*apiv
 // Graph calls plumb.api.v1.Agent.Graph.
 func (c *agentClient) Graph(ctx context.Context, req *apiv1.GraphRequest) (*apiv1.GraphResponse, error) {
 	response, err := c.graph.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Map calls plumb.api.v1.Agent.Map.
+func (c *agentClient) Map(ctx context.Context, req *apiv1.MapRequest) (*apiv1.MapResponse, error) {
+	response, err := c._map.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -926,6 +947,9 @@ type AgentHandler interface {
 	Adopt(context.Context, *apiv1.AdoptRequest) (*apiv1.AdoptResponse, error)
 	// Graph returns the dependency graph or a part of it.
 	Graph(context.Context, *apiv1.GraphRequest) (*apiv1.GraphResponse, error)
+	// Map draws the network as boxes and lines: as it is, as it was, compared with another
+	// time, or as a plan would leave it.
+	Map(context.Context, *apiv1.MapRequest) (*apiv1.MapResponse, error)
 	// History returns the transactions that are kept, oldest first.
 	History(context.Context, *apiv1.HistoryRequest) (*apiv1.HistoryResponse, error)
 	// Changes returns what changed between two times.
@@ -1051,6 +1075,12 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 		AgentGraphProcedure,
 		svc.Graph,
 		connect.WithSchema(agentMethods.ByName("Graph")),
+		connect.WithHandlerOptions(opts...),
+	)
+	agentMapHandler := connect.NewUnaryHandlerSimple(
+		AgentMapProcedure,
+		svc.Map,
+		connect.WithSchema(agentMethods.ByName("Map")),
 		connect.WithHandlerOptions(opts...),
 	)
 	agentHistoryHandler := connect.NewUnaryHandlerSimple(
@@ -1275,6 +1305,8 @@ func NewAgentHandler(svc AgentHandler, opts ...connect.HandlerOption) (string, h
 			agentAdoptHandler.ServeHTTP(w, r)
 		case AgentGraphProcedure:
 			agentGraphHandler.ServeHTTP(w, r)
+		case AgentMapProcedure:
+			agentMapHandler.ServeHTTP(w, r)
 		case AgentHistoryProcedure:
 			agentHistoryHandler.ServeHTTP(w, r)
 		case AgentChangesProcedure:
@@ -1382,6 +1414,10 @@ func (UnimplementedAgentHandler) Adopt(context.Context, *apiv1.AdoptRequest) (*a
 
 func (UnimplementedAgentHandler) Graph(context.Context, *apiv1.GraphRequest) (*apiv1.GraphResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Graph is not implemented"))
+}
+
+func (UnimplementedAgentHandler) Map(context.Context, *apiv1.MapRequest) (*apiv1.MapResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("plumb.api.v1.Agent.Map is not implemented"))
 }
 
 func (UnimplementedAgentHandler) History(context.Context, *apiv1.HistoryRequest) (*apiv1.HistoryResponse, error) {
