@@ -52,6 +52,7 @@ import (
 	forwarders "github.com/plumb-net/plumb/plugins/proxy"
 	"github.com/plumb-net/plumb/plugins/resources"
 	"github.com/plumb-net/plumb/plugins/trace"
+	"github.com/plumb-net/plumb/plugins/ui"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -527,6 +528,7 @@ func (a *agent) wireAPI() (err error) {
 		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source, Confirms: a.confirms, Freezer: a.freezer, Surveyor: a,
 		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, Resources: a.used(), CNI: a.cni, Events: a.recorder.log, Health: a.health, Synced: a.synced, Accept: a.accept,
 		Metrics: metrics.Handler(a.figures()),
+		Pages:   ui.Handler(),
 		Recent:  a.recent,
 		Levels:  a.levels,
 		Label:   a.config.Label, Version: buildinfo.Version(), Commit: buildinfo.Commit(), Started: a.started,

@@ -125,7 +125,7 @@ there is an error.`,
 	root.RegisterFlagCompletionFunc("output", fixed("table", "wide", "json", "yaml", "name", "template="))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%w", err) })
 	root.AddCommand(
-		newGet(c), newWhy(c), newBlame(c), newDiff(c), newDrift(c), newAdopt(c), newDump(c), newEvents(c), newHistory(c), newSlow(c), newGraph(c),
+		newGet(c), newWhy(c), newBlame(c), newDiff(c), newDrift(c), newAdopt(c), newDump(c), newEvents(c), newHistory(c), newSlow(c), newGraph(c), newUI(c),
 		newPut(c), newDelete(c), newApply(c), newPlan(c), newWait(c),
 		newConfirm(c), newAbort(c), newExtend(c), newUndo(c), newEdit(c),
 		newResync(c), newPause(c), newResume(c), newFreeze(c), newUnfreeze(c), newRelease(c),

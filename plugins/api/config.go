@@ -52,6 +52,8 @@ type Config struct {
 	Accept func(ctx context.Context) error
 	// Metrics serves /metrics.
 	Metrics http.Handler
+	// Pages serves /ui/ and what is below.
+	Pages http.Handler
 	// Recent serves /log: the last lines of the log.
 	Recent http.Handler
 	// Levels are how much the parts of the agent log. Default: nobody can tell.

@@ -54,7 +54,7 @@ func (s *Server) guarded(gate *access.Gate, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := gate.Identify(r)
 		c := caller{name: id.Name, who: id.String(), role: id.Role, from: id.From}
-		role, known := roles[r.URL.Path]
+		role, known := roles[called(r.URL.Path)]
 		what := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 		switch {
 		case err != nil:

@@ -35,7 +35,7 @@ func everyCall() map[string]bool {
 	return all
 }
 
-var pages = []string{"/livez", "/readyz", "/metrics", "/log"}
+var pages = []string{"/livez", "/readyz", "/metrics", "/log", "/ui/"}
 
 // TestEveryCallHasARole: the table names each call and each page once, and nothing else;
 // and what is audited is no stream, since its line is written when it ends.

@@ -27,7 +27,7 @@ var needs = map[access.Role][]string{
 	access.Viewer: {
 		"Get", "List", "Watch", "Wait", "Why", "Diff", "Adopt", "Graph", "Map", "History", "Changes", "Blame", "Plan",
 		"Kinds", "Microservices", "Containers", "Resources", "CNI", "Events", "WatchEvents", "AgentStatus", "Version", "Logs",
-		"/livez", "/readyz", "/metrics",
+		"/livez", "/readyz", "/metrics", uiPath,
 	},
 	access.Operator: {
 		"Apply", "Put", "Delete", "Confirm", "Abort", "Extend", "Undo",
@@ -38,6 +38,17 @@ var needs = map[access.Role][]string{
 		"Release", "AdoptAttachment", "ForgetAttachment", "SetLog",
 		"GetKV", "ListKV", "PutKV", "DeleteKV",
 	},
+}
+
+// uiPath is where the page for browsers is, with all that is below.
+const uiPath = "/ui/"
+
+// called is the name by which needed has a path.
+func called(path string) string {
+	if strings.HasPrefix(path, uiPath) {
+		return uiPath
+	}
+	return path
 }
 
 // Needs returns the names of calls and the paths of pages that take the role, sorted.

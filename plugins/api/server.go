@@ -69,6 +69,9 @@ func (s *Server) Handler() http.Handler {
 	if s.Metrics != nil {
 		mux.Handle("GET /metrics", s.Metrics)
 	}
+	if s.Pages != nil {
+		mux.Handle(uiPath, s.Pages)
+	}
 	return mux
 }
 

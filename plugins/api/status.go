@@ -54,8 +54,8 @@ func (s *Server) AgentStatus(ctx context.Context, _ *apiv1.AgentStatusRequest) (
 }
 
 // Version implements the service.
-func (s *Server) Version(context.Context, *apiv1.VersionRequest) (*apiv1.VersionResponse, error) {
-	return &apiv1.VersionResponse{Version: s.Config.Version, Commit: s.Commit, Go: runtime.Version(), Label: s.Label}, nil
+func (s *Server) Version(ctx context.Context, _ *apiv1.VersionRequest) (*apiv1.VersionResponse, error) {
+	return &apiv1.VersionResponse{Version: s.Config.Version, Commit: s.Commit, Go: runtime.Version(), Label: s.Label, Role: callerOf(ctx).role.String()}, nil
 }
 
 // Logs implements the service.

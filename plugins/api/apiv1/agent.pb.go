@@ -8830,11 +8830,13 @@ func (*VersionRequest) Descriptor() ([]byte, []int) {
 }
 
 type VersionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	Commit        string                 `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
-	Go            string                 `protobuf:"bytes,3,opt,name=go,proto3" json:"go,omitempty"`
-	Label         string                 `protobuf:"bytes,4,opt,name=label,proto3" json:"label,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Version string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	Commit  string                 `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
+	Go      string                 `protobuf:"bytes,3,opt,name=go,proto3" json:"go,omitempty"`
+	Label   string                 `protobuf:"bytes,4,opt,name=label,proto3" json:"label,omitempty"`
+	// What who asks may do: viewer, operator or admin.
+	Role          string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8893,6 +8895,13 @@ func (x *VersionResponse) GetGo() string {
 func (x *VersionResponse) GetLabel() string {
 	if x != nil {
 		return x.Label
+	}
+	return ""
+}
+
+func (x *VersionResponse) GetRole() string {
+	if x != nil {
+		return x.Role
 	}
 	return ""
 }
@@ -10206,12 +10215,13 @@ const file_agent_proto_rawDesc = "" +
 	"StateCount\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\"\x10\n" +
-	"\x0eVersionRequest\"i\n" +
+	"\x0eVersionRequest\"}\n" +
 	"\x0fVersionResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
 	"\x06commit\x18\x02 \x01(\tR\x06commit\x12\x0e\n" +
 	"\x02go\x18\x03 \x01(\tR\x02go\x12\x14\n" +
-	"\x05label\x18\x04 \x01(\tR\x05label\"\r\n" +
+	"\x05label\x18\x04 \x01(\tR\x05label\x12\x12\n" +
+	"\x04role\x18\x05 \x01(\tR\x04role\"\r\n" +
 	"\vLogsRequest\"5\n" +
 	"\fLogsResponse\x12%\n" +
 	"\x04logs\x18\x01 \x03(\v2\x11.plumb.api.v1.LogR\x04logs\"N\n" +

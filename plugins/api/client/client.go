@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"syscall"
 
@@ -20,6 +23,9 @@ import (
 
 // DefaultSocket is where an agent listens unless told otherwise.
 const DefaultSocket = "/run/plumb/agent.sock"
+
+// Calls is what the paths of all calls begin with.
+const Calls = "/" + apiv1connect.AgentName + "/"
 
 // Client is every call of the service, made to one agent.
 type Client struct {
@@ -44,12 +50,35 @@ func New(socket string, more ...connect.ClientOption) *Client {
 	return newClient(h, "http://agent", socket, append(more, plain))
 }
 
-func newClient(h *http.Client, url, at string, more []connect.ClientOption) *Client {
-	return &Client{apiv1connect.NewAgentClient(h, url, more...), url, at, strings.HasPrefix(url, "https://"), h}
+func newClient(h *http.Client, base, at string, more []connect.ClientOption) *Client {
+	return &Client{apiv1connect.NewAgentClient(h, base, more...), base, at, strings.HasPrefix(base, "https://"), h}
 }
 
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Forward passes requests on to the agent as they are, with what proves who we are: calls
+// and pages.
+func (c *Client) Forward() http.Handler {
+	to, err := url.Parse(c.url)
+	if err != nil {
+		panic(err) // it is one of ours
+	}
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Header.Del("Origin")
+		},
+		Transport:     c.http.Transport,
+		FlushInterval: -1, // streams
+		ErrorLog:      log.New(io.Discard, "", 0),
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadGateway)
+			_ = json.NewEncoder(w).Encode(map[string]string{"code": "unavailable", "message": c.Explain(err).Error()})
+		},
+	}
+}
 
 // Page fetches what the agent serves beside the service: /metrics, /readyz. Who may not see
 // it gets an *Error.
