@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -170,17 +171,18 @@ func planned(now []scheduler.Status, p *apiv1.PlanResponse) []netmap.Item {
 
 func drawn(items []netmap.Item) *apiv1.MapResponse {
 	m := netmap.Draw(items)
-	out := &apiv1.MapResponse{Width: m.Width, Height: m.Height}
+	pixel := func(x float64) int32 { return int32(math.Round(x)) }
+	out := &apiv1.MapResponse{Width: pixel(m.Width), Height: pixel(m.Height)}
 	for _, b := range m.Boxes {
 		out.Boxes = append(out.Boxes, &apiv1.MapBox{
 			Id: b.ID, Parent: b.Parent, Key: b.Key, Kind: b.Kind, Title: b.Title, Detail: b.Detail, State: b.State, Reason: b.Reason,
-			Mark: string(b.Mark), X: b.X, Y: b.Y, Width: b.Width, Height: b.Height,
+			Mark: string(b.Mark), X: pixel(b.X), Y: pixel(b.Y), Width: pixel(b.Width), Height: pixel(b.Height),
 		})
 	}
 	for _, l := range m.Lines {
 		line := &apiv1.MapLine{From: l.From, To: l.To, Kind: l.Kind, Why: l.Why, Satisfied: l.Satisfied, Mark: string(l.Mark)}
 		for _, p := range l.Points {
-			line.Points = append(line.Points, p.X, p.Y)
+			line.Points = append(line.Points, pixel(p.X), pixel(p.Y))
 		}
 		out.Lines = append(out.Lines, line)
 	}

@@ -17,7 +17,7 @@ var shared = []string{
 
 // forTests are foreign modules for tests, wherever they are.
 var forTests = []string{
-	"github.com/cockroachdb/datadriven", "github.com/vishvananda/netlink", "github.com/vishvananda/netns", "go.uber.org/goleak", "golang.org/x/tools",
+	"github.com/chromedp", "github.com/cockroachdb/datadriven", "github.com/vishvananda/netlink", "github.com/vishvananda/netns", "go.uber.org/goleak", "golang.org/x/tools",
 	"go.uber.org/zap", "go.etcd.io/etcd", "go.opentelemetry.io/proto/otlp",
 }
 

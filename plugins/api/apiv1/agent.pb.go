@@ -1786,8 +1786,8 @@ func (x *MapRequest) GetPlan() *PlanRequest {
 // MapResponse is a drawing. Measures are pixels, from the left upper corner.
 type MapResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
-	Width  float64                `protobuf:"fixed64,1,opt,name=width,proto3" json:"width,omitempty"`
-	Height float64                `protobuf:"fixed64,2,opt,name=height,proto3" json:"height,omitempty"`
+	Width  int32                  `protobuf:"varint,1,opt,name=width,proto3" json:"width,omitempty"`
+	Height int32                  `protobuf:"varint,2,opt,name=height,proto3" json:"height,omitempty"`
 	// Those around others come before them.
 	Boxes []*MapBox  `protobuf:"bytes,3,rep,name=boxes,proto3" json:"boxes,omitempty"`
 	Lines []*MapLine `protobuf:"bytes,4,rep,name=lines,proto3" json:"lines,omitempty"`
@@ -1827,14 +1827,14 @@ func (*MapResponse) Descriptor() ([]byte, []int) {
 	return file_agent_proto_rawDescGZIP(), []int{26}
 }
 
-func (x *MapResponse) GetWidth() float64 {
+func (x *MapResponse) GetWidth() int32 {
 	if x != nil {
 		return x.Width
 	}
 	return 0
 }
 
-func (x *MapResponse) GetHeight() float64 {
+func (x *MapResponse) GetHeight() int32 {
 	if x != nil {
 		return x.Height
 	}
@@ -1877,11 +1877,11 @@ type MapBox struct {
 	State  string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
 	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	// created, changed, removed or broken.
-	Mark          string  `protobuf:"bytes,9,opt,name=mark,proto3" json:"mark,omitempty"`
-	X             float64 `protobuf:"fixed64,10,opt,name=x,proto3" json:"x,omitempty"`
-	Y             float64 `protobuf:"fixed64,11,opt,name=y,proto3" json:"y,omitempty"`
-	Width         float64 `protobuf:"fixed64,12,opt,name=width,proto3" json:"width,omitempty"`
-	Height        float64 `protobuf:"fixed64,13,opt,name=height,proto3" json:"height,omitempty"`
+	Mark          string `protobuf:"bytes,9,opt,name=mark,proto3" json:"mark,omitempty"`
+	X             int32  `protobuf:"varint,10,opt,name=x,proto3" json:"x,omitempty"`
+	Y             int32  `protobuf:"varint,11,opt,name=y,proto3" json:"y,omitempty"`
+	Width         int32  `protobuf:"varint,12,opt,name=width,proto3" json:"width,omitempty"`
+	Height        int32  `protobuf:"varint,13,opt,name=height,proto3" json:"height,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1979,28 +1979,28 @@ func (x *MapBox) GetMark() string {
 	return ""
 }
 
-func (x *MapBox) GetX() float64 {
+func (x *MapBox) GetX() int32 {
 	if x != nil {
 		return x.X
 	}
 	return 0
 }
 
-func (x *MapBox) GetY() float64 {
+func (x *MapBox) GetY() int32 {
 	if x != nil {
 		return x.Y
 	}
 	return 0
 }
 
-func (x *MapBox) GetWidth() float64 {
+func (x *MapBox) GetWidth() int32 {
 	if x != nil {
 		return x.Width
 	}
 	return 0
 }
 
-func (x *MapBox) GetHeight() float64 {
+func (x *MapBox) GetHeight() int32 {
 	if x != nil {
 		return x.Height
 	}
@@ -2019,7 +2019,7 @@ type MapLine struct {
 	Satisfied bool   `protobuf:"varint,5,opt,name=satisfied,proto3" json:"satisfied,omitempty"`
 	Mark      string `protobuf:"bytes,6,opt,name=mark,proto3" json:"mark,omitempty"`
 	// x and y of each corner.
-	Points        []float64 `protobuf:"fixed64,7,rep,packed,name=points,proto3" json:"points,omitempty"`
+	Points        []int32 `protobuf:"varint,7,rep,packed,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2096,7 +2096,7 @@ func (x *MapLine) GetMark() string {
 	return ""
 }
 
-func (x *MapLine) GetPoints() []float64 {
+func (x *MapLine) GetPoints() []int32 {
 	if x != nil {
 		return x.Points
 	}
@@ -9629,8 +9629,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12-\n" +
 	"\x04plan\x18\x03 \x01(\v2\x19.plumb.api.v1.PlanRequestR\x04plan\"\xc4\x01\n" +
 	"\vMapResponse\x12\x14\n" +
-	"\x05width\x18\x01 \x01(\x01R\x05width\x12\x16\n" +
-	"\x06height\x18\x02 \x01(\x01R\x06height\x12*\n" +
+	"\x05width\x18\x01 \x01(\x05R\x05width\x12\x16\n" +
+	"\x06height\x18\x02 \x01(\x05R\x06height\x12*\n" +
 	"\x05boxes\x18\x03 \x03(\v2\x14.plumb.api.v1.MapBoxR\x05boxes\x12+\n" +
 	"\x05lines\x18\x04 \x03(\v2\x15.plumb.api.v1.MapLineR\x05lines\x12.\n" +
 	"\x04plan\x18\x05 \x01(\v2\x1a.plumb.api.v1.PlanResponseR\x04plan\"\x90\x02\n" +
@@ -9645,10 +9645,10 @@ const file_agent_proto_rawDesc = "" +
 	"\x06reason\x18\b \x01(\tR\x06reason\x12\x12\n" +
 	"\x04mark\x18\t \x01(\tR\x04mark\x12\f\n" +
 	"\x01x\x18\n" +
-	" \x01(\x01R\x01x\x12\f\n" +
-	"\x01y\x18\v \x01(\x01R\x01y\x12\x14\n" +
-	"\x05width\x18\f \x01(\x01R\x05width\x12\x16\n" +
-	"\x06height\x18\r \x01(\x01R\x06height\"\x9d\x01\n" +
+	" \x01(\x05R\x01x\x12\f\n" +
+	"\x01y\x18\v \x01(\x05R\x01y\x12\x14\n" +
+	"\x05width\x18\f \x01(\x05R\x05width\x12\x16\n" +
+	"\x06height\x18\r \x01(\x05R\x06height\"\x9d\x01\n" +
 	"\aMapLine\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x12\n" +
@@ -9656,7 +9656,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12\x1c\n" +
 	"\tsatisfied\x18\x05 \x01(\bR\tsatisfied\x12\x12\n" +
 	"\x04mark\x18\x06 \x01(\tR\x04mark\x12\x16\n" +
-	"\x06points\x18\a \x03(\x01R\x06points\"|\n" +
+	"\x06points\x18\a \x03(\x05R\x06points\"|\n" +
 	"\x0eHistoryRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x120\n" +
