@@ -6,6 +6,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/plumb-net/plumb/plugins/etcd/dial"
 )
 
 // A server may answer and yet no longer send events, or be silent only because
@@ -60,7 +62,7 @@ func (s *source) guard(ctx context.Context, l *link, w *stream) {
 			continue
 		}
 		if err := s.compare(ctx, l); err != nil {
-			w.cut(fmt.Errorf("%w for %s: %s", errStalled, s.cfg.tune.stallAfter, plain(err)))
+			w.cut(fmt.Errorf("%w for %s: %s", errStalled, s.cfg.tune.stallAfter, dial.Plain(err)))
 			return
 		}
 		w.alive()

@@ -3,12 +3,12 @@ package etcd
 import (
 	"fmt"
 	"log/slog"
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
+	"github.com/plumb-net/plumb/plugins/etcd/dial"
 	"github.com/plumb-net/plumb/plugins/private"
 	"github.com/plumb-net/plumb/plugins/tlsfiles"
 )
@@ -129,7 +129,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.MaxTxnOps == 0 {
 		c.MaxTxnOps = 128
 	}
-	return c, c.checkExternal()
+	return c, c.cluster().Check()
 }
 
 func (c Config) checkEmbedded() error {
@@ -139,44 +139,13 @@ func (c Config) checkEmbedded() error {
 	return private.CheckSocket(c.socket())
 }
 
-func (c Config) checkExternal() error {
-	if (c.CertFile == "") != (c.KeyFile == "") {
-		return fmt.Errorf("etcd: a certificate needs its key and the key its certificate")
+// cluster is the external store.
+func (c Config) cluster() dial.Config {
+	return dial.Config{
+		Endpoints: c.Endpoints, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, User: c.User, PasswordFile: c.PasswordFile,
+		Log: c.Log, OpTimeout: c.tune.opTimeout, RetryMax: c.tune.retryMax, RereadEvery: c.tune.rereadEvery,
 	}
-	if (c.User == "") != (c.PasswordFile == "") {
-		return fmt.Errorf("etcd: a user needs a password file and the file a user")
-	}
-	for _, e := range c.Endpoints {
-		if err := c.checkEndpoint(e); err != nil {
-			return err
-		}
-	}
-	return nil
 }
-
-// checkEndpoint refuses what the client would take and misunderstand: above
-// all http:// beside TLS files, which it would serve in the clear.
-func (c Config) checkEndpoint(e string) error {
-	if !strings.Contains(e, "://") {
-		return nil
-	}
-	u, err := url.Parse(e)
-	if err != nil {
-		return fmt.Errorf("etcd endpoint %q: %w", e, err)
-	}
-	switch u.Scheme {
-	case "https", "unix", "unixs":
-		return nil
-	case "http":
-		if c.tls() {
-			return fmt.Errorf("etcd endpoint %s: TLS files are given, but http:// is not encrypted; write https://", e)
-		}
-		return nil
-	}
-	return fmt.Errorf("etcd endpoint %s: the scheme must be http, https or unix", e)
-}
-
-func (c Config) tls() bool { return c.CAFile != "" || c.CertFile != "" }
 
 // prefix of all keys of the label.
 func (c Config) prefix() string { return "/plumb/" + c.Label + "/" }

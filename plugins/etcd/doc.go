@@ -1,5 +1,6 @@
 // Package etcd ties the agent to its store: intent comes out of it, status
-// goes into it. It is the only importer of the etcd client and server.
+// goes into it. It and package fleet, by which operators look at many agents, are
+// the only ones who know etcd.
 //
 // The store is a cluster named by endpoints, or a server embedded in this
 // process (package embedded). Below /plumb/<label>/ it holds

@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/safetext"
+	"github.com/plumb-net/plumb/plugins/etcd/dial"
 )
 
 // ErrLabelTaken matches every [LabelTakenError].
@@ -95,83 +94,24 @@ func isAuth(err error) bool {
 
 // isDown reports whether the store could not be asked, as opposed to having
 // refused.
-func isDown(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, errNoStore) {
-		return true
-	}
-	switch status.Code(err) {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
-		return true
-	}
-	return false
-}
+func isDown(err error) bool { return errors.Is(err, errNoStore) || dial.Down(err) }
 
 // storeError makes an error for users of the store port.
 func (c Config) storeError(what string, err error) error {
-	if isDown(err) || isStranger(err) {
+	if isDown(err) || dial.Stranger(err) {
 		return fmt.Errorf("%s: %w (%s)", what, models.ErrStoreDown, c.say(err))
 	}
 	return fmt.Errorf("%s: %s", what, c.say(err))
 }
 
-// isStranger reports whether something answers that is no etcd, such as a web server or
-// a proxy.
-func isStranger(err error) bool {
-	text := plain(err)
-	return strings.Contains(text, "unexpected HTTP status code") || strings.Contains(text, "unexpected content-type") ||
-		strings.Contains(text, "error reading server preface")
-}
-
 // say says an error of the store in our words: of an external one that does not answer
 // where that is, and what it is like there.
 func (c Config) say(err error) string {
-	text := plain(err)
 	switch {
-	case len(c.Endpoints) == 0, errors.Is(err, context.Canceled):
-		return text
+	case len(c.Endpoints) == 0:
+		return dial.Plain(err)
 	case errors.Is(err, errNoStore):
-		return "not connected yet to " + c.where()
-	case isStranger(err):
-		return "what answers at " + c.where() + " is no etcd, or wants TLS: " + text
-	case !isDown(err):
-		return text
+		return "not connected yet to " + c.cluster().Where()
 	}
-	for sign, means := range map[string]string{
-		"connection refused":     "nothing listens there (connection refused)",
-		"i/o timeout":            "no answer in time",
-		"no such host":           "nobody knows the name (no such host)",
-		"no route to host":       "there is no way there (no route to host)",
-		"network is unreachable": "there is no way there (network is unreachable)",
-	} {
-		if strings.HasSuffix(text, sign) {
-			text = means
-			break
-		}
-	}
-	return "no etcd answers at " + c.where() + ": " + text
-}
-
-// where names the endpoints, without passwords.
-func (c Config) where() string { return safetext.URLs(strings.Join(c.Endpoints, ", ")) }
-
-// plain says an error of gRPC the way people say it: the innermost text.
-func plain(err error) string {
-	if err == nil {
-		return ""
-	}
-	text := err.Error()
-	if s, ok := status.FromError(err); ok {
-		text = s.Message()
-	}
-	text = strings.TrimPrefix(text, "etcdserver: ")
-	const wrapped = `connection error: desc = "`
-	if i := strings.LastIndex(text, wrapped); i >= 0 {
-		text = strings.TrimSuffix(text[i+len(wrapped):], `"`)
-	}
-	text = strings.TrimPrefix(text, "transport: ")
-	text = strings.TrimPrefix(text, "Error while dialing: ")
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer in time"
-	}
-	return text
+	return c.cluster().Say(err)
 }

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/etcd/dial"
 )
 
 // The states of health.
@@ -89,7 +90,7 @@ func (p *Plugin) judge() (state, reason string) {
 	p.health.mu.Unlock()
 	switch {
 	case errors.Is(open, errSlowStart):
-		return healthStarting, plain(open)
+		return healthStarting, dial.Plain(open)
 	case open != nil && isDown(open):
 		return healthDown, p.cfg.say(open)
 	case open != nil:
@@ -110,7 +111,7 @@ func (p *Plugin) judge() (state, reason string) {
 		return healthDegraded, "statuses cannot be written: " + p.cfg.say(w.down)
 	case len(w.refused) > 0: // which keeps nobody from relying on the agent
 		k := slices.Min(slices.Collect(maps.Keys(w.refused)))
-		return healthOK, fmt.Sprintf("the store does not take the status of %s (%s), %d in all", k, plain(w.refused[k]), len(w.refused))
+		return healthOK, fmt.Sprintf("the store does not take the status of %s (%s), %d in all", k, dial.Plain(w.refused[k]), len(w.refused))
 	}
 	return healthOK, strange(p.cfg.prefix(), others)
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/plumb-net/plumb/plugins/etcd/dial"
 	"github.com/plumb-net/plumb/plugins/etcd/embedded"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -48,7 +49,7 @@ func New(c Config, decode Decoder, submit Submitter, statuses func() StatusWatch
 	if err != nil {
 		return nil, err
 	}
-	if c.files, err = openTLS(c); err != nil {
+	if c.files, err = dial.OpenTLS(c.cluster()); err != nil {
 		return nil, err
 	}
 	if err := checkFiles(c); err != nil {

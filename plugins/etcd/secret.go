@@ -20,7 +20,7 @@ func (c Config) warnings() (out []string) {
 		u, err := url.Parse(e)
 		plain := err != nil || u.Scheme != "https" && u.Scheme != "unix" && u.Scheme != "unixs"
 		if plain && !strings.Contains(e, "://") {
-			plain = !c.tls()
+			plain = !c.cluster().TLS()
 		}
 		if plain && c.User != "" {
 			out = append(out, fmt.Sprintf("the password of etcd goes to %s without encryption: use https:// and --etcd-ca", e))

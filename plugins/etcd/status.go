@@ -12,6 +12,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/plumb-net/plumb/plugins/etcd/dial"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -83,7 +84,7 @@ func (w *statusWriter) run(ctx context.Context, current func() *link, heal func(
 		}
 		w.note(func(f *statusFacts) {
 			if f.down == nil {
-				w.log.Info("statuses cannot be written to the store", "reason", plain(err))
+				w.log.Info("statuses cannot be written to the store", "reason", dial.Plain(err))
 			}
 			f.down = err
 		})
@@ -214,7 +215,7 @@ func (s *statusSession) last(ctx context.Context, watcher StatusWatcher) {
 		s.take(changes, inSync, nil)
 	}
 	if err := s.flush(ctx); err != nil {
-		s.log.Info("the last statuses were not written to the store", "reason", plain(err))
+		s.log.Info("the last statuses were not written to the store", "reason", dial.Plain(err))
 	}
 }
 
@@ -341,7 +342,7 @@ func (s *statusSession) put(ctx context.Context, puts []statusPut) error {
 // there is one, stays in the store.
 func (s *statusSession) refuse(p statusPut, err error) {
 	if _, known := s.refused[p.key]; !known {
-		s.log.Warn("the store does not take the status of a key; the others are written", "key", p.key, "bytes", len(p.value), "reason", plain(err))
+		s.log.Warn("the store does not take the status of a key; the others are written", "key", p.key, "bytes", len(p.value), "reason", dial.Plain(err))
 	}
 	s.refused[p.key] = s.digests.of(p.value)
 	s.note(func(f *statusFacts) {

@@ -1,0 +1,177 @@
+// Package dial makes connections to an etcd cluster, by endpoints, files of TLS, and a user.
+// It knows no server, so that a client of etcd need not carry one.
+package dial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
+
+	"github.com/plumb-net/plumb/plugins/etcd/zaplog"
+	"github.com/plumb-net/plumb/plugins/tlsfiles"
+)
+
+// Config says which cluster is meant, and as whom.
+type Config struct {
+	// Endpoints of the cluster.
+	Endpoints []string
+	// CAFile, CertFile and KeyFile are for TLS. They are followed when they
+	// change; a new one that is damaged leaves the former in use.
+	CAFile, CertFile, KeyFile string
+	// User and PasswordFile are for the cluster's own authentication.
+	User, PasswordFile string
+	// Log may be nil.
+	Log *slog.Logger
+	// OpTimeout bounds one request, RetryMax is the longest pause between two attempts to
+	// connect. RereadEvery is how often the files of TLS are read at most. 0: a default.
+	OpTimeout, RetryMax, RereadEvery time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.OpTimeout == 0 {
+		c.OpTimeout = 5 * time.Second
+	}
+	if c.RetryMax == 0 {
+		c.RetryMax = 3 * time.Second
+	}
+	return c
+}
+
+// Check refuses what does not go together.
+func (c Config) Check() error {
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		return fmt.Errorf("etcd: a certificate needs its key and the key its certificate")
+	}
+	if (c.User == "") != (c.PasswordFile == "") {
+		return fmt.Errorf("etcd: a user needs a password file and the file a user")
+	}
+	for _, e := range c.Endpoints {
+		if err := c.checkEndpoint(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkEndpoint refuses what the client would take and misunderstand: above
+// all http:// beside TLS files, which it would serve in the clear.
+func (c Config) checkEndpoint(e string) error {
+	if !strings.Contains(e, "://") {
+		return nil
+	}
+	u, err := url.Parse(e)
+	if err != nil {
+		return fmt.Errorf("etcd endpoint %q: %w", e, err)
+	}
+	switch u.Scheme {
+	case "https", "unix", "unixs":
+		return nil
+	case "http":
+		if c.TLS() {
+			return fmt.Errorf("etcd endpoint %s: TLS files are given, but http:// is not encrypted; write https://", e)
+		}
+		return nil
+	}
+	return fmt.Errorf("etcd endpoint %s: the scheme must be http, https or unix", e)
+}
+
+// TLS reports whether there are files of TLS.
+func (c Config) TLS() bool { return c.CAFile != "" || c.CertFile != "" }
+
+// Open makes a client of the cluster; files are those of [OpenTLS]. Without a user it does
+// not wait for the cluster; with one it must ask for a token.
+func Open(ctx context.Context, c Config, files *tlsfiles.Source) (*clientv3.Client, error) {
+	c = c.withDefaults()
+	cfg := c.client(ctx, files)
+	// A token of our own, not the client's: when its token is no longer
+	// valid, the client asks for a new one with the old one attached, which
+	// etcd 3.4 refuses, whereupon it asks again, without end.
+	var err error
+	if cfg.Token, err = c.token(ctx, cfg); err != nil {
+		return nil, err
+	}
+	return clientv3.New(cfg)
+}
+
+// Unbounded lets answers be as large as the store makes them.
+func Unbounded() grpc.DialOption {
+	return grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32))
+}
+
+func (c Config) client(ctx context.Context, files *tlsfiles.Source) clientv3.Config {
+	cfg := clientv3.Config{
+		Context:              ctx,
+		Endpoints:            c.Endpoints,
+		DialKeepAliveTime:    10 * time.Second,
+		DialKeepAliveTimeout: 5 * time.Second,
+		Logger:               zaplog.New(slog.New(asides{c.Log.Handler()})),
+		DialOptions: []grpc.DialOption{
+			Unbounded(),
+			// gRPC's own backoff grows to two minutes.
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff:           grpcbackoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: c.RetryMax},
+				MinConnectTimeout: c.OpTimeout,
+			}),
+		},
+	}
+	if files != nil {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithTransportCredentials(handshakes{files}))
+	}
+	return cfg
+}
+
+// asides are what the client of etcd says while it tries again and again, with texts and
+// addresses of its own: we say once what it comes to.
+type asides struct{ slog.Handler }
+
+func (a asides) Enabled(ctx context.Context, _ slog.Level) bool {
+	return a.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+func (a asides) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return a.Handler.Handle(ctx, r)
+}
+
+func (a asides) WithAttrs(attrs []slog.Attr) slog.Handler { return asides{a.Handler.WithAttrs(attrs)} }
+
+// token asks for the token of the user; none without a user or when the
+// cluster does not authenticate.
+func (c Config) token(ctx context.Context, cfg clientv3.Config) (string, error) {
+	if c.User == "" {
+		return "", nil
+	}
+	password, err := os.ReadFile(c.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("etcd password: %w", err)
+	}
+	cli, err := clientv3.New(cfg)
+	if err != nil {
+		return "", err
+	}
+	defer cli.Close()
+	auth := etcdserverpb.NewAuthClient(cli.ActiveConnection())
+	ctx, cancel := context.WithTimeout(ctx, c.OpTimeout)
+	defer cancel()
+	resp, err := auth.Authenticate(ctx, &etcdserverpb.AuthenticateRequest{
+		Name: c.User, Password: strings.TrimRight(string(password), "\r\n")})
+	if errors.Is(rpctypes.Error(err), rpctypes.ErrAuthNotEnabled) {
+		return "", nil
+	}
+	return resp.GetToken(), err
+}
