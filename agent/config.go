@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/fleet/record"
 	"github.com/plumb-net/plumb/plugins/loglevel"
 	"github.com/plumb-net/plumb/plugins/trace"
 )
@@ -22,6 +23,7 @@ import (
 // PLUMB_<FLAG>. The order of strength is flag, environment, file, default.
 type Config struct {
 	Label    string
+	Labels   []string
 	RunDir   string
 	StateDir string
 	History  string
@@ -78,6 +80,8 @@ func Settings() []Setting {
 	}
 	return []Setting{
 		text("label", func(c *Config) *string { return &c.Label }, "identity of this agent (default: MICROSERVICE_LABEL, else the host name)"),
+		{Name: "labels", Usage: "labels of this agent, each name=value, separated by commas, by which \"agentctl fleet\" chooses agents",
+			list: func(c *Config) *[]string { return &c.Labels }},
 		text("run-dir", func(c *Config) *string { return &c.RunDir }, "directory of agent.sock, etcd.sock and cni.sock"),
 		text("state-dir", func(c *Config) *string { return &c.StateDir }, "directory of the embedded etcd's data, the ledgers and the history"),
 		text("history", func(c *Config) *string { return &c.History }, "MiB of history kept in the state directory, 0 for none"),
@@ -277,6 +281,9 @@ func (c *Config) validate() error {
 		return err
 	}
 	if _, err := c.labelRules(); err != nil {
+		return err
+	}
+	if _, err := record.ParseLabels(c.Labels); err != nil {
 		return err
 	}
 	_, err := c.runtimes()

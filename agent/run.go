@@ -80,6 +80,7 @@ func (a *agent) stages() [][]component {
 		{{"scheduler", a.sched.Run}},
 		sources,
 		{{"attachments", a.keepAttached}, {"confirm", a.confirms.Run}},
+		{{"fleet", a.member.Run}},
 		calls,
 		{{"systemd", a.notify}, {"ready", a.tellReady}},
 	}

@@ -41,6 +41,8 @@ import (
 	"github.com/plumb-net/plumb/plugins/etcd"
 	"github.com/plumb-net/plumb/plugins/events"
 	"github.com/plumb-net/plumb/plugins/file"
+	"github.com/plumb-net/plumb/plugins/fleet/member"
+	"github.com/plumb-net/plumb/plugins/fleet/record"
 	"github.com/plumb-net/plumb/plugins/historylog"
 	"github.com/plumb-net/plumb/plugins/iptables"
 	"github.com/plumb-net/plumb/plugins/ledger"
@@ -363,6 +365,7 @@ type agent struct {
 	confirms *confirm.Confirmer
 	freezer  *freezer
 	api      *api.Server
+	member   *member.Member
 	gate     *access.Gate  // nil without --listen
 	serves   chan struct{} // closed once the API listens
 	started  time.Time
@@ -438,7 +441,14 @@ func wire(c Config, out slog.Handler) (_ *agent, err error) {
 		return nil, err
 	}
 	a.wireConfirms()
-	return a, a.wireAPI()
+	if err := a.wireAPI(); err != nil {
+		return nil, err
+	}
+	a.member = member.New(member.Options{
+		Store: a.store, API: a.api, Confirms: a.confirms, As: api.As,
+		Moved: func() uint64 { return a.sched.Figures().Rounds }, Log: a.log.With("part", "fleet"),
+	})
+	return a, nil
 }
 
 // openHistory reads what earlier runs did.
@@ -486,11 +496,12 @@ func (a *agent) wireSources() error {
 }
 
 func storeConfig(c Config, log *slog.Logger) etcd.Config {
+	labels, _ := record.ParseLabels(c.Labels) // checked
 	return etcd.Config{
 		Label: c.Label, StateDir: c.StateDir, RunDir: c.RunDir,
 		Endpoints: c.Etcd, CAFile: c.EtcdCA, CertFile: c.EtcdCert, KeyFile: c.EtcdKey,
 		User: c.EtcdUser, PasswordFile: c.EtcdPasswordFile,
-		Version: buildinfo.Version(), Log: log.With("part", "etcd"),
+		Version: buildinfo.Version(), Labels: labels, Log: log.With("part", "etcd"),
 	}
 }
 

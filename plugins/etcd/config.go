@@ -38,6 +38,8 @@ type Config struct {
 	// Version and Incarnation of the agent are written into presence, the
 	// incarnation also into every status. Default incarnation: random.
 	Version, Incarnation string
+	// Labels of the agent, for who chooses among many.
+	Labels map[string]string
 	// Log may be nil.
 	Log *slog.Logger
 

@@ -8,20 +8,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/plumb-net/plumb/plugins/fleet/record"
 	"github.com/plumb-net/plumb/scheduler"
 )
-
-// convergedKey is where the store keeps, below the label, up to which revision its intent
-// was carried out: for who looks at many agents.
-const convergedKey = "converged"
-
-// Converged is up to which revision of the store the intent was carried out as far as it
-// can be: nothing that follows from it by itself is still to come.
-type Converged struct {
-	Revision    int64     `json:"revision"`
-	Time        time.Time `json:"time"`
-	Incarnation string    `json:"incarnation"`
-}
 
 // convergence follows the transactions of the source until they are settled.
 type convergence struct {
@@ -112,11 +101,11 @@ func (p *Plugin) tellConverged(ctx context.Context) {
 }
 
 func (p *Plugin) writeConverged(ctx context.Context, rev int64) error {
-	value, err := json.Marshal(Converged{Revision: rev, Time: time.Now().UTC().Truncate(time.Millisecond), Incarnation: p.cfg.Incarnation})
+	value, err := json.Marshal(record.Converged{Revision: rev, Time: time.Now().UTC().Truncate(time.Millisecond), Incarnation: p.cfg.Incarnation})
 	if err != nil {
 		return err
 	}
-	return p.presence.write(ctx, p.current(), []clientv3.Op{clientv3.OpPut(p.cfg.prefix()+convergedKey, string(value))})
+	return p.presence.write(ctx, p.current(), []clientv3.Op{clientv3.OpPut(p.cfg.prefix()+record.ConvergedKey, string(value))})
 }
 
 // Converged is up to which revision the intent was carried out; 0 if there is none yet.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/etcd/dial"
+	"github.com/plumb-net/plumb/plugins/fleet/record"
 )
 
 // ErrLabelTaken matches every [LabelTakenError].
@@ -20,7 +21,7 @@ var ErrLabelTaken = errors.New("the label is taken")
 // LabelTakenError says that another live agent serves the label.
 type LabelTakenError struct {
 	Label  string
-	Holder Presence
+	Holder record.Presence
 	// Expires is when the holder's lease ends if it is dead after all; zero
 	// if that could not be told.
 	Expires time.Duration

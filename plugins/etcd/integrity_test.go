@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
+	"github.com/plumb-net/plumb/plugins/fleet/record"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -177,7 +178,7 @@ func TestConverged(t *testing.T) {
 		if err != nil || len(resp.Kvs) == 0 {
 			return false
 		}
-		var c Converged
+		var c record.Converged
 		return json.Unmarshal(resp.Kvs[0].Value, &c) == nil && c.Revision == rev && c.Incarnation == a.Plugin.cfg.Incarnation && !c.Time.IsZero()
 	})
 	if a.Converged() != rev {

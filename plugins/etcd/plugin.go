@@ -11,6 +11,7 @@ import (
 
 	"github.com/plumb-net/plumb/plugins/etcd/dial"
 	"github.com/plumb-net/plumb/plugins/etcd/embedded"
+	"github.com/plumb-net/plumb/plugins/fleet/record"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -33,6 +34,8 @@ type Plugin struct {
 	// starting is set once Run connects; begun is closed when that was tried once.
 	starting atomic.Bool
 	begun    chan struct{}
+	// named is closed once it is known who we are.
+	named    chan struct{}
 	firstTry sync.Once
 }
 
@@ -56,8 +59,10 @@ func New(c Config, decode Decoder, submit Submitter, statuses func() StatusWatch
 		return nil, err
 	}
 	m := openMemory(c.StateDir)
-	p := &Plugin{cfg: c, memory: m, source: newSource(c, m, decode, submit), opened: make(chan struct{}, 1), begun: make(chan struct{})}
-	p.presence = &presence{label: c.Label, key: c.prefix() + "agent", tune: c.tune, log: c.Log}
+	p := &Plugin{cfg: c, memory: m, source: newSource(c, m, decode, submit), opened: make(chan struct{}, 1), begun: make(chan struct{}), named: make(chan struct{})}
+	p.presence = &presence{
+		label: c.Label, key: c.prefix() + record.PresenceKey, duplicate: c.prefix() + record.DuplicateKey, tune: c.tune, log: c.Log,
+	}
 	p.status = &statusWriter{
 		prefix: c.prefix() + "status/", holder: p.presence, incarnation: c.Incarnation,
 		tune: c.tune, log: c.Log, open: statuses, lists: &p.source.lists, digests: newDigester(),
@@ -90,10 +95,11 @@ func (p *Plugin) Run(ctx context.Context) error {
 		return err
 	}
 	host, _ := os.Hostname()
-	p.presence.me = Presence{
+	p.presence.me = record.Presence{
 		UUID: uuid, Incarnation: p.cfg.Incarnation, Host: host, PID: os.Getpid(),
-		Version: p.cfg.Version, StartedAt: time.Now().UTC().Truncate(time.Second),
+		Version: p.cfg.Version, Labels: p.cfg.Labels, StartedAt: time.Now().UTC().Truncate(time.Second),
 	}
+	close(p.named)
 	defer p.connect(ctx)()
 	if err := p.takeLabel(ctx); err != nil || ctx.Err() != nil {
 		return err

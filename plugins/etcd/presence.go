@@ -13,26 +13,22 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-)
 
-// Presence is the value at /plumb/<label>/agent: who serves the label.
-type Presence struct {
-	UUID        string    `json:"uuid"` // of the state directory
-	Incarnation string    `json:"incarnation"`
-	Host        string    `json:"host"`
-	PID         int       `json:"pid"`
-	Version     string    `json:"version,omitempty"`
-	StartedAt   time.Time `json:"started_at"`
-}
+	"github.com/plumb-net/plumb/plugins/fleet/record"
+)
 
 // presence keeps the label ours, by a lease that nothing else uses. It asks no
 // other part for anything, so that a busy agent does not lose its label.
 type presence struct {
-	me    Presence
+	me    record.Presence
 	label string
 	key   string
-	tune  tuning
-	log   *slog.Logger
+	// duplicate is the key below which we say that another has the label that we want, and
+	// told when we last did.
+	duplicate string
+	told      time.Time
+	tune      tuning
+	log       *slog.Logger
 
 	mu    sync.Mutex // guards what follows
 	lease int64      // 0: not held
@@ -113,6 +109,7 @@ func (p *presence) acquire(ctx context.Context, l *link) error {
 	var rev, old int64
 	if kv != nil {
 		if err := p.mayTake(ctx, l, kv); err != nil {
+			p.tellDuplicate(ctx, l, err)
 			return err
 		}
 		rev, old = kv.ModRevision, kv.Lease
@@ -151,7 +148,7 @@ func (p *presence) mayTake(ctx context.Context, l *link, kv *mvccpb.KeyValue) er
 	if kv.Lease == 0 {
 		return nil // written by hand or left by a restored snapshot
 	}
-	var holder Presence
+	var holder record.Presence
 	if json.Unmarshal(kv.Value, &holder) == nil && holder.UUID == p.me.UUID && !p.younger(holder) {
 		return nil
 	}
@@ -162,10 +159,38 @@ func (p *presence) mayTake(ctx context.Context, l *link, kv *mvccpb.KeyValue) er
 	return &LabelTakenError{Label: p.label, Holder: holder, Expires: ttl}
 }
 
+const (
+	// duplicateTTL is how long it is told that somebody wanted the label in vain, and
+	// duplicateEvery how often at most.
+	duplicateTTL, duplicateEvery = time.Minute, 20 * time.Second
+)
+
+// tellDuplicate has who looks at the fleet know that two agents want the label. It is
+// worth one try.
+func (p *presence) tellDuplicate(ctx context.Context, l *link, why error) {
+	if !errors.Is(why, ErrLabelTaken) || time.Since(p.told) < duplicateEvery {
+		return
+	}
+	value, err := json.Marshal(record.Duplicate{Presence: p.me, Time: time.Now().UTC().Truncate(time.Second)})
+	if err != nil {
+		return
+	}
+	lease, err := grantFor(ctx, l, p.tune, duplicateTTL)
+	if err != nil {
+		return
+	}
+	_, err = withTimeout(ctx, p.tune, func(ctx context.Context) (*clientv3.PutResponse, error) {
+		return l.kv.Put(ctx, p.duplicate, string(value), clientv3.WithLease(clientv3.LeaseID(lease)))
+	})
+	if err == nil {
+		p.told = time.Now()
+	}
+}
+
 // younger reports whether a presence with our UUID belongs to an agent on
 // another host that started after us: it runs on a copy of our state
 // directory. Taking the label back would start an endless quarrel.
-func (p *presence) younger(holder Presence) bool {
+func (p *presence) younger(holder record.Presence) bool {
 	return holder.Host != p.me.Host && holder.StartedAt.After(p.me.StartedAt)
 }
 
@@ -231,7 +256,11 @@ func (p *presence) get(ctx context.Context, l *link) (*mvccpb.KeyValue, error) {
 var errLeaseGone = errors.New("the lease has ended")
 
 func grant(ctx context.Context, l *link, t tuning) (int64, error) {
-	ttl := max(int64(t.leaseTTL/time.Second), 1)
+	return grantFor(ctx, l, t, t.leaseTTL)
+}
+
+func grantFor(ctx context.Context, l *link, t tuning, d time.Duration) (int64, error) {
+	ttl := max(int64(d/time.Second), 1)
 	resp, err := withTimeout(ctx, t, func(ctx context.Context) (*etcdserverpb.LeaseGrantResponse, error) {
 		return l.lease.LeaseGrant(ctx, &etcdserverpb.LeaseGrantRequest{TTL: ttl})
 	})

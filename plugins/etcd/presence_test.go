@@ -12,15 +12,16 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
+	"github.com/plumb-net/plumb/plugins/fleet/record"
 )
 
-func holder(t *testing.T, kv clientv3.KV) (Presence, clientv3.LeaseID) {
+func holder(t *testing.T, kv clientv3.KV) (record.Presence, clientv3.LeaseID) {
 	t.Helper()
 	resp, err := kv.Get(t.Context(), base+"agent")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var p Presence
+	var p record.Presence
 	if len(resp.Kvs) == 0 {
 		return p, 0
 	}
@@ -90,7 +91,7 @@ func TestTheSameStateDirectoryTakesOverAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.close()
-	dead.presence.me = Presence{UUID: uuid, Host: "gone", Incarnation: "old"}
+	dead.presence.me = record.Presence{UUID: uuid, Host: "gone", Incarnation: "old"}
 	if err := dead.presence.begin(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
@@ -187,5 +188,31 @@ func TestTheUUIDStays(t *testing.T) {
 	two, err := loadUUID(dir)
 	if err != nil || one != two || len(one) != 36 {
 		t.Errorf("%q then %q, %v", one, two, err)
+	}
+}
+
+// TestDuplicateIsTold: who looks at the fleet sees that another agent wanted the label, for
+// a while.
+func TestDuplicateIsTold(t *testing.T) {
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	runAgent(t, config(t, b.URL())).ready()
+	c := config(t, b.URL())
+	c.Labels = map[string]string{"role": "web"}
+	second := newAgent(t, c)
+	if err := second.Run(t.Context()); !errors.Is(err, ErrLabelTaken) {
+		t.Fatal(err)
+	}
+	resp, err := kv.Get(t.Context(), base+record.DuplicateKey)
+	if err != nil || len(resp.Kvs) != 1 {
+		t.Fatal(resp, err)
+	}
+	var d record.Duplicate
+	if err := json.Unmarshal(resp.Kvs[0].Value, &d); err != nil || d.UUID == "" || d.Labels["role"] != "web" || d.Time.IsZero() {
+		t.Errorf("%+v, %v", d, err)
+	}
+	ttl, err := kv.TimeToLive(t.Context(), clientv3.LeaseID(resp.Kvs[0].Lease))
+	if err != nil || ttl.GrantedTTL != int64(duplicateTTL.Seconds()) {
+		t.Error(ttl, err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/etcd/embedded"
+	"github.com/plumb-net/plumb/plugins/fleet/record"
 	"github.com/plumb-net/plumb/plugins/private"
 )
 
@@ -142,7 +143,7 @@ func (c Config) lasting(all []embedded.KeyValue) (found []embedded.KeyValue) {
 	p := c.prefix()
 	for _, kv := range all {
 		switch name := strings.TrimPrefix(kv.Key, p); {
-		case kv.Lease != 0, name == "agent", name == "store", name == convergedKey,
+		case kv.Lease != 0, name == record.PresenceKey, name == "store", name == record.ConvergedKey, name == record.SummaryKey, name == record.OutcomeKey,
 			strings.HasPrefix(name, "status/"), strings.HasPrefix(name, models.AuthorPrefix):
 		default:
 			found = append(found, kv)

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/fleet/record"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -65,6 +66,7 @@ type source struct {
 	stream    *stream
 	accepting []*acceptance
 	wake      chan struct{} // ends a pause between sessions
+	asked     chan struct{} // has a token when something may be asked of the agent
 	facts     facts
 }
 
@@ -101,6 +103,7 @@ func newSource(cfg Config, m *memory, decode Decoder, submit Submitter) *source 
 		memory: m,
 		log:    cfg.Log,
 		wake:   make(chan struct{}, 1),
+		asked:  make(chan struct{}, 1),
 
 		converged: newConvergence(),
 	}
@@ -175,9 +178,14 @@ func (s *source) session(ctx context.Context, l *link) (lasted bool, err error) 
 	}
 	// The records of authors sort before the intent, with nothing of ours in between: so
 	// one watch brings both of a revision at once.
-	if err := w.follow(s.cfg.prefix()+models.AuthorPrefix, clientv3.GetPrefixRangeEnd(s.prefix), snap.rev+1); err != nil {
+	if err := w.follow(configWatch, s.cfg.prefix()+models.AuthorPrefix, clientv3.GetPrefixRangeEnd(s.prefix), snap.rev+1); err != nil {
 		return false, err
 	}
+	asked := s.cfg.prefix() + record.ForAgent
+	if err := w.follow(fleetWatch, asked, clientv3.GetPrefixRangeEnd(asked), snap.rev+1); err != nil {
+		return false, err
+	}
+	s.ring() // what was asked meanwhile
 	wg.Go(w.pace)
 	wg.Go(func() { s.guard(ctx, l, w) })
 	wg.Go(func() { s.audit(ctx, l, w) })
@@ -304,9 +312,14 @@ func (s *source) follow(ctx context.Context, l *link, w *stream, snap *snapshot)
 			return fmt.Errorf("%w: the cluster changed from %x to %x", errOtherStore, snap.cluster, b.cluster)
 		}
 		s.heard(b.rev)
-		if b.watch == idWatch {
+		switch {
+		case b.watch == idWatch:
 			err = s.idChanged(ctx, l, b.events)
-		} else {
+		case b.watch == fleetWatch:
+			if len(b.events) > 0 {
+				s.ring()
+			}
+		default:
 			err = s.events(b, w.exact)
 		}
 		if err != nil {

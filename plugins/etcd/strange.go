@@ -9,12 +9,16 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/fleet/record"
 )
 
 // ours are the keys below the label that mean something, sorted; what ends in a slash is
 // all that is below it. The store is free for other things, but what was written beside
 // config/ by mistake is never done, and nobody would know.
-var ours = []string{"agent", "applyset/", models.AuthorPrefix, "config/", convergedKey, "status/", "store"}
+var ours = []string{
+	record.PresenceKey, record.AnswerPrefix, "applyset/", models.AuthorPrefix, "config/", record.ConvergedKey, record.DuplicateKey,
+	record.ForAgent, record.OutcomeKey, "status/", "store", record.SummaryKey,
+}
 
 // fewStrange is how many keys of each gap between ours are looked for.
 const fewStrange = 3

@@ -21,6 +21,7 @@ import (
 const (
 	idWatch     int64 = 1 // the identity key
 	configWatch int64 = 2 // the intent
+	fleetWatch  int64 = 3 // what is asked of the agent
 )
 
 // stream is one watch stream: it dies with the connection to one server and
@@ -79,12 +80,12 @@ func openStream(ctx context.Context, cut context.CancelCauseFunc, l *link, t tun
 }
 
 // follow asks for what happens to the keys of a range from a revision on.
-func (s *stream) follow(from, end string, rev int64) error {
+func (s *stream) follow(watch int64, from, end string, rev int64) error {
 	return s.create(&etcdserverpb.WatchCreateRequest{
 		Key:           []byte(from),
 		RangeEnd:      []byte(end),
 		StartRevision: rev,
-		WatchId:       configWatch,
+		WatchId:       watch,
 		Fragment:      true,
 	})
 }
