@@ -131,7 +131,7 @@ there is an error.`,
 		newResync(c), newPause(c), newResume(c), newFreeze(c), newUnfreeze(c), newRelease(c),
 		newMicroservices(c), newContainers(c), newCNI(c),
 		newKinds(c), newExplain(c), newExample(c), newSchema(c), newValidate(c),
-		newKV(c), newStatus(c), newMetrics(c), newLog(c), newReport(c), newContext(c), newToken(c), newVersion(c), newGenDocs(c), newGenMan(c),
+		newFleet(c), newKV(c), newStatus(c), newMetrics(c), newLog(c), newReport(c), newContext(c), newToken(c), newVersion(c), newGenDocs(c), newGenMan(c),
 	)
 	return root
 }

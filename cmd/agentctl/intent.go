@@ -40,16 +40,14 @@ func (c *cli) readIntent(paths []string) ([]*apiv1.Item, error) {
 			if f == "-" {
 				name = "stdin"
 			}
-			docs, err := file.DecodeDocuments(data, name)
+			more, err := itemsOf(data, name)
 			if err != nil {
 				return nil, err
 			}
-			if len(docs) == 0 {
+			if len(more) == 0 {
 				empty = append(empty, name+" holds no document")
 			}
-			for _, d := range docs {
-				items = append(items, &apiv1.Item{Key: d.Key, Text: string(d.JSON), Where: fmt.Sprintf("%s:%d", name, d.Line)})
-			}
+			items = append(items, more...)
 		}
 	}
 	if len(items) == 0 {
@@ -57,6 +55,15 @@ func (c *cli) readIntent(paths []string) ([]*apiv1.Item, error) {
 	}
 	c.notes(empty)
 	return items, nil
+}
+
+// itemsOf are the values of an intent file.
+func itemsOf(data []byte, name string) (items []*apiv1.Item, err error) {
+	docs, err := file.DecodeDocuments(data, name)
+	for _, d := range docs {
+		items = append(items, &apiv1.Item{Key: d.Key, Text: string(d.JSON), Where: fmt.Sprintf("%s:%d", name, d.Line)})
+	}
+	return items, err
 }
 
 // intentFiles are the files of a path: itself, or what the agent would read in

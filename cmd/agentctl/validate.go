@@ -47,29 +47,48 @@ It exits with 2 if a value is invalid, as apply would.`,
 func (c *cli) validate(items []*apiv1.Item) (bad int) {
 	first := map[string]string{}
 	for _, item := range items {
-		_, err := models.Decode(item.Key, []byte(item.Text))
-		if at, twice := first[item.Key]; err == nil && twice {
-			err = fmt.Errorf("the key is given in %s already", at)
+		wrong := invalidItem(item, first)
+		for _, line := range wrong {
+			c.wrong("%s", line)
 		}
-		first[item.Key] = item.Where
-		if err == nil {
-			continue
-		}
-		bad++
-		var invalid *models.InvalidError
-		if !errors.As(err, &invalid) {
-			c.wrong("%s: %s: %v", item.Where, item.Key, err)
-			continue
-		}
-		for _, f := range invalid.Fields {
-			field := f.Field
-			if field != "" {
-				field += ": "
-			}
-			c.wrong("%s: %s: %s%s", item.Where, item.Key, field, f.Error)
+		if len(wrong) > 0 {
+			bad++
 		}
 	}
 	return bad
+}
+
+// invalidItems are all errors of the items, in lines.
+func invalidItems(items []*apiv1.Item) (out []string) {
+	first := map[string]string{}
+	for _, item := range items {
+		out = append(out, invalidItem(item, first)...)
+	}
+	return out
+}
+
+// invalidItem are the errors of an item; first is where each key stands that was seen.
+func invalidItem(item *apiv1.Item, first map[string]string) (out []string) {
+	_, err := models.Decode(item.Key, []byte(item.Text))
+	if at, twice := first[item.Key]; err == nil && twice {
+		err = fmt.Errorf("the key is given in %s already", at)
+	}
+	first[item.Key] = item.Where
+	var invalid *models.InvalidError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &invalid):
+		return []string{fmt.Sprintf("%s: %s: %v", item.Where, item.Key, err)}
+	}
+	for _, f := range invalid.Fields {
+		field := f.Field
+		if field != "" {
+			field += ": "
+		}
+		out = append(out, fmt.Sprintf("%s: %s: %s%s", item.Where, item.Key, field, f.Error))
+	}
+	return out
 }
 
 // wrong writes a line about a value.

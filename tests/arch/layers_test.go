@@ -145,7 +145,7 @@ func TestTestsImportFew(t *testing.T) {
 func TestLinked(t *testing.T) {
 	never := map[string][]string{
 		"./scheduler/...":       nil, // nothing at all
-		"./cmd/agentctl":        {"go.etcd.io", "google.golang.org/grpc", "github.com/fsouza", "github.com/vishvananda", module + "/descriptors", module + "/agent", module + "/plugins/etcd", module + "/plugins/netlink", module + "/plugins/docker"},
+		"./cmd/agentctl":        {"go.etcd.io/etcd/server", "go.etcd.io/bbolt", "github.com/fsouza", "github.com/vishvananda", module + "/descriptors", module + "/agent", module + "/plugins/etcd/embedded", module + "/plugins/netlink", module + "/plugins/docker"},
 		"./plugins/api/client":  {"go.etcd.io", "google.golang.org/grpc", module + "/scheduler"},
 		"./descriptors/...":     {"go.etcd.io", "golang.org/x/sys", "github.com", module + "/plugins"},
 		"./plugins/netlink/...": {"github.com/vishvananda/netlink", module + "/scheduler"},

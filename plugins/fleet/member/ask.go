@@ -57,8 +57,8 @@ func (m *Member) answer(ctx context.Context, id string, text []byte) {
 	switch {
 	case err != nil:
 		a.Error = short(err.Error())
-	case len(response) > record.MaxBytes:
-		a.Error = fmt.Sprintf("the answer has %d bytes, and at most %d go through etcd: ask for less, or the agent itself", len(response), record.MaxBytes)
+	case len(response) > record.MaxAnswer:
+		a.Error = fmt.Sprintf("the answer has %d bytes, and at most %d go through etcd: ask for less, or the agent itself", len(response), record.MaxAnswer)
 	default:
 		a.Response = response
 	}

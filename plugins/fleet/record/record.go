@@ -166,8 +166,11 @@ type Answer struct {
 }
 
 const (
-	// MaxBytes bounds what is written as one value: a transaction of etcd has 1.5 MiB.
-	MaxBytes = 512 << 10
+	// MaxBytes bounds the values that a host gets in one rollout. With what was before they
+	// have to fit into one request of etcd, which is 1.5 MiB.
+	MaxBytes = 256 << 10
+	// MaxAnswer bounds an answer.
+	MaxAnswer = 512 << 10
 	// maxLabels bounds the labels of an agent.
 	maxLabels = 32
 )
