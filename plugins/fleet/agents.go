@@ -91,8 +91,7 @@ func (f *Fleet) agent(ctx context.Context, label string) (Agent, error) {
 	var s record.Summary
 	var c record.Converged
 	var d record.Duplicate
-	here, told := read(0, &p), read(1, &s)
-	read(2, &c)
+	here, told, carried := read(0, &p), read(1, &s), read(2, &c)
 	a := Agent{
 		Label: label, State: Dead, Health: s.State, Reasons: s.Reasons, Converged: c.Revision, Keys: s.Keys,
 		Frozen: s.Frozen, Held: s.Held, Confirm: s.Confirm, Seen: latest(s.Time, c.Time),
@@ -106,7 +105,7 @@ func (f *Fleet) agent(ctx context.Context, label string) (Agent, error) {
 		}
 	case s.Stopped:
 		a.State = Stopped
-	case !told:
+	case !told && !carried:
 		a.State = None
 	}
 	a.Host, a.Version, a.Labels, a.Started, a.uuid = who.Host, who.Version, who.Labels, who.StartedAt, who.UUID

@@ -2,6 +2,7 @@ package member
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,12 +57,15 @@ func (m *Member) request(ctx context.Context, kv models.Stored, parts *sync.Wait
 	case r.Phase == record.Try && known: // it is told already, or goes on
 	case r.Phase != record.Try && r.Phase != record.Restore:
 		refuse(fmt.Sprintf("this agent knows no phase %q", r.Phase))
+	case attended && last.Rollout == r.Rollout: // who asked before has given up
+		m.end(record.Request{Phase: record.Abort, By: r.By}, last)
+		m.handled = 0 // it is its turn when that has ended
 	case attended:
 		refuse(fmt.Sprintf("this host is at rollout %s", last.Rollout))
 	case r.Phase == record.Try:
 		out.Phase = record.Trying
 		m.enter(out)
-		parts.Go(func() { defer m.leave(); m.try(ctx, r, out) })
+		parts.Go(func() { defer m.leave(); m.try(ctx, r, out, kv.Revision) })
 	default:
 		out.Phase = record.Restoring
 		m.enter(out)
@@ -121,7 +125,7 @@ func (m *Member) settle(ctx context.Context, r record.Request, last record.Outco
 
 // try writes the values, to be taken back unless they are to be kept, and tells whether
 // they work.
-func (m *Member) try(ctx context.Context, r record.Request, out record.Outcome) {
+func (m *Member) try(ctx context.Context, r record.Request, out record.Outcome, revision int64) {
 	if m.write(ctx, out) != nil {
 		return
 	}
@@ -129,7 +133,7 @@ func (m *Member) try(ctx context.Context, r record.Request, out record.Outcome) 
 		out.Phase, out.Reason = record.Refused, why
 		_ = m.tell(ctx, out)
 	}
-	if why := m.barred(ctx, r); why != "" {
+	if why := cmp.Or(m.lapsed(ctx, revision), m.barred(ctx, r)); why != "" {
 		refuse(why)
 		return
 	}
@@ -157,6 +161,18 @@ func (m *Member) try(ctx context.Context, r record.Request, out record.Outcome) 
 		m.lookAgain() // it may be aborted by now
 	}
 	m.attend(ctx, r, out, t)
+}
+
+// lapsed says that a request does not stand any more, which may have happened while the store
+// was away.
+func (m *Member) lapsed(ctx context.Context, revision int64) string {
+	switch kv, found, err := m.Store.Get(ctx, record.RequestKey); {
+	case err != nil:
+		return err.Error()
+	case !found || kv.Revision != revision:
+		return "nobody asks for it any more"
+	}
+	return ""
 }
 
 // barred says why nothing may be tried on this host now.

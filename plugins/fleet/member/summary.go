@@ -28,11 +28,15 @@ func (m *Member) summarize(ctx context.Context, me record.Presence) {
 		moved := m.Moved()
 		now, err := m.summary(ctx, me)
 		if err == nil && (began || differs(told, now) || now.Time.Sub(told.Time) >= summaryAtLeast) {
-			if m.tellSummary(ctx, now) == nil {
+			if err = m.tellSummary(ctx, now); err == nil {
 				told = now
 			}
 		}
-		if !m.nextSummary(ctx, told, moved) {
+		if err != nil { // the label may not be ours yet
+			if !pause(ctx) {
+				break
+			}
+		} else if !m.nextSummary(ctx, told, moved) {
 			break
 		}
 	}
