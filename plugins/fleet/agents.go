@@ -56,6 +56,8 @@ func (f *Fleet) Agents(ctx context.Context) ([]Agent, error) {
 		key, err := f.etcd.First(ctx, record.Root, from)
 		if err != nil || key == "" {
 			markClones(out)
+			// In etcd what follows a label counts: web-1/ stands before web/.
+			slices.SortFunc(out, func(a, b Agent) int { return cmp.Compare(a.Label, b.Label) })
 			return out, err
 		}
 		label, _, is := strings.Cut(strings.TrimPrefix(key, record.Root), "/")
