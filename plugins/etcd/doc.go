@@ -1,6 +1,6 @@
 // Package etcd ties the agent to its store: intent comes out of it, status
-// goes into it. It and package fleet, by which operators look at many agents, are
-// the only ones who know etcd.
+// goes into it. Packages below it are the only importers of the etcd client and
+// server; package dial is how others, that look at many agents, come to etcd.
 //
 // The store is a cluster named by endpoints, or a server embedded in this
 // process (package embedded). Below /plumb/<label>/ it holds
@@ -10,7 +10,10 @@
 //	status/<kind>/<name>   how things stand              status.go writes it
 //	converged              up to where it was done       converged.go
 //	agent                  who serves the label (lease)  presence.go
+//	duplicate              who else wanted it (lease)    presence.go
 //	store                  the store's random id         identity.go
+//
+// and what package fleet and its agents keep for each other; fleet.go is their way.
 //
 // # How intent comes in
 //

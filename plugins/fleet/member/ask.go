@@ -74,8 +74,6 @@ func (m *Member) answer(ctx context.Context, id string, text []byte) {
 // call makes the call that is asked for; all of them only read.
 func (m *Member) call(ctx context.Context, q record.Question) ([]byte, error) {
 	switch q.Call {
-	case "get":
-		return ask(ctx, q, m.API.List)
 	case "why":
 		return ask(ctx, q, m.API.Why)
 	case "diff":
@@ -88,7 +86,7 @@ func (m *Member) call(ctx context.Context, q record.Question) ([]byte, error) {
 			return m.API.History(ctx, r)
 		})
 	}
-	return nil, fmt.Errorf("this agent does not answer %q through etcd; it answers get, why, diff and history", q.Call)
+	return nil, fmt.Errorf("this agent does not answer %q through etcd; it answers why, diff and history", q.Call)
 }
 
 // ask makes one call.

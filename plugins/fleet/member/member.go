@@ -37,7 +37,6 @@ type API interface {
 	AgentStatus(context.Context, *apiv1.AgentStatusRequest) (*apiv1.AgentStatusResponse, error)
 	Apply(context.Context, *apiv1.ApplyRequest) (*apiv1.ApplyResponse, error)
 	Wait(context.Context, *apiv1.WaitRequest) (*apiv1.WaitResponse, error)
-	List(context.Context, *apiv1.ListRequest) (*apiv1.ListResponse, error)
 	Why(context.Context, *apiv1.WhyRequest) (*apiv1.Cause, error)
 	Diff(context.Context, *apiv1.DiffRequest) (*apiv1.DiffResponse, error)
 	History(context.Context, *apiv1.HistoryRequest) (*apiv1.HistoryResponse, error)

@@ -153,7 +153,7 @@ type Question struct {
 	// Lease is that of who asks; the answer gets it too.
 	Lease int64  `json:"lease"`
 	By    string `json:"by"`
-	// Call is why, diff, history or get.
+	// Call is why, diff or history.
 	Call string `json:"call"`
 	// Request is the call's request, as the API takes it.
 	Request json.RawMessage `json:"request"`
