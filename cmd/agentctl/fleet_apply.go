@@ -128,7 +128,7 @@ func (r rolling) check() error {
 		how, rest, _ := strings.Cut(p, ":")
 		switch {
 		case how == "exec":
-			return fmt.Errorf("--probe %s: agents run no commands that come through etcd; use ping:, tcp: or key:", p)
+			return fmt.Errorf("--probe %s: agents run no commands that come through etcd; there are ping:NS:IP, tcp:NS:IP:PORT and key:KEY", p)
 		case !slices.Contains([]string{"ping", "tcp", "key"}, how) || rest == "":
 			return fmt.Errorf("--probe %s: there are ping:NS:IP, tcp:NS:IP:PORT and key:KEY", p)
 		}
