@@ -137,7 +137,7 @@ func (c *cli) withFleet(cmd *cobra.Command, f *fleetFlags, do func(*fleet.Fleet,
 	}
 	chosen := fleet.Choose(agents, selector, f.patterns)
 	if len(chosen) == 0 && len(agents) > 0 {
-		return fmt.Errorf("none of the %s is chosen by the selector and the patterns", plural(len(agents), "agent"))
+		return fmt.Errorf("of %s, -l and --agent choose none", plural(len(agents), "agent"))
 	}
 	return do(all, chosen)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -292,7 +293,7 @@ func (c *cli) showRollout(r *fleet.Rollout, hosts map[string]fleet.Host) error {
 		}
 	}
 	return c.show(answer{json: jsonOfValue(out), names: []string{r.ID}, table: func(w io.Writer, _ bool) {
-		fmt.Fprintf(w, "rollout %s is %s, wave %d of %d\n", r.ID, orDash(r.State), min(r.Next+1, len(r.Waves)), len(r.Waves))
+		fmt.Fprintf(w, "rollout %s is %s, %d of %s over\n", r.ID, cmp.Or(r.State, "planned"), r.Next, plural(len(r.Waves), "wave"))
 		if r.Message != "" {
 			fmt.Fprintln(w, safetext.Line(r.Message))
 		}
