@@ -103,7 +103,7 @@ func Settings() []Setting {
 		text("client-ca", func(c *Config) *string { return &c.ClientCA }, "file with the CA that signs certificates of clients, whose organization is plumb:viewer, plumb:operator or plumb:admin"),
 		text("tokens", func(c *Config) *string { return &c.Tokens }, "file with digests of tokens, made by \"agentctl token create\""),
 		text("intent", func(c *Config) *string { return &c.Intent }, "directory of intent files, watched"),
-		{Name: "policy", Usage: "how keys are treated, each \"PATTERN drift=repair|alert|ignore hold-down=TIME audit=TIME deletions=N|N%|off pause=REASON\", and how far values in etcd reach into the host, \"PATTERN path=GLOB|… pid=isolated|any|none existing=LINK|… key=GLOB|… sysctl=KEY|… hook=TYPE:HOOK|… proxy=SIDE:PROTOCOL:ADDRESS|…\"; separated by commas",
+		{Name: "policy", Usage: "how keys are treated, each \"PATTERN drift=repair|alert|ignore hold-down=TIME audit=TIME deletions=N|N%|off disruptions=N/min|off pause=REASON\", and how far values in etcd reach into the host, \"PATTERN path=GLOB|… pid=isolated|any|none existing=LINK|… key=GLOB|… sysctl=KEY|… hook=TYPE:HOOK|… proxy=SIDE:PROTOCOL:ADDRESS|…\"; separated by commas",
 			list: func(c *Config) *[]string { return &c.Policy }},
 		{Name: "shadow", Usage: "on: watch, compute and report what would be done, and do nothing to the network", Switch: true,
 			text: func(c *Config) *string { return &c.Shadow }},

@@ -19,6 +19,7 @@ type policies struct {
 //
 //	sysctl/ drift=alert audit=10m
 //	route/ deletions=1000,80%
+//	interface/ disruptions=5/min
 //	microservice/ hold-down=2s
 //	interface/uplink pause=cabling existing=eth1
 //	* pid=none path=/run/netns/*
@@ -95,8 +96,10 @@ func setPolicy(k *scheduler.Policy, name, value string) (err error) {
 		k.Audit, err = positive(value)
 	case "deletions":
 		k.Deletions, err = scheduler.ParseDeletions(value)
+	case "disruptions":
+		k.Disruptions, err = scheduler.ParseDisruptions(value)
 	default:
-		return fmt.Errorf("%q: want drift=, hold-down=, audit=, deletions=, %s, or pause= with a reason and not for *", name, strings.Join(reachWords(), "=, ")+"=")
+		return fmt.Errorf("%q: want drift=, hold-down=, audit=, deletions=, disruptions=, %s, or pause= with a reason and not for *", name, strings.Join(reachWords(), "=, ")+"=")
 	}
 	if err != nil {
 		return fmt.Errorf("%s=%s: %w", name, value, err)

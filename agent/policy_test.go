@@ -54,6 +54,8 @@ func TestBadPolicies(t *testing.T) {
 		"a/ drift=maybe":               "want repair, alert or ignore",
 		"a/ audit=often":               `want a time like "30s"`,
 		"a/ hold-down=-1s":             `want a time like "30s"`,
+		"a/ disruptions=5":             `disruptions=5: want "off", or how many within a minute, as in "5/min"`,
+		"a/ disruptions=0/min":         `as in "5/min"`,
 		"a/ colour=blue":               `"colour": want drift=, hold-down=, audit=`,
 		"* pause=all":                  "not for *",
 		"a/ drift=alert,a/ audit=1m":   `two policies for "a/"`,
@@ -89,5 +91,21 @@ func TestDeletions(t *testing.T) {
 	}
 	if _, err := parsePolicies([]string{"route/ deletions=lots"}); err == nil || !strings.Contains(err.Error(), `want "off", or how many may go`) {
 		t.Error(err)
+	}
+}
+
+// TestDisruptions: how many may begin to go within a minute, and that all may in spite of what
+// is said of more keys.
+func TestDisruptions(t *testing.T) {
+	p, err := parsePolicies([]string{"* disruptions=9/min", "interface/ disruptions=2/min", "interface/lab/ disruptions=off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, k := range p.keys {
+		got += fmt.Sprintf("%s=%s ", k.Keys, k.Disruptions)
+	}
+	if want := "=9/min interface/=2/min interface/lab/=off "; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

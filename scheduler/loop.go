@@ -58,6 +58,11 @@ func (l *loop) Begin(o *kind.Op, a assess.Assessment) {
 // Full: where a plan is executed the order of operations is counted.
 func (l *loop) Full() bool { return l.runs.Any() }
 
+// MayDisrupt: a plan goes in its own order and at once, for somebody has seen it.
+func (l *loop) MayDisrupt(n *graph.Node) bool {
+	return l.runs.Awaits(n.Key) || l.Engine.MayDisrupt(n)
+}
+
 // SettleDirty evaluates until nothing is left to. What was found at the start and is not
 // wanted may be too much to go at once.
 func (l *loop) SettleDirty() {

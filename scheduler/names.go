@@ -41,6 +41,8 @@ type (
 	Missing = kv.Missing
 	// Policy says how keys are to be treated, whoever wants them.
 	Policy = kv.Policy
+	// Disruptions bounds how many keys of a kind may begin to go within a minute.
+	Disruptions = kv.Disruptions
 	// Deletions bounds what may be removed at once for being unwanted.
 	Deletions = kv.Deletions
 	// DriftPolicy is what is done about what others change.

@@ -123,6 +123,9 @@ func (o Options) withDefaults() Options {
 // ParseDeletions reads a limit as Deletions.String writes it: "off", "200", "50%", "200,50%".
 func ParseDeletions(text string) (Deletions, error) { return kv.ParseDeletions(text) }
 
+// ParseDisruptions reads a limit as Disruptions.String writes it: "off", "5/min".
+func ParseDisruptions(text string) (Disruptions, error) { return kv.ParseDisruptions(text) }
+
 // CheckPolicies tells what is wrong with policies, nil if nothing is.
 func CheckPolicies(policies []Policy) error {
 	_, err := kv.Checked(policies)

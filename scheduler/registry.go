@@ -94,6 +94,8 @@ type KindInfo struct {
 	Operations []OperationFigures
 	// Drift is how often others have changed what was as wanted since it was registered.
 	Drift DriftFigures
+	// AwaitTurn is how many keys are to go and wait for their turn; see Policy.Disruptions.
+	AwaitTurn int
 }
 
 // OperationFigures are how many operations of a kind that do the same have ended, and how
@@ -116,7 +118,7 @@ func (s *Scheduler) Kinds() []KindInfo {
 	_ = s.call(func(l *loop) {
 		for _, k := range l.Kinds.All() {
 			out = append(out, KindInfo{Name: k.Name, Prefix: k.Prefix, Observed: k.Observed,
-				Capabilities: slices.Clone(k.Capabilities), Read: k.Read || !k.Reads, Drift: DriftFigures(k.Drift),
+				Capabilities: slices.Clone(k.Capabilities), Read: k.Read || !k.Reads, Drift: DriftFigures(k.Drift), AwaitTurn: l.AwaitTurn(k),
 				Looking: k.Look.Running || k.Look.All, Unread: kv.FirstLine(k.Look.Err), Operations: figuresOf(k)})
 		}
 	})

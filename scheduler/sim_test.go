@@ -156,7 +156,7 @@ func allSteps(tally *schedulertest.Tally) (n int) {
 // mustHappen is what a simulation is not worth its name without; the changes of
 // state take a long one.
 func mustHappen(states bool) []string {
-	out := []string{"crash", "reverted", "planned", "look key fail"}
+	out := []string{"crash", "reverted", "planned", "look key fail", "bound reached"}
 	for _, op := range []string{"create", "update", "delete", "look", "events"} {
 		for _, f := range schedulertest.FaultsOf(op) {
 			out = append(out, op+" "+f.String())

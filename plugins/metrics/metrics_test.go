@@ -33,7 +33,7 @@ func (some) Sources(context.Context) ([]scheduler.SourceState, error) {
 }
 
 func (some) Kinds() []scheduler.KindInfo {
-	return []scheduler.KindInfo{{Name: "netns"}, {Name: "route", Drift: scheduler.DriftFigures{Found: 4, Repaired: 3}, Operations: []scheduler.OperationFigures{
+	return []scheduler.KindInfo{{Name: "netns"}, {Name: "route", AwaitTurn: 6, Drift: scheduler.DriftFigures{Found: 4, Repaired: 3}, Operations: []scheduler.OperationFigures{
 		{Op: scheduler.OpCreate, OK: 3, Failed: 2, Took: 1500 * time.Millisecond, Within: map[time.Duration]uint64{time.Millisecond: 1, time.Second: 5}},
 	}}}
 }
@@ -81,6 +81,7 @@ func TestOperations(t *testing.T) {
 		`plumb_held_deletions 21`, `plumb_frozen 1`,
 		`plumb_kernel_writes_total 7`, `plumb_part_ok{part="etcd",state="ok"} 1`,
 		`plumb_retries_due{kind="netns"} 0`, `plumb_retries_due{kind="route"} 1`,
+		`plumb_awaiting_turn{kind="route"} 6`, `plumb_awaiting_turn{kind="netns"} 0`,
 		`plumb_drift_found_total{kind="route"} 4`, `plumb_drift_repaired_total{kind="route"} 3`, `plumb_drift_found_total{kind="netns"} 0`,
 		`plumb_scheduler_rounds_total 9`, `plumb_scheduler_busy_seconds_total 0.25`, `plumb_scheduler_inputs 5`, `plumb_scheduler_operations_waiting 6`,
 		`plumb_history_bytes 2048`, `plumb_build_info{commit="abc",version="1.2.3"} 1`,

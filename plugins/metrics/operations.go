@@ -21,8 +21,10 @@ func (o operations) Collect(out chan<- prometheus.Metric) {
 	seconds := prometheus.NewDesc("plumb_operation_seconds", "How long operations took, by kind and what they do.", []string{"kind", "op"}, nil)
 	found := prometheus.NewDesc("plumb_drift_found_total", "Changes by others of what was as wanted, by kind.", []string{"kind"}, nil)
 	repaired := prometheus.NewDesc("plumb_drift_repaired_total", "Those of these changes that were repaired, by kind.", []string{"kind"}, nil)
+	awaiting := prometheus.NewDesc("plumb_awaiting_turn", "Keys that are to go and wait for their turn, by kind.", []string{"kind"}, nil)
 	for _, k := range o.kinds() {
 		if !k.Observed {
+			out <- prometheus.MustNewConstMetric(awaiting, prometheus.GaugeValue, float64(k.AwaitTurn), k.Name)
 			out <- prometheus.MustNewConstMetric(found, prometheus.CounterValue, float64(k.Drift.Found), k.Name)
 			out <- prometheus.MustNewConstMetric(repaired, prometheus.CounterValue, float64(k.Drift.Repaired), k.Name)
 		}

@@ -53,10 +53,13 @@ func (e *Explainer) explain(n *graph.Node, s *kv.Status) {
 	if n.AsLastSeen() && n.Presence != graph.Absent && s.Reason == "" {
 		s.Reason = "as last seen; it cannot be read now: " + kv.FirstLine(kind.Of(n).Look.Err)
 	}
-	if n.Leaving && n.Presence == graph.Present && n.Wanted() {
-		if s.Reason != "" {
-			s.Reason += "; "
-		}
+	if s.Reason != "" && (assess.Has(n, assess.FlagAwaitsTurn) || n.Leaving && n.Presence == graph.Present && n.Wanted()) {
+		s.Reason += "; "
+	}
+	switch {
+	case assess.Has(n, assess.FlagAwaitsTurn):
+		s.Reason += e.turnReason(n)
+	case n.Leaving && n.Presence == graph.Present && n.Wanted():
 		if e.changesInPlace(n) {
 			s.Reason += "it is being changed"
 		} else {
@@ -142,9 +145,26 @@ func (e *Explainer) explainPending(n *graph.Node, a assess.Assessment, s *kv.Sta
 	}
 }
 
+// turnReason says how many of its kind may go, of a node that waits for its turn.
+func (e *Explainer) turnReason(n *graph.Node) string {
+	limit, _ := e.Policies.Disruptions(n.Key)
+	what := "to be replaced"
+	switch {
+	case n.Goal() == nil:
+		what = "to be removed"
+	case n.Needs() == graph.Missing:
+		what = "to make way"
+	case e.changesInPlace(n):
+		what = "to be changed"
+	}
+	return fmt.Sprintf("it waits for its turn %s: no more than %d of %s may go within a minute", what, limit, kind.Of(n).Name)
+}
+
 // pendingReason says what a node waits for that lacks nothing that it needs.
 func (e *Explainer) pendingReason(n *graph.Node, a assess.Assessment) string {
 	switch {
+	case a.Blocker == assess.OnBudget:
+		return "" // explain says so
 	case a.Blocker == assess.OnHolder:
 		c, h := n.Holder()
 		return fmt.Sprintf("%s is still held by %s", c.What, h.Key)
@@ -163,11 +183,19 @@ func (e *Explainer) pendingReason(n *graph.Node, a assess.Assessment) string {
 	case a.Blocker == assess.OnUsers:
 		return "something that is being made needs it as it is"
 	case a.Blocker == assess.OnBase:
-		return "it waits until " + string(a.By.Key) + " is as wanted"
+		return "it waits until " + baseMoves(a.By)
 	case a.Blocker == assess.OnNeededKind:
 		return "it waits until all of " + a.Read.Name + " was read"
 	}
 	return "it is due"
+}
+
+// baseMoves says what has to come of a base before what it derives may follow.
+func baseMoves(base *graph.Node) string {
+	if assess.Has(base, assess.FlagAwaitsTurn) {
+		return "it is the turn of " + string(base.Key)
+	}
+	return string(base.Key) + " is as wanted"
 }
 
 func (e *Explainer) explainDerived(n *graph.Node, s *kv.Status) {
@@ -277,7 +305,9 @@ func (e *Explainer) leftoverReason(n *graph.Node, a assess.Assessment) string {
 	case a.Blocker == assess.OnSources:
 		return "not in the intent so far; kept until " + haveSynced(e.Unsynced())
 	case a.Blocker == assess.OnBase:
-		return "not in the intent; stays until " + string(a.By.Key) + " is as wanted"
+		return "not in the intent; stays until " + baseMoves(a.By)
+	case a.Blocker == assess.OnBudget:
+		return "not in the intent"
 	case a.Blocker == assess.OnUnread:
 		return "not in the intent; kept until " + e.NameUnread() + " has been read"
 	}
@@ -358,6 +388,9 @@ func explainDrift(n *graph.Node, p kv.DriftPolicy) string {
 	}
 	if assess.Left(n) {
 		return fmt.Sprintf("%s; it is left so (policy %s)", what, p)
+	}
+	if assess.Has(n, assess.FlagAwaitsTurn) {
+		return what
 	}
 	return what + "; it is being repaired"
 }

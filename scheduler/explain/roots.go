@@ -338,6 +338,8 @@ func (e *Explainer) rootKind(n *graph.Node) (RootKind, kv.Key) {
 		return RootCircle, peerIn(n) // of a unit in itself: else something below explained it
 	case n.Wanted():
 		return RootBusy, ""
+	case s == kv.Leftover && a.Blocker == assess.OnBudget:
+		return RootBusy, ""
 	case s == kv.Leftover && (a.Blocker == assess.OnSources || a.Blocker == assess.OnUnread):
 		return RootKept, ""
 	case n.Presence == graph.Absent && kind.Of(n).Observed:

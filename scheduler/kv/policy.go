@@ -28,6 +28,45 @@ type Policy struct {
 	Audit time.Duration
 	// Deletions is how many keys of a kind may be removed at once for being unwanted.
 	Deletions Deletions
+	// Disruptions is how many of these keys, of each kind, may begin to go within a minute.
+	Disruptions Disruptions
+}
+
+// Disruptions bounds how many keys of a kind may begin, within [DisruptionWindow], to be
+// removed, replaced, or changed in a way that what depends on them does not survive. The
+// others stay as they are, with all that depends on them, until it is their turn. What goes
+// because something that it depends on goes has no turn of its own. Zero bounds nothing,
+// unless a policy for more keys does; NoLimit bounds nothing in any case.
+type Disruptions int
+
+// NoLimit of disruptions holds whatever a policy for more keys says.
+const NoLimit Disruptions = -1
+
+// DisruptionWindow is the time for which Disruptions are counted.
+const DisruptionWindow = time.Minute
+
+// String is the limit as policies have it: "5/min", "off".
+func (d Disruptions) String() string {
+	switch {
+	case d == NoLimit:
+		return "off"
+	case d <= 0:
+		return ""
+	}
+	return fmt.Sprintf("%d/min", int(d))
+}
+
+// ParseDisruptions reads what String writes: "off" or "5/min".
+func ParseDisruptions(text string) (Disruptions, error) {
+	if text == "off" {
+		return NoLimit, nil
+	}
+	number, perMinute := strings.CutSuffix(text, "/min")
+	n, err := strconv.ParseInt(number, 10, 32)
+	if err != nil || n <= 0 || !perMinute {
+		return 0, fmt.Errorf(`want "off", or how many within a minute, as in "5/min"`)
+	}
+	return Disruptions(n), nil
 }
 
 // Deletions bounds what may go at once, by a transaction or because all sources have told
@@ -130,7 +169,7 @@ func Checked(policies []Policy) (Policies, error) {
 	slices.SortStableFunc(out, func(a, b Policy) int { return cmp.Compare(len(b.Keys), len(a.Keys)) })
 	for i, p := range out {
 		switch {
-		case p.HoldDown < 0 || p.Audit < 0 || p.Drift > DriftIgnore, p.Deletions.Most < 0 || p.Deletions.Percent < 0 || p.Deletions.Percent > 100:
+		case p.HoldDown < 0 || p.Audit < 0 || p.Drift > DriftIgnore, p.Disruptions < NoLimit, p.Deletions.Most < 0 || p.Deletions.Percent < 0 || p.Deletions.Percent > 100:
 			return nil, fmt.Errorf("the policy for %q has a value that means nothing", p.Keys)
 		case i > 0 && p.Keys == out[i-1].Keys:
 			return nil, fmt.Errorf("there are two policies for %q: make them one", p.Keys)
@@ -163,6 +202,17 @@ func (ps Policies) Deletions(k Key) Deletions {
 		}
 	}
 	return Deletions{}
+}
+
+// Disruptions is the limit for a key, and the pattern of the policy that sets it; zero
+// bounds nothing.
+func (ps Policies) Disruptions(k Key) (limit Disruptions, pattern Key) {
+	for i := range ps {
+		if p := &ps[i]; p.Disruptions != 0 && Covers(p.Keys, k) {
+			return max(p.Disruptions, 0), p.Keys
+		}
+	}
+	return 0, ""
 }
 
 // HoldDown is how long a key that went is believed to be there, zero for none.

@@ -100,6 +100,7 @@ type Simulation struct {
 type nobody struct{}
 
 func (nobody) Full() bool                           { return true }
+func (nobody) MayDisrupt(*graph.Node) bool          { return true }
 func (nobody) QueueLook(*graph.Node)                {}
 func (nobody) AfterRead(*kind.Kind, *graph.Node)    {}
 func (nobody) RecheckDependents(*graph.Node)        {}

@@ -75,6 +75,11 @@ func (rs *Runs) Start(seq uint64, sim *Simulation, ended func(*kv.Deviation)) {
 	rs.all = append(rs.all, x)
 }
 
+// Awaits reports whether a step on a key is still to begin.
+func (rs *Runs) Awaits(k kv.Key) bool {
+	return slices.ContainsFunc(rs.all, func(x *planRun) bool { _, due := x.due[k]; return due && x.left == nil })
+}
+
 // Begin finds the step that an operation is. It reports whether the operation
 // waits for its turn.
 func (rs *Runs) Begin(o *kind.Op) (waits bool) {

@@ -188,6 +188,7 @@ func (w *World) delete(r *registration, k scheduler.Key) error {
 		w.breach("delete of %s, which was taken over", k)
 	}
 	w.checkFree("delete", k)
+	w.checkBound(k, w.objects[k].Thing)
 	if o, ok := w.objects[k]; ok && f == FailHalf {
 		_, err := w.set("~ ", r, f, k, half(o.Thing))
 		return err

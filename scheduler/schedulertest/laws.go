@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -158,6 +159,26 @@ func (w *World) checkFits(k scheduler.Key, from, to Thing) {
 				w.breach("update of %s to %s, on which %s stands as %s", k, to.Text, d, text)
 			}
 		}
+	}
+}
+
+// checkBound: no more of a kind go within a minute than may.
+func (w *World) checkBound(k scheduler.Key, t Thing) {
+	if w.limit == 0 || len(t.Needs) > 0 || t.Peer != "" || len(t.Claims) > 0 {
+		return
+	}
+	kind, now := KindName(k), time.Now()
+	for base, of := range w.bases {
+		if of == kind && base != "" {
+			return // it may be derived, and goes with its base
+		}
+	}
+	w.deleted[kind] = slices.DeleteFunc(w.deleted[kind], func(at time.Time) bool { return now.Sub(at) >= time.Minute })
+	if w.deleted[kind] = append(w.deleted[kind], now); len(w.deleted[kind]) > w.limit {
+		w.breach("delete of %s, and %d of %s may go within a minute", k, w.limit, kind)
+	}
+	if len(w.deleted[kind]) == w.limit {
+		w.Tally.Count("bound", "reached")
 	}
 }
 

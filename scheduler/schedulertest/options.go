@@ -33,6 +33,8 @@ func ParseOption(o *scheduler.Options, f []string) (err error) {
 			p.HoldDown, err = time.ParseDuration(value)
 		case "deletions":
 			p.Deletions, err = scheduler.ParseDeletions(value)
+		case "disruptions":
+			p.Disruptions, err = scheduler.ParseDisruptions(value)
 		case "audit":
 			p.Audit, err = time.ParseDuration(value)
 		default:

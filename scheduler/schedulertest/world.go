@@ -43,6 +43,8 @@ type World struct {
 	owners   map[string]scheduler.Key   // who was first to have a name, while it claims it
 	claims   map[scheduler.Key][]string // what the values that are wanted claim
 	by       map[scheduler.Key]string   // who made the change that is reported next
+	limit    int                        // see Bound
+	deleted  map[string][]time.Time     // by kind, what has to keep to the limit
 	Tally    *Tally
 }
 
@@ -319,6 +321,16 @@ func (w *World) Mute(yes bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mute = yes
+}
+
+// Bound says how many things of a kind may go within a minute, by the policies of the
+// scheduler; zero: any number. It is checked of those that depend on nothing, so that they
+// go for no other reason than that they are to. While something else delays what has had its
+// turn, or lets things go without one, there must be no bound.
+func (w *World) Bound(limit int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.limit, w.deleted = limit, map[string][]time.Time{}
 }
 
 // Settled says that nothing moves: what was read has been understood.

@@ -22,6 +22,7 @@ const (
 
 // notShown are the metrics that the dashboard leaves out, and why.
 var notShown = map[string]string{
+	"plumb_awaiting_turn":                   "the keys are shown by their states",
 	"plumb_confirm_seconds":                 "the alert has it, which comes in time",
 	"plumb_container_hints_coalesced_total": "for those who look into the tracker",
 	"plumb_container_inspects_spared_total": "for those who look into the tracker",

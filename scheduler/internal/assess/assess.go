@@ -48,6 +48,7 @@ const (
 	OnUsers              // operations under way count on its value as it is
 	OnSources            // sources have not synced that may want it
 	OnUnread             // what was never read may depend on it
+	OnBudget             // its turn: too many of its kind have begun to go within a minute
 	OnDerived            // nothing of its own: it is as wanted when what it derives is
 )
 
@@ -226,6 +227,9 @@ func (as *Assessor) changeAlone(n *graph.Node, reason string) Assessment {
 	case holder != nil:
 		return as.waitForName(n, holder)
 	}
+	if a := as.awaitTurn(n, reason); a.Blocker != OnNothing {
+		return as.wait(n, a)
+	}
 	a := as.make(n, Assessment{Due: DoUpdate, Leaving: true, Reason: reason})
 	switch {
 	case a.Due == DoNothing:
@@ -280,6 +284,9 @@ func (as *Assessor) leave(n *graph.Node, a Assessment) Assessment {
 		return as.wait(n, Assessment{Blocker: OnUnread})
 	case Taken(n):
 		return as.wait(n, Assessment{Due: DoRelease, Reason: "it is given back"})
+	}
+	if turn := as.awaitTurn(n, a.Reason); turn.Blocker != OnNothing {
+		return as.wait(n, turn)
 	}
 	return as.wait(n, as.remove(n, a))
 }

@@ -62,6 +62,8 @@ const (
 	FlagAdopted                       // found in the world, not made by this process
 	FlagDue                           // in one of the engine's lists of what is due
 	FlagUntried                       // what is desired was never in the world, as far as is known
+	FlagAwaitsTurn                    // it is to go, and waits for its turn in the budget of its kind
+	FlagHasTurn                       // it has had its turn, and has not gone yet
 )
 
 // Has reports whether a node has a flag.

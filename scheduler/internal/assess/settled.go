@@ -155,11 +155,11 @@ func isRead(n *graph.Node) bool {
 }
 
 // movesByItself reports whether something about a node is due or under way, or will be when
-// what is under way elsewhere has ended: an operation, or a first read. What cannot be
-// read may never be.
+// what is under way elsewhere has ended: an operation, or a first read; or when its turn
+// comes. What cannot be read may never be.
 func (as *Assessor) movesByItself(n *graph.Node, a Assessment) bool {
 	switch a.Blocker {
-	case OnOperation, OnUsers, OnNeededKind:
+	case OnOperation, OnUsers, OnNeededKind, OnBudget:
 		return true
 	case OnKindRead:
 		return kind.Of(n).Look.Attempts == 0

@@ -31,6 +31,9 @@ type Engine struct {
 	Touched []*graph.Node       // changed in this turn
 	turns   map[*graph.Node]int // how often each was to stay after all, in this pass
 
+	budgets map[budgetID]*budget
+	asked   uint64 // how often a turn was asked for in one of them
+
 	heldBacks int  // how often something was held back
 	judged    bool // what was left over at the start was looked at for that
 }
@@ -71,6 +74,7 @@ func (e *Engine) evaluate(n *graph.Node) {
 	}
 	k := kind.Of(n)
 	if k == nil {
+		e.endTurn(n)
 		e.detachChildren(n)
 		e.G.Drop(n)
 		return
@@ -99,15 +103,19 @@ func (e *Engine) evaluate(n *graph.Node) {
 	}
 	e.freeze(n)
 	e.Out.DampFlaps(n)
-	a := e.Assess(n)
+	a := e.takeTurn(n, e.Assess(n))
 	e.awaitRead(n, a)
-	if a.Leaving && !n.Leaving && n.Dependents > 0 {
+	begins := a.Leaving && !n.Leaving
+	if begins && n.Dependents > 0 {
 		e.G.Wake(n) // once more, when those that can move off it have done so
 	}
 	if n.Leaving && !a.Leaving && e.oscillates(n) {
 		a = assess.Assessment{Leaving: true}
 	}
 	e.G.SetLeaving(n, a.Leaving)
+	if begins && len(e.budgets) > 0 {
+		e.wakeGoing(n)
+	}
 	if assess.Has(n, assess.FlagUntried) && n.X != nil {
 		for _, c := range n.X.Children {
 			if c.Goal() == nil && c.Presence != graph.Absent {

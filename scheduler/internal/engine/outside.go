@@ -16,6 +16,9 @@ type Outside interface {
 	Begin(o *kind.Op, a assess.Assessment)
 	// Full reports whether all that is due begins at once, without a window.
 	Full() bool
+	// MayDisrupt reports whether a node that is to go may begin to, by the budget of its
+	// kind. If not, it is woken when its turn comes.
+	MayDisrupt(n *graph.Node) bool
 	// QueueLook has a node read.
 	QueueLook(n *graph.Node)
 	// AfterRead has a node evaluated again when a read of the kind has ended.

@@ -54,6 +54,7 @@ type generator struct {
 	wants        map[string]map[string]string // per source: key, thing
 	unregistered map[string]string            // kind, its line
 	paused       []string
+	bounded      bool // nothing upsets the order of turns; see keepsBound
 	ends         bool // the two ends of a thing have needs, and nothing is of others
 }
 
@@ -78,6 +79,10 @@ func (g *generator) world() {
 	if g.chance(4) {
 		lines = append(lines, "watched")
 	}
+	if g.chance(4) {
+		g.bounded = g.calm
+		lines = append(lines, fmt.Sprintf("policy all disruptions=%d/min", 2+g.IntN(3)))
+	}
 	g.steps = append(g.steps, Step{Do: "world", Lines: lines})
 }
 
@@ -100,7 +105,7 @@ func (g *generator) text() string { return "v" + strconv.Itoa(g.IntN(4)) }
 func (g *generator) step() {
 	n := g.IntN(100)
 	switch {
-	case n < 44:
+	case n < 44, g.bounded && n >= 70:
 		g.write()
 	case n < 55:
 		g.add(g.one("put", "take"), nil, g.moved(g.observed()))
@@ -299,7 +304,7 @@ func (g *generator) write() {
 		args = append(args, "revert", "result")
 	case g.chance(8):
 		args = append(args, "result")
-	case g.chance(6): // it goes as planned
+	case g.chance(6) && !g.bounded: // it goes as planned
 		g.steps = append(g.steps, Step{Do: "txn", Args: append(args, "planned"), Lines: lines})
 		return
 	}

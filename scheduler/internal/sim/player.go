@@ -103,6 +103,9 @@ func (p *Player) Do(s Step) error {
 }
 
 func (p *Player) do(s Step) error {
+	if !keepsBound(s) {
+		p.World.Bound(0)
+	}
 	switch s.Do {
 	case "world":
 		return p.begin(s.Lines)
@@ -132,6 +135,21 @@ func (p *Player) do(s Step) error {
 		return p.operate(s)
 	}
 	return nil
+}
+
+// keepsBound reports whether things go no faster than they may, and when it is their turn, in
+// spite of a step. A pause holds up what has had its turn, and what others do, or a fault, does
+// the same or gives things another turn; a plan goes at once.
+func keepsBound(s Step) bool {
+	switch s.Do {
+	case "world", "wait", "heal", "retry":
+		return true
+	case "txn", "plan":
+		return !s.Has("planned")
+	case "put", "take":
+		return !slices.ContainsFunc(s.Lines, func(l string) bool { return !strings.HasPrefix(l, "o/") })
+	}
+	return false
 }
 
 // operate is what an operator does, or time.
@@ -247,6 +265,9 @@ func (p *Player) begin(lines []string) error {
 		return fmt.Errorf("there must be a source")
 	}
 	p.Model = NewModel(len(p.Sources))
+	if all := p.options.Policies; len(all) == 1 && all[0].Keys == "" {
+		p.World.Bound(int(all[0].Disruptions))
+	}
 	return p.start(silent)
 }
 
