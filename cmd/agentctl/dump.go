@@ -25,7 +25,9 @@ func newDump(c *cli) *cobra.Command {
 			if view != "intent" && view != "actual" && view != "cached" {
 				return usage(cmd, "unknown view %q; there are intent, actual, cached", view)
 			}
+			done := c.downloading()
 			out, err := c.agent().List(cmd.Context(), &apiv1.ListRequest{Targets: args, Fresh: view == "actual"})
+			done()
 			if err != nil {
 				return err
 			}

@@ -63,7 +63,9 @@ func isKey(arg string) bool {
 
 func (c *cli) get(ctx context.Context, req *apiv1.ListRequest) error {
 	one := len(req.Targets) == 1 && isKey(req.Targets[0])
+	done := c.downloading()
 	all, err := c.agent().List(ctx, req)
+	done()
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,9 @@ Transactions of earlier runs of the agent are marked.`,
 					return usage(cmd, "%q is not the number of a transaction", args[0])
 				}
 			}
+			done := c.downloading()
 			out, err := c.agent().History(cmd.Context(), req)
+			done()
 			if err != nil {
 				return err
 			}

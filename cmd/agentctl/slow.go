@@ -62,7 +62,9 @@ With the slowest of each come its key and the number of the transaction, for
 			if err != nil {
 				return err
 			}
+			done := c.downloading()
 			out, err := c.agent().History(cmd.Context(), &apiv1.HistoryRequest{Since: from})
+			done()
 			if err != nil {
 				return err
 			}

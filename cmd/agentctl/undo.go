@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,9 @@ written.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			confirm.set(req.Apply)
 			req.Apply.Wait, req.Apply.Timeout, req.Apply.NoValues = w.wait, duration(w.timeout), c.noValues()
+			done := w.progressOfUndo(cmd.Context(), c, req)
 			out, err := c.agent().Undo(cmd.Context(), req)
+			done()
 			if err != nil {
 				return err
 			}
@@ -50,4 +53,19 @@ written.`,
 	w.flags(cmd)
 	confirm.flags(cmd)
 	return cmd
+}
+
+// progressOfUndo shows how far an undo is that is waited for. Which keys it writes only the
+// agent knows, which is asked for a plan: what is shown is that much older than what is done.
+func (w *waiting) progressOfUndo(ctx context.Context, c *cli, req *apiv1.UndoRequest) (stop func()) {
+	if c.live == nil || !w.wait || req.Apply.DryRun {
+		return func() {}
+	}
+	dry := &apiv1.ApplyRequest{DryRun: true, Force: req.Apply.Force, NoValues: true}
+	out, err := c.agent().Undo(ctx, &apiv1.UndoRequest{Seq: req.Seq, Apply: dry})
+	if err != nil {
+		return func() {} // the undo itself will tell
+	}
+	keys, gone := touched(&apiv1.ApplyRequest{Plan: out.Apply.GetPlan()})
+	return w.progress(ctx, c, keys, gone)
 }

@@ -34,6 +34,7 @@ type Client struct {
 	url, at string
 	remote  bool
 	http    *http.Client
+	counted *counted
 }
 
 // New makes a client of an agent of this host, by its socket. It connects when it is first
@@ -51,7 +52,9 @@ func New(socket string, more ...connect.ClientOption) *Client {
 }
 
 func newClient(h *http.Client, base, at string, more []connect.ClientOption) *Client {
-	return &Client{apiv1connect.NewAgentClient(h, base, more...), base, at, strings.HasPrefix(base, "https://"), h}
+	counted := &counted{RoundTripper: h.Transport}
+	h.Transport = counted
+	return &Client{apiv1connect.NewAgentClient(h, base, more...), base, at, strings.HasPrefix(base, "https://"), h, counted}
 }
 
 // Close drops idle connections.
