@@ -113,7 +113,8 @@ func (h *host) start(named string) {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), asAgent+"=1", "PLUMB_LABEL="+label, "PLUMB_DOCKER=off", "PLUMB_CONTAINERD=off", "PLUMB_CRI=off",
 		"PLUMB_RUN_DIR="+filepath.Join(h.dir, "run"), "PLUMB_STATE_DIR="+filepath.Join(h.dir, "state"),
-		"PLUMB_NETNS="+h.Path, "PLUMB_NETNS_DIR="+named)
+		"PLUMB_NETNS="+h.Path, "PLUMB_NETNS_DIR="+named,
+		"PLUMB_POLICY=* deletions=off") // a round takes away all that it made
 	if _, err := cmd.StdinPipe(); err != nil {
 		h.b.Fatal(err)
 	}
