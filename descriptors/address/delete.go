@@ -22,10 +22,11 @@ func (d *address) deleteBatch(ctx context.Context, ops []*op) {
 		}
 		byLink[o.Meta.LinkRef] = append(byLink[o.Meta.LinkRef], o)
 	}
+	read := d.reader(len(links))
 	for _, link := range links {
 		err := ctx.Err()
 		if err == nil {
-			err = d.deleteOn(link, byLink[link])
+			err = d.deleteOn(link, byLink[link], read)
 		}
 		for _, o := range byLink[link] {
 			o.Err = err
@@ -33,16 +34,16 @@ func (d *address) deleteBatch(ctx context.Context, ops []*op) {
 	}
 }
 
-func (d *address) deleteOn(link kernel.LinkRef, ops []*op) error {
+func (d *address) deleteOn(link kernel.LinkRef, ops []*op, read readLink) error {
 	keys := make([]scheduler.Key, len(ops))
 	for i, o := range ops {
 		keys[i] = o.Key
 	}
-	return d.objects.Delete(func() error { return d.removeOn(link, ops) }, keys...)
+	return d.objects.Delete(func() error { return d.removeOn(link, ops, read) }, keys...)
 }
 
-func (d *address) removeOn(link kernel.LinkRef, ops []*op) error {
-	there, err := d.Kernel.Addresses(link.NS, link.Index)
+func (d *address) removeOn(link kernel.LinkRef, ops []*op, read readLink) error {
+	there, err := read(link)
 	if err != nil && !kernel.IsGone(err) {
 		return fmt.Errorf("read the addresses before a deletion: %w", err)
 	}

@@ -25,7 +25,7 @@ func (d *address) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 		}
 		r := &search{
 			d: d, scope: s, wanted: map[place]known{}, inScope: map[scheduler.Key]bool{}, claims: map[scheduler.Key]string{},
-			named: map[kernel.AddressRef]scheduler.Key{}, dumps: owned.Dumps[byLink]{Read: d.addresses}, readLinks: map[kernel.LinkRef]bool{},
+			named: map[kernel.AddressRef]scheduler.Key{}, readLinks: map[kernel.LinkRef]bool{},
 		}
 		r.learn()
 		reading := d.Owner.Reading()
@@ -34,6 +34,7 @@ func (d *address) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 			yield(found{}, err)
 			return
 		}
+		r.read = d.reader(len(links))
 		seen := map[scheduler.Key]bool{}
 		for _, l := range links {
 			for f, err := range r.on(l) {
@@ -83,7 +84,7 @@ type search struct {
 	inScope map[scheduler.Key]bool // keys of the scope that do not say which address they are
 	claims  map[scheduler.Key]string
 	named   map[kernel.AddressRef]scheduler.Key // what the ledger names that is not derived
-	dumps   owned.Dumps[byLink]
+	read    readLink
 
 	readLinks map[kernel.LinkRef]bool
 }
@@ -219,7 +220,7 @@ func (r *search) recorded(e kernel.Entry) kernel.LinkRef {
 // on yields the addresses of one link.
 func (r *search) on(l link) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
-		list, err := r.addresses(l.ref)
+		list, err := r.read(l.ref)
 		if err != nil && !kernel.IsGone(err) {
 			for _, k := range r.asked(l) {
 				if !yield(found{Key: k}, fmt.Errorf("read the addresses of %s: %w", l.name, err)) {
@@ -251,15 +252,20 @@ func (r *search) on(l link) iter.Seq2[found, error] {
 	}
 }
 
-// addresses reads those of one link. When many links are in question, those of
-// a namespace are read at once.
-func (r *search) addresses(ref kernel.LinkRef) ([]kernel.Address, error) {
+// readLink reads the addresses of a link.
+type readLink func(kernel.LinkRef) ([]kernel.Address, error)
+
+// reader reads those of so many links; if they are many, all of a namespace at once.
+func (d *address) reader(links int) readLink {
 	const few = 8
-	if r.names != nil && len(r.names) <= few {
-		return r.d.Kernel.Addresses(ref.NS, ref.Index)
+	if links <= few {
+		return func(ref kernel.LinkRef) ([]kernel.Address, error) { return d.Kernel.Addresses(ref.NS, ref.Index) }
 	}
-	all, err := r.dumps.Of(ref.NS)
-	return all[ref.Index], err
+	dumps := owned.Dumps[byLink]{Read: d.addresses}
+	return func(ref kernel.LinkRef) ([]kernel.Address, error) {
+		all, err := dumps.Of(ref.NS)
+		return all[ref.Index], err
+	}
 }
 
 // byLink are all addresses of a namespace by the index of their link.

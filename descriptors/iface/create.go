@@ -28,8 +28,10 @@ func (d *iface) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 		job.Make = func() (kernel.LinkRef, error) { return d.keepTaken(w, l) }
 		return job, err
 	}
-	if l, err := d.Kernel.Link(w.place.NS, w.host); err != nil || !taken(w.recorded, l) {
-		w.taken = nil // what was taken over has gone: it is made
+	if w.taken != nil {
+		if l, err := d.Kernel.Link(w.place.NS, w.host); err != nil || !taken(w.recorded, l) {
+			w.taken = nil // what was taken over has gone: it is made
+		}
 	}
 	if adopts(w.value) {
 		a, err := d.newAdoption(w)

@@ -1,6 +1,7 @@
 package iface
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/owned"
 )
 
 // deleteBatch deletes many links. The kernel takes as long for hundreds as for
@@ -19,12 +21,13 @@ func (d *iface) deleteBatch(ctx context.Context, ops []*op) {
 		ids[i] = string(o.Key)
 	}
 	defer d.Owner.Begin(ids...)()
+	read := d.reader(ops)
 	var doomed []death
 	for _, o := range ops {
 		if o.Err = ctx.Err(); o.Err != nil {
 			continue
 		}
-		l, there, err := d.target(o)
+		l, there, err := d.target(o, read)
 		switch {
 		case err != nil:
 			o.Err = err
@@ -61,9 +64,34 @@ type death struct {
 	link kernel.Link
 }
 
+// reader reads a link of each of the operations. Where many are in one namespace all of
+// that are read at once, before anything is done there.
+func (d *iface) reader(ops []*op) func(kernel.LinkRef) (kernel.Link, error) {
+	const few = 8
+	count := map[kernel.NS]int{}
+	for _, o := range ops {
+		count[o.Meta.NS]++
+	}
+	dumps := owned.Dumps[[]kernel.Link]{Read: d.Kernel.Links}
+	return func(ref kernel.LinkRef) (kernel.Link, error) {
+		if count[ref.NS] <= few {
+			return d.Kernel.LinkByIndex(ref.NS, ref.Index)
+		}
+		all, err := dumps.Of(ref.NS)
+		if err != nil {
+			return kernel.Link{}, err
+		}
+		i, there := slices.BinarySearchFunc(all, ref.Index, func(l kernel.Link, index int) int { return cmp.Compare(l.Index, index) })
+		if !there {
+			return kernel.Link{}, kernel.ErrNotExist
+		}
+		return all[i], nil
+	}
+}
+
 // target finds the link and makes sure that it is ours. What is not there, or
 // no longer bears our evidence, needs no deletion.
-func (d *iface) target(o *op) (l kernel.Link, there bool, err error) {
+func (d *iface) target(o *op, read func(kernel.LinkRef) (kernel.Link, error)) (l kernel.Link, there bool, err error) {
 	e, recorded := d.Owner.Entry(string(o.Key))
 	if recorded && e.NS == o.Meta.NS {
 		_, err = e.Find(d.Kernel) // it may be closed
@@ -74,7 +102,7 @@ func (d *iface) target(o *op) (l kernel.Link, there bool, err error) {
 	if err != nil {
 		return l, false, err
 	}
-	l, err = d.Kernel.LinkByIndex(o.Meta.NS, o.Meta.Index)
+	l, err = read(o.Meta)
 	if kernel.IsGone(err) {
 		return l, false, nil
 	}

@@ -14,6 +14,9 @@ import (
 
 // standing is the link of others that a wish takes over as it is.
 func (d *iface) standing(ctx context.Context, w *wish) (l kernel.Link, there bool) {
+	if !w.value.GetAdopt() && !(d.Shadow && adopts(w.value)) {
+		return l, false
+	}
 	l, err := d.Kernel.Link(w.place.NS, w.host)
 	if err != nil || l.Name != w.host || kernel.IsMark(l.Alias) {
 		return l, false
@@ -21,7 +24,7 @@ func (d *iface) standing(ctx context.Context, w *wish) (l kernel.Link, there boo
 	if adopts(w.value) {
 		return l, d.Shadow && d.changesNothing(w, l)
 	}
-	if !w.value.GetAdopt() || beyond(l) || d.ours(w.key, l, w.recorded) || !d.hasPeer(ctx, w, l) {
+	if beyond(l) || d.ours(w.key, l, w.recorded) || !d.hasPeer(ctx, w, l) {
 		return l, false
 	}
 	actual := d.value(w.key, l, w.value.GetNamespace(), w.value)

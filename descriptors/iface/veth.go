@@ -89,6 +89,10 @@ func (d *iface) otherEnd(w *wish) (kernel.Link, bool) {
 	if !ok {
 		return kernel.Link{}, false
 	}
+	// Where it was born, under its name, mostly.
+	if end, err := d.Kernel.Link(w.place.NS, w.host); err == nil && end.Type == "veth" && ref == (kernel.LinkRef{NS: end.ParentNS, Index: end.Parent}) {
+		return end, true
+	}
 	first, err := d.Kernel.LinkByIndex(ref.NS, ref.Index)
 	if err != nil || first.Type != "veth" || first.ParentNS != w.place.NS {
 		return kernel.Link{}, false
