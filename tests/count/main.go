@@ -3,7 +3,8 @@
 //	count [again|fuzz] ARGS [+ [again|fuzz] ARGS]...
 //
 // Each group of ARGS is one run of go test; flags are written as -name=value. The
-// exit code is 1 if one of the runs fails; the others run nevertheless.
+// exit code is 1 if one of the runs fails; the others run nevertheless. The slowest tests
+// are named at the end.
 //
 // What fails in a group that begins with again is tried once more, by itself, and
 // named at the end if it passes then: see docs/decisions/0055-tried-twice.md. A group
@@ -12,6 +13,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,6 +56,9 @@ func run(args []string, out io.Writer) int {
 	passed, failed, skipped := t.totals()
 	for _, name := range t.second {
 		fmt.Fprintf(out, "passed at the second try only: %s\n", name)
+	}
+	for _, line := range t.slowest(10) {
+		fmt.Fprintf(out, "slow  %s\n", line)
 	}
 	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", passed, failed, skipped)
 	if failed > 0 {
@@ -167,6 +172,8 @@ type tally struct {
 	results map[[2]string]string
 	// parents have subtests, which count in their place.
 	parents map[[2]string]bool
+	// took is how many seconds a test with all below it took.
+	took map[[2]string]float64
 	// said holds the output of what has not ended yet.
 	said map[[2]string][]string
 	// second are those that passed when they were tried again.
@@ -174,7 +181,7 @@ type tally struct {
 }
 
 func newTally(out io.Writer) *tally {
-	return &tally{out: out, results: map[[2]string]string{}, parents: map[[2]string]bool{}, said: map[[2]string][]string{}}
+	return &tally{out: out, results: map[[2]string]string{}, parents: map[[2]string]bool{}, took: map[[2]string]float64{}, said: map[[2]string][]string{}}
 }
 
 func (t *tally) line(line []byte) { t.fuzzLine("", line) }
@@ -207,7 +214,7 @@ func (t *tally) fuzzLine(target string, line []byte) {
 		if e.Test == "" {
 			t.packageEnds(e, target)
 		} else {
-			t.results[id] = e.Action
+			t.results[id], t.took[id] = e.Action, e.Elapsed
 		}
 		if e.Action == "fail" || e.Action == "skip" && e.Test != "" {
 			fmt.Fprint(t.out, strings.Join(t.said[id], ""))
@@ -243,6 +250,21 @@ func (t *tally) packageEnds(e event, target string) {
 		return
 	}
 	fmt.Fprintf(t.out, "%-5s %s: %d tests, %.1fs\n", e.Action, e.Package, n, e.Elapsed)
+}
+
+// slowest are the tests that took longest, without subtests: where to look when all of it
+// takes too long.
+func (t *tally) slowest(n int) (lines []string) {
+	ids := slices.DeleteFunc(slices.Collect(maps.Keys(t.took)), func(id [2]string) bool {
+		return strings.Contains(id[1], "/") || t.took[id] < 1
+	})
+	slices.SortFunc(ids, func(a, b [2]string) int {
+		return cmp.Or(cmp.Compare(t.took[b], t.took[a]), cmp.Compare(a[0]+a[1], b[0]+b[1]))
+	})
+	for _, id := range ids[:min(n, len(ids))] {
+		lines = append(lines, fmt.Sprintf("%s: %s, %.1fs", id[0], id[1], t.took[id]))
+	}
+	return lines
 }
 
 // failed are the tests that failed, as package:test, without subtests.

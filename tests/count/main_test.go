@@ -13,14 +13,14 @@ func TestTally(t *testing.T) {
 	var out strings.Builder
 	tally := newTally(&out)
 	for line := range strings.Lines(`{"Action":"run","Package":"a","Test":"TestOne"}
-{"Action":"pass","Package":"a","Test":"TestOne"}
+{"Action":"pass","Package":"a","Test":"TestOne","Elapsed":7}
 {"Action":"run","Package":"a","Test":"TestTwo"}
 {"Action":"run","Package":"a","Test":"TestTwo/x"}
 {"Action":"run","Package":"a","Test":"TestTwo/y"}
 {"Action":"output","Package":"a","Test":"TestTwo/y","Output":"what went wrong\n"}
 {"Action":"pass","Package":"a","Test":"TestTwo/x"}
 {"Action":"fail","Package":"a","Test":"TestTwo/y"}
-{"Action":"fail","Package":"a","Test":"TestTwo"}
+{"Action":"fail","Package":"a","Test":"TestTwo","Elapsed":8.25}
 {"Action":"run","Package":"a","Test":"TestThree"}
 {"Action":"output","Package":"a","Test":"TestThree","Output":"the reason\n"}
 {"Action":"skip","Package":"a","Test":"TestThree"}
@@ -36,6 +36,9 @@ func TestTally(t *testing.T) {
 	passed, failed, skipped := tally.totals()
 	if passed != 2 || failed != 2 || skipped != 1 {
 		t.Errorf("%d passed, %d failed, %d skipped; want 2, 2, 1", passed, failed, skipped)
+	}
+	if got := tally.slowest(5); !slices.Equal(got, []string{"a: TestTwo, 8.2s", "a: TestOne, 7.0s"}) {
+		t.Errorf("the slowest are %q", got)
 	}
 	for _, want := range []string{"what went wrong\n", "the reason\n", "b.go:1: no\n", "fail  a: 5 tests, 1.5s\n", "-     none: no test files\n"} {
 		if !strings.Contains(out.String(), want) {
