@@ -27,16 +27,24 @@ func (f *files) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.prune, "prune", false, "delete what the same apply-set wrote before and no longer names")
 }
 
-// read reads the files and settles the name of the set.
-func (f *files) read(c *cli) (items []*apiv1.Item, set string, err error) {
+// setName is the name of the set.
+func (f *files) setName() (set string, err error) {
 	set = f.set
 	if set == "" {
 		if set, err = setName(f.paths); err != nil {
-			return nil, "", err
+			return "", err
 		}
 	}
 	if set == "" && f.prune {
-		return nil, "", errors.New("--prune of what comes from stdin needs the name of the apply-set; give --set NAME")
+		return "", errors.New("--prune of what comes from stdin needs the name of the apply-set; give --set NAME")
+	}
+	return set, nil
+}
+
+// read reads the files and settles the name of the set.
+func (f *files) read(c *cli) (items []*apiv1.Item, set string, err error) {
+	if set, err = f.setName(); err != nil {
+		return nil, "", err
 	}
 	items, err = c.readIntent(f.paths)
 	if errors.Is(err, errNoIntent) && f.prune {

@@ -20,7 +20,7 @@ import (
 
 // rolling are the flags of a rollout.
 type rolling struct {
-	paths     []string
+	files
 	values    string
 	waves     string
 	confirm   time.Duration
@@ -56,10 +56,14 @@ Files are templates, with what differs from host to host:
   {{ .values.mtu }}   a value of the file given with --values: the host's own, or that
                       of all; "json" quotes it, as in {{ json .values.name }}
 
+With --prune, keys that the same apply-set wrote on a host before and that its files no
+longer name are deleted there, in the same waves, as "agentctl apply --prune" does.
+
 What is missing is an error. All files are rendered and checked for all hosts before
 anything is written. With --dry-run that is all, and the waves are shown.`,
 		Example: `  agentctl fleet apply -f site.yaml -l role=web --waves 1,10%,50%,100% --confirm 60s
   agentctl fleet apply -f site.yaml --values values.yaml --probe ping:self:10.0.0.1 -m "new uplink"
+  agentctl fleet apply -f site.yaml --set site --prune
   agentctl fleet apply -f site.yaml --agent 'edge-*' --dry-run`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -72,7 +76,7 @@ anything is written. With --dry-run that is all, and the waves are shown.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&r.paths, "file", "f", nil, "intent file or directory; may be repeated")
+	r.files.flags(cmd)
 	flags.StringVar(&r.values, "values", "", "file with values for templates: the maps defaults and hosts")
 	flags.StringVar(&r.waves, "waves", "1,10%,50%,100%", "how many hosts have the change after each wave")
 	flags.DurationVar(&r.confirm, "confirm", time.Minute, "how long a host waits to be told that the change stays; a wave has no longer to become healthy")
@@ -93,6 +97,10 @@ func (c *cli) startRollout(ctx context.Context, all *fleet.Fleet, agents []fleet
 	if err := r.check(); err != nil {
 		return err
 	}
+	set, err := r.setName()
+	if err != nil {
+		return err
+	}
 	hosts, err := c.render(agents, r)
 	if err != nil {
 		return err
@@ -107,7 +115,7 @@ func (c *cli) startRollout(ctx context.Context, all *fleet.Fleet, agents []fleet
 	}
 	ro := &fleet.Rollout{
 		ID: all.NewID(), By: c.by(), Message: r.message, Files: names(r.paths), Created: c.now().UTC().Truncate(time.Second),
-		Seconds: seconds(r.confirm), PendingOK: r.pendingOK, Probes: r.probes, Waves: waves,
+		Seconds: seconds(r.confirm), PendingOK: r.pendingOK, Probes: r.probes, Waves: waves, Set: set, Prune: r.prune,
 	}
 	if r.dryRun {
 		c.tell("nothing was written: --dry-run")

@@ -59,6 +59,10 @@ type Rollout struct {
 	Seconds   int      `json:"seconds"`
 	PendingOK bool     `json:"pending_ok,omitempty"`
 	Probes    []string `json:"probes,omitempty"`
+	// Set is the apply-set of its values on each host; with Prune what the set wrote there
+	// before and does not hold any more is deleted.
+	Set   string `json:"set,omitempty"`
+	Prune bool   `json:"prune,omitempty"`
 	// Waves are labels; Next is the first wave that is not over.
 	Waves [][]string `json:"waves"`
 	Next  int        `json:"next"`
@@ -315,7 +319,7 @@ func (c *course) wave(ctx context.Context) (why string, err error) {
 	}
 	c.tell(fmt.Sprintf("wave %d of %d: %s", c.r.Next+1, len(c.r.Waves), strings.Join(open, ", ")))
 	err = c.ask(ctx, open, func(l string) record.Request {
-		return record.Request{Phase: record.Try, Seconds: c.r.Seconds, PendingOK: c.r.PendingOK, Probes: c.r.Probes, Message: c.r.Message, Items: c.hosts[l].Items}
+		return record.Request{Phase: record.Try, Seconds: c.r.Seconds, PendingOK: c.r.PendingOK, Probes: c.r.Probes, Message: c.r.Message, Items: c.hosts[l].Items, Set: c.r.Set, Prune: c.r.Prune}
 	})
 	if err == nil {
 		why, err = c.follow(ctx, open, record.Healthy, time.Duration(c.r.Seconds)*time.Second+grace)

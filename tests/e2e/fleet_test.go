@@ -122,10 +122,11 @@ func (m *many) are(want string) {
 // there.
 func TestFleet(t *testing.T) {
 	m := newMany(t)
-	site := m.file("site.yaml", `
+	const text = `
 - key: interface/lan0
   value: {bridge: {}, addresses: [{{ json .values.address }}]}
-`)
+`
+	site := m.file("site.yaml", text)
 	values := "hosts:\n"
 	for i, l := range m.labels {
 		values += fmt.Sprintf("  %s: {address: 10.77.%d.1/24}\n", l, i+1)
@@ -133,6 +134,7 @@ func TestFleet(t *testing.T) {
 	apply := []string{"apply", "-f", site, "--values", m.file("values.yaml", values), "-l", "role=web", "-m", "lan for all"}
 	all, none := strings.Repeat("+", fleetSize), strings.Repeat("=", fleetSize)
 
+	var first rollout
 	step := func(name string, do func(m *many)) {
 		if !t.Failed() { // each stands on those before
 			t.Run(name, func(t *testing.T) { do(m.with(t)) })
@@ -153,9 +155,9 @@ func TestFleet(t *testing.T) {
 	step("a poisoned host halts its wave", func(m *many) {
 		m.hosts[4].Own.IP(m.t, "link add lan0 type bridge") // somebody else's
 		m.before[4] = m.hosts[4].Picture()
-		r := m.roll(1, "halted", append(apply, "--waves", "1,10%,50%,100%", "--confirm", "90s")...)
-		if got := r.states(); r.Next != 2 || got[:2] != "kk" || strings.Trim(got[2:10], "vr") != "" || got[10:] != "wwwwwwwwww" || !strings.HasPrefix(r.Reason, m.labels[4]+": ") {
-			m.t.Errorf("wave %d, %s, %s", r.Next, got, r.Reason)
+		first = m.roll(1, "halted", append(apply, "--waves", "1,10%,50%,100%", "--confirm", "90s")...)
+		if got := first.states(); first.Next != 2 || got[:2] != "kk" || strings.Trim(got[2:10], "vr") != "" || got[10:] != "wwwwwwwwww" || !strings.HasPrefix(first.Reason, m.labels[4]+": ") {
+			m.t.Errorf("wave %d, %s, %s", first.Next, got, first.Reason)
 		}
 		m.are("++" + none[2:])
 	})
@@ -168,6 +170,30 @@ func TestFleet(t *testing.T) {
 		}
 		m.are(all)
 		m.roll(0, "done", "status")
+	})
+
+	step("what the files do not name any more goes", func(m *many) {
+		m.file("site.yaml", "- key: interface/lan1\n  value: {bridge: {}}\n")
+		prune := append(apply, "--prune", "--agent", "web-0[12]-*", "--waves", "100%")
+		if got := m.roll(0, "done", prune...).states(); got != "kk" {
+			m.t.Error(got)
+		}
+		for _, h := range m.hosts[:2] {
+			if p := h.Picture(); strings.Contains(p, `"10.77.`) || !strings.Contains(p, `"lan1"`) {
+				m.t.Errorf("%s has what went, or has not what came:\n%s", h.Label, p)
+			}
+		}
+		if got := m.roll(0, "undone", "undo").states(); got != "ss" {
+			m.t.Error(got)
+		}
+		m.are(all)
+		if got := m.roll(0, "done", prune...).states(); got != "kk" { // it is known again what belongs together
+			m.t.Error(got)
+		}
+		m.roll(0, "undone", "undo")
+		m.file("site.yaml", text)
+		m.roll(0, "done", append(apply, "--waves", "100%")...)
+		m.are(all)
 	})
 
 	step("agents are asked through etcd", func(m *many) {
@@ -190,7 +216,7 @@ func TestFleet(t *testing.T) {
 	})
 
 	step("all is undone", func(m *many) {
-		if got := m.roll(0, "undone", "undo").states(); got != strings.Repeat("s", fleetSize) {
+		if got := m.roll(0, "undone", "undo", first.ID).states(); got != strings.Repeat("s", fleetSize) {
 			m.t.Error(got)
 		}
 		m.are(none)

@@ -171,6 +171,13 @@ func (a *agent) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.ApplyR
 		p.Changes = append(p.Changes, confirm.Change{Key: "config/" + i.Key, Before: was.Value, After: []byte(i.Text)})
 		writes = append(writes, models.Write{Key: "config/" + i.Key, Value: []byte(i.Text)})
 	}
+	had, _ := a.List(ctx, "config/")
+	for _, kv := range had { // of the one set that there is
+		if r.Prune && !slices.ContainsFunc(r.Items, func(i *apiv1.Item) bool { return "config/"+i.Key == kv.Key }) {
+			p.Changes = append(p.Changes, confirm.Change{Key: kv.Key, Before: kv.Value})
+			writes = append(writes, models.Write{Key: kv.Key})
+		}
+	}
 	if len(writes) == 0 {
 		return &apiv1.ApplyResponse{Outcome: "unchanged"}, nil
 	}
@@ -336,6 +343,20 @@ func TestRequests(t *testing.T) {
 		h.is("1 healthy 1")
 		h.ask(1, record.Keep, nil)
 		h.is("1 kept 1")
+	})
+	bubble(t, "what is to go", func(h *host) {
+		prune := func(r *record.Request) {
+			r.Set, r.Prune, r.Items[0].Key = "site", true, "interface/b"
+		}
+		h.set(func() {
+			h.keys = []*apiv1.KeyStatus{{Key: "interface/b", State: "configured"}, {Key: "interface/a", State: "paused", Reason: "held back"}}
+		})
+		h.ask(1, record.Try, prune)
+		h.is("1 reverted 1: interface/a is paused: held back")
+		h.set(func() { h.keys[1].State = "absent" })
+		h.ask(2, record.Try, prune)
+		h.ask(2, record.Keep, nil)
+		h.is("2 kept ")
 	})
 	bubble(t, "refused", func(h *host) {
 		h.ask(1, record.Try, func(r *record.Request) { r.Probes = []string{"exec:reboot"} })

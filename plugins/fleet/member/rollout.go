@@ -23,8 +23,11 @@ import (
 // restoreTime bounds waiting for what was brought back.
 const restoreTime = 30 * time.Second
 
-// configPrefix is below which the store keeps intent.
-const configPrefix = "config/"
+// Below these the store keeps intent, and which of it was written together.
+const (
+	configPrefix = "config/"
+	setPrefix    = "applyset/"
+)
 
 // request takes the request up, if it is a new one.
 func (m *Member) request(ctx context.Context, kv models.Stored, parts *sync.WaitGroup) {
@@ -197,6 +200,7 @@ func by(r record.Request) string { return fmt.Sprintf("%s, by rollout %s", r.By,
 func applyOf(r record.Request) *apiv1.ApplyRequest {
 	out := &apiv1.ApplyRequest{
 		Confirm: durationpb.New(time.Duration(r.Seconds) * time.Second), Probes: r.Probes, Message: r.Message, NoValues: true,
+		Set: r.Set, Prune: r.Prune,
 	}
 	for _, i := range r.Items {
 		out.Items = append(out.Items, &apiv1.Item{Key: i.Key, Text: string(i.Value), Where: i.Where})
@@ -204,10 +208,15 @@ func applyOf(r record.Request) *apiv1.ApplyRequest {
 	return out
 }
 
+// undoable reports whether a rollout may bring a key of the store back.
+func undoable(key string) bool {
+	return strings.HasPrefix(key, configPrefix) || strings.HasPrefix(key, setPrefix)
+}
+
 // changesOf are the values that a change writes.
 func changesOf(t *confirm.Trial) (out []record.Change) {
 	for _, c := range t.Pending().Changes {
-		if strings.HasPrefix(c.Key, configPrefix) {
+		if undoable(c.Key) {
 			out = append(out, record.Change(c))
 		}
 	}
@@ -259,6 +268,15 @@ func (m *Member) check(ctx context.Context, r record.Request, t *confirm.Trial) 
 	for i, item := range r.Items {
 		keys[i] = item.Key
 	}
+	pruned := map[string]bool{}
+	if t != nil {
+		for _, c := range t.Pending().Changes {
+			if key, intent := strings.CutPrefix(c.Key, configPrefix); intent && c.After == nil {
+				pruned[key] = true
+				keys = append(keys, key)
+			}
+		}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if t != nil {
@@ -280,7 +298,7 @@ func (m *Member) check(ctx context.Context, r record.Request, t *confirm.Trial) 
 	case got.Outcome != "met":
 		return "not all keys settled in time"
 	}
-	if bad := unhealthy(got.Keys, r.PendingOK); len(bad) > 0 {
+	if bad := unhealthy(got.Keys, pruned, r.PendingOK); len(bad) > 0 {
 		more := ""
 		if len(bad) > someReasons {
 			bad, more = bad[:someReasons], fmt.Sprintf("; and %d more", len(bad)-someReasons)
@@ -298,17 +316,19 @@ func (m *Member) check(ctx context.Context, r record.Request, t *confirm.Trial) 
 	}
 }
 
-// unhealthy says of the keys, and of what they derive, which are not as they should be.
-func unhealthy(keys []*apiv1.KeyStatus, pendingOK bool) (out []string) {
+// unhealthy says of the keys, and of what they derive, which are not as they should be. What
+// was pruned should be gone, or be what something else than the store wants.
+func unhealthy(keys []*apiv1.KeyStatus, pruned map[string]bool, pendingOK bool) (out []string) {
 	for _, k := range keys {
 		switch {
+		case pruned[k.Key] && (k.State == "absent" || k.State == "removed"):
 		case k.State == "configured", k.State == "observed", k.State == "pending" && pendingOK:
 		case k.Reason != "":
 			out = append(out, fmt.Sprintf("%s is %s: %s", k.Key, k.State, short(k.Reason)))
 		default:
 			out = append(out, fmt.Sprintf("%s is %s", k.Key, k.State))
 		}
-		out = append(out, unhealthy(k.Derived, pendingOK)...)
+		out = append(out, unhealthy(k.Derived, nil, pendingOK)...)
 	}
 	return out
 }
@@ -378,7 +398,7 @@ func (m *Member) writeBack(ctx context.Context, r record.Request) (revision int6
 		var writes []models.Write
 		notes = nil
 		for _, c := range r.Changes {
-			if !strings.HasPrefix(c.Key, configPrefix) {
+			if !undoable(c.Key) {
 				return 0, nil, fmt.Errorf("%q is no key of intent", c.Key)
 			}
 			kv, found, err := m.Store.Get(ctx, c.Key)

@@ -116,6 +116,10 @@ type Request struct {
 	PendingOK bool     `json:"pending_ok,omitempty"`
 	Probes    []string `json:"probes,omitempty"`
 	Items     []Item   `json:"items,omitempty"`
+	// Set names what the items make up together; with Prune what it wrote before and does
+	// not hold any more is deleted.
+	Set   string `json:"set,omitempty"`
+	Prune bool   `json:"prune,omitempty"`
 	// Changes are what the rollout did; of Restore.
 	Changes []Change `json:"changes,omitempty"`
 }
