@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
 // pathWatch notices that paths began or ceased to be namespaces.
@@ -43,7 +45,7 @@ func watchPaths(dir string, changed func() error) (*pathWatch, error) {
 	notify, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		unix.Close(mounts)
-		return nil, fmt.Errorf("watch %s: %w", dir, err)
+		return nil, fmt.Errorf("watch %s: %w", dir, openfiles.ExplainInotify(err))
 	}
 	w := &pathWatch{
 		mounts: os.NewFile(uintptr(mounts), "mountinfo"), notify: os.NewFile(uintptr(notify), "inotify"),

@@ -101,9 +101,25 @@ func Explain(err error) error {
 		return &limitError{err: err, text: fmt.Sprintf(
 			"the limit of open files (%d) is reached; raise LimitNOFILE of plumb-agent: %v", limit, err)}
 	case errors.Is(err, unix.ENFILE):
-		text, _ := os.ReadFile("/proc/sys/fs/file-max")
 		return &limitError{err: err, text: fmt.Sprintf(
-			"the limit of open files of this system (fs.file-max = %s) is reached; raise it with sysctl: %v", strings.TrimSpace(string(text)), err)}
+			"the limit of open files of this system (%s) is reached; raise it with sysctl: %v", setting("fs/file-max"), err)}
 	}
 	return err
+}
+
+// ExplainInotify does the same for the error of inotify_init, which is the same number
+// when this user has too many instances of inotify, see inotify_init(2).
+func ExplainInotify(err error) error {
+	if u, failed := Read(); failed != nil || u.Open >= u.Limit || !errors.Is(err, unix.EMFILE) {
+		return Explain(err)
+	}
+	return &limitError{err: err, text: fmt.Sprintf(
+		"the limit of inotify instances of this user (%s), by all programs together, is reached; raise it with sysctl: %v",
+		setting("fs/inotify/max_user_instances"), err)}
+}
+
+// setting is a setting of the kernel with its value, as sysctl names it.
+func setting(place string) string {
+	text, _ := os.ReadFile("/proc/sys/" + place)
+	return strings.ReplaceAll(place, "/", ".") + " = " + strings.TrimSpace(string(text))
 }

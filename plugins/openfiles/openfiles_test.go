@@ -72,6 +72,14 @@ func TestExplain(t *testing.T) {
 			t.Errorf("explained twice: %v", again)
 		}
 	}
+	// The same number of inotify_init is another limit, as long as files can be opened.
+	want := "the limit of inotify instances of this user (fs.inotify.max_user_instances = "
+	if got := ExplainInotify(fmt.Errorf("watch x: %w", unix.EMFILE)); !strings.HasPrefix(got.Error(), want) || !errors.Is(got, ErrLimit) {
+		t.Error(got)
+	}
+	if got := ExplainInotify(unix.EPERM); got != unix.EPERM {
+		t.Error(got)
+	}
 	if Explain(nil) != nil || !errors.Is(Explain(unix.EPERM), unix.EPERM) || errors.Is(Explain(unix.EPERM), ErrLimit) {
 		t.Error("another error was explained")
 	}
