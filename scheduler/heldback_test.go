@@ -71,6 +71,54 @@ func TestHeldBackAfterARestart(t *testing.T) {
 	}
 }
 
+// TestTakeBack: what is announced to be taken back goes, however much it is: as long as that
+// is not over, and after that if it is seen late. What is wanted anew is held back as ever.
+func TestTakeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{Policies: []scheduler.Policy{{Deletions: scheduler.Deletions{Most: 1}}}})
+		keys := []scheduler.Key{"a/1", "a/2", "a/3"}
+		make := func() { r.want("a/1 v1", "a/2 v1", "a/3 v1", "b/1 v1") }
+		is := func(when string, left, held int) {
+			t.Helper()
+			synctest.Wait()
+			all, err := r.HeldBack()
+			r.check(err)
+			n := 0
+			for _, h := range all {
+				n += len(h.Keys)
+			}
+			if got := len(r.world.Objects()); got != left || n != held {
+				t.Errorf("%s: %d things are left and %d are held back, want %d and %d", when, got, n, left, held)
+			}
+		}
+		take := func() { r.want("a/1 -", "a/2 -", "a/3 -") }
+
+		make()
+		end, err := r.TakeBack(keys...)
+		r.check(err)
+		take()
+		is("meanwhile", 1, 0)
+		end()
+
+		make()
+		is("made anew", 4, 0)
+		take()
+		is("as ever", 4, 3)
+		r.check(r.Release(""))
+		is("released", 1, 0)
+
+		make()
+		end, err = r.TakeBack(keys...)
+		r.check(err)
+		again, err := r.TakeBack("a/1")
+		r.check(err)
+		end() // they stay, but for one
+		take()
+		is("it is over for two", 3, 2)
+		again()
+	})
+}
+
 // TestDeletionsText: limits are read as they are written, and what is none is refused.
 func TestDeletionsText(t *testing.T) {
 	for _, text := range []string{"off", "200", "50%", "200,50%"} {

@@ -91,6 +91,20 @@ func (s *Scheduler) HeldBack() (out []HeldBack, err error) {
 	return out, err
 }
 
+// TakeBack announces that keys are about to be taken from the intent by who put them there: a
+// change is undone because it does not work. They are not held back, however many they are.
+// Call end when the sources have said all; a key that is still there then may go later too,
+// until it is wanted anew.
+func (s *Scheduler) TakeBack(keys ...Key) (end func(), err error) {
+	var over func()
+	err = s.call(func(l *loop) { over = l.Engine.TakeBack(keys) })
+	return func() {
+		if over != nil {
+			_ = s.call(func(*loop) { over() })
+		}
+	}, err
+}
+
 // Release lets go what is held back under an ID, all if it is empty. The error is
 // ErrNotHeldBack if there is nothing.
 func (s *Scheduler) Release(id string) error {

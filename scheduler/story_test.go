@@ -75,7 +75,7 @@ func (st *story) command(_ *testing.T, d *datadriven.TestData) string {
 		}
 		return st.outcome()
 	case "letgo":
-		if err := st.Scheduler.Release(d.CmdArgs[0].Key); err != nil {
+		if err := st.LetGo(d.CmdArgs[0].Key); err != nil {
 			return err.Error() + "\n"
 		}
 		return st.outcome()

@@ -46,7 +46,7 @@ func (l *loop) submitted(t *Txn, h *Handle) {
 		h.before = l.wantsBefore(*t)
 	}
 	touched := l.Edit(l.SourceIndex(t.Source), t.Want, t.Complete, t.Retry)
-	if sim == nil { // who executes a plan has seen what goes
+	if sim == nil && !h.reverted { // who executes a plan has seen what goes; what is reverted was just made
 		l.HoldBack(touched)
 	}
 	l.unleaveAsked(t)

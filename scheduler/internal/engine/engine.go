@@ -45,6 +45,8 @@ type observer struct{ editor }
 type editor struct {
 	nodes
 	refused map[*graph.Node][]*graph.Node // who would derive a key that another has
+	// takenBack are keys that may go however many they are, by how many times that is said.
+	takenBack map[kv.Key]int
 }
 
 // New makes an engine; Out must be set before it is used.

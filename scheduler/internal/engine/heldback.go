@@ -48,7 +48,7 @@ func (e *Engine) TooMany(touched []*graph.Node) (going []*graph.Node, reason str
 		return nil, ""
 	}
 	for _, n := range touched {
-		if goes(n) && e.HeldBack[n] == nil {
+		if _, takenBack := e.takenBack[n.Key]; goes(n) && e.HeldBack[n] == nil && !takenBack {
 			going = append(going, n)
 		}
 	}
@@ -122,6 +122,32 @@ func (e *Engine) anyWanted() bool {
 	return any
 }
 
+// TakeBack says that keys may go however many they are, until it is said that this ends; and
+// beyond that until they are wanted anew, for what goes may be seen to do so later.
+func (e *Engine) TakeBack(keys []kv.Key) (end func()) {
+	if e.takenBack == nil {
+		e.takenBack = map[kv.Key]int{}
+	}
+	for _, k := range keys {
+		e.takenBack[k]++
+	}
+	return func() {
+		for _, k := range keys {
+			e.takenBack[k]--
+			if n := e.G.Get(k); n != nil && n.Desired != nil {
+				e.notTakenBack(n)
+			}
+		}
+	}
+}
+
+func (e *editor) notTakenBack(n *graph.Node) {
+	if times, is := e.takenBack[n.Key]; is && times <= 0 {
+		e.G.OnUndo(func() { e.takenBack[n.Key] = times })
+		delete(e.takenBack, n.Key)
+	}
+}
+
 // Release lets go what is held back under an id; "" means all. It reports whether there
 // was any.
 func (e *Engine) Release(id string) (released bool) {
@@ -140,6 +166,7 @@ func (e *Engine) Release(id string) (released bool) {
 
 // letStay: the node is wanted, so it need not go any more.
 func (e *editor) letStay(n *graph.Node) {
+	e.notTakenBack(n)
 	h := e.HeldBack[n]
 	if h == nil {
 		return

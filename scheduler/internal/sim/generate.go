@@ -55,6 +55,7 @@ type generator struct {
 	unregistered map[string]string            // kind, its line
 	paused       []string
 	bounded      bool // nothing upsets the order of turns; see keepsBound
+	limited      bool // not all may go at once
 	ends         bool // the two ends of a thing have needs, and nothing is of others
 }
 
@@ -82,6 +83,9 @@ func (g *generator) world() {
 	if g.chance(4) {
 		g.bounded = g.calm
 		lines = append(lines, fmt.Sprintf("policy all disruptions=%d/min", 2+g.IntN(3)))
+	} else if g.chance(4) {
+		g.limited = true
+		lines = append(lines, fmt.Sprintf("policy all deletions=%d", 1+g.IntN(2)))
 	}
 	g.steps = append(g.steps, Step{Do: "world", Lines: lines})
 }
@@ -202,6 +206,8 @@ func (g *generator) look() string {
 
 func (g *generator) hold() {
 	switch {
+	case g.limited && g.chance(3):
+		g.add("letgo", nil)
 	case g.chance(2) && len(g.paused) > 0:
 		i := g.IntN(len(g.paused))
 		g.add("resume", []string{g.paused[i]})

@@ -63,7 +63,10 @@ func (p *Player) Heal() error {
 	for _, name := range slices.Clone(p.silent) {
 		p.speak(name)
 	}
-	for range 2 { // the second for what failed for good after the first had begun
+	for range 3 { // the second for what failed for good after the first had begun, or was held back
+		if err := p.letGo(); err != nil {
+			return err
+		}
 		p.Scheduler.Submit(scheduler.Txn{LookAll: true})
 		time.Sleep(time.Hour)
 		if err := p.settle(); err != nil {

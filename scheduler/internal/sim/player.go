@@ -35,6 +35,7 @@ type Player struct {
 	pauses  map[scheduler.Key]bool
 	silent  []string // sources that have not synced
 	watcher *follower
+	held    map[scheduler.Key]bool // too many went at once: they are there until that is allowed
 	crashed bool // at least once
 }
 
@@ -76,6 +77,7 @@ func (p *Player) Play(steps []Step) error {
 //	                 Of all of them "by=NAME" before "untold" tells who did it
 //	fault            see ParseOrder; "none" takes all orders back
 //	release          what hangs goes on
+//	letgo            what is held back, being too many at once, may go
 //	wait 3s          time passes
 //	pause KEY REASON [3s], resume KEY, retry KEY
 //	unregister KIND; register: a line as in "world"
@@ -117,6 +119,8 @@ func (p *Player) do(s Step) error {
 		return p.order(s.Lines)
 	case "release":
 		return p.release()
+	case "letgo":
+		return p.letGo()
 	case "restart":
 		if s.Has("empty") {
 			p.Model.Clear()
@@ -277,7 +281,7 @@ func (p *Player) start(silent bool) error {
 	o.Sources, o.Workers, o.HistoryCount = p.Sources, p.workers, 200
 	o.Rand = func() float64 { return 0.5 }
 	p.Scheduler = scheduler.New(o)
-	p.pauses = map[scheduler.Key]bool{}
+	p.pauses, p.held = map[scheduler.Key]bool{}, map[scheduler.Key]bool{}
 	for i := range p.kinds {
 		k := &p.kinds[i]
 		k.registered = true
@@ -393,13 +397,14 @@ func (p *Player) settle() error {
 	if broken := p.World.Broken(); len(broken) > 0 {
 		return &Failure{What: "law", Text: strings.Join(broken, "; ")}
 	}
-	return nil
+	return p.checkHeld()
 }
 
 // note takes a transaction into the model, before the scheduler hears of it.
 func (p *Player) note(source int, t scheduler.Txn) {
 	p.Model.Note(source, t)
 	p.World.Claim(p.Model.valid)
+	p.wanted()
 }
 
 // Submit hands in the transaction of a step and notes it in the model.
@@ -414,7 +419,9 @@ func (p *Player) Submit(s Step) (*scheduler.Handle, error) {
 		}
 		p.World.Asked(t.LookAll, t.Look...)
 	}
-	p.note(slices.Index(p.Sources, t.Source), t)
+	if err := p.noteHeld(t); err != nil {
+		return nil, err
+	}
 	return p.say(t), nil
 }
 
@@ -476,6 +483,7 @@ func (p *Player) txn(s Step) error {
 	}
 	undo := p.Model.Undo(source, t)
 	p.Model.Note(source, t)
+	p.wanted()
 	sure := maps.Clone(p.Model.valid) // what it may take back is not claimed for certain
 	for _, c := range t.Want {
 		delete(sure, c.Key)
@@ -575,6 +583,7 @@ func (p *Player) await(h *scheduler.Handle) (scheduler.Result, error) {
 
 // move changes the world behind the scheduler's back.
 func (p *Player) move(s Step) error {
+	defer p.taken()
 	for _, l := range s.Lines {
 		f := strings.Fields(l)
 		told := f[len(f)-1] != "untold"
