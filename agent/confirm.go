@@ -19,8 +19,21 @@ import (
 // is taken back counts at once.
 func (a *agent) wireConfirms() {
 	a.confirms = confirm.Open(a.config.StateDir, confirm.Options{
-		Store: a.store, Settled: a.settled, Probe: a.probe, Log: a.log.With("part", "confirm"),
+		Store: a.store, Settled: a.settled, TakeBack: a.takeBack, Probe: a.probe, Log: a.log.With("part", "confirm"),
 	})
+}
+
+// takeBack has the scheduler hold back none of the keys, until the end is told.
+func (a *agent) takeBack(keys []string) (end func()) {
+	all := make([]scheduler.Key, len(keys))
+	for i, k := range keys {
+		all[i] = scheduler.Key(k)
+	}
+	end, err := a.sched.TakeBack(all...)
+	if err != nil {
+		a.log.Warn("what is taken back may be held back", "error", err) // it ends
+	}
+	return end
 }
 
 // unconfirmed is until when a change has to be confirmed; false if none has to be.

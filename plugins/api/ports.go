@@ -31,6 +31,7 @@ type Scheduler interface {
 	Resume(target scheduler.Key) error
 	HeldBack() ([]scheduler.HeldBack, error)
 	Release(id string) error
+	TakeBack(keys ...scheduler.Key) (end func(), err error)
 	Sources(ctx context.Context) ([]scheduler.SourceState, error)
 }
 

@@ -60,6 +60,11 @@ func (s *Server) revert(ctx context.Context, out *apiv1.ApplyResponse, st *stage
 // which it was written. Keys that somebody else changed since are theirs now
 // and stay.
 func (s *Server) writeBack(ctx context.Context, st *staged) (notes []string, err error) {
+	end, err := s.Scheduler.TakeBack(st.brought()...)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	var last int64
 	for _, part := range st.done {
 		revision, kept, err := s.unwrite(ctx, part)

@@ -226,6 +226,16 @@ func (st *staged) writes() map[scheduler.Key]bool {
 	return out
 }
 
+// brought are the keys of intent that were not in the store before.
+func (st *staged) brought() (out []scheduler.Key) {
+	for _, c := range st.changes {
+		if c.op() == "create" {
+			out = append(out, scheduler.Key(c.short()))
+		}
+	}
+	return out
+}
+
 // touched are all keys that the request names, also those that stay as they are.
 func (st *staged) touched() []string {
 	var out []string

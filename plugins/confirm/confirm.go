@@ -26,6 +26,9 @@ type Options struct {
 	Store Store
 	// Settled blocks until the keys have settled. Probes are tried from then on.
 	Settled func(ctx context.Context, keys []string) error
+	// TakeBack announces that keys are about to be taken from the intent, until the end of
+	// that is told, so that they are not held back for being many; nil: nobody asks.
+	TakeBack func(keys []string) (end func())
 	// Probe tries a probe once and says why it fails. It ends with its context.
 	Probe func(ctx context.Context, probe string) error
 	// Log gets what operators should know; nil: nothing is logged.
@@ -61,6 +64,9 @@ func Open(dir string, o Options) *Confirmer {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.TakeBack == nil {
+		o.TakeBack = func([]string) func() { return func() {} }
+	}
 	c := &Confirmer{Options: o, record: recordIn(dir), begun: make(chan struct{}, 1)}
 	p, err := c.record.read()
 	switch {
@@ -89,6 +95,7 @@ func (c *Confirmer) resume(p Pending) {
 		c.trial.startReverting(late(p))
 	}
 	if p := c.trial.Pending(); p.Reverting != "" {
+		c.trial.announce()
 		c.Store.Override(p.overrides())
 	}
 }

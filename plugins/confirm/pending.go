@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/plumb-net/plumb/models"
@@ -48,6 +49,16 @@ func (p Pending) Keys() []string {
 	for _, c := range p.Changes {
 		if name, intent := bytes.CutPrefix([]byte(c.Key), []byte("config/")); intent {
 			out = append(out, string(name))
+		}
+	}
+	return out
+}
+
+// brought are the keys of intent that were not there before it.
+func (p Pending) brought() (out []string) {
+	for _, c := range p.Changes {
+		if name, intent := strings.CutPrefix(c.Key, "config/"); intent && c.Before == nil {
+			out = append(out, name)
 		}
 	}
 	return out

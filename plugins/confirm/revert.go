@@ -13,6 +13,8 @@ import (
 )
 
 const (
+	// settleTime bounds waiting for what is taken back before it is forgotten.
+	settleTime = 10 * time.Second
 	// writeTime bounds one try to write the former values.
 	writeTime = 3 * time.Second
 	// retryFirst and retryLast are between two tries.
@@ -23,6 +25,7 @@ const (
 // count nevertheless.
 func (t *Trial) revert(ctx context.Context) {
 	p := t.Pending()
+	t.announce()
 	t.c.Log.Warn("a change is taken back", "name", p.Name, "by", p.By, "keys", len(p.Keys()), "reason", p.Reverting)
 	wait := retryFirst
 	for tries := 1; ; tries++ {
@@ -51,6 +54,11 @@ func (t *Trial) revert(ctx context.Context) {
 	}
 }
 
+// announce tells that what the change has brought is taken back.
+func (t *Trial) announce() {
+	t.announced.Do(func() { t.takenBack = t.c.TakeBack(t.Pending().brought()) })
+}
+
 // noteTrouble notes why the store cannot be written, and logs it once.
 func (t *Trial) noteTrouble(err error) {
 	t.mu.Lock()
@@ -68,6 +76,11 @@ func (t *Trial) reverted(ctx context.Context, revision int64, notes []string) {
 		cancel()
 	}
 	t.c.Store.Override(nil)
+	// Until then a crash has it taken back once more, and what goes is known to go.
+	settled, cancel := context.WithTimeout(ctx, settleTime)
+	_ = t.c.Settled(settled, t.Pending().Keys())
+	cancel()
+	t.takenBack()
 	t.mu.Lock()
 	t.notes, t.trouble = notes, ""
 	name := t.p.Name

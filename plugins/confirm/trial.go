@@ -30,6 +30,9 @@ type Trial struct {
 	trouble string
 
 	written, probed, hindered, ended signal
+	// announced: it was told that keys are taken back, and takenBack tells the end of that.
+	announced sync.Once
+	takenBack func()
 	// moved has a token when the deadline moved or reverting began.
 	moved chan struct{}
 }

@@ -19,15 +19,24 @@ import (
 var confirms = flag.Int("confirms", 8, "how often an agent is killed while a change waits to be confirmed")
 
 // trialIntent changes the goods of a shop: an address, a route and a cable change, a link
-// comes, and a link goes with prune.
-const trialIntent = `
+// comes, a link goes with prune, and more routes come than may go at once by the policy
+// deletions, unless they are taken back.
+var trialIntent = `
 intent:
   interface/br0: {bridge: {}, mac_address: "02:00:00:00:00:fe", addresses: [10.40.0.253/24]}
   interface/a: {veth: {peer: b}, mac_address: "02:00:00:00:00:0a"}
   interface/b: {veth: {peer: a}, mac_address: "02:00:00:00:00:0b", addresses: [10.42.0.1/24]}
   interface/tap1: {tap: {}, mac_address: "02:00:00:00:00:02"}
   route/lan: {interface: br0, destination: 10.41.0.0/16, gateway: 10.40.0.2}
-`
+` + manyRoutes(30)
+
+func manyRoutes(n int) string {
+	var all strings.Builder
+	for i := range n {
+		fmt.Fprintf(&all, "  route/many%d: {interface: br0, destination: 10.43.%d.0/24, gateway: 10.40.0.2}\n", i, i)
+	}
+	return all.String()
+}
 
 // confirmTime is for how long the changes of this test wait.
 const confirmTime = 2 * time.Second
@@ -82,7 +91,9 @@ func (c *confirming) args(file string, more ...string) []string {
 
 func (c *confirming) apply(file string) {
 	c.t.Helper()
-	c.MustCtl(c.args(file, "--wait", "--timeout", "30s")...)
+	c.MustCtl(c.args(file)...)
+	c.Ctl("release") // what goes may be too much for one apply, which is meant
+	c.MustCtl("wait", "--all", "--for", "settled", "--timeout", "30s")
 }
 
 // someTime is random, below twice the time for which a change waits.

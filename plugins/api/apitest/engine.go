@@ -502,6 +502,9 @@ func (e *Engine) Pause(target scheduler.Key, reason string, until time.Time) err
 // HeldBack implements the port: nothing ever is.
 func (e *Engine) HeldBack() ([]scheduler.HeldBack, error) { return nil, nil }
 
+// TakeBack notes nothing: nothing is held back by itself here.
+func (e *Engine) TakeBack(...scheduler.Key) (end func(), err error) { return func() {}, nil }
+
 // Release implements the port.
 func (e *Engine) Release(string) error { return scheduler.ErrNotHeldBack }
 

@@ -369,6 +369,13 @@ func (m *Member) holds(ctx context.Context, changes []record.Change) (bool, erro
 
 // restore brings back what was before a rollout, for the keys that are as it left them.
 func (m *Member) restore(ctx context.Context, r record.Request, out record.Outcome) {
+	var brought []string
+	for _, c := range r.Changes {
+		if key, intent := strings.CutPrefix(c.Key, configPrefix); intent && c.Before == nil {
+			brought = append(brought, key)
+		}
+	}
+	defer m.Confirms.TakeBack(brought)()
 	revision, notes, err := m.writeBack(ctx, r)
 	if err != nil {
 		out.Phase, out.Reason = record.Refused, err.Error()
