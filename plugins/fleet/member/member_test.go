@@ -29,6 +29,7 @@ type store struct {
 	mu       sync.Mutex
 	kvs      map[string]models.Stored
 	revision int64
+	behind   bool
 	lost     bool // the label
 	told     map[string]int
 	asked    chan struct{}
@@ -114,8 +115,26 @@ func (s *store) Write(_ context.Context, writes []models.Write) (int64, error) {
 	return s.revision, nil
 }
 
-func (*store) Reached(context.Context, int64) error { return nil }
-func (*store) Override([]models.Override)           {}
+// Reached blocks while the agent has not seen what the store holds.
+func (s *store) Reached(ctx context.Context, _ int64) error {
+	for {
+		s.mu.Lock()
+		behind := s.behind
+		s.mu.Unlock()
+		if !behind || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		time.Sleep(time.Second / 10)
+	}
+}
+
+func (s *store) lag(behind bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.behind = behind
+}
+
+func (*store) Override([]models.Override) {}
 func (*store) Me(context.Context) (record.Presence, error) {
 	return record.Presence{UUID: "u", Labels: map[string]string{"role": "web"}}, nil
 }
@@ -303,6 +322,23 @@ func TestRequests(t *testing.T) {
 		h.is("2 restored 1")
 		h.ask(3, record.Restore, nil) // once more is no harm
 		h.is("3 restored 1")
+	})
+	bubble(t, "not seen yet", func(h *host) {
+		h.lag(true)
+		h.ask(1, record.Try, nil)
+		time.Sleep(5 * time.Second)
+		h.is("1 trying 2")
+		h.lag(false)
+		time.Sleep(time.Second)
+		h.is("1 healthy 2")
+		h.ask(1, record.Keep, nil)
+		h.lag(true)
+		h.ask(2, record.Restore, nil)
+		time.Sleep(5 * time.Second)
+		h.is("1 kept 1")
+		h.lag(false)
+		time.Sleep(time.Second)
+		h.is("2 restored 1")
 	})
 	bubble(t, "aborted", func(h *host) {
 		h.ask(1, record.Try, nil)

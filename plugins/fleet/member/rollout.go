@@ -163,7 +163,7 @@ func (m *Member) try(ctx context.Context, r record.Request, out record.Outcome, 
 		}
 		m.lookAgain() // it may be aborted by now
 	}
-	m.attend(ctx, r, out, t)
+	m.attend(ctx, r, out, t, applied.Revision)
 }
 
 // lapsed says that a request does not stand any more, which may have happened while the store
@@ -223,11 +223,11 @@ func changesOf(t *confirm.Trial) (out []record.Change) {
 	return out
 }
 
-// attend follows a change until it stays or is taken back. t is nil if nothing had to be
-// changed.
-func (m *Member) attend(ctx context.Context, r record.Request, out record.Outcome, t *confirm.Trial) {
+// attend follows a change, which the store holds since the revision, until it stays or is
+// taken back. t is nil if nothing had to be changed.
+func (m *Member) attend(ctx context.Context, r record.Request, out record.Outcome, t *confirm.Trial, revision int64) {
 	if out.Phase == record.Trying {
-		why := m.check(ctx, r, t)
+		why := m.check(ctx, r, t, revision)
 		if ctx.Err() != nil {
 			return // the next run goes on
 		}
@@ -263,7 +263,7 @@ func (m *Member) attend(ctx context.Context, r record.Request, out record.Outcom
 
 // check waits until the keys have settled and every probe has succeeded, and says why the
 // host is not healthy.
-func (m *Member) check(ctx context.Context, r record.Request, t *confirm.Trial) string {
+func (m *Member) check(ctx context.Context, r record.Request, t *confirm.Trial, revision int64) string {
 	keys := make([]string, len(r.Items))
 	for i, item := range r.Items {
 		keys[i] = item.Key
@@ -290,6 +290,10 @@ func (m *Member) check(ctx context.Context, r record.Request, t *confirm.Trial) 
 			case <-ctx.Done():
 			}
 		})
+	}
+	// Before that the keys are as they were.
+	if err := m.Store.Reached(ctx, revision); err != nil {
+		return err.Error()
 	}
 	got, err := m.API.Wait(ctx, &apiv1.WaitRequest{Keys: keys, For: "settled", Timeout: durationpb.New(time.Duration(r.Seconds) * time.Second), NoValues: true})
 	switch {
@@ -342,7 +346,7 @@ func (m *Member) resume(ctx context.Context, out record.Outcome) {
 			for _, k := range t.Pending().Keys() {
 				r.Items = append(r.Items, record.Item{Key: k})
 			}
-			m.attend(ctx, r, out, t)
+			m.attend(ctx, r, out, t, 0)
 			return
 		}
 	}
@@ -390,7 +394,11 @@ func (m *Member) restore(ctx context.Context, r record.Request, out record.Outco
 		for i, c := range r.Changes {
 			keys[i] = strings.TrimPrefix(c.Key, configPrefix)
 		}
-		if _, err := m.API.Wait(waiting, &apiv1.WaitRequest{Keys: keys, For: "settled", NoValues: true}); err != nil {
+		err := m.Store.Reached(waiting, revision)
+		if err == nil {
+			_, err = m.API.Wait(waiting, &apiv1.WaitRequest{Keys: keys, For: "settled", NoValues: true})
+		}
+		if err != nil {
 			out.Notes = append(out.Notes, "what is brought back has not settled yet")
 		}
 	}
