@@ -261,25 +261,75 @@ func TestUnregisterForgetsFailures(t *testing.T) {
 	})
 }
 
-func TestWatcherLimit(t *testing.T) {
+// Many watch, all, some or one: each hears what concerns it and nothing else, whether it
+// reads at once or late, and who has stopped is forgotten.
+func TestManyWatchers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, scheduler.Options{})
+		r.want("a/0 v0", "b/0 v0")
+		concerns := []string{"", "a/", "b/", "a/1"}
 		var all []*scheduler.Watcher
-		for range 64 {
-			all = append(all, r.Watch())
+		read := func(i int) (keys []string) {
+			got, inSync, err := all[i].Next(ctx)
+			r.check(err)
+			for _, s := range got {
+				keys = append(keys, string(s.Key)+" "+s.State.String())
+			}
+			if !inSync {
+				t.Errorf("watcher %d is not in sync", i)
+			}
+			return keys
 		}
-		over := r.Watch()
-		if _, _, err := over.Next(ctx); !errors.Is(err, scheduler.ErrTooManyWatchers) {
-			t.Errorf("the 65th watcher got %v", err)
+		for i := range 300 {
+			if of := concerns[i%4]; of == "" {
+				all = append(all, r.Watch())
+			} else {
+				all = append(all, r.Watch(scheduler.Key(of)))
+			}
+			if i%8 < 4 { // the others have not read the first picture when things change
+				read(i)
+			}
 		}
-		over.Stop()
-		all[7].Stop()
-		all[7].Stop()
-		if _, _, err := all[7].Next(ctx); !errors.Is(err, scheduler.ErrWatcherStopped) {
-			t.Errorf("a stopped watcher got %v", err)
+		r.want("a/1 v1")
+		r.want("a/1 v2", "b/0 -")
+		for i := range all {
+			want := [][]string{{"a/1 configured", "b/0 removed"}, {"a/1 configured"}, {"b/0 removed"}, {"a/1 configured"}}[i%4]
+			if i%8 >= 4 && i%4 < 2 { // a/0 is of the first picture
+				want = append([]string{"a/0 configured"}, want...)
+			}
+			if got := read(i); !slices.Equal(got, want) {
+				t.Errorf("watcher %d of %q heard %v, want %v", i, concerns[i%4], got, want)
+			}
 		}
-		if _, inSync, err := r.Watch("a/1").Next(ctx); err != nil || !inSync {
-			t.Errorf("after one stopped there is room again: in sync %v, %v", inSync, err)
+		if n := scheduler.UnreadChanges(r.Scheduler); n != 0 {
+			t.Errorf("%d changes are kept though all have read them", n)
+		}
+		for i, w := range all {
+			w.Stop()
+			w.Stop()
+			if _, _, err := w.Next(ctx); !errors.Is(err, scheduler.ErrWatcherStopped) {
+				t.Errorf("watcher %d, stopped, got %v", i, err)
+			}
+		}
+	})
+}
+
+// Of what a watcher does not read the last change of each key is kept, and as many void ones.
+func TestUnreadChangesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{})
+		w := r.Watch()
+		_, _, err := w.Next(ctx)
+		r.check(err)
+		for i := range 50_000 {
+			r.want(fmt.Sprintf("a/%d v%d", i%10, i))
+		}
+		if n := scheduler.UnreadChanges(r.Scheduler); n > 17_000 {
+			t.Errorf("%d changes of 10 keys are kept", n)
+		}
+		got, _, err := w.Next(ctx)
+		if r.check(err); len(got) != 10 {
+			t.Errorf("%d keys have changed, want 10", len(got))
 		}
 	})
 }

@@ -53,7 +53,7 @@
 // Errors of operations never end anything: they become the state of their key.
 // Errors that are returned tell of misuse, of what moved or is not kept, or of the
 // end: [ErrStopped], [ErrUnknownSource], [ErrUnknownKey], [ErrNotPaused], [ErrNotHeldBack],
-// [ErrBaseMoved], // [ErrWatcherStopped], [ErrTooManyWatchers], [*HistoryError]; or they say in words
+// [ErrBaseMoved], [ErrWatcherStopped], [*HistoryError]; or they say in words
 // what to mend.
 //
 // Outside of its rooms the package imports only the standard library.

@@ -29,3 +29,9 @@ func WaitedFor(s *Scheduler) (n int) {
 	_ = s.call(func(l *loop) { n = len(l.places.one) })
 	return n
 }
+
+// UnreadChanges is how many changes are kept for watchers.
+func UnreadChanges(s *Scheduler) (n int) {
+	_ = s.call(func(l *loop) { n = len(l.changes) })
+	return n
+}

@@ -26,11 +26,14 @@ type loop struct {
 	syncing   []*synced            // who waits for sources or kinds
 	lookers   map[uint64]*Handle   // of transactions that look, by their number
 	toldBusy  map[*graph.Node]bool // to watchers, which hear when they are not any more
-	watchers  [64]*Watcher
-	watching  int
-	expected  []*Handle // of transactions that sources will submit
-	running   bool      // Run has begun
-	inbox     func(input)
+	watchers  []*Watcher
+	revision  uint64   // of the last change of a status
+	changes   []change // those that a watcher has not read, by their revisions
+	// fewChanges is how many changes may be there before void ones are dropped.
+	fewChanges int
+	expected   []*Handle // of transactions that sources will submit
+	running    bool      // Run has begun
+	inbox      func(input)
 }
 
 var _ engine.Outside = (*loop)(nil)
@@ -113,8 +116,7 @@ func (l *loop) publish() {
 			n.State, n.Since = state, l.Now.UnixNano()
 			l.notifyDependents(n)
 		}
-		n.Revision++
-		l.notifyWatchers(n)
+		l.changed(n)
 		if len(l.lookers) > 0 {
 			l.awaitMoved(n)
 		}
@@ -132,13 +134,12 @@ func (l *loop) publish() {
 
 // notifyDependents tells of those who wait for n: their reasons say how n stands.
 func (l *loop) notifyDependents(n *graph.Node) {
-	if l.watching == 0 {
+	if len(l.watchers) == 0 {
 		return
 	}
 	for _, edge := range n.In {
 		if edge.OfDesired() && edge.State != graph.Satisfied {
-			edge.From.Revision++
-			l.notifyWatchers(edge.From)
+			l.changed(edge.From)
 		}
 	}
 }

@@ -196,6 +196,4 @@ var (
 	ErrBaseMoved = kv.ErrBaseMoved
 	// ErrWatcherStopped: Stop was called on the watcher.
 	ErrWatcherStopped = kv.ErrWatcherStopped
-	// ErrTooManyWatchers: 64 others are watching.
-	ErrTooManyWatchers = kv.ErrTooManyWatchers
 )

@@ -1,9 +1,12 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 
+	"github.com/plumb-net/plumb/scheduler/internal/engine"
 	"github.com/plumb-net/plumb/scheduler/internal/graph"
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
@@ -18,26 +21,34 @@ type Watcher struct {
 	stopped  chan struct{}
 
 	// owned by the loop
-	bit    int // its place among the watchers, -1 for none
-	queue  []*graph.Node
-	synced bool
+	picture []*graph.Node // what is still to be told of the first picture
+	at      uint64        // the revision up to which everything was told
+	behind  bool          // it was woken, and has not read all since
+	synced  bool
+}
+
+// change is an entry of what watchers read on from. It counts as long as the node has
+// not changed again: so what is told of a slow one's keys is the last of each.
+type change struct {
+	node     *graph.Node
+	revision uint64
 }
 
 const watchBatch = 256
 
 // Watch follows statuses: first those of all keys under the prefixes (none
 // means all), then every change, coalesced per key. A prefix that does not end
-// in a slash is one key. Stop it when done. There is room for 64 watchers; the
-// Next of one too many returns ErrTooManyWatchers. One goroutine reads a watcher.
+// in a slash is one key. Stop it when done. There may be any number of watchers:
+// one more costs a change a comparison. One goroutine reads a watcher.
 func (s *Scheduler) Watch(prefixes ...Key) *Watcher {
-	w := &Watcher{s: s, prefixes: prefixes, wake: make(chan struct{}, 1), stopped: make(chan struct{}), bit: -1}
+	w := &Watcher{s: s, prefixes: prefixes, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 	_ = s.call(func(l *loop) { l.addWatcher(w) })
 	return w
 }
 
 // Next blocks until there are changes and returns some of them, at most 256.
 // inSync is set from the batch on that completes the first picture. It returns
-// ctx.Err(), ErrWatcherStopped, ErrTooManyWatchers or ErrStopped.
+// ctx.Err(), ErrWatcherStopped or ErrStopped.
 func (w *Watcher) Next(ctx context.Context) (changes []Status, inSync bool, err error) {
 	for {
 		first := false
@@ -46,15 +57,8 @@ func (w *Watcher) Next(ctx context.Context) (changes []Status, inSync bool, err 
 			return nil, false, ErrWatcherStopped
 		default:
 		}
-		if err := w.s.call(func(l *loop) {
-			if w.bit >= 0 {
-				changes, inSync, first = l.drain(w)
-			}
-		}); err != nil {
+		if err := w.s.call(func(l *loop) { changes, inSync, first = l.drain(w) }); err != nil {
 			return nil, false, err
-		}
-		if w.bit < 0 {
-			return nil, false, ErrTooManyWatchers
 		}
 		if len(changes) > 0 || first {
 			return changes, inSync, nil
@@ -80,96 +84,119 @@ func (w *Watcher) Stop() {
 }
 
 func (l *loop) addWatcher(w *Watcher) {
-	for bit, other := range l.watchers {
-		if other == nil {
-			w.bit, l.watchers[bit] = bit, w
-			l.watching++
-			break
-		}
-	}
-	if w.bit < 0 {
-		return
-	}
-	for _, n := range l.NodesUnder(w.prefixes) {
-		l.queueFor(w, n)
-	}
+	w.picture, w.at, w.behind = l.NodesUnder(w.prefixes), l.revision, true
+	l.watchers = append(l.watchers, w)
 }
 
 func (l *loop) removeWatcher(w *Watcher) {
-	if w.bit < 0 {
-		return
-	}
-	for _, n := range w.queue {
-		n.Watchers &^= 1 << w.bit
-	}
-	l.watchers[w.bit], w.queue = nil, nil
-	l.watching--
+	l.watchers = slices.DeleteFunc(l.watchers, func(other *Watcher) bool { return other == w })
 }
 
-func (l *loop) queueFor(w *Watcher, n *graph.Node) {
-	if n.Watchers&(1<<w.bit) == 0 {
-		n.Watchers |= 1 << w.bit
-		w.queue = append(w.queue, n)
+// changed gives the node's status a new revision and notes it for the watchers.
+func (l *loop) changed(n *graph.Node) {
+	l.revision++
+	n.Revision = l.revision
+	if len(l.watchers) > 0 {
+		l.changes = append(l.changes, change{n, n.Revision})
 	}
 }
 
-// notifyWatchers queues the node with everybody who wants to know.
-func (l *loop) notifyWatchers(n *graph.Node) {
-	if l.watching == 0 {
-		return
-	}
-	for _, w := range l.watchers {
-		if w != nil && kv.Under(n.Key, w.prefixes) {
-			l.queueFor(w, n)
-		}
-	}
+// after are the changes that came after a revision.
+func (l *loop) after(revision uint64) []change {
+	i, _ := slices.BinarySearchFunc(l.changes, revision+1, func(c change, r uint64) int { return cmp.Compare(c.revision, r) })
+	return l.changes[i:]
 }
 
-// wakeReaders tells watchers with something queued, at the end of a turn.
+// wakeReaders wakes the watchers that a change concerns, at the end of a turn.
 func (l *loop) wakeReaders() {
-	if l.watching == 0 {
+	if len(l.changes) == 0 {
 		return
 	}
+	read := l.revision // by all of them
 	for _, w := range l.watchers {
-		if w != nil && len(w.queue) > 0 {
-			select {
-			case w.wake <- struct{}{}:
-			default:
+		if !w.behind {
+			w.behind = slices.ContainsFunc(l.after(w.at), func(c change) bool { return kv.Under(c.node.Key, w.prefixes) })
+			if !w.behind {
+				w.at = l.revision
+				continue
 			}
+			w.rouse()
 		}
+		read = min(read, w.at)
+	}
+	l.forget(read)
+}
+
+// forget drops the changes that everybody has read. Those that a later one of the same node
+// has made void go when they are as many as the others.
+func (l *loop) forget(read uint64) {
+	switch {
+	case read == l.revision:
+		clear(l.changes)
+		l.changes = l.changes[:0]
+	case len(l.changes) > l.fewChanges:
+		l.changes = slices.DeleteFunc(l.changes, func(c change) bool { return c.revision <= read || c.revision != c.node.Revision })
+	default:
+		return
+	}
+	l.fewChanges = max(2*len(l.changes), engine.MaxSpare)
+	if cap(l.changes) > 2*l.fewChanges {
+		l.changes = slices.Clone(l.changes)
+	}
+}
+
+// rouse makes the watcher's Next look again.
+func (w *Watcher) rouse() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
 	}
 }
 
 func (l *loop) drain(w *Watcher) (out []Status, inSync, first bool) {
-	n := min(len(w.queue), watchBatch)
 	l.NewPass()
-	out = make([]Status, 0, n)
-	for _, node := range w.queue[:n] {
-		node.Watchers &^= 1 << w.bit
-		if now := l.current(node); now != node && now != nil && l.StateOf(now) != Absent {
-			continue // the key has come back, and that is told by its new node
-		}
-		if s := l.explainer.StatusNow(node); s.State != Absent {
-			out = append(out, s)
-			if s.Busy && !l.toldBusy[node] {
-				l.toldBusy[node] = true
-				l.await(&waiter{keys: []*graph.Node{node}})
-			}
+	for ; len(w.picture) > 0 && len(out) < watchBatch; w.picture = w.picture[1:] {
+		if n := w.picture[0]; n.Revision <= w.at { // or it comes with the changes
+			out = l.appendStatus(out, n)
 		}
 	}
-	w.queue = w.queue[n:]
-	if len(w.queue) == 0 {
-		first = !w.synced
-		w.synced = true
+	if len(w.picture) > 0 {
+		return out, w.synced, false
+	}
+	w.picture = nil
+	left := l.after(w.at)
+	for ; len(left) > 0 && len(out) < watchBatch; left = left[1:] {
+		c := left[0]
+		if w.at = c.revision; c.revision == c.node.Revision && kv.Under(c.node.Key, w.prefixes) {
+			out = l.appendStatus(out, c.node)
+		}
+	}
+	if w.behind = len(left) > 0; !w.behind {
+		w.at, first, w.synced = l.revision, !w.synced, true
 	}
 	return out, w.synced, first
+}
+
+// appendStatus adds what watchers are told of a node, if anything.
+func (l *loop) appendStatus(out []Status, n *graph.Node) []Status {
+	if now := l.current(n); now != n && now != nil && l.StateOf(now) != Absent {
+		return out // the key has come back, and that is told by its new node
+	}
+	s := l.explainer.StatusNow(n)
+	if s.State == Absent {
+		return out
+	}
+	if s.Busy && !l.toldBusy[n] {
+		l.toldBusy[n] = true
+		l.await(&waiter{keys: []*graph.Node{n}})
+	}
+	return append(out, s)
 }
 
 // tellSettled tells watchers that a key is busy no more.
 func (l *loop) tellSettled(n *graph.Node) {
 	delete(l.toldBusy, n)
 	if n = l.current(n); n != nil {
-		n.Revision++
-		l.notifyWatchers(n)
+		l.changed(n)
 	}
 }

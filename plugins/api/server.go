@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"golang.org/x/time/rate"
 
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 	"github.com/plumb-net/plumb/plugins/api/apiv1/apiv1connect"
@@ -32,6 +33,9 @@ type Server struct {
 	Config
 	// watchers counts the calls that follow statuses.
 	watchers atomic.Int32
+	// pace is when those who watch are told, and encoded what they were told last.
+	pace    *rate.Limiter
+	encoded encodings
 	// probing is full while a probe of the loop has no answer.
 	probing chan struct{}
 	// refused tells of those who were refused.
@@ -46,7 +50,8 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{Config: c, probing: make(chan struct{}, 1), judgeEvery: judgeEvery}, nil
+	return &Server{Config: c, probing: make(chan struct{}, 1), judgeEvery: judgeEvery,
+		pace: rate.NewLimiter(toldPerSecond, toldAtOnce)}, nil
 }
 
 var _ apiv1connect.AgentHandler = (*Server)(nil)

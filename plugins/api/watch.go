@@ -2,18 +2,30 @@ package api
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"reflect"
+	"sync"
 	"sync/atomic"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// maxWatchers is how many calls may follow statuses at a time. The scheduler
-// has room for 64, and others of the agent follow them too.
-const maxWatchers = 48
+const (
+	// maxWatchers is how many calls may follow statuses at a time.
+	maxWatchers = 1024
+	// toldPerSecond is how many messages those who watch are sent in a second, all together.
+	// Who has to wait for his turn gets what came in between in one message, the last
+	// state of each key: so a crowd takes a bounded share of the processors. They are not
+	// sent all at once either, but a few at a time.
+	toldPerSecond, toldAtOnce = 2000, 16
+	// maxEncoded is how many encoded statuses are kept for others who watch, and
+	// maxEncodedSize how large one may be for that, in bytes.
+	maxEncoded, maxEncodedSize = 512, 16 << 10
+)
 
 // follower is a watcher that counts.
 func (s *Server) follower(prefixes []scheduler.Key) (Watcher, error) {
@@ -24,7 +36,7 @@ func (s *Server) follower(prefixes []scheduler.Key) (Watcher, error) {
 	return counted{s.Scheduler.Watch(prefixes...), &s.watchers}, nil
 }
 
-var errTooMany = errors.New("48 calls follow statuses already; end some `get -w` or `wait`")
+var errTooMany = fmt.Errorf("%d calls follow statuses already, which is the limit; end some `get -w` or `wait`", maxWatchers)
 
 type counted struct {
 	Watcher
@@ -52,7 +64,7 @@ func (s *Server) Watch(ctx context.Context, r *apiv1.WatchRequest, out *connect.
 		return err
 	}
 	defer w.Stop()
-	encode := encoder(r.NoValues)
+	encode := s.encoded.encoder(r.NoValues)
 	for told := false; ; {
 		changes, inSync, err := w.Next(ctx)
 		if err != nil {
@@ -69,8 +81,65 @@ func (s *Server) Watch(ctx context.Context, r *apiv1.WatchRequest, out *connect.
 			continue
 		}
 		told = told || inSync
+		if err := s.pace.Wait(ctx); err != nil {
+			return fail(err)
+		}
 		if err := out.Send(msg); err != nil {
 			return err
 		}
 	}
+}
+
+// encodings are the statuses that were encoded last, so that what many watch is encoded
+// once. What they hold is read by several goroutines, and changed by none.
+type encodings struct {
+	mu    sync.Mutex // guards what follows
+	last  map[form]encoding
+	order []form // of last, the oldest first
+}
+
+// form is what is encoded of a key.
+type form struct {
+	key      scheduler.Key
+	noValues bool
+}
+
+type encoding struct {
+	of  scheduler.Status
+	msg *apiv1.KeyStatus
+}
+
+// encoder is how a request wants statuses, as [encoder].
+func (e *encodings) encoder(noValues bool) func(scheduler.Status) *apiv1.KeyStatus {
+	encode := encoder(noValues)
+	return func(s scheduler.Status) *apiv1.KeyStatus {
+		f := form{s.Key, noValues}
+		e.mu.Lock()
+		known, ok := e.last[f]
+		e.mu.Unlock()
+		if ok && known.of.Revision == s.Revision && reflect.DeepEqual(known.of, s) {
+			return known.msg
+		}
+		msg := encode(s)
+		if proto.Size(msg) <= maxEncodedSize {
+			e.keep(f, encoding{s, msg})
+		}
+		return msg
+	}
+}
+
+func (e *encodings) keep(f form, c encoding) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.last == nil {
+		e.last = map[form]encoding{}
+	}
+	if _, known := e.last[f]; !known {
+		if len(e.order) == maxEncoded {
+			delete(e.last, e.order[0])
+			e.order = e.order[1:]
+		}
+		e.order = append(e.order, f)
+	}
+	e.last[f] = c
 }

@@ -3,8 +3,11 @@ package api_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/plumb-net/plumb/plugins/api"
 	"github.com/plumb-net/plumb/plugins/api/apitest"
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 	"github.com/plumb-net/plumb/scheduler"
@@ -88,27 +92,89 @@ func TestSlowWatcher(t *testing.T) {
 	}
 }
 
+// TestTooManyWatchers fills the agent with calls that wait, which need no stream each.
 func TestTooManyWatchers(t *testing.T) {
-	w, c := start(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	for range 48 {
-		s, err := c.Watch(ctx, &apiv1.WatchRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		if !s.Receive() {
-			t.Fatal(s.Err())
-		}
+	w := apitest.New()
+	s, err := api.New(w.Config())
+	if err != nil {
+		t.Fatal(err)
 	}
-	_, err := c.Wait(ctx, &apiv1.WaitRequest{All: true})
-	if connect.CodeOf(err) != connect.CodeResourceExhausted {
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	wait := &apiv1.WaitRequest{Keys: []string{"interface/web"}}
+	for range 1024 {
+		waiting.Go(func() { _, _ = s.Wait(ctx, wait) })
+	}
+	w.Engine.Await(1024)
+	_, err = s.Wait(ctx, wait)
+	if connect.CodeOf(err) != connect.CodeResourceExhausted || !strings.Contains(err.Error(), "1024 calls follow statuses already") {
 		t.Errorf("one too many: %v", err)
 	}
-	if n := w.Engine.AwaitRead(); n != 48 {
-		t.Errorf("%d watchers", n)
+	cancel()
+	waiting.Wait()
+	w.Engine.Await(0)
+	build(t, w, `{"key":"interface/web","state":"configured"}`)
+	if out, err := s.Wait(t.Context(), wait); err != nil || out.Outcome != "met" {
+		t.Errorf("after they ended there is room again: %v, %v", out, err)
 	}
+}
+
+// TestCrowd: many watch a real scheduler while keys change, some of them one key, some
+// without values. What each hears last of a key is how that is in the end.
+func TestCrowd(t *testing.T) {
+	const crowd, keys, rounds = 240, 5, 20
+	c, _ := startReal(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	put := func(key string, mtu int) {
+		if _, err := c.Put(ctx, &apiv1.PutRequest{Key: key, Text: fmt.Sprintf(`{"mtu":%d,"dummy":{}}`, mtu), Wait: true}); err != nil {
+			t.Error(err)
+		}
+	}
+	requests := []*apiv1.WatchRequest{{}, {Targets: []string{"interface/i0"}}, {NoValues: true}}
+	heard := func(k *apiv1.KeyStatus, of *apiv1.WatchRequest) bool {
+		if mtu := k.Desired.GetStructValue().GetFields()["mtu"].GetNumberValue(); of.NoValues {
+			return k.Desired == nil && k.State == "configured"
+		} else {
+			return mtu == 1000+rounds && k.State == "configured" && !k.Busy
+		}
+	}
+	var ready, done sync.WaitGroup
+	ready.Add(crowd)
+	for i := range crowd {
+		done.Go(func() {
+			request := requests[i%len(requests)]
+			stream, err := c.Watch(ctx, request)
+			if err != nil || !stream.Receive() {
+				t.Error("no first picture", err)
+			}
+			ready.Done()
+			if err != nil {
+				return
+			}
+			defer stream.Close()
+			open := map[string]bool{"interface/i0": true}
+			for i := range keys {
+				open[fmt.Sprint("interface/i", i)] = len(request.Targets) == 0 || i == 0
+			}
+			for stream.Receive() {
+				for _, k := range stream.Msg().Changes {
+					open[k.Key] = !heard(k, request)
+				}
+				if !slices.Contains(slices.Collect(maps.Values(open)), true) {
+					return
+				}
+			}
+			t.Errorf("%v ended before it heard the last of %v: %v", request, open, stream.Err())
+		})
+	}
+	ready.Wait()
+	for round := range rounds {
+		for i := range keys {
+			put(fmt.Sprint("interface/i", i), 1001+round)
+		}
+	}
+	done.Wait()
 }
 
 // TestWaitForAll: who waits for all keys waits until all are known.

@@ -23,8 +23,6 @@ var (
 	ErrBaseMoved = errors.New("the state moved since the plan was made")
 	// ErrWatcherStopped: Stop was called on the watcher.
 	ErrWatcherStopped = errors.New("watcher stopped")
-	// ErrTooManyWatchers: 64 others are watching.
-	ErrTooManyWatchers = errors.New("too many watchers: stop one of the 64 others")
 )
 
 // FieldError is what is wrong with one field of a value.

@@ -80,7 +80,8 @@ type Status struct {
 	// Busy: something that follows by itself is still to come, at this key or at what
 	// it waits for; see Handle.Wait, which ends when it has. A next try does not count.
 	Busy bool
-	// Revision grows with every change of the key's status.
+	// Revision grows with every change of a status, over all keys: of two statuses of a key
+	// the greater one is the later, also if the key was gone in between.
 	Revision uint64
 	// Since is when the state began.
 	Since time.Time

@@ -95,7 +95,6 @@ type Node struct {
 	Stamp    uint64
 	Since    int64
 	Revision uint64
-	Watchers uint64
 	Source   int8 // index of the winning source, NoSource, or Derived
 	State    uint8
 	Flags    uint16
