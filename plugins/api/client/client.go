@@ -21,6 +21,10 @@ import (
 	"github.com/plumb-net/plumb/plugins/private"
 )
 
+// maxIdle is how many connections to an agent are kept for calls at the same time. Two, which
+// is what net/http keeps, would have a busy client dial for most of its calls.
+const maxIdle = 32
+
 // DefaultSocket is where an agent listens unless told otherwise.
 const DefaultSocket = "/run/plumb/agent.sock"
 
@@ -44,7 +48,8 @@ func New(socket string, more ...connect.ClientOption) *Client {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return private.Dial(ctx, socket)
 		},
-		DisableCompression: true,
+		DisableCompression:  true,
+		MaxIdleConnsPerHost: maxIdle,
 	}}
 	// Compression costs more than a local socket.
 	plain := connect.WithAcceptCompression("gzip", nil, nil)
