@@ -26,7 +26,7 @@ func BenchmarkCrowd(b *testing.B) {
 	ours := routes(b, h.Namespace)
 	n := 0
 	changes := func() (took []time.Duration) {
-		for range max(b.N, 500) {
+		for range max(b.N, 1000) {
 			dst := [4]byte{20, byte(n >> 8), byte(n), 0}
 			n++
 			begin, _ := h.write(put(fmt.Sprintf("route/r%d", n), fmt.Sprintf(`{"interface":"br0","destination":"%s/24"}`, netip.AddrFrom4(dst))))
@@ -38,33 +38,45 @@ func BenchmarkCrowd(b *testing.B) {
 	alone := changes()
 
 	ctx, stop := context.WithCancel(context.Background())
-	var crowd sync.WaitGroup
+	var crowd, inSync sync.WaitGroup
+	inSync.Add(watchers)
 	socket := filepath.Join(h.dir, "run", "agent.sock")
 	var heard, answered atomic.Int64
 	for range watchers {
 		c := client.New(socket)
 		b.Cleanup(c.Close)
 		crowd.Go(func() {
+			followed := sync.OnceFunc(inSync.Done)
+			defer followed()
 			stream, err := c.Watch(ctx, &apiv1.WatchRequest{})
 			if err != nil {
+				b.Error(err)
 				return
 			}
 			defer stream.Close()
 			for stream.Receive() {
-				heard.Add(1)
+				if heard.Add(1); stream.Msg().InSync {
+					followed()
+				}
+			}
+			if ctx.Err() == nil {
+				b.Error(stream.Err())
 			}
 		})
 	}
+	inSync.Wait()
 	crowd.Go(func() {
 		tick := time.NewTicker(time.Second / perSecond)
 		defer tick.Stop()
-		for ctx.Err() == nil {
-			<-tick.C
-			crowd.Go(func() {
-				if _, err := h.api.Get(ctx, &apiv1.GetRequest{Key: "interface/br0"}); err == nil {
-					answered.Add(1)
-				}
-			})
+		asked := 0
+		for begin := time.Now(); ctx.Err() == nil; <-tick.C {
+			for ; asked < int(time.Since(begin).Seconds()*perSecond); asked++ { // a tick may be missed
+				crowd.Go(func() {
+					if _, err := h.api.Get(ctx, &apiv1.GetRequest{Key: "interface/br0"}); err == nil {
+						answered.Add(1)
+					}
+				})
+			}
 		}
 	})
 	begin := time.Now()
