@@ -49,7 +49,7 @@ kind, the longest in total first:
   needs      until all was there that the key needs, as far as the same transaction
              brought it
   queue      until a worker was free
-  operation  until the kernel had done it
+  operation  until the kernel had done it, and said so
 
 With the slowest of each come its key and the number of the transaction, for
 "agentctl history".`,
