@@ -18,8 +18,7 @@ func (s *Scheduler) Get(ctx context.Context, k Key) (Status, error) {
 	found := false
 	err := s.call(func(l *loop) {
 		if n := l.G.Get(k); n != nil {
-			l.NewPass()
-			st, found = l.explainer.StatusNow(n), true
+			st, found = l.explainer.Statuses()(n), true
 		}
 	})
 	if err == nil && (!found || st.State == Absent) {
@@ -58,12 +57,12 @@ func (s *Scheduler) List(ctx context.Context, prefixes ...Key) ([]Status, error)
 			return nil, err
 		}
 		err := s.call(func(l *loop) {
-			l.NewPass()
+			status := l.explainer.Statuses()
 			for _, n := range page {
 				if n.Dropped() {
 					continue
 				}
-				if st := l.explainer.StatusNow(n); st.State != Absent && st.State != Removed {
+				if st := status(n); st.State != Absent && st.State != Removed {
 					out = append(out, st)
 				}
 			}

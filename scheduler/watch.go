@@ -154,10 +154,10 @@ func (w *Watcher) rouse() {
 }
 
 func (l *loop) drain(w *Watcher) (out []Status, inSync, first bool) {
-	l.NewPass()
+	status := l.explainer.Statuses()
 	for ; len(w.picture) > 0 && len(out) < watchBatch; w.picture = w.picture[1:] {
 		if n := w.picture[0]; n.Revision <= w.at { // or it comes with the changes
-			out = l.appendStatus(out, n)
+			out = l.appendStatus(out, n, status)
 		}
 	}
 	if len(w.picture) > 0 {
@@ -168,7 +168,7 @@ func (l *loop) drain(w *Watcher) (out []Status, inSync, first bool) {
 	for ; len(left) > 0 && len(out) < watchBatch; left = left[1:] {
 		c := left[0]
 		if w.at = c.revision; c.revision == c.node.Revision && kv.Under(c.node.Key, w.prefixes) {
-			out = l.appendStatus(out, c.node)
+			out = l.appendStatus(out, c.node, status)
 		}
 	}
 	if w.behind = len(left) > 0; !w.behind {
@@ -178,11 +178,11 @@ func (l *loop) drain(w *Watcher) (out []Status, inSync, first bool) {
 }
 
 // appendStatus adds what watchers are told of a node, if anything.
-func (l *loop) appendStatus(out []Status, n *graph.Node) []Status {
+func (l *loop) appendStatus(out []Status, n *graph.Node, status func(*graph.Node) Status) []Status {
 	if now := l.current(n); now != n && now != nil && l.StateOf(now) != Absent {
 		return out // the key has come back, and that is told by its new node
 	}
-	s := l.explainer.StatusNow(n)
+	s := status(n)
 	if s.State == Absent {
 		return out
 	}

@@ -44,11 +44,11 @@ func (e *Explainer) Inspections(prefixes []kv.Key) []*kind.Op {
 // Inspected are the statuses of the keys under the prefixes by what was found there.
 func (e *Explainer) Inspected(prefixes []kv.Key, found map[kv.Key]kind.Found, failed map[kv.Key]error) []kv.Status {
 	var out []kv.Status
-	e.NewPass()
+	status := e.Statuses()
 	for _, n := range e.NodesUnder(prefixes) {
 		k := kind.Of(n)
 		f, there := found[n.Key]
-		s := e.StatusNow(n)
+		s := status(n)
 		s.Derived = nil // they depend on their own here
 		err := failed[n.Key]
 		if err == nil && k != nil {

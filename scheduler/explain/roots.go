@@ -272,12 +272,12 @@ func (f *rootFinder) circle(n, from *graph.Node) {
 	for _, m := range path {
 		f.circles[m] = true
 	}
-	f.put(Root{Key: n.Key, Kind: RootCircle, Status: f.e.StatusNow(n), By: from.Key,
+	f.put(Root{Key: n.Key, Kind: RootCircle, Status: f.e.statusNow(n), By: from.Key,
 		Text: "they need each other in a circle: " + circleText(path)})
 }
 
 func (f *rootFinder) addUnfit(edge *graph.Edge) {
-	f.put(Root{Key: edge.To.Key, Kind: RootUnfit, Status: f.e.StatusNow(edge.To), Text: unfitText(edge),
+	f.put(Root{Key: edge.To.Key, Kind: RootUnfit, Status: f.e.statusNow(edge.To), Text: unfitText(edge),
 		For: edge.From.Key, By: edge.From.Key})
 }
 
@@ -296,7 +296,7 @@ func (f *rootFinder) add(n, from *graph.Node) {
 	} else {
 		r.Kind, r.By = e.rootKind(n)
 	}
-	r.Status = e.StatusNow(n)
+	r.Status = e.statusNow(n)
 	if r.Text = causeText(n, r.Status); r.Kind == RootCircle {
 		r.Text += "; what it needs waits for it in turn"
 	}

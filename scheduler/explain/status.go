@@ -9,9 +9,14 @@ import (
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
-// StatusNow is the status of a node with what is still to come of it. It is for many
-// nodes in one pass, see NewPass.
-func (e *Explainer) StatusNow(n *graph.Node) kv.Status {
+// Statuses returns what tells the statuses of nodes, with what is still to come of each. It
+// begins a pass: nothing may change until the last one is told.
+func (e *Explainer) Statuses() func(*graph.Node) kv.Status {
+	e.NewPass()
+	return e.statusNow
+}
+
+func (e *Explainer) statusNow(n *graph.Node) kv.Status {
 	s := e.Status(n)
 	e.markBusy(n, &s)
 	return s

@@ -38,7 +38,7 @@ const MaxCauses = 100
 // and is true for the latter.
 func (e *Explainer) Why(n *graph.Node, told map[*graph.Node]bool, budget *int) Cause {
 	*budget--
-	s := e.StatusNow(n)
+	s := e.statusNow(n)
 	if _, again := told[n]; again {
 		s.Missing = nil
 		return Cause{Status: s, Text: fmt.Sprintf("%s, as told above", n.Key)}

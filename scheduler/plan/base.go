@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -198,20 +199,17 @@ func (r read) sameValue(a, b any) (same bool) {
 // Moved compares a base with that of a plan made later. The error, which is
 // ErrBaseMoved, names what moved; it is nil if the plan is the same.
 func (b Base) Moved(now Base) error {
+	was, is, all := map[kv.Key]read{}, map[kv.Key]read{}, map[kv.Key]bool{}
+	for _, r := range b.reads {
+		was[r.key], all[r.key] = r, true
+	}
+	for _, r := range now.reads {
+		is[r.key], all[r.key] = r, true
+	}
 	var keys []string
-	i, j := 0, 0
-	for i < len(b.reads) || j < len(now.reads) {
-		was, is := read{}, read{}
-		switch {
-		case j == len(now.reads) || i < len(b.reads) && b.reads[i].key < now.reads[j].key:
-			was, i = b.reads[i], i+1
-		case i == len(b.reads) || now.reads[j].key < b.reads[i].key:
-			is, j = now.reads[j], j+1
-		default:
-			was, is, i, j = b.reads[i], now.reads[j], i+1, j+1
-		}
-		if !was.stands(is) {
-			keys = append(keys, string(cmp.Or(was.key, is.key)))
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		if !was[k].stands(is[k]) {
+			keys = append(keys, string(k))
 		}
 	}
 	const named = 3

@@ -139,7 +139,7 @@ func (x *planRun) next() (i int, outcome bool) {
 func (rs *Runs) Done(o *kind.Op) bool {
 	for _, x := range rs.all {
 		i, ours := x.begun[o.Node]
-		if !ours || x.left != nil || o.What == kv.OpLook {
+		if !ours || x.left != nil {
 			continue
 		}
 		switch {

@@ -178,7 +178,7 @@ func (e *nodes) TryAgain(n *graph.Node) {
 	e.G.EndHold(n)
 	e.G.Extra(n).CalmAt = 0
 	e.Out.Touch(n)
-	if k := kind.Of(n); k != nil && k.Retrieve != nil && n.Presence != graph.Absent {
+	if n.Presence != graph.Absent {
 		e.markForRead(n)
 	}
 	e.G.Wake(n)

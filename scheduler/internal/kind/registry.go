@@ -53,7 +53,7 @@ func (ks *Registry) GraphKind(k kv.Key) *graph.Kind {
 // kind cannot take derives nothing.
 func (ks *Registry) Derived(key kv.Key, v any) (out []kv.Change) {
 	k := ks.Find(key)
-	if k == nil || k.Derive == nil || Validate(k, key, v) != nil {
+	if k == nil || Validate(k, key, v) != nil || k.Derive == nil {
 		return nil
 	}
 	defer func() { _ = recover() }() // then the key is invalid, for what it is worth
