@@ -212,6 +212,12 @@ func (d *drawing) look(key string, it *Item) (around, title, detail string) {
 		}
 		return "", v.GetName(), words("", v.GetImage(), "", v.GetState())
 	}
+	// What a plan would derive has no value yet.
+	if at, ok := strings.CutPrefix(key, models.KindAddress+"/"); ok {
+		if name, addr, _ := strings.Cut(at, "/"); d.keys[models.InterfaceKey(name)] != nil {
+			return models.InterfaceKey(name), addr, ""
+		}
+	}
 	if strings.HasPrefix(key, "namespace/") { // observed: of a process, a path or a pod
 		return "", "", ""
 	}
@@ -339,15 +345,22 @@ func (d *drawing) fold() {
 
 func inOrder(state string) bool { return state == "configured" || state == "observed" }
 
-// connect makes the lines.
+// connect makes the lines. A need is not drawn beside a cable or the like that joins the same.
 func (d *drawing) connect() {
 	for _, k := range d.order {
-		it := d.keys[k]
-		if v, ok := it.value().(*models.Interface); ok {
+		if v, ok := d.keys[k].value().(*models.Interface); ok {
 			d.connectLink(k, v)
 		}
-		for _, m := range it.Missing {
-			d.line(k, m.Need, "need", m.Why)
+	}
+	joined := map[[2]string]bool{}
+	for _, l := range d.lines {
+		joined[[2]string{l.From, l.To}], joined[[2]string{l.To, l.From}] = true, true
+	}
+	for _, k := range d.order {
+		for _, m := range d.keys[k].Missing {
+			if !joined[[2]string{k, m.Need}] {
+				d.line(k, m.Need, "need", m.Why)
+			}
 		}
 	}
 }
@@ -408,10 +421,11 @@ func (d *drawing) isIn(inner, outer *Box) bool {
 
 // Measures of boxes, in pixels, for a font of 12 pixels.
 const (
-	letter     = 6.8
-	placeTitle = 40
-	linkTitle  = 38
-	small      = 22
+	letter    = 7.0
+	sign      = 14 // at the end of a title
+	oneLine   = 22
+	twoLines  = 38
+	placeLine = 2 // more, for the title of a place
 )
 
 // rank is the order of what is in a place.
@@ -436,13 +450,16 @@ func (d *drawing) lay() Map {
 			l := layout.Box{ID: b.ID, Parent: parent}
 			switch {
 			case parent == "":
-				l.Width, l.Height = max(title, detail, 80), placeTitle
+				l.Width, l.Height = max(title+sign, detail, 80), oneLine+placeLine
+				if b.Detail != "" {
+					l.Height = twoLines + placeLine
+				}
 			case b.Kind == models.KindInterface:
-				l.Width, l.Height = max(title, detail, 60), linkTitle
+				l.Width, l.Height = max(title+sign, detail, 60), twoLines
 			default:
-				l.Width, l.Height = title+detail, small
+				l.Width, l.Height = title+detail+sign, oneLine
 			}
-			l.Width += 18
+			l.Width += 20
 			if parent == "" {
 				l.Break = i > 0 && d.group(b) != d.group(inner[i-1])
 			} else {
