@@ -1,7 +1,7 @@
 // What is known of a key: how it stands, why, what was done, and who asked for it.
 
 import { call } from './api.js';
-import { h, stateChip, clock } from './dom.js';
+import { h, fill, stateChip, clock } from './dom.js';
 
 export class Details {
   constructor(panel, pick) {
@@ -42,13 +42,13 @@ export class Details {
   }
 
   fill(...parts) {
-    this.panel.replaceChildren(...parts);
+    fill(this.panel, ...parts);
     this.panel.dataset.key = this.last[0].key || '';
   }
 
   async past(key, at) {
     const { keys } = await call('List', { targets: [key], at });
-    return keys.map((s) => this.status(s));
+    return keys.flatMap((s) => [this.status(s), ...this.values(s)]);
   }
 
   async now(box) {
@@ -57,16 +57,23 @@ export class Details {
     const [why, history, blame] = await Promise.all([
       call('Why', { key }), maybe(call('History', { key, limit: 20 })), maybe(call('Blame', { key })),
     ]);
-    return [this.status(why.status || {}), this.why(why), this.who(blame), this.history(history)];
+    return [this.status(why.status || {}), this.why(why), ...this.values(why.status || {}), this.who(blame), this.history(history)];
   }
 
+  // status is how the key stands.
   status(s) {
-    const part = (title, value) => value !== undefined && [h('h3', {}, title), h('pre', {}, JSON.stringify(value, null, 2))];
     return h('div', {},
       h('p', {}, stateChip(s.state || 'absent'), ' ', s.reason || '', s.since ? h('span', { class: 'soft' }, ' since ' + clock(s.since)) : ''),
-      h('ul', { class: 'list' }, (s.fields || []).map((f) => h('li', { class: 'error' }, `${f.field}: ${f.error}`))),
+      (s.fields || []).length > 0 && h('ul', { class: 'list' }, s.fields.map((f) => h('li', { class: 'error' }, `${f.field}: ${f.error}`))));
+  }
+
+  // values is what is wanted and what is there.
+  values(s) {
+    const part = (title, value) => value !== undefined && [h('h3', {}, title), h('pre', {}, JSON.stringify(value, null, 2))];
+    return [
       part('Desired', s.desired), part('Actual', s.actual), part('Metadata', s.metadata),
-      (s.derived || []).length > 0 && [h('h3', {}, 'Derived'), h('ul', { class: 'list' }, s.derived.map((d) => h('li', {}, this.link(d.key), ' ', stateChip(d.state))))]);
+      (s.derived || []).length > 0 && [h('h3', {}, 'Derived'), h('ul', { class: 'list' }, s.derived.map((d) => h('li', {}, this.link(d.key), ' ', stateChip(d.state))))],
+    ].flat();
   }
 
   link(key) {
@@ -75,7 +82,7 @@ export class Details {
 
   // why is the chain from the key to what blocks it.
   why(cause) {
-    const roots = (cause.roots || []).map((r) => h('li', {}, r.text, r.advice ? h('strong', {}, ' ⇒ ' + r.advice) : ''));
+    const roots = (cause.roots || []).map((r) => h('li', {}, r.text, r.advice ? h('strong', {}, '⇒ ' + r.advice) : ''));
     const chain = (c) => h('li', {}, this.link(c.status?.key || ''), ' ', stateChip(c.status?.state || 'absent'), ' ', h('span', {}, c.text || ''),
       (c.because || []).length > 0 && h('ul', { class: 'chain' }, c.because.map(chain)));
     return h('div', { id: 'why' }, h('h3', {}, 'Why'), roots.length > 0 && h('ul', { class: 'list', id: 'roots' }, roots), h('ul', { class: 'chain' }, chain(cause)));

@@ -10,9 +10,17 @@ export function h(tag, props = {}, ...children) {
       e.setAttribute(name, value === true ? '' : value);
     }
   }
-  e.append(...children.flat().filter((c) => c !== undefined && c !== null && c !== false));
+  e.append(...there(children));
   return e;
 }
+
+// fill has an element hold these children and no others.
+export function fill(e, ...children) {
+  e.replaceChildren(...there(children));
+}
+
+// there are children without those that an && has left out.
+const there = (children) => children.flat().filter((c) => c !== undefined && c !== null && c !== false);
 
 export const byId = (id) => document.getElementById(id);
 

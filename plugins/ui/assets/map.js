@@ -4,6 +4,9 @@
 import { look, inOrder } from './dom.js';
 
 const svgNS = 'http://www.w3.org/2000/svg';
+// Of more lines than these, those that are in order are faint.
+const many = 40;
+const lineID = (l) => `${l.from} ${l.to} ${l.kind}`;
 const marks = { created: '+', changed: '~', removed: '−', broken: '✕' };
 
 // Element is an SVG element that knows what was written to it.
@@ -21,6 +24,8 @@ class Element {
         this.owner.writes++;
         if (name === 'text') {
           this.node.textContent = value;
+        } else if (value === undefined) {
+          this.node.removeAttribute(name);
         } else {
           this.node.setAttribute(name, value);
         }
@@ -39,6 +44,7 @@ export class NetMap {
     this.data = { boxes: [], lines: [], width: 1, height: 1 };
     this.filter = () => true;
     this.view = { x: 0, y: 0, scale: 1 };
+    this.fitted = true; // until somebody moves the map
     this.world = document.createElementNS(svgNS, 'g');
     this.boxLayer = document.createElementNS(svgNS, 'g');
     this.lineLayer = document.createElementNS(svgNS, 'g');
@@ -49,15 +55,15 @@ export class NetMap {
   }
 
   draw(map) {
-    const first = this.data.boxes.length === 0;
     this.data = { boxes: map.boxes || [], lines: map.lines || [], width: map.width || 1, height: map.height || 1 };
+    this.parents = new Map(this.data.boxes.map((b) => [b.id, b.parent]));
     this.update(this.boxLayer, this.boxes, this.data.boxes, (b) => b.id, () => this.newBox(), (e, b) => this.drawBox(e, b));
-    const key = (l) => `${l.from} ${l.to} ${l.kind}`;
-    this.update(this.lineLayer, this.lines, this.data.lines, key, () => new Element(this, 'polyline'), (e, l) => this.drawLine(e, l));
+    this.lineLayer.setAttribute('class', this.data.lines.length > many ? 'many' : '');
+    this.update(this.lineLayer, this.lines, this.data.lines, lineID, () => new Element(this, 'polyline'), (e, l) => this.drawLine(e, l));
     if (!this.boxes.has(this.focused)) {
       this.focus(this.data.boxes[0]?.id, false);
     }
-    if (first) {
+    if (this.fitted) {
       this.fit();
     }
   }
@@ -91,14 +97,14 @@ export class NetMap {
 
   newBox() {
     const g = new Element(this, 'g');
-    for (const part of ['rect', 'title', 'detail', 'sign']) {
-      g[part] = new Element(this, part === 'rect' ? 'rect' : 'text');
-      g.node.append(g[part].node);
+    for (const [part, tag] of [['rect', 'rect'], ['text', 'text'], ['title', 'tspan'], ['sign', 'tspan'], ['detail', 'tspan']]) {
+      g[part] = new Element(this, tag);
+      (tag === 'tspan' ? g.text : g).node.append(g[part].node);
     }
     g.set({ role: 'button', tabindex: '-1' });
     g.title.set({ class: 'title' });
     g.detail.set({ class: 'detail' });
-    g.sign.set({ class: 'sign' });
+    g.sign.set({ class: 'sign', dx: 6 });
     return g;
   }
 
@@ -111,14 +117,15 @@ export class NetMap {
     if (b.id === this.picked) {
       classes.push('picked');
     }
-    const said = [b.key || b.title, b.detail, b.state, b.mark, b.reason].filter(Boolean).join(', ');
+    const text = [b.key ? b.kind : '', b.title, b.detail].filter(Boolean).join(' ');
+    const said = [text, b.state, b.mark, b.reason].filter(Boolean).join(', ');
     g.set({ class: classes.filter(Boolean).join(' '), 'data-id': b.id, 'data-state': b.state || '', 'data-mark': b.mark || '', 'aria-label': said });
     const x = b.x || 0, y = b.y || 0;
     g.rect.set({ x, y, width: b.width, height: b.height, rx: b.parent ? 4 : 7 });
     const flat = b.height < 30; // one line
-    g.title.set({ x: x + 8, y: y + 15, text: b.title || '' });
-    g.detail.set({ x: flat ? x + 14 + 6.8 * (b.title || '').length : x + 8, y: flat ? y + 15 : y + 30, text: b.detail || '' });
-    g.sign.set({ x: x + b.width - 12, y: y + 14, text: b.mark ? marks[b.mark] : inOrder(b.state) ? '' : sign });
+    g.title.set({ x: x + 8, y: y + 15, text: `${b.title || ''} ` });
+    g.detail.set({ x: flat ? undefined : x + 8, y: flat ? undefined : y + 30, dx: flat ? 6 : undefined, text: b.detail || '' });
+    g.sign.set({ text: b.mark ? marks[b.mark] : inOrder(b.state) ? '' : sign });
   }
 
   drawLine(e, l) {
@@ -126,13 +133,24 @@ export class NetMap {
     for (let i = 0; i + 1 < (l.points || []).length; i += 2) {
       points.push(`${l.points[i]},${l.points[i + 1]}`);
     }
-    e.set({ class: [l.kind, l.satisfied ? '' : 'down', l.mark].filter(Boolean).join(' '), points: points.join(' ') });
+    const classes = [l.kind, l.satisfied ? '' : 'down', l.mark, this.isIn(l.from, this.picked) || this.isIn(l.to, this.picked) ? 'picked' : ''];
+    e.set({ class: classes.filter(Boolean).join(' '), points: points.join(' ') });
+  }
+
+  isIn(id, outer) {
+    while (id && id !== outer) {
+      id = this.parents.get(id);
+    }
+    return Boolean(id);
   }
 
   // redraw is for what is not of the agent: filter and pick.
   redraw() {
     for (const b of this.data.boxes) {
       this.drawBox(this.boxes.get(b.id), b);
+    }
+    for (const l of this.data.lines) {
+      this.drawLine(this.lines.get(lineID(l)), l);
     }
   }
 
@@ -224,6 +242,7 @@ export class NetMap {
   }
 
   move(x, y, scale) {
+    this.fitted = false;
     this.view = { x, y, scale };
     this.world.setAttribute('transform', `translate(${x} ${y}) scale(${scale})`);
   }
@@ -236,8 +255,9 @@ export class NetMap {
 
   fit() {
     const w = this.svg.clientWidth || 1, h = this.svg.clientHeight || 1;
-    const scale = Math.min(1.2, w / this.data.width, h / this.data.height);
-    this.move((w - this.data.width * scale) / 2, 0, Math.max(scale, 0.05));
+    const scale = Math.min(1.2, Math.max(0.05, Math.min(w / this.data.width, h / this.data.height)));
+    this.move(Math.max(0, (w - this.data.width * scale) / 2), 0, scale);
+    this.fitted = true;
   }
 
   // reveal brings a box into sight.

@@ -1,14 +1,14 @@
 // What an intent file would do, and doing it, so that it goes back unless confirmed.
 
 import { call, parse } from './api.js';
-import { h, byId, stateChip } from './dom.js';
+import { h, byId, fill, stateChip } from './dom.js';
 
 export class Plan {
   constructor(go, trouble) {
     this.go = go;
     this.trouble = trouble;
     this.text = byId('intent');
-    this.name = 'pasted';
+    this.name = 'the text';
     byId('preview').addEventListener('click', () => this.preview());
     byId('file').addEventListener('change', (e) => this.read(e.target.files[0]));
     byId('apply').addEventListener('submit', (e) => {
@@ -16,7 +16,7 @@ export class Plan {
       this.apply();
     });
     this.text.addEventListener('input', () => {
-      this.name = 'pasted';
+      this.name = 'the text';
       this.forget();
     });
     const panel = byId('plan');
@@ -62,14 +62,14 @@ export class Plan {
     this.plan = plan;
     const steps = plan.steps || [], effects = plan.effects || [];
     const broken = effects.filter((e) => e.breaks), waiting = effects.filter((e) => !e.breaks && e.missing);
-    byId('planned').replaceChildren(
-      h('h3', {}, steps.length === 0 ? 'Nothing is done' : `${steps.length} steps`),
+    fill(byId('planned'),
+      h('h2', {}, steps.length === 0 ? 'Nothing is done' : `${steps.length} steps`),
       h('ol', { id: 'steps' }, steps.map((s) => h('li', {}, h('strong', {}, s.op), ` ${s.key} `, h('span', { class: 'soft' }, s.reason || '')))),
-      broken.length > 0 && h('h3', { class: 'error' }, 'Breaks'),
+      broken.length > 0 && h('h2', { class: 'error' }, 'Breaks'),
       broken.length > 0 && h('ul', { id: 'broken' }, broken.map((e) => this.effect(e))),
-      waiting.length > 0 && h('h3', {}, 'Will wait'),
+      waiting.length > 0 && h('h2', {}, 'Will wait'),
       waiting.length > 0 && h('ul', {}, waiting.map((e) => this.effect(e))),
-      plan.held ? h('p', { class: 'error' }, plan.held) : '');
+      plan.held && h('p', { class: 'error' }, plan.held));
     byId('apply').hidden = !this.may || plan.unsaved !== undefined;
   }
 

@@ -75,12 +75,19 @@ export class Timeline {
       ({ changes } = await call('Changes', { from: mode.since }));
     }
     this.differences.replaceChildren(
-      h('h3', {}, `Changed since ${clock(mode.since)}`),
+      h('h2', {}, `Changed since ${clock(mode.since)}`),
       h('ul', { class: 'list', id: 'changes' }, (changes || []).map((c) => h('li', { 'data-key': c.key },
-        h('strong', {}, c.key), ' ', stateChip(c.before?.state || 'absent'), ' → ', stateChip(c.after?.state || 'absent'),
-        h('span', { class: 'soft' }, ` ${clock(c.time)}`)))),
+        h('strong', {}, c.key), h('span', { class: 'soft' }, ` ${clock(c.time)}`), h('br'), this.turned(c)))),
       (changes || []).length === 0 ? h('p', {}, 'Nothing.') : '');
     await this.go({ ...mode, title: `compared with ${clock(mode.since)}` });
+  }
+
+  // turned is from which state a key came to which; a moment has it only if it is another.
+  turned({ before, after }) {
+    if (before && after && !before.state && !after.state) {
+      return 'has another value';
+    }
+    return [stateChip(before?.state || 'absent'), ' → ', stateChip(after?.state || 'absent')];
   }
 
   clear() {
