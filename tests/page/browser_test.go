@@ -27,7 +27,8 @@ var browser context.Context
 
 func TestMain(m *testing.M) {
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.NoSandbox, chromedp.WindowSize(1280, 800), chromedp.WSURLReadTimeout(host.Patience))
+		chromedp.NoSandbox, chromedp.WindowSize(1280, 800), chromedp.WSURLReadTimeout(host.Patience),
+		chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("disable-lcd-text", true)) // letters look alike everywhere
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	var end context.CancelFunc
 	browser, end = chromedp.NewContext(allocator)
@@ -43,8 +44,6 @@ var started = sync.OnceValue(func() error { return chromedp.Do(browser) })
 type page struct {
 	t   *testing.T
 	ctx context.Context
-	// url is what agentctl has printed.
-	url string
 
 	mu       sync.Mutex // guards troubles
 	troubles []string
@@ -55,10 +54,15 @@ type page struct {
 func open(t *testing.T, ui *exec.Cmd) *page {
 	t.Helper()
 	p := tab(t)
-	p.url = serve(t, ui)
-	p.do(chromedp.Navigate(p.url))
-	p.until("the map is drawn", `document.body.dataset.drawn > 0`)
+	p.visit(serve(t, ui))
 	return p
+}
+
+// visit shows the page that is at an address.
+func (p *page) visit(url string) {
+	p.t.Helper()
+	p.do(chromedp.Navigate(url))
+	p.until("the map is drawn", `document.body.dataset.drawn > 0`)
 }
 
 // tab is an empty one.
@@ -154,6 +158,14 @@ func run[T any](p *page, action chromedp.Action[T]) T {
 	return out
 }
 
+// call has the browser do what no action of chromedp does.
+func call[P, R any](p *page, what cdp.Command[P, R], params P) {
+	p.t.Helper()
+	if _, err := chromedp.Call(p.ctx, what, params); err != nil {
+		p.t.Fatalf("chromium: %v", err)
+	}
+}
+
 // eval is the value of an expression of JavaScript.
 func eval[T any](p *page, expression string) T {
 	p.t.Helper()
@@ -187,6 +199,12 @@ func (p *page) click(selector string) {
 	p.t.Helper()
 	p.until(selector+" is there", fmt.Sprintf("document.querySelector(%q) && !document.querySelector(%q).closest('[hidden]')", selector, selector))
 	eval[bool](p, fmt.Sprintf("document.querySelector(%q).dispatchEvent(new MouseEvent('click', {bubbles: true}))", selector))
+}
+
+// paste puts a text where intent is written.
+func (p *page) paste(text string) {
+	p.t.Helper()
+	eval[bool](p, fmt.Sprintf("document.querySelector('#intent').value = %q, document.querySelector('#intent').dispatchEvent(new Event('input'))", text))
 }
 
 // box is the selector of the box of a key.
