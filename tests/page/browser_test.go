@@ -201,6 +201,30 @@ func (p *page) click(selector string) {
 	eval[bool](p, fmt.Sprintf("document.querySelector(%q).dispatchEvent(new MouseEvent('click', {bubbles: true}))", selector))
 }
 
+// visible is an element that says a text, and that nobody has to scroll to or to uncover. What is
+// not in order comes first, since it is what people see first.
+const visible = `((text) => [...document.querySelectorAll('body *')].filter((e) => {
+  const own = [...e.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.includes(text));
+  const r = e.getBoundingClientRect();
+  const x = r.x + Math.min(r.width / 2, 40), y = r.y + r.height / 2;
+  const at = own && r.width > 0 && document.elementFromPoint(x, y);
+  return at && (at === e || e.contains(at) || at.contains(e) || at.closest('.box') && at.closest('.box') === e.closest('.box'));
+}).sort((a, b) => Boolean(b.closest('.wait')) - Boolean(a.closest('.wait')))[0])`
+
+// reads waits until a text can be read.
+func (p *page) reads(text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf("%q can be read", text), fmt.Sprintf("%s(%q)", visible, text))
+}
+
+// use clicks with the mouse on what says a text.
+func (p *page) use(text string) {
+	p.t.Helper()
+	p.reads(text)
+	at := eval[[]float64](p, fmt.Sprintf("(({x, y, width, height}) => [x + Math.min(width / 2, 40), y + height / 2])(%s(%q).getBoundingClientRect())", visible, text))
+	p.do(chromedp.MouseClickXY(at[0], at[1]))
+}
+
 // paste puts a text where intent is written.
 func (p *page) paste(text string) {
 	p.t.Helper()

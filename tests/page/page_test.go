@@ -141,6 +141,30 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestNewUser: who has never seen the page finds by what it says, and without scrolling, why a
+// container has no network, what changed in the last hour, and what a file would do.
+func TestNewUser(t *testing.T) {
+	p := visitShop(t)
+	p.use("cart") // stands out
+	p.reads("no container with the service label cart runs")
+	p.reads("start the container runtime")
+
+	p.use("Timeline")
+	p.use("What changed in the last hour")
+	p.reads("address/db/10.7.0.6/24")
+
+	file := filepath.Join(t.TempDir(), "cache.yaml")
+	if err := os.WriteFile(file, []byte(change), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.use("Plan")
+	p.reads("Paste it, or drop a file here")
+	p.do(chromedp.SetUploadFiles("#file", []string{file}))
+	p.reads("6 steps")
+	p.reads("what cache.yaml would do")
+	p.reads("address/uplink/192.0.2.2/24")
+}
+
 // TestKeyboard: all can be done without a mouse.
 func TestKeyboard(t *testing.T) {
 	h := town(t)
@@ -235,6 +259,34 @@ func TestManyInterfaces(t *testing.T) {
 	if writes := eval[int](p, `Number(document.body.dataset.writes)`) - before; writes > 20 {
 		t.Errorf("one state of 500 took %d changes of elements", writes)
 	}
+
+	// Many changes are drawn by few calls, one at a time. How fluid it is depends on the machine.
+	eval[bool](p, `frames = [], performance.clearResourceTimings(), (function next(at) { frames.push(at); requestAnimationFrame(next); })(performance.now()), true`)
+	for i := range 20 {
+		if r := h.Ctl("pause", fmt.Sprintf("interface/d%03d", 100+i), "--reason", "test"); r.Code != 0 {
+			t.Fatal(r.Err)
+		}
+	}
+	if r := h.CtlInput(strings.ReplaceAll(intent.String(), "tap: {}", "tap: {}, mtu: 1400"), "apply", "-f", "-"); r.Code != 0 {
+		t.Fatal(r.Err)
+	}
+	p.until("all is shown", fmt.Sprintf("document.querySelector(%q).dataset.state === 'paused'", box("interface/d119")))
+	h.AwaitSettled()
+	h.Eventually("the page is at rest", func() error {
+		if !slices.Equal(p.boxes(), boxesOfTheAPI(t, h)) {
+			return fmt.Errorf("it is not")
+		}
+		return nil
+	})
+	calls := eval[[]struct{ StartTime, ResponseEnd, DecodedBodySize float64 }](p, `performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/Map')).map((e) => e.toJSON())`)
+	for i, c := range calls {
+		if i > 0 && c.StartTime < calls[i-1].ResponseEnd {
+			t.Error("two maps are fetched at once")
+		}
+	}
+	spans := eval[[]float64](p, `frames.slice(1).map((at, i) => at - frames[i]).sort((a, b) => a - b)`)
+	t.Logf("%d maps of %.0f bytes; of %d frames the middle one took %.0f ms, the longest %.0f ms",
+		len(calls), calls[len(calls)-1].DecodedBodySize, len(spans), spans[len(spans)/2], spans[len(spans)-1])
 }
 
 // TestViewer: who may only look is offered nothing else, and is refused it all the same.

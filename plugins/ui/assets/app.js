@@ -66,7 +66,8 @@ async function draw(strict) {
   return answer;
 }
 
-// refresh draws anew soon: one call at a time, and one more if something came meanwhile.
+// refresh draws anew soon: one call at a time, and one more if something came meanwhile. It rests
+// for as long as a drawing takes, so that many changes take half of the agent's time at most.
 let drawing = false, again = false;
 async function refresh() {
   if (drawing) {
@@ -76,6 +77,7 @@ async function refresh() {
   drawing = true;
   do {
     again = false;
+    const began = performance.now();
     await draw();
     if (!byId('details').hidden) {
       details.again();
@@ -83,9 +85,12 @@ async function refresh() {
     if (!byId('timeline').hidden) {
       await timeline.load().catch(trouble);
     }
+    await pause(performance.now() - began);
   } while (again);
   drawing = false;
 }
+
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 function count(boxes) {
   const states = {}, kinds = new Set();
@@ -216,7 +221,7 @@ async function follow() {
       }
     }
     live(false, wait);
-    await new Promise((done) => setTimeout(done, wait));
+    await pause(wait);
   }
 }
 
