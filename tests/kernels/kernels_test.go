@@ -37,6 +37,7 @@ var packages = []struct {
 	{dir: "descriptors/iface"},
 	{dir: "descriptors/address"},
 	{dir: "tests/e2e", flags: []string{"-test.run=^TestStories$", "-stories=testdata/kernels", "-no-engine"}},
+	{dir: "tests/demo", flags: []string{"-test.run=^TestTasks$"}},
 	{dir: "descriptors/fdb", rare: true},
 	{dir: "descriptors/hostlink", rare: true},
 	{dir: "descriptors/namespace", rare: true},
@@ -72,7 +73,9 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
 		t.Fatal(err)
 	}
 	programsOf(t, m.Files)
-	m.Files["/plumb/docs/kernels.md"] = filepath.Join(root, "docs", "kernels.md")
+	for _, doc := range []string{"kernels.md", "tasks"} {
+		m.Files["/plumb/docs/"+doc] = filepath.Join(root, "docs", doc)
+	}
 	var names []string
 	for _, p := range packages {
 		if *onlyPackage != "" && *onlyPackage != p.dir || *onlyPackage == "" && p.rare && !*all {
@@ -118,7 +121,7 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
 }
 
 // programs are what the tests call.
-var programs = []string{"bash", "sh", "ip", "bridge", "tc", "nft", "wg", "ethtool", "etcdctl", "cat", "sleep", "true", "nsenter", "unshare", "busybox", "grep", "tar", "base64"}
+var programs = []string{"bash", "sh", "ip", "bridge", "tc", "nft", "wg", "ethtool", "etcdctl", "cat", "sleep", "true", "nsenter", "unshare", "busybox", "grep", "tar", "base64", "mktemp", "mount", "ln"}
 
 // needed ends a test that cannot run here: CI has to provide what it needs.
 func needed(t *testing.T, err error) {

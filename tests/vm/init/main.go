@@ -39,6 +39,9 @@ func run() error {
 			return fmt.Errorf("mount %s: %w", m.at, err)
 		}
 	}
+	if err := os.Mkdir("/var/lib", 0o755); err != nil {
+		return err
+	}
 	// A network to talk to oneself, and the device by which tun and tap are made.
 	for _, args := range [][]string{{"modprobe", "tun"}, {"ip", "link", "set", "lo", "up"}} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
