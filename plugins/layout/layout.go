@@ -37,9 +37,9 @@ const (
 	gap      = 14.0 // of a channel or a margin without lines, and between the boxes of a row
 	laneGap  = 6.0
 	lanesMax = 24
-	// What is in one container gets no wider than this, if no single box is.
-	innerWidth = 760.0
-	// How much wider than high a drawing is to be.
+	// Up to this width boxes stand in one row.
+	minWidth = 760.0
+	// How much wider than high a drawing is to be, and each container.
 	aspect = 1.7
 )
 
@@ -117,12 +117,8 @@ func (n *node) fill(rows bool) {
 		widest = max(widest, c.Rect.Width)
 	}
 	if rows {
-		limit := max(widest, innerWidth)
-		if n.parent == nil {
-			// Steps, so that one more box does not set all rows anew.
-			limit = max(limit, math.Exp2(math.Ceil(math.Log2(math.Sqrt(area*aspect)))))
-		}
-		n.wrap(limit)
+		// Steps, so that one more box does not set all rows anew.
+		n.wrap(max(widest, minWidth, math.Exp2(math.Ceil(math.Log2(area*aspect))/2)))
 	}
 	n.Rect.Width, n.Rect.Height = n.Box.Width, n.Box.Height+n.channels[0].size()
 	for r, row := range n.rows {

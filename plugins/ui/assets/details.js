@@ -70,8 +70,9 @@ export class Details {
   // values is what is wanted and what is there.
   values(s) {
     const part = (title, value) => value !== undefined && [h('h3', {}, title), h('pre', {}, JSON.stringify(value, null, 2))];
+    const same = JSON.stringify(s.desired) === JSON.stringify(s.actual);
     return [
-      part('Desired', s.desired), part('Actual', s.actual), part('Metadata', s.metadata),
+      part(same ? 'Desired, and actual' : 'Desired', s.desired), !same && part('Actual', s.actual), part('Metadata', s.metadata),
       (s.derived || []).length > 0 && [h('h3', {}, 'Derived'), h('ul', { class: 'list' }, s.derived.map((d) => h('li', {}, this.link(d.key), ' ', stateChip(d.state))))],
     ].flat();
   }
@@ -80,8 +81,11 @@ export class Details {
     return h('button', { class: 'link', onclick: () => this.pick(key) }, key);
   }
 
-  // why is the chain from the key to what blocks it.
+  // why is the chain from the key to what blocks it, if something does.
   why(cause) {
+    if (!(cause.roots || []).length && !(cause.because || []).length) {
+      return false;
+    }
     const roots = (cause.roots || []).map((r) => h('li', {}, r.text, r.advice ? h('strong', {}, '⇒ ' + r.advice) : ''));
     const chain = (c) => h('li', {}, this.link(c.status?.key || ''), ' ', stateChip(c.status?.state || 'absent'), ' ', h('span', {}, c.text || ''),
       (c.because || []).length > 0 && h('ul', { class: 'chain' }, c.because.map(chain)));
