@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,6 +45,8 @@ var started = sync.OnceValue(func() error { return chromedp.Do(browser) })
 type page struct {
 	t   *testing.T
 	ctx context.Context
+	// provoked: the test breaks the policy of the page.
+	provoked atomic.Bool
 
 	mu       sync.Mutex // guards troubles
 	troubles []string
@@ -96,7 +99,8 @@ func tab(t *testing.T) *page {
 				p.trouble(fmt.Sprintf("console: %s", e.Args[0].Value))
 			}
 		case *log.EventEntryAdded:
-			if e.Entry.Source != log.EntrySourceNetwork { // refusals are answers
+			provoked := p.provoked.Load() && strings.Contains(e.Entry.Text, "Content Security Policy")
+			if e.Entry.Source != log.EntrySourceNetwork && !provoked { // refusals are answers
 				p.trouble(e.Entry.Text)
 			}
 		}

@@ -289,6 +289,31 @@ func TestManyInterfaces(t *testing.T) {
 		len(calls), calls[len(calls)-1].DecodedBodySize, len(spans), spans[len(spans)/2], spans[len(spans)-1])
 }
 
+// TestPolicy: what somebody gets into the page does not run, and brings nothing from elsewhere.
+func TestPolicy(t *testing.T) {
+	p := visitShop(t)
+	p.provoked.Store(true)
+	eval[bool](p, `(() => {
+  addEventListener('securitypolicyviolation', (e) => (window.refused ??= []).push(e.effectiveDirective));
+  const script = document.createElement('script');
+  script.textContent = 'window.ran = true';
+  const image = document.createElement('img');
+  image.src = 'http://127.0.0.2:1/x.png';
+  document.body.append(script, image);
+  document.body.insertAdjacentHTML('beforeend', '<b style="color: red" onclick="window.ran = true">x</b>');
+  document.body.lastChild.click();
+  fetch('http://127.0.0.2:1/').catch(() => {});
+})(), true`)
+	p.until("all is refused", `window.refused?.length >= 5`)
+	refused := eval[[]string](p, `window.refused.sort()`)
+	if want := []string{"connect-src", "img-src", "script-src-attr", "script-src-elem", "style-src-attr"}; !slices.Equal(refused, want) {
+		t.Errorf("refused are %q, want %q", refused, want)
+	}
+	if eval[bool](p, `'ran' in window`) {
+		t.Error("it has run")
+	}
+}
+
 // TestViewer: who may only look is offered nothing else, and is refused it all the same.
 func TestViewer(t *testing.T) {
 	tab(t)
