@@ -30,7 +30,9 @@ type Config struct {
 	Events   string
 	// Resources is how often containers that are not idle are sampled, or off.
 	Resources string
-	LogLevel  string
+	// ResourcesDepth is down to which depth the machine's other cgroups are sampled.
+	ResourcesDepth string
+	LogLevel       string
 	// LogFormat is text or json.
 	LogFormat string
 	OTLP      string
@@ -87,6 +89,7 @@ func Settings() []Setting {
 		text("history", func(c *Config) *string { return &c.History }, "MiB of history kept in the state directory, 0 for none"),
 		text("events", func(c *Config) *string { return &c.Events }, "MiB of events of containers kept in the state directory, 0 for none"),
 		text("resources", func(c *Config) *string { return &c.Resources }, "how often it is read what a container uses that is not idle, from 1s to 1m, or off"),
+		text("resources-depth", func(c *Config) *string { return &c.ResourcesDepth }, "down to which depth it is read what the machine's other cgroups use, from 0 to 8; with 0 it is the machine alone"),
 		text("log-level", func(c *Config) *string { return &c.LogLevel }, "debug, info, warn or error; levels of single parts may follow, as in info,etcd=debug (see \"agentctl log list\")"),
 		text("log-format", func(c *Config) *string { return &c.LogFormat }, "text, or json with an object in each line"),
 		text("otlp", func(c *Config) *string { return &c.OTLP }, "URL of a collector of OpenTelemetry, to which traces of transactions are sent by gRPC, such as http://127.0.0.1:4317 (default: none)"),
@@ -123,7 +126,7 @@ func Settings() []Setting {
 // Default is the configuration when nothing is set.
 func Default() Config {
 	return Config{
-		RunDir: "/run/plumb", StateDir: "/var/lib/plumb", History: "8", Events: "8", Resources: "10s", LogLevel: "info", LogFormat: "text",
+		RunDir: "/run/plumb", StateDir: "/var/lib/plumb", History: "8", Events: "8", Resources: "10s", ResourcesDepth: "2", LogLevel: "info", LogFormat: "text",
 		MicroserviceEnv: "MICROSERVICE_LABEL", MicroserviceLabel: "plumb.microservice", LabelConflict: newest,
 		NetnsDir: "/run/netns", Shadow: off,
 	}
@@ -265,6 +268,9 @@ func (c *Config) validate() error {
 		if n, err := strconv.Atoi(mib); err != nil || n < 0 || n > maxHistory {
 			return fmt.Errorf("%s %q: want a number of MiB from 0 to %d", name, mib, maxHistory)
 		}
+	}
+	if _, err := c.samplingDepth(); err != nil {
+		return err
 	}
 	if _, err := c.sampling(); err != nil {
 		return err

@@ -70,6 +70,8 @@ func TestBadConfig(t *testing.T) {
 		{"intent: /does/not/exist\n", "intent /does/not/exist: want a directory that is there"},
 		{"history: much\n", `history "much": want a number of MiB from 0 to 1024`},
 		{"resources: 10ms\n", `resources "10ms": want off, or a time from 1s to 1m`},
+		{"resources-depth: deep\n", `resources-depth "deep": want a number from 0 to 8`},
+		{"resources-depth: 9\n", `resources-depth "9": want a number from 0 to 8`},
 		{"label: [x]\n", "label: want a text"},
 		{"label: {\n", "config "},
 		{"containerd: c.sock\n", `containerd at "c.sock": want the path of its socket, from /, or "off"`},

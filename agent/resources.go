@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/plumb-net/plumb/plugins/api"
@@ -20,13 +21,28 @@ func (c *Config) sampling() (time.Duration, error) {
 	return d, nil
 }
 
+// maxResourcesDepth bounds how deep cgroups are sampled.
+const maxResourcesDepth = 8
+
+func (c *Config) samplingDepth() (int, error) {
+	n, err := strconv.Atoi(c.ResourcesDepth)
+	if err != nil || n < 0 || n > maxResourcesDepth {
+		return 0, fmt.Errorf("resources-depth %q: want a number from 0 to %d", c.ResourcesDepth, maxResourcesDepth)
+	}
+	return n, nil
+}
+
 // wireResources makes the collector of what containers use, if it is not off.
 func (a *agent) wireResources() error {
 	interval, err := a.config.sampling()
 	if err != nil || interval == 0 {
 		return err
 	}
-	a.resources, err = resources.New(a.tracker, interval)
+	depth, err := a.config.samplingDepth()
+	if err != nil {
+		return err
+	}
+	a.resources, err = resources.New(a.tracker, interval, depth)
 	return err
 }
 

@@ -24,7 +24,7 @@ func TestResources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := resources.New(tracker, time.Second)
+	c, err := resources.New(tracker, time.Second, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

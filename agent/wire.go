@@ -515,7 +515,7 @@ func RecoverStore(ctx context.Context, c Config, force bool, log *slog.Logger, o
 func (a *agent) figures() metrics.Sources {
 	var used func() []resources.Latest
 	if a.resources != nil {
-		used = a.resources.Latest
+		used = a.resources.All
 	}
 	return metrics.Sources{
 		Scheduler: a.sched, KernelWrites: a.host.kernel.Writes, Health: a.health, Containers: a.tracker.Runtimes, Resources: used,

@@ -21,11 +21,14 @@ func newContainers(c *cli) *cobra.Command {
 and the health of each runtime. ID is a full id, the beginning of one, or a name;
 of the only one that it names a table shows all that is known.
 
-With --stats it shows what this one uses and may use, and how that was over the last
-minute, hour and day; with -o json also the last samples. See "containers top" for all.`,
+With --stats it shows what this one uses and may use, how that was over the last minute,
+hour and day, and the cgroups in it one by one; with -o json also the last samples. ID can
+then be the path of another cgroup, as /system.slice, or / for the machine. See "containers
+top" for all.`,
 		Example: `  agentctl containers
   agentctl containers web -o json
-  agentctl containers web --stats`,
+  agentctl containers web --stats
+  agentctl containers /system.slice --stats`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || stats && len(args) == 0 {
 				return usage(cmd, "name one container")

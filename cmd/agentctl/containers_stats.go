@@ -12,7 +12,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 )
 
-// containerStats shows what one container uses.
+// containerStats shows what one container, or another cgroup, uses.
 func (c *cli) containerStats(ctx context.Context, id string) error {
 	out, err := c.agent().Resources(ctx, &apiv1.ResourcesRequest{Id: id})
 	if err != nil {
@@ -21,14 +21,24 @@ func (c *cli) containerStats(ctx context.Context, id string) error {
 	x := out.Containers[0]
 	return c.show(answer{
 		json:  jsonObject(x),
-		names: []string{x.Runtime + ":" + x.ContainerId},
-		table: func(w io.Writer, _ bool) { writeStats(w, x) },
+		names: []string{resourcesKey(x)},
+		table: func(w io.Writer, wide bool) {
+			writeStats(w, x)
+			if len(x.Cgroups) > 0 {
+				fmt.Fprintln(w)
+				writeTop(w, "CGROUP", x.Cgroups, wide)
+			}
+			writeLeftOut(w, x.CgroupsLeftOut)
+		},
 	})
 }
 
 // writeStats shows all that is kept of a container but its samples.
 func writeStats(w io.Writer, x *apiv1.ContainerResources) {
-	t := newTable("container", x.Runtime+":"+x.ContainerId)
+	t := newTable("cgroup", x.Cgroup)
+	if x.ContainerId != "" {
+		t = newTable("container", resourcesKey(x))
+	}
 	add := func(name string, facts ...string) {
 		facts = said(facts)
 		if len(facts) > 0 {
@@ -37,7 +47,9 @@ func writeStats(w io.Writer, x *apiv1.ContainerResources) {
 	}
 	add("name", x.Name)
 	add("image", x.Image)
-	add("cgroup", x.Cgroup)
+	if x.ContainerId != "" {
+		add("cgroup", x.Cgroup)
+	}
 	add("started", timeOf(x.Start))
 	add("ended", timeOf(x.End))
 	add("samples", fmt.Sprint(x.Samples), x.Unread)

@@ -30,7 +30,7 @@ func TestTopRedraws(t *testing.T) {
 		{Name: "busy", ContainerId: "2", Rates: &apiv1.ResourceRates{CpuNanoCores: 2}},
 	}}
 	c := &cli{env: env{stdout: &out, stderr: &out}, output: "table"}
-	if err := c.showTop(all, false, 1); err != nil || !strings.Contains(out.String(), "busy") || strings.Contains(out.String(), "idle") || strings.Contains(out.String(), "\x1b") {
+	if err := (top{cli: c, rows: 1}).draw(all); err != nil || !strings.Contains(out.String(), "busy") || strings.Contains(out.String(), "idle") || strings.Contains(out.String(), "\x1b") {
 		t.Errorf("%v %q", err, out.String())
 	}
 }

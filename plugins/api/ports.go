@@ -104,9 +104,11 @@ type Containers interface {
 	Health() []models.Health
 }
 
-// Resources is what containers use.
+// Resources is what containers and other cgroups use.
 type Resources interface {
 	Latest() []resources.Latest
+	// Machine is of the machine and its other cgroups, and how many are left out.
+	Machine() (all []resources.Latest, leftOut int)
 	Detail(key string) (resources.Detail, bool)
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -20,20 +21,30 @@ func (s *Server) Resources(_ context.Context, r *apiv1.ResourcesRequest) (*apiv1
 	all, err := s.Config.Containers.Containers()
 	out := &apiv1.ResourcesResponse{Unknown: text(err)}
 	if r.Id == "" {
-		for _, l := range s.Config.Resources.Latest() {
-			out.Containers = append(out.Containers, latest(l))
+		out.Containers = latests(s.Config.Resources.Latest())
+		if r.All {
+			cgroups, leftOut := s.Config.Resources.Machine()
+			out.Cgroups, out.CgroupsLeftOut = latests(cgroups), uint32(leftOut)
 		}
 		return out, nil
 	}
-	keys, err := pick(all, r.Id)
-	if err != nil {
-		return nil, err
+	key := r.Id
+	if !strings.HasPrefix(key, "/") {
+		keys, err := pick(all, r.Id)
+		if err != nil {
+			return nil, err
+		}
+		key = keys[0]
 	}
-	d, ok := s.Config.Resources.Detail(keys[0])
-	if !ok {
+	d, ok := s.Config.Resources.Detail(key)
+	switch {
+	case !ok && strings.HasPrefix(key, "/"):
+		return nil, notFound("nothing is known of the cgroup %s: there is none, it is deeper than resources-depth, or it is a container's, which is asked for by its name", key)
+	case !ok:
 		return nil, notFound("nothing is known of what %s used: it has not run since the agent started, or long ago", r.Id)
 	}
 	one := latest(d.Latest)
+	one.Cgroups, one.CgroupsLeftOut = latests(d.Within), uint32(d.LeftOut)
 	one.Minute, one.Hour, one.Day = summary(d.Minute), summary(d.Hour), summary(d.Day)
 	for _, x := range d.Recent {
 		one.Recent = append(one.Recent, sample(x))
@@ -42,9 +53,16 @@ func (s *Server) Resources(_ context.Context, r *apiv1.ResourcesRequest) (*apiv1
 	return out, nil
 }
 
+func latests(all []resources.Latest) (out []*apiv1.ContainerResources) {
+	for _, l := range all {
+		out = append(out, latest(l))
+	}
+	return out
+}
+
 func latest(l resources.Latest) *apiv1.ContainerResources {
 	out := &apiv1.ContainerResources{
-		Runtime: l.Container.Runtime, ContainerId: l.Container.ContainerId, Name: l.Container.Name, Image: l.Container.Image,
+		Runtime: l.Container.GetRuntime(), ContainerId: l.Container.GetContainerId(), Name: l.Container.GetName(), Image: l.Container.GetImage(),
 		Cgroup: l.Cgroup, Start: timestamp(l.Start), End: timestamp(l.End), Samples: l.Samples, Unread: l.Unread,
 		Limits: &apiv1.ResourceLimits{
 			CpuQuotaUs: micros(l.Limits.CPUQuota), CpuPeriodUs: micros(l.Limits.CPUPeriod), CpuShares: l.Limits.CPUShares, Cpus: l.Limits.CPUs,

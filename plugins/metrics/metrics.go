@@ -41,7 +41,7 @@ type Sources struct {
 	KernelWrites func() uint64
 	Health       func() []models.Health
 	Containers   func() []container.RuntimeHealth
-	// Resources are what containers use; nil: it is not sampled.
+	// Resources are what containers and other cgroups use; nil: it is not sampled.
 	Resources func() []resources.Latest
 	CNI       func() []cni.Figure
 	Proxies   func() map[string]kernel.ProxyFigures

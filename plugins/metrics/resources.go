@@ -9,7 +9,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/resources/cgroup"
 )
 
-// usage shows what containers use, under the names and with the labels that cAdvisor made
+// usage shows what containers and other cgroups use, under the names and with the labels that cAdvisor made
 // usual, so that dashboards which were made for it work.
 type usage struct {
 	latest func() []resources.Latest
@@ -38,7 +38,7 @@ func (u usage) Collect(out chan<- prometheus.Metric) {
 	told := map[[3]string]bool{}
 	of := &usagePage{out: out, descs: map[string]*prometheus.Desc{}, devices: map[string]string{}}
 	for _, l := range u.latest() {
-		who := [3]string{l.Cgroup, l.Container.Name, l.Container.Image}
+		who := [3]string{l.Cgroup, l.Container.GetName(), l.Container.GetImage()}
 		if l.Last == nil || told[who] {
 			continue
 		}
@@ -66,11 +66,11 @@ type used struct {
 }
 
 func newUsed(l resources.Latest, p *usagePage) *used {
-	u := &used{usagePage: p, values: []string{l.Cgroup, l.Container.Name, l.Container.Image}}
+	u := &used{usagePage: p, values: []string{l.Cgroup, l.Container.GetName(), l.Container.GetImage()}}
 	for _, label := range usageLabels {
 		u.labels = append(u.labels, label.name)
 		if label.from != "" {
-			u.values = append(u.values, l.Container.Labels[label.from])
+			u.values = append(u.values, l.Container.GetLabels()[label.from])
 		}
 	}
 	return u
@@ -106,7 +106,9 @@ func (u *used) gauge(name, help string, v uint64, more ...string) {
 
 func (u *used) all(l resources.Latest) {
 	u.send(prometheus.GaugeValue, "last_seen", "When the container was sampled last, in seconds since 1970.", float64(l.Last.Time.Unix()))
-	u.send(prometheus.GaugeValue, "start_time_seconds", "When the container started, in seconds since 1970.", float64(l.Start.Unix()))
+	if l.Container != nil {
+		u.send(prometheus.GaugeValue, "start_time_seconds", "When the container started, in seconds since 1970.", float64(l.Start.Unix()))
+	}
 	u.limits(l.Limits)
 	if l.Last.CPU != nil {
 		u.cpu(l.Last.CPU, l.Limits)

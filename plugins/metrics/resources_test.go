@@ -16,7 +16,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/resources/cgroup"
 )
 
-// someUse is what containers use: of one all is known, of the other nothing.
+// someUse is what containers use: of one all is known, of the other nothing; and another cgroup.
 func someUse() []resources.Latest {
 	pids := uint64(12)
 	all := []resources.Latest{
@@ -37,7 +37,8 @@ func someUse() []resources.Latest {
 			},
 		},
 	}
-	return append(all, all[1]) // twice, which Prometheus would not take
+	slice := resources.Latest{Key: "/system.slice", Cgroup: "/system.slice", Last: &resources.Sample{Time: time.Unix(2000, 0), Stats: cgroup.Stats{Pids: &pids}}}
+	return append(all, all[1], slice) // one twice, which Prometheus would not take
 }
 
 // TestUsage: what containers use has the names and labels that cAdvisor gives it.
@@ -60,6 +61,7 @@ func TestUsage(t *testing.T) {
 		"container_pressure_cpu_waiting_seconds_total" + labels + rest + end + "} 1.5",
 		"container_last_seen" + labels + rest + end + "} 2000",
 		"container_start_time_seconds" + labels + rest + end + "} 1000",
+		"container_threads" + strings.Replace(labels, "front", "", 1) + `id="/system.slice",image="",name="",namespace="",pod=""} 12`,
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("no %s", want)

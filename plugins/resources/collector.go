@@ -29,31 +29,45 @@ const (
 	limitsHold = time.Minute
 	// endedKept is how many runs that ended are kept.
 	endedKept = 50
+	// Of the cgroups within a container so many are sampled, down to a depth; of those of
+	// the machine so many; and so many of both.
+	withinDepth, withinMost = 3, 32
+	machineMost             = 250
+	cgroupsMost             = 500
 )
 
-// Collector samples what containers use. Reading works from any goroutine.
+// Collector samples what containers and other cgroups use. Reading works from any
+// goroutine.
 type Collector struct {
 	containers Containers
 	interval   time.Duration
+	depth      int
 	host       host
 	now        func() time.Time
 	wake       chan struct{}
 
 	mu  sync.Mutex
-	all map[string]*series // by key
+	all map[string]*series // of containers, by key
+	// others are those that are no container's: the machine's, and those within
+	// containers.
+	others
 }
 
-// New makes a collector that samples what is not idle each interval.
-func New(containers Containers, interval time.Duration) (*Collector, error) {
+// New makes a collector that samples what is not idle each interval: containers, the
+// machine, and the machine's other cgroups down to a depth.
+func New(containers Containers, interval time.Duration, depth int) (*Collector, error) {
 	h, err := openHost()
 	if err != nil {
 		return nil, err
 	}
-	return newCollector(containers, interval, h, time.Now), nil
+	return newCollector(containers, interval, depth, h, time.Now), nil
 }
 
-func newCollector(containers Containers, interval time.Duration, h host, now func() time.Time) *Collector {
-	return &Collector{containers: containers, interval: interval, host: h, now: now, wake: make(chan struct{}, 1), all: map[string]*series{}}
+func newCollector(containers Containers, interval time.Duration, depth int, h host, now func() time.Time) *Collector {
+	return &Collector{
+		containers: containers, interval: interval, depth: depth, host: h, now: now, wake: make(chan struct{}, 1),
+		all: map[string]*series{}, others: others{cgroups: map[string]*series{}},
+	}
 }
 
 // Run samples until ctx ends.
@@ -82,16 +96,21 @@ func (c *Collector) work() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
-	next := now.Add(time.Hour)
-	for _, s := range c.all {
-		if !s.live() {
-			continue
-		}
-		if s.due.Before(now.Add(c.interval / 10)) {
-			c.sample(s)
-		}
-		if s.due.Before(next) {
-			next = s.due
+	if now.Sub(c.surveyed) >= surveyHold {
+		c.survey()
+	}
+	next := c.surveyed.Add(surveyHold)
+	for _, all := range []map[string]*series{c.all, c.cgroups} {
+		for _, s := range all {
+			if !s.live() {
+				continue
+			}
+			if s.due.Before(now.Add(c.interval / 10)) {
+				c.sample(s)
+			}
+			if s.due.Before(next) {
+				next = s.due
+			}
 		}
 	}
 	return next.Sub(now)
@@ -107,11 +126,17 @@ func (c *Collector) sample(s *series) {
 		}
 	}
 	stats, err := c.host.stats(s.group)
-	if err != nil {
-		return // it ended; the tracker will say how
+	if err != nil { // it ended; of a container the tracker will say how
+		if s.container == nil {
+			delete(c.cgroups, s.group.Path)
+		}
+		return
 	}
 	x := &Sample{Time: now, Stats: stats}
-	if own := s.container; own.Netns != c.host.netns() && own.NetworkOwner == "" {
+	switch own := s.container; {
+	case own == nil && s.group.Path == "/":
+		x.Interfaces, _ = c.host.uplinks() // if they cannot be read, that is not told
+	case own != nil && own.Netns != c.host.netns() && own.NetworkOwner == "":
 		if x.Interfaces, err = c.host.interfaces(int(own.Pid), own.Netns); errors.Is(err, cgroup.ErrGone) {
 			return
 		}
@@ -144,6 +169,7 @@ func (c *Collector) follow() {
 		}
 	}
 	c.forget()
+	c.forgetWithin()
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -169,7 +195,7 @@ func (s *series) stop(as *models.Container, now time.Time) {
 	if !s.end.IsZero() {
 		return
 	}
-	s.end = now
+	s.end, s.leftOut = now, 0
 	if t, err := time.Parse(time.RFC3339Nano, as.FinishedAt); err == nil && t.After(s.start) {
 		s.end = t
 	}
@@ -199,6 +225,10 @@ func (c *Collector) freshen(s *series) {
 func (c *Collector) Latest() []Latest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.latest()
+}
+
+func (c *Collector) latest() []Latest {
 	out := make([]Latest, 0, len(c.all))
 	for key, s := range c.all {
 		if s.end.IsZero() {
@@ -210,15 +240,24 @@ func (c *Collector) Latest() []Latest {
 	return out
 }
 
-// Detail is all that is kept of a container, also of one that has ended; false if there
-// is nothing. It is sampled before, like those of Latest.
+// Detail is all that is kept of a container, also of one that has ended, or of another
+// cgroup, by its path; false if there is nothing. It is sampled before, like those of
+// Latest.
 func (c *Collector) Detail(key string) (Detail, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.resurvey()
 	s := c.all[key]
+	if s == nil {
+		s = c.cgroups[key]
+	}
 	if s == nil {
 		return Detail{}, false
 	}
 	c.freshen(s)
-	return s.detail(key, c.host.memory()), true
+	d := s.detail(key, c.host.memory())
+	if s.container != nil {
+		d.Within, d.LeftOut = c.latestOf(func(in *series) bool { return in.within == key }), s.leftOut
+	}
+	return d, true
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +24,8 @@ type world struct {
 	memo   map[string]uint64
 	reads  map[string]int
 	netdev map[int][]cgroup.Interface
+	// cgroups are those that there are beside the one of each container, and the machine's.
+	cgroups []string
 }
 
 func newWorld() (*world, *Collector) {
@@ -28,7 +33,7 @@ func newWorld() (*world, *Collector) {
 		known: map[string]*models.Container{}, clock: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC),
 		used: map[string]time.Duration{}, memo: map[string]uint64{}, reads: map[string]int{}, netdev: map[int][]cgroup.Interface{},
 	}
-	return w, newCollector(w, 10*time.Second, w, func() time.Time { return w.clock })
+	return w, newCollector(w, 10*time.Second, 2, w, func() time.Time { return w.clock })
 }
 
 func (w *world) Containers() (map[string]*models.Container, error) { return w.known, w.unknown }
@@ -44,6 +49,30 @@ func (w *world) find(_ int, _ uint64, id string) (cgroup.Group, error) {
 		return cgroup.Group{}, errors.New("it has no cgroup of its own")
 	}
 	return cgroup.Group{Path: "/" + id}, nil
+}
+
+func (w *world) root() (cgroup.Group, bool) { return cgroup.Group{Path: "/"}, len(w.cgroups) > 0 }
+
+// below is the law of cgroup.Below, on names alone.
+func (w *world) below(g cgroup.Group, depth, most int, skip func(string) bool) (all []cgroup.Group, more int) {
+	for _, path := range w.cgroups {
+		rest, in := strings.CutPrefix(path, strings.TrimSuffix(g.Path, "/")+"/")
+		for dir := path; dir != g.Path && in; dir = filepath.Dir(dir) {
+			in = !skip(dir)
+		}
+		switch {
+		case !in || rest == "":
+		case strings.Count(rest, "/") >= depth || len(all) == most:
+			more++
+		default:
+			all = append(all, cgroup.Group{Path: path})
+		}
+	}
+	return all, more
+}
+
+func (w *world) uplinks() ([]cgroup.Interface, error) {
+	return []cgroup.Interface{{Name: "uplink"}}, nil
 }
 
 func (w *world) stats(g cgroup.Group) (cgroup.Stats, error) {
@@ -211,6 +240,95 @@ func TestBounds(t *testing.T) {
 	}
 	if _, ok := c.Detail("docker:c149"); !ok {
 		t.Error("the last one to end is forgotten")
+	}
+}
+
+// TestOthers: the machine and its cgroups are told beside the containers, down to a depth,
+// those within a container with it, and none of them twice.
+func TestOthers(t *testing.T) {
+	w, c := newWorld()
+	w.run("docker/web", 10)
+	w.cgroups = []string{"/docker", "/docker/web", "/docker/web/init", "/docker/web/init/a/b/c", "/system.slice", "/system.slice/ssh", "/system.slice/ssh/deep"}
+	for _, path := range append(w.cgroups, "/") {
+		w.used[path] = 0
+	}
+	c.follow()
+	paths := func(all []Latest) (out []string) {
+		for _, l := range all {
+			if l.Last == nil || l.Container != nil || l.Key != l.Cgroup || !l.Start.IsZero() {
+				t.Errorf("%+v", l)
+			}
+			out = append(out, l.Key)
+		}
+		return out
+	}
+	all, leftOut := c.Machine()
+	if got := paths(all); !slices.Equal(got, []string{"/", "/docker", "/system.slice", "/system.slice/ssh"}) || leftOut != 1 {
+		t.Errorf("the machine has %q, and %d more", got, leftOut)
+	}
+	if i := all[0].Last.Interfaces; len(i) != 1 || i[0].Name != "uplink" || all[1].Last.Interfaces != nil {
+		t.Errorf("interfaces of the machine %+v, and of a cgroup %+v", i, all[1].Last.Interfaces)
+	}
+	d, _ := c.Detail("docker:docker/web")
+	if got := paths(d.Within); !slices.Equal(got, []string{"/docker/web/init"}) || d.LeftOut != 1 {
+		t.Errorf("within the container are %q, and %d more", got, d.LeftOut)
+	}
+	if n := len(c.All()); n != 6 {
+		t.Errorf("all are %d", n)
+	}
+	w.pass(c, 10*time.Minute)
+	if d, ok := c.Detail("/system.slice/ssh"); !ok || d.Samples < 20 || d.Samples > 25 {
+		t.Errorf("one that is idle was sampled %d times in 10 minutes: %v", d.Samples, ok)
+	}
+
+	delete(w.used, "/system.slice/ssh") // it ends, and another comes
+	w.cgroups, w.used["/system.slice/new"] = append(w.cgroups[:5], "/system.slice/new"), 0
+	w.pass(c, 2*time.Minute)
+	if _, ok := c.Detail("/system.slice/ssh"); ok {
+		t.Error("what is gone is kept")
+	}
+	if d, ok := c.Detail("/system.slice/new"); !ok || d.Samples < 2 {
+		t.Errorf("nobody asked for the new one, and it was sampled %d times", d.Samples)
+	}
+	w.known["docker:docker/web"] = &models.Container{Runtime: "docker", ContainerId: "docker/web"}
+	c.follow()
+	delete(w.used, "/docker/web/init")
+	if d, _ = c.Detail("docker:docker/web"); len(d.Within) != 0 || d.LeftOut != 0 {
+		t.Errorf("within one that has ended: %+v, and %d more", d.Within, d.LeftOut)
+	}
+}
+
+// TestOthersAreBounded: however many cgroups somebody makes, so many are sampled, and it is
+// said that there are more.
+func TestOthersAreBounded(t *testing.T) {
+	w, c := newWorld()
+	for i := range 3 * machineMost {
+		path := fmt.Sprint("/s", i)
+		w.cgroups, w.used[path] = append(w.cgroups, path), 0
+	}
+	for i := range 20 {
+		id := fmt.Sprint("c", i)
+		w.run(id, uint32(10+i))
+		for j := range 2 * withinMost {
+			path := fmt.Sprint("/", id, "/", j)
+			w.cgroups, w.used[path] = append(w.cgroups, path), 0
+		}
+	}
+	w.used["/"] = 0
+	c.follow()
+	all, leftOut := c.Machine()
+	if len(all) != machineMost+1 || leftOut < 2*machineMost {
+		t.Errorf("%d of the machine, and %d more", len(all), leftOut)
+	}
+	within := 0
+	for key := range w.known {
+		d, _ := c.Detail(key)
+		if within += len(d.Within); len(d.Within)+d.LeftOut != 2*withinMost {
+			t.Errorf("%s: %d, and %d more", key, len(d.Within), d.LeftOut)
+		}
+	}
+	if within+len(all) != cgroupsMost {
+		t.Errorf("%d in all", within+len(all))
 	}
 }
 

@@ -16,9 +16,14 @@ type host interface {
 	// find returns the cgroup of a container by its first process, which is known by its
 	// network namespace.
 	find(pid int, netns uint64, id string) (cgroup.Group, error)
+	// root is the cgroup of the machine; false if there is none.
+	root() (cgroup.Group, bool)
+	below(g cgroup.Group, depth, most int, skip func(path string) bool) (all []cgroup.Group, more int)
 	stats(g cgroup.Group) (cgroup.Stats, error)
 	limits(g cgroup.Group) (cgroup.Limits, error)
 	interfaces(pid int, netns uint64) ([]cgroup.Interface, error)
+	// uplinks are the interfaces of the machine.
+	uplinks() ([]cgroup.Interface, error)
 	// memory is how much the machine has, 0 if that is not known.
 	memory() uint64
 	// netns is the inode of the namespace that is not a container's own.
@@ -80,10 +85,15 @@ func (h *linux) find(pid int, netns uint64, id string) (cgroup.Group, error) {
 	return g, nil
 }
 
+func (h *linux) root() (cgroup.Group, bool) { return h.mounts.Root() }
+func (h *linux) below(g cgroup.Group, depth, most int, skip func(string) bool) ([]cgroup.Group, int) {
+	return g.Below(depth, most, skip)
+}
 func (h *linux) stats(g cgroup.Group) (cgroup.Stats, error)   { return h.reader.Stats(g) }
 func (h *linux) limits(g cgroup.Group) (cgroup.Limits, error) { return h.reader.Limits(g) }
 func (h *linux) interfaces(pid int, netns uint64) ([]cgroup.Interface, error) {
 	return h.reader.Interfaces(pid, netns)
 }
-func (h *linux) memory() uint64 { return h.total }
-func (h *linux) netns() uint64  { return h.own }
+func (h *linux) uplinks() ([]cgroup.Interface, error) { return h.reader.Uplinks() }
+func (h *linux) memory() uint64                       { return h.total }
+func (h *linux) netns() uint64                        { return h.own }

@@ -81,7 +81,7 @@ func BenchmarkContainers(b *testing.B) {
 	for _, k := range w.known {
 		k.Netns = own
 	}
-	c := newCollector(w, interval, h, func() time.Time { return w.clock })
+	c := newCollector(w, interval, 0, h, func() time.Time { return w.clock })
 	c.follow()
 	cpu := -processorTime(b)
 	b.ReportAllocs()

@@ -25,14 +25,17 @@ func (s *Sample) workingSet() uint64 {
 	return s.Memory.WorkingSet
 }
 
-// Latest is how much a container uses.
+// Latest is how much a container uses, or another cgroup.
 type Latest struct {
-	// Key is <runtime>:<id>.
-	Key       string
+	// Key is <runtime>:<id>, or the path of a cgroup that is no container's.
+	Key string
+	// Container is nil for another cgroup.
 	Container *models.Container
 	// Cgroup is where it is below the root of its hierarchy.
 	Cgroup string
-	// Start and End are those of the run that is sampled; End is zero while it lasts.
+	// Start and End are those of the run that is sampled; End is zero while it lasts. The
+	// kernel does not tell when a cgroup was made, so for others than containers Start is
+	// zero as well.
 	Start, End time.Time
 	Limits     cgroup.Limits
 	// MemoryBound is what it can have at most: its limit, or what the machine has.
@@ -46,9 +49,13 @@ type Latest struct {
 	Unread string
 }
 
-// Detail is all that is kept of a container.
+// Detail is all that is kept of a container or another cgroup.
 type Detail struct {
 	Latest
+	// Within are the cgroups in the container, by path; LeftOut is how many more there
+	// are, at least.
+	Within  []Latest
+	LeftOut int
 	// Recent are the last samples, oldest first.
 	Recent []*Sample
 	// Minute, Hour and Day are up to the last sample.

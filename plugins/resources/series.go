@@ -13,10 +13,14 @@ import (
 // told of.
 const samplesKept = 64
 
-// series is what is kept of one run of a container.
+// series is what is kept of one run of a container, or of another cgroup.
 type series struct {
-	container *models.Container
-	group     cgroup.Group
+	container *models.Container // nil for another cgroup
+	// within is the key of the container that the cgroup is in; "" for one of the machine.
+	within string
+	group  cgroup.Group
+	// leftOut is how many cgroups in the container are not sampled.
+	leftOut int
 	// unread says why nothing can be sampled.
 	unread     string
 	start, end time.Time

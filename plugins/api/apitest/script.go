@@ -103,7 +103,7 @@ func (w *World) line(line string) error {
 	case "container", "microservice", "runtime", "unknown":
 		return w.containerLine(word, rest, first, more)
 	case "resources":
-		d := resources.Detail{Latest: resources.Latest{Container: w.Containers.All[first]}}
+		d := resources.Detail{Latest: resources.Latest{Key: first, Container: w.Containers.All[first]}}
 		if err := json.Unmarshal([]byte(more), &d); err != nil {
 			return err
 		}

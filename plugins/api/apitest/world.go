@@ -201,11 +201,21 @@ type Resources map[string]resources.Detail
 // Latest implements the port.
 func (r Resources) Latest() (all []resources.Latest) {
 	for _, key := range slices.Sorted(maps.Keys(r)) {
-		if r[key].End.IsZero() {
+		if r[key].End.IsZero() && r[key].Container != nil {
 			all = append(all, r[key].Latest)
 		}
 	}
 	return all
+}
+
+// Machine implements the port. Of what the machine leaves out, / tells.
+func (r Resources) Machine() (all []resources.Latest, leftOut int) {
+	for _, key := range slices.Sorted(maps.Keys(r)) {
+		if r[key].Container == nil {
+			all, leftOut = append(all, r[key].Latest), leftOut+r[key].LeftOut
+		}
+	}
+	return all, leftOut
 }
 
 // Detail implements the port.

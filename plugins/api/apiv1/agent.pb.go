@@ -6656,8 +6656,11 @@ func (x *Container) GetLabelRefused() string {
 type ResourcesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Full id, the beginning of an id, or a name: all that is kept of this one, also if it
-	// has ended. Without it, the last sample of each that runs.
-	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// has ended; or the path of another cgroup, from /. Without it, the last sample of each
+	// container that runs.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Also the machine and its other cgroups; not with an id.
+	All           bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6699,13 +6702,24 @@ func (x *ResourcesRequest) GetId() string {
 	return ""
 }
 
+func (x *ResourcesRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
 type ResourcesResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Containers []*ContainerResources  `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
 	// Why there may be more.
-	Unknown       string `protobuf:"bytes,2,opt,name=unknown,proto3" json:"unknown,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Unknown string `protobuf:"bytes,2,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	// The machine, of which the path is /, and its other cgroups, down to a depth and no more
+	// than 250; and how many more there are, at least.
+	Cgroups        []*ContainerResources `protobuf:"bytes,3,rep,name=cgroups,proto3" json:"cgroups,omitempty"`
+	CgroupsLeftOut uint32                `protobuf:"varint,4,opt,name=cgroups_left_out,proto3" json:"cgroups_left_out,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ResourcesResponse) Reset() {
@@ -6752,7 +6766,22 @@ func (x *ResourcesResponse) GetUnknown() string {
 	return ""
 }
 
-// ContainerResources is what a container uses, and what it may use.
+func (x *ResourcesResponse) GetCgroups() []*ContainerResources {
+	if x != nil {
+		return x.Cgroups
+	}
+	return nil
+}
+
+func (x *ResourcesResponse) GetCgroupsLeftOut() uint32 {
+	if x != nil {
+		return x.CgroupsLeftOut
+	}
+	return 0
+}
+
+// ContainerResources is what a container or another cgroup uses, and what it may use. Another
+// one has neither runtime nor id, and nobody knows since when it is there.
 type ContainerResources struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Runtime     string                 `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
@@ -6777,9 +6806,13 @@ type ContainerResources struct {
 	Day    *ResourceSummary  `protobuf:"bytes,14,opt,name=day,proto3" json:"day,omitempty"`
 	Recent []*ResourceSample `protobuf:"bytes,15,rep,name=recent,proto3" json:"recent,omitempty"`
 	// Why nothing can be sampled.
-	Unread        string `protobuf:"bytes,16,opt,name=unread,proto3" json:"unread,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Unread string `protobuf:"bytes,16,opt,name=unread,proto3" json:"unread,omitempty"`
+	// Of one container only: the cgroups in it, down to three levels and no more than 32; and
+	// how many more there are, at least.
+	Cgroups        []*ContainerResources `protobuf:"bytes,17,rep,name=cgroups,proto3" json:"cgroups,omitempty"`
+	CgroupsLeftOut uint32                `protobuf:"varint,18,opt,name=cgroups_left_out,proto3" json:"cgroups_left_out,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ContainerResources) Reset() {
@@ -6922,6 +6955,20 @@ func (x *ContainerResources) GetUnread() string {
 		return x.Unread
 	}
 	return ""
+}
+
+func (x *ContainerResources) GetCgroups() []*ContainerResources {
+	if x != nil {
+		return x.Cgroups
+	}
+	return nil
+}
+
+func (x *ContainerResources) GetCgroupsLeftOut() uint32 {
+	if x != nil {
+		return x.CgroupsLeftOut
+	}
+	return 0
 }
 
 // ResourceLimits are absent where there is no limit.
@@ -10009,14 +10056,17 @@ const file_agent_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_exit_code\"\"\n" +
+	"_exit_code\"4\n" +
 	"\x10ResourcesRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"o\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\"\xd7\x01\n" +
 	"\x11ResourcesResponse\x12@\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\v2 .plumb.api.v1.ContainerResourcesR\n" +
 	"containers\x12\x18\n" +
-	"\aunknown\x18\x02 \x01(\tR\aunknown\"\x92\x05\n" +
+	"\aunknown\x18\x02 \x01(\tR\aunknown\x12:\n" +
+	"\acgroups\x18\x03 \x03(\v2 .plumb.api.v1.ContainerResourcesR\acgroups\x12*\n" +
+	"\x10cgroups_left_out\x18\x04 \x01(\rR\x10cgroups_left_out\"\xfa\x05\n" +
 	"\x12ContainerResources\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\"\n" +
 	"\fcontainer_id\x18\x02 \x01(\tR\fcontainer_id\x12\x12\n" +
@@ -10034,7 +10084,9 @@ const file_agent_proto_rawDesc = "" +
 	"\x04hour\x18\r \x01(\v2\x1d.plumb.api.v1.ResourceSummaryR\x04hour\x12/\n" +
 	"\x03day\x18\x0e \x01(\v2\x1d.plumb.api.v1.ResourceSummaryR\x03day\x124\n" +
 	"\x06recent\x18\x0f \x03(\v2\x1c.plumb.api.v1.ResourceSampleR\x06recent\x12\x16\n" +
-	"\x06unread\x18\x10 \x01(\tR\x06unread\"\x9c\x02\n" +
+	"\x06unread\x18\x10 \x01(\tR\x06unread\x12:\n" +
+	"\acgroups\x18\x11 \x03(\v2 .plumb.api.v1.ContainerResourcesR\acgroups\x12*\n" +
+	"\x10cgroups_left_out\x18\x12 \x01(\rR\x10cgroups_left_out\"\x9c\x02\n" +
 	"\x0eResourceLimits\x12\"\n" +
 	"\fcpu_quota_us\x18\x01 \x01(\x04R\fcpu_quota_us\x12$\n" +
 	"\rcpu_period_us\x18\x02 \x01(\x04R\rcpu_period_us\x12\x1e\n" +
@@ -10563,138 +10615,140 @@ var file_agent_proto_depIdxs = []int32{
 	113, // 108: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
 	130, // 109: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
 	95,  // 110: plumb.api.v1.ResourcesResponse.containers:type_name -> plumb.api.v1.ContainerResources
-	134, // 111: plumb.api.v1.ContainerResources.start:type_name -> google.protobuf.Timestamp
-	134, // 112: plumb.api.v1.ContainerResources.end:type_name -> google.protobuf.Timestamp
-	96,  // 113: plumb.api.v1.ContainerResources.limits:type_name -> plumb.api.v1.ResourceLimits
-	97,  // 114: plumb.api.v1.ContainerResources.rates:type_name -> plumb.api.v1.ResourceRates
-	98,  // 115: plumb.api.v1.ContainerResources.last:type_name -> plumb.api.v1.ResourceSample
-	104, // 116: plumb.api.v1.ContainerResources.minute:type_name -> plumb.api.v1.ResourceSummary
-	104, // 117: plumb.api.v1.ContainerResources.hour:type_name -> plumb.api.v1.ResourceSummary
-	104, // 118: plumb.api.v1.ContainerResources.day:type_name -> plumb.api.v1.ResourceSummary
-	98,  // 119: plumb.api.v1.ContainerResources.recent:type_name -> plumb.api.v1.ResourceSample
-	134, // 120: plumb.api.v1.ResourceSample.time:type_name -> google.protobuf.Timestamp
-	99,  // 121: plumb.api.v1.ResourceSample.cpu:type_name -> plumb.api.v1.ResourceCPU
-	100, // 122: plumb.api.v1.ResourceSample.memory:type_name -> plumb.api.v1.ResourceMemory
-	101, // 123: plumb.api.v1.ResourceSample.devices:type_name -> plumb.api.v1.ResourceDevice
-	102, // 124: plumb.api.v1.ResourceSample.cpu_pressure:type_name -> plumb.api.v1.ResourceStall
-	102, // 125: plumb.api.v1.ResourceSample.memory_pressure:type_name -> plumb.api.v1.ResourceStall
-	102, // 126: plumb.api.v1.ResourceSample.io_pressure:type_name -> plumb.api.v1.ResourceStall
-	103, // 127: plumb.api.v1.ResourceSample.interfaces:type_name -> plumb.api.v1.ResourceInterface
-	105, // 128: plumb.api.v1.ResourceSummary.cpu_nano_cores:type_name -> plumb.api.v1.Distribution
-	105, // 129: plumb.api.v1.ResourceSummary.memory:type_name -> plumb.api.v1.Distribution
-	134, // 130: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	134, // 131: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	108, // 132: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	109, // 133: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	134, // 134: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	131, // 135: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	134, // 136: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	134, // 137: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	110, // 138: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	134, // 139: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	134, // 140: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
-	134, // 141: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	113, // 142: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	114, // 143: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	115, // 144: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	47,  // 145: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	72,  // 146: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
-	75,  // 147: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
-	134, // 148: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	132, // 149: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	120, // 150: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	122, // 151: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 152: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 153: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 154: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 155: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 156: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	14,  // 157: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	18,  // 158: plumb.api.v1.Agent.Adopt:input_type -> plumb.api.v1.AdoptRequest
-	21,  // 159: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	25,  // 160: plumb.api.v1.Agent.Map:input_type -> plumb.api.v1.MapRequest
-	29,  // 161: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	34,  // 162: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	36,  // 163: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	43,  // 164: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	44,  // 165: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	45,  // 166: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	57,  // 167: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	48,  // 168: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
-	50,  // 169: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
-	52,  // 170: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
-	54,  // 171: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
-	63,  // 172: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	66,  // 173: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	76,  // 174: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	68,  // 175: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
-	70,  // 176: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
-	73,  // 177: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
-	78,  // 178: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	87,  // 179: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	90,  // 180: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	93,  // 181: plumb.api.v1.Agent.Resources:input_type -> plumb.api.v1.ResourcesRequest
-	81,  // 182: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	84,  // 183: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	84,  // 184: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	106, // 185: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	106, // 186: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	111, // 187: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	116, // 188: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	118, // 189: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	121, // 190: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	123, // 191: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	124, // 192: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	126, // 193: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	128, // 194: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 195: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 196: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 197: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 198: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 199: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	15,  // 200: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	19,  // 201: plumb.api.v1.Agent.Adopt:output_type -> plumb.api.v1.AdoptResponse
-	22,  // 202: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	26,  // 203: plumb.api.v1.Agent.Map:output_type -> plumb.api.v1.MapResponse
-	30,  // 204: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	35,  // 205: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	37,  // 206: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	46,  // 207: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	46,  // 208: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	46,  // 209: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	58,  // 210: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	49,  // 211: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
-	51,  // 212: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
-	53,  // 213: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
-	55,  // 214: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
-	64,  // 215: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	67,  // 216: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	77,  // 217: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	69,  // 218: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
-	71,  // 219: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
-	74,  // 220: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
-	79,  // 221: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	88,  // 222: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	91,  // 223: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	94,  // 224: plumb.api.v1.Agent.Resources:output_type -> plumb.api.v1.ResourcesResponse
-	82,  // 225: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	85,  // 226: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	85,  // 227: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	107, // 228: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	107, // 229: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	112, // 230: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	117, // 231: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	119, // 232: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	119, // 233: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	122, // 234: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	125, // 235: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	127, // 236: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	129, // 237: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	195, // [195:238] is the sub-list for method output_type
-	152, // [152:195] is the sub-list for method input_type
-	152, // [152:152] is the sub-list for extension type_name
-	152, // [152:152] is the sub-list for extension extendee
-	0,   // [0:152] is the sub-list for field type_name
+	95,  // 111: plumb.api.v1.ResourcesResponse.cgroups:type_name -> plumb.api.v1.ContainerResources
+	134, // 112: plumb.api.v1.ContainerResources.start:type_name -> google.protobuf.Timestamp
+	134, // 113: plumb.api.v1.ContainerResources.end:type_name -> google.protobuf.Timestamp
+	96,  // 114: plumb.api.v1.ContainerResources.limits:type_name -> plumb.api.v1.ResourceLimits
+	97,  // 115: plumb.api.v1.ContainerResources.rates:type_name -> plumb.api.v1.ResourceRates
+	98,  // 116: plumb.api.v1.ContainerResources.last:type_name -> plumb.api.v1.ResourceSample
+	104, // 117: plumb.api.v1.ContainerResources.minute:type_name -> plumb.api.v1.ResourceSummary
+	104, // 118: plumb.api.v1.ContainerResources.hour:type_name -> plumb.api.v1.ResourceSummary
+	104, // 119: plumb.api.v1.ContainerResources.day:type_name -> plumb.api.v1.ResourceSummary
+	98,  // 120: plumb.api.v1.ContainerResources.recent:type_name -> plumb.api.v1.ResourceSample
+	95,  // 121: plumb.api.v1.ContainerResources.cgroups:type_name -> plumb.api.v1.ContainerResources
+	134, // 122: plumb.api.v1.ResourceSample.time:type_name -> google.protobuf.Timestamp
+	99,  // 123: plumb.api.v1.ResourceSample.cpu:type_name -> plumb.api.v1.ResourceCPU
+	100, // 124: plumb.api.v1.ResourceSample.memory:type_name -> plumb.api.v1.ResourceMemory
+	101, // 125: plumb.api.v1.ResourceSample.devices:type_name -> plumb.api.v1.ResourceDevice
+	102, // 126: plumb.api.v1.ResourceSample.cpu_pressure:type_name -> plumb.api.v1.ResourceStall
+	102, // 127: plumb.api.v1.ResourceSample.memory_pressure:type_name -> plumb.api.v1.ResourceStall
+	102, // 128: plumb.api.v1.ResourceSample.io_pressure:type_name -> plumb.api.v1.ResourceStall
+	103, // 129: plumb.api.v1.ResourceSample.interfaces:type_name -> plumb.api.v1.ResourceInterface
+	105, // 130: plumb.api.v1.ResourceSummary.cpu_nano_cores:type_name -> plumb.api.v1.Distribution
+	105, // 131: plumb.api.v1.ResourceSummary.memory:type_name -> plumb.api.v1.Distribution
+	134, // 132: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	134, // 133: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	108, // 134: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	109, // 135: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	134, // 136: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	131, // 137: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	134, // 138: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	134, // 139: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	110, // 140: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	134, // 141: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	134, // 142: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	134, // 143: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	113, // 144: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	114, // 145: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	115, // 146: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	47,  // 147: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	72,  // 148: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
+	75,  // 149: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
+	134, // 150: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	132, // 151: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	120, // 152: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	122, // 153: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 154: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 155: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 156: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 157: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 158: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	14,  // 159: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	18,  // 160: plumb.api.v1.Agent.Adopt:input_type -> plumb.api.v1.AdoptRequest
+	21,  // 161: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	25,  // 162: plumb.api.v1.Agent.Map:input_type -> plumb.api.v1.MapRequest
+	29,  // 163: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	34,  // 164: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	36,  // 165: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	43,  // 166: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	44,  // 167: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	45,  // 168: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	57,  // 169: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	48,  // 170: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
+	50,  // 171: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
+	52,  // 172: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
+	54,  // 173: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
+	63,  // 174: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	66,  // 175: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	76,  // 176: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	68,  // 177: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
+	70,  // 178: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
+	73,  // 179: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
+	78,  // 180: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	87,  // 181: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	90,  // 182: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	93,  // 183: plumb.api.v1.Agent.Resources:input_type -> plumb.api.v1.ResourcesRequest
+	81,  // 184: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	84,  // 185: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	84,  // 186: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	106, // 187: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	106, // 188: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	111, // 189: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	116, // 190: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	118, // 191: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	121, // 192: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	123, // 193: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	124, // 194: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	126, // 195: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	128, // 196: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 197: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 198: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 199: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 200: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 201: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	15,  // 202: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	19,  // 203: plumb.api.v1.Agent.Adopt:output_type -> plumb.api.v1.AdoptResponse
+	22,  // 204: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	26,  // 205: plumb.api.v1.Agent.Map:output_type -> plumb.api.v1.MapResponse
+	30,  // 206: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	35,  // 207: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	37,  // 208: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	46,  // 209: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	46,  // 210: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	46,  // 211: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	58,  // 212: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	49,  // 213: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
+	51,  // 214: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
+	53,  // 215: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
+	55,  // 216: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
+	64,  // 217: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	67,  // 218: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	77,  // 219: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	69,  // 220: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
+	71,  // 221: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
+	74,  // 222: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
+	79,  // 223: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	88,  // 224: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	91,  // 225: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	94,  // 226: plumb.api.v1.Agent.Resources:output_type -> plumb.api.v1.ResourcesResponse
+	82,  // 227: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	85,  // 228: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	85,  // 229: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	107, // 230: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	107, // 231: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	112, // 232: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	117, // 233: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	119, // 234: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	119, // 235: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	122, // 236: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	125, // 237: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	127, // 238: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	129, // 239: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	197, // [197:240] is the sub-list for method output_type
+	154, // [154:197] is the sub-list for method input_type
+	154, // [154:154] is the sub-list for extension type_name
+	154, // [154:154] is the sub-list for extension extendee
+	0,   // [0:154] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }

@@ -28,7 +28,7 @@ func TestFiles(t *testing.T) {
 				return fmt.Sprintf("%v %+v\n", ok, g)
 			case "netdev":
 				var out strings.Builder
-				for _, i := range netDev([]byte(d.Input)) {
+				for _, i := range netDev([]byte(d.Input), noLoopback) {
 					fmt.Fprintf(&out, "%+v\n", i)
 				}
 				return out.String()
@@ -109,6 +109,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("some avg10=0.00 avg60=0.00 avg300=0.00 total=3\n"))
 	f.Add([]byte("  eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"))
 	f.Add([]byte("18446744073709551616 100000"))
+	f.Add([]byte("MemTotal:       16384000 kB\nMemFree:  1 kB\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if s := stall(text); s != nil && (s.Some < 0 || s.Full < 0) {
 			t.Errorf("%+v", *s)
@@ -118,7 +119,7 @@ func FuzzParse(f *testing.F) {
 		if len(devices) > maxDevices {
 			t.Errorf("%d devices", len(devices))
 		}
-		if n := len(netDev(text)); n > maxInterfaces {
+		if n := len(netDev(text, noLoopback)); n > maxInterfaces {
 			t.Errorf("%d interfaces", n)
 		}
 		if quota, period := cpuMax(text); quota < 0 || period < 0 {
@@ -132,5 +133,6 @@ func FuzzParse(f *testing.F) {
 		}
 		parseMounts(string(text)).Find(string(text), "5f")
 		pairs(text, func([]byte, uint64) {})
+		machine(text)
 	})
 }

@@ -75,6 +75,22 @@ func stall(text []byte) *Stall {
 	return &s
 }
 
+// machine reads a meminfo: what is not free, of memory and of swap, in bytes.
+//
+//	MemTotal:       16384000 kB
+func machine(text []byte) (memory, swap uint64, known bool) {
+	kib := map[string]uint64{}
+	for line := range bytes.Lines(text) {
+		name, rest, _ := bytes.Cut(line, []byte(":"))
+		value, unit, _ := bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))
+		if n, ok := number(value); ok && string(unit) == "kB\n" {
+			kib[string(name)] = min(n, math.MaxUint64>>10)
+		}
+	}
+	used := func(total, free string) uint64 { return (kib[total] - min(kib[free], kib[total])) << 10 }
+	return used("MemTotal", "MemFree"), used("SwapTotal", "SwapFree"), kib["MemTotal"] > 0
+}
+
 // device finds a device's place in a list, or makes one; nil if there are too many.
 func device(all *[]DeviceIO, name []byte) *DeviceIO {
 	for i := range *all {
@@ -154,13 +170,13 @@ func blkio(all *[]DeviceIO, text []byte, read, write func(*DeviceIO) *uint64) {
 	}
 }
 
-// netDev reads /proc/<pid>/net/dev, without the loopback interface: the name, then
+// netDev reads /proc/<pid>/net/dev, as far as take is true of the name: the name, then
 // eight columns of what was received and eight of what was sent.
-func netDev(text []byte) (all []Interface) {
+func netDev(text []byte, take func(name string) bool) (all []Interface) {
 	for line := range bytes.Lines(text) {
 		name, rest, ok := bytes.Cut(line, []byte(":"))
 		name = bytes.TrimSpace(name)
-		if !ok || string(name) == "lo" || len(name) == 0 || len(all) == maxInterfaces {
+		if !ok || len(name) == 0 || len(all) == maxInterfaces || !take(string(name)) {
 			continue
 		}
 		var columns [16]uint64

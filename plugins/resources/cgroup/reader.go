@@ -69,12 +69,30 @@ func (r *Reader) Limits(g Group) (Limits, error) {
 // which is known by its inode: an id may have gone to another process.
 func (r *Reader) Interfaces(pid int, netns uint64) ([]Interface, error) {
 	r.missing = false
-	all := netDev(r.file(fmt.Sprintf("/proc/%d", pid), "net/dev"))
+	all := netDev(r.file(fmt.Sprintf("/proc/%d", pid), "net/dev"), noLoopback)
 	var st syscall.Stat_t
 	if err := syscall.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &st); err != nil || st.Ino != netns {
 		return nil, ErrGone
 	}
 	return all, nil
+}
+
+func noLoopback(name string) bool { return name != "lo" }
+
+// Uplinks reads what came and went at the interfaces of our own namespace that are
+// devices: a bridge and its ports would count the same again. If none is, as within a
+// container, it is all but loopback.
+func (r *Reader) Uplinks() ([]Interface, error) {
+	r.missing = false
+	text := r.file("/proc/self", "net/dev")
+	if r.missing {
+		return nil, ErrGone
+	}
+	devices := netDev(text, func(name string) bool { return syscall.Access("/sys/class/net/"+name+"/device", 0) == nil })
+	if len(devices) == 0 {
+		devices = netDev(text, noLoopback)
+	}
+	return devices, nil
 }
 
 func (r *Reader) cpu(g Group) *CPU {
@@ -131,6 +149,9 @@ func (r *Reader) memory(g Group) *Memory {
 			"pgfault": &m.PageFaults, "pgmajfault": &m.MajorFaults,
 		})
 		fields(r.file(g.unified, "memory.events"), map[string]*uint64{"max": &m.Failures, "oom_kill": &m.OOMKills})
+		if g.Path == "/" { // which does not have those files that are of one cgroup
+			m.Usage, m.Swap, known = machine(r.file("/proc", "meminfo"))
+		}
 	} else {
 		m.Usage, known = number(r.file(g.memory, "memory.usage_in_bytes"))
 		m.Peak, _ = number(r.file(g.memory, "memory.max_usage_in_bytes"))

@@ -194,6 +194,10 @@ func TestOwnInterfaces(t *testing.T) {
 	if len(want) <= maxInterfaces && !slices.Equal(got, want) {
 		t.Errorf("read %v, there are %v", got, want)
 	}
+	up, err := r.Uplinks()
+	if err != nil || len(up) > len(all) || len(up) == 0 && len(all) > 0 {
+		t.Errorf("to the outside lead %+v, %v", up, err)
+	}
 }
 
 // TestDeviceFile: each block device has a file with its numbers.

@@ -196,7 +196,7 @@ type AgentClient interface {
 	Microservices(context.Context, *apiv1.MicroservicesRequest) (*apiv1.MicroservicesResponse, error)
 	// Containers returns the containers of all runtimes.
 	Containers(context.Context, *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error)
-	// Resources returns what containers use.
+	// Resources returns what containers and other cgroups use.
 	Resources(context.Context, *apiv1.ResourcesRequest) (*apiv1.ResourcesResponse, error)
 	// CNI returns what runtimes have attached by plumb-cni.
 	CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, error)
@@ -990,7 +990,7 @@ type AgentHandler interface {
 	Microservices(context.Context, *apiv1.MicroservicesRequest) (*apiv1.MicroservicesResponse, error)
 	// Containers returns the containers of all runtimes.
 	Containers(context.Context, *apiv1.ContainersRequest) (*apiv1.ContainersResponse, error)
-	// Resources returns what containers use.
+	// Resources returns what containers and other cgroups use.
 	Resources(context.Context, *apiv1.ResourcesRequest) (*apiv1.ResourcesResponse, error)
 	// CNI returns what runtimes have attached by plumb-cni.
 	CNI(context.Context, *apiv1.CNIRequest) (*apiv1.CNIResponse, error)
