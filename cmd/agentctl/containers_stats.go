@@ -69,6 +69,9 @@ func writeStats(w io.Writer, x *apiv1.ContainerResources) {
 	for _, d := range x.Last.GetDevices() {
 		add("device "+d.Device, fmt.Sprintf("read %s in %d, wrote %s in %d", bytesText(d.ReadBytes), d.Reads, bytesText(d.WriteBytes), d.Writes))
 	}
+	for _, f := range x.Filesystems {
+		add(filesystemName(f), atLeast(f)+bytesText(f.Used)+" of "+bytesText(f.Capacity), fmt.Sprintf("%d inodes", f.InodesUsed)+ofLimit(f.Inodes, func(n uint64) string { return fmt.Sprint(n) }))
+	}
 	for _, i := range x.Last.GetInterfaces() {
 		add("interface "+i.Name, "received "+traffic(i.ReceiveBytes, i.ReceivePackets, i.ReceiveErrors, i.ReceiveDropped),
 			"sent "+traffic(i.TransmitBytes, i.TransmitPackets, i.TransmitErrors, i.TransmitDropped))
@@ -90,6 +93,20 @@ func writeStats(w io.Writer, x *apiv1.ContainerResources) {
 		row("memory", s.GetMemory(), bytesText)
 	}
 	t.write(w, false)
+}
+
+func filesystemName(f *apiv1.ResourceFilesystem) string {
+	if f.Mounted != "" {
+		return "files in " + f.Mounted
+	}
+	return "files on " + f.Device
+}
+
+func atLeast(f *apiv1.ResourceFilesystem) string {
+	if f.AtLeast {
+		return "at least "
+	}
+	return ""
 }
 
 // said are the facts that there are.

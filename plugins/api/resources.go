@@ -11,6 +11,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 	"github.com/plumb-net/plumb/plugins/resources"
 	"github.com/plumb-net/plumb/plugins/resources/cgroup"
+	"github.com/plumb-net/plumb/plugins/resources/disk"
 )
 
 // Resources implements the service.
@@ -72,6 +73,9 @@ func latest(l resources.Latest) *apiv1.ContainerResources {
 	if l.Last != nil {
 		out.Last = sample(l.Last)
 	}
+	for _, u := range l.Filesystems {
+		out.Filesystems = append(out.Filesystems, filesystem(u))
+	}
 	if r := l.Rates; r != nil {
 		out.Rates = &apiv1.ResourceRates{CpuNanoCores: r.CPU, ThrottledPercent: r.Throttled, Receive: r.Receive, Transmit: r.Transmit, Read: r.Read, Write: r.Write}
 	}
@@ -108,6 +112,13 @@ func sample(x *resources.Sample) *apiv1.ResourceSample {
 		})
 	}
 	return out
+}
+
+func filesystem(u disk.Usage) *apiv1.ResourceFilesystem {
+	return &apiv1.ResourceFilesystem{
+		Device: u.Device, Mounted: u.Point, Type: u.Type, Capacity: u.Capacity, Used: u.Used,
+		Inodes: u.Inodes, InodesFree: u.InodesFree, InodesUsed: u.InodesUsed, AtLeast: u.AtLeast,
+	}
 }
 
 func stall(s *cgroup.Stall) *apiv1.ResourceStall {

@@ -104,7 +104,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `((?:plumb|container)_[a-z_]+)` \\| (.*) \\|$").FindAllStringSubmatch(string(doc), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `((?:plumb|container|machine)_[a-z_]+)` \\| (.*) \\|$").FindAllStringSubmatch(string(doc), -1) {
 		listed[m[1]] = m[2]
 	}
 	text := page(t)
@@ -115,7 +115,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 			t.Errorf("docs/metrics.md does not speak of the label %s", l.name)
 		}
 	}
-	for _, m := range regexp.MustCompile(`(?m)^# HELP ((?:plumb|container)_\w+) (.*)\n# TYPE \w+ (\w+)\n\w+(?:{(.*)})?`).FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^# HELP ((?:plumb|container|machine)_\w+) (.*)\n# TYPE \w+ (\w+)\n\w+(?:{(.*)})?`).FindAllStringSubmatch(text, -1) {
 		var labels []string
 		for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[4], -1) {
 			if l[1] != "le" && !(strings.HasPrefix(m[1], "container_") && slices.Contains(common, l[1])) {

@@ -1,12 +1,16 @@
 package metrics
 
 import (
+	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/plumb-net/plumb/plugins/resources"
 	"github.com/plumb-net/plumb/plugins/resources/cgroup"
+	"github.com/plumb-net/plumb/plugins/resources/disk"
 )
 
 // usage shows what containers and other cgroups use, under the names and with the labels that cAdvisor made
@@ -43,13 +47,42 @@ func (u usage) Collect(out chan<- prometheus.Metric) {
 			continue
 		}
 		told[who] = true
+		if l.Cgroup == "/" {
+			machine(out, l)
+		}
 		for _, d := range l.Last.IO {
 			if of.devices[d.Device] == "" {
-				of.devices[d.Device] = cgroup.DeviceFile(d.Device)
+				of.devices[d.Device] = disk.DeviceFile(d.Device)
 			}
 		}
 		newUsed(l, of).all(l)
 	}
+}
+
+// machine sends what the machine has.
+func machine(out chan<- prometheus.Metric, l resources.Latest) {
+	send := func(name, help string, v uint64) {
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, float64(v))
+	}
+	send("machine_cpu_cores", "Processors of the machine.", processors(l.Limits.CPUs))
+	send("machine_memory_bytes", "Memory of the machine.", l.MemoryBound)
+}
+
+// processors is how many a list as "0-3,7" has; without one it is those that we may use.
+func processors(list string) (n uint64) {
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, several := strings.Cut(part, "-")
+		if !several {
+			last = first
+		}
+		a, errA := strconv.ParseUint(first, 10, 16)
+		b, errB := strconv.ParseUint(last, 10, 16)
+		if errA != nil || errB != nil || b < a {
+			return uint64(runtime.NumCPU())
+		}
+		n += b - a + 1
+	}
+	return n
 }
 
 // usagePage is what the metrics of all containers have in common.
@@ -125,6 +158,12 @@ func (u *used) all(l resources.Latest) {
 		u.count("fs_reads_total", "Reads from devices.", d.ReadCount, "device", file)
 		u.count("fs_writes_bytes_total", "Bytes written to devices.", d.WriteBytes, "device", file)
 		u.count("fs_writes_total", "Writes to devices.", d.WriteCount, "device", file)
+	}
+	for _, f := range l.Filesystems {
+		u.gauge("fs_limit_bytes", "Size of the file system.", f.Capacity, "device", f.Device)
+		u.gauge("fs_usage_bytes", "Bytes that are taken of the file system.", f.Used, "device", f.Device)
+		u.gauge("fs_inodes_total", "Inodes that the file system can have.", f.Inodes, "device", f.Device)
+		u.gauge("fs_inodes_free", "Inodes that are free in the file system.", f.InodesFree, "device", f.Device)
 	}
 	for _, i := range l.Last.Interfaces {
 		u.network(i)

@@ -14,6 +14,7 @@ import (
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/resources"
 	"github.com/plumb-net/plumb/plugins/resources/cgroup"
+	"github.com/plumb-net/plumb/plugins/resources/disk"
 )
 
 // someUse is what containers use: of one all is known, of the other nothing; and another cgroup.
@@ -38,7 +39,11 @@ func someUse() []resources.Latest {
 		},
 	}
 	slice := resources.Latest{Key: "/system.slice", Cgroup: "/system.slice", Last: &resources.Sample{Time: time.Unix(2000, 0), Stats: cgroup.Stats{Pids: &pids}}}
-	return append(all, all[1], slice) // one twice, which Prometheus would not take
+	machine := resources.Latest{
+		Key: "/", Cgroup: "/", Last: &resources.Sample{Time: time.Unix(2000, 0)}, MemoryBound: 1 << 30, Limits: cgroup.Limits{CPUs: "0-3,7"},
+		Filesystems: []disk.Usage{{Device: "/dev/sda1", Capacity: 1000, Used: 400, Inodes: 50, InodesFree: 20}},
+	}
+	return append(all, all[1], slice, machine) // one twice, which Prometheus would not take
 }
 
 // TestUsage: what containers use has the names and labels that cAdvisor gives it.
@@ -62,6 +67,14 @@ func TestUsage(t *testing.T) {
 		"container_last_seen" + labels + rest + end + "} 2000",
 		"container_start_time_seconds" + labels + rest + end + "} 1000",
 		"container_threads" + strings.Replace(labels, "front", "", 1) + `id="/system.slice",image="",name="",namespace="",pod=""} 12`,
+	} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+	for _, want := range []string{
+		`container_fs_usage_bytes` + strings.Replace(labels, "front", "", 1) + `device="/dev/sda1",id="/",image="",name="",namespace="",pod=""} 400`,
+		"machine_cpu_cores 5", "machine_memory_bytes 1.073741824e+09",
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("no %s", want)

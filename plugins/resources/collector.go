@@ -44,7 +44,8 @@ type Collector struct {
 	depth      int
 	host       host
 	now        func() time.Time
-	wake       chan struct{}
+	// wake is for who samples, came for who looks at file systems.
+	wake, came chan struct{}
 
 	mu  sync.Mutex
 	all map[string]*series // of containers, by key
@@ -65,7 +66,7 @@ func New(containers Containers, interval time.Duration, depth int) (*Collector, 
 
 func newCollector(containers Containers, interval time.Duration, depth int, h host, now func() time.Time) *Collector {
 	return &Collector{
-		containers: containers, interval: interval, depth: depth, host: h, now: now, wake: make(chan struct{}, 1),
+		containers: containers, interval: interval, depth: depth, host: h, now: now, wake: make(chan struct{}, 1), came: make(chan struct{}, 1),
 		all: map[string]*series{}, others: others{cgroups: map[string]*series{}},
 	}
 }
@@ -77,6 +78,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	following.Go(func() {
 		_ = c.containers.Watch(ctx, func(...string) { c.follow() }) // it ends with ctx
 	})
+	following.Go(func() { c.measure(ctx) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -170,8 +172,14 @@ func (c *Collector) follow() {
 	}
 	c.forget()
 	c.forgetWithin()
+	tell(c.wake)
+	tell(c.came)
+}
+
+// tell says that there is something to do, unless that was said and not heard yet.
+func tell(to chan<- struct{}) {
 	select {
-	case c.wake <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
 }

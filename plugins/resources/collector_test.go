@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/resources/cgroup"
+	"github.com/plumb-net/plumb/plugins/resources/disk"
 )
 
 // world is a tracker, a kernel and a clock.
@@ -24,6 +25,11 @@ type world struct {
 	memo   map[string]uint64
 	reads  map[string]int
 	netdev map[int][]cgroup.Interface
+	// written is what each process wrote, walks how often somebody looked, walkTakes how
+	// long that takes.
+	written   map[int]uint64
+	walks     map[int]int
+	walkTakes time.Duration
 	// cgroups are those that there are beside the one of each container, and the machine's.
 	cgroups []string
 }
@@ -32,6 +38,7 @@ func newWorld() (*world, *Collector) {
 	w := &world{
 		known: map[string]*models.Container{}, clock: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC),
 		used: map[string]time.Duration{}, memo: map[string]uint64{}, reads: map[string]int{}, netdev: map[int][]cgroup.Interface{},
+		written: map[int]uint64{}, walks: map[int]int{},
 	}
 	return w, newCollector(w, 10*time.Second, 2, w, func() time.Time { return w.clock })
 }
@@ -73,6 +80,18 @@ func (w *world) below(g cgroup.Group, depth, most int, skip func(string) bool) (
 
 func (w *world) uplinks() ([]cgroup.Interface, error) {
 	return []cgroup.Interface{{Name: "uplink"}}, nil
+}
+
+func (w *world) filesystems() ([]disk.Usage, error) { return []disk.Usage{{Point: "/"}}, nil }
+
+func (w *world) layer(_ context.Context, pid int, _ uint64) (disk.Usage, error) {
+	w.walks[pid]++
+	used, there := w.written[pid]
+	if !there {
+		return disk.Usage{}, disk.ErrNoLayer
+	}
+	w.clock = w.clock.Add(w.walkTakes)
+	return disk.Usage{Used: used}, nil
 }
 
 func (w *world) stats(g cgroup.Group) (cgroup.Stats, error) {
@@ -329,6 +348,57 @@ func TestOthersAreBounded(t *testing.T) {
 	}
 	if within+len(all) != cgroupsMost {
 		t.Errorf("%d in all", within+len(all))
+	}
+}
+
+// TestFilesystems: a layer that is written to is walked each minute, one that is not more
+// and more seldom, one that takes long a hundredth of the time; what cannot be walked has no
+// figure, and the machine has all of its file systems.
+func TestFilesystems(t *testing.T) {
+	w, c := newWorld()
+	w.cgroups, w.used["/"] = []string{"/docker"}, 0
+	for id, pid := range map[string]uint32{"busy": 10, "quiet": 11, "none": 12} {
+		w.run(id, pid)
+	}
+	w.written[10], w.written[11] = 100, 5
+	c.follow()
+	c.Machine()
+	pass := func(d time.Duration) {
+		for end := w.clock.Add(d); ; {
+			s, wait := c.nextFull()
+			if s == nil {
+				if w.clock = w.clock.Add(wait); w.clock.After(end) {
+					w.clock = end
+					return
+				}
+				continue
+			}
+			began := w.clock
+			all, err := c.look(t.Context(), s)
+			c.measured(s, all, err, w.clock.Sub(began))
+			w.written[10]++
+		}
+	}
+	pass(time.Hour)
+	for pid, want := range map[int][2]int{10: {58, 61}, 11: {8, 10}, 12: {6, 7}} {
+		if n := w.walks[pid]; n < want[0] || n > want[1] {
+			t.Errorf("the layer of %d was walked %d times in an hour, want %v", pid, n, want)
+		}
+	}
+	for key, want := range map[string]int{"docker:busy": 1, "docker:quiet": 1, "docker:none": 0, "/": 1, "/docker": 0} {
+		w.used["/docker"] = 0
+		if d, _ := c.Detail(key); len(d.Filesystems) != want {
+			t.Errorf("%s: %+v", key, d.Filesystems)
+		}
+	}
+	if d, _ := c.Detail("docker:busy"); d.Filesystems[0].Used < 100 {
+		t.Errorf("it takes %+v", d.Filesystems)
+	}
+
+	w.walkTakes, w.walks = 5*time.Second, map[int]int{}
+	pass(2 * time.Hour)
+	if n := w.walks[10]; n < 12 || n > 15 {
+		t.Errorf("what takes 5 s was walked %d times in 2 hours", n)
 	}
 }
 

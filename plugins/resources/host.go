@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,9 +10,11 @@ import (
 	"syscall"
 
 	"github.com/plumb-net/plumb/plugins/resources/cgroup"
+	"github.com/plumb-net/plumb/plugins/resources/disk"
 )
 
-// host is what the collector asks of the kernel, from one goroutine at a time.
+// host is what the collector asks of the kernel, but for file systems from one goroutine
+// at a time.
 type host interface {
 	// find returns the cgroup of a container by its first process, which is known by its
 	// network namespace.
@@ -24,6 +27,10 @@ type host interface {
 	interfaces(pid int, netns uint64) ([]cgroup.Interface, error)
 	// uplinks are the interfaces of the machine.
 	uplinks() ([]cgroup.Interface, error)
+	// filesystems are those of the machine; layer is how much of one a container takes.
+	// These two may run beside the others, and take long.
+	filesystems() ([]disk.Usage, error)
+	layer(ctx context.Context, pid int, netns uint64) (disk.Usage, error)
 	// memory is how much the machine has, 0 if that is not known.
 	memory() uint64
 	// netns is the inode of the namespace that is not a container's own.
@@ -70,13 +77,16 @@ func memTotal(meminfo string) uint64 {
 	return kib << 10
 }
 
+// errEnded: the id of a container's first process is nobody's, or another's by now.
+var errEnded = errors.New("its first process ended")
+
 func (h *linux) find(pid int, netns uint64, id string) (cgroup.Group, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
 		return cgroup.Group{}, err
 	}
-	if now, err := netnsOf(strconv.Itoa(pid)); err != nil || now != netns { // the id may be another's by now
-		return cgroup.Group{}, errors.New("its first process ended")
+	if now, err := netnsOf(strconv.Itoa(pid)); err != nil || now != netns {
+		return cgroup.Group{}, errEnded
 	}
 	g, ok := h.mounts.Find(string(text), id)
 	if !ok {
@@ -95,5 +105,18 @@ func (h *linux) interfaces(pid int, netns uint64) ([]cgroup.Interface, error) {
 	return h.reader.Interfaces(pid, netns)
 }
 func (h *linux) uplinks() ([]cgroup.Interface, error) { return h.reader.Uplinks() }
-func (h *linux) memory() uint64                       { return h.total }
-func (h *linux) netns() uint64                        { return h.own }
+func (h *linux) filesystems() ([]disk.Usage, error)   { return disk.Machine() }
+
+func (h *linux) layer(ctx context.Context, pid int, netns uint64) (disk.Usage, error) {
+	dir, err := disk.LayerOf(pid)
+	if err != nil {
+		return disk.Usage{}, err
+	}
+	if now, err := netnsOf(strconv.Itoa(pid)); err != nil || now != netns {
+		return disk.Usage{}, errEnded
+	}
+	return disk.Walk(ctx, dir)
+}
+
+func (h *linux) memory() uint64 { return h.total }
+func (h *linux) netns() uint64  { return h.own }

@@ -47,6 +47,9 @@ func (c *Collector) survey() {
 	}
 	known := func(path string) bool { return containers[path] }
 	if root, ok := c.host.root(); ok {
+		if c.cgroups[root.Path] == nil {
+			tell(c.came)
+		}
 		take(root, "")
 		all, more := c.host.below(root, c.depth, machineMost, known)
 		for _, g := range all {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/resources/cgroup"
+	"github.com/plumb-net/plumb/plugins/resources/disk"
 )
 
 // Sample is what a container had used at a time. It never changes.
@@ -45,6 +46,9 @@ type Latest struct {
 	Last    *Sample
 	// Rates are those between the last two samples; nil if there are no two.
 	Rates *Rates
+	// Filesystems are, of a container, the one that its layer is in and how much of it that
+	// takes; of the machine, all of them. They are looked at apart, each minute at most.
+	Filesystems []disk.Usage
 	// Unread says why nothing can be sampled.
 	Unread string
 }

@@ -32,6 +32,7 @@ type series struct {
 	minutes  []minute
 	limits   cgroup.Limits
 	limitsAt time.Time
+	full     filesystems
 	// due is when the next sample is to be taken, wait how long after the last.
 	due  time.Time
 	wait time.Duration
@@ -108,7 +109,7 @@ func (s *series) pace(before, next *Sample, interval time.Duration) time.Duratio
 func (s *series) latest(key string, machine uint64) Latest {
 	l := Latest{
 		Key: key, Container: s.container, Cgroup: s.group.Path, Start: s.start, End: s.end,
-		Limits: s.limits, MemoryBound: machine, Samples: s.taken, Last: s.last(), Unread: s.unread,
+		Limits: s.limits, MemoryBound: machine, Samples: s.taken, Last: s.last(), Filesystems: s.full.all, Unread: s.unread,
 	}
 	if s.limits.Memory > 0 && (machine == 0 || s.limits.Memory < machine) {
 		l.MemoryBound = s.limits.Memory

@@ -6811,8 +6811,11 @@ type ContainerResources struct {
 	// how many more there are, at least.
 	Cgroups        []*ContainerResources `protobuf:"bytes,17,rep,name=cgroups,proto3" json:"cgroups,omitempty"`
 	CgroupsLeftOut uint32                `protobuf:"varint,18,opt,name=cgroups_left_out,proto3" json:"cgroups_left_out,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of a container, the file system in which is what it writes, and how much of it that
+	// takes; of the machine, all of them.
+	Filesystems   []*ResourceFilesystem `protobuf:"bytes,19,rep,name=filesystems,proto3" json:"filesystems,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContainerResources) Reset() {
@@ -6971,6 +6974,128 @@ func (x *ContainerResources) GetCgroupsLeftOut() uint32 {
 	return 0
 }
 
+func (x *ContainerResources) GetFilesystems() []*ResourceFilesystem {
+	if x != nil {
+		return x.Filesystems
+	}
+	return nil
+}
+
+// ResourceFilesystem is how full a file system is, or how much of it a container takes.
+type ResourceFilesystem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As /dev/sda1.
+	Device string `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
+	// Where it is mounted, and its type; not of a container's.
+	Mounted string `protobuf:"bytes,2,opt,name=mounted,proto3" json:"mounted,omitempty"`
+	Type    string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	// How large the file system is, and what of it is taken, in bytes.
+	Capacity uint64 `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Used     uint64 `protobuf:"varint,5,opt,name=used,proto3" json:"used,omitempty"`
+	// How many the file system can have, 0 if it makes them as they are needed, and those that
+	// are free and that are taken.
+	Inodes     uint64 `protobuf:"varint,6,opt,name=inodes,proto3" json:"inodes,omitempty"`
+	InodesFree uint64 `protobuf:"varint,7,opt,name=inodes_free,proto3" json:"inodes_free,omitempty"`
+	InodesUsed uint64 `protobuf:"varint,8,opt,name=inodes_used,proto3" json:"inodes_used,omitempty"`
+	// There were too many files to count them all.
+	AtLeast       bool `protobuf:"varint,9,opt,name=at_least,proto3" json:"at_least,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceFilesystem) Reset() {
+	*x = ResourceFilesystem{}
+	mi := &file_agent_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceFilesystem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceFilesystem) ProtoMessage() {}
+
+func (x *ResourceFilesystem) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceFilesystem.ProtoReflect.Descriptor instead.
+func (*ResourceFilesystem) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *ResourceFilesystem) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *ResourceFilesystem) GetMounted() string {
+	if x != nil {
+		return x.Mounted
+	}
+	return ""
+}
+
+func (x *ResourceFilesystem) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ResourceFilesystem) GetCapacity() uint64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *ResourceFilesystem) GetUsed() uint64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *ResourceFilesystem) GetInodes() uint64 {
+	if x != nil {
+		return x.Inodes
+	}
+	return 0
+}
+
+func (x *ResourceFilesystem) GetInodesFree() uint64 {
+	if x != nil {
+		return x.InodesFree
+	}
+	return 0
+}
+
+func (x *ResourceFilesystem) GetInodesUsed() uint64 {
+	if x != nil {
+		return x.InodesUsed
+	}
+	return 0
+}
+
+func (x *ResourceFilesystem) GetAtLeast() bool {
+	if x != nil {
+		return x.AtLeast
+	}
+	return false
+}
+
 // ResourceLimits are absent where there is no limit.
 type ResourceLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6995,7 +7120,7 @@ type ResourceLimits struct {
 
 func (x *ResourceLimits) Reset() {
 	*x = ResourceLimits{}
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7007,7 +7132,7 @@ func (x *ResourceLimits) String() string {
 func (*ResourceLimits) ProtoMessage() {}
 
 func (x *ResourceLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[96]
+	mi := &file_agent_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7020,7 +7145,7 @@ func (x *ResourceLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceLimits.ProtoReflect.Descriptor instead.
 func (*ResourceLimits) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{96}
+	return file_agent_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ResourceLimits) GetCpuQuotaUs() uint64 {
@@ -7104,7 +7229,7 @@ type ResourceRates struct {
 
 func (x *ResourceRates) Reset() {
 	*x = ResourceRates{}
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7116,7 +7241,7 @@ func (x *ResourceRates) String() string {
 func (*ResourceRates) ProtoMessage() {}
 
 func (x *ResourceRates) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[97]
+	mi := &file_agent_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7129,7 +7254,7 @@ func (x *ResourceRates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceRates.ProtoReflect.Descriptor instead.
 func (*ResourceRates) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{97}
+	return file_agent_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ResourceRates) GetCpuNanoCores() uint64 {
@@ -7196,7 +7321,7 @@ type ResourceSample struct {
 
 func (x *ResourceSample) Reset() {
 	*x = ResourceSample{}
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7208,7 +7333,7 @@ func (x *ResourceSample) String() string {
 func (*ResourceSample) ProtoMessage() {}
 
 func (x *ResourceSample) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[98]
+	mi := &file_agent_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7221,7 +7346,7 @@ func (x *ResourceSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceSample.ProtoReflect.Descriptor instead.
 func (*ResourceSample) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{98}
+	return file_agent_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ResourceSample) GetTime() *timestamppb.Timestamp {
@@ -7302,7 +7427,7 @@ type ResourceCPU struct {
 
 func (x *ResourceCPU) Reset() {
 	*x = ResourceCPU{}
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7314,7 +7439,7 @@ func (x *ResourceCPU) String() string {
 func (*ResourceCPU) ProtoMessage() {}
 
 func (x *ResourceCPU) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[99]
+	mi := &file_agent_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7327,7 +7452,7 @@ func (x *ResourceCPU) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceCPU.ProtoReflect.Descriptor instead.
 func (*ResourceCPU) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{99}
+	return file_agent_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ResourceCPU) GetUsageNs() uint64 {
@@ -7394,7 +7519,7 @@ type ResourceMemory struct {
 
 func (x *ResourceMemory) Reset() {
 	*x = ResourceMemory{}
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7406,7 +7531,7 @@ func (x *ResourceMemory) String() string {
 func (*ResourceMemory) ProtoMessage() {}
 
 func (x *ResourceMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[100]
+	mi := &file_agent_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7419,7 +7544,7 @@ func (x *ResourceMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceMemory.ProtoReflect.Descriptor instead.
 func (*ResourceMemory) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{100}
+	return file_agent_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ResourceMemory) GetUsage() uint64 {
@@ -7513,7 +7638,7 @@ type ResourceDevice struct {
 
 func (x *ResourceDevice) Reset() {
 	*x = ResourceDevice{}
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7525,7 +7650,7 @@ func (x *ResourceDevice) String() string {
 func (*ResourceDevice) ProtoMessage() {}
 
 func (x *ResourceDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[101]
+	mi := &file_agent_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7538,7 +7663,7 @@ func (x *ResourceDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceDevice.ProtoReflect.Descriptor instead.
 func (*ResourceDevice) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{101}
+	return file_agent_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ResourceDevice) GetDevice() string {
@@ -7587,7 +7712,7 @@ type ResourceStall struct {
 
 func (x *ResourceStall) Reset() {
 	*x = ResourceStall{}
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7599,7 +7724,7 @@ func (x *ResourceStall) String() string {
 func (*ResourceStall) ProtoMessage() {}
 
 func (x *ResourceStall) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[102]
+	mi := &file_agent_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7612,7 +7737,7 @@ func (x *ResourceStall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceStall.ProtoReflect.Descriptor instead.
 func (*ResourceStall) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{102}
+	return file_agent_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ResourceStall) GetSomeUs() uint64 {
@@ -7646,7 +7771,7 @@ type ResourceInterface struct {
 
 func (x *ResourceInterface) Reset() {
 	*x = ResourceInterface{}
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7658,7 +7783,7 @@ func (x *ResourceInterface) String() string {
 func (*ResourceInterface) ProtoMessage() {}
 
 func (x *ResourceInterface) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[103]
+	mi := &file_agent_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7671,7 +7796,7 @@ func (x *ResourceInterface) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceInterface.ProtoReflect.Descriptor instead.
 func (*ResourceInterface) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{103}
+	return file_agent_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ResourceInterface) GetName() string {
@@ -7749,7 +7874,7 @@ type ResourceSummary struct {
 
 func (x *ResourceSummary) Reset() {
 	*x = ResourceSummary{}
-	mi := &file_agent_proto_msgTypes[104]
+	mi := &file_agent_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7761,7 +7886,7 @@ func (x *ResourceSummary) String() string {
 func (*ResourceSummary) ProtoMessage() {}
 
 func (x *ResourceSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[104]
+	mi := &file_agent_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7774,7 +7899,7 @@ func (x *ResourceSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceSummary.ProtoReflect.Descriptor instead.
 func (*ResourceSummary) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{104}
+	return file_agent_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *ResourceSummary) GetCpuNanoCores() *Distribution {
@@ -7806,7 +7931,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_agent_proto_msgTypes[105]
+	mi := &file_agent_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7818,7 +7943,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[105]
+	mi := &file_agent_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7831,7 +7956,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{105}
+	return file_agent_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *Distribution) GetMean() uint64 {
@@ -7892,7 +8017,7 @@ type EventsRequest struct {
 
 func (x *EventsRequest) Reset() {
 	*x = EventsRequest{}
-	mi := &file_agent_proto_msgTypes[106]
+	mi := &file_agent_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7904,7 +8029,7 @@ func (x *EventsRequest) String() string {
 func (*EventsRequest) ProtoMessage() {}
 
 func (x *EventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[106]
+	mi := &file_agent_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7917,7 +8042,7 @@ func (x *EventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsRequest.ProtoReflect.Descriptor instead.
 func (*EventsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{106}
+	return file_agent_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *EventsRequest) GetTypes() []string {
@@ -7982,7 +8107,7 @@ type EventsResponse struct {
 
 func (x *EventsResponse) Reset() {
 	*x = EventsResponse{}
-	mi := &file_agent_proto_msgTypes[107]
+	mi := &file_agent_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7994,7 +8119,7 @@ func (x *EventsResponse) String() string {
 func (*EventsResponse) ProtoMessage() {}
 
 func (x *EventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[107]
+	mi := &file_agent_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8007,7 +8132,7 @@ func (x *EventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventsResponse.ProtoReflect.Descriptor instead.
 func (*EventsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{107}
+	return file_agent_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *EventsResponse) GetGap() *EventGap {
@@ -8044,7 +8169,7 @@ type EventGap struct {
 
 func (x *EventGap) Reset() {
 	*x = EventGap{}
-	mi := &file_agent_proto_msgTypes[108]
+	mi := &file_agent_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8056,7 +8181,7 @@ func (x *EventGap) String() string {
 func (*EventGap) ProtoMessage() {}
 
 func (x *EventGap) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[108]
+	mi := &file_agent_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8069,7 +8194,7 @@ func (x *EventGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventGap.ProtoReflect.Descriptor instead.
 func (*EventGap) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{108}
+	return file_agent_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *EventGap) GetFrom() uint64 {
@@ -8139,7 +8264,7 @@ type ContainerEvent struct {
 
 func (x *ContainerEvent) Reset() {
 	*x = ContainerEvent{}
-	mi := &file_agent_proto_msgTypes[109]
+	mi := &file_agent_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8151,7 +8276,7 @@ func (x *ContainerEvent) String() string {
 func (*ContainerEvent) ProtoMessage() {}
 
 func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[109]
+	mi := &file_agent_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8164,7 +8289,7 @@ func (x *ContainerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEvent.ProtoReflect.Descriptor instead.
 func (*ContainerEvent) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{109}
+	return file_agent_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ContainerEvent) GetSeq() uint64 {
@@ -8367,7 +8492,7 @@ type OOMKill struct {
 
 func (x *OOMKill) Reset() {
 	*x = OOMKill{}
-	mi := &file_agent_proto_msgTypes[110]
+	mi := &file_agent_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8379,7 +8504,7 @@ func (x *OOMKill) String() string {
 func (*OOMKill) ProtoMessage() {}
 
 func (x *OOMKill) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[110]
+	mi := &file_agent_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8392,7 +8517,7 @@ func (x *OOMKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OOMKill.ProtoReflect.Descriptor instead.
 func (*OOMKill) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{110}
+	return file_agent_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *OOMKill) GetPid() uint32 {
@@ -8473,7 +8598,7 @@ type AgentStatusRequest struct {
 
 func (x *AgentStatusRequest) Reset() {
 	*x = AgentStatusRequest{}
-	mi := &file_agent_proto_msgTypes[111]
+	mi := &file_agent_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8485,7 +8610,7 @@ func (x *AgentStatusRequest) String() string {
 func (*AgentStatusRequest) ProtoMessage() {}
 
 func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[111]
+	mi := &file_agent_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8498,7 +8623,7 @@ func (x *AgentStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusRequest.ProtoReflect.Descriptor instead.
 func (*AgentStatusRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{111}
+	return file_agent_proto_rawDescGZIP(), []int{112}
 }
 
 type AgentStatusResponse struct {
@@ -8529,7 +8654,7 @@ type AgentStatusResponse struct {
 
 func (x *AgentStatusResponse) Reset() {
 	*x = AgentStatusResponse{}
-	mi := &file_agent_proto_msgTypes[112]
+	mi := &file_agent_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8541,7 +8666,7 @@ func (x *AgentStatusResponse) String() string {
 func (*AgentStatusResponse) ProtoMessage() {}
 
 func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[112]
+	mi := &file_agent_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8554,7 +8679,7 @@ func (x *AgentStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatusResponse.ProtoReflect.Descriptor instead.
 func (*AgentStatusResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{112}
+	return file_agent_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *AgentStatusResponse) GetState() string {
@@ -8663,7 +8788,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_agent_proto_msgTypes[113]
+	mi := &file_agent_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8675,7 +8800,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[113]
+	mi := &file_agent_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8688,7 +8813,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{113}
+	return file_agent_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *Health) GetName() string {
@@ -8739,7 +8864,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_agent_proto_msgTypes[114]
+	mi := &file_agent_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8751,7 +8876,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[114]
+	mi := &file_agent_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8764,7 +8889,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{114}
+	return file_agent_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *Source) GetName() string {
@@ -8798,7 +8923,7 @@ type StateCount struct {
 
 func (x *StateCount) Reset() {
 	*x = StateCount{}
-	mi := &file_agent_proto_msgTypes[115]
+	mi := &file_agent_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8810,7 +8935,7 @@ func (x *StateCount) String() string {
 func (*StateCount) ProtoMessage() {}
 
 func (x *StateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[115]
+	mi := &file_agent_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8823,7 +8948,7 @@ func (x *StateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateCount.ProtoReflect.Descriptor instead.
 func (*StateCount) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{115}
+	return file_agent_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *StateCount) GetState() string {
@@ -8848,7 +8973,7 @@ type VersionRequest struct {
 
 func (x *VersionRequest) Reset() {
 	*x = VersionRequest{}
-	mi := &file_agent_proto_msgTypes[116]
+	mi := &file_agent_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8860,7 +8985,7 @@ func (x *VersionRequest) String() string {
 func (*VersionRequest) ProtoMessage() {}
 
 func (x *VersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[116]
+	mi := &file_agent_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8873,7 +8998,7 @@ func (x *VersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionRequest.ProtoReflect.Descriptor instead.
 func (*VersionRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{116}
+	return file_agent_proto_rawDescGZIP(), []int{117}
 }
 
 type VersionResponse struct {
@@ -8890,7 +9015,7 @@ type VersionResponse struct {
 
 func (x *VersionResponse) Reset() {
 	*x = VersionResponse{}
-	mi := &file_agent_proto_msgTypes[117]
+	mi := &file_agent_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8902,7 +9027,7 @@ func (x *VersionResponse) String() string {
 func (*VersionResponse) ProtoMessage() {}
 
 func (x *VersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[117]
+	mi := &file_agent_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8915,7 +9040,7 @@ func (x *VersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionResponse.ProtoReflect.Descriptor instead.
 func (*VersionResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{117}
+	return file_agent_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *VersionResponse) GetVersion() string {
@@ -8961,7 +9086,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_agent_proto_msgTypes[118]
+	mi := &file_agent_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8973,7 +9098,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[118]
+	mi := &file_agent_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8986,7 +9111,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{118}
+	return file_agent_proto_rawDescGZIP(), []int{119}
 }
 
 type LogsResponse struct {
@@ -8998,7 +9123,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_agent_proto_msgTypes[119]
+	mi := &file_agent_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9010,7 +9135,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[119]
+	mi := &file_agent_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9023,7 +9148,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{119}
+	return file_agent_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *LogsResponse) GetLogs() []*Log {
@@ -9047,7 +9172,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_agent_proto_msgTypes[120]
+	mi := &file_agent_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9059,7 +9184,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[120]
+	mi := &file_agent_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9072,7 +9197,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{120}
+	return file_agent_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *Log) GetName() string {
@@ -9107,7 +9232,7 @@ type SetLogRequest struct {
 
 func (x *SetLogRequest) Reset() {
 	*x = SetLogRequest{}
-	mi := &file_agent_proto_msgTypes[121]
+	mi := &file_agent_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9119,7 +9244,7 @@ func (x *SetLogRequest) String() string {
 func (*SetLogRequest) ProtoMessage() {}
 
 func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[121]
+	mi := &file_agent_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9132,7 +9257,7 @@ func (x *SetLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogRequest.ProtoReflect.Descriptor instead.
 func (*SetLogRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{121}
+	return file_agent_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *SetLogRequest) GetName() string {
@@ -9163,7 +9288,7 @@ type KV struct {
 
 func (x *KV) Reset() {
 	*x = KV{}
-	mi := &file_agent_proto_msgTypes[122]
+	mi := &file_agent_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9175,7 +9300,7 @@ func (x *KV) String() string {
 func (*KV) ProtoMessage() {}
 
 func (x *KV) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[122]
+	mi := &file_agent_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9188,7 +9313,7 @@ func (x *KV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KV.ProtoReflect.Descriptor instead.
 func (*KV) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{122}
+	return file_agent_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *KV) GetKey() string {
@@ -9228,7 +9353,7 @@ type GetKVRequest struct {
 
 func (x *GetKVRequest) Reset() {
 	*x = GetKVRequest{}
-	mi := &file_agent_proto_msgTypes[123]
+	mi := &file_agent_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9240,7 +9365,7 @@ func (x *GetKVRequest) String() string {
 func (*GetKVRequest) ProtoMessage() {}
 
 func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[123]
+	mi := &file_agent_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9253,7 +9378,7 @@ func (x *GetKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetKVRequest.ProtoReflect.Descriptor instead.
 func (*GetKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{123}
+	return file_agent_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *GetKVRequest) GetKey() string {
@@ -9272,7 +9397,7 @@ type ListKVRequest struct {
 
 func (x *ListKVRequest) Reset() {
 	*x = ListKVRequest{}
-	mi := &file_agent_proto_msgTypes[124]
+	mi := &file_agent_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9284,7 +9409,7 @@ func (x *ListKVRequest) String() string {
 func (*ListKVRequest) ProtoMessage() {}
 
 func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[124]
+	mi := &file_agent_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9297,7 +9422,7 @@ func (x *ListKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVRequest.ProtoReflect.Descriptor instead.
 func (*ListKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{124}
+	return file_agent_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *ListKVRequest) GetPrefix() string {
@@ -9316,7 +9441,7 @@ type ListKVResponse struct {
 
 func (x *ListKVResponse) Reset() {
 	*x = ListKVResponse{}
-	mi := &file_agent_proto_msgTypes[125]
+	mi := &file_agent_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9328,7 +9453,7 @@ func (x *ListKVResponse) String() string {
 func (*ListKVResponse) ProtoMessage() {}
 
 func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[125]
+	mi := &file_agent_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9341,7 +9466,7 @@ func (x *ListKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKVResponse.ProtoReflect.Descriptor instead.
 func (*ListKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{125}
+	return file_agent_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *ListKVResponse) GetEntries() []*KV {
@@ -9362,7 +9487,7 @@ type PutKVRequest struct {
 
 func (x *PutKVRequest) Reset() {
 	*x = PutKVRequest{}
-	mi := &file_agent_proto_msgTypes[126]
+	mi := &file_agent_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9374,7 +9499,7 @@ func (x *PutKVRequest) String() string {
 func (*PutKVRequest) ProtoMessage() {}
 
 func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[126]
+	mi := &file_agent_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9387,7 +9512,7 @@ func (x *PutKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVRequest.ProtoReflect.Descriptor instead.
 func (*PutKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{126}
+	return file_agent_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *PutKVRequest) GetKey() string {
@@ -9420,7 +9545,7 @@ type PutKVResponse struct {
 
 func (x *PutKVResponse) Reset() {
 	*x = PutKVResponse{}
-	mi := &file_agent_proto_msgTypes[127]
+	mi := &file_agent_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9432,7 +9557,7 @@ func (x *PutKVResponse) String() string {
 func (*PutKVResponse) ProtoMessage() {}
 
 func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[127]
+	mi := &file_agent_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9445,7 +9570,7 @@ func (x *PutKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutKVResponse.ProtoReflect.Descriptor instead.
 func (*PutKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{127}
+	return file_agent_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *PutKVResponse) GetRevision() int64 {
@@ -9464,7 +9589,7 @@ type DeleteKVRequest struct {
 
 func (x *DeleteKVRequest) Reset() {
 	*x = DeleteKVRequest{}
-	mi := &file_agent_proto_msgTypes[128]
+	mi := &file_agent_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9476,7 +9601,7 @@ func (x *DeleteKVRequest) String() string {
 func (*DeleteKVRequest) ProtoMessage() {}
 
 func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[128]
+	mi := &file_agent_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9489,7 +9614,7 @@ func (x *DeleteKVRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVRequest.ProtoReflect.Descriptor instead.
 func (*DeleteKVRequest) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{128}
+	return file_agent_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *DeleteKVRequest) GetKey() string {
@@ -9509,7 +9634,7 @@ type DeleteKVResponse struct {
 
 func (x *DeleteKVResponse) Reset() {
 	*x = DeleteKVResponse{}
-	mi := &file_agent_proto_msgTypes[129]
+	mi := &file_agent_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9521,7 +9646,7 @@ func (x *DeleteKVResponse) String() string {
 func (*DeleteKVResponse) ProtoMessage() {}
 
 func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[129]
+	mi := &file_agent_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9534,7 +9659,7 @@ func (x *DeleteKVResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteKVResponse.ProtoReflect.Descriptor instead.
 func (*DeleteKVResponse) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{129}
+	return file_agent_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *DeleteKVResponse) GetRevision() int64 {
@@ -10066,7 +10191,7 @@ const file_agent_proto_rawDesc = "" +
 	"containers\x12\x18\n" +
 	"\aunknown\x18\x02 \x01(\tR\aunknown\x12:\n" +
 	"\acgroups\x18\x03 \x03(\v2 .plumb.api.v1.ContainerResourcesR\acgroups\x12*\n" +
-	"\x10cgroups_left_out\x18\x04 \x01(\rR\x10cgroups_left_out\"\xfa\x05\n" +
+	"\x10cgroups_left_out\x18\x04 \x01(\rR\x10cgroups_left_out\"\xbe\x06\n" +
 	"\x12ContainerResources\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\"\n" +
 	"\fcontainer_id\x18\x02 \x01(\tR\fcontainer_id\x12\x12\n" +
@@ -10086,7 +10211,18 @@ const file_agent_proto_rawDesc = "" +
 	"\x06recent\x18\x0f \x03(\v2\x1c.plumb.api.v1.ResourceSampleR\x06recent\x12\x16\n" +
 	"\x06unread\x18\x10 \x01(\tR\x06unread\x12:\n" +
 	"\acgroups\x18\x11 \x03(\v2 .plumb.api.v1.ContainerResourcesR\acgroups\x12*\n" +
-	"\x10cgroups_left_out\x18\x12 \x01(\rR\x10cgroups_left_out\"\x9c\x02\n" +
+	"\x10cgroups_left_out\x18\x12 \x01(\rR\x10cgroups_left_out\x12B\n" +
+	"\vfilesystems\x18\x13 \x03(\v2 .plumb.api.v1.ResourceFilesystemR\vfilesystems\"\x82\x02\n" +
+	"\x12ResourceFilesystem\x12\x16\n" +
+	"\x06device\x18\x01 \x01(\tR\x06device\x12\x18\n" +
+	"\amounted\x18\x02 \x01(\tR\amounted\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\tR\x04type\x12\x1a\n" +
+	"\bcapacity\x18\x04 \x01(\x04R\bcapacity\x12\x12\n" +
+	"\x04used\x18\x05 \x01(\x04R\x04used\x12\x16\n" +
+	"\x06inodes\x18\x06 \x01(\x04R\x06inodes\x12 \n" +
+	"\vinodes_free\x18\a \x01(\x04R\vinodes_free\x12 \n" +
+	"\vinodes_used\x18\b \x01(\x04R\vinodes_used\x12\x1a\n" +
+	"\bat_least\x18\t \x01(\bR\bat_least\"\x9c\x02\n" +
 	"\x0eResourceLimits\x12\"\n" +
 	"\fcpu_quota_us\x18\x01 \x01(\x04R\fcpu_quota_us\x12$\n" +
 	"\rcpu_period_us\x18\x02 \x01(\x04R\rcpu_period_us\x12\x1e\n" +
@@ -10364,7 +10500,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 	return file_agent_proto_rawDescData
 }
 
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 133)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 134)
 var file_agent_proto_goTypes = []any{
 	(*KeyStatus)(nil),             // 0: plumb.api.v1.KeyStatus
 	(*Missing)(nil),               // 1: plumb.api.v1.Missing
@@ -10462,61 +10598,62 @@ var file_agent_proto_goTypes = []any{
 	(*ResourcesRequest)(nil),      // 93: plumb.api.v1.ResourcesRequest
 	(*ResourcesResponse)(nil),     // 94: plumb.api.v1.ResourcesResponse
 	(*ContainerResources)(nil),    // 95: plumb.api.v1.ContainerResources
-	(*ResourceLimits)(nil),        // 96: plumb.api.v1.ResourceLimits
-	(*ResourceRates)(nil),         // 97: plumb.api.v1.ResourceRates
-	(*ResourceSample)(nil),        // 98: plumb.api.v1.ResourceSample
-	(*ResourceCPU)(nil),           // 99: plumb.api.v1.ResourceCPU
-	(*ResourceMemory)(nil),        // 100: plumb.api.v1.ResourceMemory
-	(*ResourceDevice)(nil),        // 101: plumb.api.v1.ResourceDevice
-	(*ResourceStall)(nil),         // 102: plumb.api.v1.ResourceStall
-	(*ResourceInterface)(nil),     // 103: plumb.api.v1.ResourceInterface
-	(*ResourceSummary)(nil),       // 104: plumb.api.v1.ResourceSummary
-	(*Distribution)(nil),          // 105: plumb.api.v1.Distribution
-	(*EventsRequest)(nil),         // 106: plumb.api.v1.EventsRequest
-	(*EventsResponse)(nil),        // 107: plumb.api.v1.EventsResponse
-	(*EventGap)(nil),              // 108: plumb.api.v1.EventGap
-	(*ContainerEvent)(nil),        // 109: plumb.api.v1.ContainerEvent
-	(*OOMKill)(nil),               // 110: plumb.api.v1.OOMKill
-	(*AgentStatusRequest)(nil),    // 111: plumb.api.v1.AgentStatusRequest
-	(*AgentStatusResponse)(nil),   // 112: plumb.api.v1.AgentStatusResponse
-	(*Health)(nil),                // 113: plumb.api.v1.Health
-	(*Source)(nil),                // 114: plumb.api.v1.Source
-	(*StateCount)(nil),            // 115: plumb.api.v1.StateCount
-	(*VersionRequest)(nil),        // 116: plumb.api.v1.VersionRequest
-	(*VersionResponse)(nil),       // 117: plumb.api.v1.VersionResponse
-	(*LogsRequest)(nil),           // 118: plumb.api.v1.LogsRequest
-	(*LogsResponse)(nil),          // 119: plumb.api.v1.LogsResponse
-	(*Log)(nil),                   // 120: plumb.api.v1.Log
-	(*SetLogRequest)(nil),         // 121: plumb.api.v1.SetLogRequest
-	(*KV)(nil),                    // 122: plumb.api.v1.KV
-	(*GetKVRequest)(nil),          // 123: plumb.api.v1.GetKVRequest
-	(*ListKVRequest)(nil),         // 124: plumb.api.v1.ListKVRequest
-	(*ListKVResponse)(nil),        // 125: plumb.api.v1.ListKVResponse
-	(*PutKVRequest)(nil),          // 126: plumb.api.v1.PutKVRequest
-	(*PutKVResponse)(nil),         // 127: plumb.api.v1.PutKVResponse
-	(*DeleteKVRequest)(nil),       // 128: plumb.api.v1.DeleteKVRequest
-	(*DeleteKVResponse)(nil),      // 129: plumb.api.v1.DeleteKVResponse
-	nil,                           // 130: plumb.api.v1.Container.LabelsEntry
-	nil,                           // 131: plumb.api.v1.ContainerEvent.LabelsEntry
-	nil,                           // 132: plumb.api.v1.Health.DetailsEntry
-	(*structpb.Value)(nil),        // 133: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 134: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 135: google.protobuf.Duration
+	(*ResourceFilesystem)(nil),    // 96: plumb.api.v1.ResourceFilesystem
+	(*ResourceLimits)(nil),        // 97: plumb.api.v1.ResourceLimits
+	(*ResourceRates)(nil),         // 98: plumb.api.v1.ResourceRates
+	(*ResourceSample)(nil),        // 99: plumb.api.v1.ResourceSample
+	(*ResourceCPU)(nil),           // 100: plumb.api.v1.ResourceCPU
+	(*ResourceMemory)(nil),        // 101: plumb.api.v1.ResourceMemory
+	(*ResourceDevice)(nil),        // 102: plumb.api.v1.ResourceDevice
+	(*ResourceStall)(nil),         // 103: plumb.api.v1.ResourceStall
+	(*ResourceInterface)(nil),     // 104: plumb.api.v1.ResourceInterface
+	(*ResourceSummary)(nil),       // 105: plumb.api.v1.ResourceSummary
+	(*Distribution)(nil),          // 106: plumb.api.v1.Distribution
+	(*EventsRequest)(nil),         // 107: plumb.api.v1.EventsRequest
+	(*EventsResponse)(nil),        // 108: plumb.api.v1.EventsResponse
+	(*EventGap)(nil),              // 109: plumb.api.v1.EventGap
+	(*ContainerEvent)(nil),        // 110: plumb.api.v1.ContainerEvent
+	(*OOMKill)(nil),               // 111: plumb.api.v1.OOMKill
+	(*AgentStatusRequest)(nil),    // 112: plumb.api.v1.AgentStatusRequest
+	(*AgentStatusResponse)(nil),   // 113: plumb.api.v1.AgentStatusResponse
+	(*Health)(nil),                // 114: plumb.api.v1.Health
+	(*Source)(nil),                // 115: plumb.api.v1.Source
+	(*StateCount)(nil),            // 116: plumb.api.v1.StateCount
+	(*VersionRequest)(nil),        // 117: plumb.api.v1.VersionRequest
+	(*VersionResponse)(nil),       // 118: plumb.api.v1.VersionResponse
+	(*LogsRequest)(nil),           // 119: plumb.api.v1.LogsRequest
+	(*LogsResponse)(nil),          // 120: plumb.api.v1.LogsResponse
+	(*Log)(nil),                   // 121: plumb.api.v1.Log
+	(*SetLogRequest)(nil),         // 122: plumb.api.v1.SetLogRequest
+	(*KV)(nil),                    // 123: plumb.api.v1.KV
+	(*GetKVRequest)(nil),          // 124: plumb.api.v1.GetKVRequest
+	(*ListKVRequest)(nil),         // 125: plumb.api.v1.ListKVRequest
+	(*ListKVResponse)(nil),        // 126: plumb.api.v1.ListKVResponse
+	(*PutKVRequest)(nil),          // 127: plumb.api.v1.PutKVRequest
+	(*PutKVResponse)(nil),         // 128: plumb.api.v1.PutKVResponse
+	(*DeleteKVRequest)(nil),       // 129: plumb.api.v1.DeleteKVRequest
+	(*DeleteKVResponse)(nil),      // 130: plumb.api.v1.DeleteKVResponse
+	nil,                           // 131: plumb.api.v1.Container.LabelsEntry
+	nil,                           // 132: plumb.api.v1.ContainerEvent.LabelsEntry
+	nil,                           // 133: plumb.api.v1.Health.DetailsEntry
+	(*structpb.Value)(nil),        // 134: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 135: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 136: google.protobuf.Duration
 }
 var file_agent_proto_depIdxs = []int32{
 	1,   // 0: plumb.api.v1.KeyStatus.missing:type_name -> plumb.api.v1.Missing
 	2,   // 1: plumb.api.v1.KeyStatus.fields:type_name -> plumb.api.v1.FieldError
-	133, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
-	133, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
-	133, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
+	134, // 2: plumb.api.v1.KeyStatus.desired:type_name -> google.protobuf.Value
+	134, // 3: plumb.api.v1.KeyStatus.actual:type_name -> google.protobuf.Value
+	134, // 4: plumb.api.v1.KeyStatus.metadata:type_name -> google.protobuf.Value
 	0,   // 5: plumb.api.v1.KeyStatus.derived:type_name -> plumb.api.v1.KeyStatus
-	134, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
-	134, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
+	135, // 6: plumb.api.v1.KeyStatus.since:type_name -> google.protobuf.Timestamp
+	135, // 7: plumb.api.v1.KeyStatus.next_try:type_name -> google.protobuf.Timestamp
 	2,   // 8: plumb.api.v1.InvalidValue.fields:type_name -> plumb.api.v1.FieldError
-	134, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
+	135, // 9: plumb.api.v1.ListRequest.at:type_name -> google.protobuf.Timestamp
 	0,   // 10: plumb.api.v1.ListResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 11: plumb.api.v1.WatchResponse.changes:type_name -> plumb.api.v1.KeyStatus
-	135, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
+	136, // 12: plumb.api.v1.WaitRequest.timeout:type_name -> google.protobuf.Duration
 	0,   // 13: plumb.api.v1.WaitResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	0,   // 14: plumb.api.v1.Cause.status:type_name -> plumb.api.v1.KeyStatus
 	12,  // 15: plumb.api.v1.Cause.because:type_name -> plumb.api.v1.Cause
@@ -10525,61 +10662,61 @@ var file_agent_proto_depIdxs = []int32{
 	13,  // 18: plumb.api.v1.Cause.roots:type_name -> plumb.api.v1.Root
 	16,  // 19: plumb.api.v1.DiffResponse.differences:type_name -> plumb.api.v1.Difference
 	17,  // 20: plumb.api.v1.Difference.fields:type_name -> plumb.api.v1.FieldDifference
-	133, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
-	133, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
+	134, // 21: plumb.api.v1.FieldDifference.desired:type_name -> google.protobuf.Value
+	134, // 22: plumb.api.v1.FieldDifference.actual:type_name -> google.protobuf.Value
 	42,  // 23: plumb.api.v1.AdoptResponse.items:type_name -> plumb.api.v1.Item
 	20,  // 24: plumb.api.v1.AdoptResponse.left_out:type_name -> plumb.api.v1.LeftOut
 	23,  // 25: plumb.api.v1.GraphResponse.nodes:type_name -> plumb.api.v1.GraphNode
 	24,  // 26: plumb.api.v1.GraphResponse.edges:type_name -> plumb.api.v1.GraphEdge
-	134, // 27: plumb.api.v1.MapRequest.at:type_name -> google.protobuf.Timestamp
-	134, // 28: plumb.api.v1.MapRequest.since:type_name -> google.protobuf.Timestamp
+	135, // 27: plumb.api.v1.MapRequest.at:type_name -> google.protobuf.Timestamp
+	135, // 28: plumb.api.v1.MapRequest.since:type_name -> google.protobuf.Timestamp
 	57,  // 29: plumb.api.v1.MapRequest.plan:type_name -> plumb.api.v1.PlanRequest
 	27,  // 30: plumb.api.v1.MapResponse.boxes:type_name -> plumb.api.v1.MapBox
 	28,  // 31: plumb.api.v1.MapResponse.lines:type_name -> plumb.api.v1.MapLine
 	58,  // 32: plumb.api.v1.MapResponse.plan:type_name -> plumb.api.v1.PlanResponse
-	134, // 33: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	135, // 33: plumb.api.v1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
 	31,  // 34: plumb.api.v1.HistoryResponse.records:type_name -> plumb.api.v1.Record
-	134, // 35: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
+	135, // 35: plumb.api.v1.Record.time:type_name -> google.protobuf.Timestamp
 	40,  // 36: plumb.api.v1.Record.planned:type_name -> plumb.api.v1.PlannedStep
 	41,  // 37: plumb.api.v1.Record.done:type_name -> plumb.api.v1.DoneStep
-	134, // 38: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
+	135, // 38: plumb.api.v1.Record.settled:type_name -> google.protobuf.Timestamp
 	32,  // 39: plumb.api.v1.Record.changed:type_name -> plumb.api.v1.KeyChange
-	134, // 40: plumb.api.v1.Record.written:type_name -> google.protobuf.Timestamp
+	135, // 40: plumb.api.v1.Record.written:type_name -> google.protobuf.Timestamp
 	33,  // 41: plumb.api.v1.KeyChange.before:type_name -> plumb.api.v1.Moment
 	33,  // 42: plumb.api.v1.KeyChange.after:type_name -> plumb.api.v1.Moment
-	134, // 43: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
-	133, // 44: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
-	133, // 45: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
-	134, // 46: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
-	134, // 47: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
+	135, // 43: plumb.api.v1.KeyChange.time:type_name -> google.protobuf.Timestamp
+	134, // 44: plumb.api.v1.Moment.desired:type_name -> google.protobuf.Value
+	134, // 45: plumb.api.v1.Moment.actual:type_name -> google.protobuf.Value
+	135, // 46: plumb.api.v1.ChangesRequest.from:type_name -> google.protobuf.Timestamp
+	135, // 47: plumb.api.v1.ChangesRequest.to:type_name -> google.protobuf.Timestamp
 	32,  // 48: plumb.api.v1.ChangesResponse.changes:type_name -> plumb.api.v1.KeyChange
 	39,  // 49: plumb.api.v1.BlameResponse.asked:type_name -> plumb.api.v1.Deed
 	39,  // 50: plumb.api.v1.BlameResponse.made:type_name -> plumb.api.v1.Deed
 	39,  // 51: plumb.api.v1.BlameResponse.failures:type_name -> plumb.api.v1.Deed
-	134, // 52: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
+	135, // 52: plumb.api.v1.BlameResponse.since:type_name -> google.protobuf.Timestamp
 	38,  // 53: plumb.api.v1.BlameResponse.written:type_name -> plumb.api.v1.Written
-	134, // 54: plumb.api.v1.Written.time:type_name -> google.protobuf.Timestamp
-	134, // 55: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
-	134, // 56: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
-	135, // 57: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
-	135, // 58: plumb.api.v1.DoneStep.waited:type_name -> google.protobuf.Duration
-	133, // 59: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
+	135, // 54: plumb.api.v1.Written.time:type_name -> google.protobuf.Timestamp
+	135, // 55: plumb.api.v1.Deed.time:type_name -> google.protobuf.Timestamp
+	135, // 56: plumb.api.v1.DoneStep.start:type_name -> google.protobuf.Timestamp
+	136, // 57: plumb.api.v1.DoneStep.took:type_name -> google.protobuf.Duration
+	136, // 58: plumb.api.v1.DoneStep.waited:type_name -> google.protobuf.Duration
+	134, // 59: plumb.api.v1.Item.value:type_name -> google.protobuf.Value
 	42,  // 60: plumb.api.v1.ApplyRequest.items:type_name -> plumb.api.v1.Item
-	135, // 61: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
+	136, // 61: plumb.api.v1.ApplyRequest.timeout:type_name -> google.protobuf.Duration
 	58,  // 62: plumb.api.v1.ApplyRequest.plan:type_name -> plumb.api.v1.PlanResponse
-	135, // 63: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
-	133, // 64: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
-	135, // 65: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
-	135, // 66: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
+	136, // 63: plumb.api.v1.ApplyRequest.confirm:type_name -> google.protobuf.Duration
+	134, // 64: plumb.api.v1.PutRequest.value:type_name -> google.protobuf.Value
+	136, // 65: plumb.api.v1.PutRequest.timeout:type_name -> google.protobuf.Duration
+	136, // 66: plumb.api.v1.DeleteRequest.timeout:type_name -> google.protobuf.Duration
 	56,  // 67: plumb.api.v1.ApplyResponse.changes:type_name -> plumb.api.v1.Change
 	0,   // 68: plumb.api.v1.ApplyResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	58,  // 69: plumb.api.v1.ApplyResponse.plan:type_name -> plumb.api.v1.PlanResponse
 	47,  // 70: plumb.api.v1.ApplyResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	134, // 71: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
-	134, // 72: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
+	135, // 71: plumb.api.v1.Confirmation.deadline:type_name -> google.protobuf.Timestamp
+	135, // 72: plumb.api.v1.Confirmation.began:type_name -> google.protobuf.Timestamp
 	47,  // 73: plumb.api.v1.ConfirmResponse.confirm:type_name -> plumb.api.v1.Confirmation
 	47,  // 74: plumb.api.v1.AbortResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	135, // 75: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
+	136, // 75: plumb.api.v1.ExtendRequest.by:type_name -> google.protobuf.Duration
 	47,  // 76: plumb.api.v1.ExtendResponse.confirm:type_name -> plumb.api.v1.Confirmation
 	43,  // 77: plumb.api.v1.UndoRequest.apply:type_name -> plumb.api.v1.ApplyRequest
 	46,  // 78: plumb.api.v1.UndoResponse.apply:type_name -> plumb.api.v1.ApplyResponse
@@ -10594,161 +10731,162 @@ var file_agent_proto_depIdxs = []int32{
 	31,  // 87: plumb.api.v1.ResyncResponse.record:type_name -> plumb.api.v1.Record
 	0,   // 88: plumb.api.v1.ResyncResponse.keys:type_name -> plumb.api.v1.KeyStatus
 	65,  // 89: plumb.api.v1.ResyncResponse.store:type_name -> plumb.api.v1.StoreCheck
-	135, // 90: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
-	134, // 91: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
-	135, // 92: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
+	136, // 90: plumb.api.v1.PauseRequest.for:type_name -> google.protobuf.Duration
+	135, // 91: plumb.api.v1.PauseResponse.until:type_name -> google.protobuf.Timestamp
+	136, // 92: plumb.api.v1.FreezeRequest.for:type_name -> google.protobuf.Duration
 	72,  // 93: plumb.api.v1.FreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
 	72,  // 94: plumb.api.v1.UnfreezeResponse.freeze:type_name -> plumb.api.v1.Freeze
-	134, // 95: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
-	134, // 96: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
+	135, // 95: plumb.api.v1.Freeze.since:type_name -> google.protobuf.Timestamp
+	135, // 96: plumb.api.v1.Freeze.until:type_name -> google.protobuf.Timestamp
 	75,  // 97: plumb.api.v1.ReleaseResponse.released:type_name -> plumb.api.v1.Held
-	134, // 98: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
+	135, // 98: plumb.api.v1.Held.since:type_name -> google.protobuf.Timestamp
 	80,  // 99: plumb.api.v1.KindsResponse.kinds:type_name -> plumb.api.v1.Kind
 	83,  // 100: plumb.api.v1.CNIResponse.attachments:type_name -> plumb.api.v1.Attachment
 	86,  // 101: plumb.api.v1.CNIResponse.queue:type_name -> plumb.api.v1.LeftCall
-	134, // 102: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
+	135, // 102: plumb.api.v1.Attachment.since:type_name -> google.protobuf.Timestamp
 	83,  // 103: plumb.api.v1.AttachmentResponse.attachment:type_name -> plumb.api.v1.Attachment
-	134, // 104: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
+	135, // 104: plumb.api.v1.LeftCall.since:type_name -> google.protobuf.Timestamp
 	89,  // 105: plumb.api.v1.MicroservicesResponse.microservices:type_name -> plumb.api.v1.Microservice
-	113, // 106: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
+	114, // 106: plumb.api.v1.MicroservicesResponse.runtimes:type_name -> plumb.api.v1.Health
 	92,  // 107: plumb.api.v1.ContainersResponse.containers:type_name -> plumb.api.v1.Container
-	113, // 108: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
-	130, // 109: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
+	114, // 108: plumb.api.v1.ContainersResponse.runtimes:type_name -> plumb.api.v1.Health
+	131, // 109: plumb.api.v1.Container.labels:type_name -> plumb.api.v1.Container.LabelsEntry
 	95,  // 110: plumb.api.v1.ResourcesResponse.containers:type_name -> plumb.api.v1.ContainerResources
 	95,  // 111: plumb.api.v1.ResourcesResponse.cgroups:type_name -> plumb.api.v1.ContainerResources
-	134, // 112: plumb.api.v1.ContainerResources.start:type_name -> google.protobuf.Timestamp
-	134, // 113: plumb.api.v1.ContainerResources.end:type_name -> google.protobuf.Timestamp
-	96,  // 114: plumb.api.v1.ContainerResources.limits:type_name -> plumb.api.v1.ResourceLimits
-	97,  // 115: plumb.api.v1.ContainerResources.rates:type_name -> plumb.api.v1.ResourceRates
-	98,  // 116: plumb.api.v1.ContainerResources.last:type_name -> plumb.api.v1.ResourceSample
-	104, // 117: plumb.api.v1.ContainerResources.minute:type_name -> plumb.api.v1.ResourceSummary
-	104, // 118: plumb.api.v1.ContainerResources.hour:type_name -> plumb.api.v1.ResourceSummary
-	104, // 119: plumb.api.v1.ContainerResources.day:type_name -> plumb.api.v1.ResourceSummary
-	98,  // 120: plumb.api.v1.ContainerResources.recent:type_name -> plumb.api.v1.ResourceSample
+	135, // 112: plumb.api.v1.ContainerResources.start:type_name -> google.protobuf.Timestamp
+	135, // 113: plumb.api.v1.ContainerResources.end:type_name -> google.protobuf.Timestamp
+	97,  // 114: plumb.api.v1.ContainerResources.limits:type_name -> plumb.api.v1.ResourceLimits
+	98,  // 115: plumb.api.v1.ContainerResources.rates:type_name -> plumb.api.v1.ResourceRates
+	99,  // 116: plumb.api.v1.ContainerResources.last:type_name -> plumb.api.v1.ResourceSample
+	105, // 117: plumb.api.v1.ContainerResources.minute:type_name -> plumb.api.v1.ResourceSummary
+	105, // 118: plumb.api.v1.ContainerResources.hour:type_name -> plumb.api.v1.ResourceSummary
+	105, // 119: plumb.api.v1.ContainerResources.day:type_name -> plumb.api.v1.ResourceSummary
+	99,  // 120: plumb.api.v1.ContainerResources.recent:type_name -> plumb.api.v1.ResourceSample
 	95,  // 121: plumb.api.v1.ContainerResources.cgroups:type_name -> plumb.api.v1.ContainerResources
-	134, // 122: plumb.api.v1.ResourceSample.time:type_name -> google.protobuf.Timestamp
-	99,  // 123: plumb.api.v1.ResourceSample.cpu:type_name -> plumb.api.v1.ResourceCPU
-	100, // 124: plumb.api.v1.ResourceSample.memory:type_name -> plumb.api.v1.ResourceMemory
-	101, // 125: plumb.api.v1.ResourceSample.devices:type_name -> plumb.api.v1.ResourceDevice
-	102, // 126: plumb.api.v1.ResourceSample.cpu_pressure:type_name -> plumb.api.v1.ResourceStall
-	102, // 127: plumb.api.v1.ResourceSample.memory_pressure:type_name -> plumb.api.v1.ResourceStall
-	102, // 128: plumb.api.v1.ResourceSample.io_pressure:type_name -> plumb.api.v1.ResourceStall
-	103, // 129: plumb.api.v1.ResourceSample.interfaces:type_name -> plumb.api.v1.ResourceInterface
-	105, // 130: plumb.api.v1.ResourceSummary.cpu_nano_cores:type_name -> plumb.api.v1.Distribution
-	105, // 131: plumb.api.v1.ResourceSummary.memory:type_name -> plumb.api.v1.Distribution
-	134, // 132: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
-	134, // 133: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
-	108, // 134: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
-	109, // 135: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
-	134, // 136: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
-	131, // 137: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
-	134, // 138: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
-	134, // 139: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
-	110, // 140: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
-	134, // 141: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
-	134, // 142: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
-	134, // 143: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
-	113, // 144: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
-	114, // 145: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
-	115, // 146: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
-	47,  // 147: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
-	72,  // 148: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
-	75,  // 149: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
-	134, // 150: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
-	132, // 151: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
-	120, // 152: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
-	122, // 153: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
-	4,   // 154: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
-	5,   // 155: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
-	7,   // 156: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
-	9,   // 157: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
-	11,  // 158: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
-	14,  // 159: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
-	18,  // 160: plumb.api.v1.Agent.Adopt:input_type -> plumb.api.v1.AdoptRequest
-	21,  // 161: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
-	25,  // 162: plumb.api.v1.Agent.Map:input_type -> plumb.api.v1.MapRequest
-	29,  // 163: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
-	34,  // 164: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
-	36,  // 165: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
-	43,  // 166: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
-	44,  // 167: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
-	45,  // 168: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
-	57,  // 169: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
-	48,  // 170: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
-	50,  // 171: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
-	52,  // 172: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
-	54,  // 173: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
-	63,  // 174: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
-	66,  // 175: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
-	76,  // 176: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
-	68,  // 177: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
-	70,  // 178: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
-	73,  // 179: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
-	78,  // 180: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
-	87,  // 181: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
-	90,  // 182: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
-	93,  // 183: plumb.api.v1.Agent.Resources:input_type -> plumb.api.v1.ResourcesRequest
-	81,  // 184: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
-	84,  // 185: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	84,  // 186: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
-	106, // 187: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
-	106, // 188: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
-	111, // 189: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
-	116, // 190: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
-	118, // 191: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
-	121, // 192: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
-	123, // 193: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
-	124, // 194: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
-	126, // 195: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
-	128, // 196: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
-	0,   // 197: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
-	6,   // 198: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
-	8,   // 199: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
-	10,  // 200: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
-	12,  // 201: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
-	15,  // 202: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
-	19,  // 203: plumb.api.v1.Agent.Adopt:output_type -> plumb.api.v1.AdoptResponse
-	22,  // 204: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
-	26,  // 205: plumb.api.v1.Agent.Map:output_type -> plumb.api.v1.MapResponse
-	30,  // 206: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
-	35,  // 207: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
-	37,  // 208: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
-	46,  // 209: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
-	46,  // 210: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
-	46,  // 211: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
-	58,  // 212: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
-	49,  // 213: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
-	51,  // 214: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
-	53,  // 215: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
-	55,  // 216: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
-	64,  // 217: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
-	67,  // 218: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
-	77,  // 219: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
-	69,  // 220: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
-	71,  // 221: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
-	74,  // 222: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
-	79,  // 223: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
-	88,  // 224: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
-	91,  // 225: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
-	94,  // 226: plumb.api.v1.Agent.Resources:output_type -> plumb.api.v1.ResourcesResponse
-	82,  // 227: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
-	85,  // 228: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	85,  // 229: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
-	107, // 230: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
-	107, // 231: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
-	112, // 232: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
-	117, // 233: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
-	119, // 234: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
-	119, // 235: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
-	122, // 236: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
-	125, // 237: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
-	127, // 238: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
-	129, // 239: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
-	197, // [197:240] is the sub-list for method output_type
-	154, // [154:197] is the sub-list for method input_type
-	154, // [154:154] is the sub-list for extension type_name
-	154, // [154:154] is the sub-list for extension extendee
-	0,   // [0:154] is the sub-list for field type_name
+	96,  // 122: plumb.api.v1.ContainerResources.filesystems:type_name -> plumb.api.v1.ResourceFilesystem
+	135, // 123: plumb.api.v1.ResourceSample.time:type_name -> google.protobuf.Timestamp
+	100, // 124: plumb.api.v1.ResourceSample.cpu:type_name -> plumb.api.v1.ResourceCPU
+	101, // 125: plumb.api.v1.ResourceSample.memory:type_name -> plumb.api.v1.ResourceMemory
+	102, // 126: plumb.api.v1.ResourceSample.devices:type_name -> plumb.api.v1.ResourceDevice
+	103, // 127: plumb.api.v1.ResourceSample.cpu_pressure:type_name -> plumb.api.v1.ResourceStall
+	103, // 128: plumb.api.v1.ResourceSample.memory_pressure:type_name -> plumb.api.v1.ResourceStall
+	103, // 129: plumb.api.v1.ResourceSample.io_pressure:type_name -> plumb.api.v1.ResourceStall
+	104, // 130: plumb.api.v1.ResourceSample.interfaces:type_name -> plumb.api.v1.ResourceInterface
+	106, // 131: plumb.api.v1.ResourceSummary.cpu_nano_cores:type_name -> plumb.api.v1.Distribution
+	106, // 132: plumb.api.v1.ResourceSummary.memory:type_name -> plumb.api.v1.Distribution
+	135, // 133: plumb.api.v1.EventsRequest.since:type_name -> google.protobuf.Timestamp
+	135, // 134: plumb.api.v1.EventsRequest.until:type_name -> google.protobuf.Timestamp
+	109, // 135: plumb.api.v1.EventsResponse.gap:type_name -> plumb.api.v1.EventGap
+	110, // 136: plumb.api.v1.EventsResponse.events:type_name -> plumb.api.v1.ContainerEvent
+	135, // 137: plumb.api.v1.ContainerEvent.time:type_name -> google.protobuf.Timestamp
+	132, // 138: plumb.api.v1.ContainerEvent.labels:type_name -> plumb.api.v1.ContainerEvent.LabelsEntry
+	135, // 139: plumb.api.v1.ContainerEvent.started_at:type_name -> google.protobuf.Timestamp
+	135, // 140: plumb.api.v1.ContainerEvent.finished_at:type_name -> google.protobuf.Timestamp
+	111, // 141: plumb.api.v1.ContainerEvent.oom:type_name -> plumb.api.v1.OOMKill
+	135, // 142: plumb.api.v1.ContainerEvent.seen:type_name -> google.protobuf.Timestamp
+	135, // 143: plumb.api.v1.OOMKill.time:type_name -> google.protobuf.Timestamp
+	135, // 144: plumb.api.v1.AgentStatusResponse.started:type_name -> google.protobuf.Timestamp
+	114, // 145: plumb.api.v1.AgentStatusResponse.parts:type_name -> plumb.api.v1.Health
+	115, // 146: plumb.api.v1.AgentStatusResponse.sources:type_name -> plumb.api.v1.Source
+	116, // 147: plumb.api.v1.AgentStatusResponse.keys:type_name -> plumb.api.v1.StateCount
+	47,  // 148: plumb.api.v1.AgentStatusResponse.confirm:type_name -> plumb.api.v1.Confirmation
+	72,  // 149: plumb.api.v1.AgentStatusResponse.freeze:type_name -> plumb.api.v1.Freeze
+	75,  // 150: plumb.api.v1.AgentStatusResponse.held:type_name -> plumb.api.v1.Held
+	135, // 151: plumb.api.v1.Health.since:type_name -> google.protobuf.Timestamp
+	133, // 152: plumb.api.v1.Health.details:type_name -> plumb.api.v1.Health.DetailsEntry
+	121, // 153: plumb.api.v1.LogsResponse.logs:type_name -> plumb.api.v1.Log
+	123, // 154: plumb.api.v1.ListKVResponse.entries:type_name -> plumb.api.v1.KV
+	4,   // 155: plumb.api.v1.Agent.Get:input_type -> plumb.api.v1.GetRequest
+	5,   // 156: plumb.api.v1.Agent.List:input_type -> plumb.api.v1.ListRequest
+	7,   // 157: plumb.api.v1.Agent.Watch:input_type -> plumb.api.v1.WatchRequest
+	9,   // 158: plumb.api.v1.Agent.Wait:input_type -> plumb.api.v1.WaitRequest
+	11,  // 159: plumb.api.v1.Agent.Why:input_type -> plumb.api.v1.WhyRequest
+	14,  // 160: plumb.api.v1.Agent.Diff:input_type -> plumb.api.v1.DiffRequest
+	18,  // 161: plumb.api.v1.Agent.Adopt:input_type -> plumb.api.v1.AdoptRequest
+	21,  // 162: plumb.api.v1.Agent.Graph:input_type -> plumb.api.v1.GraphRequest
+	25,  // 163: plumb.api.v1.Agent.Map:input_type -> plumb.api.v1.MapRequest
+	29,  // 164: plumb.api.v1.Agent.History:input_type -> plumb.api.v1.HistoryRequest
+	34,  // 165: plumb.api.v1.Agent.Changes:input_type -> plumb.api.v1.ChangesRequest
+	36,  // 166: plumb.api.v1.Agent.Blame:input_type -> plumb.api.v1.BlameRequest
+	43,  // 167: plumb.api.v1.Agent.Apply:input_type -> plumb.api.v1.ApplyRequest
+	44,  // 168: plumb.api.v1.Agent.Put:input_type -> plumb.api.v1.PutRequest
+	45,  // 169: plumb.api.v1.Agent.Delete:input_type -> plumb.api.v1.DeleteRequest
+	57,  // 170: plumb.api.v1.Agent.Plan:input_type -> plumb.api.v1.PlanRequest
+	48,  // 171: plumb.api.v1.Agent.Confirm:input_type -> plumb.api.v1.ConfirmRequest
+	50,  // 172: plumb.api.v1.Agent.Abort:input_type -> plumb.api.v1.AbortRequest
+	52,  // 173: plumb.api.v1.Agent.Extend:input_type -> plumb.api.v1.ExtendRequest
+	54,  // 174: plumb.api.v1.Agent.Undo:input_type -> plumb.api.v1.UndoRequest
+	63,  // 175: plumb.api.v1.Agent.Resync:input_type -> plumb.api.v1.ResyncRequest
+	66,  // 176: plumb.api.v1.Agent.Pause:input_type -> plumb.api.v1.PauseRequest
+	76,  // 177: plumb.api.v1.Agent.Resume:input_type -> plumb.api.v1.ResumeRequest
+	68,  // 178: plumb.api.v1.Agent.Freeze:input_type -> plumb.api.v1.FreezeRequest
+	70,  // 179: plumb.api.v1.Agent.Unfreeze:input_type -> plumb.api.v1.UnfreezeRequest
+	73,  // 180: plumb.api.v1.Agent.Release:input_type -> plumb.api.v1.ReleaseRequest
+	78,  // 181: plumb.api.v1.Agent.Kinds:input_type -> plumb.api.v1.KindsRequest
+	87,  // 182: plumb.api.v1.Agent.Microservices:input_type -> plumb.api.v1.MicroservicesRequest
+	90,  // 183: plumb.api.v1.Agent.Containers:input_type -> plumb.api.v1.ContainersRequest
+	93,  // 184: plumb.api.v1.Agent.Resources:input_type -> plumb.api.v1.ResourcesRequest
+	81,  // 185: plumb.api.v1.Agent.CNI:input_type -> plumb.api.v1.CNIRequest
+	84,  // 186: plumb.api.v1.Agent.AdoptAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	84,  // 187: plumb.api.v1.Agent.ForgetAttachment:input_type -> plumb.api.v1.AttachmentRequest
+	107, // 188: plumb.api.v1.Agent.Events:input_type -> plumb.api.v1.EventsRequest
+	107, // 189: plumb.api.v1.Agent.WatchEvents:input_type -> plumb.api.v1.EventsRequest
+	112, // 190: plumb.api.v1.Agent.AgentStatus:input_type -> plumb.api.v1.AgentStatusRequest
+	117, // 191: plumb.api.v1.Agent.Version:input_type -> plumb.api.v1.VersionRequest
+	119, // 192: plumb.api.v1.Agent.Logs:input_type -> plumb.api.v1.LogsRequest
+	122, // 193: plumb.api.v1.Agent.SetLog:input_type -> plumb.api.v1.SetLogRequest
+	124, // 194: plumb.api.v1.Agent.GetKV:input_type -> plumb.api.v1.GetKVRequest
+	125, // 195: plumb.api.v1.Agent.ListKV:input_type -> plumb.api.v1.ListKVRequest
+	127, // 196: plumb.api.v1.Agent.PutKV:input_type -> plumb.api.v1.PutKVRequest
+	129, // 197: plumb.api.v1.Agent.DeleteKV:input_type -> plumb.api.v1.DeleteKVRequest
+	0,   // 198: plumb.api.v1.Agent.Get:output_type -> plumb.api.v1.KeyStatus
+	6,   // 199: plumb.api.v1.Agent.List:output_type -> plumb.api.v1.ListResponse
+	8,   // 200: plumb.api.v1.Agent.Watch:output_type -> plumb.api.v1.WatchResponse
+	10,  // 201: plumb.api.v1.Agent.Wait:output_type -> plumb.api.v1.WaitResponse
+	12,  // 202: plumb.api.v1.Agent.Why:output_type -> plumb.api.v1.Cause
+	15,  // 203: plumb.api.v1.Agent.Diff:output_type -> plumb.api.v1.DiffResponse
+	19,  // 204: plumb.api.v1.Agent.Adopt:output_type -> plumb.api.v1.AdoptResponse
+	22,  // 205: plumb.api.v1.Agent.Graph:output_type -> plumb.api.v1.GraphResponse
+	26,  // 206: plumb.api.v1.Agent.Map:output_type -> plumb.api.v1.MapResponse
+	30,  // 207: plumb.api.v1.Agent.History:output_type -> plumb.api.v1.HistoryResponse
+	35,  // 208: plumb.api.v1.Agent.Changes:output_type -> plumb.api.v1.ChangesResponse
+	37,  // 209: plumb.api.v1.Agent.Blame:output_type -> plumb.api.v1.BlameResponse
+	46,  // 210: plumb.api.v1.Agent.Apply:output_type -> plumb.api.v1.ApplyResponse
+	46,  // 211: plumb.api.v1.Agent.Put:output_type -> plumb.api.v1.ApplyResponse
+	46,  // 212: plumb.api.v1.Agent.Delete:output_type -> plumb.api.v1.ApplyResponse
+	58,  // 213: plumb.api.v1.Agent.Plan:output_type -> plumb.api.v1.PlanResponse
+	49,  // 214: plumb.api.v1.Agent.Confirm:output_type -> plumb.api.v1.ConfirmResponse
+	51,  // 215: plumb.api.v1.Agent.Abort:output_type -> plumb.api.v1.AbortResponse
+	53,  // 216: plumb.api.v1.Agent.Extend:output_type -> plumb.api.v1.ExtendResponse
+	55,  // 217: plumb.api.v1.Agent.Undo:output_type -> plumb.api.v1.UndoResponse
+	64,  // 218: plumb.api.v1.Agent.Resync:output_type -> plumb.api.v1.ResyncResponse
+	67,  // 219: plumb.api.v1.Agent.Pause:output_type -> plumb.api.v1.PauseResponse
+	77,  // 220: plumb.api.v1.Agent.Resume:output_type -> plumb.api.v1.ResumeResponse
+	69,  // 221: plumb.api.v1.Agent.Freeze:output_type -> plumb.api.v1.FreezeResponse
+	71,  // 222: plumb.api.v1.Agent.Unfreeze:output_type -> plumb.api.v1.UnfreezeResponse
+	74,  // 223: plumb.api.v1.Agent.Release:output_type -> plumb.api.v1.ReleaseResponse
+	79,  // 224: plumb.api.v1.Agent.Kinds:output_type -> plumb.api.v1.KindsResponse
+	88,  // 225: plumb.api.v1.Agent.Microservices:output_type -> plumb.api.v1.MicroservicesResponse
+	91,  // 226: plumb.api.v1.Agent.Containers:output_type -> plumb.api.v1.ContainersResponse
+	94,  // 227: plumb.api.v1.Agent.Resources:output_type -> plumb.api.v1.ResourcesResponse
+	82,  // 228: plumb.api.v1.Agent.CNI:output_type -> plumb.api.v1.CNIResponse
+	85,  // 229: plumb.api.v1.Agent.AdoptAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	85,  // 230: plumb.api.v1.Agent.ForgetAttachment:output_type -> plumb.api.v1.AttachmentResponse
+	108, // 231: plumb.api.v1.Agent.Events:output_type -> plumb.api.v1.EventsResponse
+	108, // 232: plumb.api.v1.Agent.WatchEvents:output_type -> plumb.api.v1.EventsResponse
+	113, // 233: plumb.api.v1.Agent.AgentStatus:output_type -> plumb.api.v1.AgentStatusResponse
+	118, // 234: plumb.api.v1.Agent.Version:output_type -> plumb.api.v1.VersionResponse
+	120, // 235: plumb.api.v1.Agent.Logs:output_type -> plumb.api.v1.LogsResponse
+	120, // 236: plumb.api.v1.Agent.SetLog:output_type -> plumb.api.v1.LogsResponse
+	123, // 237: plumb.api.v1.Agent.GetKV:output_type -> plumb.api.v1.KV
+	126, // 238: plumb.api.v1.Agent.ListKV:output_type -> plumb.api.v1.ListKVResponse
+	128, // 239: plumb.api.v1.Agent.PutKV:output_type -> plumb.api.v1.PutKVResponse
+	130, // 240: plumb.api.v1.Agent.DeleteKV:output_type -> plumb.api.v1.DeleteKVResponse
+	198, // [198:241] is the sub-list for method output_type
+	155, // [155:198] is the sub-list for method input_type
+	155, // [155:155] is the sub-list for extension type_name
+	155, // [155:155] is the sub-list for extension extendee
+	0,   // [0:155] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -10757,16 +10895,16 @@ func file_agent_proto_init() {
 		return
 	}
 	file_agent_proto_msgTypes[92].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[98].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[106].OneofWrappers = []any{}
-	file_agent_proto_msgTypes[109].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[99].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[107].OneofWrappers = []any{}
+	file_agent_proto_msgTypes[110].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   133,
+			NumMessages:   134,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -200,26 +200,6 @@ func TestOwnInterfaces(t *testing.T) {
 	}
 }
 
-// TestDeviceFile: each block device has a file with its numbers.
-func TestDeviceFile(t *testing.T) {
-	all, err := os.ReadDir("/sys/dev/block")
-	if err != nil {
-		t.Skip(err)
-	}
-	for _, d := range all {
-		var st syscall.Stat_t
-		file := DeviceFile(d.Name())
-		if !strings.HasPrefix(file, "/dev/") {
-			t.Errorf("%s has %s", d.Name(), file)
-		} else if err := syscall.Stat(file, &st); err == nil && fmt.Sprintf("%d:%d", st.Rdev>>8, st.Rdev&0xff) != d.Name() && st.Rdev < 1<<16 {
-			t.Errorf("%s is %s", file, d.Name())
-		}
-	}
-	if got := DeviceFile("4095:7"); got != "4095:7" {
-		t.Error(got)
-	}
-}
-
 // BenchmarkRead measures what a sample of one cgroup costs.
 func BenchmarkRead(b *testing.B) {
 	g := newGroup(b, "bench")
