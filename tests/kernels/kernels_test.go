@@ -38,6 +38,7 @@ var packages = []struct {
 	{dir: "descriptors/address"},
 	{dir: "tests/e2e", flags: []string{"-test.run=^TestStories$", "-stories=testdata/kernels", "-no-engine"}},
 	{dir: "tests/demo", flags: []string{"-test.run=^TestTasks$"}},
+	{dir: "plugins/resources/cgroup"}, // version 2 of cgroups, and nothing else
 	{dir: "descriptors/fdb", rare: true},
 	{dir: "descriptors/hostlink", rare: true},
 	{dir: "descriptors/namespace", rare: true},

@@ -141,6 +141,30 @@ func TestSameAsTheFiles(t *testing.T) {
 	}
 }
 
+// TestBelowReal: what is made in a cgroup is found in it, and what it uses can be read.
+func TestBelowReal(t *testing.T) {
+	g := newGroup(t, "below")
+	none := func(string) bool { return false }
+	if all, more := g.Below(3, 9, none); len(all)+more != 0 {
+		t.Errorf("in a new one are %+v, and %d more", all, more)
+	}
+	for _, dir := range []string{"inner", "inner/deep"} {
+		dir = filepath.Join(g.main(), dir)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Remove(dir) })
+	}
+	all, more := g.Below(1, 9, none)
+	if len(all) != 1 || all[0].Path != g.Path+"/inner" || more != 1 {
+		t.Fatalf("below it are %+v, and %d more", all, more)
+	}
+	var r Reader
+	if s, err := r.Stats(all[0]); err != nil || g.memory != "" && s.Memory == nil || g.memory == "" && s.CPU == nil {
+		t.Errorf("it uses %+v, %v", s, err)
+	}
+}
+
 // figure reads a number of a file: all of it, or what stands behind a name.
 func figure(t *testing.T, dir, file, name string) uint64 {
 	t.Helper()

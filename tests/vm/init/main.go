@@ -27,6 +27,7 @@ func main() {
 
 var mounts = []struct{ kind, at string }{
 	{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/run"}, {"tmpfs", "/tmp"}, {"tmpfs", "/var"},
+	{"cgroup2", "/sys/fs/cgroup"},
 }
 
 // path is where all programs of the machine are.
@@ -47,6 +48,10 @@ func run() error {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			fmt.Printf("%v: %v: %s\n", args, err, out)
 		}
+	}
+	// As systemd does, so that cgroups below have figures of all.
+	if err := os.WriteFile("/sys/fs/cgroup/cgroup.subtree_control", []byte("+cpu +memory +io +pids +cpuset"), 0); err != nil {
+		return err
 	}
 	// Else every type of tunnel that is loaded puts a link of its own into each namespace.
 	if err := os.WriteFile("/proc/sys/net/core/fb_tunnels_only_for_init_net", []byte("1"), 0); err != nil {
