@@ -1,0 +1,354 @@
+package kerneltest
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// Scopes and protocols of addresses, as in linux/rtnetlink.h and linux/if_addr.h.
+const (
+	scopeLink = 253
+	scopeHost = 254
+
+	protoLoopback  = 1 // IFAPROT_KERNEL_LO
+	protoLinkLocal = 3 // IFAPROT_KERNEL_LL
+	protoLifetime  = 0x50
+)
+
+var (
+	loopback4 = netip.MustParsePrefix("127.0.0.1/8")
+	loopback6 = netip.MustParsePrefix("::1/128")
+)
+
+// Addresses of one link, or of all with index 0.
+func (k *Kernel) Addresses(ns kernel.NS, index int) (list []kernel.Address, err error) {
+	err = k.in(ns, "Addresses", "list addresses", func(n *namespace) error {
+		if index != 0 {
+			if l := n.links[index]; l != nil {
+				list = l.sortedAddresses()
+			}
+			return nil
+		}
+		for _, l := range n.sorted() {
+			list = append(list, l.sortedAddresses()...)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// sortedAddresses are IPv4 first.
+func (l *link) sortedAddresses() []kernel.Address {
+	list := slices.Clone(l.addresses)
+	slices.SortStableFunc(list, func(a, b kernel.Address) int {
+		return cmp.Compare(a.Prefix.Addr().BitLen(), b.Prefix.Addr().BitLen())
+	})
+	return list
+}
+
+// AddAddress adds an address as it is given.
+func (k *Kernel) AddAddress(ns kernel.NS, a kernel.Address) error {
+	return k.write(ns, "AddAddress", fmt.Sprintf("add address %s to link %d", a.Prefix, a.Index), func(n *namespace) error {
+		l, err := n.forAddress(a)
+		if err != nil {
+			return err
+		}
+		a.Kernel, a.Secondary = false, false
+		if a.Valid != 0 {
+			if a.Preferred == 0 || a.Preferred > a.Valid {
+				a.Preferred = a.Valid
+			}
+			a.Protocol = cmp.Or(a.Protocol, protoLifetime)
+		}
+		if a.Prefix.Addr().Is6() {
+			return k.addAddress6(l, a)
+		}
+		a.Label = cmp.Or(a.Label, l.Name)
+		return k.addAddress4(l, a)
+	})
+}
+
+func (n *namespace) forAddress(a kernel.Address) (*link, error) {
+	if !a.Prefix.IsValid() || a.Prefix.Addr().Is4In6() {
+		return nil, fmt.Errorf("not an address with a length: %w", syscall.EINVAL)
+	}
+	return n.link(a.Index)
+}
+
+// addAddress4 adds an address behind the last primary one that is as near, or as a secondary
+// one of its subnet at the end.
+func (k *Kernel) addAddress4(l *link, a kernel.Address) error {
+	at := 0
+	for i, other := range l.addresses {
+		if !other.Prefix.Addr().Is4() {
+			continue
+		}
+		if !other.Secondary && a.Scope <= other.Scope {
+			at = i + 1
+		}
+		if other.Prefix.Bits() != a.Prefix.Bits() || other.Prefix.Masked() != a.Prefix.Masked() {
+			continue
+		}
+		if other.Prefix == a.Prefix {
+			return refused(syscall.EEXIST)
+		}
+		if other.Scope != a.Scope {
+			return syscall.EINVAL
+		}
+		a.Secondary = true
+	}
+	if a.Secondary {
+		at = len(l.addresses)
+	}
+	l.addresses = slices.Insert(l.addresses, at, a)
+	k.tellAddress(l, a, false)
+	if l.Up {
+		k.connect4(l, a)
+	}
+	return nil
+}
+
+// connect4 adds the route to the subnet of an address.
+func (k *Kernel) connect4(l *link, a kernel.Address) {
+	subnet := a.Prefix.Masked()
+	if a.Secondary || a.Prefix.Bits() == 32 || subnet.Addr().IsUnspecified() || l.Name == loopback {
+		return
+	}
+	r := kernel.Route{
+		Dst: subnet, Table: tableMain, Protocol: protoKernel, Type: "unicast", Scope: "link",
+		Src: a.Prefix.Addr(), Index: l.Index,
+	}
+	if a.Scope == scopeHost {
+		return // that is in table local
+	}
+	k.insertRoute(l.ns, r)
+}
+
+// comeToIPv4 is what a link that goes up gets back.
+func (k *Kernel) comeToIPv4(l *link) {
+	if l.Name == loopback && !slices.ContainsFunc(l.addresses, func(a kernel.Address) bool { return a.Prefix == loopback4 }) {
+		a := kernel.Address{Index: l.Index, Prefix: loopback4, Label: loopback, Scope: scopeHost, Kernel: true}
+		l.addresses = slices.Insert(l.addresses, 0, a)
+		k.tellAddress(l, a, false)
+	}
+	for _, a := range l.addresses {
+		if a.Prefix.Addr().Is4() {
+			k.connect4(l, a)
+		}
+	}
+}
+
+func (k *Kernel) addAddress6(l *link, a kernel.Address) error {
+	switch {
+	case k.ipv6Disabled(l):
+		return fmt.Errorf("IPv6 is disabled on this link, see sysctl net.ipv6.conf.<link>.disable_ipv6: %w", syscall.EACCES)
+	case l.MTU < minMTU6:
+		return syscall.EINVAL
+	case slices.ContainsFunc(l.addresses, func(other kernel.Address) bool { return other.Prefix.Addr() == a.Prefix.Addr() }):
+		return refused(syscall.EEXIST)
+	}
+	addr := a.Prefix.Addr()
+	a.Label, a.Broadcast = "", netip.Addr{}
+	switch {
+	case addr.IsLoopback():
+		a.Scope = scopeHost
+	case addr.IsLinkLocalUnicast():
+		a.Scope = scopeLink
+	default:
+		a.Scope = 0
+	}
+	k.putAddress6(l, a)
+	return nil
+}
+
+// putAddress6 adds an address, of which the last one is listed first but for its scope.
+func (k *Kernel) putAddress6(l *link, a kernel.Address) {
+	at := slices.IndexFunc(l.addresses, func(other kernel.Address) bool {
+		return other.Prefix.Addr().Is6() && other.Scope >= a.Scope
+	})
+	if at < 0 {
+		at = len(l.addresses)
+	}
+	l.addresses = slices.Insert(l.addresses, at, a)
+	k.connect6(l, a)
+	k.tellAddress(l, a, false)
+}
+
+// connect6 adds the route to the subnet of an address.
+func (k *Kernel) connect6(l *link, a kernel.Address) {
+	if !l.Up || l.Name == loopback {
+		return
+	}
+	k.insertRoute(l.ns, kernel.Route{
+		Dst: a.Prefix.Masked(), Table: tableMain, Metric: metricConnected6, Protocol: protoKernel,
+		Type: "unicast", Scope: "global", Index: l.Index,
+	})
+}
+
+// returnToIPv6 gives a link that goes up the routes of the addresses that it has been given
+// while it was down.
+func (k *Kernel) returnToIPv6(l *link) {
+	for _, a := range l.addresses {
+		if a.Prefix.Addr().Is6() {
+			k.connect6(l, a)
+		}
+	}
+}
+
+// comeToIPv6 gives a link that begins to run its own addresses.
+func (k *Kernel) comeToIPv6(l *link) {
+	if l.ready || l.MTU < minMTU6 || k.ipv6Disabled(l) {
+		return
+	}
+	l.ready = true
+	own := kernel.Address{Index: l.Index, Prefix: loopback6, Scope: scopeHost, Protocol: protoLoopback, Kernel: true}
+	if l.Name != loopback {
+		if own.Prefix = linkLocal(l.MAC); !own.Prefix.IsValid() {
+			return
+		}
+		own.Scope, own.Protocol = scopeLink, protoLinkLocal
+	}
+	if !slices.ContainsFunc(l.addresses, func(a kernel.Address) bool { return a.Prefix.Addr() == own.Prefix.Addr() }) {
+		k.putAddress6(l, own)
+	}
+}
+
+// linkLocal is the address that is made of a hardware address (EUI-64).
+func linkLocal(mac string) netip.Prefix {
+	hw, err := net.ParseMAC(mac)
+	if err != nil || len(hw) != 6 {
+		return netip.Prefix{}
+	}
+	a := [16]byte{0: 0xfe, 1: 0x80, 8: hw[0] ^ 2, 9: hw[1], 10: hw[2], 11: 0xff, 12: 0xfe, 13: hw[3], 14: hw[4], 15: hw[5]}
+	return netip.PrefixFrom(netip.AddrFrom16(a), 64)
+}
+
+// leaveIPv6 takes all addresses of IPv6 from a link, and its routes.
+func (k *Kernel) leaveIPv6(l *link) {
+	l.ready = false
+	k.dropRoutes(l, false, netip.Addr.Is6)
+	for _, a := range slices.Clone(l.addresses) {
+		if a.Prefix.Addr().Is6() {
+			k.dropAddress(l, a)
+		}
+	}
+}
+
+// DeleteAddress removes an address. Secondary ones of its subnet go with it, or the first of
+// them takes its place.
+func (k *Kernel) DeleteAddress(ns kernel.NS, a kernel.Address) error {
+	return k.write(ns, "DeleteAddress", fmt.Sprintf("delete address %s of link %d", a.Prefix, a.Index), func(n *namespace) error {
+		l, err := n.forAddress(a)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(l.addresses, func(other kernel.Address) bool { return other.Prefix == a.Prefix })
+		if at < 0 {
+			return refused(syscall.EADDRNOTAVAIL)
+		}
+		k.removeAddress(l, l.addresses[at])
+		return nil
+	})
+}
+
+func (k *Kernel) removeAddress(l *link, a kernel.Address) {
+	var secondaries []kernel.Address
+	for _, other := range l.addresses {
+		if other.Secondary && !a.Secondary && other.Prefix.Bits() == a.Prefix.Bits() && other.Prefix.Masked() == a.Prefix.Masked() {
+			secondaries = append(secondaries, other)
+		}
+	}
+	promote := k.promotes(l)
+	if !promote {
+		for _, other := range secondaries {
+			k.dropAddress(l, other)
+		}
+	}
+	k.dropAddress(l, a)
+	if promote && len(secondaries) > 0 {
+		next := secondaries[0]
+		l.addresses = slices.DeleteFunc(l.addresses, func(other kernel.Address) bool { return other == next })
+		next.Secondary = false
+		at := 0
+		for i, other := range l.addresses {
+			if other.Prefix.Addr().Is4() && !other.Secondary {
+				at = i + 1
+			}
+		}
+		l.addresses = slices.Insert(l.addresses, at, next)
+		k.tellAddress(l, next, false)
+		if l.Up {
+			k.connect4(l, next)
+		}
+	}
+}
+
+// dropAddress removes one address with what stands on it: the route to its subnet and, of
+// IPv4, those that name it as their source.
+func (k *Kernel) dropAddress(l *link, a kernel.Address) {
+	l.addresses = slices.DeleteFunc(l.addresses, func(other kernel.Address) bool { return other == a })
+	n, addr := l.ns, a.Prefix.Addr()
+	if addr.Is6() {
+		k.tellAddress(l, a, true)
+		k.disconnect6(l, a)
+		return
+	}
+	k.tellAddress(l, a, true)
+	for _, r := range n.routes.to(a.Prefix.Masked()) {
+		if !a.Secondary && r.Protocol == protoKernel && r.Index == l.Index && r.Src == addr {
+			k.removeRoute(n, r, true)
+		}
+	}
+	if !n.isLocal(addr) { // no other link has it
+		for _, r := range n.routes.all() {
+			if r.Src == addr {
+				k.removeRoute(n, r, true)
+			}
+		}
+	}
+	if !slices.ContainsFunc(l.addresses, func(a kernel.Address) bool { return a.Prefix.Addr().Is4() }) {
+		k.dropRoutes(l, false, netip.Addr.Is4) // without an address there is no IPv4 on it
+	}
+}
+
+// disconnect6 removes the route to a subnet, unless another address of the link needs it.
+func (k *Kernel) disconnect6(l *link, a kernel.Address) {
+	for _, other := range l.addresses {
+		if other.Prefix.Bits() == a.Prefix.Bits() && other.Prefix.Masked() == a.Prefix.Masked() {
+			return
+		}
+	}
+	for _, r := range l.ns.routes.to(a.Prefix.Masked()) {
+		if r.Protocol == protoKernel && r.Index == l.Index && r.Metric == metricConnected6 {
+			k.removeRoute(l.ns, r, true)
+		}
+	}
+}
+
+// dropAddresses removes those of a link that goes.
+func (k *Kernel) dropAddresses(l *link) {
+	for _, a := range slices.Clone(l.addresses) {
+		k.dropAddress(l, a)
+	}
+}
+
+// linkWith is the first link that has an address, nil if none has.
+func (n *namespace) linkWith(addr netip.Addr) (first *link) {
+	for _, l := range n.links {
+		if first != nil && first.Index < l.Index {
+			continue
+		}
+		if slices.ContainsFunc(l.addresses, func(a kernel.Address) bool { return a.Prefix.Addr() == addr }) {
+			first = l
+		}
+	}
+	return first
+}
+
+func (n *namespace) isLocal(addr netip.Addr) bool { return n.linkWith(addr) != nil }

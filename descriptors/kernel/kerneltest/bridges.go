@@ -1,0 +1,158 @@
+package kerneltest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+func bridgeDefaults() *kernel.BridgeSpec {
+	return &kernel.BridgeSpec{
+		STP: new(false), AgeingSeconds: new(uint32(300)), MulticastSnooping: new(true), MulticastQuerier: new(false),
+		VLANFiltering: new(false), DefaultPVID: new(uint16(1)), Priority: new(uint16(32768)), ForwardDelaySeconds: new(uint32(15)),
+	}
+}
+
+// changeBridge gives a bridge the settings that are named.
+func changeBridge(b, to *kernel.BridgeSpec) {
+	*b = kernel.BridgeSpec{
+		STP: cmp.Or(to.STP, b.STP), AgeingSeconds: cmp.Or(to.AgeingSeconds, b.AgeingSeconds),
+		MulticastSnooping: cmp.Or(to.MulticastSnooping, b.MulticastSnooping), MulticastQuerier: cmp.Or(to.MulticastQuerier, b.MulticastQuerier),
+		VLANFiltering: cmp.Or(to.VLANFiltering, b.VLANFiltering), DefaultPVID: cmp.Or(to.DefaultPVID, b.DefaultPVID),
+		Priority: cmp.Or(to.Priority, b.Priority), ForwardDelaySeconds: cmp.Or(to.ForwardDelaySeconds, b.ForwardDelaySeconds),
+	}
+}
+
+func portDefaults(l *link) *kernel.PortSpec {
+	cost := uint32(100)
+	if l.Type == "veth" {
+		cost = 2
+	}
+	return &kernel.PortSpec{
+		Cost: &cost, Priority: new(uint16(32)), Isolated: new(false), Hairpin: new(false), Learning: new(true),
+		UnicastFlood: new(true), MulticastFlood: new(true), BroadcastFlood: new(true), BPDUGuard: new(false),
+		RootBlock: new(false), FastLeave: new(false), NeighSuppress: new(false),
+	}
+}
+
+// changePort gives a port the settings that are named.
+func changePort(p, to *kernel.PortSpec) {
+	*p = kernel.PortSpec{
+		Cost: cmp.Or(to.Cost, p.Cost), Priority: cmp.Or(to.Priority, p.Priority), Isolated: cmp.Or(to.Isolated, p.Isolated),
+		Hairpin: cmp.Or(to.Hairpin, p.Hairpin), Learning: cmp.Or(to.Learning, p.Learning), UnicastFlood: cmp.Or(to.UnicastFlood, p.UnicastFlood),
+		MulticastFlood: cmp.Or(to.MulticastFlood, p.MulticastFlood), BroadcastFlood: cmp.Or(to.BroadcastFlood, p.BroadcastFlood),
+		BPDUGuard: cmp.Or(to.BPDUGuard, p.BPDUGuard), RootBlock: cmp.Or(to.RootBlock, p.RootBlock),
+		FastLeave: cmp.Or(to.FastLeave, p.FastLeave), NeighSuppress: cmp.Or(to.NeighSuppress, p.NeighSuppress),
+	}
+}
+
+// enslave makes a link the port of another, or of none with 0.
+func (k *Kernel) enslave(l *link, master int) error {
+	if l.master != nil && l.master.Index == master {
+		return nil
+	}
+	k.release(l) // also if the other one does not take it
+	if master == 0 {
+		return nil
+	}
+	m := l.ns.links[master]
+	switch {
+	case m == nil:
+		return syscall.EINVAL
+	case m.Bridge == nil && m.Vrf == nil:
+		return refused(syscall.EOPNOTSUPP)
+	case l.Name == loopback, m == l, l.Tuntap != nil && l.Tuntap.Tun && m.Bridge != nil:
+		return syscall.EINVAL
+	case l.Bridge != nil && m.Bridge != nil:
+		return syscall.ELOOP
+	}
+	l.master, l.Port = m, portDefaults(l)
+	m.ports = append(m.ports, l)
+	if m.Bridge != nil {
+		m.hadPorts = true
+		l.vlans = firstVLANs(m.Bridge)
+	}
+	k.tellLink(l, false)
+	k.followPorts(m)
+	k.refresh(m)
+	return nil
+}
+
+// release takes a link out of its master.
+func (k *Kernel) release(l *link) {
+	m := l.master
+	if m == nil {
+		return
+	}
+	m.ports = slices.DeleteFunc(m.ports, func(p *link) bool { return p == l })
+	l.master, l.Port, l.vlans = nil, nil, nil
+	m.fdb = slices.DeleteFunc(m.fdb, func(e kernel.FDBEntry) bool { return e.Port == l.Index })
+	k.tellLink(l, false)
+	k.followPorts(m)
+	k.refresh(m)
+}
+
+// followPorts gives a bridge the lowest hardware address and the smallest MTU of its ports,
+// as far as nobody has given it others.
+func (k *Kernel) followPorts(m *link) {
+	if m == nil || m.Bridge == nil {
+		return
+	}
+	mac, mtu := "00:00:00:00:00:00", 1500
+	for i, p := range m.ports {
+		if i == 0 || p.MAC < mac {
+			mac = p.MAC
+		}
+		if i == 0 || p.MTU < mtu {
+			mtu = p.MTU
+		}
+	}
+	if m.givenMAC {
+		mac = m.MAC
+	}
+	if m.givenMTU {
+		mtu = m.MTU
+	}
+	if mac != m.MAC || mtu != m.MTU {
+		m.MAC, m.MTU = mac, mtu
+		k.tellLink(m, false)
+	}
+}
+
+func firstVLANs(b *kernel.BridgeSpec) []kernel.BridgeVLAN {
+	if pvid := int(*b.DefaultPVID); pvid != 0 {
+		return []kernel.BridgeVLAN{{ID: pvid, PVID: true, Untagged: true}}
+	}
+	return nil
+}
+
+// BridgeVLANs are those of the port of a bridge, or of a bridge itself, in their order.
+func (k *Kernel) BridgeVLANs(ns kernel.NS, index int) (list []kernel.BridgeVLAN, err error) {
+	err = k.in(ns, "BridgeVLANs", fmt.Sprintf("list VLANs of link %d", index), func(n *namespace) error {
+		l, err := n.link(index)
+		if err == nil {
+			list = slices.Clone(l.vlans)
+		}
+		return err
+	})
+	return list, err
+}
+
+// SetBridgeVLANs makes the VLANs of a port, or of a bridge itself, those of the list.
+func (k *Kernel) SetBridgeVLANs(ns kernel.NS, index int, list []kernel.BridgeVLAN) error {
+	return k.write(ns, "SetBridgeVLANs", fmt.Sprintf("set VLANs of link %d", index), func(n *namespace) error {
+		l, err := n.link(index)
+		if err != nil {
+			return err
+		}
+		if l.Bridge == nil && (l.master == nil || l.master.Bridge == nil) {
+			return refused(syscall.EOPNOTSUPP)
+		}
+		l.vlans = slices.SortedFunc(slices.Values(list), func(a, b kernel.BridgeVLAN) int { return cmp.Compare(a.ID, b.ID) })
+		k.tell(kernel.Event{NS: ns, Port: index})
+		return nil
+	})
+}

@@ -1,0 +1,16 @@
+// Package kerneltest is a kernel in memory: the port of package kernel, with the laws of
+// Linux by which links, addresses and routes depend on each other, and no host under it. It
+// is for tests of descriptors, for embedders, and for many agents on one machine.
+//
+//	Kernel  the port; it is made with [New] and needs neither root nor Linux
+//	IP      does what a command of ip(8) says, by the port, so on any kernel
+//	Text    what there is on any kernel, as the commands that make it
+//
+// What it knows is what testdata/laws tells; each of these stories is played on the kernel of
+// the host too, and has to come out the same. It differs from Linux where nobody has to wait:
+// what Linux does a moment later (a namespace dies, a carrier comes) is done here when the
+// call returns.
+//
+// What it has not answers ErrUnsupported: bonds, tunnels, WireGuard, rings. It forwards no
+// packets. Nftables, iptables and proxies are other ports; [Kernel] has nothing of them.
+package kerneltest

@@ -1,0 +1,694 @@
+package kerneltest
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// IP does what a command of ip(8), bridge(8) or sysctl(8) says, by the port: "ip -n blue link
+// add eth0 type dummy". It knows the words that [Text] writes, and those to change and delete.
+// Without -n a command is about ns. Comments do nothing.
+func IP(k kernel.Kernel, ns kernel.NS, command string) error {
+	words := strings.Fields(command)
+	if i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "#") }); i >= 0 {
+		words = words[:i]
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	c := &request{k: k, ns: ns, words: words[1:]}
+	if err := c.options(); err != nil {
+		return err
+	}
+	tool := words[0]
+	if len(c.words) > 0 && tool != "sysctl" {
+		tool += " " + c.next()
+	}
+	do := map[string]func() error{
+		"ip netns": c.netns, "ip link": c.link, "ip tuntap": c.tuntap, "ip addr": c.address, "ip route": c.route, "ip rule": c.rule,
+		"ip neigh": c.neighbor, "ip nexthop": c.nexthop, "bridge fdb": c.fdb, "sysctl": c.sysctl,
+	}[tool]
+	if do == nil {
+		return fmt.Errorf("%q is no command here", tool)
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	return c.err
+}
+
+// request is a command on its way: what of its words is still to be read.
+type request struct {
+	k     kernel.Kernel
+	ns    kernel.NS
+	six   bool
+	words []string
+	err   error // the first word that is not understood
+}
+
+func (c *request) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf(format, args...)
+	}
+}
+
+// next takes the next word, "" at the end.
+func (c *request) next() string {
+	if len(c.words) == 0 {
+		return ""
+	}
+	w := c.words[0]
+	c.words = c.words[1:]
+	return w
+}
+
+// each takes word by word; take reads what belongs to a word, and reports whether it knows it.
+func (c *request) each(take func(word string) bool) error {
+	for len(c.words) > 0 && c.err == nil {
+		if w := c.next(); !take(w) {
+			c.fail("%q is not understood here", w)
+		}
+	}
+	return c.err
+}
+
+func (c *request) number() int {
+	w := c.next()
+	n, err := strconv.ParseUint(w, 0, 32)
+	if err != nil {
+		c.fail("%q is no number", w)
+	}
+	return int(n)
+}
+
+func (c *request) addr() netip.Addr {
+	w := c.next()
+	a, err := netip.ParseAddr(w)
+	if err != nil {
+		c.fail("%q is no address", w)
+	}
+	return a
+}
+
+// prefix is an address with a length, or all of it.
+func (c *request) prefix() netip.Prefix {
+	w := c.next()
+	if w == "default" || w == "all" {
+		if c.six {
+			return netip.MustParsePrefix("::/0")
+		}
+		return netip.MustParsePrefix("0.0.0.0/0")
+	}
+	if p, err := netip.ParsePrefix(w); err == nil {
+		return p
+	}
+	a, err := netip.ParseAddr(w)
+	if err != nil {
+		c.fail("%q is no address with a length", w)
+		return netip.Prefix{}
+	}
+	return netip.PrefixFrom(a, a.BitLen())
+}
+
+// options are those before the command.
+func (c *request) options() error {
+	for len(c.words) > 0 && strings.HasPrefix(c.words[0], "-") {
+		switch o := c.next(); o {
+		case "-n":
+			ns, err := c.named(c.next())
+			if err != nil {
+				return err
+			}
+			c.ns = ns
+		case "-4":
+		case "-6":
+			c.six = true
+		case "-w":
+		default:
+			return fmt.Errorf("%q is no option here", o)
+		}
+	}
+	return nil
+}
+
+// named opens the namespace with a name. A port tells where names are by what it opens.
+func (c *request) named(name string) (kernel.NS, error) {
+	named, err := c.k.ListNamed()
+	if err != nil {
+		return 0, err
+	}
+	ns, there := named[name]
+	if !there {
+		return 0, fmt.Errorf("there is no namespace %q: %w", name, kernel.ErrNotExist)
+	}
+	if k, ok := c.k.(*Kernel); ok && !k.Alive(ns) {
+		return k.Open(path.Join(k.opts.NamedDir, name))
+	}
+	return ns, nil
+}
+
+func (c *request) netns() error {
+	switch act, name := c.next(), c.next(); act {
+	case "add":
+		_, err := c.k.CreateNamed(name)
+		return err
+	case "del", "delete":
+		return c.k.DeleteNamed(name)
+	default:
+		return fmt.Errorf("%q is not understood here", act)
+	}
+}
+
+// device is the index of a link with a name; with "dev" before it or not.
+func (c *request) device() int {
+	w := c.next()
+	if w == "dev" {
+		w = c.next()
+	}
+	return c.indexOf(c.ns, w)
+}
+
+func (c *request) indexOf(ns kernel.NS, name string) int {
+	l, err := c.k.Link(ns, name)
+	if err != nil {
+		c.err = errors.Join(c.err, err)
+	}
+	return l.Index
+}
+
+func (c *request) link() error {
+	switch act := c.next(); act {
+	case "add":
+		return c.addLink()
+	case "set":
+		return c.setLink()
+	case "del", "delete":
+		index := c.device()
+		if c.err != nil {
+			return c.err
+		}
+		return c.k.DeleteLink(c.ns, index)
+	case "property":
+		return c.property()
+	default:
+		return fmt.Errorf("%q is not understood here", act)
+	}
+}
+
+func (c *request) property() error {
+	act, index, _, name := c.next(), c.device(), c.next(), c.next()
+	switch {
+	case c.err != nil:
+		return c.err
+	case act == "add":
+		return c.k.AddAltName(c.ns, index, name)
+	}
+	return c.k.RemoveAltName(c.ns, index, name)
+}
+
+func (c *request) addLink() error {
+	s := kernel.LinkSpec{Name: c.next()}
+	if s.Name == "name" {
+		s.Name = c.next()
+	}
+	parent, parentNS := "", c.ns
+	err := c.each(func(w string) bool {
+		switch w {
+		case "up":
+			s.Up = true
+		case "mtu":
+			s.MTU = c.number()
+		case "address":
+			s.MAC = c.next()
+		case "group":
+			s.Group = uint32(c.number())
+		case "alias":
+			s.Alias = c.next()
+		case "master":
+			s.Master = c.device()
+		case "link":
+			parent = c.next()
+		case "link-netns":
+			parentNS = c.namespaceNamed(c.next())
+		case "type":
+			c.linkType(&s)
+		default:
+			return false
+		}
+		return true
+	})
+	if parent != "" && err == nil {
+		index := c.indexOf(parentNS, parent)
+		switch {
+		case s.Macvlan != nil:
+			s.Macvlan.Parent, s.Macvlan.ParentNS = index, parentNS
+		case s.Ipvlan != nil:
+			s.Ipvlan.Parent, s.Ipvlan.ParentNS = index, parentNS
+		case s.Vlan != nil:
+			s.Vlan.Parent, s.Vlan.ParentNS = index, parentNS
+		}
+		err = c.err
+	}
+	if err != nil {
+		return err
+	}
+	_, err = c.k.AddLink(c.ns, s)
+	return err
+}
+
+// namespaceNamed is that with a name; 1 is that of the first process, which is the own one.
+func (c *request) namespaceNamed(name string) kernel.NS {
+	if name == "1" {
+		return c.k.Own()
+	}
+	ns, err := c.named(name)
+	if err != nil {
+		c.err = errors.Join(c.err, err)
+	}
+	return ns
+}
+
+// linkType reads the type of a link and its settings, which are the rest.
+func (c *request) linkType(s *kernel.LinkSpec) {
+	kind := c.next()
+	take := func(string) bool { return false }
+	switch kind {
+	case "veth":
+		s.Veth = &kernel.VethSpec{}
+		take = func(w string) bool { return c.peer(s.Veth, w) }
+	case "bridge":
+		s.Bridge = &kernel.BridgeSpec{}
+		take = func(w string) bool { return c.bridge(s.Bridge, w) }
+	case "vxlan":
+		s.Vxlan = &kernel.VxlanSpec{Learning: true}
+		take = func(w string) bool { return c.vxlan(s.Vxlan, w) }
+	case "macvlan":
+		s.Macvlan = &kernel.MacvlanSpec{}
+		take = func(w string) bool { s.Macvlan.Mode = c.next(); return w == "mode" }
+	case "ipvlan":
+		s.Ipvlan = &kernel.IpvlanSpec{}
+		take = func(w string) bool { s.Ipvlan.Mode = c.next(); return w == "mode" }
+	case "vlan":
+		s.Vlan = &kernel.VlanSpec{}
+		take = func(w string) bool {
+			switch w {
+			case "id":
+				s.Vlan.ID = c.number()
+			case "protocol":
+				s.Vlan.Protocol = c.next()
+			default:
+				return false
+			}
+			return true
+		}
+	case "vrf":
+		s.Vrf = &kernel.VrfSpec{}
+		take = func(w string) bool { s.Vrf.Table = uint32(c.number()); return w == "table" }
+	default:
+		s.Plain = kind
+	}
+	_ = c.each(take) // c.err has it
+}
+
+func (c *request) peer(v *kernel.VethSpec, w string) bool {
+	switch w {
+	case "peer":
+	case "name":
+		v.PeerName = c.next()
+	case "netns":
+		v.PeerNS = c.namespaceNamed(c.next())
+	case "mtu":
+		v.PeerMTU = c.number()
+	case "address":
+		v.PeerMAC = c.next()
+	case "group":
+		v.PeerGroup = uint32(c.number())
+	default:
+		return false
+	}
+	return true
+}
+
+func (c *request) bridge(b *kernel.BridgeSpec, w string) bool {
+	on := func() *bool { return new(c.number() != 0) }
+	switch w {
+	case "stp_state":
+		b.STP = on()
+	case "ageing_time":
+		b.AgeingSeconds = new(uint32(c.number() / 100))
+	case "mcast_snooping":
+		b.MulticastSnooping = on()
+	case "vlan_filtering":
+		b.VLANFiltering = on()
+	default:
+		return false
+	}
+	return true
+}
+
+func (c *request) vxlan(v *kernel.VxlanSpec, w string) bool {
+	switch w {
+	case "id":
+		v.VNI = uint32(c.number())
+	case "local":
+		v.Local = c.addr()
+	case "remote":
+		v.Remote = c.addr()
+	case "dev":
+		v.Parent = c.device()
+	case "dstport":
+		v.Port = c.number()
+	case "nolearning":
+		v.Learning = false
+	default:
+		return false
+	}
+	return true
+}
+
+func (c *request) tuntap() error {
+	if act := c.next(); act != "add" {
+		return fmt.Errorf("%q is not understood here", act)
+	}
+	s := kernel.LinkSpec{Name: c.next(), Tuntap: &kernel.TuntapSpec{}}
+	if s.Name == "dev" {
+		s.Name = c.next()
+	}
+	if c.next() == "mode" {
+		s.Tuntap.Tun = c.next() == "tun"
+	}
+	_, err := c.k.AddLink(c.ns, s)
+	return err
+}
+
+func (c *request) setLink() error {
+	index := c.device()
+	var p kernel.LinkPatch
+	err := c.each(func(w string) bool {
+		switch w {
+		case "up", "down":
+			p.Up = new(w == "up")
+		case "name":
+			p.Name = new(c.next())
+		case "alias":
+			p.Alias = new(c.next())
+		case "mtu":
+			p.MTU = new(c.number())
+		case "address":
+			p.MAC = new(c.next())
+		case "group":
+			p.Group = new(uint32(c.number()))
+		case "master":
+			p.Master = new(c.device())
+		case "nomaster":
+			p.Master = new(0)
+		default:
+			return false
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	return c.k.SetLink(c.ns, index, p)
+}
+
+func (c *request) address() error {
+	act := c.next()
+	a := kernel.Address{Prefix: c.prefix()}
+	err := c.each(func(w string) bool {
+		switch w {
+		case "dev":
+			a.Index = c.device()
+		case "label":
+			a.Label = c.next()
+		case "scope":
+			a.Scope = int(scopes[c.next()])
+		case "broadcast":
+			a.Broadcast = c.addr()
+		case "valid_lft":
+			a.Valid = uint32(c.number())
+		case "preferred_lft":
+			a.Preferred = uint32(c.number())
+		case "proto":
+			a.Protocol = uint8(c.number())
+		case "nodad":
+		default:
+			return false
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return err
+	case act == "add":
+		return c.k.AddAddress(c.ns, a)
+	}
+	return c.k.DeleteAddress(c.ns, a)
+}
+
+func (c *request) route() error {
+	act := c.next()
+	r := kernel.Route{}
+	if len(c.words) > 0 && slices.Contains(routeTypes, c.words[0]) {
+		r.Type = c.next()
+	}
+	r.Dst = c.prefix()
+	err := c.each(func(w string) bool {
+		switch w {
+		case "via":
+			r.Gateway = c.gateway()
+		case "dev":
+			r.Index = c.device()
+		case "table":
+			r.Table = uint32(c.number())
+		case "metric":
+			r.Metric = uint32(c.number())
+		case "proto":
+			r.Protocol = uint8(c.number())
+		case "scope":
+			r.Scope = c.next()
+		case "src":
+			r.Src = c.addr()
+		case "mtu":
+			r.MTU = c.number()
+		case "onlink":
+			r.Onlink = true
+		case "nhid":
+			r.Nexthop = uint32(c.number())
+		case "nexthop":
+			r.NextHops = append(r.NextHops, kernel.NextHop{Weight: 1})
+			c.way(&r)
+		default:
+			return false
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return err
+	case act == "add":
+		return c.k.AddRoute(c.ns, r)
+	case act == "replace":
+		return c.k.ReplaceRoute(c.ns, r)
+	}
+	return c.k.DeleteRoute(c.ns, r)
+}
+
+func (c *request) gateway() netip.Addr {
+	if len(c.words) > 0 && c.words[0] == "inet6" {
+		c.next()
+	}
+	return c.addr()
+}
+
+// way reads the words of the last way of a route.
+func (c *request) way(r *kernel.Route) {
+	h := &r.NextHops[len(r.NextHops)-1]
+	for len(c.words) > 0 {
+		switch c.words[0] {
+		case "via":
+			c.next()
+			h.Gateway = c.gateway()
+		case "dev":
+			h.Index = c.device()
+		case "weight":
+			c.next()
+			h.Weight = c.number()
+		case "onlink":
+			c.next()
+			r.Onlink = true
+		default:
+			return
+		}
+	}
+}
+
+func (c *request) rule() error {
+	act := c.next()
+	r := kernel.Rule{IPv6: c.six, Action: "lookup"}
+	err := c.each(func(w string) bool {
+		switch w {
+		case "pref", "priority":
+			r.Priority = uint32(c.number())
+		case "from":
+			r.From = c.prefix()
+		case "to":
+			r.To = c.prefix()
+		case "fwmark":
+			mark, mask, _ := strings.Cut(c.next(), "/")
+			m, _ := strconv.ParseUint(mark, 0, 32)
+			r.Mark, r.Mask = uint32(m), ^uint32(0)
+			if mask != "" {
+				m, _ = strconv.ParseUint(mask, 0, 32)
+				r.Mask = uint32(m)
+			}
+		case "iif":
+			r.Iif = c.next()
+		case "oif":
+			r.Oif = c.next()
+		case "table", "lookup":
+			r.Table = uint32(c.number())
+		case "type":
+			r.Action = c.next()
+		case "proto":
+			r.Protocol = uint8(c.number())
+		default:
+			return false
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return err
+	case act == "add":
+		return c.k.AddRule(c.ns, r)
+	}
+	return c.k.DeleteRule(c.ns, r)
+}
+
+func (c *request) neighbor() error {
+	act := c.next()
+	r := kernel.Neighbor{Address: c.addr()}
+	err := c.each(func(w string) bool {
+		switch w {
+		case "lladdr":
+			r.MAC = c.next()
+		case "dev":
+			r.Index = c.device()
+		case "proto":
+			r.Protocol = uint8(c.number())
+		default:
+			return false
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return err
+	case act == "add":
+		return c.k.AddNeighbor(c.ns, r)
+	case act == "replace":
+		return c.k.ReplaceNeighbor(c.ns, r)
+	}
+	return c.k.DeleteNeighbor(c.ns, r)
+}
+
+func (c *request) nexthop() error {
+	act := c.next()
+	h := kernel.Nexthop{IPv6: c.six}
+	err := c.each(func(w string) bool {
+		switch w {
+		case "id":
+			h.ID = uint32(c.number())
+		case "via":
+			h.Gateway = c.addr()
+			h.IPv6 = h.Gateway.Is6()
+		case "dev":
+			h.Index = c.device()
+		case "proto":
+			h.Protocol = uint8(c.number())
+		case "onlink":
+			h.Onlink = true
+		case "blackhole":
+			h.Blackhole = true
+		case "group":
+			for m := range strings.SplitSeq(c.next(), "/") {
+				id, weight, _ := strings.Cut(m, ",")
+				n, err := strconv.ParseUint(id, 10, 32)
+				if err != nil {
+					c.fail("%q is no number", id)
+				}
+				w, err := strconv.Atoi(weight)
+				if err != nil {
+					w = 1
+				}
+				h.Group = append(h.Group, kernel.NexthopMember{ID: uint32(n), Weight: w})
+			}
+		default:
+			return false
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return err
+	case act == "add":
+		return c.k.AddNexthop(c.ns, h)
+	case act == "replace":
+		return c.k.ReplaceNexthop(c.ns, h)
+	}
+	return c.k.DeleteNexthop(c.ns, h.ID)
+}
+
+func (c *request) fdb() error {
+	act := c.next()
+	e := kernel.FDBEntry{MAC: c.next()}
+	index, master := 0, false
+	err := c.each(func(w string) bool {
+		switch w {
+		case "dev":
+			index = c.device()
+		case "master":
+			master = true
+		case "static", "self", "permanent":
+		case "vlan":
+			e.VLAN = c.number()
+		case "dst":
+			e.Address = c.addr()
+		default:
+			return false
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	e.Table = index
+	if master {
+		l, err := c.k.LinkByIndex(c.ns, index)
+		if err != nil {
+			return err
+		}
+		e.Table, e.Port = l.Master, index
+	}
+	if act == "add" || act == "append" {
+		return c.k.AddFDBEntry(c.ns, e)
+	}
+	return c.k.DeleteFDBEntry(c.ns, e)
+}
+
+func (c *request) sysctl() error {
+	name, value, set := strings.Cut(c.next(), "=")
+	if !set {
+		return errors.New("want a setting as name=value")
+	}
+	return c.k.SetSysctl(c.ns, strings.ReplaceAll(name, ".", "/"), value)
+}

@@ -1,0 +1,235 @@
+package kerneltest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
+	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+)
+
+// run does commands, none of which fails.
+func run(t testing.TB, k kernel.Kernel, commands string) {
+	t.Helper()
+	for line := range strings.Lines(commands) {
+		if err := kerneltest.IP(k, k.Own(), line); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+}
+
+// site is something of everything that the kernels of all hosts have.
+const site = `ip link add br0 type bridge
+ip link add a type veth peer name b
+ip link add vx type vxlan id 7 local 192.0.2.1 dstport 4789 nolearning
+ip tuntap add t mode tap
+ip link add mv link b type macvlan mode bridge
+ip link set lo up
+ip link set br0 alias plumb:host7:interface/br0 up
+ip link set a mtu 1400 group 7 master br0 up
+ip link property add dev a altname uplink
+ip link set b up
+ip link set vx up
+ip addr add 10.0.0.1/24 dev b
+ip addr add 10.0.0.2/24 dev b label b:x
+ip addr add fd00::1/64 dev b nodad
+ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev b
+bridge fdb add 02:00:00:00:00:08 dev a master static
+bridge fdb append 00:00:00:00:00:00 dev vx dst 192.0.2.2
+ip nexthop add id 1 via 10.0.0.9 dev b
+ip nexthop add id 2 via 10.0.0.8 dev b
+ip nexthop add id 3 group 1,2/2,1
+ip route add 10.5.0.0/16 dev b table 7 metric 5 proto 4 scope link
+ip route add default via 10.0.0.9 dev b proto 4 mtu 1300
+ip route add 10.2.0.0/16 nhid 3 proto 4
+ip route add blackhole 10.3.0.0/16 proto 4
+ip route add 10.6.0.0/16 proto 4 nexthop via 10.0.0.9 dev b weight 1 nexthop via 10.0.0.8 dev b weight 2
+ip -6 route add fd01::/64 via fd00::2 dev b proto 4
+ip rule add pref 100 from 10.0.0.0/8 fwmark 0x1/0xff iif b table 7
+ip -6 rule add pref 100 to fd00::/8 type blackhole
+`
+
+// What a kernel prints makes the same on another one, whether that is in memory or is Linux,
+// and whether a person pastes it into a shell or IP reads it.
+func TestTextMakesTheSame(t *testing.T) {
+	first := kerneltest.New(kerneltest.Options{})
+	run(t, first, site)
+	want := first.String()
+
+	second := kerneltest.New(kerneltest.Options{})
+	run(t, second, want)
+	if got := second.String(); got != want {
+		t.Errorf("in memory once more:\n%s\nwant\n%s", got, want)
+	}
+
+	own := netlinktest.New(t)
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("set -e\n"+want), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own.Run(t, "sh", script)
+	k, err := netlink.New(netlink.Options{OwnPath: own.Path, NamedDir: netlinktest.Dir(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	if got := shown(t, k, want); got != want {
+		t.Errorf("on Linux:\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Namespaces are printed as well, with the cables between them.
+func TestTextOfNamespaces(t *testing.T) {
+	const want = `ip netns add blue
+ip netns add green
+ip link add name a type veth peer name eth0 netns blue
+ip -n blue link add name eth1 type veth peer name eth0 netns green
+ip -n blue link add name mv link a link-netns 1 type macvlan mode vepa
+ip link set dev a up
+ip -n blue link set dev eth0 up
+# ip addr add fe80::/64 dev a
+ip -n blue addr add 10.0.0.1/24 dev eth0
+# ip -n blue addr add fe80::/64 dev eth0
+# ip -6 route add fe80::/64 dev a metric 256 proto 2
+# ip -n blue route add 10.0.0.0/24 dev eth0 proto 2 scope link src 10.0.0.1
+# ip -n blue -6 route add fe80::/64 dev eth0 metric 256 proto 2
+`
+	k := kerneltest.New(kerneltest.Options{})
+	run(t, k, want)
+	if got := k.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A namespace lives as long as a name or a process leads to it, and is open as long as one by
+// which it was opened does.
+func TestNamespaces(t *testing.T) {
+	k := kerneltest.New(kerneltest.Options{NamedDir: "/run/here"})
+	blue, err := k.CreateNamed("blue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ns, err := k.Open("/run/here/blue"); ns != blue || err != nil {
+		t.Errorf("opened %d, %v", ns, err)
+	}
+	if _, err := k.CreateNamed("blue"); !errors.Is(err, kernel.ErrExist) {
+		t.Errorf("made twice: %v", err)
+	}
+	if _, err := k.CreateNamed("a/b"); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("a bad name: %v", err)
+	}
+	started := k.Start(4711)
+	if k.Alive(started) || !errors.Is(second(k.Links(started)), kernel.ErrNoNamespace) {
+		t.Error("what nobody has opened is open")
+	}
+	if ns, err := k.Open("/proc/4711/ns/net"); ns != started || err != nil {
+		t.Errorf("opened %d, %v", ns, err)
+	}
+	if got, want := k.InUse(), []kernel.NS{k.Own(), blue, started}; !slices.Equal(got, want) {
+		t.Errorf("in use are %v, want %v", got, want)
+	}
+	k.End(4711)
+	if err := k.DeleteNamed("blue"); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/proc/4711/ns/net", "/run/here/blue"} {
+		if _, err := k.Open(path); !errors.Is(err, kernel.ErrNoNamespace) || !errors.Is(err, kernel.ErrNotExist) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if err := k.DeleteNamed("blue"); !errors.Is(err, kernel.ErrNotExist) {
+		t.Errorf("deleted twice: %v", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// A call can be made to fail: it does nothing then, and those before and after it work.
+func TestFail(t *testing.T) {
+	k := kerneltest.New(kerneltest.Options{})
+	k.Fail("AddAddress", 2, syscall.EBUSY)
+	var got []string
+	for i := range 3 {
+		a := kernel.Address{Index: 1, Prefix: netip.MustParsePrefix(fmt.Sprintf("10.0.0.%d/32", i))}
+		got = append(got, fmt.Sprint(k.AddAddress(k.Own(), a)))
+	}
+	all, err := k.Addresses(k.Own(), 0)
+	if want := "<nil> add address 10.0.0.1/32 to link 1: device or resource busy <nil>"; strings.Join(got, " ") != want || len(all) != 2 || err != nil {
+		t.Errorf("%q, and then there are %v, %v", got, all, err)
+	}
+	k.Fail("Links", 1, syscall.ENODEV)
+	if _, err := k.Links(k.Own()); !errors.Is(err, kernel.ErrNotExist) {
+		t.Errorf("%v is not what the port says", err)
+	}
+}
+
+// Who is slow loses events and is told so; so is everybody when that is asked for. The
+// namespaces that come and go are told in any case.
+func TestLostEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := kerneltest.New(kerneltest.Options{Queue: 3})
+		ctx, cancel := context.WithCancel(t.Context())
+		hold := make(chan struct{})
+		var told []string
+		done := make(chan error)
+		go func() {
+			done <- k.Watch(ctx, func(ev kernel.Event) {
+				<-hold
+				told = append(told, fmt.Sprintf("lost=%v named=%s link=%v", ev.Lost, ev.Named, ev.Link != nil))
+			})
+		}()
+		synctest.Wait()
+		run(t, k, "ip link add a type veth peer name b\nip link set a up\nip link set b up\nip netns add blue")
+		close(hold)
+		synctest.Wait()
+		want := "lost=false named= link=false, lost=false named= link=true, lost=false named= link=true, lost=false named= link=true, lost=true named= link=false, lost=false named=blue link=false"
+		if got := strings.Join(told, ", "); got != want {
+			t.Errorf("told %s\nwant %s", got, want)
+		}
+
+		hold, told = make(chan struct{}), nil
+		run(t, k, "ip link set lo up")
+		synctest.Wait()
+		run(t, k, "ip link set lo down\nip netns add green")
+		k.Overrun(k.Own())
+		close(hold)
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if !slices.Contains(told, "lost=true named= link=false") || !slices.Contains(told, "lost=false named=green link=false") {
+			t.Errorf("told %s", told)
+		}
+	})
+}
+
+// What a kernel in memory has not it says.
+func TestUnsupported(t *testing.T) {
+	k := kerneltest.New(kerneltest.Options{})
+	for what, err := range map[string]error{
+		"bond":      kerneltest.IP(k, k.Own(), "ip link add b type bond"),
+		"wireguard": kerneltest.IP(k, k.Own(), "ip link add w type wireguard"),
+		"rings":     second(k.Rings(k.Own(), 1)),
+	} {
+		if !errors.Is(err, kernel.ErrUnsupported) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, command := range []string{"ip link frob a", "tc qdisc add", "ip addr add 10.0.0.1/99 dev lo", "ip route add default via here"} {
+		if err := kerneltest.IP(k, k.Own(), command); err == nil {
+			t.Errorf("%q was understood", command)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package kerneltest_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
+	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+)
+
+// TestLaws plays each story on the kernel in memory and on that of the host: both have to come
+// out as it is written. Who writes one does it with
+//
+//	go test ./descriptors/kernel/kerneltest -run TestLaws/.*/linux -rewrite
+func TestLaws(t *testing.T) {
+	datadriven.Walk(t, "testdata/laws", func(t *testing.T, path string) {
+		t.Run("memory", func(t *testing.T) {
+			k := kerneltest.New(kerneltest.Options{})
+			play(t, path, k, func(*datadriven.TestData) string { return k.String() })
+		})
+		t.Run("linux", func(t *testing.T) {
+			own := netlinktest.New(t)
+			k, err := netlink.New(netlink.Options{OwnPath: own.Path, NamedDir: netlinktest.Dir(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { k.Close() })
+			play(t, path, k, func(d *datadriven.TestData) string { return shown(t, k, d.Expected) })
+		})
+	})
+}
+
+// play does what a story says. Of each command that fails it is told how.
+func play(t *testing.T, path string, k kernel.Kernel, show func(*datadriven.TestData) string) {
+	log := listen(t, k)
+	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+		switch d.Cmd {
+		case "do":
+			var b strings.Builder
+			for line := range strings.Lines(d.Input) {
+				line = strings.TrimSpace(line)
+				if err := kerneltest.IP(k, k.Own(), line); err != nil {
+					fmt.Fprintf(&b, "%s: %s\n", line, reason(err))
+				}
+			}
+			return b.String()
+		case "show":
+			return show(d)
+		case "told":
+			return log.since(t, d.Expected)
+		}
+		t.Fatalf("unknown command %q", d.Cmd)
+		return ""
+	})
+}
+
+// reason is the number of an error, as a word, and the sentinel that stands for it.
+func reason(err error) string {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return err.Error()
+	}
+	for _, s := range []error{kernel.ErrExist, kernel.ErrNotExist, kernel.ErrDown, kernel.ErrUnsupported} {
+		if errors.Is(err, s) {
+			return fmt.Sprintf("%v (%v)", errno, s)
+		}
+	}
+	return errno.Error()
+}
+
+const patience = 20 * time.Second
+
+// shown waits until the kernel shows what is expected: much of it does a moment later. When
+// that is to be written it gets some time.
+func shown(t *testing.T, k kernel.Kernel, want string) (got string) {
+	t.Helper()
+	limit := patience
+	if f := flag.Lookup("rewrite"); f != nil && f.Value.String() == "true" {
+		limit = time.Second
+		want = ""
+	}
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		var err error
+		if got, err = kerneltest.Text(k); err != nil {
+			t.Fatal(err)
+		}
+		if got == want {
+			break
+		}
+	}
+	return got
+}
+
+// events are what was told of the own namespace.
+type events struct {
+	k    kernel.Kernel
+	mu   sync.Mutex
+	list []string
+	last map[string]string // of each link, what was told of it last
+	name map[int]string
+}
+
+func listen(t *testing.T, k kernel.Kernel) *events {
+	e := &events{k: k, last: map[string]string{}, name: map[int]string{1: "lo"}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- k.Watch(ctx, func(ev kernel.Event) {
+			if ev.Ready {
+				close(ready)
+			} else if ev.NS == k.Own() {
+				e.heard(ev)
+			}
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	<-ready
+	return e
+}
+
+// heard notes an event. That a link is as it was said to be is no news.
+func (e *events) heard(ev kernel.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	gone := ""
+	if ev.Deleted {
+		gone = " gone"
+	}
+	switch {
+	case ev.Link != nil:
+		e.name[ev.Link.Index] = ev.Link.Name
+		state := map[bool]string{true: "up", false: "down"}[ev.Link.Up]
+		if ev.Link.Master != 0 {
+			state += " in " + e.name[ev.Link.Master]
+		}
+		if ev.Deleted {
+			state = "gone"
+		}
+		if e.last[ev.Link.Name] != state {
+			e.last[ev.Link.Name] = state
+			e.list = append(e.list, fmt.Sprintf("link %s %s", ev.Link.Name, state))
+		}
+	case ev.Address != nil && ev.Address.Prefix.Addr().Is6() && !ev.Deleted: // told some time later
+	case ev.Address != nil:
+		e.list = append(e.list, fmt.Sprintf("address %s on %s%s", ev.Address.Prefix, e.name[ev.Address.Index], gone))
+	case ev.Route != nil:
+		e.list = append(e.list, fmt.Sprintf("route %s on %s%s", ev.Route.Dst, e.name[ev.Route.Index], gone))
+	case ev.Neighbor != nil:
+		e.list = append(e.list, fmt.Sprintf("neighbor %s on %s%s", ev.Neighbor.Address, e.name[ev.Neighbor.Index], gone))
+	case ev.Nexthop != nil:
+		e.list = append(e.list, fmt.Sprintf("nexthop %d%s", ev.Nexthop.ID, gone))
+	case ev.Rule != nil && ev.Rule.Priority != fence:
+		e.list = append(e.list, fmt.Sprintf("rule %d%s", ev.Rule.Priority, gone))
+	case ev.Rule != nil:
+		e.list = append(e.list, "fence"+gone)
+	}
+}
+
+const fence = 4711
+
+// since is what was told since it was last asked: a rule comes and goes, and what was done
+// before was told before.
+func (e *events) since(t *testing.T, _ string) string {
+	t.Helper()
+	r := kernel.Rule{Priority: fence, Table: fence, Action: "lookup"}
+	if err := errors.Join(e.k.AddRule(e.k.Own(), r), e.k.DeleteRule(e.k.Own(), r)); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	netlinktest.Eventually(t, "all is told", func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		at := slices.Index(e.list, "fence gone")
+		if at < 0 {
+			return false
+		}
+		told, e.list = e.list[:at], slices.Clone(e.list[at+1:])
+		return true
+	})
+	told = slices.DeleteFunc(told, func(line string) bool { return line == "fence" })
+	return strings.Join(append(told, ""), "\n")
+}

@@ -1,0 +1,92 @@
+package kerneltest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// The settings that there are, with what they are at first. Those below conf/ exist for all,
+// default, and each link.
+var (
+	settings = map[string]string{
+		"net/ipv4/ip_forward": "0", "net/core/somaxconn": "4096", "net/ipv4/ip_unprivileged_port_start": "1024",
+	}
+	confs = map[string]string{
+		"net/ipv4/conf/*/promote_secondaries": "0", "net/ipv4/conf/*/forwarding": "0", "net/ipv4/conf/*/rp_filter": "0",
+		"net/ipv4/conf/*/proxy_arp": "0", "net/ipv6/conf/*/disable_ipv6": "0", "net/ipv6/conf/*/forwarding": "0",
+		"net/ipv6/conf/*/accept_ra": "1",
+	}
+)
+
+// Sysctl reads a setting of a namespace.
+func (k *Kernel) Sysctl(ns kernel.NS, place string) (value string, err error) {
+	err = k.in(ns, "Sysctl", "read the setting "+place, func(n *namespace) error {
+		value, err = n.setting(place)
+		return err
+	})
+	return value, err
+}
+
+func (n *namespace) setting(place string) (string, error) {
+	first, known := settings[place]
+	if parts := strings.Split(place, "/"); !known && len(parts) == 5 && parts[2] == "conf" {
+		of := parts[3]
+		parts[3] = "*"
+		if first, known = confs[strings.Join(parts, "/")]; of != "all" && of != "default" && n.names[of] == nil {
+			known = false
+		}
+	}
+	if !known {
+		return "", fmt.Errorf("%w: %w", kernel.ErrNotExist, syscall.ENOENT)
+	}
+	if value, set := n.settings[place]; set {
+		return value, nil
+	}
+	return first, nil
+}
+
+// SetSysctl changes a setting of a namespace.
+func (k *Kernel) SetSysctl(ns kernel.NS, place, value string) error {
+	return k.write(ns, "SetSysctl", fmt.Sprintf("set %s to %q", place, value), func(n *namespace) error {
+		if _, err := n.setting(place); err != nil {
+			return err
+		}
+		for _, c := range value {
+			if c < '0' || c > '9' {
+				return syscall.EINVAL
+			}
+		}
+		n.settings[place] = value
+		if strings.HasSuffix(place, "/disable_ipv6") {
+			k.switchIPv6(n)
+		}
+		return nil
+	})
+}
+
+// switchIPv6 takes IPv6 from the links where it is disabled, and brings it to the others.
+func (k *Kernel) switchIPv6(n *namespace) {
+	for _, l := range n.sorted() {
+		switch {
+		case k.ipv6Disabled(l):
+			k.leaveIPv6(l)
+		case l.running:
+			k.comeToIPv6(l)
+		}
+	}
+}
+
+// on reports whether a setting is on for all links or for one.
+func (l *link) on(family, name string) bool {
+	return slices.ContainsFunc([]string{"all", l.Name}, func(of string) bool {
+		return l.ns.settings["net/"+family+"/conf/"+of+"/"+name] == "1"
+	})
+}
+
+func (k *Kernel) ipv6Disabled(l *link) bool { return l.on("ipv6", "disable_ipv6") }
+
+func (k *Kernel) promotes(l *link) bool { return l.on("ipv4", "promote_secondaries") }
