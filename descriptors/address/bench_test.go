@@ -12,8 +12,8 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/address"
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -24,10 +24,10 @@ type (
 	op    = scheduler.Op[*models.Address, kernel.AddressRef]
 )
 
-// bench is the kind on a live kernel, with stand-ins for the scheduler and the
+// bench is the kind on a kernel, with stand-ins for the scheduler and the
 // interface kind.
 type bench struct {
-	*netlink.Kernel
+	*kindtest.Host
 	t      *testing.T
 	net    *netlinktest.Namespace
 	ledger *kernel.MemLedger
@@ -65,13 +65,12 @@ func (l interfaces) Wanted(k scheduler.Key) (*models.Interface, bool) {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, net: netlinktest.New(t), ledger: &kernel.MemLedger{}, links: interfaces{}, claims: pool{}, wanted: map[scheduler.Key]bool{}, in: map[scheduler.Key]known{}}
-	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { k.Close() })
-	b.Kernel, b.names = k, &kernel.Names{}
+	return newBenchOn(t, kindtest.Linux(t))
+}
+
+func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, links: interfaces{}, claims: pool{}, wanted: map[scheduler.Key]bool{}, in: map[scheduler.Key]known{}}
+	b.names = &kernel.Names{}
 	b.restart()
 	return b
 }

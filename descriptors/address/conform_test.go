@@ -1,18 +1,18 @@
 package address_test
 
 import (
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
-// TestConform holds the kind to the contract of descriptors, on a live kernel:
+// TestConform holds the kind to the contract of descriptors, on each kernel:
 // on a link of ours, where all addresses are ours to say, and on one of others.
 func TestConform(t *testing.T) {
 	type samples = []schedulertest.Sample[*models.Address]
@@ -34,12 +34,13 @@ func TestConform(t *testing.T) {
 			{Key: "address/vip", Values: []*models.Address{one("eth9", "10.1.0.1/24"), one("eth9", "fd00:1::1/64")}},
 		}},
 	} {
-		t.Run(name, func(t *testing.T) { conform(t, c.samples, c.foreign) })
+		t.Run(name, func(t *testing.T) {
+			kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h), c.samples, c.foreign) })
+		})
 	}
 }
 
-func conform(t *testing.T, samples []schedulertest.Sample[*models.Address], foreign bool) {
-	b := newBench(t)
+func conform(t *testing.T, b *bench, samples []schedulertest.Sample[*models.Address], foreign bool) {
 	b.link("web", `{"bridge":{}}`)
 	b.link("eth9", `{"existing":{}}`)
 	spec := schedulertest.Spec[*models.Address, kernel.AddressRef]{
@@ -52,7 +53,7 @@ func conform(t *testing.T, samples []schedulertest.Sample[*models.Address], fore
 		Remove: func(t testing.TB, k scheduler.Key) {
 			for _, s := range samples {
 				if v := s.Values[0]; s.Key == k {
-					b.net.IP(t, "addr del "+v.GetAddress()+" dev "+v.GetInterface())
+					b.Do(t, b.Own(), "ip addr del "+v.GetAddress()+" dev "+v.GetInterface())
 				}
 			}
 		},
@@ -64,9 +65,9 @@ func conform(t *testing.T, samples []schedulertest.Sample[*models.Address], fore
 		// An address as we would make it is shared; with other settings it is a conflict.
 		spec.Foreign = func(t testing.TB, _ scheduler.Key, v *models.Address) func() bool {
 			at := v.GetAddress() + " dev " + v.GetInterface()
-			b.net.IP(t, "addr add "+at+" valid_lft 999 preferred_lft 999")
-			t.Cleanup(func() { b.net.IP(t, "addr del "+at) })
-			return func() bool { return strings.Contains(b.net.IP(t, "addr show dev "+v.GetInterface()), v.GetAddress()) }
+			b.Do(t, b.Own(), "ip addr add "+at+" valid_lft 999 preferred_lft 999")
+			t.Cleanup(func() { b.Do(t, b.Own(), "ip addr del "+at) })
+			return func() bool { return b.Shows(t, "ip addr add "+at) }
 		}
 	}
 	schedulertest.Conform(t, b.kind, spec)

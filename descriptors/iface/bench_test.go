@@ -12,9 +12,9 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/iface"
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -28,7 +28,7 @@ type (
 
 // bench is the kind on a live kernel, with a stand-in for the scheduler.
 type bench struct {
-	*netlink.Kernel
+	*kindtest.Host
 	t      *testing.T
 	own    *netlinktest.Namespace
 	nets   map[string]*netlinktest.Namespace // by selector netns
@@ -44,15 +44,14 @@ const label = "host7"
 
 func newBench(t *testing.T, nets ...string) *bench {
 	t.Helper()
-	b := &bench{t: t, own: netlinktest.New(t), nets: map[string]*netlinktest.Namespace{}, ledger: &kernel.MemLedger{}, fail: &failpoints{}, label: label}
-	k, err := netlink.New(netlink.Options{OwnPath: b.own.Path, NamedDir: netlinktest.Dir(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { k.Close() })
-	b.Kernel = k
+	return newBenchOn(t, kindtest.Linux(t), nets...)
+}
+
+func newBenchOn(t *testing.T, h *kindtest.Host, nets ...string) *bench {
+	b := &bench{Host: h, t: t, own: h.Net, nets: map[string]*netlinktest.Namespace{}, ledger: &kernel.MemLedger{}, fail: &failpoints{}, label: label}
 	for _, name := range nets {
-		b.nets[name] = netlinktest.New(t)
+		ns, path := h.Named(t, name)
+		b.nets[name] = &netlinktest.Namespace{Path: path, Inode: uint64(ns)}
 	}
 	b.restart()
 	return b

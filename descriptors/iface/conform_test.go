@@ -1,7 +1,7 @@
 package iface_test
 
 import (
-	"fmt"
+	"errors"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -9,12 +9,13 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/iface"
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
-// TestConform holds the kind to the contract of descriptors, on a live kernel,
+// TestConform holds the kind to the contract of descriptors, on each kernel,
 // with links of every type that it has.
 func TestConform(t *testing.T) {
 	for name, samples := range map[string][][]string{
@@ -36,12 +37,13 @@ func TestConform(t *testing.T) {
 			{"right", `{"namespace":{"netns":"blue"},"host_name":"eth0","veth":{"peer":"left"}}`, `{"namespace":{"netns":"blue"},"host_name":"eth0","veth":{"peer":"left"},"enabled":false}`},
 		},
 	} {
-		t.Run(name, func(t *testing.T) { conform(t, samples) })
+		t.Run(name, func(t *testing.T) {
+			kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h, "blue"), samples) })
+		})
 	}
 }
 
-func conform(t *testing.T, samples [][]string) {
-	b := newBench(t, "blue")
+func conform(t *testing.T, b *bench, samples [][]string) {
 	self := &iface.Self{}
 	restart := func(testing.TB) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
 		return iface.New(iface.Deps{Kernel: b.Kernel, Owner: kernel.NewOwner(label, "boot", b.ledger, nil),
@@ -55,7 +57,7 @@ func conform(t *testing.T, samples [][]string) {
 		Foreign: b.stranger,
 		Remove: func(t testing.TB, k scheduler.Key) {
 			v, _ := self.Wanted(k)
-			b.ns(v.GetNamespace().GetNetns()).IP(t, "link del dev "+v.EffectiveHostName(string(k)))
+			b.Do(t, b.in(v), "ip link del dev "+v.EffectiveHostName(string(k)))
 		},
 		Clone:     proto.CloneOf[*models.Interface],
 		Identical: func(x, y *models.Interface) bool { return proto.Equal(x, y) },
@@ -71,16 +73,29 @@ func conform(t *testing.T, samples [][]string) {
 	schedulertest.Conform(t, restart(t), spec)
 }
 
+// in is the namespace of a value.
+func (b *bench) in(v *models.Interface) kernel.NS {
+	if name := v.GetNamespace().GetNetns(); name != "" {
+		return kernel.NS(b.nets[name].Inode)
+	}
+	return b.Own()
+}
+
 // stranger is a link of somebody else under the name of a value.
 func (b *bench) stranger(t testing.TB, k scheduler.Key, v *models.Interface) func() bool {
-	ns, name := b.ns(v.GetNamespace().GetNetns()), v.EffectiveHostName(string(k))
-	_, _ = ns.Try("ip", "link", "del", "dev", name) // the end of a cable may be there
-	ns.IP(t, "link add name "+name+" type bridge")
-	t.Cleanup(func() { _, _ = ns.Try("ip", "link", "del", "dev", name) })
-	index := fmt.Sprint(ns.Show(t, name)["ifindex"])
+	ns, name := b.in(v), v.EffectiveHostName(string(k))
+	remove := func() {
+		if l, err := b.Link(ns, name); err == nil {
+			b.Do(t, ns, "ip link del dev "+l.Name)
+		}
+	}
+	remove() // the end of a cable may be there
+	b.Do(t, ns, "ip link add name "+name+" type bridge")
+	t.Cleanup(remove)
+	made, err := b.Link(ns, name)
 	return func() bool {
-		l := ns.Show(t, name)
-		return l != nil && fmt.Sprint(l["ifindex"]) == index && l["ifalias"] == nil
+		l, now := b.Link(ns, name)
+		return errors.Join(err, now) == nil && l.Index == made.Index && l.Alias == ""
 	}
 }
 

@@ -7,14 +7,18 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
-// TestConform holds the kind to the contract of descriptors, on a live kernel.
+// TestConform holds the kind to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
-	b := newBench(t)
+	kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h)) })
+}
+
+func conform(t *testing.T, b *bench) {
 	sample := func(name string, values ...string) schedulertest.Sample[*models.Route] {
 		return schedulertest.Sample[*models.Route]{Key: scheduler.Key(models.RouteKey(name)), Values: decode(t, strings.Join(values, "\n"))}
 	}
@@ -50,16 +54,16 @@ func TestConform(t *testing.T) {
 			if family == "-6" {
 				route += " metric 1024"
 			}
-			b.net.IP(t, family+" route add "+route)
-			t.Cleanup(func() { b.net.IP(t, family+" route del "+route) })
-			return func() bool { return strings.Contains(b.net.IP(t, family+" route show "+dst), "proto 77") }
+			b.Do(t, b.Own(), "ip "+family+" route add "+route)
+			t.Cleanup(func() { b.Do(t, b.Own(), "ip "+family+" route del "+route) })
+			return func() bool { return b.Shows(t, "route add "+dst, "proto 77") }
 		},
 		Remove: func(t testing.TB, k scheduler.Key) {
 			kind := ""
 			if k == "route/hole" {
 				kind = "blackhole "
 			}
-			b.net.IP(t, shape[k][0]+" route del "+kind+shape[k][1])
+			b.Do(t, b.Own(), "ip "+shape[k][0]+" route del "+kind+shape[k][1])
 		},
 		Clone:     proto.CloneOf[*models.Route],
 		Identical: func(x, y *models.Route) bool { return proto.Equal(x, y) },

@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/route"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -27,7 +27,7 @@ const label = "host7"
 // fd00:1::1/64) in the agent's namespace and c (10.0.2.1/24) in blue. The nexthops n, m, six
 // and hole have the numbers 1 to 4 in the agent's namespace.
 type bench struct {
-	*netlink.Kernel
+	*kindtest.Host
 	t         *testing.T
 	net, blue *netlinktest.Namespace
 	blueNS    kernel.NS
@@ -54,20 +54,17 @@ func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, boo
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, net: netlinktest.New(t), blue: netlinktest.New(t), ledger: &kernel.MemLedger{}, links: interfaces{}, in: map[scheduler.Key]known{}, unwanted: map[scheduler.Key]bool{}}
-	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { k.Close() })
-	b.Kernel, b.names = k, &kernel.Names{}
-	if b.blueNS, err = k.Open(b.blue.Path); err != nil {
-		t.Fatal(err)
-	}
+	return newBenchOn(t, kindtest.Linux(t))
+}
+
+func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, links: interfaces{}, in: map[scheduler.Key]known{}, unwanted: map[scheduler.Key]bool{}}
+	b.names, b.blue = &kernel.Names{}, &netlinktest.Namespace{}
+	b.blueNS, b.blue.Path = h.Named(t, "blue")
 	b.restart()
-	b.link(k.Own(), b.net, "a", "10.0.0.1/24", "fd00::1/64")
-	b.link(k.Own(), b.net, "b", "10.0.1.1/24", "fd00:1::1/64")
-	b.link(b.blueNS, b.blue, "c", "10.0.2.1/24")
+	b.link(b.Own(), "", "a", "10.0.0.1/24", "fd00::1/64")
+	b.link(b.Own(), "", "b", "10.0.1.1/24", "fd00:1::1/64")
+	b.link(b.blueNS, b.blue.Path, "c", "10.0.2.1/24")
 	b.nexthops()
 	return b
 }
@@ -101,19 +98,19 @@ func (held) Need(claim string) scheduler.Need {
 	return scheduler.On(scheduler.Key(models.IPClaimKey(claim)), "the claim")
 }
 
-func (b *bench) link(ns kernel.NS, net *netlinktest.Namespace, name string, addresses ...string) {
+func (b *bench) link(ns kernel.NS, path, name string, addresses ...string) {
 	b.t.Helper()
 	l, err := b.AddLink(ns, kernel.LinkSpec{Name: name, Bridge: &kernel.BridgeSpec{}, Up: true})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	for _, a := range addresses {
-		net.IP(b.t, "addr add "+a+" dev "+name+" nodad")
+		b.Do(b.t, ns, "ip addr add "+a+" dev "+name+" nodad")
 	}
 	key := models.InterfaceKey(name)
 	b.links[scheduler.Key(key)] = l.Ref()
 	b.names.Put(l.Ref(), name)
-	if err := b.ledger.Add(kernel.Entry{ID: key, NS: ns, NSPath: net.Path, Boot: "boot"}); err != nil {
+	if err := b.ledger.Add(kernel.Entry{ID: key, NS: ns, NSPath: path, Boot: "boot"}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -121,11 +118,11 @@ func (b *bench) link(ns kernel.NS, net *netlinktest.Namespace, name string, addr
 // nexthops makes some, as the kind of nexthops would.
 func (b *bench) nexthops() {
 	b.t.Helper()
-	b.net.IP(b.t, "link set lo up")
+	b.Do(b.t, b.Own(), "ip link set lo up")
 	for i, what := range []string{"n via 10.0.0.9 dev a", "m via 10.0.1.9 dev b", "six via fd00::9 dev a", "hole blackhole"} {
 		name, says, _ := strings.Cut(what, " ")
-		b.net.IP(b.t, fmt.Sprintf("nexthop add id %d %s", i+1, says))
-		e := kernel.Entry{ID: models.NexthopKey(name), NS: b.Own(), NSPath: b.net.Path, Boot: "boot",
+		b.Do(b.t, b.Own(), fmt.Sprintf("ip nexthop add id %d %s", i+1, says))
+		e := kernel.Entry{ID: models.NexthopKey(name), NS: b.Own(), Boot: "boot",
 			Value: models.Encode(&models.Nexthop{Id: uint32(i + 1), Blackhole: true, Family: "ipv4"})}
 		if err := b.ledger.Add(e); err != nil {
 			b.t.Fatal(err)
