@@ -13,8 +13,8 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/fdb"
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
@@ -23,7 +23,7 @@ import (
 // bench is the kind on a live kernel, with a bridge, its ports p0 and p1, a vxlan and a
 // stand-in for the interface kind.
 type bench struct {
-	*netlink.Kernel
+	*kindtest.Host
 	t      *testing.T
 	net    *netlinktest.Namespace
 	ledger *kernel.MemLedger
@@ -42,18 +42,18 @@ func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, boo
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, net: netlinktest.New(t), ledger: &kernel.MemLedger{}, names: &kernel.Names{}, links: interfaces{}}
-	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { k.Close() })
-	b.Kernel = k
+	return newBenchOn(t, kindtest.Linux(t))
+}
+
+func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, names: &kernel.Names{}, links: interfaces{}}
 	br := b.add(kernel.LinkSpec{Name: "sw", Bridge: &kernel.BridgeSpec{}, Up: true, MAC: "02:00:00:00:aa:00"})
 	b.add(kernel.LinkSpec{Name: "p0", Master: br, Up: true, MAC: "02:00:00:00:aa:01", Veth: &kernel.VethSpec{PeerName: "q0", PeerUp: true}})
 	b.add(kernel.LinkSpec{Name: "p1", Master: br, Up: true, Veth: &kernel.VethSpec{PeerName: "q1", PeerUp: true}})
 	b.add(kernel.LinkSpec{Name: "vx", Vxlan: &kernel.VxlanSpec{VNI: 10, Port: 4789}})
-	b.net.Forwarding(t, "p0", "p1")
+	if h.Net != nil {
+		h.Net.Forwarding(t, "p0", "p1")
+	}
 	b.restart()
 	return b
 }
@@ -105,9 +105,12 @@ func (b *bench) shown(t testing.TB) (list []string) {
 	return list
 }
 
-// TestConform holds the kind to the contract of descriptors, on a live kernel.
+// TestConform holds the kind to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
-	b := newBench(t)
+	kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h)) })
+}
+
+func conform(t *testing.T, b *bench) {
 	sample := func(name string, values ...string) schedulertest.Sample[*models.FDB] {
 		return schedulertest.Sample[*models.FDB]{Key: scheduler.Key(models.FDBKey(name)), Values: decode(t, strings.Join(values, "\n"))}
 	}
@@ -122,9 +125,9 @@ func TestConform(t *testing.T) {
 		"fdb/flood": "00:00:00:00:00:00 dev vx dst 10.0.0.1 self permanent",
 	}
 	foreignShown := map[scheduler.Key]string{
-		"fdb/port":  "02:00:00:00:00:01 dev p1 master sw static",
-		"fdb/other": foreign["fdb/other"],
-		"fdb/flood": foreign["fdb/flood"],
+		"fdb/port":  "fdb add 02:00:00:00:00:01 dev p1 master static",
+		"fdb/other": "fdb append 02:00:00:00:00:03 dev vx dst 10.0.0.77",
+		"fdb/flood": "fdb append 00:00:00:00:00:00 dev vx dst 10.0.0.1",
 	}
 	schedulertest.Conform(t, b.kind, schedulertest.Spec[*models.FDB, kernel.LinkRef]{
 		Samples: []schedulertest.Sample[*models.FDB]{
@@ -142,13 +145,11 @@ func TestConform(t *testing.T) {
 			return b.kind
 		},
 		Foreign: func(t testing.TB, k scheduler.Key, _ *models.FDB) func() bool {
-			b.bridge(t, "fdb append "+foreign[k])
-			t.Cleanup(func() { b.bridge(t, "fdb del "+foreign[k]) })
-			return func() bool {
-				return slices.ContainsFunc(b.shown(t), func(line string) bool { return strings.HasPrefix(line, foreignShown[k]) })
-			}
+			b.Do(t, b.Own(), "bridge fdb append "+foreign[k])
+			t.Cleanup(func() { b.Do(t, b.Own(), "bridge fdb del "+foreign[k]) })
+			return func() bool { return b.Shows(t, foreignShown[k]) }
 		},
-		Remove:    func(t testing.TB, k scheduler.Key) { b.bridge(t, "fdb del "+first[k]) },
+		Remove:    func(t testing.TB, k scheduler.Key) { b.Do(t, b.Own(), "bridge fdb del "+first[k]) },
 		Clone:     proto.CloneOf[*models.FDB],
 		Identical: func(x, y *models.FDB) bool { return proto.Equal(x, y) },
 	})

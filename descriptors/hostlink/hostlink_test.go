@@ -20,7 +20,7 @@ import (
 
 // places is a namespace that comes and goes.
 type places struct {
-	k    *netlink.Kernel
+	k    kernel.Kernel
 	mu   sync.Mutex
 	path string
 }

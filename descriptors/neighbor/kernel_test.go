@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/neighbor"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
@@ -22,7 +22,7 @@ import (
 // bench is the kind on a live kernel, with links a and b in one namespace and a stand-in
 // for the interface kind.
 type bench struct {
-	*netlink.Kernel
+	*kindtest.Host
 	t      *testing.T
 	net    *netlinktest.Namespace
 	ledger *kernel.MemLedger
@@ -41,15 +41,13 @@ func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, boo
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, net: netlinktest.New(t), ledger: &kernel.MemLedger{}, names: &kernel.Names{}, links: interfaces{}}
-	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { k.Close() })
-	b.Kernel = k
+	return newBenchOn(t, kindtest.Linux(t))
+}
+
+func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, names: &kernel.Names{}, links: interfaces{}}
 	for _, name := range []string{"a", "b"} {
-		l, err := k.AddLink(k.Own(), kernel.LinkSpec{Name: name, Bridge: &kernel.BridgeSpec{}, Up: true})
+		l, err := b.AddLink(b.Own(), kernel.LinkSpec{Name: name, Bridge: &kernel.BridgeSpec{}, Up: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,9 +70,12 @@ func (b *bench) restart() {
 	b.kind = neighbor.New(neighbor.Deps{Kernel: b.Kernel, Owner: owner, Names: b.names, Interfaces: b.links})
 }
 
-// TestConform holds the kind to the contract of descriptors, on a live kernel.
+// TestConform holds the kind to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
-	b := newBench(t)
+	kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h)) })
+}
+
+func conform(t *testing.T, b *bench) {
 	sample := func(name string, values ...string) schedulertest.Sample[*models.Neighbor] {
 		return schedulertest.Sample[*models.Neighbor]{Key: scheduler.Key(models.NeighborKey(name)), Values: decode(t, strings.Join(values, "\n"))}
 	}
@@ -93,11 +94,11 @@ func TestConform(t *testing.T) {
 			return b.kind
 		},
 		Foreign: func(t testing.TB, k scheduler.Key, _ *models.Neighbor) func() bool {
-			b.net.IP(t, "neigh add "+first[k]+" lladdr 02:00:00:00:00:77 nud permanent")
-			t.Cleanup(func() { b.net.IP(t, "neigh del "+first[k]) })
-			return func() bool { return strings.Contains(b.net.IP(t, "neigh show"), "02:00:00:00:00:77 PERMANENT") }
+			b.Do(t, b.Own(), "ip neigh add "+first[k]+" lladdr 02:00:00:00:00:77 nud permanent")
+			t.Cleanup(func() { b.Do(t, b.Own(), "ip neigh del "+first[k]) })
+			return func() bool { return b.Shows(t, "ip neigh add", "02:00:00:00:00:77") }
 		},
-		Remove:    func(t testing.TB, k scheduler.Key) { b.net.IP(t, "neigh del "+first[k]) },
+		Remove:    func(t testing.TB, k scheduler.Key) { b.Do(t, b.Own(), "ip neigh del "+first[k]) },
 		Clone:     proto.CloneOf[*models.Neighbor],
 		Identical: func(x, y *models.Neighbor) bool { return proto.Equal(x, y) },
 	})

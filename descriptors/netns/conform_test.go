@@ -1,22 +1,23 @@
 package netns_test
 
 import (
-	"path/filepath"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
-// TestConform holds the kind to the contract of descriptors, on a live kernel.
+// TestConform holds the kind to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
-	b := newBench(t)
-	path := func(k scheduler.Key) string { return filepath.Join(b.dir, string(k)[len("netns/"):]) }
+	kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h)) })
+}
+
+func conform(t *testing.T, b *bench) {
 	schedulertest.Conform(t, b.kind, schedulertest.Spec[*models.NetNS, kernel.NS]{
 		Samples: []schedulertest.Sample[*models.NetNS]{
 			{Key: "netns/blue", Values: []*models.NetNS{{}}},
@@ -28,10 +29,11 @@ func TestConform(t *testing.T) {
 			return b.kind
 		},
 		Foreign: func(t testing.TB, k scheduler.Key, _ *models.NetNS) func() bool {
-			n := netlinktest.Mount(t, path(k))
+			name := string(k)[len("netns/"):]
+			ns, _ := b.Named(t, name)
 			return func() bool {
 				named, err := b.ListNamed()
-				return err == nil && named[string(k)[len("netns/"):]] == kernel.NS(n.Inode)
+				return err == nil && named[name] == ns
 			}
 		},
 		Remove: func(t testing.TB, k scheduler.Key) {

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/netns"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -28,7 +28,7 @@ type (
 
 // bench is the kind on a live kernel, in a directory of the test's own.
 type bench struct {
-	*netlink.Kernel
+	*kindtest.Host
 	t      *testing.T
 	dir    string
 	ledger *kernel.MemLedger
@@ -41,17 +41,15 @@ var errCrash = errors.New("crash")
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	own := netlinktest.New(t)
-	b := &bench{t: t, dir: netlinktest.Dir(t), ledger: &kernel.MemLedger{}, hits: map[string]int{}}
+	b := newBenchOn(t, kindtest.Linux(t))
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	k, err := netlink.New(netlink.Options{OwnPath: own.Path, NamedDir: b.dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { k.Close() })
-	b.Kernel = k
+	return b
+}
+
+func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+	b := &bench{Host: h, t: t, dir: h.NamedDir, ledger: &kernel.MemLedger{}, hits: map[string]int{}}
 	b.restart()
 	return b
 }

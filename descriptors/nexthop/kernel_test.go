@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/nexthop"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
@@ -24,7 +24,7 @@ import (
 // kind: links a and b (10.0.0.1/24, 10.0.1.1/24) in the agent's namespace, c (10.0.2.1/24)
 // in blue. What was created is in place for groups.
 type bench struct {
-	*netlink.Kernel
+	*kindtest.Host
 	t         *testing.T
 	net, blue *netlinktest.Namespace
 	blueNS    kernel.NS
@@ -48,36 +48,32 @@ func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, boo
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, net: netlinktest.New(t), blue: netlinktest.New(t), ledger: &kernel.MemLedger{}, names: &kernel.Names{},
+	return newBenchOn(t, kindtest.Linux(t))
+}
+
+func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+	b := &bench{Host: h, t: t, net: h.Net, blue: &netlinktest.Namespace{}, ledger: &kernel.MemLedger{}, names: &kernel.Names{},
 		links: interfaces{}, inPlace: map[scheduler.Key]*models.Nexthop{}, unwanted: map[scheduler.Key]bool{}}
-	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { k.Close() })
-	b.Kernel = k
-	if b.blueNS, err = k.Open(b.blue.Path); err != nil {
-		t.Fatal(err)
-	}
+	b.blueNS, b.blue.Path = h.Named(t, "blue")
 	b.restart()
-	b.link(k.Own(), b.net, "a", "10.0.0.1/24")
-	b.link(k.Own(), b.net, "b", "10.0.1.1/24")
-	b.link(b.blueNS, b.blue, "c", "10.0.2.1/24")
+	b.link(b.Own(), "", "a", "10.0.0.1/24")
+	b.link(b.Own(), "", "b", "10.0.1.1/24")
+	b.link(b.blueNS, b.blue.Path, "c", "10.0.2.1/24")
 	return b
 }
 
-func (b *bench) link(ns kernel.NS, net *netlinktest.Namespace, name, address string) {
+func (b *bench) link(ns kernel.NS, path, name, address string) {
 	b.t.Helper()
-	net.IP(b.t, "link set lo up")
+	b.Do(b.t, ns, "ip link set lo up")
 	l, err := b.AddLink(ns, kernel.LinkSpec{Name: name, Bridge: &kernel.BridgeSpec{}, Up: true})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	net.IP(b.t, "addr add "+address+" dev "+name)
+	b.Do(b.t, ns, "ip addr add "+address+" dev "+name)
 	key := models.InterfaceKey(name)
 	b.links[scheduler.Key(key)] = l.Ref()
 	b.names.Put(l.Ref(), name)
-	if err := b.ledger.Add(kernel.Entry{ID: key, NS: ns, NSPath: net.Path, Boot: "boot"}); err != nil {
+	if err := b.ledger.Add(kernel.Entry{ID: key, NS: ns, NSPath: path, Boot: "boot"}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -156,10 +152,13 @@ const (
 	shown  = "id 7 via 10.0.0.9 dev a scope link proto 240"
 )
 
-// TestConform holds the kind to the contract of descriptors, on a live kernel. Groups, which
+// TestConform holds the kind to the contract of descriptors, on each kernel. Groups, which
 // are made of others of the kind, are in TestGroup.
 func TestConform(t *testing.T) {
-	b := newBench(t)
+	kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h)) })
+}
+
+func conform(t *testing.T, b *bench) {
 	sample := func(name string, values ...string) schedulertest.Sample[*models.Nexthop] {
 		return schedulertest.Sample[*models.Nexthop]{Key: scheduler.Key(models.NexthopKey(name)), Values: decode(t, strings.Join(values, "\n"))}
 	}
@@ -179,11 +178,11 @@ func TestConform(t *testing.T) {
 			return b.kind
 		},
 		Foreign: func(t testing.TB, k scheduler.Key, _ *models.Nexthop) func() bool {
-			b.net.IP(t, "nexthop add id "+ids[k]+" dev b proto 77")
-			t.Cleanup(func() { b.net.IP(t, "nexthop del id "+ids[k]) })
-			return func() bool { return strings.Contains(b.net.IP(t, "nexthop show id "+ids[k]), "proto 77") }
+			b.Do(t, b.Own(), "ip nexthop add id "+ids[k]+" dev b proto 77")
+			t.Cleanup(func() { b.Do(t, b.Own(), "ip nexthop del id "+ids[k]) })
+			return func() bool { return b.Shows(t, "ip nexthop add id "+ids[k]+" proto 77") }
 		},
-		Remove:    func(t testing.TB, k scheduler.Key) { b.net.IP(t, "nexthop del id "+ids[k]) },
+		Remove:    func(t testing.TB, k scheduler.Key) { b.Do(t, b.Own(), "ip nexthop del id "+ids[k]) },
 		Clone:     proto.CloneOf[*models.Nexthop],
 		Identical: func(x, y *models.Nexthop) bool { return proto.Equal(x, y) },
 	})

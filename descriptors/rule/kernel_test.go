@@ -10,10 +10,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/rule"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
@@ -22,7 +22,7 @@ import (
 // bench is the kind on a live kernel, with a stand-in for the interface kind: link a in the
 // agent's namespace, and c in blue.
 type bench struct {
-	*netlink.Kernel
+	*kindtest.Host
 	t         *testing.T
 	net, blue *netlinktest.Namespace
 	blueNS    kernel.NS
@@ -42,18 +42,14 @@ func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, boo
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, net: netlinktest.New(t), blue: netlinktest.New(t), ledger: &kernel.MemLedger{}, links: interfaces{}, unwanted: map[scheduler.Key]bool{}}
-	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { k.Close() })
-	b.Kernel = k
-	if b.blueNS, err = k.Open(b.blue.Path); err != nil {
-		t.Fatal(err)
-	}
-	for name, ns := range map[string]kernel.NS{"a": k.Own(), "c": b.blueNS} {
-		l, err := k.AddLink(ns, kernel.LinkSpec{Name: name + "0", Bridge: &kernel.BridgeSpec{}, Up: true})
+	return newBenchOn(t, kindtest.Linux(t))
+}
+
+func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+	b := &bench{Host: h, t: t, net: h.Net, blue: &netlinktest.Namespace{}, ledger: &kernel.MemLedger{}, links: interfaces{}, unwanted: map[scheduler.Key]bool{}}
+	b.blueNS, b.blue.Path = h.Named(t, "blue")
+	for name, ns := range map[string]kernel.NS{"a": b.Own(), "c": b.blueNS} {
+		l, err := b.AddLink(ns, kernel.LinkSpec{Name: name + "0", Bridge: &kernel.BridgeSpec{}, Up: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,17 +107,22 @@ func (b *bench) shows(want string) {
 	}
 }
 
-// TestConform holds the kind to the contract of descriptors, on a live kernel.
+// TestConform holds the kind to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
-	b := newBench(t)
+	kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h)) })
+}
+
+func conform(t *testing.T, b *bench) {
 	sample := func(name string, values ...string) schedulertest.Sample[*models.Rule] {
 		return schedulertest.Sample[*models.Rule]{Key: scheduler.Key(models.RuleKey(name)), Values: decode(t, strings.Join(values, "\n"))}
 	}
 	first := map[scheduler.Key]string{
-		"rule/four": "rule %s pref 1000 from 10.1.0.0/16 table 100", "rule/six": "-6 rule %s pref 1000 from fd01::/64 iif a0 prohibit",
+		"rule/four": "rule %s pref 1000 from 10.1.0.0/16 table 100", "rule/six": "-6 rule %s pref 1000 from fd01::/64 iif a0 type prohibit",
 		"rule/mark": "rule %s pref 7 fwmark 5/0xff table 1",
 	}
-	ip := func(t testing.TB, k scheduler.Key, act string) { b.net.IP(t, strings.Replace(first[k], "%s", act, 1)) }
+	ip := func(t testing.TB, k scheduler.Key, act string) {
+		b.Do(t, b.Own(), "ip "+strings.Replace(first[k], "%s", act, 1))
+	}
 	schedulertest.Conform(t, b.kind, schedulertest.Spec[*models.Rule, kernel.LinkRef]{
 		Samples: []schedulertest.Sample[*models.Rule]{
 			sample("four", `{"priority":1000,"from":"10.1.0.0/16","table":100}`, `{"priority":1000,"from":"10.1.0.0/16","table":101}`,

@@ -14,10 +14,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/descriptors/sysctl"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // bench is the kind on a live kernel, with stand-ins for the scheduler and the
 // interface kind: the link a in the agent's namespace, b in blue.
 type bench struct {
-	*netlink.Kernel
+	*kindtest.Host
 	t         *testing.T
 	net, blue *netlinktest.Namespace
 	blueNS    kernel.NS
@@ -54,19 +54,15 @@ var errCrash = errors.New("crash")
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, net: netlinktest.New(t), blue: netlinktest.New(t), ledger: &kernel.MemLedger{},
+	return newBenchOn(t, kindtest.Linux(t))
+}
+
+func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+	b := &bench{Host: h, t: t, net: h.Net, blue: &netlinktest.Namespace{}, ledger: &kernel.MemLedger{},
 		links: interfaces{}, poll: make(chan time.Time), at: map[scheduler.Key]kernel.LinkRef{}}
-	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { k.Close() })
-	b.Kernel = k
-	if b.blueNS, err = k.Open(b.blue.Path); err != nil {
-		t.Fatal(err)
-	}
-	b.link(k.Own(), b.net, "a")
-	b.link(b.blueNS, b.blue, "b")
+	b.blueNS, b.blue.Path = h.Named(t, "blue")
+	b.link(b.Own(), "", "a")
+	b.link(b.blueNS, b.blue.Path, "b")
 	b.restart()
 	return b
 }
@@ -81,7 +77,7 @@ func (b *bench) restart() {
 	b.kind = sysctl.New(sysctl.Deps{Kernel: b.Kernel, Owner: owner, Places: b, Interfaces: b.links, Poll: b.poll})
 }
 
-func (b *bench) link(ns kernel.NS, net *netlinktest.Namespace, name string) {
+func (b *bench) link(ns kernel.NS, path, name string) {
 	b.t.Helper()
 	l, err := b.AddLink(ns, kernel.LinkSpec{Name: name, Bridge: &kernel.BridgeSpec{}})
 	if err != nil {
@@ -89,7 +85,7 @@ func (b *bench) link(ns kernel.NS, net *netlinktest.Namespace, name string) {
 	}
 	key := models.InterfaceKey(name)
 	b.links[scheduler.Key(key)] = l.Ref()
-	if err := b.ledger.Add(kernel.Entry{ID: key, NS: ns, NSPath: net.Path, Boot: "boot"}); err != nil {
+	if err := b.ledger.Add(kernel.Entry{ID: key, NS: ns, NSPath: path, Boot: "boot"}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -154,9 +150,12 @@ func (b *bench) is(n *netlinktest.Namespace, place, want string) {
 	}
 }
 
-// TestConform holds the kind to the contract of descriptors, on a live kernel.
+// TestConform holds the kind to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
-	b := newBench(t)
+	kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h)) })
+}
+
+func conform(t *testing.T, b *bench) {
 	sample := func(name string, values ...string) schedulertest.Sample[*models.Sysctl] {
 		return schedulertest.Sample[*models.Sysctl]{Key: scheduler.Key(models.SysctlKey(name)), Values: decode(t, strings.Join(values, "\n"))}
 	}
@@ -239,7 +238,7 @@ func TestGroundGone(t *testing.T) {
 	if err := b.delete("loose"); err != nil {
 		t.Error(err)
 	}
-	b.link(b.blueNS, b.blue, "b")
+	b.link(b.blueNS, b.blue.Path, "b")
 	b.must("loose", `{"key":"net.ipv4.conf.IFNAME.rp_filter","value":"2","interface":"b"}`)
 	b.blue.IP(t, "link del dev b")
 	if got := b.look(); got != "" || strings.Contains(b.ledger.String(), "sysctl/") {

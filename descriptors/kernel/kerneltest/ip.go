@@ -585,6 +585,8 @@ func (c *request) neighbor() error {
 			r.Index = c.device()
 		case "proto":
 			r.Protocol = uint8(c.number())
+		case "nud":
+			return c.next() == "permanent"
 		default:
 			return false
 		}

@@ -625,6 +625,7 @@ func (k *Kernel) unregister(l *link) {
 		for _, name := range append(d.AltNames, d.Name) {
 			delete(d.ns.names, name)
 		}
+		d.ns.forgetSettings(d.Name)
 		k.tellLink(d, true)
 		if d.parent != nil {
 			d.parent.above = slices.DeleteFunc(d.parent.above, func(other *link) bool { return other == d })

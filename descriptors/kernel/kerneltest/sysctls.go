@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -14,6 +15,7 @@ import (
 var (
 	settings = map[string]string{
 		"net/ipv4/ip_forward": "0", "net/core/somaxconn": "4096", "net/ipv4/ip_unprivileged_port_start": "1024",
+		"net/ipv4/ip_default_ttl": "64", "net/ipv4/tcp_retries2": "15", "net/ipv4/tcp_rmem": "4096\t131072\t6291456",
 	}
 	confs = map[string]string{
 		"net/ipv4/conf/*/promote_secondaries": "0", "net/ipv4/conf/*/forwarding": "0", "net/ipv4/conf/*/rp_filter": "0",
@@ -52,20 +54,32 @@ func (n *namespace) setting(place string) (string, error) {
 // SetSysctl changes a setting of a namespace.
 func (k *Kernel) SetSysctl(ns kernel.NS, place, value string) error {
 	return k.write(ns, "SetSysctl", fmt.Sprintf("set %s to %q", place, value), func(n *namespace) error {
-		if _, err := n.setting(place); err != nil {
+		was, err := n.setting(place)
+		if err != nil {
 			return err
 		}
-		for _, c := range value {
-			if c < '0' || c > '9' {
+		numbers := strings.Fields(value)
+		if len(numbers) != len(strings.Fields(was)) {
+			return syscall.EINVAL
+		}
+		for _, number := range numbers {
+			if _, err := strconv.Atoi(number); err != nil {
 				return syscall.EINVAL
 			}
 		}
-		n.settings[place] = value
+		n.settings[place] = strings.Join(numbers, "\t")
 		if strings.HasSuffix(place, "/disable_ipv6") {
 			k.switchIPv6(n)
 		}
 		return nil
 	})
+}
+
+// forgetSettings forgets those of a link that goes.
+func (n *namespace) forgetSettings(link string) {
+	for place := range confs {
+		delete(n.settings, strings.Replace(place, "*", link, 1))
+	}
 }
 
 // switchIPv6 takes IPv6 from the links where it is disabled, and brings it to the others.

@@ -154,9 +154,16 @@ func (k *Kernel) AddRule(ns kernel.NS, r kernel.Rule) error {
 // DeleteRule removes the rule that says the same.
 func (k *Kernel) DeleteRule(ns kernel.NS, r kernel.Rule) error {
 	return k.doRule(ns, "DeleteRule", "delete", r, func(n *namespace, at int) error {
+		if at < 0 && r.Protocol == 0 { // of any protocol
+			at = slices.IndexFunc(n.rules, func(other kernel.Rule) bool {
+				other.Protocol = 0
+				return other == r
+			})
+		}
 		if at < 0 {
 			return refused(syscall.ENOENT)
 		}
+		r := n.rules[at]
 		n.rules = slices.Delete(n.rules, at, at+1)
 		k.tell(kernel.Event{NS: n.id, Rule: &r, Deleted: true})
 		return nil

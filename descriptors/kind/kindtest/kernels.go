@@ -50,7 +50,7 @@ func Linux(t *testing.T) *Host {
 }
 
 // Named makes a namespace with a name that ends with the test.
-func (h *Host) Named(t *testing.T, name string) (ns kernel.NS, path string) {
+func (h *Host) Named(t testing.TB, name string) (ns kernel.NS, path string) {
 	t.Helper()
 	ns, err := h.CreateNamed(name)
 	if err != nil {
