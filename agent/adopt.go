@@ -18,18 +18,17 @@ import (
 	"github.com/plumb-net/plumb/descriptors/rule"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api"
-	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
 // Survey implements [api.Surveyor] for the agent's namespace and those that have a name.
 func (a *agent) Survey(ctx context.Context) (map[scheduler.Key]proto.Message, []api.LeftOut, error) {
 	// Handles of its own: nobody needs them afterwards.
-	k, err := netlink.New(netlink.Options{OwnPath: a.config.Netns, NamedDir: a.config.NetnsDir})
+	k, end, err := a.host.kernel.again()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer k.Close()
+	defer end()
 	s := &kind.Survey{Kernel: k, Owner: a.host.owner, Names: &kernel.Names{}, Wanted: map[scheduler.Key]proto.Message{}}
 	s.Refused = func(key string, v proto.Message) error { return a.reach.of(key).Check(key, v) }
 	all, err := a.sched.List(ctx)
@@ -69,7 +68,7 @@ func noteWanted(s *kind.Survey, all []scheduler.Status) {
 }
 
 // places are the agent's namespace and those with a name, each once.
-func places(k *netlink.Kernel, dir string) ([]kind.Place, error) {
+func places(k kernel.Kernel, dir string) ([]kind.Place, error) {
 	list := []kind.Place{{NS: k.Own()}}
 	named, err := k.ListNamed()
 	if err != nil {

@@ -34,7 +34,7 @@ func (c *Cleared) Show(elapsed time.Duration) []string {
 // It is the scheduler with the same kinds and one source that wants nothing:
 // so things go in the right order, for the same reasons as ever.
 func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer, cleared *Cleared) error {
-	h, err := openHost(c, log)
+	h, err := openHost(c, thisHost, log)
 	if err != nil {
 		return err
 	}

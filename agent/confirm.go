@@ -93,7 +93,7 @@ func (a *agent) probe(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	return a.host.kernel.Within(ns, 0, func() error { return p.Run(ctx) })
+	return a.host.kernel.within(ns, func() error { return p.Run(ctx) })
 }
 
 func (a *agent) probeKey(ctx context.Context, k scheduler.Key) error {

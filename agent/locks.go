@@ -20,15 +20,25 @@ const lockDir = "/run/plumb-locks"
 // proxyDir holds, in the run directory, the sockets by which proxies are asked.
 const proxyDir = "proxies"
 
+// lock is a file that only one holds, and what it stands for.
+type lock struct{ path, what string }
+
 // locks keeps others from the state directory and the label.
 type locks struct{ held []*private.Lock }
 
-// takeLocks makes the directories and locks them.
+// takeLocks makes the directories and locks them. Without a directory for labels none is
+// locked.
 func takeLocks(c Config, labels string, log *slog.Logger) (*locks, error) {
 	if err := checkDirs(c); err != nil {
 		return nil, err
 	}
-	for _, dir := range []string{c.StateDir, c.RunDir, labels} {
+	wanted := []lock{{filepath.Join(c.StateDir, "lock"), "state directory " + c.StateDir}}
+	dirs := []string{c.StateDir, c.RunDir}
+	if labels != "" {
+		wanted = append([]lock{{filepath.Join(labels, c.Label+".lock"), "label " + c.Label}}, wanted...)
+		dirs = append(dirs, labels)
+	}
+	for _, dir := range dirs {
 		if err := private.Make(dir); err != nil {
 			return nil, err
 		}
@@ -40,10 +50,7 @@ func takeLocks(c Config, labels string, log *slog.Logger) (*locks, error) {
 		}
 	}
 	l := &locks{}
-	for _, lock := range []struct{ path, what string }{
-		{filepath.Join(labels, c.Label+".lock"), "label " + c.Label},
-		{filepath.Join(c.StateDir, "lock"), "state directory " + c.StateDir},
-	} {
+	for _, lock := range wanted {
 		if err := l.take(lock.path, lock.what); err != nil {
 			l.release()
 			return nil, err

@@ -19,7 +19,7 @@ var ErrNotConfigured = errors.New("not everything is configured")
 // Once reconciles once: it starts everything, waits until every key that is
 // wanted has settled, tells on out what is not configured, and stops.
 func Once(ctx context.Context, c Config, log slog.Handler, out io.Writer) error {
-	a, err := wire(c, log)
+	a, err := wire(c, thisHost, log)
 	if err != nil {
 		return err
 	}

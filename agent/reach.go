@@ -15,7 +15,6 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -81,13 +80,13 @@ func (r reachRule) covers(key string) bool {
 // reach judges how far the values of the store reach into this host. What files and
 // container runtimes want is root's own wish and is not judged.
 type reach struct {
-	kernel   *netlink.Kernel
+	kernel   kernel.Kernel
 	rules    []reachRule
 	defaults models.Reach
 	host     map[uint64]bool // namespaces: the host's and the agent's
 }
 
-func newReach(k *netlink.Kernel, netnsDir string, rules []reachRule) *reach {
+func newReach(k kernel.Kernel, netnsDir string, rules []reachRule) *reach {
 	r := &reach{kernel: k, rules: rules, host: map[uint64]bool{uint64(k.Own()): true}}
 	r.defaults = models.Reach{IsHost: r.isHost, Uplink: r.uplink}
 	if netnsDir != Default().NetnsDir {

@@ -28,8 +28,10 @@ func Main() {
 
 // Run runs the agent until ctx ends, and leaves the network as it is. log is given
 // what the levels of the configuration let through, and has to take every level.
-func Run(ctx context.Context, c Config, log slog.Handler) error {
-	a, err := wire(c, log)
+func Run(ctx context.Context, c Config, log slog.Handler) error { return run(ctx, c, thisHost, log) }
+
+func run(ctx context.Context, c Config, on func(Config) (*ground, error), log slog.Handler) error {
+	a, err := wire(c, on, log)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/ledger"
-	"github.com/plumb-net/plumb/plugins/netlink"
 )
 
 // The ledgers, as losses name them.
@@ -83,11 +82,11 @@ func (h *host) missing(c Config, found map[string]ledger.Found) error {
 // markedAnywhere counts the links with our mark in all namespaces of the host. It uses
 // handles of its own: at a first start nobody needs them afterwards.
 func (h *host) markedAnywhere(c Config) (n int, err error) {
-	k, err := netlink.New(netlink.Options{OwnPath: c.Netns, NamedDir: c.NetnsDir})
+	k, end, err := h.kernel.again()
 	if err != nil {
 		return 0, err
 	}
-	defer k.Close()
+	defer end()
 	openAllNamespaces(k, c)
 	return len(h.marked(k)), nil
 }
@@ -109,7 +108,7 @@ type markedLink struct {
 }
 
 // marked are the links with our mark in all namespaces that are open.
-func (h *host) marked(k *netlink.Kernel) (list []markedLink) {
+func (h *host) marked(k kernel.Kernel) (list []markedLink) {
 	for _, ns := range k.InUse() {
 		links, _ := k.Links(ns) // one that has just ended has none
 		for _, l := range links {

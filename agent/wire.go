@@ -44,14 +44,10 @@ import (
 	"github.com/plumb-net/plumb/plugins/fleet/member"
 	"github.com/plumb-net/plumb/plugins/fleet/record"
 	"github.com/plumb-net/plumb/plugins/historylog"
-	"github.com/plumb-net/plumb/plugins/iptables"
 	"github.com/plumb-net/plumb/plugins/ledger"
 	"github.com/plumb-net/plumb/plugins/loglevel"
 	"github.com/plumb-net/plumb/plugins/metrics"
-	"github.com/plumb-net/plumb/plugins/netlink"
-	nft "github.com/plumb-net/plumb/plugins/nftables"
 	"github.com/plumb-net/plumb/plugins/private"
-	forwarders "github.com/plumb-net/plumb/plugins/proxy"
 	"github.com/plumb-net/plumb/plugins/resources"
 	"github.com/plumb-net/plumb/plugins/trace"
 	"github.com/plumb-net/plumb/plugins/ui"
@@ -63,13 +59,8 @@ import (
 type host struct {
 	locks  *locks
 	ledger *ledger.Ledger
-	kernel *netlink.Kernel
+	kernel *ground
 	owner  *kernel.Owner
-	// tables are those of nftables, firewalls those that others have made by iptables.
-	tables    *nft.Tables
-	firewalls *iptables.Firewalls
-	// proxies are processes that forward.
-	proxies *forwarders.Proxies
 	// given is what the pools have given to claims. It is a ledger of its own, since
 	// it holds across boots.
 	given *ledger.Ledger
@@ -85,14 +76,17 @@ type host struct {
 	lost *losses
 }
 
-func openHost(c Config, log *slog.Logger) (_ *host, err error) {
+func openHost(c Config, open func(Config) (*ground, error), log *slog.Logger) (_ *host, err error) {
 	h := &host{}
 	defer func() {
 		if err != nil {
 			h.close()
 		}
 	}()
-	if h.locks, err = takeLocks(c, lockDir, log); err != nil {
+	if h.kernel, err = open(c); err != nil {
+		return nil, err
+	}
+	if h.locks, err = takeLocks(c, h.kernel.labels, log); err != nil {
 		return nil, err
 	}
 	h.lost = openLosses(c.StateDir)
@@ -108,12 +102,6 @@ func openHost(c Config, log *slog.Logger) (_ *host, err error) {
 	if err := h.unreadable(unread, log); err != nil {
 		return nil, err
 	}
-	if h.kernel, err = netlink.New(netlink.Options{OwnPath: c.Netns, NamedDir: c.NetnsDir}); err != nil {
-		return nil, err
-	}
-	h.tables = nft.New(h.kernel, "")
-	h.firewalls = iptables.New(h.kernel, h.tables)
-	h.proxies = forwarders.New(h.kernel, forwarders.Options{Dir: filepath.Join(c.RunDir, proxyDir), FilesDir: models.ProxyDir})
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return nil, fmt.Errorf("boot id: %w", err)
@@ -132,7 +120,7 @@ func (h *host) removeOfOldBoots(log *slog.Logger) {
 		if e.Boot == h.boot {
 			continue
 		}
-		if err := proxy.RemoveLeft(h.proxies, e); err != nil {
+		if err := proxy.RemoveLeft(h.kernel.proxies, e); err != nil {
 			log.Warn("a socket file of an earlier boot cannot be removed", "key", e.ID, "error", err)
 		}
 	}
@@ -141,7 +129,7 @@ func (h *host) removeOfOldBoots(log *slog.Logger) {
 // proxyFigures are what the processes of proxies have done, by key.
 func (h *host) proxyFigures() map[string]kernel.ProxyFigures {
 	all := map[string]kernel.ProxyFigures{}
-	for mark, f := range h.proxies.Figures(context.Background()) {
+	for mark, f := range h.kernel.proxies.Figures(context.Background()) {
 		if key, ours := h.owner.MarkedKey(mark); ours {
 			all[key] = f
 		}
@@ -181,11 +169,8 @@ func (h *host) unreadable(attachments []error, log *slog.Logger) error {
 }
 
 func (h *host) close() {
-	if h.proxies != nil {
-		h.proxies.Close() // they go on
-	}
 	if h.kernel != nil {
-		h.kernel.Close()
+		h.kernel.end()
 	}
 	if h.ledger != nil {
 		_ = h.ledger.Close()
@@ -316,17 +301,17 @@ func registerOnInterfaces(s *scheduler.Scheduler, h *host, names *kernel.Names, 
 		return err
 	}
 	_, err = scheduler.Register(s, nftables.New(nftables.Deps{
-		Kernel: h.kernel, Tables: h.tables, Owner: h.owner, Places: places, Claims: h.book, Interfaces: interfaces}))
+		Kernel: h.kernel, Tables: h.kernel.tables, Owner: h.owner, Places: places, Claims: h.book, Interfaces: interfaces}))
 	if err != nil {
 		return err
 	}
 	_, err = scheduler.Register(s, forward.New(forward.Deps{
-		Kernel: h.kernel, Firewalls: h.firewalls, Owner: h.owner, Interfaces: interfaces}))
+		Kernel: h.kernel, Firewalls: h.kernel.firewalls, Owner: h.owner, Interfaces: interfaces}))
 	if err != nil {
 		return err
 	}
 	_, err = scheduler.Register(s, proxy.New(proxy.Deps{
-		Kernel: h.kernel, Proxies: h.proxies, Owner: h.owner, Places: places}))
+		Kernel: h.kernel, Proxies: h.kernel.proxies, Owner: h.owner, Places: places}))
 	return err
 }
 
@@ -378,14 +363,14 @@ type agent struct {
 	told       []container.Event // by earlier runs, for the tracker
 }
 
-func wire(c Config, out slog.Handler) (_ *agent, err error) {
+func wire(c Config, open func(Config) (*ground, error), out slog.Handler) (_ *agent, err error) {
 	kept, levels := new(recent), c.Levels()
 	log := slog.New(levels.Handler(kept.beside(out)))
 	a := &agent{config: c, log: log, levels: levels, recent: kept, serves: make(chan struct{}), started: time.Now()}
 	if a.gate, err = a.openGate(); err != nil {
 		return nil, err
 	}
-	if a.host, err = openHost(c, log); err != nil {
+	if a.host, err = openHost(c, open, log); err != nil {
 		return nil, err
 	}
 	defer func() {
