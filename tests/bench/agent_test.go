@@ -32,10 +32,14 @@ const asAgent = "PLUMB_BENCH_AGENT"
 
 func TestMain(m *testing.M) {
 	agent.Main()
-	if os.Getenv(asAgent) == "" {
+	be := beAgent
+	switch {
+	case os.Getenv(fleetOf) != "":
+		be = beFleet
+	case os.Getenv(asAgent) == "":
 		os.Exit(m.Run())
 	}
-	if err := beAgent(); err != nil {
+	if err := be(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
