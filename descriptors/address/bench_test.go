@@ -12,8 +12,8 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/address"
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -27,7 +27,7 @@ type (
 // bench is the kind on a kernel, with stand-ins for the scheduler and the
 // interface kind.
 type bench struct {
-	*kindtest.Host
+	*hosttest.Host
 	t      *testing.T
 	net    *netlinktest.Namespace
 	ledger *kernel.MemLedger
@@ -65,10 +65,10 @@ func (l interfaces) Wanted(k scheduler.Key) (*models.Interface, bool) {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	return newBenchOn(t, kindtest.Linux(t))
+	return newBenchOn(t, hosttest.Linux(t))
 }
 
-func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
 	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, links: interfaces{}, claims: pool{}, wanted: map[scheduler.Key]bool{}, in: map[scheduler.Key]known{}}
 	b.names = &kernel.Names{}
 	b.restart()

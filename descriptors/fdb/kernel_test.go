@@ -13,8 +13,8 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/fdb"
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
@@ -23,7 +23,7 @@ import (
 // bench is the kind on a live kernel, with a bridge, its ports p0 and p1, a vxlan and a
 // stand-in for the interface kind.
 type bench struct {
-	*kindtest.Host
+	*hosttest.Host
 	t      *testing.T
 	net    *netlinktest.Namespace
 	ledger *kernel.MemLedger
@@ -42,10 +42,10 @@ func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, boo
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	return newBenchOn(t, kindtest.Linux(t))
+	return newBenchOn(t, hosttest.Linux(t))
 }
 
-func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
 	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, names: &kernel.Names{}, links: interfaces{}}
 	br := b.add(kernel.LinkSpec{Name: "sw", Bridge: &kernel.BridgeSpec{}, Up: true, MAC: "02:00:00:00:aa:00"})
 	b.add(kernel.LinkSpec{Name: "p0", Master: br, Up: true, MAC: "02:00:00:00:aa:01", Veth: &kernel.VethSpec{PeerName: "q0", PeerUp: true}})
@@ -107,7 +107,7 @@ func (b *bench) shown(t testing.TB) (list []string) {
 
 // TestConform holds the kind to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
-	kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h)) })
+	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) { conform(t, newBenchOn(t, h)) })
 }
 
 func conform(t *testing.T, b *bench) {

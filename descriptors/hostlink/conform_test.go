@@ -7,9 +7,9 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/hostlink"
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
@@ -17,10 +17,10 @@ import (
 // TestConform holds the kind to the contract of descriptors, on each kernel:
 // links of the agent's own namespace and of another that is looked at on demand.
 func TestConform(t *testing.T) {
-	kindtest.OnEachKernel(t, conform)
+	hosttest.OnEachKernel(t, conform)
 }
 
-func conform(t *testing.T, h *kindtest.Host) {
+func conform(t *testing.T, h *hosttest.Host) {
 	blue, path := h.Named(t, "blue")
 	d := hostlink.New(hostlink.Deps{Kernel: h, Owner: kernel.NewOwner("host7", "boot", &kernel.MemLedger{}, nil),
 		Names: &kernel.Names{}, Places: &places{k: h, path: path}})

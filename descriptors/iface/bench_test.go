@@ -12,9 +12,9 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/iface"
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -28,7 +28,7 @@ type (
 
 // bench is the kind on a live kernel, with a stand-in for the scheduler.
 type bench struct {
-	*kindtest.Host
+	*hosttest.Host
 	t      *testing.T
 	own    *netlinktest.Namespace
 	nets   map[string]*netlinktest.Namespace // by selector netns
@@ -44,10 +44,10 @@ const label = "host7"
 
 func newBench(t *testing.T, nets ...string) *bench {
 	t.Helper()
-	return newBenchOn(t, kindtest.Linux(t), nets...)
+	return newBenchOn(t, hosttest.Linux(t), nets...)
 }
 
-func newBenchOn(t *testing.T, h *kindtest.Host, nets ...string) *bench {
+func newBenchOn(t *testing.T, h *hosttest.Host, nets ...string) *bench {
 	b := &bench{Host: h, t: t, own: h.Net, nets: map[string]*netlinktest.Namespace{}, ledger: &kernel.MemLedger{}, fail: &failpoints{}, label: label}
 	for _, name := range nets {
 		ns, path := h.Named(t, name)

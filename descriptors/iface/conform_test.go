@@ -9,8 +9,8 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/iface"
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
@@ -38,7 +38,7 @@ func TestConform(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h, "blue"), samples) })
+			hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) { conform(t, newBenchOn(t, h, "blue"), samples) })
 		})
 	}
 }

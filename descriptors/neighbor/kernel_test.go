@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/neighbor"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
@@ -22,7 +22,7 @@ import (
 // bench is the kind on a live kernel, with links a and b in one namespace and a stand-in
 // for the interface kind.
 type bench struct {
-	*kindtest.Host
+	*hosttest.Host
 	t      *testing.T
 	net    *netlinktest.Namespace
 	ledger *kernel.MemLedger
@@ -41,10 +41,10 @@ func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, boo
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	return newBenchOn(t, kindtest.Linux(t))
+	return newBenchOn(t, hosttest.Linux(t))
 }
 
-func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
 	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, names: &kernel.Names{}, links: interfaces{}}
 	for _, name := range []string{"a", "b"} {
 		l, err := b.AddLink(b.Own(), kernel.LinkSpec{Name: name, Bridge: &kernel.BridgeSpec{}, Up: true})
@@ -72,7 +72,7 @@ func (b *bench) restart() {
 
 // TestConform holds the kind to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
-	kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h)) })
+	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) { conform(t, newBenchOn(t, h)) })
 }
 
 func conform(t *testing.T, b *bench) {

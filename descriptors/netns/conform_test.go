@@ -6,15 +6,15 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
 // TestConform holds the kind to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
-	kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h)) })
+	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) { conform(t, newBenchOn(t, h)) })
 }
 
 func conform(t *testing.T, b *bench) {

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/netns"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -28,7 +28,7 @@ type (
 
 // bench is the kind on a live kernel, in a directory of the test's own.
 type bench struct {
-	*kindtest.Host
+	*hosttest.Host
 	t      *testing.T
 	dir    string
 	ledger *kernel.MemLedger
@@ -41,14 +41,14 @@ var errCrash = errors.New("crash")
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := newBenchOn(t, kindtest.Linux(t))
+	b := newBenchOn(t, hosttest.Linux(t))
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
 	b := &bench{Host: h, t: t, dir: h.NamedDir, ledger: &kernel.MemLedger{}, hits: map[string]int{}}
 	b.restart()
 	return b

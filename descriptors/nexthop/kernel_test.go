@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/nexthop"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
@@ -24,7 +24,7 @@ import (
 // kind: links a and b (10.0.0.1/24, 10.0.1.1/24) in the agent's namespace, c (10.0.2.1/24)
 // in blue. What was created is in place for groups.
 type bench struct {
-	*kindtest.Host
+	*hosttest.Host
 	t         *testing.T
 	net, blue *netlinktest.Namespace
 	blueNS    kernel.NS
@@ -48,10 +48,10 @@ func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, boo
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	return newBenchOn(t, kindtest.Linux(t))
+	return newBenchOn(t, hosttest.Linux(t))
 }
 
-func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
 	b := &bench{Host: h, t: t, net: h.Net, blue: &netlinktest.Namespace{}, ledger: &kernel.MemLedger{}, names: &kernel.Names{},
 		links: interfaces{}, inPlace: map[scheduler.Key]*models.Nexthop{}, unwanted: map[scheduler.Key]bool{}}
 	b.blueNS, b.blue.Path = h.Named(t, "blue")
@@ -155,7 +155,7 @@ const (
 // TestConform holds the kind to the contract of descriptors, on each kernel. Groups, which
 // are made of others of the kind, are in TestGroup.
 func TestConform(t *testing.T) {
-	kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h)) })
+	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) { conform(t, newBenchOn(t, h)) })
 }
 
 func conform(t *testing.T, b *bench) {

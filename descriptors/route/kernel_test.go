@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/route"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -27,7 +27,7 @@ const label = "host7"
 // fd00:1::1/64) in the agent's namespace and c (10.0.2.1/24) in blue. The nexthops n, m, six
 // and hole have the numbers 1 to 4 in the agent's namespace.
 type bench struct {
-	*kindtest.Host
+	*hosttest.Host
 	t         *testing.T
 	net, blue *netlinktest.Namespace
 	blueNS    kernel.NS
@@ -54,10 +54,10 @@ func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, boo
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	return newBenchOn(t, kindtest.Linux(t))
+	return newBenchOn(t, hosttest.Linux(t))
 }
 
-func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
 	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, links: interfaces{}, in: map[scheduler.Key]known{}, unwanted: map[scheduler.Key]bool{}}
 	b.names, b.blue = &kernel.Names{}, &netlinktest.Namespace{}
 	b.blueNS, b.blue.Path = h.Named(t, "blue")

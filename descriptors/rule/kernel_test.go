@@ -10,10 +10,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/rule"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
@@ -22,7 +22,7 @@ import (
 // bench is the kind on a live kernel, with a stand-in for the interface kind: link a in the
 // agent's namespace, and c in blue.
 type bench struct {
-	*kindtest.Host
+	*hosttest.Host
 	t         *testing.T
 	net, blue *netlinktest.Namespace
 	blueNS    kernel.NS
@@ -42,10 +42,10 @@ func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, boo
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	return newBenchOn(t, kindtest.Linux(t))
+	return newBenchOn(t, hosttest.Linux(t))
 }
 
-func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
 	b := &bench{Host: h, t: t, net: h.Net, blue: &netlinktest.Namespace{}, ledger: &kernel.MemLedger{}, links: interfaces{}, unwanted: map[scheduler.Key]bool{}}
 	b.blueNS, b.blue.Path = h.Named(t, "blue")
 	for name, ns := range map[string]kernel.NS{"a": b.Own(), "c": b.blueNS} {
@@ -109,7 +109,7 @@ func (b *bench) shows(want string) {
 
 // TestConform holds the kind to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
-	kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h)) })
+	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) { conform(t, newBenchOn(t, h)) })
 }
 
 func conform(t *testing.T, b *bench) {

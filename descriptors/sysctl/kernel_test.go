@@ -14,10 +14,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/descriptors/sysctl"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // bench is the kind on a live kernel, with stand-ins for the scheduler and the
 // interface kind: the link a in the agent's namespace, b in blue.
 type bench struct {
-	*kindtest.Host
+	*hosttest.Host
 	t         *testing.T
 	net, blue *netlinktest.Namespace
 	blueNS    kernel.NS
@@ -54,10 +54,10 @@ var errCrash = errors.New("crash")
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	return newBenchOn(t, kindtest.Linux(t))
+	return newBenchOn(t, hosttest.Linux(t))
 }
 
-func newBenchOn(t *testing.T, h *kindtest.Host) *bench {
+func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
 	b := &bench{Host: h, t: t, net: h.Net, blue: &netlinktest.Namespace{}, ledger: &kernel.MemLedger{},
 		links: interfaces{}, poll: make(chan time.Time), at: map[scheduler.Key]kernel.LinkRef{}}
 	b.blueNS, b.blue.Path = h.Named(t, "blue")
@@ -152,7 +152,7 @@ func (b *bench) is(n *netlinktest.Namespace, place, want string) {
 
 // TestConform holds the kind to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
-	kindtest.OnEachKernel(t, func(t *testing.T, h *kindtest.Host) { conform(t, newBenchOn(t, h)) })
+	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) { conform(t, newBenchOn(t, h)) })
 }
 
 func conform(t *testing.T, b *bench) {

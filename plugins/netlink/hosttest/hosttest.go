@@ -1,4 +1,6 @@
-package kindtest
+// Package hosttest is a kernel for the tests of what works on the port: the one in memory, and that
+// of this host.
+package hosttest
 
 import (
 	"path/filepath"
