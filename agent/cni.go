@@ -16,8 +16,9 @@ type attacher struct {
 	*cni.Service
 	cni.Queue
 	server *cni.Server
-	// why the socket is not served, "" if it is.
+	// why the socket is not served, "" if it is; off: it never is.
 	why atomic.Pointer[string]
+	off bool
 }
 
 const (
@@ -37,11 +38,19 @@ func (a *agent) wireCNI() {
 	a.cni.Restore()
 	a.cni.server = cni.NewServer(a.cni.Service, cni.Options{Log: log, Stop: callsTime})
 	a.cni.say("not served yet")
+	if !a.host.kernel.attaches {
+		a.cni.off = true
+		a.cni.say("containers of this host are not on this kernel")
+	}
 }
 
 // serveCNI takes calls until ctx ends, once those that were left are done. A socket
 // that cannot be served ends nothing: the network of others does not depend on it.
 func (a *agent) serveCNI(ctx context.Context) error {
+	if a.cni.off {
+		<-ctx.Done()
+		return nil
+	}
 	log := a.log.With("part", "cni")
 	a.replayCNI(ctx)
 	for ctx.Err() == nil {
@@ -89,7 +98,9 @@ func (a *agent) keepAttached(ctx context.Context) error {
 			}
 		}
 	})
-	sweeps.Go(func() { a.watchQueue(ctx) })
+	if !a.cni.off {
+		sweeps.Go(func() { a.watchQueue(ctx) })
+	}
 	return a.cni.Run(ctx)
 }
 
@@ -117,7 +128,9 @@ func (c *attacher) say(why string) { c.why.Store(&why) }
 // health reports whether runtimes can call.
 func (c *attacher) health(since time.Time) models.Health {
 	h := models.Health{Name: "cni", State: "ok", Since: since}
-	if why := *c.why.Load(); why != "" {
+	if why := *c.why.Load(); c.off {
+		h.State, h.Reason = "off", why
+	} else if why != "" {
 		h.State, h.Reason = "down", "cni.sock: "+why
 	} else {
 		h.Reason = c.Service.Trouble() // of others; what we do we can do

@@ -30,8 +30,8 @@ type Kernel interface {
 
 // RunOn is Run on another kernel than that of this host, such as one in memory. The agent has
 // nothing of this host then but its directories, its container runtimes as the configuration
-// says, and its clock: nftables, proxies and probes from within a namespace are not there, and
-// it locks no label. The kernel is the caller's, and stays as it is.
+// says, and its clock: nftables, proxies, CNI and probes from within a namespace are not there,
+// and it locks no label. The kernel is the caller's, and stays as it is.
 func RunOn(ctx context.Context, c Config, k Kernel, log slog.Handler) error {
 	return run(ctx, c, func(Config) (*ground, error) { return elsewhere(k), nil }, log)
 }
@@ -44,6 +44,8 @@ type ground struct {
 	proxies   proxies
 	// labels is where labels are locked, "" for nowhere.
 	labels string
+	// attaches: the namespaces of containers of this host are on it.
+	attaches bool
 	// within works in a namespace; again opens the kernel with handles of its own.
 	within func(ns kernel.NS, work func() error) error
 	again  func() (k Kernel, end func(), err error)
@@ -67,7 +69,7 @@ func thisHost(c Config) (*ground, error) {
 	tables := nft.New(k, "")
 	forwarding := forwarders.New(k, forwarders.Options{Dir: filepath.Join(c.RunDir, proxyDir), FilesDir: models.ProxyDir})
 	return &ground{
-		Kernel: k, tables: tables, firewalls: iptables.New(k, tables), proxies: forwarding, labels: lockDir,
+		Kernel: k, tables: tables, firewalls: iptables.New(k, tables), proxies: forwarding, labels: lockDir, attaches: true,
 		within: func(ns kernel.NS, work func() error) error { return k.Within(ns, 0, work) },
 		again: func() (Kernel, func(), error) {
 			k, err := open()

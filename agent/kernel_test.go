@@ -15,6 +15,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
+	"github.com/plumb-net/plumb/plugins/api/client"
 	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 )
@@ -125,6 +126,12 @@ func TestRunOnAKernelInMemory(t *testing.T) {
 	all := append(append(slices.Clone(built), addresses...), way)
 	shows("it is built", all...)
 
+	api := client.New(filepath.Join(c.RunDir, "agent.sock"))
+	defer api.Close()
+	netlinktest.Eventually(t, "it is ready", func() bool {
+		status, _, err := api.Page(t.Context(), "/readyz")
+		return err == nil && status == 200
+	})
 	netlinktest.Eventually(t, "a table is refused", func() bool {
 		r, err := etcd.Get(t.Context(), "/plumb/host7/status/nftables/none")
 		return err == nil && r.Count == 1 && strings.Contains(string(r.Kvs[0].Value), "only the kernel of a host has it")
