@@ -36,7 +36,7 @@ type Player struct {
 	silent  []string // sources that have not synced
 	watcher *follower
 	held    map[scheduler.Key]bool // too many went at once: they are there until that is allowed
-	crashed bool // at least once
+	crashed bool                   // at least once
 }
 
 type kindState struct {
