@@ -129,7 +129,7 @@ func TestLease(t *testing.T) {
 // TestLostLease: who cannot reach etcd for as long as his lease lasts is told.
 func TestLostLease(t *testing.T) {
 	server := etcdtest.Start(t)
-	b := &bench{connect(t, server.URL()), t}
+	b := connect(t, server.URL())
 	l, err := b.Grant(t.Context(), time.Second)
 	if err != nil {
 		t.Fatal(err)

@@ -264,9 +264,9 @@ func (m *Member) attend(ctx context.Context, r record.Request, out record.Outcom
 // check waits until the keys have settled and every probe has succeeded, and says why the
 // host is not healthy.
 func (m *Member) check(ctx context.Context, r record.Request, t *confirm.Trial, revision int64) string {
-	keys := make([]string, len(r.Items))
-	for i, item := range r.Items {
-		keys[i] = item.Key
+	var keys []string
+	for _, item := range r.Items {
+		keys = append(keys, item.Key)
 	}
 	pruned := map[string]bool{}
 	if t != nil {
