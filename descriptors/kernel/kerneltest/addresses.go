@@ -107,6 +107,7 @@ func (k *Kernel) addAddress4(l *link, a kernel.Address) error {
 		at = len(l.addresses)
 	}
 	l.addresses = slices.Insert(l.addresses, at, a)
+	l.ns.hadIPv4 = true
 	k.tellAddress(l, a, false)
 	if l.Up {
 		k.connect4(l, a)
@@ -135,6 +136,7 @@ func (k *Kernel) comeToIPv4(l *link) {
 	if l.Name == loopback && !slices.ContainsFunc(l.addresses, func(a kernel.Address) bool { return a.Prefix == loopback4 }) {
 		a := kernel.Address{Index: l.Index, Prefix: loopback4, Label: loopback, Scope: scopeHost, Kernel: true}
 		l.addresses = slices.Insert(l.addresses, 0, a)
+		l.ns.hadIPv4 = true
 		k.tellAddress(l, a, false)
 	}
 	for _, a := range l.addresses {
@@ -232,6 +234,7 @@ func linkLocal(mac string) netip.Prefix {
 // leaveIPv6 takes all addresses of IPv6 from a link, and its routes.
 func (k *Kernel) leaveIPv6(l *link) {
 	l.ready = false
+	k.dropNeighbors(l, netip.Addr.Is6)
 	k.dropRoutes(l, false, netip.Addr.Is6)
 	for _, a := range slices.Clone(l.addresses) {
 		if a.Prefix.Addr().Is6() {
@@ -249,6 +252,9 @@ func (k *Kernel) DeleteAddress(ns kernel.NS, a kernel.Address) error {
 			return err
 		}
 		at := slices.IndexFunc(l.addresses, func(other kernel.Address) bool { return other.Prefix == a.Prefix })
+		if a.Prefix.Addr().Is6() && l.MTU < minMTU6 {
+			return refused(syscall.ENXIO)
+		}
 		if at < 0 {
 			return refused(syscall.EADDRNOTAVAIL)
 		}

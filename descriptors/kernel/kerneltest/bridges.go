@@ -64,10 +64,10 @@ func (k *Kernel) enslave(l *link, master int) error {
 		return syscall.EINVAL
 	case m.Bridge == nil && m.Vrf == nil:
 		return refused(syscall.EOPNOTSUPP)
-	case l.Name == loopback, m == l, l.Tuntap != nil && l.Tuntap.Tun && m.Bridge != nil:
-		return syscall.EINVAL
 	case l.Bridge != nil && m.Bridge != nil:
 		return syscall.ELOOP
+	case l.Name == loopback, m == l, l.Tuntap != nil && l.Tuntap.Tun && m.Bridge != nil:
+		return syscall.EINVAL
 	}
 	l.master, l.Port = m, portDefaults(l)
 	m.ports = append(m.ports, l)
@@ -116,10 +116,11 @@ func (k *Kernel) followPorts(m *link) {
 	if m.givenMTU {
 		mtu = m.MTU
 	}
-	if mac != m.MAC || mtu != m.MTU {
-		m.MAC, m.MTU = mac, mtu
+	if mtu != m.MTU {
+		m.MTU = mtu
 		k.tellLink(m, false)
 	}
+	k.setMAC(m, mac)
 }
 
 func firstVLANs(b *kernel.BridgeSpec) []kernel.BridgeVLAN {

@@ -54,6 +54,8 @@ type namespace struct {
 	rules     []kernel.Rule
 	nexthops  map[uint32]*kernel.Nexthop
 	settings  map[string]string
+	// hadIPv4: it has, or had, an address. Before that Linux takes no gateway for one.
+	hadIPv4 bool
 }
 
 var _ kernel.Kernel = (*Kernel)(nil)

@@ -451,8 +451,8 @@ func (k *Kernel) change(l *link, p kernel.LinkPatch) error {
 		if l.Name == loopback || l.Tuntap != nil && l.Tuntap.Tun {
 			return refused(syscall.EOPNOTSUPP)
 		}
-		l.MAC, l.givenMAC = hw.String(), true
-		k.tellLink(l, false)
+		l.givenMAC = true
+		k.setMAC(l, hw.String())
 		k.followPorts(l.master)
 	}
 	if p.MTU != nil && *p.MTU != l.MTU {
@@ -496,6 +496,16 @@ func (k *Kernel) change(l *link, p kernel.LinkPatch) error {
 		return refused(syscall.EOPNOTSUPP)
 	}
 	return nil
+}
+
+// setMAC gives a link another hardware address, and with that no neighbors any more.
+func (k *Kernel) setMAC(l *link, mac string) {
+	if mac == l.MAC {
+		return
+	}
+	l.MAC = mac
+	k.dropNeighbors(l, netip.Addr.IsValid)
+	k.tellLink(l, false)
 }
 
 // rename changes who the link is. Of a new alias or group nothing is told while it is down.
@@ -675,7 +685,7 @@ func (k *Kernel) goDown(l *link) {
 	}
 	l.running = false
 	k.tellLink(l, false)
-	k.dropNeighbors(l)
+	k.dropNeighbors(l, netip.Addr.IsValid)
 	k.dropNexthops(l)
 	k.dropRoutes(l, false, netip.Addr.Is4)
 	k.leaveIPv6(l)

@@ -319,7 +319,7 @@ func (n *namespace) checkWay4(index *int, gateway netip.Addr, onlink bool, scope
 			return refused(syscall.ENODEV)
 		case !l.Up:
 			return refused(syscall.ENETDOWN)
-		case n.isLocal(gateway), gateway.IsMulticast():
+		case n.isLocal(gateway), gateway.IsMulticast(), !n.hadIPv4:
 			return syscall.EINVAL
 		}
 		return nil
@@ -332,6 +332,9 @@ func (n *namespace) checkWay4(index *int, gateway netip.Addr, onlink bool, scope
 			return syscall.ENETUNREACH
 		}
 		*index = own.Index
+		if !own.Up {
+			return refused(syscall.ENETDOWN)
+		}
 		return nil
 	}
 	found := n.wayTo(gateway, *index, in)
@@ -375,6 +378,9 @@ func (n *namespace) checked6(r kernel.Route) (kernel.Route, error) {
 			return r, hinted(r, err)
 		}
 	}
+	if slices.ContainsFunc(r.NextHops, func(h kernel.NextHop) bool { return !h.Gateway.IsValid() }) {
+		return r, syscall.EINVAL
+	}
 	for i := range r.NextHops {
 		h := &r.NextHops[i]
 		if err := n.checkWay6(&h.Index, h.Gateway, r.Onlink); err != nil {
@@ -391,9 +397,13 @@ func (n *namespace) checkWay6(index *int, gateway netip.Addr, onlink bool) error
 	if gateway.IsValid() {
 		return n.checkGateway6(index, gateway, onlink)
 	}
-	l := n.links[*index]
+	return usable6(n.links[*index])
+}
+
+// usable6 reports why packets of IPv6 cannot leave by a link.
+func usable6(l *link) error {
 	switch {
-	case l == nil:
+	case l == nil, l.MTU < minMTU6:
 		return refused(syscall.ENODEV)
 	case !l.Up:
 		return refused(syscall.ENETDOWN)
@@ -417,10 +427,7 @@ func (n *namespace) checkGateway6(index *int, gateway netip.Addr, onlink bool) e
 		*index = found.Index
 		l = n.links[*index]
 	}
-	if !l.Up {
-		return refused(syscall.ENETDOWN)
-	}
-	return nil
+	return usable6(l)
 }
 
 // byNexthop is a route by a nexthop, which tells where it leads.

@@ -79,6 +79,9 @@ func (k *Kernel) putNeighbor(ns kernel.NS, method, act string, r kernel.Neighbor
 		if err != nil {
 			return fmt.Errorf("%w: %w", err, syscall.EINVAL)
 		}
+		if r.Address.Is6() && (l.MTU < minMTU6 || k.ipv6Disabled(l)) {
+			return syscall.EINVAL
+		}
 		was, there := l.neighbors[r.Address]
 		if err := may(there); err != nil {
 			return err
@@ -107,9 +110,12 @@ func (k *Kernel) DeleteNeighbor(ns kernel.NS, r kernel.Neighbor) error {
 	})
 }
 
-// dropNeighbors removes those of a link that goes down.
-func (k *Kernel) dropNeighbors(l *link) {
+// dropNeighbors removes those of a family from a link.
+func (k *Kernel) dropNeighbors(l *link, family func(netip.Addr) bool) {
 	for _, one := range l.sortedNeighbors() {
+		if !family(one.Address) {
+			continue
+		}
 		delete(l.neighbors, one.Address)
 		k.tell(kernel.Event{NS: l.ns.id, Neighbor: &one, Deleted: true})
 	}
