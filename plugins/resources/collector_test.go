@@ -365,7 +365,7 @@ func TestFilesystems(t *testing.T) {
 	c.Machine()
 	pass := func(d time.Duration) {
 		for end := w.clock.Add(d); ; {
-			s, wait := c.nextFull()
+			s, of, wait := c.nextFull()
 			if s == nil {
 				if w.clock = w.clock.Add(wait); w.clock.After(end) {
 					w.clock = end
@@ -374,7 +374,7 @@ func TestFilesystems(t *testing.T) {
 				continue
 			}
 			began := w.clock
-			all, err := c.look(t.Context(), s)
+			all, err := c.look(t.Context(), of)
 			c.measured(s, all, err, w.clock.Sub(began))
 			w.written[10]++
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/resources/disk"
 )
 
@@ -29,7 +30,7 @@ func (c *Collector) measure(ctx context.Context) {
 	runtime.LockOSThread() // for good: the thread ends with us
 	disk.Idle()
 	for ctx.Err() == nil {
-		s, wait := c.nextFull()
+		s, of, wait := c.nextFull()
 		if s == nil {
 			select {
 			case <-ctx.Done():
@@ -39,29 +40,26 @@ func (c *Collector) measure(ctx context.Context) {
 			continue
 		}
 		began := c.now()
-		all, err := c.look(ctx, s)
+		all, err := c.look(ctx, of)
 		if ctx.Err() == nil {
 			c.measured(s, all, err, c.now().Sub(began))
 		}
 	}
 }
 
-// look asks how full the file systems of the machine are, or walks the layer of a
-// container.
-func (c *Collector) look(ctx context.Context, s *series) ([]disk.Usage, error) {
-	if s.container == nil {
+// look walks the layer of a container, or asks how full the file systems of the machine
+// are.
+func (c *Collector) look(ctx context.Context, of *models.Container) ([]disk.Usage, error) {
+	if of == nil {
 		return c.host.filesystems()
 	}
-	c.mu.Lock()
-	of := s.container
-	c.mu.Unlock()
 	u, err := c.host.layer(ctx, int(of.Pid), of.Netns)
 	return []disk.Usage{u}, err
 }
 
-// nextFull is the series of which to look at the file systems now; nil if there is none for
-// so long.
-func (c *Collector) nextFull() (next *series, wait time.Duration) {
+// nextFull is the series of which to look at the file systems now, and the container that it
+// is of; nil if there is none for so long.
+func (c *Collector) nextFull() (next *series, of *models.Container, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	take := func(s *series) {
@@ -74,12 +72,12 @@ func (c *Collector) nextFull() (next *series, wait time.Duration) {
 		take(s)
 	}
 	if next == nil {
-		return nil, fullAtLeast
+		return nil, nil, fullAtLeast
 	}
 	if wait = next.full.due.Sub(c.now()); wait > 0 {
-		return nil, wait
+		return nil, nil, wait
 	}
-	return next, 0
+	return next, next.container, 0
 }
 
 // measured takes in what was found, in which time. Where nothing changes it is looked more
