@@ -171,7 +171,7 @@ func (c *Collector) follow() {
 		}
 	}
 	c.forget()
-	c.forgetWithin()
+	c.forgetOthers()
 	tell(c.wake)
 	tell(c.came)
 }

@@ -271,7 +271,11 @@ func TestOthers(t *testing.T) {
 	for _, path := range append(w.cgroups, "/") {
 		w.used[path] = 0
 	}
+	c.cgroups["/docker/web"], c.cgroups["/docker/web/init"] = &series{}, &series{} // found before the container was known
 	c.follow()
+	if len(c.cgroups) != 0 {
+		t.Errorf("the container is told of as one of the machine: %v", c.cgroups)
+	}
 	paths := func(all []Latest) (out []string) {
 		for _, l := range all {
 			if l.Last == nil || l.Container != nil || l.Key != l.Cgroup || !l.Start.IsZero() {

@@ -2,6 +2,7 @@ package resources
 
 import (
 	"maps"
+	"path"
 	"slices"
 	"time"
 
@@ -26,6 +27,15 @@ func (c *Collector) resurvey() {
 	}
 }
 
+// paths are those of the cgroups of containers.
+func (c *Collector) paths() map[string]bool {
+	all := map[string]bool{}
+	for _, s := range c.all {
+		all[s.group.Path] = true
+	}
+	return all
+}
+
 // survey finds out which cgroups there are beside those of containers. Each is known by
 // its path: if another has it by now, its counters begin anew.
 func (c *Collector) survey() {
@@ -41,11 +51,8 @@ func (c *Collector) survey() {
 		}
 		return true
 	}
-	containers := map[string]bool{}
-	for _, s := range c.all {
-		containers[s.group.Path] = true
-	}
-	known := func(path string) bool { return containers[path] }
+	containers := c.paths()
+	known := func(at string) bool { return containers[at] }
 	if root, ok := c.host.root(); ok {
 		if c.cgroups[root.Path] == nil {
 			tell(c.came)
@@ -70,27 +77,37 @@ func (c *Collector) survey() {
 		}
 		s.leftOut = more
 	}
-	maps.DeleteFunc(c.cgroups, func(path string, _ *series) bool { return !found[path] })
+	maps.DeleteFunc(c.cgroups, func(at string, _ *series) bool { return !found[at] })
 }
 
-// forgetWithin drops the cgroups of containers that do not run any more.
-func (c *Collector) forgetWithin() {
-	maps.DeleteFunc(c.cgroups, func(_ string, s *series) bool {
-		of := c.all[s.within]
-		return s.within != "" && (of == nil || !of.live())
+// forgetOthers drops the cgroups of containers that do not run any more, and those that were
+// found before it was known that a container has them.
+func (c *Collector) forgetOthers() {
+	containers := c.paths()
+	maps.DeleteFunc(c.cgroups, func(at string, s *series) bool {
+		if s.within != "" {
+			of := c.all[s.within]
+			return of == nil || !of.live()
+		}
+		for ; at != "/"; at = path.Dir(at) {
+			if containers[at] {
+				return true
+			}
+		}
+		return false
 	})
 }
 
 // latestOf is how much the cgroups use of which want is true, sorted by path.
 func (c *Collector) latestOf(want func(*series) bool) (out []Latest) {
-	for _, path := range slices.Sorted(maps.Keys(c.cgroups)) {
-		s := c.cgroups[path]
+	for _, at := range slices.Sorted(maps.Keys(c.cgroups)) {
+		s := c.cgroups[at]
 		if !want(s) {
 			continue
 		}
 		c.freshen(s)
-		if c.cgroups[path] == s && s.last() != nil {
-			out = append(out, s.latest(path, c.host.memory()))
+		if c.cgroups[at] == s && s.last() != nil {
+			out = append(out, s.latest(at, c.host.memory()))
 		}
 	}
 	return out
