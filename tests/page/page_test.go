@@ -289,6 +289,32 @@ func TestManyInterfaces(t *testing.T) {
 		len(calls), calls[len(calls)-1].DecodedBodySize, len(spans), spans[len(spans)/2], spans[len(spans)-1])
 }
 
+// TestFits: the map is seen whole in any window until somebody moves it.
+func TestFits(t *testing.T) {
+	p := visitShop(t)
+	whole := `(() => {
+  const map = document.querySelector('#map').getBoundingClientRect();
+  return [...document.querySelectorAll('#map .box > rect')].every((r) => {
+    const b = r.getBoundingClientRect();
+    return b.left >= map.left && b.right <= map.right && b.top >= map.top && b.bottom <= map.bottom;
+  });
+})()`
+	for _, size := range [][2]int64{{1280, 720}, {600, 900}, {1920, 1080}} {
+		p.do(chromedp.EmulateViewport(size[0], size[1]))
+		p.until(fmt.Sprintf("at %d x %d all boxes are seen", size[0], size[1]), whole)
+	}
+	for range 6 {
+		p.click("#in")
+	}
+	p.do(chromedp.EmulateViewport(600, 900))
+	frames := "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(" + whole + "))))"
+	if run(p, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)) {
+		t.Error("a map that was enlarged is fitted again")
+	}
+	p.click("#fit")
+	p.until("all boxes are seen", whole)
+}
+
 // TestPolicy: what somebody gets into the page does not run, and brings nothing from elsewhere.
 func TestPolicy(t *testing.T) {
 	p := visitShop(t)

@@ -186,6 +186,7 @@ export class NetMap {
       }
     });
     this.svg.addEventListener('keydown', (e) => this.key(e));
+    new ResizeObserver(() => this.fitted && this.fit()).observe(this.svg);
     this.svg.addEventListener('wheel', (e) => {
       e.preventDefault();
       this.zoom(Math.exp(-e.deltaY / 500), e.offsetX, e.offsetY);
