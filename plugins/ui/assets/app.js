@@ -66,8 +66,9 @@ async function draw(strict) {
   return answer;
 }
 
-// refresh draws anew soon: one call at a time, and one more if something came meanwhile. It rests
-// for as long as a drawing takes, so that many changes take half of the agent's time at most.
+// refresh shows soon what has changed: one call at a time, and one more round if something came
+// meanwhile. It rests for as long as a round takes, so that many changes take half of the agent's
+// time at most.
 let drawing = false, again = false;
 async function refresh() {
   if (drawing) {
@@ -78,13 +79,16 @@ async function refresh() {
   do {
     again = false;
     const began = performance.now();
-    await draw();
-    if (!byId('details').hidden) {
-      details.again();
+    if (!mode.title) {
+      await draw();
+      if (!byId('details').hidden) {
+        details.again();
+      }
+      if (!byId('timeline').hidden) {
+        await timeline.load().catch(trouble);
+      }
     }
-    if (!byId('timeline').hidden) {
-      await timeline.load().catch(trouble);
-    }
+    await plan.ask().catch(() => {}); // it is told by the stream if the agent is away
     await pause(performance.now() - began);
   } while (again);
   drawing = false;
@@ -206,12 +210,7 @@ async function follow() {
         wait = 500;
         if (message.in_sync || message.changes) {
           live(true);
-          if (!mode.title) {
-            refresh();
-          }
-          if (message.changes && plan.ask) {
-            plan.ask().catch(() => {});
-          }
+          refresh();
         }
       }
     } catch (err) {
