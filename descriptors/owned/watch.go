@@ -47,9 +47,15 @@ func (w *Events) Follow(ctx context.Context, k kernel.Kernel, news func(kernel.E
 }
 
 // Poll asks which keys have moved at every tick until ctx ends. Without ticks it does
-// so every so often.
+// so every so often, and all that poll do it at the same moments, for waking costs more than
+// what each of them does.
 func Poll(ctx context.Context, ticks <-chan time.Time, every time.Duration, moved func(context.Context) []scheduler.Key, notify Notify) error {
 	if ticks == nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Until(time.Now().Truncate(every).Add(every))):
+		}
 		t := time.NewTicker(every)
 		defer t.Stop()
 		ticks = t.C

@@ -50,13 +50,11 @@ func (s *source) compareAll(ctx context.Context, l *link) error {
 // guard compares when the watch is silent, and ends it if it lacks something
 // or the store cannot be asked either.
 func (s *source) guard(ctx context.Context, l *link, w *stream) {
-	t := time.NewTicker(s.cfg.tune.stallAfter / 4)
-	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-time.After(max(s.cfg.tune.stallAfter-w.silence(), s.cfg.tune.stallAfter/4)):
 		}
 		if w.busy.Load() || w.silence() < s.cfg.tune.stallAfter {
 			continue

@@ -89,7 +89,7 @@ func (t *tuning) defaults() {
 	set(&t.opTimeout, 5*time.Second)
 	set(&t.retryMin, 100*time.Millisecond)
 	set(&t.retryMax, 3*time.Second)
-	set(&t.progressEvery, time.Second)
+	set(&t.progressEvery, 2*time.Second)
 	set(&t.stallAfter, 5*time.Second)
 	set(&t.auditEvery, 5*time.Minute)
 	set(&t.saveEvery, 5*time.Second)

@@ -101,8 +101,9 @@ func etcdConfig(c Config, dir string) *embed.Config {
 	cfg.ListenClientUrls = nil
 	cfg.AdvertiseClientUrls = []url.URL{{Scheme: "unix", Path: c.Socket}}
 	cfg.EnableGRPCGateway = false
-	// The only member elects itself after one election timeout.
-	cfg.TickMs, cfg.ElectionMs = 10, 100
+	// The only member elects itself within one election timeout, and has nobody to send
+	// heartbeats to: a tick only wakes it.
+	cfg.TickMs, cfg.ElectionMs = 50, 250
 	cfg.MaxTxnOps = MaxTxnOps
 	cfg.MaxRequestBytes = MaxRequestBytes
 	cfg.AutoCompactionMode = embed.CompactorModeRevision
@@ -178,7 +179,7 @@ func abandon(e *embed.Etcd) {
 }
 
 // stuckAfter is how long a server that has loaded its data may make no
-// progress before it is ready. The only member elects itself in 0.2 s.
+// progress before it is ready. The only member elects itself in 0.3 s.
 const stuckAfter = 10 * time.Second
 
 // ready waits until the server is ready. Damage can keep it from that for ever.
