@@ -27,18 +27,20 @@ var (
 
 // packages are those whose tests speak to the kernel and to nothing else, with flags for
 // their tests. Those that are rare run only with -all: an emulated processor takes minutes
-// for what took seconds, and kernels differ less in them.
+// for what took seconds, and kernels differ less in them. Those that need one of these
+// kernels, whichever, run under that of Debian stable once.
 var packages = []struct {
 	dir   string
 	rare  bool
+	once  bool
 	flags []string
 }{
 	{dir: "plugins/netlink"},
 	{dir: "descriptors/iface"},
 	{dir: "descriptors/address"},
 	{dir: "tests/e2e", flags: []string{"-test.run=^TestStories$", "-stories=testdata/kernels", "-no-engine"}},
-	{dir: "tests/demo", flags: []string{"-test.run=^TestTasks$"}},
-	{dir: "plugins/resources/cgroup"}, // version 2 of cgroups, and nothing else
+	{dir: "tests/demo", flags: []string{"-test.run=^TestTasks$"}, once: true},
+	{dir: "plugins/resources/cgroup", once: true}, // version 2 of cgroups, and nothing else
 	{dir: "descriptors/fdb", rare: true},
 	{dir: "descriptors/hostlink", rare: true},
 	{dir: "descriptors/namespace", rare: true},
@@ -53,12 +55,12 @@ var packages = []struct {
 }
 
 // TestStable: all of them pass under the kernel of Debian stable.
-func TestStable(t *testing.T) { run(t, vm.Stable) }
+func TestStable(t *testing.T) { run(t, vm.Stable, true) }
 
 // TestBackports: and under the newer one of its backports.
-func TestBackports(t *testing.T) { run(t, vm.Backports) }
+func TestBackports(t *testing.T) { run(t, vm.Backports, false) }
 
-func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
+func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first bool) {
 	if testing.Short() {
 		t.Skip("boots a virtual machine")
 	}
@@ -79,7 +81,7 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error)) {
 	}
 	var names []string
 	for _, p := range packages {
-		if *onlyPackage != "" && *onlyPackage != p.dir || *onlyPackage == "" && p.rare && !*all {
+		if *onlyPackage != "" && *onlyPackage != p.dir || *onlyPackage == "" && !*all && (p.rare || p.once && !first) {
 			continue
 		}
 		names = append(names, p.dir)
