@@ -175,7 +175,7 @@ func (s *Server) commitTrial(ctx context.Context, r *apiv1.ApplyRequest, st *sta
 	revision, err = s.commit(ctx, r, st, false)
 	switch {
 	case err == nil:
-		t.Written()
+		t.Written(revision)
 		st.trial = t
 	case errors.Is(err, models.ErrStoreConflict):
 		err = errors.Join(err, t.Forget())

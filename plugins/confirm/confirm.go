@@ -87,9 +87,12 @@ func (c *Confirmer) setAside(why error) {
 	c.Log.Error("a change that was to be confirmed stays: its record cannot be read", "error", why, "copy", to)
 }
 
+// anyRevision is reached when the store was read at all: it held the change before.
+const anyRevision = 1
+
 func (c *Confirmer) resume(p Pending) {
 	c.trial = newTrial(c, p)
-	c.trial.Written()
+	c.trial.Written(anyRevision)
 	c.wake()
 	if p.Reverting == "" && !time.Now().Before(p.Deadline) {
 		c.trial.startReverting(late(p))

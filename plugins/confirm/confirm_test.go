@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,7 @@ type store struct {
 	down      bool
 	most      int // writes of a transaction; 0: any
 	overrides []models.Override
+	behind    atomic.Bool // the agent has not seen what it holds
 }
 
 func newStore(kvs map[string]string) *store {
@@ -41,6 +43,12 @@ func (s *store) put(k, v string) {
 	defer s.mu.Unlock()
 	s.revision++
 	s.kvs[k] = models.Stored{Key: k, Value: []byte(v), Revision: s.revision}
+}
+
+func (s *store) drop(k string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.kvs, k)
 }
 
 func (s *store) set(down bool) {
@@ -84,7 +92,13 @@ func (s *store) Write(_ context.Context, writes []models.Write) (int64, error) {
 	return s.revision, nil
 }
 
-func (s *store) Reached(context.Context, int64) error { return nil }
+// Reached blocks while the agent has not seen what the store holds.
+func (s *store) Reached(ctx context.Context, revision int64) error {
+	for s.behind.Load() && ctx.Err() == nil && revision > 0 {
+		time.Sleep(time.Second / 10)
+	}
+	return ctx.Err()
+}
 
 func (s *store) Override(list []models.Override) {
 	s.mu.Lock()
@@ -125,6 +139,8 @@ type host struct {
 	store *store
 	probe func(probe string) error
 	stop  func()
+	// announced is what was told to be taken back, and that it is over.
+	announced []string
 }
 
 const before, after = "a=1 b=1 d=1", "a=2 c=2 d=1"
@@ -141,6 +157,10 @@ func (h *host) start() {
 		Store:   h.store,
 		Settled: func(ctx context.Context, _ []string) error { return nil },
 		Probe:   func(_ context.Context, p string) error { return h.probe(p) },
+		TakeBack: func(keys []string) func() {
+			h.announced = append(h.announced, fmt.Sprint("from ", keys))
+			return func() { h.announced = append(h.announced, fmt.Sprint("to ", keys)) }
+		},
 	})
 	ctx, cancel := context.WithCancel(h.t.Context())
 	var running sync.WaitGroup
@@ -166,7 +186,7 @@ func (h *host) change(probes ...string) *confirm.Trial {
 		{Key: "config/a", Value: []byte("2")}, {Key: "config/b"}, {Key: "config/c", Value: []byte("2")}}); err != nil {
 		h.t.Fatal(err)
 	}
-	t.Written()
+	t.Written(1)
 	return t
 }
 
@@ -210,7 +230,7 @@ func TestConfirmed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next.Written()
+		next.Written(1)
 		time.Sleep(time.Hour)
 		h.is("a=2 c=2 d=0")
 		h.quiet()
@@ -290,6 +310,56 @@ func TestOneAtATime(t *testing.T) {
 			t.Error(err)
 		}
 		h.quiet()
+	})
+}
+
+// TestAnnounced: what a change has brought is announced before it is taken back, also in the
+// next run; what stays is not.
+func TestAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		if err := h.change().Confirm(); err != nil {
+			t.Fatal(err)
+		}
+		h.store.put("config/a", "1")
+		h.store.put("config/b", "1")
+		h.store.drop("config/c")
+		h.change()
+		time.Sleep(time.Minute / 2)
+		synctest.Wait()
+		if h.announced != nil {
+			t.Errorf("%q", h.announced)
+		}
+		h.stop()
+		time.Sleep(time.Hour)
+		h.start()
+		synctest.Wait()
+		h.is(before)
+		if got := fmt.Sprint(h.announced); got != "[from [c] to [c]]" {
+			t.Error(got)
+		}
+	})
+}
+
+// TestProbesBefore: as long as the agent has not seen the change a probe says nothing of it.
+func TestProbesBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		asked := 0
+		h.probe = func(string) error { asked++; return nil }
+		h.store.behind.Store(true)
+		trial := h.change("x")
+		time.Sleep(30 * time.Second)
+		select {
+		case <-trial.Probed():
+			t.Error("it works, before it is there")
+		default:
+		}
+		if asked > 0 {
+			t.Errorf("asked %d times", asked)
+		}
+		h.store.behind.Store(false)
+		<-trial.Probed()
 	})
 }
 

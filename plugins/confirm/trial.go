@@ -26,6 +26,8 @@ type Trial struct {
 	p  Pending
 	// notes are what could not be taken back.
 	notes []string
+	// revision is that of the store which has the change.
+	revision int64
 	// trouble is why it cannot be taken back for now.
 	trouble string
 
@@ -65,8 +67,13 @@ func (t *Trial) Trouble() string {
 	return t.trouble
 }
 
-// Written tells that the store holds the change.
-func (t *Trial) Written() { t.written.set() }
+// Written tells that the store holds the change, since which revision.
+func (t *Trial) Written(revision int64) {
+	t.mu.Lock()
+	t.revision = revision
+	t.mu.Unlock()
+	t.written.set()
+}
 
 // Probed is closed when each of the probes has succeeded once.
 func (t *Trial) Probed() <-chan struct{} { return t.probed.done }
@@ -217,6 +224,13 @@ func (t *Trial) probe(ctx context.Context) {
 	p := t.Pending()
 	if len(p.Probes) == 0 {
 		t.probed.set()
+		return
+	}
+	t.mu.Lock()
+	revision := t.revision
+	t.mu.Unlock()
+	// Before that all is as it was, and a probe says nothing of the change.
+	if err := t.c.Store.Reached(ctx, revision); err != nil {
 		return
 	}
 	if err := t.c.Settled(ctx, p.Keys()); err != nil {

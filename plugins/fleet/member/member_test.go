@@ -205,7 +205,7 @@ func (a *agent) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.ApplyR
 		return nil, err
 	}
 	revision, err := a.Write(ctx, writes)
-	t.Written()
+	t.Written(revision)
 	return &apiv1.ApplyResponse{Outcome: "written", Revision: revision, Confirm: &apiv1.Confirmation{Name: p.Name}}, err
 }
 

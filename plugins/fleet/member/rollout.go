@@ -346,7 +346,7 @@ func (m *Member) resume(ctx context.Context, out record.Outcome) {
 			for _, k := range t.Pending().Keys() {
 				r.Items = append(r.Items, record.Item{Key: k})
 			}
-			m.attend(ctx, r, out, t, 0)
+			m.attend(ctx, r, out, t, 1) // the store is to be read first
 			return
 		}
 	}
