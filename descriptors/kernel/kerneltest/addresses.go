@@ -106,13 +106,19 @@ func (k *Kernel) addAddress4(l *link, a kernel.Address) error {
 	if a.Secondary {
 		at = len(l.addresses)
 	}
-	l.addresses = slices.Insert(l.addresses, at, a)
-	l.ns.hadIPv4 = true
+	l.take(a, at)
 	k.tellAddress(l, a, false)
 	if l.Up {
 		k.connect4(l, a)
 	}
 	return nil
+}
+
+// take gives a link an address.
+func (l *link) take(a kernel.Address, at int) {
+	l.addresses = slices.Insert(l.addresses, at, a)
+	l.ns.hadIPv4 = l.ns.hadIPv4 || a.Prefix.Addr().Is4()
+	l.ns.local[a.Prefix.Addr()] = append(l.ns.local[a.Prefix.Addr()], l)
 }
 
 // connect4 adds the route to the subnet of an address.
@@ -135,8 +141,7 @@ func (k *Kernel) connect4(l *link, a kernel.Address) {
 func (k *Kernel) comeToIPv4(l *link) {
 	if l.Name == loopback && !slices.ContainsFunc(l.addresses, func(a kernel.Address) bool { return a.Prefix == loopback4 }) {
 		a := kernel.Address{Index: l.Index, Prefix: loopback4, Label: loopback, Scope: scopeHost, Kernel: true}
-		l.addresses = slices.Insert(l.addresses, 0, a)
-		l.ns.hadIPv4 = true
+		l.take(a, 0)
 		k.tellAddress(l, a, false)
 	}
 	for _, a := range l.addresses {
@@ -177,7 +182,7 @@ func (k *Kernel) putAddress6(l *link, a kernel.Address) {
 	if at < 0 {
 		at = len(l.addresses)
 	}
-	l.addresses = slices.Insert(l.addresses, at, a)
+	l.take(a, at)
 	k.connect6(l, a)
 	k.tellAddress(l, a, false)
 }
@@ -300,6 +305,12 @@ func (k *Kernel) removeAddress(l *link, a kernel.Address) {
 func (k *Kernel) dropAddress(l *link, a kernel.Address) {
 	l.addresses = slices.DeleteFunc(l.addresses, func(other kernel.Address) bool { return other == a })
 	n, addr := l.ns, a.Prefix.Addr()
+	have := n.local[addr]
+	if have = slices.Delete(have, slices.Index(have, l), slices.Index(have, l)+1); len(have) == 0 {
+		delete(n.local, addr)
+	} else {
+		n.local[addr] = have
+	}
 	if addr.Is6() {
 		k.tellAddress(l, a, true)
 		k.disconnect6(l, a)
@@ -320,6 +331,7 @@ func (k *Kernel) dropAddress(l *link, a kernel.Address) {
 	}
 	if !slices.ContainsFunc(l.addresses, func(a kernel.Address) bool { return a.Prefix.Addr().Is4() }) {
 		k.dropRoutes(l, false, netip.Addr.Is4) // without an address there is no IPv4 on it
+		k.dropNeighbors(l, netip.Addr.Is4)
 	}
 }
 
@@ -344,17 +356,14 @@ func (k *Kernel) dropAddresses(l *link) {
 	}
 }
 
-// linkWith is the first link that has an address, nil if none has.
-func (n *namespace) linkWith(addr netip.Addr) (first *link) {
-	for _, l := range n.links {
-		if first != nil && first.Index < l.Index {
-			continue
-		}
-		if slices.ContainsFunc(l.addresses, func(a kernel.Address) bool { return a.Prefix.Addr() == addr }) {
-			first = l
+// linkWith is the first link that got an address, or the one with an index; nil if it has not.
+func (n *namespace) linkWith(addr netip.Addr, index int) *link {
+	for _, l := range n.local[addr] {
+		if index == 0 || l.Index == index {
+			return l
 		}
 	}
-	return first
+	return nil
 }
 
-func (n *namespace) isLocal(addr netip.Addr) bool { return n.linkWith(addr) != nil }
+func (n *namespace) isLocal(addr netip.Addr) bool { return len(n.local[addr]) > 0 }

@@ -64,6 +64,8 @@ func (k *Kernel) enslave(l *link, master int) error {
 		return syscall.EINVAL
 	case m.Bridge == nil && m.Vrf == nil:
 		return refused(syscall.EOPNOTSUPP)
+	case l.MAC == noMAC:
+		return syscall.EINVAL
 	case l.Bridge != nil && m.Bridge != nil:
 		return syscall.ELOOP
 	case l.Name == loopback, m == l, l.Tuntap != nil && l.Tuntap.Tun && m.Bridge != nil:
@@ -95,13 +97,16 @@ func (k *Kernel) release(l *link) {
 	k.refresh(m)
 }
 
+// noMAC is what a bridge has whose last port has gone.
+const noMAC = kernel.ZeroMAC
+
 // followPorts gives a bridge the lowest hardware address and the smallest MTU of its ports,
 // as far as nobody has given it others.
 func (k *Kernel) followPorts(m *link) {
 	if m == nil || m.Bridge == nil {
 		return
 	}
-	mac, mtu := "00:00:00:00:00:00", 1500
+	mac, mtu := noMAC, 1500
 	for i, p := range m.ports {
 		if i == 0 || p.MAC < mac {
 			mac = p.MAC
@@ -116,10 +121,7 @@ func (k *Kernel) followPorts(m *link) {
 	if m.givenMTU {
 		mtu = m.MTU
 	}
-	if mtu != m.MTU {
-		m.MTU = mtu
-		k.tellLink(m, false)
-	}
+	k.setMTU(m, mtu)
 	k.setMAC(m, mac)
 }
 

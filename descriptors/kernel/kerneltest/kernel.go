@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -56,6 +57,8 @@ type namespace struct {
 	settings  map[string]string
 	// hadIPv4: it has, or had, an address. Before that Linux takes no gateway for one.
 	hadIPv4 bool
+	// local are the links that have an address, in the order in which they got it.
+	local map[netip.Addr][]*link
 }
 
 var _ kernel.Kernel = (*Kernel)(nil)
@@ -81,7 +84,7 @@ func (k *Kernel) newNamespace(at string) *namespace {
 	k.lastNS++
 	n := &namespace{
 		id: k.lastNS, paths: map[string]bool{at: true}, holders: map[string]bool{},
-		links: map[int]*link{}, names: map[string]*link{}, nexthops: map[uint32]*kernel.Nexthop{},
+		links: map[int]*link{}, names: map[string]*link{}, nexthops: map[uint32]*kernel.Nexthop{}, local: map[netip.Addr][]*link{},
 		settings: map[string]string{}, rules: slices.Clone(firstRules),
 	}
 	k.all[n.id], k.paths[at] = n, n.id

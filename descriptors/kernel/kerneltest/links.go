@@ -459,13 +459,8 @@ func (k *Kernel) change(l *link, p kernel.LinkPatch) error {
 		if err := l.checkMTU(*p.MTU); err != nil {
 			return err
 		}
-		l.MTU, l.givenMTU = *p.MTU, true
-		k.tellLink(l, false)
-		if l.MTU < minMTU6 {
-			k.leaveIPv6(l)
-		} else if l.running {
-			k.refresh(l)
-		}
+		l.givenMTU = true
+		k.setMTU(l, *p.MTU)
 		k.followPorts(l.master)
 	}
 	if p.Master != nil {
@@ -496,6 +491,21 @@ func (k *Kernel) change(l *link, p kernel.LinkPatch) error {
 		return refused(syscall.EOPNOTSUPP)
 	}
 	return nil
+}
+
+// setMTU gives a link another MTU. One that is too small for IPv6 ends it there.
+func (k *Kernel) setMTU(l *link, mtu int) {
+	if mtu == l.MTU {
+		return
+	}
+	l.MTU = mtu
+	k.tellLink(l, false)
+	switch {
+	case mtu < minMTU6:
+		k.leaveIPv6(l)
+	case l.running:
+		k.comeToIPv6(l)
+	}
 }
 
 // setMAC gives a link another hardware address, and with that no neighbors any more.

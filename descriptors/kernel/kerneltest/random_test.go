@@ -65,14 +65,14 @@ func made(r *rand.Rand) string {
 	}
 	dst := func() (family, prefix, gateway string) {
 		if r.IntN(3) == 0 {
-			return "-6 ", one("default", "fd09::/64", "fd01::/64", "fd00::7/128"), one("fd00::9", "fd01::9", "fd00::1", "fe80::9")
+			return "-6 ", one("default", "fd09::/64", "fd01::/64", "fd00::7/128"), one("fd00::9", "fd01::9", "fe80::9")
 		}
 		return "", one("default", "10.9.0.0/16", "10.0.1.0/24", "10.0.0.7/32"), one("10.0.0.9", "10.0.1.9", "10.0.0.1", "10.9.0.1")
 	}
 	family, to, gateway := dst()
 	return one(
-		"ip link add a type veth peer name b",
-		"ip link add c type veth peer name d",
+		"ip link add a address 02:00:00:00:00:0a type veth peer name b address 02:00:00:00:00:0b",
+		"ip link add c address 02:00:00:00:00:0c type veth peer name d address 02:00:00:00:00:0d",
 		"ip link add br0 type bridge",
 		"ip link del "+link(),
 		"ip link set "+link()+" up",

@@ -327,10 +327,7 @@ func (n *namespace) checkWay4(index *int, gateway netip.Addr, onlink bool, scope
 	if *index != 0 && n.links[*index] == nil {
 		return syscall.ENETUNREACH
 	}
-	if own := n.linkWith(gateway); own != nil { // packets stay here
-		if *index != 0 && *index != own.Index {
-			return syscall.ENETUNREACH
-		}
+	if own := n.linkWith(gateway, *index); own != nil { // packets stay here
 		*index = own.Index
 		if !own.Up {
 			return refused(syscall.ENETDOWN)
@@ -400,6 +397,24 @@ func (n *namespace) checkWay6(index *int, gateway netip.Addr, onlink bool) error
 	return usable6(n.links[*index])
 }
 
+// leadsElsewhere reports whether a route that is no default one leads to an address, but not by
+// that link.
+func (n *namespace) leadsElsewhere(a netip.Addr, l *link) bool {
+	for bits := a.BitLen(); bits > 0 && !a.IsLinkLocalUnicast(); bits-- {
+		dst, _ := a.Prefix(bits)
+		var there, here bool
+		for _, r := range n.routes.to(dst) {
+			counts := r.Table == tableMain && !slices.Contains(rejects, r.Type)
+			there = there || counts
+			here = here || counts && r.Index == l.Index
+		}
+		if there {
+			return !here
+		}
+	}
+	return false
+}
+
 // usable6 reports why packets of IPv6 cannot leave by a link.
 func usable6(l *link) error {
 	switch {
@@ -414,8 +429,12 @@ func usable6(l *link) error {
 func (n *namespace) checkGateway6(index *int, gateway netip.Addr, onlink bool) error {
 	l := n.links[*index]
 	switch {
-	case *index != 0 && l == nil:
+	case *index != 0 && (l == nil || l.MTU < minMTU6):
 		return refused(syscall.ENODEV)
+	case onlink && l != nil && !l.Up:
+		return refused(syscall.ENETDOWN)
+	case onlink && l != nil && n.leadsElsewhere(gateway, l):
+		return syscall.EINVAL
 	case gateway.Is4(), gateway.IsMulticast(), n.isLocal(gateway), gateway.IsLinkLocalUnicast() && l == nil, onlink && l == nil:
 		return syscall.EINVAL
 	}
