@@ -42,6 +42,7 @@ var packages = []struct {
 	{dir: "tests/demo", flags: []string{"-test.run=^TestTasks$"}, once: true},
 	{dir: "plugins/resources/cgroup", once: true}, // version 2 of cgroups, and nothing else
 	{dir: "descriptors/fdb", rare: true},
+	{dir: "descriptors/kernel/kerneltest", rare: true},
 	{dir: "descriptors/hostlink", rare: true},
 	{dir: "descriptors/namespace", rare: true},
 	{dir: "descriptors/neighbor", rare: true},

@@ -247,11 +247,15 @@ func (t *text) neighbors(ns kernel.NS) error {
 	return err
 }
 
+// forwarding are the entries of bridges and vxlans. One without a VLAN a kernel that knows
+// VLANs makes in those of the port as well.
 func (t *text) forwarding(ns kernel.NS) error {
 	all, err := t.k.FDB(ns)
 	for _, e := range all {
+		whole := e
+		whole.VLAN = 0
 		switch {
-		case e.Local || e.Special:
+		case e.Local || e.Special || e.VLAN != 0 && slices.Contains(all, whole):
 		case e.Port == 0:
 			t.line(ns, "bridge fdb", "append", e.MAC, "dev "+t.name(kernel.LinkRef{NS: ns, Index: e.Table}), addressOption("dst", e.Address))
 		default:
