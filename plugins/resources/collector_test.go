@@ -104,7 +104,7 @@ func (w *world) stats(g cgroup.Group) (cgroup.Stats, error) {
 }
 
 func (w *world) limits(cgroup.Group) (cgroup.Limits, error) {
-	return cgroup.Limits{Memory: 1 << 20}, nil
+	return cgroup.Limits{Memory: 2 << 20, MemoryAllowed: 1 << 20}, nil
 }
 
 func (w *world) interfaces(pid int, _ uint64) ([]cgroup.Interface, error) { return w.netdev[pid], nil }

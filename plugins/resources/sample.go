@@ -39,7 +39,8 @@ type Latest struct {
 	// zero as well.
 	Start, End time.Time
 	Limits     cgroup.Limits
-	// MemoryBound is what it can have at most: its limit, or what the machine has.
+	// MemoryBound is what it can have at most: its limit, a lower one of a cgroup above it, or what the
+	// machine has.
 	MemoryBound uint64
 	// Samples is how many were taken, Last the last one; nil if there is none yet.
 	Samples uint64

@@ -111,8 +111,8 @@ func (s *series) latest(key string, machine uint64) Latest {
 		Key: key, Container: s.container, Cgroup: s.group.Path, Start: s.start, End: s.end,
 		Limits: s.limits, MemoryBound: machine, Samples: s.taken, Last: s.last(), Filesystems: s.full.all, Unread: s.unread,
 	}
-	if s.limits.Memory > 0 && (machine == 0 || s.limits.Memory < machine) {
-		l.MemoryBound = s.limits.Memory
+	if allowed := s.limits.MemoryAllowed; allowed > 0 && (machine == 0 || allowed < machine) {
+		l.MemoryBound = allowed
 	}
 	if n := len(s.recent); n > 1 {
 		l.Rates = between(s.recent[n-2], s.recent[n-1])

@@ -7111,7 +7111,8 @@ type ResourceLimits struct {
 	Swap   uint64 `protobuf:"varint,6,opt,name=swap,proto3" json:"swap,omitempty"`
 	// What it keeps when others want memory.
 	MemoryReserved uint64 `protobuf:"varint,7,opt,name=memory_reserved,proto3" json:"memory_reserved,omitempty"`
-	// What it can have at most: its limit, or what the machine has.
+	// What it can have at most: its limit, a lower one of a cgroup above it, or what the machine
+	// has.
 	MemoryBound   uint64 `protobuf:"varint,8,opt,name=memory_bound,proto3" json:"memory_bound,omitempty"`
 	Pids          uint64 `protobuf:"varint,9,opt,name=pids,proto3" json:"pids,omitempty"`
 	unknownFields protoimpl.UnknownFields

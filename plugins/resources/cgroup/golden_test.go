@@ -86,6 +86,30 @@ func text(s Stats) string {
 	return out.String()
 }
 
+// TestLowestLimit: a limit of a cgroup above it counts as well, in version 2 as well.
+func TestLowestLimit(t *testing.T) {
+	dir := t.TempDir()
+	pod := filepath.Join(dir, "pod")
+	own := filepath.Join(pod, "own")
+	if err := os.MkdirAll(own, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var r Reader
+	for _, tc := range []struct {
+		pod, own string
+		want     uint64
+	}{{"max", "max", 0}, {"100", "max", 100}, {"max", "200", 200}, {"100", "200", 100}, {"300", "200", 200}} {
+		for at, limit := range map[string]string{pod: tc.pod, own: tc.own} {
+			if err := os.WriteFile(filepath.Join(at, "memory.max"), []byte(limit+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if l, err := r.Limits(Group{unified: own}); err != nil || l.MemoryAllowed != tc.want {
+			t.Errorf("%+v: %d, %v", tc, l.MemoryAllowed, err)
+		}
+	}
+}
+
 // TestGone: a cgroup that ended, before or while it is read, has no figures.
 func TestGone(t *testing.T) {
 	dir := t.TempDir()

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -51,10 +52,15 @@ func (r *Reader) Limits(g Group) (Limits, error) {
 			l.Swap = both - l.Memory
 		}
 		l.Reserved = v1Limit(r.file(g.memory, "memory.soft_limit_in_bytes"))
+		fields(r.file(g.memory, "memory.stat"), map[string]*uint64{"hierarchical_memory_limit": &l.MemoryAllowed})
+		if l.MemoryAllowed >= noLimit {
+			l.MemoryAllowed = 0
+		}
 	} else {
 		l.Memory = limit(r.file(g.unified, "memory.max"))
 		l.Swap = limit(r.file(g.unified, "memory.swap.max"))
 		l.Reserved = limit(r.file(g.unified, "memory.low"))
+		l.MemoryAllowed = r.lowest(g.unified)
 	}
 	l.Pids = limit(r.first("pids.max", g.pids, g.unified))
 	cpus := r.first("cpuset.effective_cpus", g.cpuset, "")
@@ -63,6 +69,20 @@ func (r *Reader) Limits(g Group) (Limits, error) {
 	}
 	l.CPUs = cpuList(cpus)
 	return l, r.whole(g)
+}
+
+// lowest is the lowest limit of memory of a cgroup of version 2 and those above it; the root
+// has no file of it. 0 is none.
+func (r *Reader) lowest(dir string) (n uint64) {
+	for ; ; dir = filepath.Dir(dir) {
+		text := r.file(dir, "memory.max")
+		if text == nil {
+			return n
+		}
+		if l := limit(text); l > 0 && (n == 0 || l < n) {
+			n = l
+		}
+	}
 }
 
 // Interfaces reads what came and went at the interfaces of the namespace of a process,

@@ -52,8 +52,7 @@ type Stall struct {
 	Some, Full time.Duration
 }
 
-// Limits are what a cgroup may use at most. Zero is no limit; what a cgroup above it
-// allows is not in here.
+// Limits are what a cgroup may use at most. Zero is no limit.
 type Limits struct {
 	// In each CPUPeriod the cgroup may use CPUQuota.
 	CPUQuota, CPUPeriod time.Duration
@@ -63,7 +62,9 @@ type Limits struct {
 	CPUs string
 	// Memory and Swap are in bytes; Reserved is what it keeps when others want memory.
 	Memory, Swap, Reserved uint64
-	Pids                   uint64
+	// MemoryAllowed is the lowest limit of the cgroup and of those above it, as of a pod.
+	MemoryAllowed uint64
+	Pids          uint64
 }
 
 // Interface is what came and went at an interface of a namespace.
