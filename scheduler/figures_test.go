@@ -99,3 +99,55 @@ func TestLoopIsCounted(t *testing.T) {
 		}
 	})
 }
+
+// TestTheLoopIsTimed: what descriptors do in the loop is time that it is busy.
+func TestTheLoopIsTimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+			if d.Name != "a" {
+				return d
+			}
+			needs := d.Needs
+			d.Needs = func(k scheduler.Key, v schedulertest.Thing) []scheduler.Need {
+				time.Sleep(time.Millisecond)
+				return needs(k, v)
+			}
+			return d
+		})
+		before := r.Figures()
+		time.Sleep(time.Minute)
+		r.want("a/1 v1")
+		if f := r.Figures(); f.Busy-before.Busy < time.Millisecond || f.Busy-before.Busy > time.Second || f.Rounds == before.Rounds {
+			t.Errorf("busy for %v in %d rounds", f.Busy-before.Busy, f.Rounds-before.Rounds)
+		}
+	})
+}
+
+// TestUnreadableIsDeleted: of a kind that cannot be read nobody knows what a creation that
+// failed has left, so it is deleted when it is wanted no more, and not tried again.
+func TestUnreadableIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var done []string
+		r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+			if d.Name != "a" {
+				return d
+			}
+			d.Retrieve = nil
+			d.Create = func(context.Context, scheduler.Key, schedulertest.Thing) (int, error) {
+				done = append(done, "create")
+				return 0, errors.New("no")
+			}
+			d.Delete = func(context.Context, scheduler.Key, schedulertest.Thing, int) error {
+				done = append(done, "delete")
+				return nil
+			}
+			return d
+		})
+		r.want("a/1 v1")
+		r.want("a/1 -")
+		time.Sleep(time.Hour)
+		if want := []string{"create", "delete"}; !reflect.DeepEqual(done, want) {
+			t.Errorf("done was %v, want %v", done, want)
+		}
+	})
+}

@@ -155,8 +155,5 @@ func (s *Scheduler) Unregister(name string) error {
 		}
 		failed = fmt.Errorf("no kind %q is registered", name)
 	})
-	if err != nil {
-		return err
-	}
-	return failed
+	return cmp.Or(err, failed)
 }

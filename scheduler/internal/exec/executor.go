@@ -291,17 +291,13 @@ func (x *Executor[O]) runChunk(r *run[O], chunk []task[O]) {
 			flushed = now
 		}
 	}
-	done, counted := r.takeDone()
+	done, places := r.takeDone()
 	if len(done) == 0 {
 		return
 	}
-	if !counted { // somebody else has its place
-		x.outcome(done, true)
-		return
-	}
-	x.countReturning(+1)
+	x.countReturning(+places)
 	x.outcome(done, true)
-	x.countReturning(-1)
+	x.countReturning(-places)
 }
 
 // countReturning counts workers that are about to ask for work: nobody else is woken
@@ -368,12 +364,17 @@ func (r *run[O]) room(n int) {
 	}
 }
 
-func (r *run[O]) takeDone() (done []O, counted bool) {
+// takeDone takes the outcomes, and says how many places among the workers the run has: none
+// if somebody else has taken its own.
+func (r *run[O]) takeDone() (done []O, places int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	done = r.done
 	r.done = nil
-	return done, !r.uncount
+	if !r.uncount {
+		places = 1
+	}
+	return done, places
 }
 
 // nextOfLanes lets the next operations run of the lanes that a task was on.
