@@ -21,7 +21,7 @@ const (
 	// Who has to wait for his turn gets what came in between in one message, the last
 	// state of each key: so a crowd takes a bounded share of the processors. They are not
 	// sent all at once either, but a few at a time.
-	toldPerSecond, toldAtOnce = 2000, 16
+	toldPerSecond, toldAtOnce = 1000, 8
 	// maxEncoded is how many encoded statuses are kept for others who watch, and
 	// maxEncodedSize how large one may be for that, in bytes.
 	maxEncoded, maxEncodedSize = 512, 16 << 10
