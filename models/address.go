@@ -1,5 +1,7 @@
 package models
 
+import "net/netip"
+
 // EffectiveScope is the scope: scope, default global. IPv6 addresses have the
 // scope that follows from the address, whatever is written.
 func (x *Address) EffectiveScope() string { return orDefault(x.GetScope(), "global") }
@@ -26,6 +28,9 @@ func (x *Address) check(f *findings) {
 	}
 	if len(x.Label) > maxHostName {
 		f.add("label", "has %d bytes; the kernel takes at most %d", len(x.Label), maxHostName)
+	}
+	if p, _ := netip.ParsePrefix(x.Address); x.PreferredLifetime > 0 && x.ValidLifetime == 0 && !p.Addr().Is6() {
+		f.add("preferred_lifetime", "needs valid_lifetime; only IPv6 addresses that are valid for ever can be preferred for less")
 	}
 	if x.ValidLifetime > 0 && x.PreferredLifetime > x.ValidLifetime {
 		f.add("preferred_lifetime", "%d is longer than valid_lifetime, %d", x.PreferredLifetime, x.ValidLifetime)

@@ -77,6 +77,8 @@ var limits = map[string]limit{
 	"Route.destination":                  {required: true},
 	"NextHop.interface":                  {required: true},
 	"Address.interface":                  {required: true},
+	"Address.valid_lifetime":             {max: maxLifetime},
+	"Address.preferred_lifetime":         {max: maxLifetime},
 	"Neighbor.interface":                 {required: true},
 	"Neighbor.address":                   {required: true},
 	"Neighbor.mac_address":               {required: true},
@@ -124,6 +126,7 @@ var limits = map[string]limit{
 // be able to carry IPv6.
 const (
 	maxInt32    = 1<<31 - 1
+	maxLifetime = 1<<32 - 2 // one more is for ever
 	minMTU      = 68
 	minMTUv6    = 1280
 	maxMTU      = 65535

@@ -2624,9 +2624,11 @@ type Address struct {
 	Label string `protobuf:"bytes,4,opt,name=label,proto3" json:"label,omitempty"`
 	// global (default), site, link or host.
 	Scope string `protobuf:"bytes,5,opt,name=scope,proto3" json:"scope,omitempty"`
-	// Seconds for which the address is valid. 0: for ever.
+	// Seconds for which the address is valid, from when this is set. Then the kernel removes
+	// it, and it is made again, unless a policy of drift leaves that to others. 0: for ever.
 	ValidLifetime uint32 `protobuf:"varint,6,opt,name=valid_lifetime,json=validLifetime,proto3" json:"valid_lifetime,omitempty"`
-	// Seconds for which the address is preferred, at most valid_lifetime. 0: as
+	// Seconds for which the address is preferred, from when this is set, at most
+	// valid_lifetime, which IPv4 needs: then it is the source of no new connections. 0: as
 	// long as it is valid.
 	PreferredLifetime uint32 `protobuf:"varint,7,opt,name=preferred_lifetime,json=preferredLifetime,proto3" json:"preferred_lifetime,omitempty"`
 	unknownFields     protoimpl.UnknownFields

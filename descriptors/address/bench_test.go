@@ -36,6 +36,8 @@ type bench struct {
 	claims pool
 	wanted map[scheduler.Key]bool // by the scheduler
 	kind   scheduler.Descriptor[*models.Address, kernel.AddressRef]
+	// kernelOf is the kernel as the kind has it.
+	kernelOf *counting
 
 	mu sync.Mutex
 	in map[scheduler.Key]known
@@ -70,7 +72,7 @@ func newBench(t *testing.T) *bench {
 
 func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
 	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, links: interfaces{}, claims: pool{}, wanted: map[scheduler.Key]bool{}, in: map[scheduler.Key]known{}}
-	b.names = &kernel.Names{}
+	b.names, b.kernelOf = &kernel.Names{}, &counting{Kernel: h.Kernel}
 	b.restart()
 	return b
 }
@@ -79,7 +81,7 @@ func (b *bench) owner() *kernel.Owner { return kernel.NewOwner("host7", "boot", 
 
 // restart forgets what the kind has in memory.
 func (b *bench) restart() {
-	b.kind = address.New(address.Deps{Kernel: b.Kernel, Owner: b.owner(), Names: b.names, Interfaces: b.links, Claims: b.claims,
+	b.kind = address.New(address.Deps{Kernel: b.kernelOf, Owner: b.owner(), Names: b.names, Interfaces: b.links, Claims: b.claims,
 		Wanted: func(k scheduler.Key) bool { return b.wanted[k] }})
 }
 

@@ -27,8 +27,8 @@ type job struct {
 	exclusive bool
 	recorded  bool // the ledger named it before, for this key or the one that it is taken over from
 	foreign   bool // it is there, and was before us
-	// before is the key that had the address until now, "" if none did.
-	before scheduler.Key
+	// before is what was believed of the address until now; without a key, nothing.
+	before held
 }
 
 // prepare: of an address on a link of ours the mark of the link is proof, if its key
@@ -96,16 +96,16 @@ func (d *address) take(j *job) error {
 		e, recorded := d.Owner.Entry(string(other))
 		j.recorded = j.recorded || recorded && e.NS == at.NS && e.Index == at.Index
 	}
-	j.before = d.note(at, k) // before it is made, or we take the event for news
+	j.before = d.note(at, k, j.op.Value) // before it is made, or we take the event for news
 	return nil
 }
 
 // restore takes back what take has noted.
 func (d *address) restore(j job) {
-	if j.before == "" {
-		d.forget(j.op.Meta)
+	if at := j.op.Meta; j.before.key == "" {
+		d.forget(at)
 	} else {
-		d.note(j.op.Meta, j.before)
+		d.have.Note(at.LinkRef, at.Prefix, j.before)
 	}
 }
 
@@ -161,7 +161,7 @@ func (d *address) undo(j job) {
 
 // clash looks at what is there. Equal is success: on a link of ours because
 // all of it is ours, elsewhere without calling it ours. What differs is
-// replaced on our own link, and a conflict elsewhere.
+// changed or replaced if it is ours, and a conflict elsewhere.
 func (d *address) clash(j job) error {
 	at := j.op.Meta
 	there, err := d.Kernel.Addresses(at.NS, at.Index)
@@ -172,14 +172,20 @@ func (d *address) clash(j job) error {
 		if !sameAddress(a, j.addr) {
 			continue
 		}
+		ours, shape, times := j.exclusive || j.recorded, alike(a, j.addr), lifetimesOf(j.op.Value).fit(a)
 		switch {
-		case a.Prefix == j.addr.Prefix && alike(a, j.addr):
-			if !j.exclusive && !j.recorded {
+		case shape && times:
+			if !ours {
 				d.Owner.Remove(string(j.op.Key))
 				d.shared.Note(at.LinkRef, at.Prefix, struct{}{})
 			}
 			return nil
-		case j.exclusive || j.recorded:
+		case shape && ours:
+			if err := d.Kernel.ChangeAddress(at.NS, j.addr); err != nil {
+				return explain(j.op.Value, at, err)
+			}
+			return nil
+		case ours:
 			if err := d.remove(at.LinkRef, []kernel.Address{a}); err != nil {
 				return explain(j.op.Value, at, err)
 			}
@@ -190,7 +196,7 @@ func (d *address) clash(j job) error {
 		default:
 			d.undo(j)
 			return scheduler.Conflict("somebody else", fmt.Errorf(
-				"%s is on the link already with other settings (%s, label %q), and was not put there by Plumb", a.Prefix, scopeName(a.Scope), a.Label))
+				"%s is on the link already with other settings (%s, label %q, %s), and was not put there by Plumb", a.Prefix, scopeName(a.Scope), a.Label, span(a)))
 		}
 	}
 	return fmt.Errorf("%s: the kernel says it exists, but it is not there", at.Prefix)
@@ -201,11 +207,10 @@ func sameAddress(a, b kernel.Address) bool {
 	return a.Prefix == b.Prefix || a.Prefix.Addr().Is6() && a.Prefix.Addr() == b.Prefix.Addr()
 }
 
-// alike: what was asked of the address is so.
+// alike: what was asked of the address and cannot be changed is so.
 func alike(is, want kernel.Address) bool {
-	return (want.Label == "" || is.Label == want.Label) &&
-		(want.Prefix.Addr().Is6() || is.Scope == want.Scope) &&
-		ends(is.Valid) == ends(want.Valid)
+	return is.Prefix == want.Prefix && (want.Label == "" || is.Label == want.Label) &&
+		(want.Prefix.Addr().Is6() || is.Scope == want.Scope)
 }
 
 func explain(v *models.Address, at kernel.AddressRef, err error) error {

@@ -63,7 +63,7 @@ func (d *address) removeOn(link kernel.LinkRef, ops []*op, read readLink) error 
 	}
 	if err = d.remove(link, doomed, there...); err != nil {
 		for _, o := range ops {
-			d.note(o.Meta, o.Key)
+			d.note(o.Meta, o.Key, o.Value)
 		}
 	}
 	return err

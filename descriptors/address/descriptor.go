@@ -3,7 +3,6 @@ package address
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -36,7 +35,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Address, kernel.AddressRef] {
 	d.objects = owned.Objects[*models.Address, kernel.AddressRef]{
 		Kind: models.KindAddress, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare}
 	k := d.objects.Descriptor()
-	k.CreateBatch, k.Delete, k.DeleteBatch = d.createBatch, kind.DeleteOne(d.deleteBatch), d.deleteBatch
+	k.CreateBatch, k.Update, k.Delete, k.DeleteBatch = d.createBatch, d.objects.Update, kind.DeleteOne(d.deleteBatch), d.deleteBatch
 	k.Needs, k.Claims, k.Compare, k.Equal, k.Disruption = d.needs, claims, compare, equal, disruption
 	k.Retrieve, k.Watch, k.ChangedBy = d.retrieve, d.watch, d.objects.ChangedBy
 	// Addresses of one link must not be read, deleted and put back by two at once.
@@ -48,12 +47,18 @@ type address struct {
 	Deps
 
 	objects owned.Objects[*models.Address, kernel.AddressRef]
-	have    owned.Memory[kernel.LinkRef, netip.Prefix, scheduler.Key]
+	have    owned.Memory[kernel.LinkRef, netip.Prefix, held]
 	// shared are addresses that others put on their links and that are wanted
 	// of us as well: configured, but not ours to delete.
 	shared owned.Memory[kernel.LinkRef, netip.Prefix, struct{}]
 	// tells: the kernel says who made an address (Linux 5.18): it did so of one.
 	tells atomic.Bool
+}
+
+// held is what is believed of an address.
+type held struct {
+	key scheduler.Key
+	lifetimes
 }
 
 type (
@@ -88,42 +93,32 @@ func claims(_ scheduler.Key, v *models.Address) []scheduler.Claim {
 	}}
 }
 
-// compare: nothing of an address can be changed without taking it away.
+// compare: of an address only its lifetimes can be changed without taking it away.
 func compare(_ scheduler.Key, from, to *models.Address) scheduler.Verdict {
-	var why []string
-	note := func(differ bool, field string, was, is any) {
-		if differ {
-			why = append(why, fmt.Sprintf("%s %v → %v", field, was, is))
-		}
-	}
-	note(from.GetInterface() != to.GetInterface(), "interface", from.GetInterface(), to.GetInterface())
-	note(from.GetClaim() != to.GetClaim(), "claim", from.GetClaim(), to.GetClaim())
+	var d kind.Differences
+	d.Must(from.GetInterface() != to.GetInterface(), "interface", from.GetInterface(), to.GetInterface())
+	d.Must(from.GetClaim() != to.GetClaim(), "claim", from.GetClaim(), to.GetClaim())
 	// Nobody asks for both; what is found with both is not what the claim holds now.
-	note(from.GetClaim() != "" && from.GetAddress() != "" && to.GetAddress() == "", "address", from.GetAddress(), "that of the claim")
-	note(to.GetAddress() != "" && parse(from.GetAddress()) != parse(to.GetAddress()), "address", from.GetAddress(), to.GetAddress())
-	note(to.GetLabel() != from.GetLabel(), "label", from.GetLabel(), to.GetLabel())
+	d.Must(from.GetClaim() != "" && from.GetAddress() != "" && to.GetAddress() == "", "address", from.GetAddress(), "that of the claim")
+	d.Must(to.GetAddress() != "" && parse(from.GetAddress()) != parse(to.GetAddress()), "address", from.GetAddress(), to.GetAddress())
+	d.Must(to.GetLabel() != from.GetLabel(), "label", from.GetLabel(), to.GetLabel())
 	// Of an address that a claim holds only a scope that is written can be judged.
 	p := parse(to.GetAddress())
 	was, is := scopeOf(from, p), scopeOf(to, p)
-	note(was != is && (p.IsValid() || to.GetScope() != ""), "scope", was, is)
-	// A lifetime runs; only whether there is one can be compared.
-	note(ends(from.GetValidLifetime()) != ends(to.GetValidLifetime()), "valid_lifetime", from.GetValidLifetime(), to.GetValidLifetime())
-	note(ends(from.EffectivePreferredLifetime()) != ends(to.EffectivePreferredLifetime()), "preferred_lifetime",
-		from.EffectivePreferredLifetime(), to.EffectivePreferredLifetime())
-	if len(why) == 0 {
-		return scheduler.Verdict{}
-	}
-	return scheduler.Verdict{Change: scheduler.Replace, Reason: strings.Join(why, ", ")}
+	d.Must(was != is && (p.IsValid() || to.GetScope() != ""), "scope", was, is)
+	// What runs down is told by a reading as it was set, see told.
+	have, want := lifetimesOf(from), lifetimesOf(to)
+	d.May(have.valid != want.valid, "valid_lifetime", inWords(have.valid), inWords(want.valid))
+	d.May(have.preferred != want.preferred, "preferred_lifetime", inWords(have.preferred), inWords(want.preferred))
+	return d.Verdict()
 }
-
-func ends(seconds uint32) bool { return seconds != 0 }
 
 func equal(k scheduler.Key, actual, desired *models.Address) bool {
 	return compare(k, actual, desired).Change == scheduler.Same
 }
 
 func disruption(k scheduler.Key, from, to *models.Address) scheduler.Disruption {
-	if from == nil || to != nil && equal(k, from, to) {
+	if from == nil || to != nil && compare(k, from, to).Change != scheduler.Replace {
 		return scheduler.NoDisruption
 	}
 	return scheduler.Disruptive
@@ -206,15 +201,16 @@ func (d *address) interfaceOf(name string) *models.Interface {
 
 func (d *address) isWanted(k scheduler.Key) bool { return d.Wanted == nil || d.Wanted(k) }
 
-// note keeps what is there, or is about to be, and returns whose it was before;
+// note keeps what is there, or is about to be, and returns what was before;
 // forget says that it is not, or will not be.
-func (d *address) note(at kernel.AddressRef, k scheduler.Key) (before scheduler.Key) {
-	before, _ = d.have.Note(at.LinkRef, at.Prefix, k)
+func (d *address) note(at kernel.AddressRef, k scheduler.Key, v *models.Address) (before held) {
+	before, _ = d.have.Note(at.LinkRef, at.Prefix, held{k, lifetimesOf(v)})
 	return before
 }
 
 func (d *address) forget(at kernel.AddressRef) { d.have.Forget(at.LinkRef, at.Prefix) }
 
 func (d *address) keyAt(at kernel.AddressRef) (scheduler.Key, bool) {
-	return d.have.Get(at.LinkRef, at.Prefix)
+	h, there := d.have.Get(at.LinkRef, at.Prefix)
+	return h.key, there
 }

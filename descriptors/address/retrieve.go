@@ -232,7 +232,7 @@ func (r *search) on(l link) iter.Seq2[found, error] {
 		r.readLinks[l.ref] = true
 		if !r.scope.ReadOnly {
 			// What is there of the keys in question, or of all, is read anew.
-			r.d.have.ForgetIf(l.ref, func(k scheduler.Key) bool { return r.keys == nil || r.keys[k] })
+			r.d.have.ForgetIf(l.ref, func(h held) bool { return r.keys == nil || r.keys[h.key] })
 		}
 		if slices.ContainsFunc(list, func(a kernel.Address) bool { return a.Protocol != 0 }) {
 			r.d.tells.Store(true)
@@ -243,7 +243,7 @@ func (r *search) on(l link) iter.Seq2[found, error] {
 				continue
 			}
 			if !r.scope.ReadOnly {
-				r.d.note(f.Meta, f.Key)
+				r.d.note(f.Meta, f.Key, f.Value)
 			}
 			if !yield(f, nil) {
 				return
@@ -311,6 +311,15 @@ func (r *search) keyOf(l link, at kernel.AddressRef) (scheduler.Key, bool) {
 	return named, recorded
 }
 
+// written is what the ledger says of an address.
+func (r *search) written(recorded bool, e kernel.Entry) *models.Address {
+	if !recorded {
+		return nil
+	}
+	v, _ := models.DecodeValue[*models.Address](e.Value) // else it is measured
+	return v
+}
+
 // rankOf orders keys that want one address: who has it, who says which it is, and who
 // has it by a claim.
 func rankOf(kn known) int {
@@ -356,10 +365,8 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 	if l.exclusive {
 		f.Owner = r.d.ownerOf(a)
 	}
-	f.Value = &models.Address{
-		Interface: l.name, Address: a.Prefix.String(),
-		ValidLifetime: a.Valid, PreferredLifetime: a.Preferred,
-	}
+	f.Value = &models.Address{Interface: l.name, Address: a.Prefix.String()}
+	told(f.Value, a, r.wanted[place{l.name, a.Prefix}].Value, r.written(recorded, e))
 	if s := scopeName(a.Scope); s != "global" {
 		f.Value.Scope = s
 	}

@@ -30,27 +30,34 @@ func (d *address) heard(e kernel.Event) owned.News {
 func (d *address) news(ns kernel.NS, a kernel.Address, deleted bool) owned.News {
 	at := kernel.AddressRef{LinkRef: kernel.LinkRef{NS: ns, Index: a.Index}, Prefix: a.Prefix}
 	name, ours := d.Names.Of(at.LinkRef)
-	k, there := d.keyAt(at)
+	h, there := d.have.Get(at.LinkRef, at.Prefix)
 	switch {
 	case deleted && there:
 		d.forget(at)
-		return owned.NewsOf(k)
-	case deleted, there, !ours:
+		return owned.NewsOf(h.key)
+	case deleted, there && h.fit(a), !there && !ours:
 		return owned.News{}
-	case a.Kernel && exclusive(d.interfaceOf(name)):
+	case !there && a.Kernel && exclusive(d.interfaceOf(name)):
 		return owned.News{}
 	}
-	// An event tells of the past: we may have deleted it since.
+	// An event tells of the past: we may have deleted or changed it since.
 	now, err := d.Kernel.Addresses(ns, a.Index)
-	if err == nil && !slices.ContainsFunc(now, func(b kernel.Address) bool { return b.Prefix == a.Prefix }) {
+	i := slices.IndexFunc(now, func(b kernel.Address) bool { return b.Prefix == a.Prefix })
+	switch {
+	case err == nil && (i < 0 || there && h.fit(now[i])):
 		return owned.News{}
+	case there:
+		return owned.NewsOf(h.key)
 	}
 	return owned.NewsOf(scheduler.Key(models.AddressKey(name, a.Prefix.String())))
 }
 
 // keysIn are the keys with an address in the namespace, sorted.
 func (d *address) keysIn(ns kernel.NS, gone bool) []scheduler.Key {
-	keys := d.have.Of(func(l kernel.LinkRef) bool { return l.NS == ns }, gone)
+	var keys []scheduler.Key
+	for _, h := range d.have.Of(func(l kernel.LinkRef) bool { return l.NS == ns }, gone) {
+		keys = append(keys, h.key)
+	}
 	slices.Sort(keys)
 	return keys
 }

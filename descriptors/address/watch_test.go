@@ -10,34 +10,58 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-func TestWatch(t *testing.T) {
-	b := newBench(t)
-	b.link("web", `{"bridge":{}}`)
-	b.link("eth9", `{"existing":{}}`)
+// watch is a watch of the kind, with what it has told.
+type watch struct {
+	t     *testing.T
+	mu    sync.Mutex
+	ready bool
+	keys  []scheduler.Key
+}
+
+// newWatch begins to watch what was read before; it ends with the test.
+func newWatch(t *testing.T, b *bench) *watch {
+	t.Helper()
 	b.look()
-	var mu sync.Mutex
-	var keys []scheduler.Key
-	ready := false
+	w := &watch{t: t}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
 		done <- b.kind.Watch(ctx, func(k ...scheduler.Key) {
-			mu.Lock()
-			defer mu.Unlock()
-			ready = ready || len(k) == 0
-			keys = append(keys, k...)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.ready = w.ready || len(k) == 0
+			w.keys = append(w.keys, k...)
 		})
 	}()
-	defer func() { cancel(); <-done }()
-	seen := func(what string, holds func() bool) {
-		t.Helper()
-		netlinktest.Eventually(t, what, func() bool { mu.Lock(); defer mu.Unlock(); return holds() })
-	}
-	reported := func(k scheduler.Key) {
-		t.Helper()
-		seen(string(k), func() bool { return slices.Contains(keys, k) })
-	}
-	seen("ready", func() bool { return ready })
+	t.Cleanup(func() { cancel(); <-done })
+	w.eventually("ready", func() bool { return w.ready })
+	return w
+}
+
+func (w *watch) eventually(what string, holds func() bool) {
+	w.t.Helper()
+	netlinktest.Eventually(w.t, what, func() bool { w.mu.Lock(); defer w.mu.Unlock(); return holds() })
+}
+
+// await waits until it has told a key.
+func (w *watch) await(k scheduler.Key) {
+	w.t.Helper()
+	w.eventually(string(k), func() bool { return slices.Contains(w.keys, k) })
+}
+
+// seen are the keys that it has told.
+func (w *watch) seen() []scheduler.Key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.keys)
+}
+
+func TestWatch(t *testing.T) {
+	b := newBench(t)
+	b.link("web", `{"bridge":{}}`)
+	b.link("eth9", `{"existing":{}}`)
+	w := newWatch(t, b)
+	reported := w.await
 
 	b.derived("web", "10.0.0.1/24", "10.0.0.2/24", "fd00::1/64")
 	b.derived("eth9", "10.0.1.1/24")
@@ -47,13 +71,11 @@ func TestWatch(t *testing.T) {
 	b.delete("address/web/10.0.0.1/24", "address/eth9/10.0.1.1/24")
 	b.net.IP(t, "addr add 10.0.0.9/24 dev web")
 	reported("address/web/10.0.0.9/24")
-	mu.Lock()
 	// The second is dropped with its primary and put back: that may be news.
-	keys = slices.DeleteFunc(keys, func(k scheduler.Key) bool { return k == "address/web/10.0.0.2/24" })
+	keys := slices.DeleteFunc(w.seen(), func(k scheduler.Key) bool { return k == "address/web/10.0.0.2/24" })
 	if len(keys) != 2 {
 		t.Errorf("our own doing is news: %v", keys)
 	}
-	mu.Unlock()
 	// Who did it is known, once.
 	b.derived("web", "10.0.0.3/24")
 	ip := b.net.Actor(t)

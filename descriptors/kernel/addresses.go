@@ -7,6 +7,9 @@ type Addresses interface {
 	// Addresses of one link, or of all with index 0.
 	Addresses(ns NS, index int) ([]Address, error)
 	AddAddress(ns NS, a Address) error
+	// ChangeAddress gives an address that is there other lifetimes, and what else can be
+	// changed while it is there: who made it.
+	ChangeAddress(ns NS, a Address) error
 	DeleteAddress(ns NS, a Address) error
 }
 
@@ -16,8 +19,13 @@ type Address struct {
 	Prefix    netip.Prefix // address and length, host bits kept
 	Label     string
 	Scope     int
-	Valid     uint32 // seconds, 0 for ever
-	Preferred uint32
+	Valid     uint32 // seconds that are left, 0 for ever
+	Preferred uint32 // seconds that are left, 0 as long as it is valid
+	// A deprecated address is not preferred any more; Preferred says nothing of it.
+	Deprecated bool
+	// Age is how many seconds ago the lifetimes were set, of those that end. Ignored by
+	// AddAddress and ChangeAddress.
+	Age uint32
 	// Protocol says who made it, 0 unknown, 1–3 the kernel (Linux 5.18).
 	Protocol uint8
 	// Kernel marks addresses that the kernel made (link-local, autoconf) or

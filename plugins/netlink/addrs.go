@@ -59,11 +59,21 @@ func (k *Kernel) AddAddress(ns kernel.NS, a kernel.Address) error {
 		if err := checkAddress(a); err != nil {
 			return err
 		}
-		err := n.do(newAddress(a), nil)
+		err := n.do(newAddress(a, unix.NLM_F_CREATE|unix.NLM_F_EXCL), nil)
 		if errors.Is(err, unix.EACCES) && a.Prefix.Addr().Is6() {
 			return fmt.Errorf("IPv6 is disabled on this link, see sysctl net.ipv6.conf.<link>.disable_ipv6: %w", err)
 		}
 		return err
+	})
+}
+
+// ChangeAddress gives an address that is there other lifetimes.
+func (k *Kernel) ChangeAddress(ns kernel.NS, a kernel.Address) error {
+	return k.in(ns, fmt.Sprintf("change address %s of link %d", a.Prefix, a.Index), func(n *namespace) error {
+		if err := checkAddress(a); err != nil {
+			return err
+		}
+		return n.do(newAddress(a, unix.NLM_F_REPLACE), nil)
 	})
 }
 
@@ -91,8 +101,8 @@ func checkAddress(a kernel.Address) error {
 	return checkIndex(a.Index)
 }
 
-func newAddress(a kernel.Address) *message {
-	m := newMessage(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+func newAddress(a kernel.Address, flags int) *message {
+	m := newMessage(unix.RTM_NEWADDR, flags)
 	addr := a.Prefix.Addr()
 	m.address(family(addr), a.Prefix.Bits(), a.Scope, a.Index)
 	m.addr(unix.IFA_LOCAL, addr)
@@ -107,13 +117,14 @@ func newAddress(a kernel.Address) *message {
 		m.u32(unix.IFA_FLAGS, unix.IFA_F_NODAD)
 	}
 	proto := a.Protocol
-	if a.Valid != 0 {
-		preferred := a.Preferred
-		if preferred == 0 || preferred > a.Valid {
-			preferred = a.Valid
+	if a.Valid != 0 || a.Preferred != 0 || a.Deprecated {
+		valid := orForever(a.Valid)
+		preferred := min(orForever(a.Preferred), valid)
+		if a.Deprecated {
+			preferred = 0
 		}
 		m.head(unix.IFA_CACHEINFO, 16)
-		for _, v := range []uint32{preferred, a.Valid, 0, 0} {
+		for _, v := range []uint32{preferred, valid, 0, 0} {
 			m.b = native.AppendUint32(m.b, v)
 		}
 		if proto == 0 {
@@ -164,7 +175,7 @@ func parseAddress(body []byte, named bool) (a kernel.Address, ok bool) {
 		case ifaProto:
 			a.Protocol = asU8(v)
 		case unix.IFA_CACHEINFO:
-			a.Preferred, a.Valid = lifetimes(v)
+			lifetimes(&a, v)
 		}
 	}
 	if !local.IsValid() {
@@ -211,16 +222,31 @@ func namesMakers() bool {
 	return n == 2 && (major > 5 || major == 5 && minor >= 18)
 }
 
-func lifetimes(v []byte) (preferred, valid uint32) {
-	if len(v) < 8 {
-		return 0, 0
+func orForever(seconds uint32) uint32 {
+	if seconds == 0 {
+		return forever
 	}
-	preferred, valid = asU32(v), asU32(v[4:])
-	if preferred == forever {
-		preferred = 0
+	return seconds
+}
+
+// lifetimes reads struct ifa_cacheinfo: the seconds that are left, and when they were set,
+// in hundredths of a second since the boot.
+func lifetimes(a *kernel.Address, v []byte) {
+	if len(v) < 16 {
+		return
 	}
-	if valid == forever {
-		valid = 0
+	preferred, valid, set := asU32(v), asU32(v[4:]), asU32(v[12:])
+	a.Deprecated = preferred == 0
+	if preferred != forever {
+		a.Preferred = preferred
 	}
-	return preferred, valid
+	if valid != forever {
+		a.Valid = valid
+	}
+	var now unix.Timespec
+	if (preferred != forever || valid != forever) && unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) == nil {
+		// Both run over after 497 days, and so does the difference. The kernel's clock may
+		// be ahead of ours by a tick.
+		a.Age = (uint32(now.Nano()/1e7) - set + 50) / 100
+	}
 }

@@ -116,6 +116,60 @@ func without[T any](list []T, is func(T) bool) (rest []T) {
 	return rest
 }
 
+// TestChangeAddress: lifetimes are set anew while the address is there, and it is told how
+// long ago that was.
+func TestChangeAddress(t *testing.T) {
+	for _, p := range []string{"10.0.0.7/24", "fd00::7/64"} {
+		b := newKernel(t, netlink.Options{})
+		l := pair(t, b)
+		a := kernel.Address{Index: l.Index, Prefix: prefix(p), Valid: 600, Preferred: 300, Protocol: 99}
+		if err := b.AddAddress(b.Own(), a); err != nil {
+			t.Fatal(err)
+		}
+		read := func() kernel.Address {
+			t.Helper()
+			list, err := b.Addresses(b.Own(), l.Index)
+			for _, x := range list {
+				if x.Prefix == a.Prefix {
+					return x
+				}
+			}
+			t.Fatal(err, "not there")
+			return a
+		}
+		// What others change is theirs from then on, and ours again when we do.
+		b.own.IP(t, "addr change "+p+" dev a0 valid_lft 5000 preferred_lft 0")
+		if x := read(); x.Valid+x.Age < 5000 || x.Valid+x.Age > 5002 || !x.Deprecated || x.Preferred != 0 {
+			t.Errorf("%s changed by ip: %+v", p, x)
+		}
+		for _, c := range []kernel.Address{{Valid: 700, Preferred: 700}, {Valid: 700}, {Valid: 700, Deprecated: true}, {}} {
+			c.Index, c.Prefix, c.Protocol = a.Index, a.Prefix, a.Protocol
+			if err := b.ChangeAddress(b.Own(), c); err != nil {
+				t.Fatal(err)
+			}
+			x, preferred := read(), c.Valid
+			if c.Deprecated {
+				preferred = 0
+			}
+			if x.Valid+x.Age < c.Valid || x.Valid+x.Age > c.Valid+2 || x.Deprecated != c.Deprecated || x.Preferred > preferred || x.Preferred+2 < preferred || x.Protocol != 99 {
+				t.Errorf("%s changed to %+v: %+v", p, c, x)
+			}
+		}
+		// It ages; set anew it is young.
+		c := kernel.Address{Index: a.Index, Prefix: a.Prefix, Valid: 1000, Protocol: 99}
+		if err := b.ChangeAddress(b.Own(), c); err != nil {
+			t.Fatal(err)
+		}
+		netlinktest.Eventually(t, "two seconds have passed", func() bool { x := read(); return x.Age >= 2 && x.Valid <= 998 })
+		if x := read(); x.Valid+x.Age < 1000 || x.Valid+x.Age > 1002 {
+			t.Errorf("%s: %+v", p, x)
+		}
+		if err := b.DeleteAddress(b.Own(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Who made an address shows: the kernel, a daemon that runs its lifetime, or a
 // person.
 func TestWhoMadeAnAddress(t *testing.T) {

@@ -60,18 +60,56 @@ func (k *Kernel) AddAddress(ns kernel.NS, a kernel.Address) error {
 			return err
 		}
 		a.Kernel, a.Secondary = false, false
-		if a.Valid != 0 {
-			if a.Preferred == 0 || a.Preferred > a.Valid {
-				a.Preferred = a.Valid
-			}
+		if a.Valid != 0 || a.Preferred != 0 || a.Deprecated {
 			a.Protocol = cmp.Or(a.Protocol, protoLifetime)
 		}
+		setLifetimes(&a, a)
 		if a.Prefix.Addr().Is6() {
 			return k.addAddress6(l, a)
 		}
 		a.Label = cmp.Or(a.Label, l.Name)
 		return k.addAddress4(l, a)
 	})
+}
+
+// ChangeAddress gives an address other lifetimes and another protocol, and adds one that is
+// not there.
+func (k *Kernel) ChangeAddress(ns kernel.NS, a kernel.Address) error {
+	add := false
+	err := k.write(ns, "ChangeAddress", fmt.Sprintf("change address %s of link %d", a.Prefix, a.Index), func(n *namespace) error {
+		l, err := n.forAddress(a)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(l.addresses, func(other kernel.Address) bool { return other.Prefix == a.Prefix })
+		if add = i < 0; add {
+			return nil
+		}
+		is := &l.addresses[i]
+		setLifetimes(is, a)
+		is.Protocol, is.Kernel = cmp.Or(a.Protocol, is.Protocol), false
+		k.tellAddress(l, *is, false)
+		return nil
+	})
+	if err == nil && add {
+		return k.AddAddress(ns, a)
+	}
+	return err
+}
+
+// setLifetimes are those that Linux shows of what is asked. They do not run here: an address
+// has as long to live as when that was set.
+func setLifetimes(is *kernel.Address, asked kernel.Address) {
+	is.Valid, is.Preferred, is.Deprecated, is.Age = asked.Valid, asked.Preferred, asked.Deprecated, 0
+	if is.Valid != 0 && (is.Preferred == 0 || is.Preferred > is.Valid) {
+		is.Preferred = is.Valid
+	}
+	switch {
+	case is.Valid == 0 && is.Prefix.Addr().Is4(): // it is permanent, and so preferred
+		is.Preferred, is.Deprecated = 0, false
+	case is.Deprecated:
+		is.Preferred = 0
+	}
 }
 
 func (n *namespace) forAddress(a kernel.Address) (*link, error) {
