@@ -62,8 +62,8 @@ type (
 	scope = scheduler.Scope[*models.Nexthop, kernel.LinkRef]
 )
 
-// needs: the interface, up and on the network of the gateway; or the namespace, and of a
-// group one member. Were all of them needed, a group would go with the first, and with it
+// needs: the interface, up and on the network of the gateway; or the namespace, of a blackhole
+// its loopback, and of a group one member. Were all of them needed, a group would go with the first, and with it
 // the routes for which the others are there.
 func needs(k scheduler.Key, v *models.Nexthop) (list []scheduler.Need) {
 	if name := v.GetInterface(); name != "" {
@@ -74,6 +74,9 @@ func needs(k scheduler.Key, v *models.Nexthop) (list []scheduler.Need) {
 		return list
 	}
 	list = selector.Needs(v.GetNamespace())
+	if v.GetBlackhole() {
+		list = append(list, onLoopback(v.GetNamespace()))
+	}
 	if members := memberKeys(v); len(members) > 0 {
 		var names []string
 		for _, m := range members {
@@ -85,6 +88,12 @@ func needs(k scheduler.Key, v *models.Nexthop) (list []scheduler.Need) {
 		}))
 	}
 	return list
+}
+
+// onLoopback: the kernel makes a blackhole only while the loopback is up; one that is there
+// stays when it goes down. So no more is needed than that the loopback is watched.
+func onLoopback(in *models.Namespace) scheduler.Need {
+	return scheduler.On(selector.LinkKey(in, "lo"), "the loopback of "+in.Text())
 }
 
 func memberKeys(v *models.Nexthop) (keys []scheduler.Key) {
