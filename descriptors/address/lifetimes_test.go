@@ -234,6 +234,29 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// TestLinkBecomesAnInterface: the addresses that others gave to a link are told when it is
+// taken for an interface, for a route by one of them needs it; those of our own are not.
+func TestLinkBecomesAnInterface(t *testing.T) {
+	b := newBench(t)
+	w := newWatch(t, b)
+	b.net.IP(t, "link add eth8 type bridge")
+	b.net.IP(t, "addr add 10.0.0.1/24 dev eth8")
+	l, err := b.Link(b.Own(), "eth8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.link("web", `{"bridge":{}}`)
+	if got := w.seen(); len(got) != 0 {
+		t.Errorf("before, %v is told", got)
+	}
+	b.links["interface/eth8"] = &inPlace{&models.Interface{Link: &models.Interface_Existing{Existing: &models.Existing{}}}, l.Ref()}
+	b.names.Put(l.Ref(), "eth8")
+	w.await("address/eth8/10.0.0.1/24")
+	if got := b.look("address/eth8/10.0.0.1/24"); got != "address/eth8/10.0.0.1/24*" {
+		t.Errorf("found %s", got)
+	}
+}
+
 // TestWatchLifetimes: what others do to the lifetimes of an address is news, and what we do
 // is not.
 func TestWatchLifetimes(t *testing.T) {

@@ -3,6 +3,7 @@ package address
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/owned"
@@ -13,7 +14,74 @@ import (
 // watch turns the kernel's events into keys. What we did ourselves was noted
 // before we did it, and goes no further.
 func (d *address) watch(ctx context.Context, notify func(...scheduler.Key)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	joined := joining{wake: make(chan struct{}, 1)}
+	defer d.Names.Tell(joined.add)()
+	var told sync.WaitGroup
+	told.Go(func() { d.tellJoined(ctx, &joined, notify) })
+	defer told.Wait()
+	defer cancel()
 	return d.objects.Follow(ctx, d.Kernel, d.heard, notify)
+}
+
+// joining are links that have become interfaces.
+type joining struct {
+	mu    sync.Mutex
+	links map[kernel.LinkRef]string
+	wake  chan struct{}
+}
+
+func (j *joining) add(ref kernel.LinkRef, name string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.links == nil {
+		j.links = map[kernel.LinkRef]string{}
+	}
+	j.links[ref] = name
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (j *joining) take() map[kernel.LinkRef]string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	links := j.links
+	j.links = nil
+	return links
+}
+
+// tellJoined tells of the addresses of links of others that become interfaces: nobody else
+// has, for they stood there before.
+func (d *address) tellJoined(ctx context.Context, j *joining, notify owned.Notify) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-j.wake:
+		}
+		for ref, name := range j.take() {
+			if keys := d.foreignOn(ref, name); len(keys) > 0 {
+				notify(keys...)
+			}
+		}
+	}
+}
+
+// foreignOn are the keys of addresses that are on a link of others.
+func (d *address) foreignOn(ref kernel.LinkRef, name string) (keys []scheduler.Key) {
+	if exclusive(d.interfaceOf(name)) {
+		return nil
+	}
+	there, err := d.Kernel.Addresses(ref.NS, ref.Index)
+	if err != nil {
+		return nil // it has gone, and is told of when it comes back
+	}
+	for _, a := range there {
+		keys = append(keys, scheduler.Key(models.AddressKey(name, a.Prefix.String())))
+	}
+	return keys
 }
 
 func (d *address) heard(e kernel.Event) owned.News {

@@ -3,6 +3,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,16 +15,42 @@ import (
 type Names struct {
 	mu    sync.RWMutex
 	names map[LinkRef]string
+	// told are called when a link becomes an interface.
+	told map[*func(LinkRef, string)]bool
 }
 
 // Put says that the link is the interface of that name.
 func (n *Names) Put(ref LinkRef, name string) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	if n.names == nil {
 		n.names = map[LinkRef]string{}
 	}
+	known := n.names[ref] == name
 	n.names[ref] = name
+	var told []*func(LinkRef, string)
+	if !known {
+		told = slices.Collect(maps.Keys(n.told))
+	}
+	n.mu.Unlock()
+	for _, f := range told {
+		(*f)(ref, name)
+	}
+}
+
+// Tell has f called when a link becomes an interface, by whoever makes or finds it, until end
+// is called. It must not wait for anything: its caller may hold a lock.
+func (n *Names) Tell(f func(ref LinkRef, name string)) (end func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.told == nil {
+		n.told = map[*func(LinkRef, string)]bool{}
+	}
+	n.told[&f] = true
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.told, &f)
+	}
 }
 
 // Drop forgets a link.
