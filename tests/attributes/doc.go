@@ -1,0 +1,4 @@
+// Package attributes plays every field of every kind on a kernel, with a real agent: set,
+// changed, unset, found again by a restart, changed by somebody else, deleted beside things
+// of others. The fields are those of the models; one that nobody plays fails.
+package attributes
