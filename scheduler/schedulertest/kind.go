@@ -3,8 +3,11 @@ package schedulertest
 import (
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -12,6 +15,7 @@ import (
 // Options of a kind of a world.
 type Options struct {
 	Observed  bool
+	Demand    bool // observed for as long as somebody needs it
 	NoUpdate  bool
 	Deaf      bool // no Retrieve
 	NoWatch   bool
@@ -23,13 +27,13 @@ type Options struct {
 }
 
 // ParseKind reads a kind in words: its name, then any of "observed",
-// "noupdate", "deaf", "nowatch", "echo", "batch", "lane", "adopts", "derives=KIND".
+// "demand", "noupdate", "deaf", "nowatch", "echo", "batch", "lane", "adopts", "derives=KIND".
 func ParseKind(line string) (name string, o Options, err error) {
 	words := strings.Fields(line)
 	if len(words) == 0 {
 		return "", o, fmt.Errorf("a kind has a name")
 	}
-	flags := map[string]*bool{"observed": &o.Observed, "noupdate": &o.NoUpdate, "deaf": &o.Deaf, "nowatch": &o.NoWatch,
+	flags := map[string]*bool{"observed": &o.Observed, "demand": &o.Demand, "noupdate": &o.NoUpdate, "deaf": &o.Deaf, "nowatch": &o.NoWatch,
 		"echo": &o.Echo, "batch": &o.Batch, "lane": &o.Lane,
 		"adopts": &o.Adopts}
 	for _, w := range words[1:] {
@@ -63,6 +67,9 @@ func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 	}
 	if o.DerivedTo != "" {
 		d.Derive = func(k scheduler.Key, t Thing) []scheduler.Change { return derive(o.DerivedTo, k, t) }
+	}
+	if o.Demand {
+		onDemand(&d)
 	}
 	if o.Observed {
 		return d
@@ -98,6 +105,39 @@ func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 		}
 	}
 	return d
+}
+
+// onDemand has a kind see nothing but what somebody needs.
+func onDemand(d *scheduler.Descriptor[Thing, int]) {
+	var mu sync.Mutex
+	needed := map[scheduler.Key]bool{}
+	sees := func(k scheduler.Key) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return needed[k]
+	}
+	d.Interest = func(k scheduler.Key, wanted bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		needed[k] = wanted
+	}
+	retrieve, watch := d.Retrieve, d.Watch
+	d.Retrieve = func(ctx context.Context, s scheduler.Scope[Thing, int]) iter.Seq2[scheduler.Found[Thing, int], error] {
+		return func(yield func(scheduler.Found[Thing, int], error) bool) {
+			for f, err := range retrieve(ctx, s) {
+				if (err != nil || sees(f.Key)) && !yield(f, err) {
+					return
+				}
+			}
+		}
+	}
+	d.Watch = func(ctx context.Context, notify func(...scheduler.Key)) error {
+		return watch(ctx, func(keys ...scheduler.Key) {
+			if seen := slices.DeleteFunc(slices.Clone(keys), func(k scheduler.Key) bool { return !sees(k) }); len(seen) > 0 || len(keys) == 0 {
+				notify(seen...)
+			}
+		})
+	}
 }
 
 func validate(_ scheduler.Key, t Thing) error {

@@ -29,18 +29,18 @@ func (e *nodes) block(n *graph.Node, on kv.Key, backoff time.Duration) time.Dura
 	return e.Set.RetryMax
 }
 
-// Unblock: something about t has changed. Who waits for it is tried again.
+// Unblock: something about t has changed. Who waits for it is tried again, once.
 func (e *nodes) Unblock(t *graph.Node) {
 	if len(e.blocked) == 0 {
 		return
 	}
-	waiting := slices.SortedFunc(maps.Keys(e.blocked[t.Key]), assess.ByKey)
-	if len(waiting) == 0 {
-		return
-	}
-	delete(e.blocked, t.Key)
-	e.G.Wake(t) // nobody takes an interest any more
-	for _, n := range waiting {
+	for _, n := range slices.SortedFunc(maps.Keys(e.blocked[t.Key]), assess.ByKey) {
+		if !e.blocked[t.Key][n] {
+			continue
+		}
+		// The interest in t stays until it is known what comes of it: t could be observed
+		// for no longer than that, and be found anew each time, and wake n again.
+		e.blocked[t.Key][n] = false
 		if !n.Dropped() {
 			e.TryAgain(n)
 		}

@@ -17,7 +17,7 @@ type nodes struct {
 	Set     Settings
 	Out     Outside
 	Retries retryQueue
-	blocked map[kv.Key]map[*graph.Node]bool // whose operations wait for a key
+	blocked map[kv.Key]map[*graph.Node]bool // whose operations wait for a key; false: they are tried again
 	stamp   uint64                          // counts operations and reads, to tell stale reads
 	// AllMoved: something has changed that shows at no node.
 	AllMoved bool
@@ -66,6 +66,7 @@ func (e *nodes) setStale(n *graph.Node, yes bool) {
 
 // noteFailure notes the error of an operation, or of a read, and when to try again.
 func (e *nodes) noteFailure(n *graph.Node, what kv.Operation, err error) {
+	e.Out.Unwait(n)
 	x := e.G.Extra(n)
 	x.Err, x.LastOp = err, uint8(what)
 	needLost := x.Lapsed && (what == kv.OpCreate || what == kv.OpUpdate)
