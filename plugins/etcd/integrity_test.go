@@ -67,6 +67,7 @@ func (l *liar) change(r *etcdserverpb.WatchResponse) (out []*etcdserverpb.WatchR
 func TestALyingWatch(t *testing.T) {
 	b := etcdtest.Start(t)
 	kv := client(t, b.URL())
+	found := 0 // by integrity; a list that the watch's silence causes may come first
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
@@ -86,10 +87,14 @@ func TestALyingWatch(t *testing.T) {
 			}
 			l.honest.Store(true)
 			a.await("what the store has", func() bool { return maps.Equal(a.rec.wanted(), storeView(t, kv)) })
-			if l.lies.Load() == 0 || a.Checks().Differed == 0 {
-				t.Errorf("%d lies, %+v", l.lies.Load(), a.Checks())
+			if l.lies.Load() == 0 {
+				t.Error("nobody lied")
 			}
+			found += int(a.Checks().Differed)
 		})
+	}
+	if found == 0 && !t.Failed() {
+		t.Error("integrity found nothing")
 	}
 }
 
