@@ -37,11 +37,14 @@ const (
 	changesPerSecond = 20
 	// rest is how long a fleet is watched that has nothing to do.
 	rest = 20 * time.Second
+	// partition is for how long no agent reaches etcd: longer than their leases last.
+	partition = 15 * time.Second
 )
 
 // BenchmarkFleet runs many agents, each with a kernel in memory, on one real etcd, and
-// measures what they cost and how soon a change has arrived. The agents share a process, and
-// with etcd and the benchmark they share the processors.
+// measures what they cost, how soon a change has arrived, and what the end of a partition does.
+// The agents share a process, and with etcd and the benchmark they share the processors. They
+// reach etcd through a proxy, which can be cut.
 //
 //	go test ./tests/bench -run '^$' -bench Fleet -benchtime 1x -timeout 60m -fleet 10,100,1000
 func BenchmarkFleet(b *testing.B) {
@@ -64,6 +67,7 @@ type fleet struct {
 	n      int
 	url    string
 	client *clientv3.Client
+	proxy  *etcdtest.Proxy
 	pid    int
 
 	mu        sync.Mutex
@@ -74,7 +78,8 @@ type fleet struct {
 
 func newFleet(b *testing.B, n int) *fleet {
 	b.Helper()
-	f := &fleet{b: b, n: n, url: etcdtest.Start(b).URL(), converged: map[string]int64{}, at: map[string]time.Time{}, moved: make(chan struct{}, 1)}
+	server := etcdtest.Start(b)
+	f := &fleet{b: b, n: n, url: server.URL(), proxy: etcdtest.StartProxy(b, server.Addr()), converged: map[string]int64{}, at: map[string]time.Time{}, moved: make(chan struct{}, 1)}
 	var err error
 	if f.client, err = clientv3.New(clientv3.Config{Endpoints: []string{f.url}, Logger: zap.NewNop()}); err != nil {
 		b.Fatal(err)
@@ -160,6 +165,21 @@ func (f *fleet) measure() {
 	once := f.since(puts, f.arrived("all at once", revisions))
 	f.configured()
 
+	// All lose etcd, and with it their leases; each has a change when it is back.
+	f.proxy.Cut()
+	for i := range f.n {
+		revisions[i] = f.commit(f.change(i, 3))
+	}
+	time.Sleep(partition)
+	cut := f.usage()
+	f.proxy.Mend()
+	for i := range puts {
+		puts[i] = time.Now()
+	}
+	healed := f.since(puts, f.arrived("after the partition", revisions))
+	time.Sleep(3 * time.Second)
+	whole := f.usage()
+
 	for name, value := range map[string]float64{
 		"start-s":           start.Seconds(),
 		"MB/agent":          after.memory / 1e6 / float64(f.n),
@@ -173,6 +193,9 @@ func (f *fleet) measure() {
 		"at-once-p50-ms":    ms(quantile(once, 50)),
 		"at-once-p99-ms":    ms(quantile(once, 99)),
 		"at-once-changes/s": float64(f.n) / quantile(once, 100).Seconds(),
+		"heal-p50-ms":       ms(quantile(healed, 50)),
+		"heal-last-ms":      ms(quantile(healed, 100)),
+		"heal-writes/agent": float64(whole.revision-cut.revision) / float64(f.n),
 		"keys":              float64(f.n * keysEach),
 		"ns/op":             0,
 	} {
@@ -270,7 +293,7 @@ func (f *fleet) start() {
 	}
 	f.b.Cleanup(func() { os.RemoveAll(dir) })
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), fleetOf+"="+strconv.Itoa(f.n), "PLUMB_BENCH_FLEET_DIR="+dir, "PLUMB_ETCD="+f.url)
+	cmd.Env = append(os.Environ(), fleetOf+"="+strconv.Itoa(f.n), "PLUMB_BENCH_FLEET_DIR="+dir, "PLUMB_ETCD="+f.proxy.URL())
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
