@@ -175,9 +175,10 @@ func (e *Explainer) tellFound(n *graph.Node, s *kv.Status, there bool, differs s
 }
 
 // grade says what sort of drift it is that a wanted key differs, and who made what is in
-// its way. What waits for its needs is not built, which is no drift.
+// its way. What waits for its needs is not built, or is to go, which is no drift; what is in
+// place stands also while a need of it is held.
 func (e *Explainer) grade(n *graph.Node, s *kv.Status) (g kv.Grade, owner string) {
-	if n.Needs() != graph.Satisfied {
+	if needs := n.Needs(); needs == graph.Missing || needs == graph.Unsure && n.Presence == graph.Absent {
 		return kv.NoDrift, ""
 	}
 	switch s.State {
