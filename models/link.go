@@ -1,5 +1,10 @@
 package models
 
+import (
+	"maps"
+	"slices"
+)
+
 // DefaultVxlanPort is the UDP port that was assigned to VXLAN.
 const DefaultVxlanPort = 4789
 
@@ -63,9 +68,26 @@ func checkParent(parent, at, name string, f *findings) {
 	}
 }
 
+// refuseExternal: what the encap of routes says, a tunnel with external does not.
+func refuseExternal(f *findings, typ string, set map[string]bool) {
+	for _, field := range slices.Sorted(maps.Keys(set)) {
+		if set[field] {
+			f.add(typ+"."+field, "not together with external, which leaves that to the encap of routes; leave it out")
+		}
+	}
+}
+
 func (x *Vxlan) check(name string, f *findings) {
 	if x.GetParent() != "" {
 		checkParent(x.GetParent(), "vxlan.parent", name, f)
+	}
+	if x.GetExternal() {
+		refuseExternal(f, "vxlan", map[string]bool{"vni": x.GetVni() != 0, "local": x.GetLocal() != "",
+			"remote": x.GetRemote() != "", "group": x.GetGroup() != "", "no_learning": x.GetNoLearning()})
+		return
+	}
+	if x.GetVni() == 0 {
+		f.add("vxlan.vni", "must be given, from 1 to 16777215 (or external)")
 	}
 	families := map[string]string{}
 	note := func(field, text string, multicast bool) {

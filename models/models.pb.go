@@ -1219,7 +1219,7 @@ func (x *BridgeVlan) GetUntagged() bool {
 // A VXLAN tunnel end.
 type Vxlan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Network identifier, 1 to 16777215. Required.
+	// Network identifier, 1 to 16777215, or 0 with external. Required without that.
 	Vni uint32 `protobuf:"varint,1,opt,name=vni,proto3" json:"vni,omitempty"`
 	// Source address of the tunnel.
 	Local string `protobuf:"bytes,2,opt,name=local,proto3" json:"local,omitempty"`
@@ -1232,7 +1232,10 @@ type Vxlan struct {
 	// Logical name of the interface that carries the tunnel.
 	Parent string `protobuf:"bytes,6,opt,name=parent,proto3" json:"parent,omitempty"`
 	// Do not learn addresses from traffic. Default: learn.
-	NoLearning    bool `protobuf:"varint,7,opt,name=no_learning,json=noLearning,proto3" json:"no_learning,omitempty"`
+	NoLearning bool `protobuf:"varint,7,opt,name=no_learning,json=noLearning,proto3" json:"no_learning,omitempty"`
+	// What else would say where packets go, and in which network, is said by the encap of
+	// their routes. Together with port and parent alone. It learns nothing.
+	External      bool `protobuf:"varint,8,opt,name=external,proto3" json:"external,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1312,6 +1315,13 @@ func (x *Vxlan) GetParent() string {
 func (x *Vxlan) GetNoLearning() bool {
 	if x != nil {
 		return x.NoLearning
+	}
+	return false
+}
+
+func (x *Vxlan) GetExternal() bool {
+	if x != nil {
+		return x.External
 	}
 	return false
 }
@@ -1967,9 +1977,9 @@ func (x *WireGuardPeer) GetPersistentKeepalive() uint32 {
 // A GRE tunnel end. It is of the family of its addresses.
 type Gre struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Source address of the outer packets.
+	// Source address of the outer packets. With external only ::, by which they are IPv6.
 	Local string `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
-	// Address of the other end. Required, but in gre, which then has many.
+	// Address of the other end. Required without external, but in gre, which then has many.
 	Remote string `protobuf:"bytes,2,opt,name=remote,proto3" json:"remote,omitempty"`
 	// Logical name of the interface that carries the tunnel, in the same namespace.
 	Parent string `protobuf:"bytes,3,opt,name=parent,proto3" json:"parent,omitempty"`
@@ -1980,7 +1990,10 @@ type Gre struct {
 	// Outer packets may be broken up on their way. IPv4, and not together with ttl.
 	NoPmtuDiscovery bool `protobuf:"varint,6,opt,name=no_pmtu_discovery,json=noPmtuDiscovery,proto3" json:"no_pmtu_discovery,omitempty"`
 	// Send a checksum of the packet, and want one.
-	Checksum      bool `protobuf:"varint,7,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	Checksum bool `protobuf:"varint,7,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	// What else would say where packets go is said by the encap of their routes. A namespace
+	// has one of its type and family, which takes in what no other does.
+	External      bool `protobuf:"varint,8,opt,name=external,proto3" json:"external,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2060,6 +2073,13 @@ func (x *Gre) GetNoPmtuDiscovery() bool {
 func (x *Gre) GetChecksum() bool {
 	if x != nil {
 		return x.Checksum
+	}
+	return false
+}
+
+func (x *Gre) GetExternal() bool {
+	if x != nil {
+		return x.External
 	}
 	return false
 }
@@ -2150,14 +2170,17 @@ func (x *Tunnel) GetNoPmtuDiscovery() bool {
 // A Geneve tunnel end.
 type Geneve struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Network identifier, 1 to 16777215. Required.
+	// Network identifier, 1 to 16777215, or 0 with external. Required without that.
 	Vni uint32 `protobuf:"varint,1,opt,name=vni,proto3" json:"vni,omitempty"`
-	// Address of the other end. Required.
+	// Address of the other end. Required without external.
 	Remote string `protobuf:"bytes,2,opt,name=remote,proto3" json:"remote,omitempty"`
 	// UDP port. Default 6081.
 	Port uint32 `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
 	// Hops that outer packets may take, 1 to 255. 0: as many as the inner packet, or 64.
-	Ttl           uint32 `protobuf:"varint,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	Ttl uint32 `protobuf:"varint,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// What else would say where packets go, and in which network, is said by the encap of
+	// their routes. Together with port alone.
+	External      bool `protobuf:"varint,5,opt,name=external,proto3" json:"external,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2218,6 +2241,13 @@ func (x *Geneve) GetTtl() uint32 {
 		return x.Ttl
 	}
 	return 0
+}
+
+func (x *Geneve) GetExternal() bool {
+	if x != nil {
+		return x.External
+	}
+	return false
 }
 
 // An interface whose packets are shaped as they come in: those of others are sent through it.
@@ -2414,7 +2444,9 @@ type Route struct {
 	Nexthop string `protobuf:"bytes,13,opt,name=nexthop,proto3" json:"nexthop,omitempty"`
 	// Take over an equal route that people made (protocol boot or static): nothing is written
 	// for that. When the key is deleted it is given back and stays.
-	Adopt         bool `protobuf:"varint,14,opt,name=adopt,proto3" json:"adopt,omitempty"`
+	Adopt bool `protobuf:"varint,14,opt,name=adopt,proto3" json:"adopt,omitempty"`
+	// What packets are put into on their way out. With interface; each of nexthops has its own.
+	Encap         *Encap `protobuf:"bytes,15,opt,name=encap,proto3" json:"encap,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2547,6 +2579,115 @@ func (x *Route) GetAdopt() bool {
 	return false
 }
 
+func (x *Route) GetEncap() *Encap {
+	if x != nil {
+		return x.Encap
+	}
+	return nil
+}
+
+// What a route puts packets into on their way out (lwtunnel): an outer packet, which an
+// interface with external then sends to its other end, or labels of MPLS.
+type Encap struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the tunnel at its other end: the vni of a vxlan or geneve, the key of a gre,
+	// which has none with 0.
+	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Address of the other end, IPv4 or IPv6. Required without labels.
+	Dst string `protobuf:"bytes,2,opt,name=dst,proto3" json:"dst,omitempty"`
+	// Source address of the outer packet. Default: the one by which dst is reached.
+	Src string `protobuf:"bytes,3,opt,name=src,proto3" json:"src,omitempty"`
+	// Hops that the outer packet may take, 1 to 255. 0: as the interface has it by default.
+	Ttl uint32 `protobuf:"varint,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// Type of service, or traffic class, of the outer packet, 0 to 255.
+	Tos uint32 `protobuf:"varint,5,opt,name=tos,proto3" json:"tos,omitempty"`
+	// Labels of MPLS, 0 to 1048575, the outermost first. Together with ttl alone.
+	Labels []uint32 `protobuf:"varint,6,rep,packed,name=labels,proto3" json:"labels,omitempty"`
+	// The outer packet bears a checksum. A vxlan takes none of IPv6 that does not.
+	Checksum      bool `protobuf:"varint,7,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Encap) Reset() {
+	*x = Encap{}
+	mi := &file_models_models_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Encap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Encap) ProtoMessage() {}
+
+func (x *Encap) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Encap.ProtoReflect.Descriptor instead.
+func (*Encap) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Encap) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Encap) GetDst() string {
+	if x != nil {
+		return x.Dst
+	}
+	return ""
+}
+
+func (x *Encap) GetSrc() string {
+	if x != nil {
+		return x.Src
+	}
+	return ""
+}
+
+func (x *Encap) GetTtl() uint32 {
+	if x != nil {
+		return x.Ttl
+	}
+	return 0
+}
+
+func (x *Encap) GetTos() uint32 {
+	if x != nil {
+		return x.Tos
+	}
+	return 0
+}
+
+func (x *Encap) GetLabels() []uint32 {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Encap) GetChecksum() bool {
+	if x != nil {
+		return x.Checksum
+	}
+	return false
+}
+
 // One of several ways of a route.
 type NextHop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2555,14 +2696,16 @@ type NextHop struct {
 	// Address of the next router.
 	Gateway string `protobuf:"bytes,2,opt,name=gateway,proto3" json:"gateway,omitempty"`
 	// Share of the load, 1 to 256. Default 1.
-	Weight        uint32 `protobuf:"varint,3,opt,name=weight,proto3" json:"weight,omitempty"`
+	Weight uint32 `protobuf:"varint,3,opt,name=weight,proto3" json:"weight,omitempty"`
+	// What packets are put into on their way out.
+	Encap         *Encap `protobuf:"bytes,4,opt,name=encap,proto3" json:"encap,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NextHop) Reset() {
 	*x = NextHop{}
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2574,7 +2717,7 @@ func (x *NextHop) String() string {
 func (*NextHop) ProtoMessage() {}
 
 func (x *NextHop) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2587,7 +2730,7 @@ func (x *NextHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextHop.ProtoReflect.Descriptor instead.
 func (*NextHop) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{26}
+	return file_models_models_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NextHop) GetInterface() string {
@@ -2609,6 +2752,13 @@ func (x *NextHop) GetWeight() uint32 {
 		return x.Weight
 	}
 	return 0
+}
+
+func (x *NextHop) GetEncap() *Encap {
+	if x != nil {
+		return x.Encap
+	}
+	return nil
 }
 
 // An address of an interface, for what the interface's own list cannot say.
@@ -2637,7 +2787,7 @@ type Address struct {
 
 func (x *Address) Reset() {
 	*x = Address{}
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +2799,7 @@ func (x *Address) String() string {
 func (*Address) ProtoMessage() {}
 
 func (x *Address) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +2812,7 @@ func (x *Address) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Address.ProtoReflect.Descriptor instead.
 func (*Address) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{27}
+	return file_models_models_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Address) GetInterface() string {
@@ -2737,7 +2887,7 @@ type Nftables struct {
 
 func (x *Nftables) Reset() {
 	*x = Nftables{}
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2749,7 +2899,7 @@ func (x *Nftables) String() string {
 func (*Nftables) ProtoMessage() {}
 
 func (x *Nftables) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2762,7 +2912,7 @@ func (x *Nftables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nftables.ProtoReflect.Descriptor instead.
 func (*Nftables) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{28}
+	return file_models_models_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Nftables) GetNamespace() *Namespace {
@@ -2841,7 +2991,7 @@ type Chain struct {
 
 func (x *Chain) Reset() {
 	*x = Chain{}
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +3003,7 @@ func (x *Chain) String() string {
 func (*Chain) ProtoMessage() {}
 
 func (x *Chain) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +3016,7 @@ func (x *Chain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chain.ProtoReflect.Descriptor instead.
 func (*Chain) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{29}
+	return file_models_models_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Chain) GetName() string {
@@ -2945,7 +3095,7 @@ type NamedSet struct {
 
 func (x *NamedSet) Reset() {
 	*x = NamedSet{}
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3107,7 @@ func (x *NamedSet) String() string {
 func (*NamedSet) ProtoMessage() {}
 
 func (x *NamedSet) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3120,7 @@ func (x *NamedSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedSet.ProtoReflect.Descriptor instead.
 func (*NamedSet) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{30}
+	return file_models_models_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NamedSet) GetName() string {
@@ -3055,7 +3205,7 @@ type NamedMap struct {
 
 func (x *NamedMap) Reset() {
 	*x = NamedMap{}
-	mi := &file_models_models_proto_msgTypes[31]
+	mi := &file_models_models_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3067,7 +3217,7 @@ func (x *NamedMap) String() string {
 func (*NamedMap) ProtoMessage() {}
 
 func (x *NamedMap) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[31]
+	mi := &file_models_models_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3080,7 +3230,7 @@ func (x *NamedMap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedMap.ProtoReflect.Descriptor instead.
 func (*NamedMap) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{31}
+	return file_models_models_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *NamedMap) GetName() string {
@@ -3160,7 +3310,7 @@ type Flowtable struct {
 
 func (x *Flowtable) Reset() {
 	*x = Flowtable{}
-	mi := &file_models_models_proto_msgTypes[32]
+	mi := &file_models_models_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3172,7 +3322,7 @@ func (x *Flowtable) String() string {
 func (*Flowtable) ProtoMessage() {}
 
 func (x *Flowtable) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[32]
+	mi := &file_models_models_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3185,7 +3335,7 @@ func (x *Flowtable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flowtable.ProtoReflect.Descriptor instead.
 func (*Flowtable) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{32}
+	return file_models_models_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Flowtable) GetName() string {
@@ -3244,7 +3394,7 @@ type Sysctl struct {
 
 func (x *Sysctl) Reset() {
 	*x = Sysctl{}
-	mi := &file_models_models_proto_msgTypes[33]
+	mi := &file_models_models_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3256,7 +3406,7 @@ func (x *Sysctl) String() string {
 func (*Sysctl) ProtoMessage() {}
 
 func (x *Sysctl) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[33]
+	mi := &file_models_models_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3269,7 +3419,7 @@ func (x *Sysctl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sysctl.ProtoReflect.Descriptor instead.
 func (*Sysctl) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{33}
+	return file_models_models_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Sysctl) GetNamespace() *Namespace {
@@ -3319,7 +3469,7 @@ type Neighbor struct {
 
 func (x *Neighbor) Reset() {
 	*x = Neighbor{}
-	mi := &file_models_models_proto_msgTypes[34]
+	mi := &file_models_models_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +3481,7 @@ func (x *Neighbor) String() string {
 func (*Neighbor) ProtoMessage() {}
 
 func (x *Neighbor) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[34]
+	mi := &file_models_models_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +3494,7 @@ func (x *Neighbor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbor.ProtoReflect.Descriptor instead.
 func (*Neighbor) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{34}
+	return file_models_models_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Neighbor) GetInterface() string {
@@ -3412,7 +3562,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_models_models_proto_msgTypes[35]
+	mi := &file_models_models_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3424,7 +3574,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[35]
+	mi := &file_models_models_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3437,7 +3587,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{35}
+	return file_models_models_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Rule) GetNamespace() *Namespace {
@@ -3549,14 +3699,16 @@ type Nexthop struct {
 	Group []*NexthopMember `protobuf:"bytes,7,rep,name=group,proto3" json:"group,omitempty"`
 	// ipv4 or ipv6: of which routes it is. Default: that of gateway; required where there is
 	// none, but for a group, which has that of its members.
-	Family        string `protobuf:"bytes,8,opt,name=family,proto3" json:"family,omitempty"`
+	Family string `protobuf:"bytes,8,opt,name=family,proto3" json:"family,omitempty"`
+	// What packets are put into on their way out. With interface.
+	Encap         *Encap `protobuf:"bytes,9,opt,name=encap,proto3" json:"encap,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Nexthop) Reset() {
 	*x = Nexthop{}
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3568,7 +3720,7 @@ func (x *Nexthop) String() string {
 func (*Nexthop) ProtoMessage() {}
 
 func (x *Nexthop) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3581,7 +3733,7 @@ func (x *Nexthop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nexthop.ProtoReflect.Descriptor instead.
 func (*Nexthop) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{36}
+	return file_models_models_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Nexthop) GetNamespace() *Namespace {
@@ -3640,6 +3792,13 @@ func (x *Nexthop) GetFamily() string {
 	return ""
 }
 
+func (x *Nexthop) GetEncap() *Encap {
+	if x != nil {
+		return x.Encap
+	}
+	return nil
+}
+
 // One nexthop of a group.
 type NexthopMember struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3653,7 +3812,7 @@ type NexthopMember struct {
 
 func (x *NexthopMember) Reset() {
 	*x = NexthopMember{}
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3665,7 +3824,7 @@ func (x *NexthopMember) String() string {
 func (*NexthopMember) ProtoMessage() {}
 
 func (x *NexthopMember) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3678,7 +3837,7 @@ func (x *NexthopMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NexthopMember.ProtoReflect.Descriptor instead.
 func (*NexthopMember) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{37}
+	return file_models_models_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NexthopMember) GetNexthop() string {
@@ -3717,7 +3876,7 @@ type FDB struct {
 
 func (x *FDB) Reset() {
 	*x = FDB{}
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3729,7 +3888,7 @@ func (x *FDB) String() string {
 func (*FDB) ProtoMessage() {}
 
 func (x *FDB) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3742,7 +3901,7 @@ func (x *FDB) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FDB.ProtoReflect.Descriptor instead.
 func (*FDB) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{38}
+	return file_models_models_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FDB) GetInterface() string {
@@ -3787,7 +3946,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_models_models_proto_msgTypes[39]
+	mi := &file_models_models_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3799,7 +3958,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[39]
+	mi := &file_models_models_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3812,7 +3971,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{39}
+	return file_models_models_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Forward) GetInterface() string {
@@ -3842,7 +4001,7 @@ type Proxy struct {
 
 func (x *Proxy) Reset() {
 	*x = Proxy{}
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3854,7 +4013,7 @@ func (x *Proxy) String() string {
 func (*Proxy) ProtoMessage() {}
 
 func (x *Proxy) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3867,7 +4026,7 @@ func (x *Proxy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proxy.ProtoReflect.Descriptor instead.
 func (*Proxy) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{40}
+	return file_models_models_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Proxy) GetListen() *ProxyListen {
@@ -3917,7 +4076,7 @@ type ProxyListen struct {
 
 func (x *ProxyListen) Reset() {
 	*x = ProxyListen{}
-	mi := &file_models_models_proto_msgTypes[41]
+	mi := &file_models_models_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3929,7 +4088,7 @@ func (x *ProxyListen) String() string {
 func (*ProxyListen) ProtoMessage() {}
 
 func (x *ProxyListen) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[41]
+	mi := &file_models_models_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3942,7 +4101,7 @@ func (x *ProxyListen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyListen.ProtoReflect.Descriptor instead.
 func (*ProxyListen) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{41}
+	return file_models_models_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ProxyListen) GetNamespace() *Namespace {
@@ -3990,7 +4149,7 @@ type ProxyForward struct {
 
 func (x *ProxyForward) Reset() {
 	*x = ProxyForward{}
-	mi := &file_models_models_proto_msgTypes[42]
+	mi := &file_models_models_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4002,7 +4161,7 @@ func (x *ProxyForward) String() string {
 func (*ProxyForward) ProtoMessage() {}
 
 func (x *ProxyForward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[42]
+	mi := &file_models_models_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4015,7 +4174,7 @@ func (x *ProxyForward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyForward.ProtoReflect.Descriptor instead.
 func (*ProxyForward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{42}
+	return file_models_models_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ProxyForward) GetNamespace() *Namespace {
@@ -4059,7 +4218,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[43]
+	mi := &file_models_models_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4071,7 +4230,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[43]
+	mi := &file_models_models_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4084,7 +4243,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{43}
+	return file_models_models_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -4130,7 +4289,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[44]
+	mi := &file_models_models_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4142,7 +4301,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[44]
+	mi := &file_models_models_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4155,7 +4314,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{44}
+	return file_models_models_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -4185,7 +4344,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[45]
+	mi := &file_models_models_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4197,7 +4356,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[45]
+	mi := &file_models_models_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4210,7 +4369,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{45}
+	return file_models_models_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -4254,7 +4413,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[46]
+	mi := &file_models_models_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4266,7 +4425,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[46]
+	mi := &file_models_models_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4279,7 +4438,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{46}
+	return file_models_models_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -4396,7 +4555,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[47]
+	mi := &file_models_models_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4408,7 +4567,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[47]
+	mi := &file_models_models_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4421,7 +4580,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{47}
+	return file_models_models_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Container) GetRuntime() string {
@@ -4592,7 +4751,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[48]
+	mi := &file_models_models_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4604,7 +4763,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[48]
+	mi := &file_models_models_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4617,7 +4776,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{48}
+	return file_models_models_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -4677,7 +4836,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[49]
+	mi := &file_models_models_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4689,7 +4848,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[49]
+	mi := &file_models_models_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4702,7 +4861,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{49}
+	return file_models_models_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -4833,7 +4992,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\rR\x02to\x12\x12\n" +
 	"\x04pvid\x18\x03 \x01(\bR\x04pvid\x12\x1a\n" +
-	"\buntagged\x18\x04 \x01(\bR\buntagged\"\xaa\x01\n" +
+	"\buntagged\x18\x04 \x01(\bR\buntagged\"\xc6\x01\n" +
 	"\x05Vxlan\x12\x10\n" +
 	"\x03vni\x18\x01 \x01(\rR\x03vni\x12\x14\n" +
 	"\x05local\x18\x02 \x01(\tR\x05local\x12\x16\n" +
@@ -4842,7 +5001,8 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04port\x18\x05 \x01(\rR\x04port\x12\x16\n" +
 	"\x06parent\x18\x06 \x01(\tR\x06parent\x12\x1f\n" +
 	"\vno_learning\x18\a \x01(\bR\n" +
-	"noLearning\"J\n" +
+	"noLearning\x12\x1a\n" +
+	"\bexternal\x18\b \x01(\bR\bexternal\"J\n" +
 	"\x04Vlan\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x1a\n" +
@@ -4896,7 +5056,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\bendpoint\x18\x03 \x01(\tR\bendpoint\x12\x1f\n" +
 	"\vallowed_ips\x18\x04 \x03(\tR\n" +
 	"allowedIps\x121\n" +
-	"\x14persistent_keepalive\x18\x05 \x01(\rR\x13persistentKeepalive\"\xc4\x01\n" +
+	"\x14persistent_keepalive\x18\x05 \x01(\rR\x13persistentKeepalive\"\xe0\x01\n" +
 	"\x03Gre\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\tR\x05local\x12\x16\n" +
 	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x16\n" +
@@ -4904,26 +5064,28 @@ const file_models_models_proto_rawDesc = "" +
 	"\x03key\x18\x04 \x01(\rH\x00R\x03key\x88\x01\x01\x12\x10\n" +
 	"\x03ttl\x18\x05 \x01(\rR\x03ttl\x12*\n" +
 	"\x11no_pmtu_discovery\x18\x06 \x01(\bR\x0fnoPmtuDiscovery\x12\x1a\n" +
-	"\bchecksum\x18\a \x01(\bR\bchecksumB\x06\n" +
+	"\bchecksum\x18\a \x01(\bR\bchecksum\x12\x1a\n" +
+	"\bexternal\x18\b \x01(\bR\bexternalB\x06\n" +
 	"\x04_key\"\x8c\x01\n" +
 	"\x06Tunnel\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\tR\x05local\x12\x16\n" +
 	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x16\n" +
 	"\x06parent\x18\x03 \x01(\tR\x06parent\x12\x10\n" +
 	"\x03ttl\x18\x04 \x01(\rR\x03ttl\x12*\n" +
-	"\x11no_pmtu_discovery\x18\x05 \x01(\bR\x0fnoPmtuDiscovery\"X\n" +
+	"\x11no_pmtu_discovery\x18\x05 \x01(\bR\x0fnoPmtuDiscovery\"t\n" +
 	"\x06Geneve\x12\x10\n" +
 	"\x03vni\x18\x01 \x01(\rR\x03vni\x12\x16\n" +
 	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x12\n" +
 	"\x04port\x18\x03 \x01(\rR\x04port\x12\x10\n" +
-	"\x03ttl\x18\x04 \x01(\rR\x03ttl\"\x05\n" +
+	"\x03ttl\x18\x04 \x01(\rR\x03ttl\x12\x1a\n" +
+	"\bexternal\x18\x05 \x01(\bR\bexternal\"\x05\n" +
 	"\x03Ifb\"\x1b\n" +
 	"\x03Vrf\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\rR\x05table\"\n" +
 	"\n" +
 	"\bLoopback\"\n" +
 	"\n" +
-	"\bExisting\"\x8d\x03\n" +
+	"\bExisting\"\xb4\x03\n" +
 	"\x05Route\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12-\n" +
 	"\bnexthops\x18\x02 \x03(\v2\x11.plumb.v1.NextHopR\bnexthops\x121\n" +
@@ -4939,11 +5101,21 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04type\x18\v \x01(\tR\x04type\x12\x16\n" +
 	"\x06onlink\x18\f \x01(\bR\x06onlink\x12\x18\n" +
 	"\anexthop\x18\r \x01(\tR\anexthop\x12\x14\n" +
-	"\x05adopt\x18\x0e \x01(\bR\x05adopt\"Y\n" +
+	"\x05adopt\x18\x0e \x01(\bR\x05adopt\x12%\n" +
+	"\x05encap\x18\x0f \x01(\v2\x0f.plumb.v1.EncapR\x05encap\"\x93\x01\n" +
+	"\x05Encap\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x10\n" +
+	"\x03dst\x18\x02 \x01(\tR\x03dst\x12\x10\n" +
+	"\x03src\x18\x03 \x01(\tR\x03src\x12\x10\n" +
+	"\x03ttl\x18\x04 \x01(\rR\x03ttl\x12\x10\n" +
+	"\x03tos\x18\x05 \x01(\rR\x03tos\x12\x16\n" +
+	"\x06labels\x18\x06 \x03(\rR\x06labels\x12\x1a\n" +
+	"\bchecksum\x18\a \x01(\bR\bchecksum\"\x80\x01\n" +
 	"\aNextHop\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\x12\x16\n" +
-	"\x06weight\x18\x03 \x01(\rR\x06weight\"\xd9\x01\n" +
+	"\x06weight\x18\x03 \x01(\rR\x06weight\x12%\n" +
+	"\x05encap\x18\x04 \x01(\v2\x0f.plumb.v1.EncapR\x05encap\"\xd9\x01\n" +
 	"\aAddress\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -5019,7 +5191,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\x06action\x18\n" +
 	" \x01(\tR\x06action\x12\x16\n" +
 	"\x06family\x18\v \x01(\tR\x06family\x12\x14\n" +
-	"\x05adopt\x18\f \x01(\bR\x05adopt\"\x81\x02\n" +
+	"\x05adopt\x18\f \x01(\bR\x05adopt\"\xa8\x02\n" +
 	"\aNexthop\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x1c\n" +
@@ -5028,7 +5200,8 @@ const file_models_models_proto_rawDesc = "" +
 	"\x06onlink\x18\x05 \x01(\bR\x06onlink\x12\x1c\n" +
 	"\tblackhole\x18\x06 \x01(\bR\tblackhole\x12-\n" +
 	"\x05group\x18\a \x03(\v2\x17.plumb.v1.NexthopMemberR\x05group\x12\x16\n" +
-	"\x06family\x18\b \x01(\tR\x06family\"A\n" +
+	"\x06family\x18\b \x01(\tR\x06family\x12%\n" +
+	"\x05encap\x18\t \x01(\v2\x0f.plumb.v1.EncapR\x05encap\"A\n" +
 	"\rNexthopMember\x12\x18\n" +
 	"\anexthop\x18\x01 \x01(\tR\anexthop\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\rR\x06weight\"r\n" +
@@ -5130,7 +5303,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),         // 0: plumb.v1.NetNS
 	(*Namespace)(nil),     // 1: plumb.v1.Namespace
@@ -5158,37 +5331,38 @@ var file_models_models_proto_goTypes = []any{
 	(*Loopback)(nil),      // 23: plumb.v1.Loopback
 	(*Existing)(nil),      // 24: plumb.v1.Existing
 	(*Route)(nil),         // 25: plumb.v1.Route
-	(*NextHop)(nil),       // 26: plumb.v1.NextHop
-	(*Address)(nil),       // 27: plumb.v1.Address
-	(*Nftables)(nil),      // 28: plumb.v1.Nftables
-	(*Chain)(nil),         // 29: plumb.v1.Chain
-	(*NamedSet)(nil),      // 30: plumb.v1.NamedSet
-	(*NamedMap)(nil),      // 31: plumb.v1.NamedMap
-	(*Flowtable)(nil),     // 32: plumb.v1.Flowtable
-	(*Sysctl)(nil),        // 33: plumb.v1.Sysctl
-	(*Neighbor)(nil),      // 34: plumb.v1.Neighbor
-	(*Rule)(nil),          // 35: plumb.v1.Rule
-	(*Nexthop)(nil),       // 36: plumb.v1.Nexthop
-	(*NexthopMember)(nil), // 37: plumb.v1.NexthopMember
-	(*FDB)(nil),           // 38: plumb.v1.FDB
-	(*Forward)(nil),       // 39: plumb.v1.Forward
-	(*Proxy)(nil),         // 40: plumb.v1.Proxy
-	(*ProxyListen)(nil),   // 41: plumb.v1.ProxyListen
-	(*ProxyForward)(nil),  // 42: plumb.v1.ProxyForward
-	(*IPPool)(nil),        // 43: plumb.v1.IPPool
-	(*IPClaim)(nil),       // 44: plumb.v1.IPClaim
-	(*IPLease)(nil),       // 45: plumb.v1.IPLease
-	(*Microservice)(nil),  // 46: plumb.v1.Microservice
-	(*Container)(nil),     // 47: plumb.v1.Container
-	(*HostLink)(nil),      // 48: plumb.v1.HostLink
-	(*NamespaceRef)(nil),  // 49: plumb.v1.NamespaceRef
-	nil,                   // 50: plumb.v1.Interface.FeaturesEntry
-	nil,                   // 51: plumb.v1.Container.LabelsEntry
+	(*Encap)(nil),         // 26: plumb.v1.Encap
+	(*NextHop)(nil),       // 27: plumb.v1.NextHop
+	(*Address)(nil),       // 28: plumb.v1.Address
+	(*Nftables)(nil),      // 29: plumb.v1.Nftables
+	(*Chain)(nil),         // 30: plumb.v1.Chain
+	(*NamedSet)(nil),      // 31: plumb.v1.NamedSet
+	(*NamedMap)(nil),      // 32: plumb.v1.NamedMap
+	(*Flowtable)(nil),     // 33: plumb.v1.Flowtable
+	(*Sysctl)(nil),        // 34: plumb.v1.Sysctl
+	(*Neighbor)(nil),      // 35: plumb.v1.Neighbor
+	(*Rule)(nil),          // 36: plumb.v1.Rule
+	(*Nexthop)(nil),       // 37: plumb.v1.Nexthop
+	(*NexthopMember)(nil), // 38: plumb.v1.NexthopMember
+	(*FDB)(nil),           // 39: plumb.v1.FDB
+	(*Forward)(nil),       // 40: plumb.v1.Forward
+	(*Proxy)(nil),         // 41: plumb.v1.Proxy
+	(*ProxyListen)(nil),   // 42: plumb.v1.ProxyListen
+	(*ProxyForward)(nil),  // 43: plumb.v1.ProxyForward
+	(*IPPool)(nil),        // 44: plumb.v1.IPPool
+	(*IPClaim)(nil),       // 45: plumb.v1.IPClaim
+	(*IPLease)(nil),       // 46: plumb.v1.IPLease
+	(*Microservice)(nil),  // 47: plumb.v1.Microservice
+	(*Container)(nil),     // 48: plumb.v1.Container
+	(*HostLink)(nil),      // 49: plumb.v1.HostLink
+	(*NamespaceRef)(nil),  // 50: plumb.v1.NamespaceRef
+	nil,                   // 51: plumb.v1.Interface.FeaturesEntry
+	nil,                   // 52: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
 	6,  // 1: plumb.v1.Interface.bridge_port:type_name -> plumb.v1.BridgePort
-	50, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
+	51, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
 	3,  // 3: plumb.v1.Interface.rings:type_name -> plumb.v1.Rings
 	4,  // 4: plumb.v1.Interface.veth:type_name -> plumb.v1.Veth
 	5,  // 5: plumb.v1.Interface.bridge:type_name -> plumb.v1.Bridge
@@ -5213,27 +5387,30 @@ var file_models_models_proto_depIdxs = []int32{
 	7,  // 24: plumb.v1.Bridge.vlans:type_name -> plumb.v1.BridgeVlan
 	7,  // 25: plumb.v1.BridgePort.vlans:type_name -> plumb.v1.BridgeVlan
 	17, // 26: plumb.v1.WireGuard.peers:type_name -> plumb.v1.WireGuardPeer
-	26, // 27: plumb.v1.Route.nexthops:type_name -> plumb.v1.NextHop
+	27, // 27: plumb.v1.Route.nexthops:type_name -> plumb.v1.NextHop
 	1,  // 28: plumb.v1.Route.namespace:type_name -> plumb.v1.Namespace
-	1,  // 29: plumb.v1.Nftables.namespace:type_name -> plumb.v1.Namespace
-	29, // 30: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
-	30, // 31: plumb.v1.Nftables.sets:type_name -> plumb.v1.NamedSet
-	31, // 32: plumb.v1.Nftables.maps:type_name -> plumb.v1.NamedMap
-	32, // 33: plumb.v1.Nftables.flowtables:type_name -> plumb.v1.Flowtable
-	1,  // 34: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
-	1,  // 35: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
-	1,  // 36: plumb.v1.Nexthop.namespace:type_name -> plumb.v1.Namespace
-	37, // 37: plumb.v1.Nexthop.group:type_name -> plumb.v1.NexthopMember
-	41, // 38: plumb.v1.Proxy.listen:type_name -> plumb.v1.ProxyListen
-	42, // 39: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
-	1,  // 40: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
-	1,  // 41: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
-	51, // 42: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	26, // 29: plumb.v1.Route.encap:type_name -> plumb.v1.Encap
+	26, // 30: plumb.v1.NextHop.encap:type_name -> plumb.v1.Encap
+	1,  // 31: plumb.v1.Nftables.namespace:type_name -> plumb.v1.Namespace
+	30, // 32: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
+	31, // 33: plumb.v1.Nftables.sets:type_name -> plumb.v1.NamedSet
+	32, // 34: plumb.v1.Nftables.maps:type_name -> plumb.v1.NamedMap
+	33, // 35: plumb.v1.Nftables.flowtables:type_name -> plumb.v1.Flowtable
+	1,  // 36: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
+	1,  // 37: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
+	1,  // 38: plumb.v1.Nexthop.namespace:type_name -> plumb.v1.Namespace
+	38, // 39: plumb.v1.Nexthop.group:type_name -> plumb.v1.NexthopMember
+	26, // 40: plumb.v1.Nexthop.encap:type_name -> plumb.v1.Encap
+	42, // 41: plumb.v1.Proxy.listen:type_name -> plumb.v1.ProxyListen
+	43, // 42: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
+	1,  // 43: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
+	1,  // 44: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
+	52, // 45: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_models_models_proto_init() }
@@ -5282,7 +5459,7 @@ func file_models_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   52,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -51,6 +51,7 @@ func (x *Nexthop) checkInterface(f *findings) {
 	if len(x.Group) > 0 {
 		f.add("group", "not together with interface; keep one")
 	}
+	x.Encap.check("encap", f)
 	if x.Gateway == "" {
 		if x.Onlink {
 			f.add("onlink", "needs a gateway")
@@ -77,6 +78,9 @@ func (x *Nexthop) checkPlace(what string, f *findings) {
 	}
 	if x.Onlink {
 		f.add("onlink", "not together with %s; leave it out", what)
+	}
+	if x.Encap != nil {
+		f.add("encap", "not together with %s; leave it out", what)
 	}
 	if x.Blackhole && len(x.Group) > 0 {
 		f.add("group", "not together with blackhole; keep one")

@@ -137,6 +137,10 @@ func (x *Route) checkWays(f *findings) {
 	if x.Interface != "" {
 		checkRef(x.Interface, "interface", "an interface", f)
 	}
+	if len(x.Nexthops) > 0 && x.Encap != nil {
+		f.add("encap", "not together with nexthops; each next hop has its own")
+	}
+	x.Encap.check("encap", f)
 	if len(x.Nexthops) > 0 && x.Gateway != "" {
 		f.add("gateway", "not together with nexthops; each next hop has its own")
 	}
@@ -150,10 +154,12 @@ func (x *Route) checkWays(f *findings) {
 	for i, h := range x.Nexthops {
 		at := fmt.Sprintf("nexthops[%d]", i)
 		checkRef(h.GetInterface(), at+".interface", "the interface that packets leave by", f)
-		id := h.GetInterface() + " " + h.GetGateway()
-		if a, err := netip.ParseAddr(h.GetGateway()); err == nil {
-			id = h.GetInterface() + " " + a.String()
+		h.GetEncap().check(at+".encap", f)
+		gateway := h.GetGateway()
+		if a, err := netip.ParseAddr(gateway); err == nil {
+			gateway = a.String()
 		}
+		id := h.GetInterface() + " " + gateway + " " + h.GetEncap().Text()
 		if first, double := seen[id]; double {
 			f.add(at, "is equal to nexthops[%d]; give one of them more weight instead", first)
 			continue
@@ -175,6 +181,7 @@ func (x *Route) checkNexthop(f *findings) {
 	refuse(x.Namespace != nil, "namespace")
 	refuse(x.Gateway != "", "gateway")
 	refuse(x.Onlink, "onlink")
+	refuse(x.Encap != nil, "encap")
 }
 
 func (x *Route) way() string {
@@ -205,6 +212,7 @@ func (x *Route) checkWayless(f *findings) {
 	refuse(x.Nexthop != "", "nexthop")
 	refuse(x.Gateway != "", "gateway")
 	refuse(x.Onlink, "onlink")
+	refuse(x.Encap != nil, "encap")
 	if x.Namespace != nil {
 		x.Namespace.check("namespace", f)
 	}

@@ -57,6 +57,12 @@ func TunnelTTL(x Ends) uint32 {
 // checkTunnel checks a tunnel of IP.
 func (x *Interface) checkTunnel(name string, f *findings) {
 	t, typ := x.Tunnel(), x.LinkType()
+	if g, ok := t.(*Gre); ok && g.GetExternal() {
+		refuseExternal(f, typ, map[string]bool{"local": g.GetLocal() != "" && g.GetLocal() != "::", "remote": g.GetRemote() != "",
+			"parent": g.GetParent() != "", "key": g.Key != nil, "ttl": g.GetTtl() != 0,
+			"no_pmtu_discovery": g.GetNoPmtuDiscovery(), "checksum": g.GetChecksum()})
+		return
+	}
 	checkEnds(t, typ, f)
 	if t.GetParent() != "" {
 		checkParent(t.GetParent(), typ+".parent", name, f)
@@ -101,6 +107,13 @@ func checkEnds(t Ends, typ string, f *findings) {
 }
 
 func (x *Geneve) check(f *findings) {
+	if x.GetExternal() {
+		refuseExternal(f, "geneve", map[string]bool{"vni": x.GetVni() != 0, "remote": x.GetRemote() != "", "ttl": x.GetTtl() != 0})
+		return
+	}
+	if x.GetVni() == 0 {
+		f.add("geneve.vni", "must be given, from 1 to 16777215 (or external)")
+	}
 	if x.GetRemote() == "" {
 		f.add("geneve.remote", "must be given, such as 192.0.2.1")
 	} else if a, ok := parseIP(x.GetRemote(), "geneve.remote", f); ok {

@@ -45,7 +45,10 @@ func tunnelSpec(w *wish) *kernel.TunnelSpec {
 		s.Kind, s.PMTUDiscovery = kernelTypes[s.Kind], false
 	}
 	if g, ok := t.(*models.Gre); ok {
-		s.Key, s.Checksum = g.Key, g.GetChecksum()
+		s.Key, s.Checksum, s.External = g.Key, g.GetChecksum(), g.GetExternal()
+		if s.Local.IsUnspecified() { // it told the family
+			s.Local = netip.Addr{}
+		}
 	}
 	return s
 }
@@ -66,6 +69,7 @@ func (tunnel) differs(actual, desired *models.Interface) (d kind.Differences) {
 	d.May(was.GetNoPmtuDiscovery() != is.GetNoPmtuDiscovery(), name+".no_pmtu_discovery", was.GetNoPmtuDiscovery(), is.GetNoPmtuDiscovery())
 	if a, ok := was.(*models.Gre); ok {
 		b := is.(*models.Gre)
+		d.Must(a.GetExternal() != b.GetExternal(), name+".external", a.GetExternal(), b.GetExternal())
 		d.May(orZero(a.Key) != orZero(b.Key) || (a.Key == nil) != (b.Key == nil), name+".key", keyText(a.Key), keyText(b.Key))
 		d.May(a.GetChecksum() != b.GetChecksum(), name+".checksum", a.GetChecksum(), b.GetChecksum())
 	}
@@ -103,6 +107,9 @@ func (d *iface) readTunnel(l kernel.Link, v *models.Interface) {
 	}
 	gre := &models.Gre{Local: local, Remote: remote, Parent: parent, Key: s.Key, Ttl: uint32(s.TTL), NoPmtuDiscovery: noPMTU, Checksum: s.Checksum}
 	ip := &models.Tunnel{Local: local, Remote: remote, Parent: parent, Ttl: uint32(s.TTL), NoPmtuDiscovery: noPMTU}
+	if s.External { // what else it says means nothing to packets
+		gre = &models.Gre{Local: local, External: true}
+	}
 	switch s.Kind {
 	case "gre", "ip6gre":
 		v.Link = &models.Interface_Gre{Gre: gre}
@@ -132,7 +139,7 @@ func (geneve) spec(w *wish, s *kernel.LinkSpec) error {
 }
 
 func geneveSpec(v *models.Geneve) *kernel.GeneveSpec {
-	return &kernel.GeneveSpec{VNI: v.GetVni(), Remote: addr(v.GetRemote()), Port: int(v.EffectivePort()), TTL: uint8(v.GetTtl())}
+	return &kernel.GeneveSpec{VNI: v.GetVni(), Remote: addr(v.GetRemote()), Port: int(v.EffectivePort()), TTL: uint8(v.GetTtl()), External: v.GetExternal()}
 }
 
 // patch has all of the settings if one is not as asked.
@@ -144,6 +151,7 @@ func (geneve) patch(w *wish, l kernel.Link, p *kernel.LinkPatch) {
 
 func (geneve) differs(actual, desired *models.Interface) (d kind.Differences) {
 	was, is := actual.GetGeneve(), desired.GetGeneve()
+	d.Must(was.GetExternal() != is.GetExternal(), "geneve.external", was.GetExternal(), is.GetExternal())
 	d.Must(was.GetVni() != is.GetVni(), "geneve.vni", was.GetVni(), is.GetVni())
 	d.Must(was.EffectivePort() != is.EffectivePort(), "geneve.port", was.EffectivePort(), is.EffectivePort())
 	remote := d.May
@@ -159,7 +167,7 @@ func readGeneve(s *kernel.GeneveSpec) *models.Geneve {
 	if s == nil {
 		return &models.Geneve{}
 	}
-	return &models.Geneve{Vni: s.VNI, Remote: text(s.Remote), Port: uint32(s.Port), Ttl: uint32(s.TTL)}
+	return &models.Geneve{Vni: s.VNI, Remote: text(s.Remote), Port: uint32(s.Port), Ttl: uint32(s.TTL), External: s.External}
 }
 
 // sameTunnel finds the device that is known by the same things: the kernel wants them once
@@ -187,6 +195,10 @@ func (d *iface) sameTunnel(w *wish, spec kernel.LinkSpec) error {
 // it another; "" if nothing.
 func sameAs(l kernel.Link, spec kernel.LinkSpec) (what, instead string) {
 	switch {
+	case spec.Vxlan != nil && l.Vxlan != nil && spec.Vxlan.External && l.Vxlan.External && l.Vxlan.Port == spec.Vxlan.Port:
+		return fmt.Sprintf("port %d with external is", l.Vxlan.Port), "another port"
+	case spec.Geneve != nil && l.Geneve != nil && (spec.Geneve.External || l.Geneve.External) && l.Geneve.Port == spec.Geneve.Port:
+		return fmt.Sprintf("port %d, which external wants for itself, is", l.Geneve.Port), "another port"
 	case spec.Vxlan != nil && l.Vxlan != nil && l.Vxlan.VNI == spec.Vxlan.VNI && l.Vxlan.Port == spec.Vxlan.Port:
 		return fmt.Sprintf("vni %d is", l.Vxlan.VNI), "another vni or port"
 	case spec.Geneve != nil && l.Geneve != nil && l.Geneve.VNI == spec.Geneve.VNI &&
@@ -194,7 +206,7 @@ func sameAs(l kernel.Link, spec kernel.LinkSpec) (what, instead string) {
 		return fmt.Sprintf("vni %d and %s are", l.Geneve.VNI, l.Geneve.Remote), "another vni, remote or port"
 	case spec.Tunnel != nil && l.Tunnel != nil:
 		a, b := *l.Tunnel, *spec.Tunnel
-		if a.Kind == b.Kind && a.Local == b.Local && a.Remote == b.Remote && a.Parent == b.Parent &&
+		if a.Kind == b.Kind && a.External == b.External && a.Local == b.Local && a.Remote == b.Remote && a.Parent == b.Parent &&
 			(a.Key == nil) == (b.Key == nil) && orZero(a.Key) == orZero(b.Key) {
 			return fmt.Sprintf("the %s tunnel from %s to %s is", b.Kind, orAny(b.Local), orAny(b.Remote)), "other ends"
 		}

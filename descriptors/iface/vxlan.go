@@ -30,7 +30,8 @@ func (vxlan) spec(w *wish, s *kernel.LinkSpec) error {
 		Local:    addr(v.GetLocal()),
 		Remote:   addr(v.GetRemote() + v.GetGroup()), // one of them at most
 		Port:     int(v.EffectivePort()),
-		Learning: !v.GetNoLearning(),
+		Learning: !v.GetNoLearning() && !v.GetExternal(),
+		External: v.GetExternal(),
 		Parent:   w.parent.Index,
 		ParentNS: w.parent.NS,
 	}
@@ -39,6 +40,7 @@ func (vxlan) spec(w *wish, s *kernel.LinkSpec) error {
 
 func (vxlan) differs(actual, desired *models.Interface) (d kind.Differences) {
 	was, is := actual.GetVxlan(), desired.GetVxlan()
+	d.Must(was.GetExternal() != is.GetExternal(), "vxlan.external", was.GetExternal(), is.GetExternal())
 	d.Must(was.GetVni() != is.GetVni(), "vxlan.vni", was.GetVni(), is.GetVni())
 	d.Must(addr(was.GetLocal()) != addr(is.GetLocal()), "vxlan.local", was.GetLocal(), is.GetLocal())
 	d.Must(addr(was.GetRemote()) != addr(is.GetRemote()), "vxlan.remote", was.GetRemote(), is.GetRemote())
@@ -55,7 +57,7 @@ func (d *iface) readVxlan(l kernel.Link) *models.Vxlan {
 		return &models.Vxlan{}
 	}
 	v := &models.Vxlan{
-		Vni: s.VNI, Local: text(s.Local), Port: uint32(s.Port), NoLearning: !s.Learning,
+		Vni: s.VNI, Local: text(s.Local), Port: uint32(s.Port), NoLearning: !s.Learning && !s.External, External: s.External,
 		Parent: d.parentName(l, s.ParentNS, s.Parent),
 	}
 	if s.Remote.IsMulticast() {

@@ -171,6 +171,7 @@ type VxlanSpec struct {
 	Port     int        // 0 leaves it to the kernel (8472)
 	Parent   int
 	Learning bool
+	External bool // routes say the VNI and the other end, by their Encap
 	// ParentNS is where the outer packets travel and Parent lives; 0 is the
 	// namespace of the device itself.
 	ParentNS NS
@@ -229,6 +230,7 @@ type TunnelSpec struct {
 	TTL           uint8      // 0: that of the inner packet
 	PMTUDiscovery bool       // of IPv4
 	Checksum      bool       // of gre: in both directions
+	External      bool       // of gre: routes say the ends and the key, by their Encap
 	// More: it says something that is not here, such as keys that differ by direction.
 	More bool
 	// Else: it has a setting that nobody makes here, such as a type of service. It goes when
@@ -242,6 +244,8 @@ type GeneveSpec struct {
 	Remote netip.Addr
 	Port   int // stays when the link is changed
 	TTL    uint8
+	// External: routes say the VNI and the other end, by their Encap. Then nothing changes.
+	External bool
 }
 
 // WireGuard are the settings of a WireGuard device. It holds secrets: it is not to be

@@ -33,10 +33,10 @@ type Nexthop struct {
 	Index     int   // 0 of a group, and of a blackhole
 	Gateway   netip.Addr
 	Onlink    bool
+	Encap     Encap
 	Blackhole bool
 	Group     []NexthopMember // in the order of the kernel
-	// More: it says something that is not here, such as an encapsulation, or that the
-	// group is resilient.
+	// More: it says something that is not here, such as that the group is resilient.
 	More bool
 }
 
@@ -49,5 +49,5 @@ type NexthopMember struct {
 // Equal reports whether two nexthops are the same in all that is known of them.
 func (n Nexthop) Equal(o Nexthop) bool {
 	return n.ID == o.ID && n.Protocol == o.Protocol && n.IPv6 == o.IPv6 && n.Index == o.Index && n.Gateway == o.Gateway &&
-		n.Onlink == o.Onlink && n.Blackhole == o.Blackhole && n.More == o.More && slices.Equal(n.Group, o.Group)
+		n.Onlink == o.Onlink && n.Encap == o.Encap && n.Blackhole == o.Blackhole && n.More == o.More && slices.Equal(n.Group, o.Group)
 }

@@ -28,8 +28,9 @@ type Route struct {
 	Index    int // 0 with NextHops or without a device
 	Gateway  netip.Addr
 	Onlink   bool
+	Encap    Encap // none with NextHops
 	NextHops []NextHop
-	// Nexthop is the number of a nexthop that says where packets leave. Index, Gateway and
+	// Nexthop is the number of a nexthop that says where packets leave. Index, Gateway, Encap and
 	// NextHops then only tell what the kernel has there.
 	Nexthop uint32
 }
@@ -39,6 +40,7 @@ type NextHop struct {
 	Index   int
 	Gateway netip.Addr
 	Weight  int
+	Encap   Encap
 }
 
 // ProtocolName says who made a route, as far as its number tells.

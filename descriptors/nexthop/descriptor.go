@@ -128,6 +128,7 @@ func compare(_ scheduler.Key, from, to *models.Nexthop) scheduler.Verdict {
 	may("interface", from.GetInterface(), to.GetInterface())
 	may("gateway", text(gateway(from)), text(gateway(to)))
 	may("onlink", from.GetOnlink(), to.GetOnlink())
+	may("encap", from.GetEncap().Text(), to.GetEncap().Text())
 	may("blackhole", from.GetBlackhole(), to.GetBlackhole())
 	d.May(one && other && group(from) != group(to), "group", group(from), group(to))
 	return d.Verdict()

@@ -166,6 +166,8 @@ func conform(t *testing.T, b *bench) {
 	schedulertest.Conform(t, b.kind, schedulertest.Spec[*models.Nexthop, kernel.LinkRef]{
 		Samples: []schedulertest.Sample[*models.Nexthop]{
 			sample("four", router, `{"id":7,"interface":"b","gateway":"10.0.1.9"}`, `{"id":7,"interface":"b","family":"ipv4"}`,
+				`{"id":7,"interface":"a","family":"ipv4","encap":{"id":7,"dst":"2001:db8::1","ttl":9}}`,
+				`{"id":7,"interface":"a","gateway":"10.0.0.9","encap":{"dst":"192.0.2.1","src":"192.0.2.2","tos":16}}`,
 				`{"id":7,"interface":"c","gateway":"10.0.2.9"}`, `{"id":77,"blackhole":true,"family":"ipv4"}`),
 			sample("six", `{"id":8,"interface":"a","gateway":"fd00::9","onlink":true}`, `{"id":8,"interface":"a","gateway":"fe80::9"}`,
 				`{"id":8,"interface":"a","family":"ipv4"}`),

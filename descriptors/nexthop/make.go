@@ -45,7 +45,7 @@ func idOf(e kernel.Entry) uint32 {
 func (d *nexthop) resolve(ctx context.Context, k scheduler.Key, v *models.Nexthop) (w *wish, err error) {
 	w = &wish{key: k, value: v, nexthop: kernel.Nexthop{
 		ID: v.GetId(), Protocol: d.Owner.Protocol(), IPv6: v.EffectiveFamily() == "ipv6",
-		Gateway: gateway(v), Onlink: v.GetOnlink(), Blackhole: v.GetBlackhole(),
+		Gateway: gateway(v), Onlink: v.GetOnlink(), Encap: kind.EncapOf(v.GetEncap()), Blackhole: v.GetBlackhole(),
 	}}
 	if name := v.GetInterface(); name != "" {
 		ref, err := kind.LinkOf(d.Interfaces, name)
@@ -146,7 +146,7 @@ func (d *nexthop) make(w *wish) error {
 func (d *nexthop) explain(w *wish, err error) error {
 	switch {
 	case !errors.Is(err, kernel.ErrDown):
-		return err
+		return kind.Encapsulated(w.value.GetEncap() != nil, err)
 	case w.value.GetBlackhole():
 		return scheduler.Blocked(selector.LinkKey(w.value.GetNamespace(), "lo"),
 			fmt.Errorf("the kernel takes a blackhole only while the loopback of the namespace is up: %w", err))

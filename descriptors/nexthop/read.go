@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -56,7 +57,7 @@ func (d *nexthop) ours(ns kernel.NS) (byID, error) {
 // value is a nexthop as a value, faithful to the kernel. The name of its namespace, which
 // the kernel does not know, is that of the value that it was made for.
 func (d *nexthop) value(ref kernel.LinkRef, n kernel.Nexthop, like *models.Nexthop) *models.Nexthop {
-	v := &models.Nexthop{Id: n.ID, Gateway: text(n.Gateway), Onlink: n.Onlink, Blackhole: n.Blackhole}
+	v := &models.Nexthop{Id: n.ID, Gateway: text(n.Gateway), Onlink: n.Onlink, Blackhole: n.Blackhole, Encap: kind.EncapFrom(n.Encap)}
 	if n.Index != 0 {
 		v.Interface = d.Owner.LinkName(d.Kernel, d.Names, ref)
 	} else {

@@ -137,10 +137,10 @@ func (d *route) addWays(w *wish, ways []hop) error {
 				ways[0].iface, h.iface))
 		}
 		if len(ways) == 1 {
-			w.route.Index, w.route.Gateway = ref.Index, h.gateway
+			w.route.Index, w.route.Gateway, w.route.Encap = ref.Index, h.gateway, kind.EncapOf(h.encap)
 			return nil
 		}
-		w.route.NextHops = append(w.route.NextHops, kernel.NextHop{Index: ref.Index, Gateway: h.gateway, Weight: int(h.weight)})
+		w.route.NextHops = append(w.route.NextHops, kernel.NextHop{Index: ref.Index, Gateway: h.gateway, Weight: int(h.weight), Encap: kind.EncapOf(h.encap)})
 	}
 	return nil
 }
@@ -307,5 +307,11 @@ func (d *route) update(ctx context.Context, k scheduler.Key, from, to *models.Ro
 }
 
 func explain(w *wish, err error) error {
-	return fmt.Errorf("route to %s: %w", identityOf(w.route), err)
+	return kind.Encapsulated(w.encapsulates(), fmt.Errorf("route to %s: %w", identityOf(w.route), err))
+}
+
+// encapsulates reports whether a way puts packets into others.
+func (w *wish) encapsulates() bool {
+	return slices.ContainsFunc(append(w.route.NextHops, kernel.NextHop{Encap: w.route.Encap}),
+		func(h kernel.NextHop) bool { return h.Encap != kernel.Encap{} })
 }

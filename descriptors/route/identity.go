@@ -32,12 +32,16 @@ type hop struct {
 	iface   string
 	gateway netip.Addr
 	weight  uint32
+	encap   *models.Encap
 }
 
 func (h hop) String() string {
 	s := h.iface
 	if h.gateway.IsValid() {
 		s = h.gateway.String() + " on " + s
+	}
+	if h.encap != nil {
+		s += " in " + h.encap.Text()
 	}
 	if h.weight > 1 {
 		s += " weight " + strconv.FormatUint(uint64(h.weight), 10)
@@ -48,11 +52,11 @@ func (h hop) String() string {
 // hops are the ways of a value. The weight of a single one means nothing.
 func hops(v *models.Route) []hop {
 	if v.GetInterface() != "" {
-		return []hop{{iface: v.GetInterface(), gateway: addr(v.GetGateway()), weight: 1}}
+		return []hop{{iface: v.GetInterface(), gateway: addr(v.GetGateway()), weight: 1, encap: v.GetEncap()}}
 	}
 	var list []hop
 	for _, h := range v.GetNexthops() {
-		list = append(list, hop{iface: h.GetInterface(), gateway: addr(h.GetGateway()), weight: h.EffectiveWeight()})
+		list = append(list, hop{iface: h.GetInterface(), gateway: addr(h.GetGateway()), weight: h.EffectiveWeight(), encap: h.GetEncap()})
 	}
 	if len(list) == 1 {
 		list[0].weight = 1

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -128,6 +129,7 @@ func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route, linkName
 		for _, h := range r.NextHops {
 			v.Nexthops = append(v.Nexthops, &models.NextHop{
 				Interface: linkName(kernel.LinkRef{NS: ns, Index: h.Index}), Gateway: text(h.Gateway), Weight: uint32(h.Weight),
+				Encap: kind.EncapFrom(h.Encap),
 			})
 		}
 	case r.Type != "unicast":
@@ -135,6 +137,7 @@ func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route, linkName
 		v.Namespace = like.GetNamespace()
 	default:
 		v.Interface, v.Gateway = linkName(kernel.LinkRef{NS: ns, Index: r.Index}), text(r.Gateway)
+		v.Encap = kind.EncapFrom(r.Encap)
 	}
 	return v
 }

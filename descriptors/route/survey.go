@@ -60,9 +60,12 @@ func unfit(s *kind.Survey, p kind.Place, r kernel.Route) string {
 	}
 	hops := r.NextHops
 	if len(hops) == 0 {
-		hops = []kernel.NextHop{{Index: r.Index}}
+		hops = []kernel.NextHop{{Index: r.Index, Encap: r.Encap}}
 	}
 	for _, h := range hops {
+		if h.Encap.More {
+			return "it puts packets into what no value says"
+		}
 		if _, named := s.Link(p.NS, h.Index); !named {
 			return "the link that it leaves by is left out"
 		}

@@ -99,6 +99,9 @@ func addVxlan(m *message, s *kernel.VxlanSpec) {
 		m.be16(unix.IFLA_VXLAN_PORT, uint16(s.Port))
 	}
 	m.u8(unix.IFLA_VXLAN_LEARNING, uint8(number(s.Learning)))
+	if s.External {
+		m.u8(unix.IFLA_VXLAN_COLLECT_METADATA, 1)
+	}
 }
 
 var vlanProtocols = map[string]uint16{"802.1q": unix.ETH_P_8021Q, "802.1ad": unix.ETH_P_8021AD}
@@ -310,6 +313,8 @@ func parseVxlan(data []byte) *kernel.VxlanSpec {
 			s.Port = int(asBE16(v))
 		case unix.IFLA_VXLAN_LEARNING:
 			s.Learning = asU8(v) != 0
+		case unix.IFLA_VXLAN_COLLECT_METADATA:
+			s.External = asU8(v) != 0
 		}
 	}
 	return s

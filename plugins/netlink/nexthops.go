@@ -95,6 +95,7 @@ func newNexthop(flags int, r kernel.Nexthop) (*message, error) {
 		if r.Gateway.IsValid() {
 			m.addr(unix.NHA_GATEWAY, r.Gateway)
 		}
+		return m, addEncap(m, unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP, r.Encap)
 	}
 	return m, nil
 }
@@ -112,6 +113,8 @@ func parseNexthop(body []byte) (r kernel.Nexthop, ok bool) {
 	}
 	r.IPv6, r.Protocol = body[0] == unix.AF_INET6, body[2]
 	r.Onlink = asU32(body[4:])&unix.RTNH_F_ONLINK != 0
+	var encap uint16
+	var within []byte
 	for typ, v := range attributes(body[unix.SizeofNhmsg:]) {
 		switch typ {
 		case unix.NHA_ID:
@@ -126,10 +129,15 @@ func parseNexthop(body []byte) (r kernel.Nexthop, ok bool) {
 			r.Index = int(asU32(v))
 		case unix.NHA_GATEWAY:
 			r.Gateway = asAddr(v)
-		case unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP, nhaFDB:
+		case unix.NHA_ENCAP_TYPE:
+			encap = asU16(v)
+		case unix.NHA_ENCAP:
+			within = v
+		case nhaFDB:
 			r.More = true
 		}
 	}
+	r.Encap = parseEncap(encap, within)
 	return r, r.ID != 0
 }
 

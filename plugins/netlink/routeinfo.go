@@ -60,8 +60,14 @@ func parseRoute(body []byte) (r kernel.Route, ok bool) {
 	r.Table, r.Protocol = uint32(body[4]), body[5]
 	r.Scope, r.Type = routeScopes.name(body[6]), routeTypes.name(body[7])
 	r.Onlink = flags&unix.RTNH_F_ONLINK != 0
+	var encap uint16
+	var within []byte
 	for typ, v := range attributes(body[unix.SizeofRtMsg:]) {
 		switch typ {
+		case unix.RTA_ENCAP_TYPE:
+			encap = asU16(v)
+		case unix.RTA_ENCAP:
+			within = v
 		case unix.RTA_TABLE:
 			r.Table = asU32(v)
 		case unix.RTA_DST:
@@ -84,6 +90,7 @@ func parseRoute(body []byte) (r kernel.Route, ok bool) {
 			r.Nexthop = asU32(v)
 		}
 	}
+	r.Encap = parseEncap(encap, within)
 	if r.Nexthop != 0 { // a route of a blackhole is shown as one, and is none when that changes
 		r.Type, r.Onlink = routeTypes[unix.RTN_UNICAST], false
 	}
@@ -123,14 +130,21 @@ func parseWays(b []byte) (ways []kernel.NextHop, onlink bool) {
 		}
 		h := kernel.NextHop{Index: int(asU32(b[4:])), Weight: int(b[3]) + 1}
 		onlink = onlink || b[2]&unix.RTNH_F_ONLINK != 0
+		var encap uint16
+		var within []byte
 		for typ, v := range attributes(b[unix.SizeofRtNexthop:size]) {
 			switch typ {
+			case unix.RTA_ENCAP_TYPE:
+				encap = asU16(v)
+			case unix.RTA_ENCAP:
+				within = v
 			case unix.RTA_GATEWAY:
 				h.Gateway = asAddr(v)
 			case unix.RTA_VIA:
 				h.Gateway = asVia(v)
 			}
 		}
+		h.Encap = parseEncap(encap, within)
 		ways = append(ways, h)
 		b = b[min(align(size), len(b)):]
 	}

@@ -132,7 +132,7 @@ func restorable(body []byte) []byte {
 		switch typ {
 		case unix.RTA_CACHEINFO, unix.RTA_PREF:
 			continue
-		case unix.RTA_OIF, unix.RTA_GATEWAY, unix.RTA_VIA, unix.RTA_MULTIPATH:
+		case unix.RTA_OIF, unix.RTA_GATEWAY, unix.RTA_VIA, unix.RTA_MULTIPATH, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP:
 			if r.Nexthop != 0 {
 				continue
 			}
@@ -196,8 +196,7 @@ func newRoute(typ, flags int, r kernel.Route) (*message, error) {
 		m.u32(unix.RTAX_MTU, uint32(r.MTU))
 		m.close(at)
 	}
-	addWays(m, dst.Addr(), r)
-	return m, nil
+	return m, addWays(m, typ, dst.Addr(), r)
 }
 
 func shortTable(table uint32) uint8 {
@@ -207,18 +206,24 @@ func shortTable(table uint32) uint8 {
 	return uint8(table)
 }
 
-// addWays adds where the route leads to.
-func addWays(m *message, dst netip.Addr, r kernel.Route) {
+// addWays adds where the route leads to. A deletion does not look at what packets are put into.
+func addWays(m *message, typ int, dst netip.Addr, r kernel.Route) error {
+	encap := func(e kernel.Encap) error {
+		if typ != unix.RTM_NEWROUTE {
+			return nil
+		}
+		return addEncap(m, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP, e)
+	}
 	if r.Nexthop != 0 {
 		m.u32(rtaNexthop, r.Nexthop)
-		return
+		return nil
 	}
 	if len(r.NextHops) == 0 {
 		if r.Index != 0 {
 			m.u32(unix.RTA_OIF, uint32(r.Index))
 		}
 		addGateway(m, dst, r.Gateway)
-		return
+		return encap(r.Encap)
 	}
 	at := m.open(unix.RTA_MULTIPATH)
 	for _, h := range r.NextHops {
@@ -231,9 +236,13 @@ func addWays(m *message, dst netip.Addr, r kernel.Route) {
 		m.b = append(m.b, 0, 0, flags, uint8(max(h.Weight, 1)-1))
 		m.b = native.AppendUint32(m.b, uint32(h.Index))
 		addGateway(m, dst, h.Gateway)
+		if err := encap(h.Encap); err != nil {
+			return err
+		}
 		native.PutUint16(m.b[start:], uint16(len(m.b)-start))
 	}
 	m.close(at)
+	return nil
 }
 
 // addGateway adds a gateway, which may be IPv6 on the way to an IPv4 address.

@@ -105,6 +105,9 @@ func addTunnel(m *message, s *kernel.TunnelSpec) error {
 	}
 	m.be16(greInFlags, flags)
 	m.be16(greOutFlags, flags)
+	if s.External {
+		m.bytes(a.collect, nil)
+	}
 	return nil
 }
 
@@ -133,7 +136,8 @@ func parseTunnel(kind string, data []byte) *kernel.TunnelSpec {
 			s.TTL = asU8(v)
 			continue
 		case a.collect:
-			s.More = true
+			s.External = a == greAttributes
+			s.More = s.More || !s.External
 			continue
 		case a.tos, a.encap, a.mark:
 			s.Else = s.Else || !zero(v)
@@ -180,9 +184,12 @@ func given(a netip.Addr) netip.Addr {
 
 func addGeneve(m *message, s *kernel.GeneveSpec) {
 	m.u32(unix.IFLA_GENEVE_ID, s.VNI)
-	if s.Remote.Is4() {
+	switch {
+	case s.External:
+		m.bytes(unix.IFLA_GENEVE_COLLECT_METADATA, nil)
+	case s.Remote.Is4():
 		m.addr(unix.IFLA_GENEVE_REMOTE, s.Remote)
-	} else {
+	default:
 		m.addr(unix.IFLA_GENEVE_REMOTE6, s.Remote)
 	}
 	if s.Port != 0 { // a link that is there refuses to be told
@@ -198,7 +205,9 @@ func parseGeneve(data []byte) *kernel.GeneveSpec {
 		case unix.IFLA_GENEVE_ID:
 			s.VNI = asU32(v)
 		case unix.IFLA_GENEVE_REMOTE, unix.IFLA_GENEVE_REMOTE6:
-			s.Remote = asAddr(v)
+			s.Remote = given(asAddr(v))
+		case unix.IFLA_GENEVE_COLLECT_METADATA:
+			s.External = true
 		case unix.IFLA_GENEVE_PORT:
 			s.Port = int(asBE16(v))
 		case unix.IFLA_GENEVE_TTL:

@@ -185,7 +185,7 @@ func (d *drawing) look(key string, it *Item) (around, title, detail string) {
 		return d.routePlace(v), "", routeText(v)
 	case *models.Nexthop:
 		if v.GetInterface() != "" {
-			return d.besides(v.GetInterface()), "", words("via", v.GetGateway(), "dev", v.GetInterface())
+			return d.besides(v.GetInterface()), "", words("encap", v.GetEncap().Text(), "via", v.GetGateway(), "dev", v.GetInterface())
 		}
 		return d.namespace(v.GetNamespace()), "", fmt.Sprint(v.GetId())
 	case *models.Neighbor:
@@ -291,7 +291,7 @@ func routeText(v *models.Route) string {
 	if n := len(v.GetNexthops()); n > 0 {
 		dev = fmt.Sprintf("%d next hops", n)
 	}
-	return words("", t, "", v.GetDestination(), "via", v.GetGateway(), "dev", dev, "nexthop", v.GetNexthop())
+	return words("", t, "", v.GetDestination(), "encap", v.GetEncap().Text(), "via", v.GetGateway(), "dev", dev, "nexthop", v.GetNexthop())
 }
 
 // linkText is the type of a link, with what tells it from others of its type.
@@ -304,6 +304,8 @@ func linkText(v *models.Interface, name string) string {
 	switch {
 	case v.GetVlan() != nil:
 		kind = fmt.Sprintf("vlan %d", v.GetVlan().GetId())
+	case v.GetVxlan().GetExternal(), v.GetGeneve().GetExternal(), v.GetGre().GetExternal(), v.GetGretap().GetExternal():
+		kind += " external"
 	case v.GetVxlan() != nil:
 		kind = fmt.Sprintf("vxlan %d", v.GetVxlan().GetVni())
 	case v.GetGeneve() != nil:

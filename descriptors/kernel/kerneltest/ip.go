@@ -367,6 +367,10 @@ func (c *request) vxlan(v *kernel.VxlanSpec, w string) bool {
 		v.Port = c.number()
 	case "nolearning":
 		v.Learning = false
+	case "external": // ip has it learn nothing, unless told to
+		v.External, v.Learning = true, false
+	case "learning":
+		v.Learning = true
 	default:
 		return false
 	}
@@ -481,6 +485,8 @@ func (c *request) route() error {
 			r.MTU = c.number()
 		case "onlink":
 			r.Onlink = true
+		case "encap":
+			r.Encap = c.encap()
 		case "nhid":
 			r.Nexthop = uint32(c.number())
 		case "nexthop":
@@ -525,6 +531,9 @@ func (c *request) way(r *kernel.Route) {
 		case "onlink":
 			c.next()
 			r.Onlink = true
+		case "encap":
+			c.next()
+			h.Encap = c.encap()
 		default:
 			return
 		}
@@ -619,6 +628,8 @@ func (c *request) nexthop() error {
 			h.Protocol = uint8(c.number())
 		case "onlink":
 			h.Onlink = true
+		case "encap":
+			h.Encap = c.encap()
 		case "blackhole":
 			h.Blackhole = true
 		case "group":

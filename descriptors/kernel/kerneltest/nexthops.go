@@ -80,15 +80,18 @@ func (n *namespace) checkNexthop(r *kernel.Nexthop) error {
 				return syscall.EINVAL
 			}
 		}
-		r.IPv6, r.Index, r.Onlink = false, 0, false
+		r.IPv6, r.Index, r.Onlink, r.Encap = false, 0, false, kernel.Encap{}
 		return nil
 	}
 	if r.Blackhole {
 		if lo := n.names[loopback]; !lo.Up {
 			return refused(syscall.ENETDOWN)
 		}
-		r.Index, r.Onlink = 0, false
+		r.Index, r.Onlink, r.Encap = 0, false, kernel.Encap{}
 		return nil
+	}
+	if err := checkEncap(r.Encap); err != nil {
+		return err
 	}
 	l := n.links[r.Index]
 	switch {

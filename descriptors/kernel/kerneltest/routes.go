@@ -98,7 +98,7 @@ func same(a, b kernel.Route) bool {
 	ways := slices.Equal(a.NextHops, b.NextHops)
 	a.NextHops, b.NextHops = nil, nil
 	return ways && a.Dst == b.Dst && a.Table == b.Table && a.Metric == b.Metric && a.Protocol == b.Protocol && a.Type == b.Type &&
-		a.Scope == b.Scope && a.Src == b.Src && a.MTU == b.MTU && a.Index == b.Index && a.Gateway == b.Gateway && a.Onlink == b.Onlink && a.Nexthop == b.Nexthop
+		a.Scope == b.Scope && a.Src == b.Src && a.MTU == b.MTU && a.Index == b.Index && a.Gateway == b.Gateway && a.Onlink == b.Onlink && a.Encap == b.Encap && a.Nexthop == b.Nexthop
 }
 
 // all are the routes in the order of the port.
@@ -238,7 +238,16 @@ func (n *namespace) checked(r kernel.Route) (kernel.Route, error) {
 		return r, fmt.Errorf("no route type %q: %w", r.Type, syscall.EINVAL)
 	}
 	r.NextHops = slices.Clone(r.NextHops)
+	if len(r.NextHops) > 0 {
+		r.Encap = kernel.Encap{}
+	}
+	if err := checkEncap(r.Encap); err != nil {
+		return r, err
+	}
 	for i := range r.NextHops {
+		if err := checkEncap(r.NextHops[i].Encap); err != nil {
+			return r, err
+		}
 		r.NextHops[i].Weight = max(r.NextHops[i].Weight, 1)
 	}
 	if r.Nexthop != 0 {
@@ -468,20 +477,20 @@ func (n *namespace) byNexthop(r kernel.Route) (kernel.Route, error) {
 		}
 		r.Scope = scopeName(scope)
 	}
-	r.Index, r.Gateway, r.NextHops, r.Onlink = 0, netip.Addr{}, nil, false
+	r.Index, r.Gateway, r.NextHops, r.Onlink, r.Encap = 0, netip.Addr{}, nil, false, kernel.Encap{}
 	n.fill(&r, h)
 	return r, nil
 }
 
 // fill tells in a route where its nexthop leads.
 func (n *namespace) fill(r *kernel.Route, h *kernel.Nexthop) {
-	r.Index, r.Gateway, r.NextHops = h.Index, h.Gateway, nil
+	r.Index, r.Gateway, r.Encap, r.NextHops = h.Index, h.Gateway, h.Encap, nil
 	if h.Blackhole && r.Dst.Addr().Is6() {
 		r.Index = 1
 	}
 	for _, m := range h.Group {
 		if one := n.nexthops[m.ID]; one != nil {
-			r.NextHops = append(r.NextHops, kernel.NextHop{Index: one.Index, Gateway: one.Gateway, Weight: m.Weight})
+			r.NextHops = append(r.NextHops, kernel.NextHop{Index: one.Index, Gateway: one.Gateway, Weight: m.Weight, Encap: one.Encap})
 		}
 	}
 }

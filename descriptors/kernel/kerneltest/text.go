@@ -116,7 +116,11 @@ func (t *text) bornLink(l kernel.Link) {
 		}
 	case l.Vxlan != nil:
 		v := l.Vxlan
-		kind = append(kind, fmt.Sprintf("id %d", v.VNI), addressOption("local", v.Local), addressOption("remote", v.Remote), t.dev(v.ParentNS, v.Parent),
+		id := fmt.Sprintf("id %d", v.VNI)
+		if v.External {
+			id = "external"
+		}
+		kind = append(kind, id, addressOption("local", v.Local), addressOption("remote", v.Remote), t.dev(v.ParentNS, v.Parent),
 			fmt.Sprintf("dstport %d", v.Port))
 		if !v.Learning {
 			kind = append(kind, "nolearning")
@@ -283,7 +287,7 @@ func (t *text) nexthops(ns kernel.NS) error {
 		case h.Blackhole:
 			words = append(words, "blackhole")
 		default:
-			words = append(words, addressOption("via", h.Gateway), "dev "+t.name(kernel.LinkRef{NS: ns, Index: h.Index}))
+			words = append(words, encapText(h.Encap), addressOption("via", h.Gateway), "dev "+t.name(kernel.LinkRef{NS: ns, Index: h.Index}))
 			if h.Onlink {
 				words = append(words, "onlink")
 			}
@@ -356,7 +360,7 @@ func (t *text) routeWords(ns kernel.NS, r kernel.Route) []string {
 	if r.Nexthop != 0 {
 		words = append(words, fmt.Sprintf("nhid %d", r.Nexthop))
 	} else if len(r.NextHops) == 0 && !reject {
-		words = append(words, way(r.Gateway, r.Index))
+		words = append(words, encapText(r.Encap), way(r.Gateway, r.Index))
 	}
 	if r.Onlink && len(r.NextHops) == 0 {
 		words = append(words, "onlink")
@@ -378,7 +382,7 @@ func (t *text) routeWords(ns kernel.NS, r kernel.Route) []string {
 			if r.Onlink {
 				onlink = " onlink"
 			}
-			words = append(words, fmt.Sprintf("nexthop %s weight %d%s", way(h.Gateway, h.Index), h.Weight, onlink))
+			words = append(words, fmt.Sprintf("nexthop %s weight %d%s", strings.TrimSpace(encapText(h.Encap)+" "+way(h.Gateway, h.Index)), h.Weight, onlink))
 		}
 	}
 	return words
