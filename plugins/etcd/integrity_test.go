@@ -90,7 +90,7 @@ func TestALyingWatch(t *testing.T) {
 			if l.lies.Load() == 0 {
 				t.Error("nobody lied")
 			}
-			found += int(a.Checks().Differed)
+			found += a.Checks().Differed
 		})
 	}
 	if found == 0 && !t.Failed() {
