@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path"
 	"slices"
@@ -204,13 +205,25 @@ func (c *request) link() error {
 
 func (c *request) property() error {
 	act, index, _, name := c.next(), c.device(), c.next(), c.next()
+	return do(c, act, name, c.err, acts[string]{
+		"add": func(ns kernel.NS, name string) error { return c.k.AddAltName(ns, index, name) },
+		"del": func(ns kernel.NS, name string) error { return c.k.RemoveAltName(ns, index, name) },
+	})
+}
+
+// acts are what a command can do with an object, by its word.
+type acts[T any] map[string]func(kernel.NS, T) error
+
+// do does what a command says, unless that could not be read. What it says nothing of is refused.
+func do[T any](c *request, act string, v T, err error, known acts[T]) error {
+	f := known[act]
 	switch {
-	case c.err != nil:
-		return c.err
-	case act == "add":
-		return c.k.AddAltName(c.ns, index, name)
+	case err != nil:
+		return err
+	case f == nil:
+		return fmt.Errorf("%q is not understood here; there are %s", act, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	}
-	return c.k.RemoveAltName(c.ns, index, name)
+	return f(c.ns, v)
 }
 
 func (c *request) addLink() error {
@@ -449,13 +462,7 @@ func (c *request) address() error {
 		}
 		return true
 	})
-	switch {
-	case err != nil:
-		return err
-	case act == "add":
-		return c.k.AddAddress(c.ns, a)
-	}
-	return c.k.DeleteAddress(c.ns, a)
+	return do(c, act, a, err, acts[kernel.Address]{"add": c.k.AddAddress, "change": c.k.ChangeAddress, "del": c.k.DeleteAddress})
 }
 
 func (c *request) route() error {
@@ -497,15 +504,7 @@ func (c *request) route() error {
 		}
 		return true
 	})
-	switch {
-	case err != nil:
-		return err
-	case act == "add":
-		return c.k.AddRoute(c.ns, r)
-	case act == "replace":
-		return c.k.ReplaceRoute(c.ns, r)
-	}
-	return c.k.DeleteRoute(c.ns, r)
+	return do(c, act, r, err, acts[kernel.Route]{"add": c.k.AddRoute, "replace": c.k.ReplaceRoute, "del": c.k.DeleteRoute})
 }
 
 func (c *request) gateway() netip.Addr {
@@ -574,13 +573,7 @@ func (c *request) rule() error {
 		}
 		return true
 	})
-	switch {
-	case err != nil:
-		return err
-	case act == "add":
-		return c.k.AddRule(c.ns, r)
-	}
-	return c.k.DeleteRule(c.ns, r)
+	return do(c, act, r, err, acts[kernel.Rule]{"add": c.k.AddRule, "del": c.k.DeleteRule})
 }
 
 func (c *request) neighbor() error {
@@ -601,15 +594,7 @@ func (c *request) neighbor() error {
 		}
 		return true
 	})
-	switch {
-	case err != nil:
-		return err
-	case act == "add":
-		return c.k.AddNeighbor(c.ns, r)
-	case act == "replace":
-		return c.k.ReplaceNeighbor(c.ns, r)
-	}
-	return c.k.DeleteNeighbor(c.ns, r)
+	return do(c, act, r, err, acts[kernel.Neighbor]{"add": c.k.AddNeighbor, "replace": c.k.ReplaceNeighbor, "del": c.k.DeleteNeighbor})
 }
 
 func (c *request) nexthop() error {
@@ -650,15 +635,8 @@ func (c *request) nexthop() error {
 		}
 		return true
 	})
-	switch {
-	case err != nil:
-		return err
-	case act == "add":
-		return c.k.AddNexthop(c.ns, h)
-	case act == "replace":
-		return c.k.ReplaceNexthop(c.ns, h)
-	}
-	return c.k.DeleteNexthop(c.ns, h.ID)
+	return do(c, act, h, err, acts[kernel.Nexthop]{"add": c.k.AddNexthop, "replace": c.k.ReplaceNexthop,
+		"del": func(ns kernel.NS, h kernel.Nexthop) error { return c.k.DeleteNexthop(ns, h.ID) }})
 }
 
 func (c *request) fdb() error {
@@ -692,10 +670,7 @@ func (c *request) fdb() error {
 		}
 		e.Table, e.Port = l.Master, index
 	}
-	if act == "add" || act == "append" {
-		return c.k.AddFDBEntry(c.ns, e)
-	}
-	return c.k.DeleteFDBEntry(c.ns, e)
+	return do(c, act, e, nil, acts[kernel.FDBEntry]{"add": c.k.AddFDBEntry, "append": c.k.AddFDBEntry, "del": c.k.DeleteFDBEntry})
 }
 
 func (c *request) sysctl() error {

@@ -240,3 +240,31 @@ func TestUnsupported(t *testing.T) {
 		}
 	}
 }
+
+// TestWords: what is no word for an object is refused, and does nothing to it.
+func TestWords(t *testing.T) {
+	k := kerneltest.New(kerneltest.Options{})
+	ip := func(command string) error { return kerneltest.IP(k, k.Own(), command) }
+	for _, command := range []string{"ip link add br0 type bridge", "ip addr add 10.0.0.1/24 dev br0"} {
+		if err := ip(command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ip("ip addr change 10.0.0.1/24 dev br0 valid_lft 600 preferred_lft 60"); err != nil {
+		t.Error(err)
+	}
+	for command, want := range map[string]string{
+		"ip addr flush 10.0.0.1/24 dev br0":             `"flush" is not understood here; there are add, change, del`,
+		"ip route flush 10.9.0.0/24 dev br0":            "there are add, del, replace",
+		"ip neigh flush 10.0.0.2 dev br0":               "there are add, del, replace",
+		"ip link property list dev br0 altname another": "there are add, del",
+	} {
+		if err := ip(command); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", command, err, want)
+		}
+	}
+	list, err := k.Addresses(k.Own(), 0)
+	if err != nil || len(list) != 1 || list[0].Valid != 600 || list[0].Preferred != 60 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
