@@ -3,7 +3,6 @@ package models
 import (
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -59,12 +58,9 @@ func DecodeKind(kind string, data []byte) (proto.Message, error) {
 	}
 	msg := k.New()
 	var found findings
-	checkShape(tree, msg.ProtoReflect().Descriptor(), "", &found)
+	readShape(tree, msg.ProtoReflect(), "", &found)
 	if err := found.err(); err != nil {
 		return nil, err
-	}
-	if err := protojson.Unmarshal(data, msg); err != nil {
-		return nil, invalid("", "%v", err)
 	}
 	return msg, nil
 }

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"regexp"
@@ -22,13 +23,17 @@ var fuzzSeeds = []string{
 	`{"labels":{"a":"b","a":"c"},"netns":"18446744073709551615","pid":-0,"exit_code":-1}`,
 	`{"a":"\ud83d\ude00\n","b":[1,2.5e-3,true,false,null]}`, `{"mtu":1,"mtu":2,"veth":null,"":{"":""}}`,
 	`{"labels":{"":null},"exit_code":2147483648,"netns":1e19}`,
+	`{"netns":1e19,"pid":4.2e1,"exit_code":-1.5e1,"labels":{"b":"\u001f\u007f\u2028<&>\"\\\/\b\f","a":""}}`,
 }
 
 // FuzzDecode: no text makes Decode panic; whatever it refuses, it refuses with
-// its own error; whatever it accepts comes back from Encode unchanged.
+// its own error; whatever it accepts comes back from Encode unchanged, and is to the
+// protobuf library what it is to us.
 func FuzzDecode(f *testing.F) {
-	for i, s := range fuzzSeeds {
-		f.Add(uint8(i), s)
+	for pick := range kinds {
+		for _, s := range fuzzSeeds {
+			f.Add(uint8(pick), s)
+		}
 	}
 	f.Fuzz(func(t *testing.T, pick uint8, text string) {
 		kind := kinds[int(pick)%len(kinds)]
@@ -39,6 +44,13 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("%s: %v", text, err)
 			}
 			return
+		}
+		theirs := kind.New()
+		if err := protojson.Unmarshal([]byte(text), theirs); err != nil || !proto.Equal(msg, theirs) {
+			t.Fatalf("%s: %v, but %v, %v to the protobuf decoder", text, msg, theirs, err)
+		}
+		if loose, err := (protojson.MarshalOptions{UseProtoNames: true}).Marshal(msg); err != nil || compact(t, loose) != string(Encode(msg)) {
+			t.Fatalf("%s is written as %s, by the protobuf encoder as %s, %v", text, Encode(msg), loose, err)
 		}
 		again, err := DecodeKind(kind.Name, Encode(msg))
 		if err != nil || !proto.Equal(msg, again) {
@@ -54,6 +66,14 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+func compact(t *testing.T, loose []byte) string {
+	var out bytes.Buffer
+	if err := json.Compact(&out, loose); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 var surrogate = regexp.MustCompile(`\\u[dD][89a-fA-F]`)

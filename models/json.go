@@ -123,6 +123,7 @@ func (p *parser) object() (node, error) {
 	if p.next('}') {
 		return n, nil
 	}
+	n.members = make([]member, 0, 4) // as many as most values have
 	for {
 		p.space()
 		if p.at >= len(p.data) || p.data[p.at] != '"' {

@@ -9,40 +9,41 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// checkShape compares a JSON object with the message that it should become:
-// unknown and doubled fields, wrong types, several of what excludes itself.
-// What passes here, the protobuf decoder accepts.
-func checkShape(n node, md protoreflect.MessageDescriptor, path string, f *findings) {
-	seen := make(map[string]string, len(n.members))
-	for _, m := range n.members {
-		fd := fieldByName(md, m.name)
-		at := join(path, m.name)
+// readShape fills a message from the JSON object that it should be, and finds what is
+// wrong with that: unknown and doubled fields, wrong types, several of what excludes
+// itself. Where something is found the message is not to be used.
+func readShape(n node, m protoreflect.Message, path string, f *findings) {
+	md := m.Descriptor()
+	seen := make([]string, md.Fields().Len())   // by which name each field was written
+	chosen := make([]string, md.Oneofs().Len()) // which field of each
+	for _, member := range n.members {
+		fd := fieldByName(md, member.name)
+		at := join(path, member.name)
 		if fd == nil {
-			f.add(at, "unknown field%s", hint(md, m.name))
+			f.add(at, "unknown field%s", hint(md, member.name))
 			continue
 		}
 		name := string(fd.Name())
-		if first, double := seen[name]; double {
-			if first == m.name {
+		if first := seen[fd.Index()]; first != "" {
+			if first == member.name {
 				f.add(at, "written twice; keep one")
 			} else {
 				f.add(at, "written twice, also as %s; keep one", first)
 			}
 			continue
 		}
-		seen[name] = m.name
-		if m.value.kind == 'n' {
+		seen[fd.Index()] = member.name
+		if member.value.kind == 'n' {
 			continue // null means unset
 		}
 		if one := fd.ContainingOneof(); one != nil && !one.IsSynthetic() {
-			slot := "|" + string(one.Name())
-			if other, double := seen[slot]; double {
+			if other := chosen[one.Index()]; other != "" {
 				f.add(path, "%s and %s: only one %s", other, name, oneofWord(one))
 				continue
 			}
-			seen[slot] = name
+			chosen[one.Index()] = name
 		}
-		checkField(m.value, fd, at, f)
+		readField(member.value, m, fd, at, f)
 	}
 }
 
@@ -57,20 +58,22 @@ func oneofWord(one protoreflect.OneofDescriptor) string {
 	return string(one.Name())
 }
 
-func checkField(n node, fd protoreflect.FieldDescriptor, path string, f *findings) {
+func readField(n node, m protoreflect.Message, fd protoreflect.FieldDescriptor, path string, f *findings) {
 	switch {
 	case fd.IsMap():
-		checkMap(n, fd, path, f)
+		readMap(n, m, fd, path, f)
 	case fd.IsList():
 		if n.kind != '[' {
 			f.add(path, "must be a list, not %s%s", n.show(), listHint(n))
 			return
 		}
 		for i, item := range n.items {
-			checkSingle(item, fd, fmt.Sprintf("%s[%d]", path, i), f)
+			list := m.Mutable(fd).List()
+			list.Append(readSingle(item, fd, list.NewElement, fmt.Sprintf("%s[%d]", path, i), f))
 		}
 	default:
-		checkSingle(n, fd, path, f)
+		v := readSingle(n, fd, func() protoreflect.Value { return m.NewField(fd) }, path, f)
+		m.Set(fd, v)
 	}
 }
 
@@ -81,47 +84,54 @@ func listHint(n node) string {
 	return ""
 }
 
-func checkMap(n node, fd protoreflect.FieldDescriptor, path string, f *findings) {
+func readMap(n node, m protoreflect.Message, fd protoreflect.FieldDescriptor, path string, f *findings) {
 	if n.kind != '{' {
 		f.add(path, "must be an object, not %s", n.show())
 		return
 	}
-	seen := map[string]bool{}
-	for _, m := range n.members {
-		at := join(path, m.name)
-		if seen[m.name] {
+	for _, member := range n.members {
+		at := join(path, member.name)
+		all, key := m.Mutable(fd).Map(), protoreflect.ValueOfString(member.name).MapKey()
+		if all.Has(key) {
 			f.add(at, "written twice; keep one")
 			continue
 		}
-		seen[m.name] = true
-		checkSingle(m.value, fd.MapValue(), at, f)
+		all.Set(key, readSingle(member.value, fd.MapValue(), all.NewValue, at, f))
 	}
 }
 
-func checkSingle(n node, fd protoreflect.FieldDescriptor, path string, f *findings) {
+// readSingle reads one value; of what is wrong it returns the type's zero. fresh makes a
+// new one.
+func readSingle(n node, fd protoreflect.FieldDescriptor, fresh func() protoreflect.Value, path string, f *findings) protoreflect.Value {
 	switch fd.Kind() {
 	case protoreflect.MessageKind:
+		v := fresh()
 		if n.kind != '{' {
 			f.add(path, "must be an object, not %s", n.show())
-			return
+			return v
 		}
-		checkShape(n, fd.Message(), path, f)
+		readShape(n, v.Message(), path, f)
+		return v
 	case protoreflect.StringKind:
 		if n.kind != '"' {
 			f.add(path, "must be a string, not %s%s", n.show(), quoteHint(n))
+			return fresh()
 		}
+		return protoreflect.ValueOfString(n.text)
 	case protoreflect.BoolKind:
 		if n.kind != 't' && n.kind != 'f' {
 			f.add(path, "must be true or false, not %s", n.show())
 		}
+		return protoreflect.ValueOfBool(n.kind == 't')
 	case protoreflect.Int32Kind:
-		checkNumber(n, math.MinInt32, math.MaxInt32, path, f)
+		return protoreflect.ValueOfInt32(int32(readNumber(n, math.MinInt32, math.MaxInt32, path, f)))
 	case protoreflect.Uint32Kind:
-		checkNumber(n, 0, math.MaxUint32, path, f)
+		return protoreflect.ValueOfUint32(uint32(readNumber(n, 0, math.MaxUint32, path, f)))
 	case protoreflect.Uint64Kind:
-		checkNumber(n, 0, math.MaxUint64, path, f)
+		return protoreflect.ValueOfUint64(readNumber(n, 0, math.MaxUint64, path, f))
 	default:
 		f.add(path, "cannot be written") // a type that no message of ours has
+		return fresh()
 	}
 }
 
@@ -133,15 +143,16 @@ func quoteHint(n node) string {
 	return ""
 }
 
-// checkNumber accepts what the protobuf JSON mapping accepts: a whole number,
-// also in quotes, also as 1.5e3.
-func checkNumber(n node, low int64, high uint64, path string, f *findings) {
+// readNumber accepts what the protobuf JSON mapping accepts: a whole number,
+// also in quotes, also as 1.5e3. A negative one comes as its two's complement.
+func readNumber(n node, low int64, high uint64, path string, f *findings) uint64 {
 	if n.kind == '0' || n.kind == '"' && plainNumber(n.text) {
-		if wholeBetween(n.text, low, high) {
-			return
+		if v, ok := wholeBetween(n.text, low, high); ok {
+			return v
 		}
 	}
 	f.add(path, "must be a whole number from %d to %d, not %s", low, high, n.show())
+	return 0
 }
 
 func plainNumber(s string) bool {
@@ -153,20 +164,23 @@ func plainNumber(s string) bool {
 	return err == nil && p.at == len(s)
 }
 
-func wholeBetween(s string, low int64, high uint64) bool {
+func wholeBetween(s string, low int64, high uint64) (v uint64, ok bool) {
 	if u, err := strconv.ParseUint(s, 10, 64); err == nil {
-		return u <= high
+		return u, u <= high
 	}
 	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return i >= low && (i < 0 || uint64(i) <= high)
+		return uint64(i), i >= low && (i < 0 || uint64(i) <= high)
 	}
 	if !strings.ContainsAny(s, ".eE") {
-		return false
+		return 0, false
 	}
 	// Beyond 2^53 a float no longer reports whether it is whole.
-	v, err := strconv.ParseFloat(s, 64)
-	return err == nil && v == math.Trunc(v) && math.Abs(v) <= 1<<53 &&
-		v >= float64(low) && v <= float64(high)
+	x, err := strconv.ParseFloat(s, 64)
+	ok = err == nil && x == math.Trunc(x) && math.Abs(x) <= 1<<53 && x >= float64(low) && x <= float64(high)
+	if !ok {
+		return 0, false
+	}
+	return uint64(int64(x)), true
 }
 
 // fieldByName knows both spellings: mac_address and macAddress.
