@@ -18,6 +18,7 @@ type convergence struct {
 
 	mu      sync.Mutex // guards what follows
 	waiting []submitted
+	open    int // are not settled yet
 	more    chan struct{}
 }
 
@@ -34,6 +35,7 @@ func (c *convergence) add(rev int64, h *scheduler.Handle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, submitted{rev, h})
+	c.open++
 	select {
 	case c.more <- struct{}{}:
 	default:
@@ -48,6 +50,19 @@ func (c *convergence) take() []submitted {
 	return out
 }
 
+func (c *convergence) done() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open--
+}
+
+// underWay reports whether a transaction is not settled yet.
+func (c *convergence) underWay() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open > 0
+}
+
 // run moves the milestone until ctx ends.
 func (c *convergence) run(ctx context.Context) {
 	for {
@@ -56,6 +71,7 @@ func (c *convergence) run(ctx context.Context) {
 				return // the scheduler has ended, or we do
 			}
 			c.at.set(s.rev) // back too: another store starts low
+			c.done()
 		}
 		select {
 		case <-ctx.Done():

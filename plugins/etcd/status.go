@@ -29,6 +29,12 @@ type StatusWatcher interface {
 //	watcher ──► pending (the latest per key) ──► every 100 ms: what differs
 //	                                             from written, 100 a transaction
 //
+// Of many only some are pending: the others are not read from the watcher yet, which
+// keeps no more than that they changed. While transactions of the intent are being carried
+// out those some are all that is written in 100 ms. So a mass of statuses does not take the
+// store and the processor from the changes that it tells of, and a key that changes
+// more than once meanwhile is written once.
+//
 // While the store is away nothing is kept here: the watcher is given up, and
 // the next one begins with all statuses.
 type statusWriter struct {
@@ -38,6 +44,8 @@ type statusWriter struct {
 	tune        tuning
 	log         *slog.Logger
 	open        func() StatusWatcher
+	// underWay reports whether transactions of the intent are being carried out.
+	underWay func() bool
 	// lists counts the lists of the source. After each the store may be
 	// another one, so what was written is listed again too.
 	lists   *milestone
@@ -61,6 +69,9 @@ const (
 	maxStatusTxn   = 100
 	maxStatusBytes = 512 << 10
 )
+
+// manyStatuses is how many are pending before no more are read.
+const manyStatuses = 3 * maxStatusTxn
 
 // run writes until ctx ends; then it writes what is there, for a short time.
 func (w *statusWriter) run(ctx context.Context, current func() *link, heal func(context.Context, *link, error) bool) {
@@ -112,7 +123,8 @@ type statusSession struct {
 	pending map[scheduler.Key]scheduler.Status
 	inSync  bool
 	failed  error
-	more    chan struct{}
+	more    chan struct{} // something is pending
+	room    chan struct{} // nothing is
 }
 
 // session lists what the store holds and then writes what differs. lasted
@@ -132,6 +144,7 @@ func (w *statusWriter) session(ctx context.Context, l *link, moved <-chan struct
 		seen:    map[scheduler.Key]bool{},
 		pending: map[scheduler.Key]scheduler.Status{},
 		more:    make(chan struct{}, 1),
+		room:    make(chan struct{}, 1),
 	}
 	for _, kv := range snap.kvs {
 		s.written[scheduler.Key(kv.Key[len(w.prefix):])] = w.digests.of(kv.Value)
@@ -152,16 +165,29 @@ func (w *statusWriter) session(ctx context.Context, l *link, moved <-chan struct
 	return true, err
 }
 
-// read takes what the watcher yields, so that it need not hold more than the
-// latest of each key.
+// read takes what the watcher yields, as long as there is room for it.
 func (s *statusSession) read(ctx context.Context, watcher StatusWatcher) {
 	for {
+		for s.many() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.room:
+			}
+		}
 		changes, inSync, err := watcher.Next(ctx)
 		s.take(changes, inSync, err)
 		if err != nil {
 			return
 		}
 	}
+}
+
+// many reports whether as much is pending as may be.
+func (s *statusSession) many() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pending) >= manyStatuses
 }
 
 func (s *statusSession) take(changes []scheduler.Status, inSync bool, err error) {
@@ -174,13 +200,18 @@ func (s *statusSession) take(changes []scheduler.Status, inSync bool, err error)
 	if !errors.Is(err, context.Canceled) {
 		s.failed = err
 	}
+	signal(s.more)
+}
+
+func signal(c chan<- struct{}) {
 	select {
-	case s.more <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// write flushes what is pending, at most once per window, until ctx ends.
+// write flushes what is pending until ctx ends: at most once per window, or, if it is
+// much and nothing is under way, at once.
 func (s *statusSession) write(ctx context.Context) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -193,11 +224,13 @@ func (s *statusSession) write(ctx context.Context) error {
 			return errRelist
 		case <-s.more:
 		}
-		pause.Reset(max(s.tune.statusGather, s.tune.statusWindow-time.Since(flushed)))
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-pause.C:
+		if !s.many() || s.underWay() {
+			pause.Reset(max(s.tune.statusGather, s.tune.statusWindow-time.Since(flushed)))
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-pause.C:
+			}
 		}
 		if err := s.flush(ctx); err != nil {
 			return err
@@ -211,8 +244,12 @@ func (s *statusSession) last(ctx context.Context, watcher StatusWatcher) {
 	defer cancel()
 	nctx, stop := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer stop()
-	if changes, inSync, err := watcher.Next(nctx); err == nil {
-		s.take(changes, inSync, nil)
+	for err := error(nil); err == nil; {
+		var changes []scheduler.Status
+		var inSync bool
+		if changes, inSync, err = watcher.Next(nctx); err == nil {
+			s.take(changes, inSync, nil)
+		}
 	}
 	if err := s.flush(ctx); err != nil {
 		s.log.Info("the last statuses were not written to the store", "reason", dial.Plain(err))
@@ -226,6 +263,7 @@ func (s *statusSession) flush(ctx context.Context) error {
 	pending, inSync, failed := s.pending, s.inSync, s.failed
 	s.pending = map[scheduler.Key]scheduler.Status{}
 	s.mu.Unlock()
+	signal(s.room)
 
 	puts, dels := s.differences(pending)
 	if s.seen != nil && inSync {
