@@ -155,6 +155,10 @@ func (w *Watcher) rouse() {
 
 func (l *loop) drain(w *Watcher) (out []Status, inSync, first bool) {
 	status := l.explainer.Statuses()
+	left := l.after(w.at)
+	if most := min(watchBatch, len(w.picture)+len(left)); most > 0 {
+		out = make([]Status, 0, most) // a status is large: one that grows leaves much behind
+	}
 	for ; len(w.picture) > 0 && len(out) < watchBatch; w.picture = w.picture[1:] {
 		if n := w.picture[0]; n.Revision <= w.at { // or it comes with the changes
 			out = l.appendStatus(out, n, status)
@@ -164,7 +168,6 @@ func (l *loop) drain(w *Watcher) (out []Status, inSync, first bool) {
 		return out, w.synced, false
 	}
 	w.picture = nil
-	left := l.after(w.at)
 	for ; len(left) > 0 && len(out) < watchBatch; left = left[1:] {
 		c := left[0]
 		if w.at = c.revision; c.revision == c.node.Revision && kv.Under(c.node.Key, w.prefixes) {
