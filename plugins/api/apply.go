@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
@@ -116,17 +115,16 @@ func (s *Server) write(ctx context.Context, r *apiv1.ApplyRequest, req request) 
 	return nil, 0, fail(err)
 }
 
-// commit writes a stage, as one transaction or in chunks. In chunks the
+// commit writes what is pending of a stage, as one transaction or in chunks. In chunks the
 // apply-sets go last: after a crash in between they still hold what they held,
 // and running the same apply again completes it.
-func (s *Server) commit(ctx context.Context, r *apiv1.ApplyRequest, st *staged, chunked bool) (revision int64, err error) {
-	all := st.pending()
-	if len(all) == 0 {
+func (s *Server) commit(ctx context.Context, r *apiv1.ApplyRequest, st *staged, pending []change, chunked bool) (revision int64, err error) {
+	if len(pending) == 0 {
 		return 0, nil
 	}
-	parts := [][]change{all}
+	parts := [][]change{pending}
 	if chunked {
-		parts = chunks(all)
+		parts = chunks(pending)
 	}
 	for _, part := range parts {
 		writes := make([]models.Write, len(part))
@@ -176,17 +174,21 @@ func (s *Server) follow(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.A
 	} else {
 		s.catchUp(ctx, keys)
 	}
+	failing := map[scheduler.Key]bool{}
 	all, met, err := s.await(ctx, keys, func(k scheduler.Status) bool {
+		if delete(failing, k.Key); !configuredOrGone(k) {
+			failing[k.Key] = true
+		}
 		return settled(k) && (deleted[k.Key] || !gone(k))
-	})
+	}, encoder(r.NoValues))
 	if err != nil {
 		return err
 	}
-	out.Keys = keyStatuses(all, r.NoValues)
+	out.Keys = all
 	switch {
 	case !met:
 		out.Outcome = "timed out"
-	case slices.ContainsFunc(all, func(k scheduler.Status) bool { return !configuredOrGone(k) }):
+	case len(failing) > 0:
 		out.Outcome = "not configured"
 	default:
 		out.Outcome = "configured"

@@ -61,7 +61,7 @@ func (s *Server) Abort(ctx context.Context, r *apiv1.AbortRequest) (*apiv1.Abort
 	}
 	ctx, cancel := context.WithTimeout(ctx, revertTime)
 	defer cancel()
-	_, _, _ = s.await(ctx, t.Pending().Keys(), settled) // so that who looks next sees it
+	_, _, _ = s.await(ctx, t.Pending().Keys(), settled, withoutValues) // so that who looks next sees it
 	return &apiv1.AbortResponse{Confirm: confirmation(t), Notes: notes}, nil
 }
 
@@ -154,7 +154,7 @@ func (s *Server) checkConfirm(ctx context.Context, r *apiv1.ApplyRequest) error 
 func (s *Server) commitTrial(ctx context.Context, r *apiv1.ApplyRequest, st *staged) (revision int64, err error) {
 	pending := st.pending()
 	if r.Confirm == nil || len(pending) == 0 {
-		return s.commit(ctx, r, st, r.Chunked)
+		return s.commit(ctx, r, st, pending, r.Chunked)
 	}
 	now := s.Now()
 	p := confirm.Pending{
@@ -172,7 +172,7 @@ func (s *Server) commitTrial(ctx context.Context, r *apiv1.ApplyRequest, st *sta
 	if err != nil {
 		return 0, notNow("%w", err)
 	}
-	revision, err = s.commit(ctx, r, st, false)
+	revision, err = s.commit(ctx, r, st, pending, false)
 	switch {
 	case err == nil:
 		t.Written(revision)
@@ -231,8 +231,8 @@ func (s *Server) noteEnd(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.
 	case <-st.trial.Hindered():
 	case <-ctx.Done():
 	}
-	if all, _, err := s.await(ctx, st.touched(), settled); err == nil {
-		out.Keys = keyStatuses(all, r.NoValues)
+	if all, _, err := s.await(ctx, st.touched(), settled, encoder(r.NoValues)); err == nil {
+		out.Keys = all
 	}
 }
 

@@ -31,9 +31,9 @@ const forceHint = "\nnothing was written; --force writes it all the same"
 // wishes reads the items of a request. Invalid ones are refused, all in one
 // error, unless they are forced.
 func (s *Server) wishes(items []*apiv1.Item, force bool, hint string) ([]wish, error) {
-	var out []wish
+	out := make([]wish, 0, len(items))
 	var bad []invalidItem
-	place := map[string]string{}
+	place := make(map[string]string, len(items))
 	for i, item := range items {
 		if err := checkStoreKey(item.Key); err != nil {
 			return nil, err

@@ -123,7 +123,7 @@ func (s *Server) unwrites(ctx context.Context, part written) (writes []models.Wr
 // unfollow waits until the previous values are settled again.
 func (s *Server) unfollow(ctx context.Context, st *staged, revision int64) (notes []string) {
 	if s.Store.Reached(ctx, revision) == nil {
-		if _, met, err := s.await(ctx, st.touched(), settled); met && err == nil {
+		if _, met, err := s.await(ctx, st.touched(), settled, withoutValues); met && err == nil {
 			return nil
 		}
 	}

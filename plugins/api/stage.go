@@ -98,6 +98,7 @@ func (s *Server) stage(ctx context.Context, r request) (*staged, error) {
 	if err != nil {
 		return nil, err
 	}
+	st.changes = make([]change, 0, len(r.wishes)+len(st.deletes))
 	for _, w := range r.wishes {
 		st.changes = append(st.changes, change{stored(w.key), before[w.key], w.text})
 	}
@@ -126,7 +127,7 @@ func (s *Server) readSets(ctx context.Context, r request) ([]*applySet, error) {
 
 // before reads the keys of the request as they stand in the store.
 func (s *Server) before(ctx context.Context, ws []wish, deletes []string) (map[string]models.Stored, error) {
-	keys := slices.Clone(deletes)
+	keys := slices.Grow(slices.Clone(deletes), len(ws))
 	for _, w := range ws {
 		keys = append(keys, w.key)
 	}
@@ -206,7 +207,7 @@ func (st *staged) stageSets(sets []*applySet, r request, named map[string]bool) 
 
 // pending are the changes that have to be written, apply-sets last.
 func (st *staged) pending() []change {
-	var out []change
+	out := make([]change, 0, len(st.changes)+len(st.sets))
 	for _, c := range st.changes {
 		if c.op() != "none" {
 			out = append(out, c)
@@ -238,17 +239,18 @@ func (st *staged) brought() (out []scheduler.Key) {
 
 // touched are all keys that the request names, also those that stay as they are.
 func (st *staged) touched() []string {
-	var out []string
-	for _, c := range st.changes {
-		out = append(out, c.short())
+	out := make([]string, len(st.changes))
+	for i, c := range st.changes {
+		out[i] = c.short()
 	}
-	return slices.Sorted(slices.Values(out))
+	slices.Sort(out)
+	return out
 }
 
 func (st *staged) report() []*apiv1.Change {
-	var out []*apiv1.Change
-	for _, c := range st.changes {
-		out = append(out, &apiv1.Change{Key: c.short(), Op: c.op()})
+	out := make([]*apiv1.Change, len(st.changes))
+	for i, c := range st.changes {
+		out[i] = &apiv1.Change{Key: c.short(), Op: c.op()}
 	}
 	return out
 }

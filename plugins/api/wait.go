@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -70,11 +69,11 @@ func (s *Server) Wait(ctx context.Context, r *apiv1.WaitRequest) (*apiv1.WaitRes
 		}
 	}
 	s.catchUp(ctx, r.Keys)
-	all, met, err := s.await(ctx, r.Keys, want)
+	all, met, err := s.await(ctx, r.Keys, want, encoder(r.NoValues))
 	if err != nil {
 		return nil, err
 	}
-	out.Keys = keyStatuses(all, r.NoValues)
+	out.Keys = all
 	if !met || len(out.Notes) > 0 {
 		out.Outcome = "timed out"
 	}
@@ -119,48 +118,74 @@ func (s *Server) catchUp(ctx context.Context, keys []string) {
 	}
 }
 
-// await blocks until all keys (none: all there are) pass. Time that is up is
-// no error: then the statuses say how far it came.
-func (s *Server) await(ctx context.Context, keys []string, want goal) (all []scheduler.Status, met bool, err error) {
+// await blocks until all keys (none: all there are) pass, and tells how they stand, sorted.
+// Time that is up is no error: then the statuses say how far it came. Of a key that
+// passes only what is told of it is kept, as there may be many.
+func (s *Server) await(ctx context.Context, keys []string, want goal, tell func(scheduler.Status) *apiv1.KeyStatus) (all []*apiv1.KeyStatus, met bool, err error) {
 	w, err := s.follower(WatchTargets(keys))
 	if err != nil {
 		return nil, false, err
 	}
 	defer w.Stop()
-	seen := map[scheduler.Key]scheduler.Status{}
-	for _, k := range keys {
-		seen[scheduler.Key(k)] = scheduler.Status{Key: scheduler.Key(k), Reason: "not in the intent"}
-	}
-	open := map[scheduler.Key]bool{} // the keys that do not pass
-	for k, st := range seen {
-		if !want(st) {
-			open[k] = true
+	seen := make(map[scheduler.Key]*apiv1.KeyStatus, len(keys)) // nil: it does not pass
+	open := 0
+	see := func(st scheduler.Status) {
+		if had, known := seen[st.Key]; !known || had != nil {
+			open++
 		}
+		seen[st.Key] = nil
+		if want(st) {
+			seen[st.Key] = tell(st)
+			open--
+		}
+	}
+	for _, k := range keys {
+		see(unwanted(scheduler.Key(k)))
 	}
 	for {
 		changes, inSync, err := w.Next(ctx)
 		if err != nil {
-			if errors.Is(context.Cause(ctx), errTimeUp) {
-				return told(seen, keys), false, nil
+			if !errors.Is(context.Cause(ctx), errTimeUp) {
+				return nil, false, fail(err)
 			}
-			return nil, false, fail(err)
+			if err := s.tellOpen(ctx, seen, tell); err != nil {
+				return nil, false, fail(err)
+			}
+			return told(seen, len(keys) > 0), false, nil
 		}
 		for _, c := range changes {
-			_, named := seen[c.Key]
-			if len(keys) > 0 && !named {
-				continue
-			}
-			seen[c.Key] = c
-			if want(c) {
-				delete(open, c.Key)
-			} else {
-				open[c.Key] = true
+			if _, named := seen[c.Key]; len(keys) == 0 || named {
+				see(c)
 			}
 		}
-		if inSync && len(open) == 0 {
-			return told(seen, keys), true, nil
+		if inSync && open == 0 {
+			return told(seen, len(keys) > 0), true, nil
 		}
 	}
+}
+
+// unwanted is the status of a key of which the scheduler says nothing.
+func unwanted(k scheduler.Key) scheduler.Status {
+	return scheduler.Status{Key: k, Reason: "not in the intent"}
+}
+
+// tellOpen fills in how the keys stand that do not pass.
+func (s *Server) tellOpen(ctx context.Context, seen map[scheduler.Key]*apiv1.KeyStatus, tell func(scheduler.Status) *apiv1.KeyStatus) error {
+	var open []scheduler.Key
+	for k, st := range seen {
+		if st == nil {
+			open = append(open, k)
+			seen[k] = tell(unwanted(k))
+		}
+	}
+	if len(open) == 0 {
+		return nil // to list none would be to list all
+	}
+	all, err := s.Scheduler.List(context.WithoutCancel(ctx), open...)
+	for _, st := range all {
+		seen[st.Key] = tell(st)
+	}
+	return err
 }
 
 // WatchTargets are the keys, or if they are many their kinds: the scheduler
@@ -177,25 +202,16 @@ func WatchTargets(keys []string) []scheduler.Key {
 	return slices.Compact(out)
 }
 
-// told are the statuses that an answer has: of keys that nobody named those with which
-// their derived ones come, which are not told a second time.
-func told(seen map[scheduler.Key]scheduler.Status, named []string) []scheduler.Status {
-	all := sorted(seen)
-	if len(named) == 0 {
-		all = slices.DeleteFunc(all, func(s scheduler.Status) bool {
-			_, there := seen[s.Base]
-			return s.Base != "" && there
-		})
+// told are statuses, sorted. Without names given, a key that is derived is told with its
+// base.
+func told(seen map[scheduler.Key]*apiv1.KeyStatus, named bool) []*apiv1.KeyStatus {
+	all := make([]*apiv1.KeyStatus, 0, len(seen))
+	for _, st := range seen {
+		if _, there := seen[scheduler.Key(st.Base)]; named || st.Base == "" || !there {
+			all = append(all, st)
+		}
 	}
-	return all
-}
-
-// sorted sorts the keys, which are small.
-func sorted(m map[scheduler.Key]scheduler.Status) []scheduler.Status {
-	all := make([]scheduler.Status, 0, len(m))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		all = append(all, m[k])
-	}
+	slices.SortFunc(all, func(a, b *apiv1.KeyStatus) int { return strings.Compare(a.Key, b.Key) })
 	return all
 }
 

@@ -57,8 +57,7 @@ func (p *Plugin) List(ctx context.Context, prefix string) ([]models.Stored, erro
 // Write carries out all writes as one transaction, or none, and returns the
 // revision it made. [Plugin.Reached] tells when that has become intent.
 func (p *Plugin) Write(ctx context.Context, writes []models.Write) (int64, error) {
-	var ifs []clientv3.Cmp
-	var ops []clientv3.Op
+	ifs, ops := make([]clientv3.Cmp, 0, len(writes)), make([]clientv3.Op, 0, len(writes))
 	bytes, seen := 0, make(map[string]bool, len(writes))
 	for _, w := range writes {
 		key, err := p.key(w.Key)
