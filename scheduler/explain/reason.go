@@ -84,8 +84,8 @@ func (e *Explainer) explainInvalid(n *graph.Node, s *kv.Status) {
 	switch {
 	case n.X != nil && n.X.Invalid != nil:
 		err = n.X.Invalid
-	case n.X != nil && n.X.Lost != nil:
-		err = lost(n.X.Lost)
+	case n.Lost() != nil:
+		err = lost(n.Lost())
 	case n.X != nil && n.X.Derived != nil:
 		err = n.X.Derived
 	default:
@@ -102,8 +102,8 @@ func (e *Explainer) explainInvalid(n *graph.Node, s *kv.Status) {
 	}
 	switch x := n.X; {
 	case x == nil || x.Invalid == nil:
-	case x.Lost != nil:
-		s.Reason += "; of the last valid value, " + lost(x.Lost).Error()
+	case n.Lost() != nil:
+		s.Reason += "; of the last valid value, " + lost(n.Lost()).Error()
 	case n.Goal() != nil && n.Presence == graph.Present:
 		s.Reason += "; the object of the last valid value stays"
 	}

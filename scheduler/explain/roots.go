@@ -188,14 +188,14 @@ func (f *rootFinder) below(n *graph.Node) (found finding) {
 // another, which need not be at fault: nothing below explains that.
 func (e *Explainer) selfInvalid(n *graph.Node) bool {
 	x := n.X
-	return n.Wanted() && (x != nil && (x.Invalid != nil || x.Lost != nil || x.Derived != nil) || e.Disagrees(n) != nil)
+	return n.Wanted() && (x != nil && (x.Invalid != nil || x.Derived != nil) || n.Lost() != nil || e.Disagrees(n) != nil)
 }
 
 // holders are the nodes that a node waits for without needing them: who has its name,
 // what it derives, what its operation missed, and who depends on it as it is.
 func (e *Explainer) holders(n *graph.Node) (all []*graph.Node) {
-	if n.X != nil && n.X.Lost != nil {
-		all = append(all, n.X.Lost.Winner())
+	if n.Lost() != nil {
+		all = append(all, n.Lost().Winner())
 	}
 	if t := assess.WaitsFor(n); t != "" {
 		if t := e.G.Get(t); t != nil && t.Presence != graph.Present {
@@ -322,8 +322,8 @@ func (e *Explainer) holds(n *graph.Node) *assess.Pause {
 // rootKind says what holds a node up by itself, and who is in the way.
 func (e *Explainer) rootKind(n *graph.Node) (RootKind, kv.Key) {
 	switch s, a := e.StateOf(n), e.Assess(n); {
-	case s == kv.InvalidState && n.X != nil && n.X.Lost != nil:
-		return RootTaken, n.X.Lost.Winner().Key
+	case s == kv.InvalidState && n.Lost() != nil:
+		return RootTaken, n.Lost().Winner().Key
 	case s == kv.InvalidState:
 		return RootInvalid, peerOf(n)
 	case s == kv.Unimplemented || kind.Of(n) == nil:

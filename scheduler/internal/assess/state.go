@@ -32,7 +32,7 @@ func (as *Assessor) OwnState(n *graph.Node) kv.State {
 		return unwantedState(n)
 	}
 	switch x := n.X; {
-	case x != nil && x.Invalid != nil, x != nil && x.Lost != nil, x != nil && x.Derived != nil, as.Disagrees(n) != nil:
+	case x != nil && x.Invalid != nil, n.Lost() != nil, x != nil && x.Derived != nil, as.Disagrees(n) != nil:
 		return kv.InvalidState
 	case n.Kind == nil:
 		return kv.Unimplemented

@@ -176,22 +176,19 @@ func (a *auditor) claims() {
 			a.say("%s owns %s, which it does not want", c.owner.Key, id)
 		}
 		for _, n := range c.wanters {
-			if !slices.Contains(n.wantClaims(), c) {
+			if !slices.Contains(n.claims().want, c) {
 				a.say("%s is thought to want %s", n.Key, id)
 			}
 		}
 		for _, n := range c.holders {
-			if n.X == nil || !slices.Contains(n.X.hold, c) {
+			if !slices.Contains(n.claims().hold, c) {
 				a.say("%s is thought to have %s", n.Key, id)
 			}
 		}
 	}
 	a.g.All(func(n *Node) bool {
-		if n.X == nil {
-			return true
-		}
 		var lost *Claim
-		for _, c := range n.X.want {
+		for _, c := range n.claims().want {
 			if a.g.claims[c.ID] != c || !slices.Contains(c.wanters, n) {
 				a.say("%s wants %s, which does not know it", n.Key, c.ID)
 			}
@@ -199,13 +196,13 @@ func (a *auditor) claims() {
 				lost = c
 			}
 		}
-		for _, c := range n.X.hold {
+		for _, c := range n.claims().hold {
 			if a.g.claims[c.ID] != c || !slices.Contains(c.holders, n) {
 				a.say("%s has %s, which does not know it", n.Key, c.ID)
 			}
 		}
-		if n.X.Lost != lost {
-			a.say("%s should have lost %v, and has lost %v", n.Key, lost, n.X.Lost)
+		if n.Lost() != lost {
+			a.say("%s should have lost %v, and has lost %v", n.Key, lost, n.Lost())
 		}
 		return true
 	})

@@ -32,12 +32,15 @@ func (c *Claim) Winner() *Node {
 // Owned reports whether the name has an owner, which keeps it.
 func (c *Claim) Owned() bool { return c.owner != nil }
 
+// names are the claims of a node. They are replaced, never changed in place.
+type names struct {
+	want, hold []*Claim
+	// lost is a claim that a stronger value has; the node's own is void.
+	lost *Claim
+}
+
 // Extra is the part of a node that most nodes do without.
 type Extra struct {
-	want, hold []*Claim
-	// Lost is a claim that a stronger value has; the node's own is void.
-	Lost *Claim
-
 	// The engine's own; slices are replaced, never changed in place.
 	Wants    []Want
 	Invalid  error // why the newest wanted value is refused
@@ -88,14 +91,24 @@ func (g *store) Extra(n *Node) *Extra {
 	return n.X
 }
 
-func (n *Node) hasClaims() bool { return n.X != nil && len(n.X.want)+len(n.X.hold) > 0 }
-
-func (n *Node) wantClaims() []*Claim {
-	if n.X == nil {
-		return nil
+// setNames sets the claims of a node.
+func (g *Graph) setNames(n *Node, now names) {
+	g.Save(n)
+	n.names = nil
+	if len(now.want)+len(now.hold) > 0 || now.lost != nil {
+		n.names = &now
 	}
-	return n.X.want
 }
+
+func (n *Node) claims() names {
+	if n.names == nil {
+		return names{}
+	}
+	return *n.names
+}
+
+// Lost is a claim of the node that a stronger value has, nil if there is none.
+func (n *Node) Lost() *Claim { return n.claims().lost }
 
 func (g *Graph) claimsOf(n *Node, v any) []*Claim {
 	if v == nil || n.Kind == nil || n.Kind.Claims == nil {
@@ -119,12 +132,13 @@ func (g *Graph) claimsOf(n *Node, v any) []*Claim {
 
 func (g *Graph) setWantClaims(n *Node, v any) {
 	now := g.claimsOf(n, v)
-	was := n.wantClaims()
+	all := n.claims()
+	was := all.want
 	if len(now) == 0 && len(was) == 0 {
 		return
 	}
-	x := g.Extra(n)
-	x.want = now
+	all.want = now
+	g.setNames(n, all)
 	for _, c := range was {
 		if !slices.Contains(now, c) {
 			g.saveClaim(c)
@@ -178,7 +192,7 @@ func (g *Graph) own(n *Node) {
 	if n.Presence != Present || n.Foreign {
 		return
 	}
-	for _, c := range n.wantClaims() {
+	for _, c := range n.claims().want {
 		if c.owner == nil && slices.Contains(c.holders, n) {
 			g.saveClaim(c)
 			g.decide(c)
@@ -191,7 +205,7 @@ func (g *Graph) decide(c *Claim) {
 	c.findOwner()
 	for _, n := range c.wanters {
 		var lost *Claim
-		for _, w := range n.X.want {
+		for _, w := range n.claims().want {
 			if w.Winner() != n {
 				lost = w
 				break
@@ -204,24 +218,23 @@ func (g *Graph) decide(c *Claim) {
 }
 
 func (g *Graph) lose(n *Node, c *Claim) {
-	if n.X == nil || n.X.Lost == c {
+	all := n.claims()
+	if all.lost == c {
 		return
 	}
-	g.Extra(n).Lost = c
+	all.lost = c
+	g.setNames(n, all)
 	g.Wake(n)
 	g.judgeUnit(n)
 }
 
 // setHoldClaims records what the world of n has; also keeps what it had.
 func (g *Graph) setHoldClaims(n *Node, now []*Claim, also bool) {
-	var was []*Claim
-	if n.X != nil {
-		was = n.X.hold
-	}
+	all := n.claims()
+	was := all.hold
 	if len(now) == 0 && (len(was) == 0 || also) {
 		return
 	}
-	x := g.Extra(n)
 	next := slices.Clone(now)
 	for _, c := range was {
 		switch {
@@ -241,7 +254,8 @@ func (g *Graph) setHoldClaims(n *Node, now []*Claim, also bool) {
 			c.holders = append(slices.Clone(c.holders), n)
 		}
 	}
-	x.hold = next
+	all.hold = next
+	g.setNames(n, all)
 }
 
 func (g *Graph) forgetClaim(c *Claim) {
@@ -252,7 +266,7 @@ func (g *Graph) forgetClaim(c *Claim) {
 
 // Holder finds who has, in the world, a name that n wants and is not n.
 func (n *Node) Holder() (*Claim, *Node) {
-	for _, c := range n.wantClaims() {
+	for _, c := range n.claims().want {
 		for _, h := range c.holders {
 			if h != n {
 				return c, h
@@ -265,10 +279,7 @@ func (n *Node) Holder() (*Claim, *Node) {
 // NameWantedBy finds who waits for a name that n has in the world and no longer wants, nil
 // if nobody does.
 func (n *Node) NameWantedBy() *Node {
-	if n.X == nil {
-		return nil
-	}
-	for _, c := range n.X.hold {
+	for _, c := range n.claims().hold {
 		if w := c.Winner(); w != nil && w != n {
 			return w
 		}
@@ -289,7 +300,7 @@ func delWithout(ns []*Node, n *Node) []*Node {
 // Goal is the value that should be in the world after conflicts are decided:
 // the desired one, or nil if another value has what it claims.
 func (n *Node) Goal() any {
-	if n.X != nil && n.X.Lost != nil {
+	if n.Lost() != nil {
 		return nil
 	}
 	return n.Desired

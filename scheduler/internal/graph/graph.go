@@ -92,7 +92,7 @@ func (g *Graph) Drop(n *Node) bool {
 	if n.Wanted() || n.Presence != Absent || len(n.In) > 0 || n.Busy() || n.Dependents > 0 || n.Dropped() || g.trying {
 		return false
 	}
-	if n.Desired != nil || n.hasClaims() {
+	if n.Desired != nil || n.names != nil {
 		return false
 	}
 	for _, e := range n.Out {
@@ -200,10 +200,8 @@ func (g *Graph) SetLeaving(n *Node, leaving bool) {
 	n.Leaving = leaving
 	n.Peers(g.Wake) // none of them is made while it is on its way out
 	g.refresh(n, false)
-	if n.X != nil {
-		for _, c := range n.X.hold {
-			g.wakeAll(c.wanters)
-		}
+	for _, c := range n.claims().hold {
+		g.wakeAll(c.wanters)
 	}
 }
 

@@ -75,7 +75,7 @@ func (g *Graph) AdoptNeeds(n *Node) {
 	g.inherit(n)
 	g.dropRole(n, func(e *Edge) bool { return e.role == ofActual }, ofActual)
 	g.adoptNeeds(n)
-	g.setHoldClaims(n, n.wantClaims(), false)
+	g.setHoldClaims(n, n.claims().want, false)
 }
 
 // adoptNeeds lets the world of n depend on the needs of the desired value also.
@@ -85,7 +85,7 @@ func (g *Graph) adoptNeeds(n *Node) {
 			g.addRole(e, ofActual)
 		}
 	}
-	g.setHoldClaims(n, n.wantClaims(), true)
+	g.setHoldClaims(n, n.claims().want, true)
 }
 
 // setNeeds makes the edges of one role those that v needs.
@@ -125,7 +125,7 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 			e.set(together, need.Together)
 			e.set(ofBase, n.Base != nil && need.Key == n.Base.Key)
 			if need.Pass != nil || need.Project != nil || need.Agree != nil || need.Tell != nil {
-				e.fn = &needFuncs{need: need}
+				e.fn = &needFuncs{need: conditions{need.Pass, need.Tell, need.Project, need.Agree}}
 			}
 		}
 		e.set(kept, true)

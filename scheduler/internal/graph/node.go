@@ -64,6 +64,8 @@ type Node struct {
 	Out []*Edge
 	In  []*Edge
 
+	names *names // nil: it claims nothing
+
 	dir    *Dir
 	dirIdx int32 // place in dir, -1 once the node was dropped
 
@@ -200,9 +202,17 @@ const (
 	ofActual
 )
 
+// conditions are what a Need asks for beside that something is there.
+type conditions struct {
+	Pass    func(k Key, value, meta any) bool
+	Tell    func(value, meta any) string
+	Project func(value, meta any) string
+	Agree   func(value any) error
+}
+
 // needFuncs is the rare part of an edge.
 type needFuncs struct {
-	need      Need
+	need      conditions
 	uses      *Node // that an operation of the owner under way counts on
 	projected string
 	projKnown bool
