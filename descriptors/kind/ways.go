@@ -3,6 +3,7 @@ package kind
 import (
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
@@ -11,7 +12,11 @@ import (
 
 // OnUpInterface needs an interface that packets leave by: the kernel takes nothing over a
 // link that is down.
-func OnUpInterface(name string) scheduler.Need {
+func OnUpInterface(name string) scheduler.Need { return upInterface.of(name, onUpInterface) }
+
+var upInterface last[string]
+
+func onUpInterface(name string) scheduler.Need {
 	n := OnInterface(name, "the interface that packets leave by, up")
 	n = scheduler.If(n, func(_ scheduler.Key, v *models.Interface, _ kernel.LinkRef) bool { return v.IsEnabled() })
 	return scheduler.Tell(n, func(v *models.Interface, _ kernel.LinkRef) string {
@@ -28,11 +33,41 @@ func OnGateway(iface string, gateway netip.Addr, onlink bool) (scheduler.Need, b
 	if !gateway.IsValid() || onlink || gateway.IsLinkLocalUnicast() {
 		return scheduler.Need{}, false
 	}
-	n := scheduler.AnyOf(scheduler.Key(models.AddressPrefix(iface)),
-		fmt.Sprintf("an address of %s whose network holds the gateway %s (or set onlink)", iface, gateway))
+	return gatewayWay.of(way{iface, gateway}, onGateway), true
+}
+
+// way is a gateway by an interface.
+type way struct {
+	iface   string
+	gateway netip.Addr
+}
+
+var gatewayWay last[way]
+
+func onGateway(w way) scheduler.Need {
+	n := scheduler.AnyOf(scheduler.Key(models.AddressPrefix(w.iface)),
+		fmt.Sprintf("an address of %s whose network holds the gateway %s (or set onlink)", w.iface, w.gateway))
 	return scheduler.If(n, func(_ scheduler.Key, a *models.Address, at kernel.AddressRef) bool {
-		return PrefixOf(a, at).Masked().Contains(gateway)
-	}), true
+		return PrefixOf(a, at).Masked().Contains(w.gateway)
+	})
+}
+
+// last is the need that was made last: thousands of routes that go one way share the texts and
+// functions of one, where each had its own.
+type last[T comparable] struct{ made atomic.Pointer[made[T]] }
+
+type made[T comparable] struct {
+	of   T
+	need scheduler.Need
+}
+
+func (l *last[T]) of(t T, need func(T) scheduler.Need) scheduler.Need {
+	m := l.made.Load()
+	if m == nil || m.of != t {
+		m = &made[T]{t, need(t)}
+		l.made.Store(m)
+	}
+	return m.need
 }
 
 // PrefixOf is an address that is in place.

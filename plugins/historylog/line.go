@@ -59,14 +59,15 @@ type moment struct {
 func lineOf(r scheduler.Record) line {
 	l := line{Seq: r.Seq, Time: r.Time, Source: r.Source, Note: r.Note, Written: r.Written, Complete: r.Complete, Asked: r.Asked, AskedTotal: r.AskedTotal,
 		Settled: r.Settled, Dropped: r.Dropped, Missed: r.Missed, Deviation: r.Deviation}
-	for _, p := range r.Planned {
-		l.Planned = append(l.Planned, step{Op: p.Op, Key: p.Key})
+	l.Planned, l.Done, l.Changed = make([]step, len(r.Planned)), make([]step, len(r.Done)), make([]changed, len(r.Changed))
+	for i, p := range r.Planned {
+		l.Planned[i] = step{Op: p.Op, Key: p.Key}
 	}
-	for _, d := range r.Done {
-		l.Done = append(l.Done, step(d))
+	for i, d := range r.Done {
+		l.Done[i] = step(d)
 	}
-	for _, c := range r.Changed {
-		l.Changed = append(l.Changed, changed{c.Key, c.Time, momentOf(c.Before), momentOf(c.After)})
+	for i, c := range r.Changed {
+		l.Changed[i] = changed{c.Key, c.Time, momentOf(c.Before), momentOf(c.After)}
 	}
 	return l
 }

@@ -61,10 +61,13 @@ func newLedger(d disk) *Ledger {
 	return &Ledger{disk: d, entries: map[string]*kernel.Entry{}}
 }
 
+// lineSize is about what the line of an entry takes.
+const lineSize = 256
+
 // Add writes entries and returns when they are on disk. When it fails, the
 // ledger is as it was before.
 func (l *Ledger) Add(entries ...kernel.Entry) error {
-	var text []byte
+	text := make([]byte, 0, lineSize*len(entries))
 	puts := make([]*kernel.Entry, len(entries))
 	for i, e := range entries {
 		put, err := own(e)
@@ -118,11 +121,16 @@ func (l *Ledger) join(puts []*kernel.Entry, text []byte) (b *batch, leads bool, 
 		return nil, false, ErrClosed
 	}
 	b, leads = l.batch()
+	b.adds = slices.Grow(b.adds, len(puts))
 	for _, put := range puts {
 		b.adds = append(b.adds, added{put.ID, put, l.entries[put.ID]})
 		l.entries[put.ID] = put
 	}
-	l.pending = append(l.pending, text...)
+	if len(l.pending) == 0 {
+		l.pending = text
+	} else {
+		l.pending = append(l.pending, text...)
+	}
 	l.lines += len(puts)
 	return b, leads, nil
 }
@@ -165,6 +173,7 @@ func (l *Ledger) write(b *batch) {
 		b.err = fmt.Errorf("write the ledger: %w", err)
 		l.undo(b)
 	}
+	b.adds = nil
 	if l.gathering == nil {
 		l.writePending()
 	}

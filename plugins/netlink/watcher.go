@@ -89,9 +89,14 @@ func (w *watcher) run(f func(kernel.Event)) error {
 			f(ev)
 		}
 		clear(events)
-		spare = events[:0]
+		if spare = events[:0]; cap(spare) > spareEvents {
+			spare = nil // a flood does not keep its room
+		}
 	}
 }
+
+// spareEvents is how much room is kept for the next events.
+const spareEvents = 256
 
 // take takes all that is queued and leaves an empty queue in its place.
 func (w *watcher) take(spare []kernel.Event) (events []kernel.Event, stopped bool, err error) {
