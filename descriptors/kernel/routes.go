@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // Routes are those of all tables.
@@ -33,6 +34,14 @@ type Route struct {
 	// Nexthop is the number of a nexthop that says where packets leave. Index, Gateway, Encap and
 	// NextHops then only tell what the kernel has there.
 	Nexthop uint32
+}
+
+// Equal reports whether two routes are the same to the letter.
+func (r Route) Equal(o Route) bool {
+	return r.Dst == o.Dst && r.Table == o.Table && r.Metric == o.Metric && r.Protocol == o.Protocol &&
+		r.Type == o.Type && r.Scope == o.Scope && r.Src == o.Src && r.MTU == o.MTU && r.Index == o.Index &&
+		r.Gateway == o.Gateway && r.Onlink == o.Onlink && r.Encap == o.Encap && r.Nexthop == o.Nexthop &&
+		slices.Equal(r.NextHops, o.NextHops)
 }
 
 // NextHop is one of several ways of a route.

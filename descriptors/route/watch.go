@@ -3,7 +3,6 @@ package route
 import (
 	"context"
 	"net/netip"
-	"reflect"
 	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -65,7 +64,7 @@ func (d *route) news(ns kernel.NS, r kernel.Route, deleted bool) []scheduler.Key
 // same reports whether two routes mean the same. Most are the echo of what we made, to
 // the letter.
 func (d *route) same(ns kernel.NS, a, b kernel.Route) bool {
-	return reflect.DeepEqual(a, b) || equal("", d.value(ns, a, nil, d.linkName), d.value(ns, b, nil, d.linkName))
+	return a.Equal(b) || equal("", d.value(ns, a, nil, d.linkName), d.value(ns, b, nil, d.linkName))
 }
 
 // keysIn are the keys of the routes of a namespace that pass, sorted. If it is gone all

@@ -96,7 +96,7 @@ func (w *watcher) run(f func(kernel.Event)) error {
 }
 
 // spareEvents is how much room is kept for the next events.
-const spareEvents = 256
+const spareEvents = 1024
 
 // take takes all that is queued and leaves an empty queue in its place.
 func (w *watcher) take(spare []kernel.Event) (events []kernel.Event, stopped bool, err error) {
