@@ -72,11 +72,15 @@ func (d *route) sourceNeeds(v *models.Route) []scheduler.Need {
 // their routes the kernel decides.
 func claims(_ scheduler.Key, v *models.Route) []scheduler.Claim {
 	id := fmt.Sprintf("%s table %d metric %d", destination(v), v.EffectiveTable(), v.EffectiveMetric())
-	at, where := "in "+selector.Text(v.GetNamespace()), "in "+v.GetNamespace().Text()
+	where, at := "in "+v.GetNamespace().Text(), "in "+selector.Text(v.GetNamespace())
 	if names := v.Interfaces(); len(names) > 0 {
-		at, where = "by "+names[0], "by "+names[0]
+		where, at = "by "+names[0], ""
 	} else if name := v.GetNexthop(); name != "" {
-		at, where = "by nexthop "+name, "by nexthop "+name
+		where, at = "by nexthop "+name, ""
 	}
-	return []scheduler.Claim{{ID: at + "|" + id, What: fmt.Sprintf("route to %s %s", id, where)}}
+	c := scheduler.Claim{What: "route to " + id + " " + where}
+	if c.ID = c.What; at != "" { // a namespace has more than one name
+		c.ID = "route to " + id + " " + at
+	}
+	return []scheduler.Claim{c}
 }

@@ -51,6 +51,9 @@ func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.Apply
 	if r.DryRun {
 		return s.dryRun(ctx, req)
 	}
+	for i := range ws {
+		ws[i].message = nil // only a plan needs it, and there may be many
+	}
 	st, revision, err := s.write(ctx, r, req)
 	if err != nil {
 		return nil, err

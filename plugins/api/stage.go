@@ -131,7 +131,7 @@ func (s *Server) before(ctx context.Context, ws []wish, deletes []string) (map[s
 	for _, w := range ws {
 		keys = append(keys, w.key)
 	}
-	out := make(map[string]models.Stored, len(keys))
+	out := map[string]models.Stored{}
 	if len(keys) > 16 { // one list is cheaper than many reads
 		all, err := s.Store.List(ctx, configPrefix)
 		if err != nil {
@@ -207,13 +207,12 @@ func (st *staged) stageSets(sets []*applySet, r request, named map[string]bool) 
 
 // pending are the changes that have to be written, apply-sets last.
 func (st *staged) pending() []change {
-	out := make([]change, 0, len(st.changes)+len(st.sets))
-	for _, c := range st.changes {
-		if c.op() != "none" {
-			out = append(out, c)
-		}
+	same := func(c change) bool { return c.op() == "none" }
+	out := st.changes
+	if slices.ContainsFunc(out, same) {
+		out = slices.DeleteFunc(slices.Clone(out), same)
 	}
-	return append(out, st.sets...)
+	return append(slices.Clip(out), st.sets...)
 }
 
 // writes are the keys of intent that have to be written.
