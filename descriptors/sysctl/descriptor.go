@@ -36,6 +36,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Sysctl, kernel.LinkRef] {
 	k.Update, k.Delete = d.objects.Update, d.delete // what was there before us stays in the ledger
 	k.Needs, k.Claims, k.Compare = needs, claims, compare
 	k.Retrieve, k.Watch = d.retrieve, d.watch
+	k.Lane = func(_ scheduler.Key, v *models.Sysctl) string { return lane(v.Path()) }
 	return k
 }
 
@@ -73,14 +74,14 @@ func needs(_ scheduler.Key, v *models.Sysctl) []scheduler.Need {
 	return []scheduler.Need{kind.OnInterface(v.GetInterface(), "the interface that it is a setting of")}
 }
 
-// claims: one value per setting. That two selectors mean one namespace is not
-// known here; see [sysctl.holder].
+// claims: one value per setting. That two selectors mean one namespace, or that a place is
+// that of a link, is not known here; see [sysctl.holder].
 func claims(_ scheduler.Key, v *models.Sysctl) []scheduler.Claim {
 	at, where := "in "+selector.Text(v.GetNamespace()), "in "+v.GetNamespace().Text()
 	if v.GetInterface() != "" {
 		at, where = "of "+v.GetInterface(), "of "+v.GetInterface()
 	}
-	return []scheduler.Claim{{ID: at + "|" + v.Path(), What: fmt.Sprintf("setting %s %s", v.GetKey(), where)}}
+	return []scheduler.Claim{{ID: at + "|" + oneName(v.Path()), What: fmt.Sprintf("setting %s %s", v.GetKey(), where)}}
 }
 
 // compare: another place is another setting.

@@ -264,16 +264,53 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Two selectors that mean one namespace do not fight.
+// One setting has one value, however it is written: through two selectors of one namespace,
+// by its place and as that of a link, or under either of the two names that one has. Who was
+// first keeps it, and what was there before comes back.
 func TestOneHolder(t *testing.T) {
-	b := newBench(t)
-	b.must("one", `{"key":"net.ipv4.ip_default_ttl","value":"60","namespace":{"netns":"blue"}}`)
-	err := b.create("two", `{"key":"net.ipv4.ip_default_ttl","value":"61","namespace":{"microservice":"web"}}`)
-	var class *scheduler.OpError
-	if !errors.As(err, &class) || class.On != "sysctl/one" {
-		t.Errorf("%v, want it to wait for sysctl/one", err)
+	const (
+		blue    = `{"key":"net.ipv4.ip_default_ttl","value":"60","namespace":{"netns":"blue"}}`
+		web     = `{"key":"net.ipv4.ip_default_ttl","value":"61","namespace":{"microservice":"web"}}`
+		place   = `{"key":"net.ipv4.conf.b.rp_filter","value":"1","namespace":{"netns":"blue"}}`
+		link    = `{"key":"net.ipv4.conf.IFNAME.rp_filter","value":"2","interface":"b"}`
+		forward = `{"key":"net.ipv4.ip_forward","value":"1","namespace":{"netns":"blue"}}`
+		all     = `{"key":"net/ipv4/conf/all/forwarding","value":"0","namespace":{"netns":"blue"}}`
+	)
+	for _, c := range []struct{ one, two, at, before, is string }{
+		{blue, web, "ipv4/ip_default_ttl", "64", "60"},
+		{place, link, "ipv4/conf/b/rp_filter", "0", "1"},
+		{link, place, "ipv4/conf/b/rp_filter", "0", "2"},
+		{forward, all, "ipv4/ip_forward", "0", "1"},
+	} {
+		b := newBench(t)
+		b.must("one", c.one)
+		err := b.create("two", c.two)
+		var class *scheduler.OpError
+		if !errors.As(err, &class) || class.On != "sysctl/one" {
+			t.Errorf("%s: %v, want it to wait for sysctl/one", c.two, err)
+		}
+		b.is(b.blue, c.at, c.is)
+		b.update("one", c.one)
+		if err := b.delete("one"); err != nil {
+			t.Fatal(err)
+		}
+		b.is(b.blue, c.at, c.before)
+		b.must("two", c.two)
+		if err := b.delete("two"); err != nil {
+			t.Fatal(err)
+		}
+		b.is(b.blue, c.at, c.before)
 	}
-	b.is(b.blue, "ipv4/ip_default_ttl", "60")
+}
+
+// Other links, other namespaces and other settings are no reason to wait.
+func TestManyHolders(t *testing.T) {
+	b := newBench(t)
+	b.must("a", `{"key":"net.ipv4.conf.IFNAME.rp_filter","value":"2","interface":"a"}`)
+	b.must("b", `{"key":"net.ipv4.conf.IFNAME.rp_filter","value":"2","interface":"b"}`)
+	b.must("all", `{"key":"net.ipv4.conf.all.rp_filter","value":"0","namespace":{"netns":"blue"}}`)
+	b.must("own", `{"key":"net.ipv4.conf.a.log_martians","value":"1"}`)
+	b.must("lo", `{"key":"net.ipv4.conf.lo.rp_filter","value":"1","namespace":{"netns":"blue"}}`)
 }
 
 // What others change is noticed at the next reading; what we change is not news.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -17,7 +19,7 @@ import (
 )
 
 // resolve finds where a setting is.
-func (d *sysctl) resolve(ctx context.Context, v *models.Sysctl) (at kernel.LinkRef, path string, err error) {
+func (d *sysctl) resolve(ctx context.Context, v *models.Sysctl) (at kernel.LinkRef, nsPath string, err error) {
 	if v.GetInterface() == "" {
 		var p selector.Place
 		p, err = d.Places.Resolve(ctx, v.GetNamespace())
@@ -27,9 +29,9 @@ func (d *sysctl) resolve(ctx context.Context, v *models.Sysctl) (at kernel.LinkR
 		return at, "", err
 	}
 	if e, ok := d.Owner.Entry(models.InterfaceKey(v.GetInterface())); ok {
-		path = e.NSPath
+		nsPath = e.NSPath
 	}
-	return at, path, nil
+	return at, nsPath, nil
 }
 
 // place is where a setting is below /proc/sys now: links are renamed.
@@ -67,18 +69,22 @@ func mark(at kernel.LinkRef, v *models.Sysctl) string { return at.String() + " "
 // prepare: what was there before us is kept in the ledger.
 func (d *sysctl) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRef], err error) {
 	k, v := o.Key, o.Value
-	at, path, err := d.resolve(ctx, v)
+	at, nsPath, err := d.resolve(ctx, v)
 	if err != nil {
 		return job, err
 	}
-	if other := d.holder(k, mark(at, v)); other != "" {
-		return job, scheduler.Blocked(other, fmt.Errorf("%s is in use by %s; it can have one value", v.GetKey(), other))
+	other, err := d.holder(k, at, v)
+	if err == nil && other != "" {
+		err = scheduler.Blocked(other, fmt.Errorf("%s is in use by %s; it can have one value", v.GetKey(), other))
+	}
+	if err != nil {
+		return job, err
 	}
 	before, err := d.get(at, v)
 	if err != nil {
 		return job, err
 	}
-	e := kernel.Entry{ID: string(k), NS: at.NS, NSPath: path, Index: at.Index, Value: models.Encode(v), Mark: mark(at, v)}
+	e := kernel.Entry{ID: string(k), NS: at.NS, NSPath: nsPath, Index: at.Index, Value: models.Encode(v), Mark: mark(at, v)}
 	had, recorded := d.Owner.Entry(string(k))
 	recorded = recorded && had.Mark == e.Mark
 	if e.Prior = had.Prior; !recorded {
@@ -120,16 +126,54 @@ func same(value string, v *models.Sysctl) bool {
 	return (&models.Sysctl{Value: value}).EffectiveValue() == v.EffectiveValue()
 }
 
-// holder finds another key of ours with the same setting, which claims cannot see:
-// two selectors that mean one namespace.
-func (d *sysctl) holder(k scheduler.Key, mark string) scheduler.Key {
+// holder finds another key of ours with the same setting, which claims cannot see: two
+// selectors that mean one namespace, or a place that is that of a link.
+func (d *sysctl) holder(k scheduler.Key, at kernel.LinkRef, v *models.Sysctl) (scheduler.Key, error) {
+	here, err := d.place(at, v)
+	if err != nil {
+		return "", err
+	}
 	for _, e := range d.Owner.Entries(prefix) {
-		if e.ID != string(k) && e.Mark == mark {
-			return scheduler.Key(e.ID)
+		if e.ID == string(k) || e.NS != at.NS {
+			continue
+		}
+		same := e.Mark == mark(at, v)
+		if !same && (e.Index == 0 || at.Index == 0) {
+			_, theirs, _ := strings.Cut(e.Mark, " ")
+			same, err = d.isPlace(e, theirs, here)
+		}
+		if err != nil || same {
+			return scheduler.Key(e.ID), err
 		}
 	}
-	return ""
+	return "", nil
 }
+
+// isPlace reports whether the setting of an entry, whose place the ledger names as of a value,
+// is the one that is here.
+func (d *sysctl) isPlace(e kernel.Entry, place, here string) (bool, error) {
+	if lane(place) != lane(here) {
+		return false, nil // without asking for a link
+	}
+	theirs := &models.Sysctl{Key: place}
+	there, err := d.place(kernel.LinkRef{NS: e.NS, Index: e.Index}, theirs)
+	if kernel.IsGone(err) {
+		return false, nil
+	}
+	return oneName(there) == oneName(here), err
+}
+
+// oneName is a place under the one of its names: the kernel has one setting at two.
+func oneName(place string) string {
+	if place == "net/ipv4/conf/all/forwarding" {
+		return "net/ipv4/ip_forward"
+	}
+	return place
+}
+
+// lane is equal of whatever may be one setting: two keys must not look at once whether
+// another one has it.
+func lane(place string) string { return path.Base(oneName(place)) }
 
 // delete gives a setting back the value that it had before us.
 func (d *sysctl) delete(_ context.Context, k scheduler.Key, _ *models.Sysctl, _ kernel.LinkRef) error {
