@@ -57,7 +57,6 @@ func splitAddressID(id string) (pool string, a netip.Addr, ok bool) {
 func Open(ledger kernel.Ledger, fail kernel.Failpoint) *Book {
 	b := &Book{
 		ledger: ledger, fail: fail, pools: map[string]*pool.Pool{}, values: map[string]*models.IPPool{}, where: map[string]string{},
-		leases: makeNews(), claims: makeNews(),
 	}
 	var rests []rest
 	for _, e := range ledger.Entries("") {

@@ -2,59 +2,50 @@ package ipam
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// news are keys to tell the scheduler of.
+// news are keys to tell the scheduler of. It hears of them before the operation ends that
+// is the reason: what waits for a lease is never seen at rest with the lease on its way.
 type news struct {
-	mu   *sync.Mutex
-	keys map[scheduler.Key]bool
-	some chan struct{} // holds one if there are keys
+	mu     sync.Mutex
+	notify func(...scheduler.Key) // nil: nobody watches
+	keys   map[scheduler.Key]bool // nobody was told of these
 }
 
-func makeNews() news {
-	return news{mu: &sync.Mutex{}, keys: map[scheduler.Key]bool{}, some: make(chan struct{}, 1)}
-}
-
-func (n news) add(keys ...scheduler.Key) {
+func (n *news) add(keys ...scheduler.Key) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.notify != nil {
+		if len(keys) > 0 {
+			n.notify(keys...)
+		}
+		return
+	}
+	if n.keys == nil {
+		n.keys = map[scheduler.Key]bool{}
+	}
 	for _, k := range keys {
 		n.keys[k] = true
 	}
-	if len(n.keys) > 0 {
-		select {
-		case n.some <- struct{}{}:
-		default:
-		}
-	}
 }
 
-func (n news) take() []scheduler.Key {
+// watch is the Watch of a kind. notify never blocks.
+func (n *news) watch(ctx context.Context, notify func(...scheduler.Key)) error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	keys := make([]scheduler.Key, 0, len(n.keys))
-	for k := range n.keys {
-		keys = append(keys, k)
+	if len(n.keys) > 0 {
+		notify(slices.Sorted(maps.Keys(n.keys))...)
+		clear(n.keys)
 	}
-	clear(n.keys)
-	slices.Sort(keys)
-	return keys
-}
-
-// watch is the Watch of a kind.
-func (n news) watch(ctx context.Context, notify func(...scheduler.Key)) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-n.some:
-			if keys := n.take(); len(keys) > 0 {
-				notify(keys...)
-			}
-		}
-	}
+	n.notify = notify
+	n.mu.Unlock()
+	<-ctx.Done()
+	n.mu.Lock()
+	n.notify = nil
+	n.mu.Unlock()
+	return ctx.Err()
 }
