@@ -1,6 +1,7 @@
 package iface
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -137,12 +139,27 @@ type adoption struct {
 	entry kernel.Entry
 }
 
-func (d *iface) newAdoption(w *wish) (*adoption, error) {
+// prepareAdoption finds the link, which nobody else may get from here on.
+func (d *iface) prepareAdoption(ctx context.Context, w *wish) (job owned.Job[kernel.LinkRef], err error) {
 	l, err := d.Kernel.Link(w.place.NS, w.host)
 	if err != nil {
-		return &adoption{}, explain(w, "read", err)
+		return job, explain(w, "read", err)
 	}
-	return d.adoptionOf(w, l)
+	a, err := d.adoptionOf(w, l)
+	if err != nil {
+		return job, err
+	}
+	back, err := d.take(w, l)
+	if err != nil {
+		return job, err
+	}
+	return owned.Job[kernel.LinkRef]{Entries: []kernel.Entry{a.entry}, Cancel: back, Make: func() (kernel.LinkRef, error) {
+		if err := ctx.Err(); err != nil {
+			back()
+			return kernel.LinkRef{}, err
+		}
+		return d.adopt(a)
+	}}, nil
 }
 
 func (d *iface) adoptionOf(w *wish, l kernel.Link) (*adoption, error) {

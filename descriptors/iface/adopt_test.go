@@ -1,11 +1,13 @@
 package iface_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/scheduler"
 )
 
 // shape is what an adoption may change, as ip shows it, but for the missing carrier, which
@@ -106,4 +108,94 @@ func TestLoopbackIsUpAndGivenBack(t *testing.T) {
 	if l := b.nets["blue"].Show(t, "lo"); fmt.Sprint(l["mtu"]) != "65536" || fmt.Sprint(l["flags"]) != "[LOOPBACK]" {
 		t.Errorf("lo is %v", b.shape("blue", "lo"))
 	}
+}
+
+// A link has one holder, also where two selectors mean one namespace: who was first keeps it,
+// the other one waits, and what is given back is what was there before both. So also when both
+// come at once.
+func TestExistingHasOneHolder(t *testing.T) {
+	b := newBench(t, "blue")
+	b.nets["web"] = b.nets["blue"]
+	blue := b.nets["blue"]
+	blue.IP(t, "link add eth0 type bridge")
+	const (
+		one  = `{"namespace":{"netns":"blue"},"host_name":"eth0","existing":{},"mtu":1400,"alternative_names":["up"]}`
+		two  = `{"namespace":{"netns":"web"},"host_name":"eth0","existing":{},"mtu":1300}`
+		name = `{"namespace":{"netns":"web"},"host_name":"up","bridge":{}}`
+		ours = `{"namespace":{"netns":"blue"},"host_name":"br","bridge":{}}`
+		also = `{"namespace":{"netns":"web"},"host_name":"br","existing":{},"mtu":1300}`
+	)
+	waits := func(err error, on scheduler.Key) {
+		t.Helper()
+		var class *scheduler.OpError
+		if !errors.As(err, &class) || class.On != on {
+			t.Errorf("%v, want it to wait for %s", err, on)
+		}
+	}
+	mtu := func(want int) {
+		t.Helper()
+		if l := blue.Show(t, "eth0"); fmt.Sprint(l["mtu"]) != fmt.Sprint(want) {
+			t.Errorf("eth0 has the mtu %v, want %d", l["mtu"], want)
+		}
+	}
+	_, err := b.try("none", `{"namespace":{"netns":"blue"},"host_name":"eth9","existing":{}}`)
+	if !kernel.IsGone(err) {
+		t.Errorf("a link that is not there: %v", err)
+	}
+	b.make("one", one)
+	for range 2 {
+		_, err = b.try("two", two)
+		waits(err, "interface/one")
+		_, err = b.try("name", name)
+		waits(err, "interface/one")
+		mtu(1400)
+		if err := b.update("one", one); err != nil {
+			t.Fatal(err)
+		}
+		b.restart()
+		b.want("one", one)
+		for k, f := range b.look() {
+			b.self.put(k, f.Value, f.Meta)
+		}
+	}
+	if err := b.delete("one"); err != nil {
+		t.Fatal(err)
+	}
+	mtu(1500)
+	b.make("two", two)
+	mtu(1300)
+	if err := b.delete("two"); err != nil {
+		t.Fatal(err)
+	}
+	mtu(1500)
+
+	ops := []*op{{}, {}}
+	ops[0].Key, ops[0].Value = b.want("one", one)
+	ops[1].Key, ops[1].Value = b.want("two", two)
+	b.kind.CreateBatch(t.Context(), ops)
+	if ops[0].Err != nil {
+		t.Error(ops[0].Err)
+	}
+	waits(ops[1].Err, "interface/one")
+	b.self.put(ops[0].Key, ops[0].Value, ops[0].Meta)
+	if err := b.delete("one"); err != nil {
+		t.Fatal(err)
+	}
+	mtu(1500)
+
+	b.make("ours", ours)
+	_, err = b.try("also", also)
+	waits(err, "interface/ours")
+}
+
+// What the ledger does not take leaves the link to others.
+func TestExistingWithoutDisk(t *testing.T) {
+	b := newBench(t)
+	b.own.IP(t, "link add eth0 type bridge")
+	b.fail.set("interface/recorded")
+	if _, err := b.try("one", `{"host_name":"eth0","existing":{},"mtu":1400}`); !errors.Is(err, errCrash) {
+		t.Errorf("one: %v", err)
+	}
+	b.fail.set("")
+	b.make("two", `{"host_name":"eth0","existing":{},"mtu":1300}`)
 }

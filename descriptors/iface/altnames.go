@@ -97,8 +97,8 @@ func (d *iface) altNameTaken(l kernel.Link, name string, refused error) error {
 		case other.Index == l.Index && other.Name != name:
 			return nil
 		}
-		if key, ours := d.Owner.MarkedKey(other.Alias); ours && key != "" {
-			return scheduler.Blocked(scheduler.Key(key), fmt.Errorf("the alternative name %s is in use by %s", name, key))
+		if key := d.holder("", other); key != "" {
+			return scheduler.Blocked(key, fmt.Errorf("the alternative name %s is in use by %s", name, key))
 		}
 		remedy := "choose another"
 		if other.Name != name {

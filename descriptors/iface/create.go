@@ -34,15 +34,7 @@ func (d *iface) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 		}
 	}
 	if adopts(w.value) {
-		a, err := d.newAdoption(w)
-		job.Entries = []kernel.Entry{a.entry}
-		job.Make = func() (kernel.LinkRef, error) {
-			if err := ctx.Err(); err != nil {
-				return kernel.LinkRef{}, err
-			}
-			return d.adopt(a)
-		}
-		return job, err
+		return d.prepareAdoption(ctx, w)
 	}
 	entries := []kernel.Entry{w.entry()}
 	if cable := w.value.GetVeth(); cable != nil {

@@ -3,6 +3,7 @@ package iface
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
@@ -42,6 +43,43 @@ func (d *iface) ownerOf(l kernel.Link) string {
 	return "somebody else"
 }
 
+// holder is another key whose link it is: by its mark, or because it was adopted. The
+// loopback of a namespace bears the mark of that and is nobody's.
+func (d *iface) holder(k scheduler.Key, l kernel.Link) scheduler.Key {
+	if key, ours := d.Owner.MarkedKey(l.Alias); ours && strings.HasPrefix(key, prefix) && key != string(k) {
+		return scheduler.Key(key)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.links[l.Ref()]; h != nil && !h.dead && h.key != k {
+		return h.key
+	}
+	return ""
+}
+
+// take has a link that is about to be adopted be that of the key, unless another key has it,
+// which claims cannot see where two selectors mean one namespace. back takes that back.
+func (d *iface) take(w *wish, l kernel.Link) (back func(), err error) {
+	ref := l.Ref()
+	d.mu.Lock()
+	h := d.links[ref]
+	free := h == nil || h.dead
+	if free {
+		d.know(ref, w.key)
+	}
+	d.mu.Unlock()
+	back = func() {
+		if free {
+			d.release(ref)
+		}
+	}
+	if d.holder(w.key, l) != "" {
+		back()
+		return nil, d.conflict(w, l)
+	}
+	return back, nil
+}
+
 // conflict says that another link stands where ours should: that of another key, for
 // which we wait, or a foreign one.
 func (d *iface) conflict(w *wish, l kernel.Link) error {
@@ -49,8 +87,8 @@ func (d *iface) conflict(w *wish, l kernel.Link) error {
 	if slices.Contains(l.AltNames, w.host) {
 		name = w.host
 	}
-	if key, ours := d.Owner.MarkedKey(l.Alias); ours && key != "" {
-		return scheduler.Blocked(scheduler.Key(key), fmt.Errorf("the name %s in %s is in use by %s", name, w.value.GetNamespace().Text(), key))
+	if key := d.holder(w.key, l); key != "" {
+		return scheduler.Blocked(key, fmt.Errorf("the name %s in %s is in use by %s", name, w.value.GetNamespace().Text(), key))
 	}
 	if name != l.Name {
 		return scheduler.Conflict(d.ownerOf(l), fmt.Errorf(
@@ -123,6 +161,11 @@ func (d *iface) busy(ref kernel.LinkRef, k scheduler.Key) {
 		h.busy = true
 		return
 	}
+	d.know(ref, k)
+}
+
+// know begins to know a link as that of a key; d.mu is held.
+func (d *iface) know(ref kernel.LinkRef, k scheduler.Key) {
 	d.links[ref] = &held{key: k, busy: true}
 	d.Names.Put(ref, nameOf(k))
 }
