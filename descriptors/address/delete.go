@@ -136,7 +136,7 @@ func survivors(doomed, there []kernel.Address) []kernel.Address {
 	for _, a := range there {
 		going := slices.ContainsFunc(doomed, func(x kernel.Address) bool { return x.Prefix == a.Prefix })
 		touched := slices.ContainsFunc(doomed, func(x kernel.Address) bool {
-			return !x.Secondary && x.Prefix.Addr().Is4() && x.Prefix.Masked() == a.Prefix.Masked()
+			return !x.Secondary && x.Prefix.Addr().Is4() && x.Network() == a.Network()
 		})
 		if !going && touched {
 			list = append(list, a)

@@ -90,6 +90,41 @@ func TestOnOurOwnLinkWeSayItAll(t *testing.T) {
 // TestWhoAddedToOurLink: an address on a link of ours that we did not make says who did,
 // as far as the kernel does; what the kernel gave itself, and what is not on a link of
 // ours, is nobody's doing.
+// An address with a peer that others put on our link goes like any other, and no other one
+// of the same network with it. The kernel takes its network from the peer.
+func TestAddressesWithAPeer(t *testing.T) {
+	b := newBench(t)
+	b.link("web", `{"bridge":{}}`)
+	b.derived("web", "10.0.0.1/24", "fd00::1/64")
+	before := b.shown("web")
+	b.net.IP(t, "addr add 10.5.0.1 peer 10.5.0.2/32 dev web")
+	b.net.IP(t, "addr add 10.6.0.1 peer 10.7.0.2/24 dev web")
+	b.net.IP(t, "addr add 10.7.0.1/24 dev web") // a secondary one of that
+	b.net.IP(t, "addr add fd05::1 peer fd05::2/128 dev web")
+	remove := func(keys ...scheduler.Key) {
+		t.Helper()
+		for f, err := range b.kind.Retrieve(t.Context(), scope{Keys: keys}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.believe(f.Key, f.Value, f.Meta)
+			keys = slices.DeleteFunc(keys, func(k scheduler.Key) bool { return k == f.Key })
+			b.delete(string(f.Key))
+		}
+		if len(keys) > 0 {
+			t.Errorf("%v were not found", keys)
+		}
+	}
+	remove("address/web/10.6.0.1/24")
+	if out := b.net.IP(t, "-4 addr show dev web"); !strings.Contains(out, "inet 10.7.0.1/24") || strings.Contains(out, "10.6.0.1") {
+		t.Errorf("left %s", out)
+	}
+	remove("address/web/10.5.0.1/32", "address/web/10.7.0.1/24", "address/web/fd05::1/128")
+	if after := b.shown("web"); after != before {
+		t.Errorf("left %s, was %s", after, before)
+	}
+}
+
 func TestWhoAddedToOurLink(t *testing.T) {
 	b := newBench(t)
 	web := b.link("web", `{"bridge":{}}`)

@@ -92,6 +92,10 @@ func (v *survey) consider(p kind.Place, l kernel.Link, addresses []kernel.Addres
 			v.Leave(p, fmt.Sprintf("address %s of %s", a.Prefix, l.Name), "it is dynamic, or of another agent")
 			continue
 		}
+		if a.Peer.IsValid() {
+			v.Leave(p, fmt.Sprintf("address %s of %s", a.Prefix, l.Name), "it has the peer %s, which no value says", a.Peer)
+			continue
+		}
 		c.addresses = append(c.addresses, a)
 	}
 	switch {

@@ -15,8 +15,10 @@ type Addresses interface {
 
 // Address is an address of a link.
 type Address struct {
-	Index     int
-	Prefix    netip.Prefix // address and length, host bits kept
+	Index  int
+	Prefix netip.Prefix // address and length, host bits kept
+	// Peer is the other end's address, which the length is of then; invalid: none.
+	Peer      netip.Addr
 	Label     string
 	Scope     int
 	Valid     uint32 // seconds that are left, 0 for ever
@@ -34,4 +36,12 @@ type Address struct {
 	Kernel    bool
 	Secondary bool
 	Broadcast netip.Addr
+}
+
+// Network is what is on the link by the address: that of the peer, if it has one.
+func (a Address) Network() netip.Prefix {
+	if a.Peer.IsValid() {
+		return netip.PrefixFrom(a.Peer, a.Prefix.Bits()).Masked()
+	}
+	return a.Prefix.Masked()
 }

@@ -78,7 +78,7 @@ func (k *Kernel) ChangeAddress(ns kernel.NS, a kernel.Address) error {
 }
 
 // DeleteAddress removes an address. Of several equal ones with different
-// lengths it removes that with the length given.
+// lengths or peers it removes that with the length and the peer given.
 func (k *Kernel) DeleteAddress(ns kernel.NS, a kernel.Address) error {
 	return k.in(ns, fmt.Sprintf("delete address %s of link %d", a.Prefix, a.Index), func(n *namespace) error {
 		if err := checkAddress(a); err != nil {
@@ -88,7 +88,7 @@ func (k *Kernel) DeleteAddress(ns kernel.NS, a kernel.Address) error {
 		m.address(family(a.Prefix.Addr()), a.Prefix.Bits(), 0, a.Index)
 		m.addr(unix.IFA_LOCAL, a.Prefix.Addr())
 		if a.Prefix.Addr().Is4() {
-			m.addr(unix.IFA_ADDRESS, a.Prefix.Addr())
+			m.addr(unix.IFA_ADDRESS, otherEnd(a))
 		}
 		return n.do(m, nil)
 	})
@@ -98,6 +98,9 @@ func checkAddress(a kernel.Address) error {
 	if !a.Prefix.IsValid() || a.Prefix.Addr().Is4In6() {
 		return fmt.Errorf("not an address with a length: %w", unix.EINVAL)
 	}
+	if a.Peer.IsValid() && (a.Peer.Is4() != a.Prefix.Addr().Is4() || a.Peer.Is4In6()) {
+		return fmt.Errorf("not a peer of that family: %w", unix.EINVAL)
+	}
 	return checkIndex(a.Index)
 }
 
@@ -106,7 +109,7 @@ func newAddress(a kernel.Address, flags int) *message {
 	addr := a.Prefix.Addr()
 	m.address(family(addr), a.Prefix.Bits(), a.Scope, a.Index)
 	m.addr(unix.IFA_LOCAL, addr)
-	m.addr(unix.IFA_ADDRESS, addr)
+	m.addr(unix.IFA_ADDRESS, otherEnd(a))
 	if a.Label != "" {
 		m.str(unix.IFA_LABEL, a.Label)
 	}
@@ -135,6 +138,14 @@ func newAddress(a kernel.Address, flags int) *message {
 		m.u8(ifaProto, proto)
 	}
 	return m
+}
+
+// otherEnd is what the kernel takes the network of an address from.
+func otherEnd(a kernel.Address) netip.Addr {
+	if a.Peer.IsValid() {
+		return a.Peer
+	}
+	return a.Prefix.Addr()
 }
 
 // address adds the header of address messages (struct ifaddrmsg).
@@ -180,6 +191,9 @@ func parseAddress(body []byte, named bool) (a kernel.Address, ok bool) {
 	}
 	if !local.IsValid() {
 		local = address // IPv6 without a peer
+	}
+	if address != local {
+		a.Peer = address
 	}
 	a.Prefix = netip.PrefixFrom(local, int(body[1]))
 	// The same bit means temporary in IPv6.

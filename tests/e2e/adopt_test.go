@@ -36,6 +36,7 @@ var scripted = []string{
 	"-6 rule add iif br0 lookup 1001 priority 101",
 	"neigh add 10.1.0.7 lladdr 02:00:00:00:00:07 dev br0 nud permanent",
 	// what is not to be adopted
+	"address add 10.1.8.1 peer 10.1.8.2/32 dev br0",
 	"route add 10.20.0.0/16 via 10.1.0.2 proto bird", "route add 10.21.0.0/16 via 10.1.0.2 proto dhcp",
 	"link add docker0 type bridge", "link add veth1a2b3c type veth peer name cont", "link set veth1a2b3c master docker0",
 	"link add alien type ifb", "link set alien alias plumb:other:interface/alien",

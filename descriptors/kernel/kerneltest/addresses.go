@@ -116,6 +116,9 @@ func (n *namespace) forAddress(a kernel.Address) (*link, error) {
 	if !a.Prefix.IsValid() || a.Prefix.Addr().Is4In6() {
 		return nil, fmt.Errorf("not an address with a length: %w", syscall.EINVAL)
 	}
+	if a.Peer.IsValid() {
+		return nil, fmt.Errorf("an address with a peer: %w", syscall.EOPNOTSUPP)
+	}
 	return n.link(a.Index)
 }
 

@@ -11,6 +11,6 @@
 // what Linux does a moment later (a namespace dies, a carrier comes) is done here when the
 // call returns.
 //
-// What it has not answers ErrUnsupported: bonds, tunnels other than VXLAN, WireGuard, labels of MPLS, rings. It forwards no
+// What it has not answers ErrUnsupported: bonds, tunnels other than VXLAN, WireGuard, labels of MPLS, rings, peers of addresses. It forwards no
 // packets. Nftables, iptables and proxies are other ports; [Kernel] has nothing of them.
 package kerneltest
