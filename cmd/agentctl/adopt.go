@@ -14,7 +14,7 @@ import (
 const maxLeftOut = 50
 
 func newAdopt(c *cli) *cobra.Command {
-	var write bool
+	var write, chunked bool
 	var w waiting
 	cmd := formats("json yaml name", &cobra.Command{
 		Use:   "adopt [KIND|KEY-PREFIX]…",
@@ -23,7 +23,7 @@ func newAdopt(c *cli) *cobra.Command {
 equals what is there and nobody wants yet: links with their addresses, routes, rules and
 permanent neighbors that people or their scripts made. What a kind or prefix selects comes
 with the interfaces that it names. With --write this is written to the store as one
-transaction, as apply would.
+transaction, as apply would; of more than that takes --chunked makes several.
 
 Nothing is written to the kernel when it is taken over, and no mark is set: values say adopt,
 by which the agent takes what is there only if it is as the value says. From then on it is
@@ -58,7 +58,7 @@ forwarding entries and named namespaces are not adopted.`,
 				c.tell("there is nothing to adopt")
 				return nil
 			}
-			req := &apiv1.ApplyRequest{Items: out.Items, Message: "adopt", Wait: w.wait, Timeout: duration(w.timeout), NoValues: c.noValues()}
+			req := &apiv1.ApplyRequest{Items: out.Items, Chunked: chunked, Message: "adopt", Wait: w.wait, Timeout: duration(w.timeout), NoValues: c.noValues()}
 			done, err := c.agent().Apply(cmd.Context(), req)
 			if err != nil {
 				return err
@@ -67,6 +67,7 @@ forwarding entries and named namespaces are not adopted.`,
 		},
 	})
 	cmd.Flags().BoolVar(&write, "write", false, "write it to the store: the agent takes it over")
+	cmd.Flags().BoolVar(&chunked, "chunked", false, "with --write: several transactions, if the store does not take so many changes in one")
 	w.flags(cmd)
 	return cmd
 }

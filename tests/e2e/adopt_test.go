@@ -57,6 +57,37 @@ func playScripts(t *testing.T, h *host.Host) {
 	h.Own.IP(t, "link set cont netns "+gone.Path)
 }
 
+// TestAdoptMany: a host with more than one transaction of an etcd takes is taken over in
+// several, as the error says that it can be.
+func TestAdoptMany(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{NoEngine: true, Etcd: etcdtest.Start(t).URL()})
+	h.Own.IP(t, "link add br0 type bridge")
+	h.Own.IP(t, "link set br0 up")
+	h.Own.IP(t, "address add 10.1.0.1/24 dev br0")
+	for i := range 150 {
+		h.Own.IP(t, fmt.Sprintf("route add 10.9.%d.0/24 via 10.1.0.2", i))
+	}
+	before := h.Exact()
+	h.Start()
+	h.AwaitSettled()
+	if r := h.Ctl("adopt", "--write", "--wait"); r.Code != 2 || !strings.Contains(r.Err, "use --chunked") {
+		t.Errorf("all at once: exit code %d, %s", r.Code, r.Err)
+	}
+	if r := h.Ctl("adopt", "--write", "--chunked", "--wait"); r.Code != 0 {
+		t.Fatalf("in several: %s%s", r.Out, r.Err)
+	}
+	if n := h.KernelWrites(); n != 0 {
+		t.Errorf("%d writes to the kernel", n)
+	}
+	if diff := host.Diff(before, h.Exact()); diff != "" {
+		t.Errorf("the host is not as before:\n%s", diff)
+	}
+	if r := h.Ctl("adopt"); r.Out != "intent: {}\n" {
+		t.Errorf("there is more to adopt: %s", r.Out)
+	}
+}
+
 // TestAdopt: what scripts have made is printed as intent, taken over without a write and
 // without a trace in the kernel, repaired from then on, and given back.
 func TestAdopt(t *testing.T) {
