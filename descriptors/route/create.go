@@ -150,7 +150,7 @@ func (d *route) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 	if err != nil {
 		return job, err
 	}
-	if r, there := d.others(w); there {
+	if r, there := d.others(ctx, w); there {
 		return owned.Job[kernel.LinkRef]{
 			Entries: []kernel.Entry{w.entry().TakeOver(r.Protocol)},
 			Make: func() (kernel.LinkRef, error) {
@@ -165,19 +165,19 @@ func (d *route) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 			if err := ctx.Err(); err != nil {
 				return w.at(), err
 			}
-			return w.at(), d.make(w)
+			return w.at(), d.make(ctx, w)
 		},
 	}, nil
 }
 
-func (d *route) make(w *wish) error {
+func (d *route) make(ctx context.Context, w *wish) error {
 	if other := d.holder(w); other != "" {
 		return scheduler.Blocked(other, explain(w, fmt.Errorf("it is in use by %s", other)))
 	}
 	before, had := d.note(w.place.NS, w.key, w.route) // first, or we take the event for news
 	err := d.Kernel.AddRoute(w.place.NS, w.route)
 	if errors.Is(err, kernel.ErrExist) {
-		err = d.clash(w)
+		err = d.clash(ctx, w)
 	}
 	if err == nil {
 		return d.Owner.Hit("route/made")
@@ -195,19 +195,52 @@ func (d *route) make(w *wish) error {
 }
 
 // others is the route that people made and that a wish takes over as it is.
-func (d *route) others(w *wish) (kernel.Route, bool) {
+func (d *route) others(ctx context.Context, w *wish) (kernel.Route, bool) {
 	if !w.value.GetAdopt() || w.recorded || d.holder(w) != "" {
 		return kernel.Route{}, false
 	}
-	routes, err := d.Kernel.Routes(w.place.NS)
-	if err != nil {
-		return kernel.Route{}, false
-	}
-	same := slices.DeleteFunc(routes, func(r kernel.Route) bool { return identityOf(r) != identityOf(w.route) })
-	if len(same) != 1 || !kernel.ByPeople(same[0].Protocol) {
+	same, err := d.rivals(ctx, w)
+	if err != nil || len(same) != 1 || !kernel.ByPeople(same[0].Protocol) {
 		return kernel.Route{}, false
 	}
 	return same[0], d.alike(w, same[0])
+}
+
+// everyone is all routes of namespaces, by their identity, whoever made them. It is read once
+// for all that is done together: of ten thousand routes that are taken over, reading all for
+// each takes minutes.
+type everyone = owned.Dumps[map[identity][]kernel.Route]
+
+type everyoneKey struct{}
+
+// together has all that is done under the context read the routes of everyone once.
+func (d *route) together(ctx context.Context) context.Context {
+	return context.WithValue(ctx, everyoneKey{}, d.everyone())
+}
+
+func (d *route) everyone() *everyone {
+	return &everyone{Read: func(ns kernel.NS) (map[identity][]kernel.Route, error) {
+		routes, err := d.Kernel.Routes(ns)
+		all := make(map[identity][]kernel.Route, len(routes))
+		for _, r := range routes {
+			all[identityOf(r)] = append(all[identityOf(r)], r)
+		}
+		return all, err
+	}}
+}
+
+// rivals are the routes in the kernel that are where that of a wish is to be.
+func (d *route) rivals(ctx context.Context, w *wish) ([]kernel.Route, error) {
+	all, shared := ctx.Value(everyoneKey{}).(*everyone)
+	if !shared {
+		all = d.everyone()
+	}
+	routes, err := all.Of(w.place.NS)
+	return routes[identityOf(w.route)], err
+}
+
+func (d *route) createBatch(ctx context.Context, ops []*op) {
+	d.objects.CreateBatch(d.together(ctx), ops)
 }
 
 // standing is for readings; see [owned.Objects].
@@ -219,7 +252,7 @@ func (d *route) standing(ctx context.Context, k scheduler.Key, v *models.Route) 
 	if err != nil {
 		return e, false
 	}
-	r, there := d.others(w)
+	r, there := d.others(ctx, w)
 	return w.entry().TakeOver(r.Protocol), there
 }
 
@@ -230,16 +263,16 @@ func unseen(r kernel.Route) kernel.Route {
 
 // clash looks at what has the identity. Ours by the ledger is brought into
 // shape; ours by its number and equal is success; else it is a conflict.
-func (d *route) clash(w *wish) error {
-	routes, err := d.Kernel.Routes(w.place.NS)
+func (d *route) clash(ctx context.Context, w *wish) error {
+	same, err := d.rivals(ctx, w)
+	if err == nil && len(same) == 0 {
+		same, err = d.rivals(context.Background(), w) // it came since all were read
+	}
 	if err != nil {
 		return err
 	}
 	owner := "somebody else"
-	for _, r := range routes {
-		if identityOf(r) != identityOf(w.route) {
-			continue
-		}
+	for _, r := range same {
 		if r.Protocol != w.route.Protocol {
 			owner = kernel.ProtocolName(r.Protocol)
 			continue

@@ -34,7 +34,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Route, kernel.LinkRef] {
 	d.objects = owned.Objects[*models.Route, kernel.LinkRef]{
 		Kind: models.KindRoute, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare, Standing: d.standing}
 	k := d.objects.Descriptor()
-	k.CreateBatch, k.Update, k.Delete = d.objects.CreateBatch, d.update, d.delete
+	k.CreateBatch, k.Update, k.Delete = d.createBatch, d.update, d.delete
 	k.Needs, k.Claims, k.Compare, k.Equal, k.Disruption = d.needs, claims, compare, equal, disruption
 	k.Retrieve, k.Watch, k.ChangedBy = d.retrieve, d.watch, d.objects.ChangedBy
 	return k

@@ -495,3 +495,73 @@ func TestWatch(t *testing.T) {
 	b.net.IP(t, "route del 10.5.0.0/16 proto static")
 	reported("route/late") // its way is free now
 }
+
+// counting counts how often all routes are read.
+type counting struct {
+	hosttest.Kernel
+	read int
+}
+
+func (k *counting) Routes(ns kernel.NS) ([]kernel.Route, error) {
+	k.read++
+	return k.Kernel.Routes(ns)
+}
+
+// All routes are read once for all that are taken over, or found to be taken, together.
+func TestManyAreTakenOverTogether(t *testing.T) {
+	b := newBench(t)
+	k := &counting{Kernel: b.Kernel}
+	b.Kernel = k
+	b.restart()
+	const many = 50
+	for i := range many {
+		b.net.IP(t, fmt.Sprintf("route add 10.9.%d.0/24 via 10.0.0.9", i))
+	}
+	values := func(adopt bool) (ops []*scheduler.Op[*models.Route, kernel.LinkRef], s scope) {
+		s.All = true
+		for i := range many {
+			key := scheduler.Key(fmt.Sprintf("route/%d", i))
+			v := &models.Route{Interface: "a", Destination: fmt.Sprintf("10.9.%d.0/24", i), Gateway: "10.0.0.9", Adopt: adopt}
+			ops = append(ops, &scheduler.Op[*models.Route, kernel.LinkRef]{Key: key, Value: v})
+			s.Known = append(s.Known, known{Key: key, Value: v})
+		}
+		return ops, s
+	}
+	reads := func(what string, most int, do func()) {
+		t.Helper()
+		k.read = 0
+		if do(); k.read > most {
+			t.Errorf("%s: all were read %d times", what, k.read)
+		}
+	}
+	ops, _ := values(false)
+	reads("taken", 1, func() { b.kind.CreateBatch(t.Context(), ops) })
+	for _, o := range ops {
+		if o.Err == nil || !strings.Contains(o.Err.Error(), "there is one already") {
+			t.Errorf("%s: %v", o.Key, o.Err)
+		}
+	}
+	ops, s := values(true)
+	reads("looked at", 2, func() {
+		found := 0
+		s.ReadOnly = true
+		for _, err := range b.kind.Retrieve(t.Context(), s) {
+			if found++; err != nil {
+				t.Error(err)
+			}
+		}
+		if found != many {
+			t.Errorf("found %d", found)
+		}
+	})
+	before := b.Writes()
+	reads("taken over", 1, func() { b.kind.CreateBatch(t.Context(), ops) })
+	for _, o := range ops {
+		if o.Err != nil {
+			t.Errorf("%s: %v", o.Key, o.Err)
+		}
+	}
+	if n := b.Writes() - before; n != 0 {
+		t.Errorf("%d writes", n)
+	}
+}

@@ -19,7 +19,7 @@ func (d *route) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 	for _, kn := range s.Known {
 		r.known[kn.Key] = kn.Value
 	}
-	return d.objects.Retrieve(ctx, s, r.look)
+	return d.objects.Retrieve(d.together(ctx), s, r.look)
 }
 
 // search is one reading.
