@@ -132,6 +132,9 @@ func (x *Interface) checkHostName(name string, f *findings) {
 	}
 	host := x.EffectiveHostName(InterfaceKey(name))
 	wrong := linkNameError(host, maxHostName)
+	if host == "all" || host == "default" {
+		wrong = "the kernel has settings of all links under that name, and gives it to none"
+	}
 	switch {
 	case wrong == "":
 	case x.HostName == "":
