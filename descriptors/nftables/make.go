@@ -129,6 +129,8 @@ func (d *nftables) stands(ctx context.Context, ns kernel.NS, k scheduler.Key, t 
 	switch {
 	case errors.Is(err, kernel.ErrNotExist):
 		return now, false, nil
+	case errors.As(err, new(*kernel.TextError)):
+		return now, false, explain(t, err)
 	case err != nil:
 		return now, false, err
 	case now.Comment == t.Comment:

@@ -41,6 +41,10 @@ func New(n Namespaces, program string) *Tables {
 func (t *Tables) Table(ctx context.Context, ns kernel.NS, family, name string) (kernel.Table, error) {
 	// Stateless: what counters have counted is not what is asked.
 	out, err := t.run(ctx, ns, 0, "", "--stateless", "list", "table", family, name)
+	var said *complaint
+	if errors.As(err, &said) && strings.HasPrefix(said.text, "syntax error") { // nothing but the name can be wrong
+		return kernel.Table{}, &kernel.TextError{Field: "table", Text: name, Err: fmt.Errorf("a word of nft's own; choose another name: %w", err)}
+	}
 	if err != nil {
 		return kernel.Table{}, fmt.Errorf("list table %s %s: %w", family, name, err)
 	}
