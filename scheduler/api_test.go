@@ -369,6 +369,9 @@ func TestKindReads(t *testing.T) {
 			t.Error("a/1 is there before anything is")
 		}
 		r.want("a/1 v1", "a/2 v1 needs=b/1")
+		if st, err := r.Get(ctx, "b/1"); !errors.Is(err, scheduler.ErrUnknownKey) {
+			t.Errorf("Get of what is only needed: %v %v", st, err)
+		}
 		if v, m, ok := r.a.Get("a/1"); !ok || v.Text != "v1" || m == 0 {
 			t.Errorf("Get a/1: %v %v %v", v, m, ok)
 		}

@@ -32,3 +32,25 @@ func TestNewPeersInACircle(t *testing.T) {
 		}
 	})
 }
+
+// TestPlanOfPeers: in a plan that changes both of a pair neither waits for the other one, if
+// the pair is all that ties them.
+func TestPlanOfPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+			if d.Name != "a" {
+				return d
+			}
+			needs := d.Needs
+			d.Needs = func(k scheduler.Key, v schedulertest.Thing) []scheduler.Need {
+				return slices.DeleteFunc(needs(k, v), func(n scheduler.Need) bool { return !n.Together })
+			}
+			return d
+		})
+		r.want("a/1 v1 peer=a/2", "a/2 v1 peer=a/1")
+		p, err := r.Preview(ctx, scheduler.Txn{Want: changes("a/1 v2 peer=a/2", "a/2 v2 peer=a/1")})
+		if err != nil || len(p.Steps) != 2 || len(p.Steps[0].After)+len(p.Steps[1].After) > 0 {
+			t.Errorf("%v, %v", p, err)
+		}
+	})
+}

@@ -360,3 +360,32 @@ func TestReadOfAnotherThatLooksTheSame(t *testing.T) {
 		r.check(r.stop())
 	})
 }
+
+// TestReadIsToldWhatIsKnown: the read of a key whose creation or deletion has failed is told
+// the value that may be there.
+func TestReadIsToldWhatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		r := runKinds(t, scheduler.Options{}, func(d thingKind) thingKind {
+			if d.Name != "a" {
+				return d
+			}
+			read := d.Retrieve
+			d.Retrieve = func(ctx context.Context, scope thingScope) iter.Seq2[thingFound, error] {
+				for _, kn := range scope.Known {
+					told = append(told, fmt.Sprint(kn.Key, "=", kn.Value.Text, " ", kn.InPlace))
+				}
+				return read(ctx, scope)
+			}
+			return d
+		})
+		r.want("a/2 v2")
+		r.world.Order(schedulertest.Order{Op: "create", Target: "a/1", Fault: schedulertest.Fail, Times: 1})
+		r.world.Order(schedulertest.Order{Op: "delete", Target: "a/2", Fault: schedulertest.Fail, Times: 1})
+		r.want("a/1 v1")
+		r.want("a/2 -")
+		if want := []string{"a/1=v1 false", "a/2=v2 true"}; !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	})
+}
