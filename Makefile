@@ -20,13 +20,18 @@ CNI_BIN_DIR ?= /opt/cni/bin
 UNIT_DIR     = $(PREFIX)/lib/systemd/system
 ZSH_DIR      = $(PREFIX)/share/zsh/site-functions
 
-# Packages whose tests run on real servers or a real kernel: they are heavy or
-# watch the clock, so they run one after the other. Those of OUTSIDE drive the
-# programs themselves, where the race detector has nothing to see. What fails of
-# both is tried once more, see docs/decisions/0055-tried-twice.md.
+# Packages whose tests run on real servers or a real kernel: they are heavy or watch the
+# clock, so each list of them is run one after the other, and only two lists at the same
+# time: engines and stores keep others waiting, and so do the agents of tests/e2e. Those of
+# OUTSIDE drive the programs themselves, where the race detector has nothing to see. What
+# fails of all these is tried once more, see docs/decisions/0055-tried-twice.md.
+ENGINES := ./agent/... ./plugins/container/... ./plugins/containerd/... ./plugins/cri/... ./plugins/docker/... ./plugins/etcd/...
 REAL    := ./agent/... ./plugins/... ./descriptors/... ./examples/... ./tests/observe/...
-OUTSIDE := ./tests/arch/... ./tests/attributes/... ./tests/e2e/... ./tests/demo/... ./tests/kernels/... ./tests/install/... ./tests/page/...
-UNIT     = $(filter-out $(shell $(GO) list $(REAL) $(OUTSIDE) ./tests/bench/... 2>/dev/null),$(shell $(GO) list ./...))
+AGENTS  := ./tests/e2e/...
+# Emulated machines take what the others leave, and are last.
+OUTSIDE := ./tests/arch/... ./tests/attributes/... ./tests/demo/... ./tests/install/... ./tests/page/... ./tests/kernels/...
+apart    = $(filter-out $(shell $(GO) list $(2) 2>/dev/null),$(shell $(GO) list $(1)))
+UNIT     = $(call apart,./...,$(REAL) $(AGENTS) $(OUTSIDE) ./tests/bench/...)
 
 .PHONY: build install uninstall deb check test sim soak demo bench mutants fmt lint generate clean docs prepare
 
@@ -74,10 +79,10 @@ check: build lint ## quick: build, lint and vet, architecture and unit tests
 
 test: prepare build lint $(NFPM) ## everything that CI checks; installs what is missing
 	$(COUNT) \
-	  -count=1 -race -timeout=30m $(UNIT) + \
-	  again -count=1 -race -timeout=30m -p=1 $(REAL) + \
-	  again -count=1 -timeout=30m -p=1 $(OUTSIDE) + \
-	  fuzz -fuzztime=3s -fuzzminimizetime=3s ./...
+	  -count=1 -race -vet=off -timeout=30m $(UNIT) + \
+	  again -count=1 -race -vet=off -timeout=30m -p=1 $(ENGINES) beside $(call apart,$(REAL),$(ENGINES)) + \
+	  again -count=1 -vet=off -timeout=30m -p=1 $(AGENTS) beside $(OUTSIDE) + \
+	  fuzz -fuzztime=1s -fuzzminimizetime=3s ./...
 
 sim: ## ten million random steps of the scheduler, on all processors: 5 minutes
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSim$$' ./scheduler -sim 10000000

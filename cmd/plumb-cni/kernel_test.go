@@ -65,7 +65,7 @@ func TestInodes(t *testing.T) {
 // any directory and with nothing in its environment.
 func TestAloneAndAnywhere(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "plumb-cni")
-	build := exec.Command("go", "build", "-o", program, ".")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

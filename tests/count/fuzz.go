@@ -20,8 +20,8 @@ type target struct{ pkg, name, corpus string }
 // fuzzed marks the results of a target apart from those of the test that it is as well.
 const fuzzed = " (fuzzed)"
 
-// together is how many targets are fuzzed at the same time, each on one processor.
-const together = 2
+// atOnce is how many targets are fuzzed at the same time, each on one processor.
+const atOnce = 2
 
 // fuzz runs every fuzz target of the packages for a time. Flags are those of go test,
 // -fuzztime among them. A new target needs no entry anywhere. What one finds it leaves
@@ -37,7 +37,7 @@ func fuzz(args []string, t *tally, goTest runner) error {
 	}
 	errs := make([]error, len(all))
 	var running sync.WaitGroup
-	free := make(chan struct{}, together)
+	free := make(chan struct{}, atOnce)
 	for i, one := range all {
 		free <- struct{}{}
 		running.Go(func() {

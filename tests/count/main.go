@@ -4,7 +4,8 @@
 //
 // Each group of ARGS is one run of go test; flags are written as -name=value. The
 // exit code is 1 if one of the runs fails; the others run nevertheless. The slowest tests
-// are named at the end.
+// are named at the end. The word beside between packages makes two runs of a group, with
+// the same flags and at the same time.
 //
 // What fails in a group that begins with again is tried once more, by itself, and
 // named at the end if it passes then: see docs/decisions/0055-tried-twice.md. A group
@@ -32,7 +33,7 @@ func main() {
 
 func run(args []string, out io.Writer) int {
 	t, code := newTally(out), 0
-	for _, group := range groups(args) {
+	for _, group := range split(args, "+") {
 		again := len(group) > 0 && group[0] == "again"
 		if again {
 			group = group[1:]
@@ -42,7 +43,7 @@ func run(args []string, out io.Writer) int {
 		if len(group) > 0 && group[0] == "fuzz" {
 			err = fuzz(group[1:], t, goTest)
 		} else {
-			err = goTest(group, t.line)
+			err = together(beside(group), t.line, goTest)
 		}
 		if failed := without(t.failed(), before); err != nil && again && 0 < len(failed) && len(failed) <= chance {
 			fmt.Fprintf(out, "once more: %s\n", strings.Join(failed, " "))
@@ -113,18 +114,37 @@ func byPackage(names []string) map[string][]string {
 	return all
 }
 
-// groups splits the arguments at each +.
-func groups(args []string) [][]string {
-	var all [][]string
-	for len(args) > 0 {
-		end := slices.Index(args, "+")
+// split cuts a list at each word that is the mark.
+func split(list []string, mark string) (parts [][]string) {
+	for len(list) > 0 {
+		end := slices.Index(list, mark)
 		if end < 0 {
-			end = len(args)
+			end = len(list)
 		}
-		all = append(all, args[:end])
-		args = args[min(end+1, len(args)):]
+		parts = append(parts, list[:end])
+		list = list[min(end+1, len(list)):]
 	}
-	return all
+	return parts
+}
+
+// beside are the arguments of the runs of a group: each has all of its flags.
+func beside(group []string) (runs [][]string) {
+	given := flags(group)
+	for _, packages := range split(without(slices.Clone(group), given), "beside") {
+		runs = append(runs, slices.Concat(given, packages))
+	}
+	return runs
+}
+
+// together makes runs at the same time, and waits for all of them.
+func together(runs [][]string, line func([]byte), goTest runner) error {
+	errs := make([]error, len(runs))
+	var running sync.WaitGroup
+	for i, args := range runs {
+		running.Go(func() { errs[i] = goTest(args, line) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
 }
 
 // runner runs go test and hands on each line that it prints.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -47,10 +48,36 @@ func TestTally(t *testing.T) {
 	}
 }
 
-func TestGroups(t *testing.T) {
-	got := groups(strings.Fields("-race ./a + -p 1 ./b"))
+func TestSplit(t *testing.T) {
+	got := split(strings.Fields("-race ./a + -p 1 ./b"), "+")
 	if len(got) != 2 || strings.Join(got[0], " ") != "-race ./a" || strings.Join(got[1], " ") != "-p 1 ./b" {
 		t.Errorf("groups are %q", got)
+	}
+}
+
+// TestBeside: the runs of a group have its flags and run at the same time; what one of them
+// says of its failure is not lost.
+func TestBeside(t *testing.T) {
+	group := strings.Fields("-race -p=1 ./a ./b beside ./c")
+	runs := beside(group)
+	if len(runs) != 2 || strings.Join(runs[0], " ") != "-race -p=1 ./a ./b" || strings.Join(runs[1], " ") != "-race -p=1 ./c" {
+		t.Fatalf("runs are %q", runs)
+	}
+	if want := "-race -p=1 ./a ./b beside ./c"; strings.Join(group, " ") != want {
+		t.Errorf("the group has become %q", group)
+	}
+	var both sync.WaitGroup
+	both.Add(2)
+	err := together(runs, nil, func(args []string, _ func([]byte)) error {
+		both.Done()
+		both.Wait() // each waits for the other one
+		if slices.Contains(args, "./a") {
+			return errors.New("no")
+		}
+		return nil
+	})
+	if err == nil || err.Error() != "no" {
+		t.Errorf("they end with %v", err)
 	}
 }
 

@@ -141,7 +141,7 @@ func needed(t *testing.T, err error) {
 func programsOf(t *testing.T, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.Command("go", "build", "-o", dir+"/", "github.com/plumb-net/plumb/cmd/plumb-agent", "github.com/plumb-net/plumb/cmd/agentctl")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", "github.com/plumb-net/plumb/cmd/plumb-agent", "github.com/plumb-net/plumb/cmd/agentctl")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the agent: %v\n%s", err, out)
@@ -158,7 +158,7 @@ func exists(file string) bool {
 func build(t *testing.T, dir string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "test")
-	cmd := exec.Command("go", "test", "-c", "-o", to, "github.com/plumb-net/plumb/"+dir)
+	cmd := exec.Command("go", "test", "-c", "-trimpath", "-o", to, "github.com/plumb-net/plumb/"+dir)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the tests of %s: %v\n%s", dir, err, out)

@@ -42,7 +42,7 @@ var settings = []string{"/etc/iproute2", "/usr/share/iproute2", "/etc/protocols"
 
 func (m Machine) packAll(ctx context.Context, p *packer, tmp string) error {
 	first := filepath.Join(tmp, "init")
-	build := exec.CommandContext(ctx, "go", "build", "-o", first, "github.com/plumb-net/plumb/tests/vm/init")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", first, "github.com/plumb-net/plumb/tests/vm/init")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)

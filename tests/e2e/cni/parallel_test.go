@@ -80,7 +80,7 @@ func quantile(list []time.Duration, q int) time.Duration {
 func (n *node) gauge() {
 	n.t.Helper()
 	path := filepath.Join(n.t.TempDir(), "gauge")
-	build := exec.Command("go", "build", "-o", path, "./gauge")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, "./gauge")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		n.t.Fatalf("%v\n%s", err, out)

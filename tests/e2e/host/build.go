@@ -16,11 +16,14 @@ var builds struct {
 	dir        string
 }
 
-// tool is the path of a binary, built without the race detector.
+// tool is the path of a binary, built without the race detector, and otherwise as make build
+// does it, so that nothing is compiled twice.
 func tool(t testing.TB, name string) string {
 	t.Helper()
 	shared.run(t, func() {
-		builds.once.Do(func() { build(binDir(), []string{"CGO_ENABLED=0"}, "build", "-o", binDir()+"/", module+"/cmd/...") })
+		builds.once.Do(func() {
+			build(binDir(), []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-o", binDir()+"/", module+"/cmd/...")
+		})
 	})
 	return filepath.Join(builds.dir, name)
 }
