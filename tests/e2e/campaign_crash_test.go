@@ -15,7 +15,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
@@ -27,14 +26,11 @@ import (
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	random := draw(t)
-	for name, etcd := range map[string]func(t *testing.T) string{
-		"embedded": func(*testing.T) string { return "" },
-		"external": func(t *testing.T) string { return etcdtest.Start(t).URL() },
-	} {
+	for _, name := range stores {
 		own := rand.New(rand.NewPCG(random.Uint64(), 0))
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCrashes(t, own, etcd(t))
+			c := newCrashes(t, own, storeURL(t, name))
 			c.campaign(25)
 			c.heal()
 		})

@@ -11,15 +11,29 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
+
+// anyDeletions lets everything go at once, as these tests want it.
+var anyDeletions = []string{"--policy", "* deletions=off"}
+
+// stores are the etcds that the campaigns are played with: one that dies with the agent, and
+// one that does not.
+var stores = []string{"embedded", "external"}
+
+// storeURL starts what a host needs for one of the stores.
+func storeURL(t *testing.T, name string) string {
+	t.Helper()
+	if name == "embedded" {
+		return ""
+	}
+	return etcdtest.Start(t).URL()
+}
 
 // The campaigns draw what they do from a seed, which they print. It is always
 // the same unless asked otherwise, so that a change that has nothing to do with
 // it is not held up by what a new seed finds.
-// anyDeletions lets everything go at once, as these tests want it.
-var anyDeletions = []string{"--policy", "* deletions=off"}
-
 var seed = flag.Uint64("seed", 6, "what the campaigns draw from; 0 for a new one")
 
 func draw(t *testing.T) *rand.Rand {
