@@ -41,9 +41,8 @@ func TestContainerd(t *testing.T) {
 	run()
 	sandbox := pod()
 	h.AwaitConfigured(keys...)
-	if out := c.Ctr("default", "tasks", "exec", "--exec-id", "p", "web", "ping", "-c1", "10.1.0.3"); !strings.Contains(out, " 0% packet loss") {
-		t.Errorf("from the container to the pod: %s", out)
-	}
+	// By its exit code, which Ctr looks at: of what a short process prints ctr now and then loses all.
+	c.Ctr("default", "tasks", "exec", "--exec-id", "p", "web", "ping", "-c1", "10.1.0.3")
 	if out := h.MustCtl("microservices", "-o", "json"); !strings.Contains(out, `"runtime": "containerd:default"`) {
 		t.Errorf("microservices: %s", out)
 	}
