@@ -78,7 +78,7 @@ func (a *agent) stateHealth() models.Health {
 	h := models.Health{Name: "state", State: "ok", Since: a.started, Details: map[string]string{}}
 	var reasons []string
 	if lost := a.host.lost.String(); lost != "" {
-		what := "what nobody wants is kept"
+		what := "what is not in the intent is kept"
 		if n := a.cni.CountForgotten(context.Background()); n > 0 {
 			h.Details["forgotten"] = fmt.Sprint(n)
 			what = fmt.Sprintf("%d attachments have no record and stay as they are (agentctl cni, agentctl cni adopt|forget ID); %s", n, what)

@@ -50,7 +50,7 @@ func (h *host) survey(c Config, found map[string]ledger.Found, log *slog.Logger)
 		log.Warn("the ledger of addresses lacks some that are in use; nobody else is given them", "addresses", n)
 	}
 	if why := h.lost.String(); why != "" {
-		log.Warn("not all is known of what earlier runs did; nothing is deleted only because nobody wants it", "lost", why)
+		log.Warn("not all is known of what earlier runs did; nothing is deleted only because it is not in the intent", "lost", why)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ network; see "agentctl context".
 
 Results go to stdout, messages to stderr; on a terminal, commands that wait show
 there how far they are. The exit code is 0 if it is done, the same, or all
-configured; 1 if something differs, is not configured, or the time is up; 2 if
+configured; 1 if something differs, is not configured, or it timed out; 2 if
 there is an error.`,
 		Example: `  agentctl get
   agentctl put interface/web '{"dummy": {}, "addresses": ["10.0.0.1/24"]}'

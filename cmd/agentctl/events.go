@@ -28,14 +28,14 @@ Types are discovered, created, started, died, oom, paused, unpaused, renamed,
 image_changed, removed, label_taken and label_refused; and agent_started,
 runtime_connected, runtime_lost, runtime_absent and runtime_version.
 
-Every event has a number, which goes on when the agent restarts; the numbers, and
-not the times, tell what came after what. --after goes on from one. Of what was
+Every event has a number, which continues after a restart of the agent; the numbers, and
+not the times, tell what came after what. --after continues from one. Of what was
 dropped before it could be shown it says so.
 
 What happened while no agent was there, and is found out by what it told before and
 what is there now, says "found later".
 
-With -w it goes on and shows what happens, without --since, --after and --last
+With -w it continues and shows what happens, without --since, --after and --last
 only that; with -o json one object on each line.`,
 		Example: `  agentctl events
   agentctl events --container web --type died,oom
@@ -108,7 +108,7 @@ func (c *cli) watchEvents(ctx context.Context, req *apiv1.EventsRequest) error {
 	}
 	if err := stream.Err(); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		if last > 0 {
-			c.tell("go on with --after %d", last)
+			c.tell("continue with --after %d", last)
 		}
 		return err
 	}

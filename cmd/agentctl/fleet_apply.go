@@ -271,7 +271,7 @@ func (c *cli) follow(ctx context.Context, all *fleet.Fleet, r *fleet.Rollout, do
 	}
 	if r.State == fleet.Halted {
 		c.tell("halted: %s", r.Reason)
-		c.tell("`agentctl fleet resume %s` goes on, `agentctl fleet undo %s` brings back what was", r.ID, r.ID)
+		c.tell("`agentctl fleet resume %s` continues, `agentctl fleet undo %s` brings back what was", r.ID, r.ID)
 		return differs
 	}
 	return nil
@@ -358,8 +358,8 @@ running is carried out by somebody, or was when he ended; then resume or undo it
 func newFleetResume(c *cli, f *fleetFlags) *cobra.Command {
 	return c.oneRollout(f, &cobra.Command{
 		Use:   "resume [ROLLOUT]",
-		Short: "Go on with a rollout",
-		Long: `Fleet resume goes on with a rollout that has halted, or whose agentctl has ended, at the
+		Short: "Continue a rollout",
+		Long: `Fleet resume continues a rollout that has halted, or whose agentctl has ended, at the
 wave that is not over; from any machine, with the values as they were rendered then.
 What an earlier try has left in that wave is taken back first.`,
 		Example: "  agentctl fleet resume",

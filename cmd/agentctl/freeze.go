@@ -16,7 +16,7 @@ func newFreeze(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "freeze -m TEXT",
 		Short: "Hold everything: nothing is done to the network",
-		Long: `Freeze holds every key: the agent goes on watching and says what it would do, and does
+		Long: `Freeze holds every key: the agent keeps watching and says what it would do, and does
 nothing to the network until unfreeze, or until the time is over. A restart of the agent
 does not end it. Containers that a runtime wants to attach meanwhile have to wait.`,
 		Example: `  agentctl freeze --for 1h -m "cabling in rack 7"

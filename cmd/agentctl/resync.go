@@ -42,7 +42,7 @@ in ` + "`agentctl status`" + ` before you do.`,
 			out, err := c.agent().Resync(ctx, &apiv1.ResyncRequest{Targets: args, Accept: accept})
 			done()
 			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-				c.tell("timed out after %s; the agent goes on with it", timeout)
+				c.tell("timed out after %s; the agent continues", timeout)
 				return differs
 			}
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // errNoIntent: no operator wants the interface that a runtime asks for.
-var errNoIntent = errors.New("nobody wants it")
+var errNoIntent = errors.New("not in the intent")
 
 // poolDelay is for how long intent is waited for where there is a pool to do without it.
 const poolDelay = 10 * time.Second
@@ -92,7 +92,7 @@ func (s *Service) intent(ctx context.Context, c Call) (wants []network.Want, wai
 		return ok && v.GetNamespace().GetPod() == pod && v.EffectiveHostName(w.Key) == c.IfName
 	})
 	if !named && !c.chained() || len(wants) == 0 {
-		return nil, fmt.Sprintf("an interface called %s in the pod %s, which nobody wants", c.IfName, pod), nil
+		return nil, fmt.Sprintf("an interface called %s in the pod %s, which is not in the intent", c.IfName, pod), nil
 	}
 	at := podKey(pod)
 	st, err := s.engine.Get(ctx, at)

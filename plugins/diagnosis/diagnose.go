@@ -145,7 +145,7 @@ func (d *diagnosis) similar(there func(scheduler.Status) bool) string {
 func (d *diagnosis) notAsked() Finding {
 	if d.root.Status.State == scheduler.Leftover || d.root.Status.State == scheduler.Removed {
 		if d.root.For == "" {
-			return advice("nothing: nobody wants it; write it again to keep it: agentctl put %s", d.root.Key)
+			return advice("nothing: it is not in the intent; write it again to keep it: agentctl put %s", d.root.Key)
 		}
 		return advice("write it again, %s needs it: agentctl put %s", d.root.For, d.root.Key)
 	}
@@ -298,9 +298,9 @@ func (d *diagnosis) paused() Finding {
 
 func (d *diagnosis) until() string {
 	if d.root.Until.IsZero() {
-		return "it goes on when somebody resumes it"
+		return "it continues when somebody resumes it"
 	}
-	return fmt.Sprintf("it goes on by itself at %s, or at once", clock(d.root.Until))
+	return fmt.Sprintf("it continues by itself at %s, or at once", clock(d.root.Until))
 }
 
 // unread: how it is in the world cannot be told.
