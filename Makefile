@@ -28,7 +28,7 @@ ZSH_DIR      = $(PREFIX)/share/zsh/site-functions
 ENGINES := ./agent/... ./plugins/container/... ./plugins/containerd/... ./plugins/cri/... ./plugins/docker/... ./plugins/etcd/...
 REAL    := ./agent/... ./plugins/... ./descriptors/... ./examples/... ./tests/observe/...
 AGENTS  := ./tests/e2e/...
-# Emulated machines take what the others leave, and are last.
+# Emulated machines fill the time in which others wait, and are last.
 OUTSIDE := ./tests/arch/... ./tests/attributes/... ./tests/demo/... ./tests/install/... ./tests/page/... ./tests/kernels/...
 apart    = $(filter-out $(shell $(GO) list $(2) 2>/dev/null),$(shell $(GO) list $(1)))
 UNIT     = $(call apart,./...,$(REAL) $(AGENTS) $(OUTSIDE) ./tests/bench/...)
@@ -71,6 +71,11 @@ deb: ZSH_DIR := /usr/share/zsh/vendor-completions
 deb: build $(NFPM) ## bin/plumb_VERSION_ARCH.deb
 	rm -rf $(BIN)/stage
 	$(MAKE) --no-print-directory install DESTDIR=$(BIN)/stage BIN=$(BIN) PREFIX=$(PREFIX) ZSH_DIR=$(ZSH_DIR)
+	mkdir -p $(BIN)/stage/usr/share/doc/plumb
+	gzip -9nc CHANGELOG.md > $(BIN)/stage/usr/share/doc/plumb/CHANGELOG.md.gz
+	printf 'plumb (%s) unstable; urgency=medium\n\n  * What changes for users is in CHANGELOG.md.gz.\n\n -- %s  %s\n' \
+	  '$(VERSION)' "$$(sed -n 's/^maintainer: //p' deploy/nfpm.yaml)" "$$(git log -1 --format=%cD)" \
+	  | gzip -9n > $(BIN)/stage/usr/share/doc/plumb/changelog.gz
 	BIN=$(BIN) VERSION='$(VERSION)' ARCH=$$($(GO) env GOARCH) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
 	  $(NFPM) package --packager deb --config deploy/nfpm.yaml --target $(BIN)
 
