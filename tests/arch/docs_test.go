@@ -140,3 +140,27 @@ func TestPiecesOfFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestDecisions: each page has one row in the table, which has its title, and the reverse.
+func TestDecisions(t *testing.T) {
+	row := regexp.MustCompile(`(?m)^\| \[(\d+)\]\(([^)]+)\) \| (.+) \|$`)
+	rows := map[string]string{}
+	for _, m := range row.FindAllStringSubmatch(read(t, "docs/decisions/README.md"), -1) {
+		if !strings.HasPrefix(m[2], m[1]+"-") || rows[m[2]] != "" {
+			t.Errorf("the row of %s is wrong or not the only one", m[2])
+		}
+		rows[m[2]] = m[3]
+	}
+	for _, name := range files(t, ".md") {
+		if dir, file := path.Split(name); dir == "docs/decisions/" && file != "README.md" {
+			title, _, _ := strings.Cut(read(t, name), "\n")
+			if title != "# "+rows[file] {
+				t.Errorf("%s has the title %q, and its row says %q", name, title, rows[file])
+			}
+			delete(rows, file)
+		}
+	}
+	for file := range rows {
+		t.Errorf("%s has a row and no page", file)
+	}
+}
