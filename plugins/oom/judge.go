@@ -49,8 +49,8 @@ func (v victim) kill(now time.Time) Kill {
 	return Kill{Time: now, Pid: v.pid, Name: v.name, Cgroup: v.cgroup, group: v.group, Limit: v.limit, Constraint: v.constraint, Times: 1}
 }
 
-// adopt gives the kills to a container that were heard of before it was followed.
-func (w *Watcher) adopt(a *account, now time.Time) {
+// giveStrays gives a container the kills that were heard of before it was followed.
+func (w *Watcher) giveStrays(a *account, now time.Time) {
 	kept := w.strays[:0]
 	for _, s := range w.strays {
 		k := s.kill

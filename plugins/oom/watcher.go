@@ -269,7 +269,7 @@ func (w *Watcher) Follow(c Container) {
 		w.accounts[c.ID] = a
 		w.followed()
 		w.look(a, now)
-		w.adopt(a, now)
+		w.giveStrays(a, now)
 	})
 }
 

@@ -151,6 +151,7 @@ func replaceWant(ws []graph.Want, src int8, c kv.Change) []graph.Want {
 	return out
 }
 
+// applyStrongest makes the first of the wants count, which is that of the strongest source.
 func (e *editor) applyStrongest(n *graph.Node, ws []graph.Want) {
 	if len(ws) == 0 {
 		e.apply(n, nil)
