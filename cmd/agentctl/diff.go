@@ -15,7 +15,7 @@ func newDiff(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff [KIND|KEY]…",
 		Short: "Compare intent with the live host, or two times",
-		Long: `Diff reads the world and shows every key that is not as wanted, with the fields
+		Long: `Diff reads the live host and shows every key that is not as wanted, with the fields
 that differ: what is wanted, then what is there. Nothing is changed.
 
 It exits with 1 if something differs. Keys that are paused or invalid, or that a

@@ -17,7 +17,7 @@ func newDrift(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "drift [KIND|KEY]…",
 		Short: "Show what on the host is not Plumb's doing, with grades",
-		Long: `Drift reads the world, as diff does, and shows where it is not as the intent and
+		Long: `Drift reads the live host, as diff does, and shows where it is not as the intent and
 the agent would have it, each with a grade. Nothing is changed, recorded or repaired.
 
   repair   it differs, or is ours and not in the intent: it is repaired as soon as the

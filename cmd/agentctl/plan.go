@@ -21,8 +21,8 @@ func newPlan(c *cli) *cobra.Command {
 the reason of each and with what it does to traffic; then what would break.
 Nothing is changed.
 
-With --vanish it shows what would be if keys were gone from the world, with all
-that stands on them: a container dies, somebody removes a link. With --unread,
+With --vanish it shows what would be if keys were gone from the host, with all
+that depends on them: a container dies, somebody removes a link. With --unread,
 if a kind could not be read. Both may stand beside files, which come after.
 
 A plan of files or of a deletion that was kept with -o json can be executed with
@@ -48,7 +48,7 @@ It exits with 1 if there are steps or something breaks, else with 0.`,
 		},
 	}
 	f.flags(cmd)
-	cmd.Flags().StringSliceVar(&req.Vanish, "vanish", nil, "what if this key, or all of a kind, were gone from the world; may be repeated")
+	cmd.Flags().StringSliceVar(&req.Vanish, "vanish", nil, "what if this key, or all of a kind, were gone from the host; may be repeated")
 	cmd.Flags().StringSliceVar(&req.Unread, "unread", nil, "what if this kind could not be read; may be repeated")
 	cmd.RegisterFlagCompletionFunc("vanish", c.keysAndKinds)
 	cmd.RegisterFlagCompletionFunc("unread", kindNames)

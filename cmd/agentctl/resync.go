@@ -17,8 +17,8 @@ func newResync(c *cli) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "resync [KIND|KEY]…",
-		Short: "Read the world again and repair what differs",
-		Long: `Resync reads the world again, repairs what is not as wanted, and prints what was
+		Short: "Read the live host again and repair what differs",
+		Long: `Resync reads the live host again, repairs what is not as wanted, and prints what was
 found and done. Without arguments it reads everything, and compares what it
 was told of the store with what the store holds. It exits with 1 if a key
 could not be repaired.

@@ -15,8 +15,8 @@ func newWait(c *cli) *cobra.Command {
 		Use:   "wait KEY…|--all",
 		Short: "Block until keys are as asked",
 		Long: `Wait blocks until all the keys are configured, settled or gone, and then shows
-them. It follows the statuses and does not poll. A key that nobody wants yet is
-waited for. --all waits for every key that is there; what is paused does not
+them. It follows the statuses and does not poll. A key that is not in the intent
+yet is waited for. --all waits for every key that is there; what is paused does not
 count.
 
 settled means that a key stands as it is until something new comes in:
