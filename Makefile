@@ -20,18 +20,19 @@ CNI_BIN_DIR ?= /opt/cni/bin
 UNIT_DIR     = $(PREFIX)/lib/systemd/system
 ZSH_DIR      = $(PREFIX)/share/zsh/site-functions
 
-# Packages whose tests run on real servers or a real kernel: they are heavy or watch the
-# clock, so each list of them is run one after the other, and only two lists at the same
-# time: engines and stores keep others waiting, and so do the agents of tests/e2e. Those of
-# OUTSIDE drive the programs themselves, where the race detector has nothing to see. What
-# fails of all these is tried once more, see docs/decisions/0055-tried-twice.md.
-ENGINES := ./agent/... ./plugins/container/... ./plugins/containerd/... ./plugins/cri/... ./plugins/docker/... ./plugins/etcd/...
-REAL    := ./agent/... ./plugins/... ./descriptors/... ./examples/... ./tests/observe/...
+# Packages whose tests run on real servers or a real kernel. They wait for these more than
+# they work, so there are lists that run beside each other; within one it is one after the
+# other. Those of OUTSIDE drive the programs themselves, where the race detector has nothing
+# to see; emulated machines fill the time in which others wait, and are last. What fails of
+# all these is tried once more, see docs/decisions/0055-tried-twice.md.
+ENGINES := ./plugins/container/... ./plugins/containerd/... ./plugins/cri/... ./plugins/docker/... ./tests/observe/...
+STORES  := ./agent/... ./plugins/etcd/...
+KINDS   := ./descriptors/... ./examples/...
 AGENTS  := ./tests/e2e/...
-# Emulated machines fill the time in which others wait, and are last.
 OUTSIDE := ./tests/arch/... ./tests/attributes/... ./tests/demo/... ./tests/install/... ./tests/page/... ./tests/kernels/...
 apart    = $(filter-out $(shell $(GO) list $(2) 2>/dev/null),$(shell $(GO) list $(1)))
-UNIT     = $(call apart,./...,$(REAL) $(AGENTS) $(OUTSIDE) ./tests/bench/...)
+PLUGINS  = $(call apart,./plugins/...,$(ENGINES) $(STORES))
+UNIT     = $(call apart,./...,./plugins/... $(ENGINES) $(STORES) $(KINDS) $(AGENTS) $(OUTSIDE) ./tests/bench/...)
 
 .PHONY: build install uninstall deb check test sim soak demo bench mutants fmt lint generate clean docs prepare
 
@@ -85,7 +86,7 @@ check: build lint ## quick: build, lint and vet, architecture and unit tests
 test: prepare build lint $(NFPM) ## everything that CI checks; installs what is missing
 	$(COUNT) \
 	  -count=1 -race -vet=off -timeout=30m $(UNIT) + \
-	  again -count=1 -race -vet=off -timeout=30m -p=1 $(ENGINES) beside $(call apart,$(REAL),$(ENGINES)) + \
+	  again -count=1 -race -vet=off -timeout=30m -p=1 $(ENGINES) beside $(STORES) $(KINDS) beside $(PLUGINS) + \
 	  again -count=1 -vet=off -timeout=30m -p=1 $(AGENTS) beside $(OUTSIDE) + \
 	  fuzz -fuzztime=1s -fuzzminimizetime=3s ./...
 
