@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,13 +25,17 @@ var events = flag.Int("events", 20_000, "events in which integrity must not rais
 
 // liar loses, doubles, reorders and falsifies one event in some.
 type liar struct {
-	random *rand.Rand
 	lies   atomic.Int64
 	honest atomic.Bool
+
+	mu     sync.Mutex // a watch may be made again before the one before has ended
+	random *rand.Rand
 	late   *etcdserverpb.WatchResponse
 }
 
 func (l *liar) change(r *etcdserverpb.WatchResponse) (out []*etcdserverpb.WatchResponse) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.late != nil && !l.honest.Load() {
 		out = append(out, l.late)
 	}

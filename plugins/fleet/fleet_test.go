@@ -143,6 +143,8 @@ func TestRollout(t *testing.T) {
 	f := s.open()
 	var mu sync.Mutex
 	poisoned, asked := true, map[string][]string{}
+	bIsAsked := make(chan struct{})
+	asksB := sync.OnceFunc(func() { close(bIsAsked) })
 	var hosts sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	defer hosts.Wait()
@@ -150,6 +152,15 @@ func TestRollout(t *testing.T) {
 	for _, label := range []string{"a", "b", "c", "d"} {
 		hosts.Go(func() {
 			s.host(ctx, label, func(r record.Request) string {
+				switch label {
+				case "b":
+					asksB()
+				case "c": // else b may be asked to abort before it has seen what to try
+					select {
+					case <-bIsAsked:
+					case <-ctx.Done():
+					}
+				}
 				mu.Lock()
 				defer mu.Unlock()
 				asked[label] = append(asked[label], r.Phase)
