@@ -2,6 +2,7 @@ package address_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -41,8 +42,7 @@ func TestLifetimes(t *testing.T) {
 			}
 			begins := func(want string) {
 				t.Helper()
-				// A second may have passed.
-				if got := b.life("web", local); got != want && got != older(want) {
+				if got := b.life("web", local); !asOf(got, want) {
 					t.Errorf("ip shows %s, want %s", got, want)
 				}
 			}
@@ -129,18 +129,24 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// older is the text of lifetimes of which a second has passed.
-func older(text string) string {
-	parts := strings.Split(text, "/")
-	for i, p := range parts {
-		var n int
-		if p != forever {
-			if _, err := fmt.Sscan(p, &n); err == nil {
-				parts[i] = fmt.Sprint(n - 1)
-			}
+// asOf reports whether lifetimes are those that were given a moment ago, which is long on an
+// emulated machine that others keep from working.
+func asOf(got, given string) bool {
+	are, were := strings.Split(got, "/"), strings.Split(given, "/")
+	if len(are) != len(were) {
+		return false
+	}
+	for i := range are {
+		if are[i] == were[i] {
+			continue
+		}
+		a, err := strconv.Atoi(are[i])
+		w, errW := strconv.Atoi(were[i])
+		if err != nil || errW != nil || a > w || a < w-30 {
+			return false
 		}
 	}
-	return strings.Join(parts, "/")
+	return true
 }
 
 // A list that says nothing of lifetimes has them for ever, also if others said otherwise.

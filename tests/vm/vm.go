@@ -56,9 +56,8 @@ func (m Machine) Run(ctx context.Context) (results []Result, err error) {
 		return nil, fmt.Errorf("pack the files of the machine: %w", err)
 	}
 	// One processor is faster than two where both are emulated. The emulator gets the flags
-	// of cmpxchg16b wrong now and then, by which Linux 6.12 falls. It never waits for anything,
-	// so others are served first.
-	qemu := exec.CommandContext(ctx, "nice", "-n", "5", "qemu-system-x86_64", "-accel", "tcg", "-cpu", "qemu64,-cx16", "-smp", "1",
+	// of cmpxchg16b wrong now and then, by which Linux 6.12 falls.
+	qemu := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg", "-cpu", "qemu64,-cx16", "-smp", "1",
 		"-m", memory, "-no-reboot", "-nodefaults", "-display", "none",
 		"-device", "vmxnet3,romfile=", // a network card, which is not connected
 		"-kernel", m.Kernel.image, "-initrd", archive, "-append", "console=ttyS0 quiet panic=-1",
