@@ -32,7 +32,7 @@ type bench struct {
 	net    *netlinktest.Namespace
 	ledger *kernel.MemLedger
 	names  *kernel.Names
-	links  interfaces
+	links  *interfaces
 	claims pool
 	wanted map[scheduler.Key]bool // by the scheduler
 	kind   scheduler.Descriptor[*models.Address, kernel.AddressRef]
@@ -43,23 +43,37 @@ type bench struct {
 	in map[scheduler.Key]known
 }
 
-// interfaces stands in for what the scheduler knows of the interfaces.
-type interfaces map[scheduler.Key]*inPlace
+// interfaces stands in for what the scheduler knows of the interfaces, which the kind asks
+// for from its watch as well.
+type interfaces struct {
+	mu  sync.Mutex
+	all map[scheduler.Key]*inPlace
+}
 
 type inPlace struct {
 	v   *models.Interface
 	ref kernel.LinkRef // zero: it is wanted, but has not been read yet
 }
 
-func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
-	if p := l[k]; p != nil && p.ref.Index != 0 {
+func (l *interfaces) put(k scheduler.Key, p *inPlace) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all[k] = p
+}
+
+func (l *interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.all[k]; p != nil && p.ref.Index != 0 {
 		return p.v, p.ref, true
 	}
 	return nil, kernel.LinkRef{}, false
 }
 
-func (l interfaces) Wanted(k scheduler.Key) (*models.Interface, bool) {
-	if p := l[k]; p != nil {
+func (l *interfaces) Wanted(k scheduler.Key) (*models.Interface, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.all[k]; p != nil {
 		return p.v, true
 	}
 	return nil, false
@@ -71,7 +85,7 @@ func newBench(t *testing.T) *bench {
 }
 
 func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
-	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, links: interfaces{}, claims: pool{}, wanted: map[scheduler.Key]bool{}, in: map[scheduler.Key]known{}}
+	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, links: &interfaces{all: map[scheduler.Key]*inPlace{}}, claims: pool{}, wanted: map[scheduler.Key]bool{}, in: map[scheduler.Key]known{}}
 	b.names, b.kernelOf = &kernel.Names{}, &counting{Kernel: h.Kernel}
 	b.restart()
 	return b
@@ -109,7 +123,7 @@ func (b *bench) link(name, value string) kernel.LinkRef {
 			b.t.Fatal(err)
 		}
 	}
-	b.links[scheduler.Key(key)] = &inPlace{v, l.Ref()}
+	b.links.put(scheduler.Key(key), &inPlace{v, l.Ref()})
 	b.names.Put(l.Ref(), name)
 	return l.Ref()
 }

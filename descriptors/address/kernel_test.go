@@ -283,7 +283,7 @@ func TestReadBeforeTheInterface(t *testing.T) {
 	if err := b.owner().Record(kernel.Entry{ID: "interface/web", NS: ref.NS, Mark: kernel.Mark("host7", "interface/web")}); err != nil {
 		t.Fatal(err)
 	}
-	b.links["interface/web"].ref = kernel.LinkRef{}
+	b.links.put("interface/web", &inPlace{v: b.links.all["interface/web"].v})
 	if got := b.look("address/web/10.0.0.1/24"); got != "address/web/10.0.0.1/24" {
 		t.Errorf("found %s", got)
 	}

@@ -255,7 +255,7 @@ func TestLinkBecomesAnInterface(t *testing.T) {
 	if got := w.seen(); len(got) != 0 {
 		t.Errorf("before, %v is told", got)
 	}
-	b.links["interface/eth8"] = &inPlace{&models.Interface{Link: &models.Interface_Existing{Existing: &models.Existing{}}}, l.Ref()}
+	b.links.put("interface/eth8", &inPlace{&models.Interface{Link: &models.Interface_Existing{Existing: &models.Existing{}}}, l.Ref()})
 	b.names.Put(l.Ref(), "eth8")
 	w.await("address/eth8/10.0.0.1/24")
 	if got := b.look("address/eth8/10.0.0.1/24"); got != "address/eth8/10.0.0.1/24*" {
