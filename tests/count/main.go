@@ -5,7 +5,7 @@
 // Each group of ARGS is one run of go test; flags are written as -name=value. The
 // exit code is 1 if one of the runs fails; the others run nevertheless. The slowest tests
 // are named at the end. The word beside between packages makes two runs of a group, with
-// the same flags and at the same time.
+// the same flags and at the same time, see docs/decisions/0138-what-waits-runs-beside-what-works.md.
 //
 // What fails in a group that begins with again is tried once more, by itself, and
 // named at the end if it passes then: see docs/decisions/0055-tried-twice.md. A group
@@ -130,8 +130,12 @@ func split(list []string, mark string) (parts [][]string) {
 // beside are the arguments of the runs of a group: each has all of its flags.
 func beside(group []string) (runs [][]string) {
 	given := flags(group)
-	for _, packages := range split(without(slices.Clone(group), given), "beside") {
-		runs = append(runs, slices.Concat(given, packages))
+	packages := without(slices.Clone(group), given)
+	if len(packages) == 0 {
+		return [][]string{given} // of the package in this directory
+	}
+	for _, list := range split(packages, "beside") {
+		runs = append(runs, slices.Concat(given, list))
 	}
 	return runs
 }

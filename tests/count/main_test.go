@@ -66,6 +66,9 @@ func TestBeside(t *testing.T) {
 	if want := "-race -p=1 ./a ./b beside ./c"; strings.Join(group, " ") != want {
 		t.Errorf("the group has become %q", group)
 	}
+	if runs := beside([]string{"-race"}); len(runs) != 1 || strings.Join(runs[0], " ") != "-race" {
+		t.Errorf("without packages, runs are %q", runs)
+	}
 	var both sync.WaitGroup
 	both.Add(2)
 	err := together(runs, nil, func(args []string, _ func([]byte)) error {
