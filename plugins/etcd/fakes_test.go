@@ -209,14 +209,18 @@ func (w *boardWatcher) Next(ctx context.Context) ([]scheduler.Status, bool, erro
 	defer w.b.mu.Unlock()
 	var out []scheduler.Status
 	for k := range w.pending {
+		if len(out) == 256 { // as the scheduler's
+			w.ring()
+			break
+		}
 		s := w.b.statuses[k]
 		out = append(out, s)
 		if s.State == scheduler.Removed {
 			delete(w.b.statuses, k)
 		}
+		delete(w.pending, k)
 	}
-	clear(w.pending)
-	return out, true, nil
+	return out, len(w.pending) == 0, nil
 }
 
 func (w *boardWatcher) Stop() {

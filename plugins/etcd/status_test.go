@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -229,6 +230,38 @@ func TestABurstCollapses(t *testing.T) {
 	if limit := int64(time.Since(begin)/(100*time.Millisecond)) + 2; writes > limit {
 		t.Errorf("%d writes in %s, at most %d allowed", writes, time.Since(begin), limit)
 	}
+}
+
+// While intent is being carried out, a mass of statuses is written little by little.
+func TestManyStatusesSpareTheStore(t *testing.T) {
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	c := config(t, b.URL())
+	c.tune.statusWindow = 100 * time.Millisecond
+	a := newAgent(t, c)
+	var underWay atomic.Bool
+	underWay.Store(true)
+	a.status.underWay = underWay.Load
+	a.run()
+	a.ready()
+	many := func(state scheduler.State) (took time.Duration) {
+		var want strings.Builder
+		var all []scheduler.Status
+		for i := range 3000 {
+			s := stat(fmt.Sprintf("route/%04d", i), "etcd", state)
+			all = append(all, s)
+			fmt.Fprintf(&want, "%s=%s ", s.Key, state)
+		}
+		begin := time.Now()
+		a.brd.set(all...)
+		a.told(kv, want.String())
+		return time.Since(begin)
+	}
+	if took := many(scheduler.Pending); took < 4*c.tune.statusWindow {
+		t.Errorf("3000 statuses were written in %s, while something was under way", took)
+	}
+	underWay.Store(false)
+	many(scheduler.Configured) // and all the same when nothing is
 }
 
 func TestManyStatusesGoInBatches(t *testing.T) {
