@@ -6,6 +6,14 @@ func On(key Key, why string) Need { return Need{Key: key, Why: why} }
 // AnyOf needs at least one key under the prefix.
 func AnyOf(prefix Key, why string) Need { return Need{Prefix: prefix, Why: why} }
 
+// Also widens a need for any key below a prefix to those that lie in a folder itself, and not
+// deeper: the addresses below an interface, and those that have names of their own. Each
+// change in the folder costs a look at each such need that is not met.
+func Also(n Need, folder Key) Need {
+	n.Also = folder
+	return n
+}
+
 // If narrows a need to objects that pass. A value or metadata of another type does not.
 func If[V, M any](n Need, pass func(k Key, v V, m M) bool) Need {
 	n.Pass = func(k Key, value, meta any) bool {

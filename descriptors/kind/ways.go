@@ -3,6 +3,7 @@ package kind
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -47,8 +48,10 @@ var gatewayWay last[way]
 func onGateway(w way) scheduler.Need {
 	n := scheduler.AnyOf(scheduler.Key(models.AddressPrefix(w.iface)),
 		fmt.Sprintf("an address of %s whose network holds the gateway %s (or set onlink)", w.iface, w.gateway))
-	return scheduler.If(n, func(_ scheduler.Key, a *models.Address, at kernel.AddressRef) bool {
-		return PrefixOf(a, at).Masked().Contains(w.gateway)
+	n = scheduler.Also(n, models.KindAddress+"/") // those that have names of their own
+	return scheduler.If(n, func(k scheduler.Key, a *models.Address, at kernel.AddressRef) bool {
+		on := a.GetInterface() == w.iface || strings.HasPrefix(string(k), models.AddressPrefix(w.iface))
+		return on && PrefixOf(a, at).Masked().Contains(w.gateway)
 	})
 }
 

@@ -244,9 +244,15 @@ func (f *rootFinder) anyOf(n *graph.Node, edge *graph.Edge) (found finding) {
 
 // candidates are the keys below the prefix of an edge that are asked for and not in place.
 func (e *Explainer) candidates(edge *graph.Edge) []*graph.Node {
-	return slices.DeleteFunc(e.NodesUnder([]kv.Key{edge.Prefix()}), func(n *graph.Node) bool {
-		return n == edge.From || !n.Wanted() || e.StateOf(n) == kv.Configured
+	var all []*graph.Node
+	e.G.Members(edge, func(n *graph.Node) bool {
+		if n != edge.From && n.Wanted() && e.StateOf(n) != kv.Configured {
+			all = append(all, n)
+		}
+		return true
 	})
+	slices.SortFunc(all, assess.ByKey)
+	return all
 }
 
 func noneOf(edge *graph.Edge) string {

@@ -236,7 +236,7 @@ func (x *trial[V, M]) needs() {
 			switch {
 			case (n.Key == "") == (n.Prefix == ""):
 				x.fail(k, "%s needs the key %q and the prefix %q", show(v), n.Key, n.Prefix)
-			case slash(n.Key), n.Prefix != "" && !slash(n.Prefix):
+			case slash(n.Key), n.Prefix != "" && !slash(n.Prefix), n.Also != "" && (n.Prefix == "" || !slash(n.Also)):
 				x.fail(k, "%s needs %s", show(v), n)
 			case n.Key == k:
 				x.fail(k, "%s needs itself", show(v))

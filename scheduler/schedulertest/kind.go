@@ -167,7 +167,8 @@ func needs(k scheduler.Key, t Thing) []scheduler.Need {
 		key, text, how := ParseNeed(n)
 		need := scheduler.On(scheduler.Key(key), "to stand on")
 		if strings.HasSuffix(key, "/") {
-			need = scheduler.AnyOf(scheduler.Key(key), "any of them")
+			below, also, _ := strings.Cut(key, "+")
+			need = scheduler.Also(scheduler.AnyOf(scheduler.Key(below), "any of them"), scheduler.Key(also))
 		}
 		switch how {
 		case '=':

@@ -133,7 +133,7 @@ func (w *World) checkFree(op string, k scheduler.Key) {
 			case key == string(k):
 				w.breach("%s of %s, which %s stands on", op, k, d)
 			case !fits(key, k, d), w.disturbed(key), w.standsOn(k, d, map[scheduler.Key]bool{}):
-			case w.othersBelow(key, k, d) == 0:
+			case w.othersUnder(key, k, d) == 0:
 				w.breach("%s of %s, which %s stands on", op, k, d)
 			case o.built != nil && o.built[i].only(k):
 				w.breach("%s of %s, which %s was built with", op, k, d)
@@ -202,7 +202,7 @@ func (w *World) standsAt(k, t scheduler.Key) bool {
 	}
 	return slices.ContainsFunc(w.objects[k].Needs, func(n string) bool {
 		key, _, _ := ParseNeed(n)
-		return string(t) == key || strings.HasSuffix(key, "/") && strings.HasPrefix(string(t), key)
+		return string(t) == key || strings.HasSuffix(key, "/") && Under(key, t)
 	})
 }
 
@@ -219,17 +219,17 @@ func (w *World) met(k scheduler.Key, need string) bool {
 		return ok && (how != '=' || o.Text == text)
 	}
 	for d, o := range w.objects {
-		if d != k && strings.HasPrefix(string(d), key) && (how != '=' || o.Text == text) {
+		if d != k && Under(key, d) && (how != '=' || o.Text == text) {
 			return true
 		}
 	}
 	return false
 }
 
-func (w *World) othersBelow(prefix string, not ...scheduler.Key) int {
+func (w *World) othersUnder(need string, not ...scheduler.Key) int {
 	n := 0
 	for k := range w.objects {
-		if strings.HasPrefix(string(k), prefix) && !slices.Contains(not, k) {
+		if Under(need, k) && !slices.Contains(not, k) {
 			n++
 		}
 	}
@@ -244,7 +244,7 @@ func (w *World) disturbed(need string) bool {
 		return yes
 	}
 	for k := range w.unseen {
-		if strings.HasPrefix(string(k), key) {
+		if Under(key, k) {
 			return true
 		}
 	}
@@ -333,7 +333,7 @@ func part(o object, how byte) string {
 
 // fits reports whether d is what k needs: that key, or any other below it.
 func fits(key string, d, k scheduler.Key) bool {
-	return string(d) == key || strings.HasSuffix(key, "/") && d != k && strings.HasPrefix(string(d), key)
+	return string(d) == key || strings.HasSuffix(key, "/") && d != k && Under(key, d)
 }
 
 // parts are all that a thing may be built with now.

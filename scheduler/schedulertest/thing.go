@@ -110,6 +110,14 @@ func ParseNeed(n string) (key, text string, how byte) {
 	return n[:i], n[i+1:], n[i]
 }
 
+// Under reports whether a key is one of those that a need for any asks for: "a/1/+a/" is
+// all below a/1/, and those in a/ itself.
+func Under(need string, k scheduler.Key) bool {
+	below, also, wide := strings.Cut(need, "+")
+	rest, in := strings.CutPrefix(string(k), also)
+	return strings.HasPrefix(string(k), below) || wide && in && !strings.Contains(rest, "/")
+}
+
 // Derivation is one entry of Thing.Derives, read.
 func Derivation(d string) (name string, t Thing) {
 	d, nested, _ := strings.Cut(d, ">")

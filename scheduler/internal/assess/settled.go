@@ -127,7 +127,7 @@ func (as *Assessor) nextOf(top int) (next *graph.Node, ok bool) {
 			case !edge.OfDesired() || edge.State == graph.Satisfied:
 			case edge.Prefix() == "":
 				m = edge.To
-			case !as.G.Below(edge.Prefix(), func(m *graph.Node) bool { return m == n || !m.Wanted() && !isRead(m) || as.Settled(m) }):
+			case !as.G.Members(edge, func(m *graph.Node) bool { return m == n || !m.Wanted() && !isRead(m) || as.Settled(m) }):
 				return nil, false
 			}
 		case OnDerived, OnPolicy:

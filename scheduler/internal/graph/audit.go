@@ -148,12 +148,12 @@ func (a *auditor) folders() {
 		if d.path != path || path != "" && (d.parent == nil || d.parent.subs[path] != d) {
 			a.say("the folder %s is not where it says", path)
 		}
-		if path != "" && len(d.nodes)+len(d.subs)+len(d.watches) == 0 {
+		if path != "" && d.empty() {
 			a.say("the folder %s holds nothing", path)
 		}
 		for _, p := range d.watches {
 			unsure := int32(0)
-			a.g.Below(p.prefix, func(n *Node) bool {
+			a.g.members(p, func(n *Node) bool {
 				if n.avail == Unsure {
 					unsure++
 				}
@@ -161,6 +161,9 @@ func (a *auditor) folders() {
 			})
 			if p.unsure != unsure || p.dir != d || len(p.in) == 0 {
 				a.say("%s* counts %d of which nothing is known, there are %d; %d need one", p.prefix, p.unsure, unsure, len(p.in))
+			}
+			if p.also != nil && !slices.Contains(p.also.also, p) {
+				a.say("%s* is not known in %s", p.prefix, p.also.path)
 			}
 		}
 	}
@@ -274,6 +277,7 @@ func (g *Graph) books() map[string]string {
 		for _, p := range d.watches {
 			fmt.Fprintf(&b, "\n%p %+v", p, *p)
 		}
+		fmt.Fprint(&b, d.also)
 		out["folder "+path] = b.String()
 	}
 	for id, c := range g.claims {

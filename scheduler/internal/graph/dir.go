@@ -10,12 +10,14 @@ type Dir struct {
 	nodes   []*Node
 	subs    map[string]*Dir
 	watches []*Prefix
+	also    []*Prefix // that count the folder's own nodes beside those below another prefix
 }
 
 // Prefix is a set of needs for any key below a prefix.
 type Prefix struct {
 	prefix Key
 	dir    *Dir
+	also   *Dir // whose own nodes count as well, none deeper; nil: none
 	in     []*Edge
 	unsure int32 // members whose availability is Unsure
 }
@@ -46,9 +48,11 @@ func (g *store) dirOf(path string) *Dir {
 	return d
 }
 
+func (d *Dir) empty() bool { return len(d.nodes)+len(d.subs)+len(d.watches)+len(d.also) == 0 }
+
 // pruneDir removes a folder that holds nothing, and those above it.
 func (g *store) pruneDir(d *Dir) {
-	for d != nil && d.path != "" && len(d.nodes)+len(d.subs)+len(d.watches) == 0 && g.dirs[d.path] == d {
+	for d != nil && d.path != "" && d.empty() && g.dirs[d.path] == d {
 		delete(g.dirs, d.path)
 		delete(d.parent.subs, d.path)
 		d = d.parent
@@ -109,34 +113,79 @@ func (d *Dir) walk(yield func(*Node) bool) bool {
 	return true
 }
 
-// watch returns the any-of set for a prefix.
-func (g *store) watch(prefix Key) *Prefix {
+// watch returns the any-of set for a prefix and, if it is not "", a folder.
+func (g *store) watch(prefix, also Key) *Prefix {
 	path, _ := split(string(prefix))
 	d := g.dirOf(path)
 	for _, p := range d.watches {
-		if p.prefix == prefix {
+		if p.prefix == prefix && p.alsoIn() == also {
 			return p
 		}
 	}
 	p := &Prefix{prefix: prefix, dir: d}
-	g.Below(prefix, func(n *Node) bool {
+	if also != "" {
+		p.also = g.dirOf(string(also))
+	}
+	g.members(p, func(n *Node) bool {
 		if n.avail == Unsure {
 			p.unsure++
 		}
 		return true
 	})
 	d.watches = append(d.watches, p)
+	if p.also != nil {
+		p.also.also = append(p.also.also, p)
+	}
 	if g.trying {
-		g.undo(func() { d.watches = without(d.watches, p); g.pruneDir(d) })
+		g.undo(func() { g.endWatch(p) })
 	}
 	return p
 }
+
+// alsoIn is the folder whose own nodes count as well, "" if there is none.
+func (p *Prefix) alsoIn() Key {
+	if p.also == nil {
+		return ""
+	}
+	return Key(p.also.path)
+}
+
+// has reports whether a node is a member of the any-of set.
+func (p *Prefix) has(n *Node) bool {
+	return strings.HasPrefix(string(n.Key), string(p.prefix)) || p.also != nil && n.dir == p.also
+}
+
+// members yields every node of an any-of set, in no useful order.
+func (g *store) members(p *Prefix, yield func(*Node) bool) bool {
+	if !g.Below(p.prefix, yield) {
+		return false
+	}
+	if p.also != nil {
+		for _, n := range p.also.nodes {
+			if !strings.HasPrefix(string(n.Key), string(p.prefix)) && !yield(n) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Members yields every node that could be what an any-of edge needs.
+func (g *store) Members(e *Edge, yield func(*Node) bool) bool { return g.members(e.any, yield) }
 
 func (g *store) unwatch(p *Prefix) {
 	if len(p.in) > 0 || g.trying {
 		return
 	}
+	g.endWatch(p)
+}
+
+func (g *store) endWatch(p *Prefix) {
 	p.dir.watches = without(p.dir.watches, p)
+	if p.also != nil {
+		p.also.also = without(p.also.also, p)
+		g.pruneDir(p.also)
+	}
 	g.pruneDir(p.dir)
 }
 
@@ -157,6 +206,11 @@ func (n *Node) watchesOf(f func(*Prefix)) {
 			if strings.HasPrefix(string(n.Key), string(p.prefix)) {
 				f(p)
 			}
+		}
+	}
+	for _, p := range n.dir.also {
+		if !strings.HasPrefix(string(n.Key), string(p.prefix)) {
+			f(p)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func (g *needs) judgeAny(e *Edge, m *Node) {
 	switch {
 	case e.pinned() && e.To.avail == Missing: // and the world cannot move to what is not there yet
 		g.setState(e, Missing)
-	case e.any.unsure > 0 || g.prefixBlind(e.any.prefix):
+	case e.any.unsure > 0 || g.prefixBlind(e.any.prefix) || e.any.also != nil && g.prefixBlind(e.any.alsoIn()):
 		g.setState(e, Unsure)
 	default:
 		g.setState(e, Missing)
@@ -162,7 +162,7 @@ func (g *needs) bestProvider(e *Edge, m *Node) (best *Node, circle bool) {
 	if m != nil && m != e.To {
 		return nil, circle
 	}
-	g.Below(e.any.prefix, func(n *Node) bool {
+	g.members(e.any, func(n *Node) bool {
 		yes, closes := g.canProvide(e, n)
 		circle = circle || closes
 		if yes && (best == nil || n.Key < best.Key) {
@@ -192,7 +192,7 @@ func (g *needs) pickProvider(e *Edge) {
 	}
 	var best *Node
 	passes, circle := false, false
-	g.Below(e.any.prefix, func(n *Node) bool {
+	g.members(e.any, func(n *Node) bool {
 		if n.Presence != Present || n == e.From {
 			return true
 		}

@@ -162,7 +162,7 @@ func match(edges []*Edge, need Need) *Edge {
 		return nil
 	}
 	for _, e := range edges {
-		if e.is(kept) || e.fn != nil || e.is(together) != need.Together || e.Why != need.Why || e.Prefix() != need.Prefix {
+		if e.is(kept) || e.fn != nil || e.is(together) != need.Together || e.Why != need.Why || e.Prefix() != need.Prefix || e.any != nil && e.any.alsoIn() != need.Also {
 			continue
 		}
 		if e.any != nil || e.To.Key == need.Key {
@@ -199,7 +199,7 @@ func (g *Graph) dropRole(n *Node, which func(*Edge) bool, r role) {
 // nth is how many needs that have a Project read like this one.
 func nth(needs []Need, like Need) (n uint8) {
 	for _, o := range needs {
-		if o.Project != nil && o.Why == like.Why && o.Key == like.Key && o.Prefix == like.Prefix {
+		if o.Project != nil && o.Why == like.Why && o.Key == like.Key && o.Prefix == like.Prefix && o.Also == like.Also {
 			n++
 		}
 	}
@@ -208,11 +208,13 @@ func nth(needs []Need, like Need) (n uint8) {
 
 // attach has the edge begin to count. old are the edges of the node so far.
 func (g *Graph) attach(e *Edge, need Need, old []*Edge, r role) {
-	if k := g.kindOf(max(need.Key, need.Prefix)); need.Pass != nil && k != nil {
-		k.Judged = true
+	for _, at := range []Key{max(need.Key, need.Prefix), need.Also} {
+		if k := g.kindOf(at); need.Pass != nil && k != nil {
+			k.Judged = true
+		}
 	}
 	if need.Prefix != "" {
-		p := g.watch(need.Prefix)
+		p := g.watch(need.Prefix, need.Also)
 		g.savePrefix(p)
 		e.any, e.inIdx = p, int32(len(p.in))
 		p.in = append(p.in, e)
@@ -340,7 +342,7 @@ func judge(k *Kind, needs []*Edge) {
 }
 
 func (d *Dir) rejudge(g *Graph, k *Kind) {
-	for _, p := range d.watches {
+	for _, p := range slices.Concat(d.watches, d.also) {
 		judge(k, p.in)
 		for _, e := range p.in {
 			g.judgeAny(e, nil)

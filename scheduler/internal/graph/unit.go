@@ -2,7 +2,6 @@ package graph
 
 import (
 	"slices"
-	"strings"
 )
 
 // A unit is a set of nodes whose desired values need each other together (veth
@@ -146,7 +145,7 @@ func (e *Edge) within(unit map[*Node]bool) (inner, fits bool) {
 		return unit[e.To], unit[e.To] && pass(e.To)
 	}
 	for t := range unit {
-		if t != e.From && strings.HasPrefix(string(t.Key), string(e.any.prefix)) && pass(t) {
+		if t != e.From && e.any.has(t) && pass(t) {
 			return true, true
 		}
 	}

@@ -436,7 +436,9 @@ func (g *generator) need(k string) string {
 	}
 	switch g.IntN(8) {
 	case 0, 1:
-		n = n[:2]
+		if n = n[:2]; n[0] == 'd' && g.chance(2) {
+			n = fmt.Sprintf("d/%d/+d/", g.IntN(things)) // what one derives, and what has a name of its own
+		}
 		if g.chance(4) {
 			n += "=" + g.text()
 		}

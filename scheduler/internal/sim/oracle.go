@@ -269,7 +269,7 @@ func met(t schedulertest.Thing, self scheduler.Key, world map[scheduler.Key]sche
 		key, text, cond := strings.Cut(strings.TrimRight(n, "@#"), "=")
 		ok := false
 		for k, o := range world {
-			match := string(k) == key || strings.HasSuffix(key, "/") && strings.HasPrefix(string(k), key) && k != self
+			match := string(k) == key || strings.HasSuffix(key, "/") && schedulertest.Under(key, k) && k != self
 			ok = ok || match && (!cond || o.Text == text)
 		}
 		if !ok {

@@ -152,10 +152,10 @@ func (f *FullPlan) still(k scheduler.Key) bool {
 	return true
 }
 
-func (f *FullPlan) anyMoves(prefix string, moves func(scheduler.Key) bool) bool {
+func (f *FullPlan) anyMoves(need string, moves func(scheduler.Key) bool) bool {
 	for _, m := range []map[scheduler.Key]bool{f.Delete, f.Create, f.Update, f.May} {
 		for k := range m {
-			if strings.HasPrefix(string(k), prefix) && moves(k) {
+			if schedulertest.Under(need, k) && moves(k) {
 				return true
 			}
 		}
