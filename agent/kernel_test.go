@@ -45,7 +45,7 @@ func onMemory(t testing.TB, label string) Config {
 }
 
 // runOn runs an agent until stop, which may be called twice.
-func runOn(t *testing.T, c Config, k *kerneltest.Kernel) (stop func()) {
+func runOn(t *testing.T, c Config, k Kernel) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/vishvananda/netns"
@@ -284,5 +285,32 @@ func TestRingsMessages(t *testing.T) {
 	got := parseRings([]byte{8, 0, 2, 0, 0, 16, 0, 0, 8, 0, 5, 0, 0, 4, 0, 0, 8, 0, 6, 0, 0, 1, 0, 0, 8, 0, 9, 0, 128, 0, 0, 0})
 	if (got != kernel.Rings{RX: 256, TX: 128, MaxRX: 4096, MaxTX: 1024}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A namespace where more happens than who watches can take loses its own events alone, and
+// nothing of it is told after the loss until that was heard.
+func TestWatchersLoseByNamespace(t *testing.T) {
+	w := newWatcher(2 * eventSize)
+	taken := func() string {
+		events, _, _ := w.take(nil)
+		var said []string
+		for _, ev := range events {
+			said = append(said, fmt.Sprintf("%d lost=%v port=%d", ev.NS, ev.Lost, ev.Port))
+		}
+		return strings.Join(said, ", ")
+	}
+	for i := range 9 {
+		w.push(kernel.Event{NS: 1, Port: i})
+	}
+	w.push(kernel.Event{NS: 2, Port: 100})
+	w.push(kernel.Event{NS: 2, Lost: true})
+	w.push(kernel.Event{NS: 2, Port: 101})
+	if got, want := taken(), "1 lost=false port=0, 1 lost=false port=1, 1 lost=true port=0, 2 lost=false port=100, 2 lost=true port=0"; got != want {
+		t.Errorf("told %s\nwant %s", got, want)
+	}
+	w.push(kernel.Event{NS: 1, Port: 10})
+	if got, want := taken(), "1 lost=false port=10"; got != want {
+		t.Errorf("told %s\nwant %s", got, want)
 	}
 }

@@ -7,40 +7,48 @@ import (
 )
 
 // eventSize is what an event takes in the receive buffer of a socket, about. A
-// watcher may be behind by as many events as fit into one.
+// watcher may be behind by as many events of a namespace as fit into one.
 const eventSize = 1 << 10
 
+// lost instead of a number of events: there were too many.
+const lost = -1
+
 // watcher is one Watch: the events that the hub has read and that f has not seen
-// yet. Who is slow is so for himself: what he cannot keep is lost to him alone.
+// yet. Who is slow is so for himself: what he cannot keep is lost to him alone, and a
+// namespace where too much happens loses its own events alone.
 type watcher struct {
 	limit int
 	wake  chan struct{} // has room for one
 
-	mu      sync.Mutex // guards what follows
-	queue   []kernel.Event
-	lost    map[kernel.NS]bool // whose loss is in the queue
+	mu    sync.Mutex // guards what follows
+	queue []kernel.Event
+	// waiting is how many events of a namespace's sockets are in the queue; lost, that the
+	// last of them says that there were more.
+	waiting map[kernel.NS]int
 	stopped bool
 	err     error
 }
 
 func newWatcher(buffer int) *watcher {
-	return &watcher{limit: max(buffer/eventSize, 1), wake: make(chan struct{}, 1), lost: map[kernel.NS]bool{}}
+	return &watcher{limit: max(buffer/eventSize, 1), wake: make(chan struct{}, 1), waiting: map[kernel.NS]int{}}
 }
 
-// push queues an event of a socket, or that events were lost where there is no
-// more room.
+// push queues an event of a socket, or that events were lost where there is no more room.
+// What comes after a loss says nothing new until that has been taken: who hears of it looks
+// at everything there.
 func (w *watcher) push(ev kernel.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.queue) >= w.limit {
-		ev = kernel.Event{NS: ev.NS, Lost: true}
+	n := w.waiting[ev.NS]
+	switch {
+	case n == lost:
+		return
+	case ev.Lost, n == w.limit:
+		ev, n = kernel.Event{NS: ev.NS, Lost: true}, lost
+	default:
+		n++
 	}
-	if ev.Lost {
-		if w.lost[ev.NS] {
-			return
-		}
-		w.lost[ev.NS] = true
-	}
+	w.waiting[ev.NS] = n
 	w.add(ev)
 }
 
@@ -103,6 +111,6 @@ func (w *watcher) take(spare []kernel.Event) (events []kernel.Event, stopped boo
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	events, w.queue = w.queue, spare
-	clear(w.lost)
+	clear(w.waiting)
 	return events, w.stopped, w.err
 }

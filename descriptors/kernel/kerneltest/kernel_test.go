@@ -190,10 +190,11 @@ func TestLostEvents(t *testing.T) {
 			})
 		}()
 		synctest.Wait()
-		run(t, k, "ip link add a type veth peer name b\nip link set a up\nip link set b up\nip netns add blue")
+		run(t, k, "ip netns add green\nip link add a type veth peer name b\nip link set a up\nip link set b up\nip -n green link add c type bridge\nip netns add blue")
 		close(hold)
 		synctest.Wait()
-		want := "lost=false named= link=false, lost=false named= link=true, lost=false named= link=true, lost=false named= link=true, lost=true named= link=false, lost=false named=blue link=false"
+		// green has room of its own.
+		want := "lost=false named= link=false, lost=false named=green link=false, lost=false named= link=true, lost=false named= link=true, lost=false named= link=true, lost=true named= link=false, lost=false named= link=true, lost=false named=blue link=false"
 		if got := strings.Join(told, ", "); got != want {
 			t.Errorf("told %s\nwant %s", got, want)
 		}
@@ -201,7 +202,7 @@ func TestLostEvents(t *testing.T) {
 		hold, told = make(chan struct{}), nil
 		run(t, k, "ip link set lo up")
 		synctest.Wait()
-		run(t, k, "ip link set lo down\nip netns add green")
+		run(t, k, "ip link set lo down\nip netns add red")
 		k.Overrun(k.Own())
 		close(hold)
 		synctest.Wait()
@@ -209,7 +210,7 @@ func TestLostEvents(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if !slices.Contains(told, "lost=true named= link=false") || !slices.Contains(told, "lost=false named=green link=false") {
+		if !slices.Contains(told, "lost=true named= link=false") || !slices.Contains(told, "lost=false named=red link=false") {
 			t.Errorf("told %s", told)
 		}
 	})

@@ -8,6 +8,9 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
+// lost instead of a number of events: there were too many, and the queue says so.
+const lost = -1
+
 // watcher is one Watch: events that its f has not seen yet.
 type watcher struct {
 	limit int
@@ -15,12 +18,13 @@ type watcher struct {
 
 	mu    sync.Mutex // guards what follows
 	queue []kernel.Event
-	lost  map[kernel.NS]bool // whose loss is in the queue
+	// waiting is how many events of a namespace are in the queue, or lost.
+	waiting map[kernel.NS]int
 }
 
 // Watch calls f for every change until ctx ends; see the port.
 func (k *Kernel) Watch(ctx context.Context, f func(kernel.Event)) error {
-	w := &watcher{limit: k.opts.Queue, wake: make(chan struct{}, 1), lost: map[kernel.NS]bool{}}
+	w := &watcher{limit: k.opts.Queue, wake: make(chan struct{}, 1), waiting: map[kernel.NS]int{}}
 	k.mu.Lock()
 	k.watchers = append(k.watchers, w)
 	k.mu.Unlock()
@@ -77,20 +81,22 @@ func (w *watcher) drop(ns kernel.NS) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queue = slices.DeleteFunc(w.queue, func(ev kernel.Event) bool { return ev.NS == ns && !ev.Gone && ev.Named == "" })
-	delete(w.lost, ns)
+	delete(w.waiting, ns)
 }
 
 func (w *watcher) push(ev kernel.Event) {
 	w.mu.Lock()
-	if len(w.queue) >= w.limit {
-		ev = kernel.Event{NS: ev.NS, Lost: true}
+	n := w.waiting[ev.NS]
+	told := n == lost
+	switch {
+	case ev.Lost, n == w.limit:
+		ev, n = kernel.Event{NS: ev.NS, Lost: true}, lost
+	case !told:
+		n++
 	}
-	known := ev.Lost && w.lost[ev.NS]
-	if ev.Lost {
-		w.lost[ev.NS] = true
-	}
+	w.waiting[ev.NS] = n
 	w.mu.Unlock()
-	if !known {
+	if !told {
 		w.add(ev)
 	}
 }
@@ -110,7 +116,7 @@ func (w *watcher) take() []kernel.Event {
 	defer w.mu.Unlock()
 	events := w.queue
 	w.queue = nil
-	clear(w.lost)
+	clear(w.waiting)
 	return events
 }
 
