@@ -222,7 +222,7 @@ func TestFiles(t *testing.T) {
 	address := func(want string) {
 		t.Helper()
 		h.Eventually("the bridge has "+want, func() error {
-			if got := fmt.Sprint(dig(anyOf(host.Show(t, h.Own, "-4 addr show dev br")), []string{"addr_info", "local"})); got != want {
+			if got := fmt.Sprint(host.Dig(anyOf(host.Show(t, h.Own, "-4 addr show dev br")), "addr_info", "local")); got != want {
 				return errors.New(got)
 			}
 			return nil

@@ -58,6 +58,8 @@ var (
 //	mount NAME       somebody else makes a named namespace; unmount ends it
 //	restart          restarts the agent, which must write nothing to the kernel;
 //	                 lines are flags of it from then on
+//	end              prints what agentctl diff finds, and what ip(8) shows in every place,
+//	                 as watch
 //	settle           waits until nothing is to come
 //	unwritten        the agent must not have written to the kernel since it started
 //
@@ -72,9 +74,10 @@ func TestStories(t *testing.T) {
 		} else {
 			t.Parallel()
 		}
+		dir := t.TempDir() // it outlives the host, which may have intent in it
 		h := host.New(t, o)
 		h.Start()
-		s := &script{Host: h, dir: t.TempDir(), story: t, peace: map[string]func(){}}
+		s := &script{Host: h, dir: dir, story: t, peace: map[string]func(){}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			s := &script{Host: s.With(t), whole: h, dir: s.dir, story: s.story, peace: s.peace, t: t, d: d}
 			return s.step()
@@ -159,6 +162,8 @@ func (s *script) step() string {
 		s.peace[s.first()] = fight(s.story, s.at(), s.d.Input)
 	case "peace":
 		s.peace[s.first()]()
+	case "end":
+		return s.until(s.End)
 	case "settle":
 		s.AwaitSettled()
 	case "serve":
@@ -300,7 +305,7 @@ func (s *script) ip() string {
 	for _, o := range host.Show(s.t, s.at(), s.d.Input) {
 		var line []string
 		for _, f := range fields {
-			if v := dig(o, strings.Split(f, ".")); v != nil {
+			if v := host.Dig(o, strings.Split(f, ".")...); v != nil {
 				line = append(line, fmt.Sprintf("%s=%v", f[strings.LastIndex(f, ".")+1:], v))
 			}
 		}
@@ -310,30 +315,6 @@ func (s *script) ip() string {
 	}
 	slices.Sort(objects)
 	return strings.Join(objects, "")
-}
-
-// dig finds a value by its path; in lists it takes that of every member.
-func dig(v any, path []string) any {
-	switch v := v.(type) {
-	case map[string]any:
-		if len(path) > 0 {
-			return dig(v[path[0]], path[1:])
-		}
-	case []any:
-		if len(path) > 0 {
-			var all []any
-			for _, x := range v {
-				if x = dig(x, path); x != nil {
-					all = append(all, x)
-				}
-			}
-			return all
-		}
-	}
-	if len(path) > 0 {
-		return nil
-	}
-	return v
 }
 
 // options are those of docker run, one per line.

@@ -1,0 +1,142 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// End is how a story ends, or a part of one: what agentctl diff finds between what is wanted and
+// what the agent sees, and what `ip -d -j` shows in each place without asking any agent. What
+// the kernel makes by itself is left out.
+func (h *Host) End() string {
+	h.t.Helper()
+	r := h.Ctl("diff")
+	text := r.Out + r.Err
+	places := h.Places()
+	for _, name := range slices.Sorted(maps.Keys(places)) {
+		var lines []string
+		for _, q := range []struct {
+			what string
+			line func(o map[string]any) string
+		}{
+			{"address", linkLine}, {"-4 route show table all", routeLine}, {"-6 route show table all", routeLine},
+			{"-4 rule", ruleLine}, {"-6 rule", ruleLine}, {"neighbor show nud permanent", neighborLine}, {"nexthop", nexthopLine},
+		} {
+			var some []string
+			for _, o := range Show(h.t, places[name], q.what) {
+				if line := q.line(o); line != "" {
+					some = append(some, "  "+line+"\n")
+				}
+			}
+			slices.Sort(some)
+			lines = append(lines, some...)
+		}
+		text += name + "\n" + strings.Join(lines, "")
+	}
+	return text
+}
+
+// usual are what fields have that say nothing new.
+var usual = map[string]any{"table": "main", "scope": "global"}
+
+// part is a field of an object and how it is called; "" when there is none, or the usual.
+func part(o map[string]any, name, field string) string {
+	if v := Dig(o, strings.Split(field, ".")...); v != nil && v != "" && v != usual[field] {
+		return fmt.Sprintf(" %s %v", name, v)
+	}
+	return ""
+}
+
+func linkLine(o map[string]any) string {
+	var addresses []string
+	all, _ := o["addr_info"].([]any)
+	for _, a := range all {
+		a := a.(map[string]any)
+		if a["scope"] == "global" {
+			addresses = append(addresses, fmt.Sprintf(" %v/%v", a["local"], a["prefixlen"]))
+		}
+	}
+	slices.Sort(addresses)
+	if o["ifname"] == "lo" && len(addresses) == 0 {
+		return ""
+	}
+	up := "down"
+	if flags, _ := o["flags"].([]any); slices.Contains(flags, any("UP")) {
+		up = "up"
+	}
+	line := fmt.Sprintf("link %v %v %s mtu %v", o["ifname"], cmp.Or(Dig(o, "linkinfo", "info_kind"), any("-")), up, o["mtu"])
+	if mac := fmt.Sprint(o["address"]); strings.HasPrefix(mac, "02:00:") {
+		line += " address " + mac
+	}
+	line += part(o, "master", "master") + part(o, "mode", "linkinfo.info_data.mode") + part(o, "id", "linkinfo.info_data.id") +
+		part(o, "table", "linkinfo.info_data.table") + part(o, "table", "linkinfo.info_slave_data.table")
+	if alias, _ := o["ifalias"].(string); alias != "" {
+		line += " alias " + alias
+	}
+	return line + strings.Join(addresses, "")
+}
+
+func routeLine(o map[string]any) string {
+	if o["protocol"] == "kernel" {
+		return ""
+	}
+	line := "route"
+	if o["type"] != "unicast" {
+		line += fmt.Sprint(" ", o["type"])
+	}
+	line += fmt.Sprint(" ", o["dst"]) + part(o, "via", "gateway") + part(o, "dev", "dev") + part(o, "src", "prefsrc") + part(o, "metric", "metric") +
+		part(o, "table", "table") + part(o, "proto", "protocol") + part(o, "scope", "scope") + part(o, "nexthop", "nhid")
+	if hops, _ := o["nexthops"].([]any); o["nhid"] == nil {
+		for _, h := range hops {
+			line += " hop" + part(h.(map[string]any), "via", "gateway") + part(h.(map[string]any), "dev", "dev") + part(h.(map[string]any), "weight", "weight")
+		}
+	}
+	return line
+}
+
+func ruleLine(o map[string]any) string {
+	if o["protocol"] == "kernel" {
+		return ""
+	}
+	return fmt.Sprintf("rule %v", o["priority"]) + part(o, "from", "src") + part(o, "length", "srclen") + part(o, "to", "dst") + part(o, "iif", "iif") +
+		part(o, "mark", "fwmark") + part(o, "table", "table") + part(o, "proto", "protocol")
+}
+
+func neighborLine(o map[string]any) string {
+	return fmt.Sprintf("neighbor %v", o["dst"]) + part(o, "address", "lladdr") + part(o, "dev", "dev")
+}
+
+func nexthopLine(o map[string]any) string {
+	line := fmt.Sprintf("nexthop %v", o["id"]) + part(o, "via", "gateway") + part(o, "dev", "dev")
+	if o["blackhole"] != nil {
+		line += " blackhole"
+	}
+	return line
+}
+
+// Dig finds a value by its path; in lists it takes that of every member.
+func Dig(v any, path ...string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if len(path) > 0 {
+			return Dig(v[path[0]], path[1:]...)
+		}
+	case []any:
+		if len(path) > 0 {
+			var all []any
+			for _, x := range v {
+				if x = Dig(x, path...); x != nil {
+					all = append(all, x)
+				}
+			}
+			return all
+		}
+	}
+	if len(path) > 0 {
+		return nil
+	}
+	return v
+}
