@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
@@ -37,13 +39,33 @@ func TestNobodyElseGetsIn(t *testing.T) {
 	if got := listeners(t, h.AgentPid()); got != "" {
 		t.Errorf("the agent listens on\n%s", got)
 	}
+	// The directory alone decides, not that of the test around it.
+	if err := os.Chmod(h.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, socket := range []string{"agent.sock", "etcd.sock"} {
-		cmd := exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
-			"busybox", "nc", "local:"+filepath.Join(h.RunDir(), socket))
-		if out, err := cmd.CombinedOutput(); err == nil {
-			t.Errorf("nobody can use %s: %s", socket, out)
+		for uid, want := range map[int]error{0: nil, 65534: unix.EACCES} {
+			if err := connectAs(uid, filepath.Join(h.RunDir(), socket)); !errors.Is(err, want) {
+				t.Errorf("user %d at %s: %v, want %v", uid, socket, err, want)
+			}
 		}
 	}
+}
+
+// connectAs connects to a socket with a user's rights to files.
+func connectAs(uid int, socket string) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Setfsuid(uid); err != nil {
+		return err
+	}
+	defer func() { _ = unix.Setfsuid(0) }()
+	return unix.Connect(fd, &unix.SockaddrUnix{Name: socket})
 }
 
 // listeners are the sockets of a process on which others could reach it, in
