@@ -98,6 +98,7 @@ func newCrashes(t *testing.T, random *rand.Rand, etcd string) *crashes {
 	c.Start()
 	c.store.commit(office.ops(c.store)...)
 	awaitIntent(c.Host, office)
+	c.AwaitNoDifference()
 	group, protocol := c.marks()
 	c.store.deleteAll()
 	awaitGone(t, c.Host, office)

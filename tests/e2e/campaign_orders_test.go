@@ -75,6 +75,7 @@ func (o *orders) straight() string {
 	o.Start()
 	o.store.commit(office.ops(o.store)...)
 	awaitIntent(o.Host, office)
+	o.AwaitNoDifference()
 	picture := quiet(o.Host, func() string { return view(o.Host) })
 	for _, to := range []string{"10.50.0.2", "10.50.0.3", "10.50.0.254"} {
 		if err := o.Ping("web", to); err != nil {
@@ -90,6 +91,7 @@ func (o *orders) straight() string {
 func (o *orders) becomes(want string) (err error) {
 	o.t.Helper()
 	awaitIntent(o.Host, office)
+	o.AwaitNoDifference()
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
 		if err = same(want, view(o.Host)); err == nil {
 			return nil

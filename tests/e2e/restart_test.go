@@ -70,6 +70,7 @@ func TestRestartWritesNothing(t *testing.T) {
 			if n := h.KernelWrites(); n != 0 {
 				t.Errorf("%d kernel writes after a resync:\n%s", n, h.Done())
 			}
+			h.AwaitNoDifference()
 			if diff := host.Diff(before, h.Exact()); diff != "" {
 				t.Errorf("the restart changed the host:\n%s", diff)
 			}

@@ -45,6 +45,7 @@ var (
 //	                 its standard input; with traceless the kernel, the ledger and
 //	                 what the agent knows must be as before
 //	watch            the same, again and again until it prints what is expected
+//	page PATH        prints a page of the agent, as watch
 //	why              prints the roots that agentctl why names of a key, as watch
 //	ip PLACE         runs ip(8) in own, a named namespace or a container, as
 //	                 watch; with get=(FIELD,…) it prints these of every object
@@ -63,8 +64,8 @@ var (
 //	settle           waits until nothing is to come
 //	unwritten        the agent must not have written to the kernel since it started
 //
-// $DIR is a directory of the story, $HOST that of the host, $LABEL the agent's label; $PROTO and $GROUP are
-// the agent's numbers for routes and links. Times, indexes and the like are shown by
+// $DIR is a directory of the story, $PROGRAMS that of our programs, $HOST that of the host,
+// $LABEL the agent's label; $PROTO and $GROUP are the agent's numbers for routes and links. Times, indexes and the like are shown by
 // their names. With -rewrite the files are written anew.
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, *stories, func(t *testing.T, path string) {
@@ -141,6 +142,14 @@ func (s *script) step() string {
 		return s.ctl()
 	case "watch":
 		return s.until(s.ctl)
+	case "page":
+		return s.until(func() string {
+			page, err := s.HTTP(s.first())
+			if err != nil {
+				return err.Error() + "\n"
+			}
+			return strings.TrimSpace(page) + "\n"
+		})
 	case "why":
 		return s.until(func() string { return s.roots(lines[0]) })
 	case "ip":
@@ -386,6 +395,9 @@ func (s *script) until(ask func() string) string {
 // expand puts in the directory, and the names that containers really have:
 // @web. $PID(web) is the first process of one, $LABEL(web) gives one the service label.
 func (s *script) expand(line string) string {
+	if strings.Contains(line, "$PROGRAMS") {
+		line = strings.ReplaceAll(line, "$PROGRAMS", filepath.Dir(host.Program(s.t, "agentctl")))
+	}
 	line = strings.NewReplacer("$DIR", s.dir, "$HOST", s.Dir,
 		"$PROTO", strconv.Itoa(int(kernel.Protocol(s.Label))), "$GROUP", strconv.Itoa(int(kernel.Group(s.Label)))).Replace(line)
 	line = regexp.MustCompile(`\$PID\((\w+)\)`).ReplaceAllStringFunc(line, func(m string) string {
@@ -413,6 +425,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`([/:])[0-9a-f]{12}\b`), "${1}ID"},
 	{regexp.MustCompile(`("(?:index|ns|pid|netns|revision|cause|version)": )"?[0-9]+"?`), "${1}N"},
 	{regexp.MustCompile(`(\b(?:index|ns): )[0-9]+`), "${1}N"},
+	{regexp.MustCompile(`"incarnation":"[0-9a-f]+"`), `"incarnation":"ID"`},
 	{regexp.MustCompile(`\b(microservice|container): change seen`), "containers: change seen"},
 	{regexp.MustCompile(`"(base|digest)": "[0-9a-f]+"`), `"$1": "HASH"`},
 	{regexp.MustCompile(`("(?:took|duration|waited)": )"[0-9.]+s"`), "${1}D"},

@@ -163,6 +163,7 @@ func TestDeletedOnPurpose(t *testing.T) {
 			s.store.deleteAll()
 			s.gone("br0", "a", "b")
 			awaitGone(t, s.Host, goods)
+			s.AwaitNoDifference()
 		})
 	}
 }

@@ -99,6 +99,7 @@ func TestTour(t *testing.T) {
 			})
 			h.AwaitConfigured(all...)
 			reach(h)
+			h.AwaitNoDifference()
 			t.Logf("%v until it pings again", time.Since(began).Round(time.Millisecond))
 		})
 	}

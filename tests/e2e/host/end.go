@@ -140,3 +140,14 @@ func Dig(v any, path ...string) any {
 	}
 	return v
 }
+
+// AwaitNoDifference waits until agentctl diff finds none.
+func (h *Host) AwaitNoDifference() {
+	h.t.Helper()
+	h.Eventually("there is no difference", func() error {
+		if r := h.Ctl("diff"); r.Code != 0 {
+			return fmt.Errorf("exit %d\n%s%s", r.Code, r.Out, r.Err)
+		}
+		return nil
+	})
+}
