@@ -17,24 +17,26 @@ func (h *Host) End() string {
 	text := r.Out + r.Err
 	places := h.Places()
 	for _, name := range slices.Sorted(maps.Keys(places)) {
-		var lines []string
-		for _, q := range []struct {
-			what string
-			line func(o map[string]any) string
+		text += name + "\n"
+		for _, family := range []struct {
+			options, queries []string
+			lines            []func(o map[string]any) string
 		}{
-			{"address", linkLine}, {"-4 route show table all", routeLine}, {"-6 route show table all", routeLine},
-			{"-4 rule", ruleLine}, {"-6 rule", ruleLine}, {"neighbor show nud permanent", neighborLine}, {"nexthop", nexthopLine},
+			{nil, []string{"address", "neighbor show nud permanent", "nexthop"}, []func(map[string]any) string{linkLine, neighborLine, nexthopLine}},
+			{[]string{"-4"}, []string{"route show table all", "rule"}, []func(map[string]any) string{routeLine, ruleLine}},
+			{[]string{"-6"}, []string{"route show table all", "rule"}, []func(map[string]any) string{routeLine, ruleLine}},
 		} {
-			var some []string
-			for _, o := range Show(h.t, places[name], q.what) {
-				if line := q.line(o); line != "" {
-					some = append(some, "  "+line+"\n")
+			for i, objects := range showAll(h.t, places[name], family.options, family.queries) {
+				var lines []string
+				for _, o := range objects {
+					if line := family.lines[i](o); line != "" {
+						lines = append(lines, "  "+line+"\n")
+					}
 				}
+				slices.Sort(lines)
+				text += strings.Join(lines, "")
 			}
-			slices.Sort(some)
-			lines = append(lines, some...)
 		}
-		text += name + "\n" + strings.Join(lines, "")
 	}
 	return text
 }

@@ -125,23 +125,47 @@ var ticking = []string{"hello_timer", "tcn_timer", "topology_change_timer", "gc_
 // a dump that was interrupted by a change is made again.
 func Show(t testing.TB, ns *netlinktest.Namespace, query string) (objects []map[string]any) {
 	t.Helper()
+	out := ip(t, ns, "", strings.Fields(query)...)
+	if len(bytes.TrimSpace(out)) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(out, &objects); err != nil {
+		t.Fatalf("ip %s: %v\n%s", query, err, out)
+	}
+	return objects
+}
+
+// showAll is Show of several queries by one ip(8), with options of it.
+func showAll(t testing.TB, ns *netlinktest.Namespace, options, queries []string) (answers [][]map[string]any) {
+	t.Helper()
+	out := ip(t, ns, strings.Join(queries, "\n")+"\n", append(options, "-batch", "-")...)
+	d := json.NewDecoder(bytes.NewReader(out))
+	for range queries {
+		var objects []map[string]any
+		if err := d.Decode(&objects); err != nil {
+			t.Fatalf("ip %v: %v\n%s", queries, err, out)
+		}
+		answers = append(answers, objects)
+	}
+	return answers
+}
+
+func ip(t testing.TB, ns *netlinktest.Namespace, stdin string, args ...string) []byte {
+	t.Helper()
 	for range 100 {
-		cmd := exec.Command("nsenter", append([]string{"--net=" + ns.Path, "--", "ip", "-d", "-j"}, strings.Fields(query)...)...)
+		cmd := exec.Command("nsenter", append([]string{"--net=" + ns.Path, "--", "ip", "-d", "-j"}, args...)...)
 		var story bytes.Buffer
-		cmd.Stderr = &story
+		cmd.Stdin, cmd.Stderr = strings.NewReader(stdin), &story
 		out, err := cmd.Output()
 		if strings.Contains(story.String(), "interrupted") {
 			continue
 		}
-		if err == nil && len(bytes.TrimSpace(out)) > 0 {
-			err = json.Unmarshal(out, &objects)
-		}
 		if err != nil {
-			t.Fatalf("ip %s: %v\n%s%s", query, err, out, story.String())
+			t.Fatalf("ip %v: %v\n%s%s", args, err, out, story.String())
 		}
-		return objects
+		return out
 	}
-	t.Fatalf("ip %s: never at rest", query)
+	t.Fatalf("ip %v: never at rest", args)
 	return nil
 }
 
