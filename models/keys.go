@@ -49,6 +49,12 @@ func NexthopKey(name string) string { return KindNexthop + "/" + name }
 // FDBKey is the key of a forwarding entry of a bridge or a vxlan.
 func FDBKey(name string) string { return KindFDB + "/" + name }
 
+// QdiscKey is the key of the queueing discipline of an interface.
+func QdiscKey(name string) string { return KindQdisc + "/" + name }
+
+// MirrorKey is the key of a copy of the traffic of an interface.
+func MirrorKey(name string) string { return KindMirror + "/" + name }
+
 // NftablesKey is the key of a table of nftables.
 func NftablesKey(name string) string { return KindNftables + "/" + name }
 

@@ -17,6 +17,8 @@ const (
 	KindRule         = "rule"
 	KindNexthop      = "nexthop"
 	KindFDB          = "fdb"
+	KindQdisc        = "qdisc"
+	KindMirror       = "mirror"
 	KindNftables     = "nftables"
 	KindSysctl       = "sysctl"
 	KindForward      = "forward"
@@ -52,6 +54,8 @@ var kinds = []Kind{
 	{KindRule, "rule/", func() proto.Message { return new(Rule) }, true},
 	{KindNexthop, "nexthop/", func() proto.Message { return new(Nexthop) }, true},
 	{KindFDB, "fdb/", func() proto.Message { return new(FDB) }, true},
+	{KindQdisc, "qdisc/", func() proto.Message { return new(Qdisc) }, true},
+	{KindMirror, "mirror/", func() proto.Message { return new(Mirror) }, true},
 	{KindNftables, "nftables/", func() proto.Message { return new(Nftables) }, true},
 	{KindSysctl, "sysctl/", func() proto.Message { return new(Sysctl) }, true},
 	{KindForward, "forward/", func() proto.Message { return new(Forward) }, true},

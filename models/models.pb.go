@@ -3932,6 +3932,354 @@ func (x *FDB) GetVlan() uint32 {
 	return 0
 }
 
+// How what leaves by an interface waits for its turn: the root of its queueing disciplines, as
+// tc(8) has it. The one that the kernel gives every interface makes way for it, and is back
+// after it. One that others have set stays, and is told of. This kernel has to know the
+// discipline: a module of its own, sch_tbf or sch_netem.
+type Qdisc struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Logical name of the interface. Required.
+	Interface string `protobuf:"bytes,1,opt,name=interface,proto3" json:"interface,omitempty"`
+	// Take over an equal one that others set: nothing is written for that. When the key is
+	// deleted it is given back and stays.
+	Adopt bool `protobuf:"varint,2,opt,name=adopt,proto3" json:"adopt,omitempty"`
+	// Types that are valid to be assigned to Discipline:
+	//
+	//	*Qdisc_Tbf
+	//	*Qdisc_Netem
+	Discipline    isQdisc_Discipline `protobuf_oneof:"discipline"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Qdisc) Reset() {
+	*x = Qdisc{}
+	mi := &file_models_models_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Qdisc) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Qdisc) ProtoMessage() {}
+
+func (x *Qdisc) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Qdisc.ProtoReflect.Descriptor instead.
+func (*Qdisc) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *Qdisc) GetInterface() string {
+	if x != nil {
+		return x.Interface
+	}
+	return ""
+}
+
+func (x *Qdisc) GetAdopt() bool {
+	if x != nil {
+		return x.Adopt
+	}
+	return false
+}
+
+func (x *Qdisc) GetDiscipline() isQdisc_Discipline {
+	if x != nil {
+		return x.Discipline
+	}
+	return nil
+}
+
+func (x *Qdisc) GetTbf() *Tbf {
+	if x != nil {
+		if x, ok := x.Discipline.(*Qdisc_Tbf); ok {
+			return x.Tbf
+		}
+	}
+	return nil
+}
+
+func (x *Qdisc) GetNetem() *Netem {
+	if x != nil {
+		if x, ok := x.Discipline.(*Qdisc_Netem); ok {
+			return x.Netem
+		}
+	}
+	return nil
+}
+
+type isQdisc_Discipline interface {
+	isQdisc_Discipline()
+}
+
+type Qdisc_Tbf struct {
+	// A limit for the bandwidth.
+	Tbf *Tbf `protobuf:"bytes,10,opt,name=tbf,proto3,oneof"`
+}
+
+type Qdisc_Netem struct {
+	// A network that is slow and bad, for tests.
+	Netem *Netem `protobuf:"bytes,11,opt,name=netem,proto3,oneof"`
+}
+
+func (*Qdisc_Tbf) isQdisc_Discipline() {}
+
+func (*Qdisc_Netem) isQdisc_Discipline() {}
+
+// A limit for the bandwidth, by the filter of a token bucket; see tc-tbf(8).
+type Tbf struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Kilobits per second, 8 to 400000000. Required.
+	Rate uint32 `protobuf:"varint,1,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Bytes that may leave at once. With less than the MTU large packets are dropped. Default:
+	// what the rate lets pass in 10 milliseconds, and at least 32768.
+	Burst uint32 `protobuf:"varint,2,opt,name=burst,proto3" json:"burst,omitempty"`
+	// Milliseconds for which a packet may wait; what would wait longer is dropped. Default 50.
+	Latency       uint32 `protobuf:"varint,3,opt,name=latency,proto3" json:"latency,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tbf) Reset() {
+	*x = Tbf{}
+	mi := &file_models_models_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tbf) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tbf) ProtoMessage() {}
+
+func (x *Tbf) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tbf.ProtoReflect.Descriptor instead.
+func (*Tbf) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Tbf) GetRate() uint32 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *Tbf) GetBurst() uint32 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+func (x *Tbf) GetLatency() uint32 {
+	if x != nil {
+		return x.Latency
+	}
+	return 0
+}
+
+// A network that is slow and bad, for tests; see tc-netem(8). It limits the bandwidth by
+// itself, so there is no other discipline below or above it.
+type Netem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Microseconds for which each packet is held.
+	Delay uint32 `protobuf:"varint,1,opt,name=delay,proto3" json:"delay,omitempty"`
+	// Microseconds by which delay is longer or shorter, by chance. Needs delay.
+	Jitter uint32 `protobuf:"varint,2,opt,name=jitter,proto3" json:"jitter,omitempty"`
+	// Of a million packets so many are lost.
+	Loss uint32 `protobuf:"varint,3,opt,name=loss,proto3" json:"loss,omitempty"`
+	// Of a million packets so many are sent twice.
+	Duplicate uint32 `protobuf:"varint,4,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	// Of a million packets so many have a wrong bit.
+	Corrupt uint32 `protobuf:"varint,5,opt,name=corrupt,proto3" json:"corrupt,omitempty"`
+	// Of a million packets so many are not held, and overtake the others. Needs delay.
+	Reorder uint32 `protobuf:"varint,6,opt,name=reorder,proto3" json:"reorder,omitempty"`
+	// Kilobits per second, up to 400000000. 0: no limit.
+	Rate uint32 `protobuf:"varint,7,opt,name=rate,proto3" json:"rate,omitempty"`
+	// Packets that may be held at once. Default 1000.
+	Limit         uint32 `protobuf:"varint,8,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Netem) Reset() {
+	*x = Netem{}
+	mi := &file_models_models_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Netem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Netem) ProtoMessage() {}
+
+func (x *Netem) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Netem.ProtoReflect.Descriptor instead.
+func (*Netem) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Netem) GetDelay() uint32 {
+	if x != nil {
+		return x.Delay
+	}
+	return 0
+}
+
+func (x *Netem) GetJitter() uint32 {
+	if x != nil {
+		return x.Jitter
+	}
+	return 0
+}
+
+func (x *Netem) GetLoss() uint32 {
+	if x != nil {
+		return x.Loss
+	}
+	return 0
+}
+
+func (x *Netem) GetDuplicate() uint32 {
+	if x != nil {
+		return x.Duplicate
+	}
+	return 0
+}
+
+func (x *Netem) GetCorrupt() uint32 {
+	if x != nil {
+		return x.Corrupt
+	}
+	return 0
+}
+
+func (x *Netem) GetReorder() uint32 {
+	if x != nil {
+		return x.Reorder
+	}
+	return 0
+}
+
+func (x *Netem) GetRate() uint32 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *Netem) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// A copy of what an interface takes in or sends is sent by another one, to whoever looks at
+// traffic: a filter of tc(8) that takes all and lets all others have it as well. There may be
+// several for one interface. It is made anew when one of the two is.
+type Mirror struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Logical name of the interface whose packets are copied. Required.
+	Interface string `protobuf:"bytes,1,opt,name=interface,proto3" json:"interface,omitempty"`
+	// Logical name of the interface by which the copies leave, in the same namespace. Required.
+	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	// ingress (default): what the interface takes in. egress: what it sends. both.
+	Direction     string `protobuf:"bytes,3,opt,name=direction,proto3" json:"direction,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mirror) Reset() {
+	*x = Mirror{}
+	mi := &file_models_models_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mirror) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mirror) ProtoMessage() {}
+
+func (x *Mirror) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mirror.ProtoReflect.Descriptor instead.
+func (*Mirror) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *Mirror) GetInterface() string {
+	if x != nil {
+		return x.Interface
+	}
+	return ""
+}
+
+func (x *Mirror) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *Mirror) GetDirection() string {
+	if x != nil {
+		return x.Direction
+	}
+	return ""
+}
+
 // Packets that come in or go out by an interface of the host pass the firewall that
 // others have made by iptables: a rule for each direction in DOCKER-USER, the chain that
 // Docker keeps for others, else in FORWARD, of each family that has a firewall. A bridge
@@ -3946,7 +4294,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3958,7 +4306,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3971,7 +4319,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{40}
+	return file_models_models_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Forward) GetInterface() string {
@@ -4001,7 +4349,7 @@ type Proxy struct {
 
 func (x *Proxy) Reset() {
 	*x = Proxy{}
-	mi := &file_models_models_proto_msgTypes[41]
+	mi := &file_models_models_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4013,7 +4361,7 @@ func (x *Proxy) String() string {
 func (*Proxy) ProtoMessage() {}
 
 func (x *Proxy) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[41]
+	mi := &file_models_models_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4026,7 +4374,7 @@ func (x *Proxy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proxy.ProtoReflect.Descriptor instead.
 func (*Proxy) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{41}
+	return file_models_models_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Proxy) GetListen() *ProxyListen {
@@ -4076,7 +4424,7 @@ type ProxyListen struct {
 
 func (x *ProxyListen) Reset() {
 	*x = ProxyListen{}
-	mi := &file_models_models_proto_msgTypes[42]
+	mi := &file_models_models_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4088,7 +4436,7 @@ func (x *ProxyListen) String() string {
 func (*ProxyListen) ProtoMessage() {}
 
 func (x *ProxyListen) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[42]
+	mi := &file_models_models_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4101,7 +4449,7 @@ func (x *ProxyListen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyListen.ProtoReflect.Descriptor instead.
 func (*ProxyListen) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{42}
+	return file_models_models_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ProxyListen) GetNamespace() *Namespace {
@@ -4149,7 +4497,7 @@ type ProxyForward struct {
 
 func (x *ProxyForward) Reset() {
 	*x = ProxyForward{}
-	mi := &file_models_models_proto_msgTypes[43]
+	mi := &file_models_models_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4161,7 +4509,7 @@ func (x *ProxyForward) String() string {
 func (*ProxyForward) ProtoMessage() {}
 
 func (x *ProxyForward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[43]
+	mi := &file_models_models_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4174,7 +4522,7 @@ func (x *ProxyForward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyForward.ProtoReflect.Descriptor instead.
 func (*ProxyForward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{43}
+	return file_models_models_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ProxyForward) GetNamespace() *Namespace {
@@ -4218,7 +4566,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[44]
+	mi := &file_models_models_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4230,7 +4578,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[44]
+	mi := &file_models_models_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4243,7 +4591,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{44}
+	return file_models_models_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -4289,7 +4637,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[45]
+	mi := &file_models_models_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4301,7 +4649,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[45]
+	mi := &file_models_models_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4314,7 +4662,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{45}
+	return file_models_models_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -4344,7 +4692,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[46]
+	mi := &file_models_models_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4356,7 +4704,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[46]
+	mi := &file_models_models_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4369,7 +4717,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{46}
+	return file_models_models_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -4413,7 +4761,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[47]
+	mi := &file_models_models_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4425,7 +4773,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[47]
+	mi := &file_models_models_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4438,7 +4786,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{47}
+	return file_models_models_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -4555,7 +4903,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[48]
+	mi := &file_models_models_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4567,7 +4915,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[48]
+	mi := &file_models_models_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4580,7 +4928,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{48}
+	return file_models_models_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Container) GetRuntime() string {
@@ -4751,7 +5099,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[49]
+	mi := &file_models_models_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4763,7 +5111,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[49]
+	mi := &file_models_models_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4776,7 +5124,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{49}
+	return file_models_models_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -4836,7 +5184,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[50]
+	mi := &file_models_models_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4848,7 +5196,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[50]
+	mi := &file_models_models_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4861,7 +5209,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{50}
+	return file_models_models_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -5210,7 +5558,32 @@ const file_models_models_proto_rawDesc = "" +
 	"\vmac_address\x18\x02 \x01(\tR\n" +
 	"macAddress\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x12\n" +
-	"\x04vlan\x18\x04 \x01(\rR\x04vlan\"'\n" +
+	"\x04vlan\x18\x04 \x01(\rR\x04vlan\"\x95\x01\n" +
+	"\x05Qdisc\x12\x1c\n" +
+	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x14\n" +
+	"\x05adopt\x18\x02 \x01(\bR\x05adopt\x12!\n" +
+	"\x03tbf\x18\n" +
+	" \x01(\v2\r.plumb.v1.TbfH\x00R\x03tbf\x12'\n" +
+	"\x05netem\x18\v \x01(\v2\x0f.plumb.v1.NetemH\x00R\x05netemB\f\n" +
+	"\n" +
+	"discipline\"I\n" +
+	"\x03Tbf\x12\x12\n" +
+	"\x04rate\x18\x01 \x01(\rR\x04rate\x12\x14\n" +
+	"\x05burst\x18\x02 \x01(\rR\x05burst\x12\x18\n" +
+	"\alatency\x18\x03 \x01(\rR\alatency\"\xc5\x01\n" +
+	"\x05Netem\x12\x14\n" +
+	"\x05delay\x18\x01 \x01(\rR\x05delay\x12\x16\n" +
+	"\x06jitter\x18\x02 \x01(\rR\x06jitter\x12\x12\n" +
+	"\x04loss\x18\x03 \x01(\rR\x04loss\x12\x1c\n" +
+	"\tduplicate\x18\x04 \x01(\rR\tduplicate\x12\x18\n" +
+	"\acorrupt\x18\x05 \x01(\rR\acorrupt\x12\x18\n" +
+	"\areorder\x18\x06 \x01(\rR\areorder\x12\x12\n" +
+	"\x04rate\x18\a \x01(\rR\x04rate\x12\x14\n" +
+	"\x05limit\x18\b \x01(\rR\x05limit\"T\n" +
+	"\x06Mirror\x12\x1c\n" +
+	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x1c\n" +
+	"\tdirection\x18\x03 \x01(\tR\tdirection\"'\n" +
 	"\aForward\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\"\xae\x01\n" +
 	"\x05Proxy\x12-\n" +
@@ -5303,7 +5676,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),         // 0: plumb.v1.NetNS
 	(*Namespace)(nil),     // 1: plumb.v1.Namespace
@@ -5345,24 +5718,28 @@ var file_models_models_proto_goTypes = []any{
 	(*Nexthop)(nil),       // 37: plumb.v1.Nexthop
 	(*NexthopMember)(nil), // 38: plumb.v1.NexthopMember
 	(*FDB)(nil),           // 39: plumb.v1.FDB
-	(*Forward)(nil),       // 40: plumb.v1.Forward
-	(*Proxy)(nil),         // 41: plumb.v1.Proxy
-	(*ProxyListen)(nil),   // 42: plumb.v1.ProxyListen
-	(*ProxyForward)(nil),  // 43: plumb.v1.ProxyForward
-	(*IPPool)(nil),        // 44: plumb.v1.IPPool
-	(*IPClaim)(nil),       // 45: plumb.v1.IPClaim
-	(*IPLease)(nil),       // 46: plumb.v1.IPLease
-	(*Microservice)(nil),  // 47: plumb.v1.Microservice
-	(*Container)(nil),     // 48: plumb.v1.Container
-	(*HostLink)(nil),      // 49: plumb.v1.HostLink
-	(*NamespaceRef)(nil),  // 50: plumb.v1.NamespaceRef
-	nil,                   // 51: plumb.v1.Interface.FeaturesEntry
-	nil,                   // 52: plumb.v1.Container.LabelsEntry
+	(*Qdisc)(nil),         // 40: plumb.v1.Qdisc
+	(*Tbf)(nil),           // 41: plumb.v1.Tbf
+	(*Netem)(nil),         // 42: plumb.v1.Netem
+	(*Mirror)(nil),        // 43: plumb.v1.Mirror
+	(*Forward)(nil),       // 44: plumb.v1.Forward
+	(*Proxy)(nil),         // 45: plumb.v1.Proxy
+	(*ProxyListen)(nil),   // 46: plumb.v1.ProxyListen
+	(*ProxyForward)(nil),  // 47: plumb.v1.ProxyForward
+	(*IPPool)(nil),        // 48: plumb.v1.IPPool
+	(*IPClaim)(nil),       // 49: plumb.v1.IPClaim
+	(*IPLease)(nil),       // 50: plumb.v1.IPLease
+	(*Microservice)(nil),  // 51: plumb.v1.Microservice
+	(*Container)(nil),     // 52: plumb.v1.Container
+	(*HostLink)(nil),      // 53: plumb.v1.HostLink
+	(*NamespaceRef)(nil),  // 54: plumb.v1.NamespaceRef
+	nil,                   // 55: plumb.v1.Interface.FeaturesEntry
+	nil,                   // 56: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
 	6,  // 1: plumb.v1.Interface.bridge_port:type_name -> plumb.v1.BridgePort
-	51, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
+	55, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
 	3,  // 3: plumb.v1.Interface.rings:type_name -> plumb.v1.Rings
 	4,  // 4: plumb.v1.Interface.veth:type_name -> plumb.v1.Veth
 	5,  // 5: plumb.v1.Interface.bridge:type_name -> plumb.v1.Bridge
@@ -5401,16 +5778,18 @@ var file_models_models_proto_depIdxs = []int32{
 	1,  // 38: plumb.v1.Nexthop.namespace:type_name -> plumb.v1.Namespace
 	38, // 39: plumb.v1.Nexthop.group:type_name -> plumb.v1.NexthopMember
 	26, // 40: plumb.v1.Nexthop.encap:type_name -> plumb.v1.Encap
-	42, // 41: plumb.v1.Proxy.listen:type_name -> plumb.v1.ProxyListen
-	43, // 42: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
-	1,  // 43: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
-	1,  // 44: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
-	52, // 45: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	41, // 41: plumb.v1.Qdisc.tbf:type_name -> plumb.v1.Tbf
+	42, // 42: plumb.v1.Qdisc.netem:type_name -> plumb.v1.Netem
+	46, // 43: plumb.v1.Proxy.listen:type_name -> plumb.v1.ProxyListen
+	47, // 44: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
+	1,  // 45: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
+	1,  // 46: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
+	56, // 47: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_models_models_proto_init() }
@@ -5453,13 +5832,17 @@ func file_models_models_proto_init() {
 	file_models_models_proto_msgTypes[13].OneofWrappers = []any{}
 	file_models_models_proto_msgTypes[14].OneofWrappers = []any{}
 	file_models_models_proto_msgTypes[18].OneofWrappers = []any{}
+	file_models_models_proto_msgTypes[40].OneofWrappers = []any{
+		(*Qdisc_Tbf)(nil),
+		(*Qdisc_Netem)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   53,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -42,6 +42,12 @@ func Validate(key string, msg proto.Message) error {
 	case *FDB:
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(&f)
+	case *Qdisc:
+		checkLimits(v.ProtoReflect(), "", &f)
+		v.check(&f)
+	case *Mirror:
+		checkLimits(v.ProtoReflect(), "", &f)
+		v.check(&f)
 	case *Nftables:
 		checkLimits(v.ProtoReflect(), "", &f)
 		v.check(name, &f)

@@ -1,0 +1,89 @@
+package models
+
+import "math"
+
+const (
+	maxRate = 400_000_000 // kilobits per second
+	million = 1_000_000
+	// bytesPerMs makes bytes of kilobits per second and milliseconds.
+	bytesPerMs = 8
+	// maxBurstMs is what the kernel can tell of how long a burst lasts, about.
+	maxBurstMs = 200_000
+)
+
+// Type names the member of the oneof that is set: "tbf"; empty if none is.
+func (x *Qdisc) Type() string {
+	switch {
+	case x.GetTbf() != nil:
+		return "tbf"
+	case x.GetNetem() != nil:
+		return "netem"
+	}
+	return ""
+}
+
+// EffectiveBurst is burst, or its default.
+func (x *Tbf) EffectiveBurst() uint32 {
+	const ms, least = 10, 32768
+	return orDefault(x.GetBurst(), max(uint32(uint64(x.GetRate())*ms/bytesPerMs), least))
+}
+
+// EffectiveLatency is latency, or its default.
+func (x *Tbf) EffectiveLatency() uint32 { return orDefault(x.GetLatency(), 50) }
+
+// Limit is how many bytes may wait: those of latency, and of burst.
+func (x *Tbf) Limit() uint64 {
+	return uint64(x.GetRate())*uint64(x.EffectiveLatency())/bytesPerMs + uint64(x.EffectiveBurst())
+}
+
+// EffectiveLimit is limit, or its default.
+func (x *Netem) EffectiveLimit() uint32 { return orDefault(x.GetLimit(), 1000) }
+
+func (x *Qdisc) check(f *findings) {
+	checkRef(x.Interface, "interface", "the interface", f)
+	switch {
+	case x.GetTbf() != nil:
+		x.GetTbf().check(f)
+	case x.GetNetem() != nil:
+		x.GetNetem().check(f)
+	default:
+		f.add("tbf", "must be given, or netem")
+	}
+}
+
+func (x *Tbf) check(f *findings) {
+	// The kernel counts burst in time.
+	if ms := uint64(x.EffectiveBurst()) * bytesPerMs / uint64(max(x.Rate, 1)); ms > maxBurstMs && x.Rate != 0 {
+		f.add("tbf.burst", "%d bytes take %d ms at this rate, and the kernel keeps at most %d; make it smaller, or the rate higher", x.EffectiveBurst(), ms, maxBurstMs)
+	}
+	if limit := x.Limit(); limit > math.MaxUint32 {
+		f.add("tbf.latency", "%d bytes would wait, and the kernel keeps at most %d; make it shorter", limit, math.MaxUint32)
+	}
+}
+
+func (x *Netem) check(f *findings) {
+	if x.Delay == 0 && x.Jitter != 0 {
+		f.add("netem.jitter", "needs a delay that it changes")
+	}
+	if x.Jitter > x.Delay && x.Delay != 0 {
+		f.add("netem.jitter", "%d is more than delay, %d; no packet can leave before it came", x.Jitter, x.Delay)
+	}
+	if x.Delay == 0 && x.Reorder != 0 {
+		f.add("netem.reorder", "needs a delay, which those that overtake do not have")
+	}
+}
+
+// EffectiveDirection is direction, or its default.
+func (x *Mirror) EffectiveDirection() string { return orDefault(x.GetDirection(), "ingress") }
+
+// Ingress and Egress report whether the direction is one of those that are copied.
+func (x *Mirror) Ingress() bool { return x.EffectiveDirection() != "egress" }
+func (x *Mirror) Egress() bool  { return x.EffectiveDirection() != "ingress" }
+
+func (x *Mirror) check(f *findings) {
+	checkRef(x.Interface, "interface", "the interface whose packets are copied", f)
+	checkRef(x.To, "to", "the interface by which the copies leave", f)
+	if x.To != "" && x.To == x.Interface {
+		f.add("to", "is the interface itself")
+	}
+}
