@@ -62,6 +62,7 @@ type Kernel interface {
 	Routes
 	Sysctls
 	TableEvents
+	Traffic
 
 	// Watch calls f for every change in the namespaces that are open, now or
 	// later, until ctx ends, which is no error. It never blocks the kernel:
@@ -133,6 +134,10 @@ type Event struct {
 	// these nothing is told. Deleted: it is not there, or not set any more.
 	FDB     *FDBEntry
 	Deleted bool
+	// Qdisc is one that came or, with Deleted, went.
+	Qdisc *Qdisc
+	// Filter came, or went; of all at a hook that go at once the Handle is 0.
+	Filter *Filter
 	// Tables of nftables were changed.
 	Tables *TablesChange
 	// Named is the name under /run/netns that came or, with Deleted, went.

@@ -60,6 +60,16 @@ const firstProtocol, protocols = 200, 48
 // group it is only a hint: two labels may share one.
 func Protocol(label string) uint8 { return uint8(firstProtocol + hash(label)%protocols) }
 
+// Handle is the number of the queueing disciplines that the agent sets. It is no proof, since
+// anybody may use the number, of those that people and the kernel choose it is none.
+func Handle(label string) uint16 { return 0x7000 | uint16(hash(label)&0xfff) }
+
+// Digest is the mark of a filter of a key, for which the kernel has 16 bytes.
+func Digest(label, key string) string {
+	sum := sha256.Sum256([]byte(markPrefix(label) + key))
+	return hex.EncodeToString(sum[:16])
+}
+
 // IsMarked reports whether the number is that of some agent.
 func IsMarked(protocol uint8) bool {
 	return protocol >= firstProtocol && protocol-firstProtocol < protocols

@@ -57,6 +57,12 @@ func (o *Owner) Group() uint32 { return Group(o.label) }
 // Protocol is the route protocol number of the agent.
 func (o *Owner) Protocol() uint8 { return Protocol(o.label) }
 
+// Handle is the number of the agent's queueing disciplines.
+func (o *Owner) Handle() uint16 { return Handle(o.label) }
+
+// Digest is the mark of a key's filters.
+func (o *Owner) Digest(key string) string { return Digest(o.label, key) }
+
 // Hit passes a failpoint.
 func (o *Owner) Hit(name string) error {
 	if o.fail == nil {

@@ -31,7 +31,7 @@ const groups = 1<<(unix.RTNLGRP_LINK-1) | 1<<(unix.RTNLGRP_NEIGH-1) |
 	1<<(unix.RTNLGRP_IPV4_IFADDR-1) | 1<<(unix.RTNLGRP_IPV6_IFADDR-1) |
 	1<<(unix.RTNLGRP_IPV4_ROUTE-1) | 1<<(unix.RTNLGRP_IPV6_ROUTE-1) |
 	1<<(unix.RTNLGRP_IPV4_RULE-1) | 1<<(unix.RTNLGRP_IPV6_RULE-1) |
-	1<<(unix.RTNLGRP_NEXTHOP-1)
+	1<<(unix.RTNLGRP_NEXTHOP-1) | 1<<(unix.RTNLGRP_TC-1)
 
 // turn is how many datagrams of one namespace are read before the next one's.
 const turn = 64
@@ -271,6 +271,14 @@ func (k *Kernel) event(n *namespace, h unix.NlMsghdr, body []byte) (kernel.Event
 		r, ok := parseNexthop(body)
 		ev.Nexthop, ev.Deleted = &r, typ == unix.RTM_DELNEXTHOP
 		return ev, ok
+	case unix.RTM_NEWQDISC, unix.RTM_DELQDISC:
+		q, ok := parseQdisc(body)
+		ev.Qdisc, ev.Deleted = &q, typ == unix.RTM_DELQDISC
+		return ev, ok
+	case unix.RTM_NEWTFILTER, unix.RTM_DELTFILTER:
+		r, ok := parseFilter(body)
+		ev.Filter, ev.Deleted = &r, typ == unix.RTM_DELTFILTER
+		return ev, ok && (r.Handle != 0 || ev.Deleted)
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		r, ok := parseRoute(body)
 		ev.Route, ev.Deleted = &r, typ == unix.RTM_DELROUTE

@@ -243,9 +243,20 @@ func FuzzParse(f *testing.F) {
 	f.Add(uint16(unix.RTM_NEWROUTE), []byte{2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 0, 9, 0, 8, 0, 0, 0, 1, 0, 0, 0})
 	f.Add(uint16(unix.RTM_NEWNEIGH), []byte{7, 0, 0, 0, 3, 0, 0, 0, 64, 0, 0, 0, 10, 0, 2, 0, 2, 0, 0, 0, 0, 1, 0, 0, 8, 0, 9, 0, 2, 0, 0, 0, 6, 0, 5, 0, 10, 0, 0, 0})
 	f.Add(uint16(unix.RTM_NEWNEXTHOP), []byte{0, 0, 240, 0, 0, 0, 0, 0, 8, 0, 1, 0, 7, 0, 0, 0, 12, 0, 2, 0, 5, 0, 0, 0, 1, 0, 0, 0})
+	for _, q := range []kernel.Qdisc{
+		{Index: 7, Handle: 7, Kind: "tbf", Tbf: kernel.Tbf{Rate: 1 << 33, Burst: 1, Limit: 1}},
+		{Index: 7, Handle: 7, Kind: "netem", Netem: kernel.Netem{Rate: 1 << 33}},
+	} {
+		m, err := newQdisc(0, q)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(uint16(unix.RTM_NEWQDISC), m.b[unix.SizeofNlMsghdr:])
+	}
+	f.Add(uint16(unix.RTM_NEWTFILTER), newFilter(kernel.Filter{Index: 7, To: 8}, make([]byte, markSize)).b[unix.SizeofNlMsghdr:])
 	f.Add(uint16(newGeneration), []byte{0, 0, 0, 7, 8, 0, 1, 0, 0, 0, 0, 7, 8, 0, 2, 0, 0, 0, 0, 1})
 	f.Fuzz(func(_ *testing.T, typ uint16, body []byte) {
-		for _, typ := range []uint16{typ, unix.RTM_NEWADDR, unix.RTM_NEWROUTE, unix.RTM_NEWNEIGH, unix.RTM_NEWRULE, unix.RTM_NEWNEXTHOP} {
+		for _, typ := range []uint16{typ, unix.RTM_NEWADDR, unix.RTM_NEWROUTE, unix.RTM_NEWNEIGH, unix.RTM_NEWRULE, unix.RTM_NEWNEXTHOP, unix.RTM_NEWQDISC, unix.RTM_NEWTFILTER} {
 			if typ != unix.RTM_NEWLINK && typ != unix.RTM_DELLINK {
 				k.event(&namespace{}, unix.NlMsghdr{Type: typ}, body)
 			}

@@ -99,6 +99,11 @@ func (m *message) u32(typ int, v uint32) {
 	m.b = native.AppendUint32(m.b, v)
 }
 
+func (m *message) u64(typ int, v uint64) {
+	m.head(typ, 8)
+	m.b = native.AppendUint64(m.b, v)
+}
+
 func (m *message) be32(typ int, v uint32) {
 	m.head(typ, 4)
 	m.b = binary.BigEndian.AppendUint32(m.b, v)
@@ -179,6 +184,13 @@ func asU32(b []byte) uint32 {
 		return 0
 	}
 	return native.Uint32(b)
+}
+
+func asU64(b []byte) uint64 {
+	if len(b) < 8 {
+		return 0
+	}
+	return native.Uint64(b)
 }
 
 func asString(b []byte) string {

@@ -11,6 +11,7 @@
 // what Linux does a moment later (a namespace dies, a carrier comes) is done here when the
 // call returns.
 //
-// What it has not answers ErrUnsupported: bonds, tunnels other than VXLAN, WireGuard, labels of MPLS, rings, peers of addresses. It forwards no
-// packets. Nftables, iptables and proxies are other ports; [Kernel] has nothing of them.
+// What it has not answers ErrUnsupported: bonds, tunnels other than VXLAN, WireGuard, labels of
+// MPLS, rings, peers of addresses, queueing disciplines, mirrors. It forwards no packets.
+// Nftables, iptables and proxies are other ports; [Kernel] has nothing of them.
 package kerneltest

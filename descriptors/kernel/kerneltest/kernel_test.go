@@ -229,7 +229,9 @@ func TestUnsupported(t *testing.T) {
 			}
 			return kerneltest.IP(k, k.Own(), "ip nexthop add id 1 encap mpls 100 dev lo")
 		}(),
-		"rings": second(k.Rings(k.Own(), 1)),
+		"rings":  second(k.Rings(k.Own(), 1)),
+		"qdisc":  k.AddQdisc(k.Own(), kernel.Qdisc{Index: 1, Handle: 1, Kind: "tbf"}),
+		"mirror": k.AddFilter(k.Own(), kernel.Filter{Index: 1, To: 1}),
 	} {
 		if !errors.Is(err, kernel.ErrUnsupported) {
 			t.Errorf("%s: %v", what, err)
