@@ -14,6 +14,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/neighbor"
+	"github.com/plumb-net/plumb/descriptors/qdisc"
 	"github.com/plumb-net/plumb/descriptors/route"
 	"github.com/plumb-net/plumb/descriptors/rule"
 	"github.com/plumb-net/plumb/models"
@@ -39,7 +40,7 @@ func (a *agent) Survey(ctx context.Context) (map[scheduler.Key]proto.Message, []
 	if s.Places, err = places(k, a.config.NetnsDir); err != nil {
 		return nil, nil, err
 	}
-	for _, survey := range []func(*kind.Survey) error{iface.Survey, route.Survey, rule.Survey, neighbor.Survey} {
+	for _, survey := range []func(*kind.Survey) error{iface.Survey, route.Survey, rule.Survey, neighbor.Survey, qdisc.Survey} {
 		if err := survey(s); err != nil {
 			return nil, nil, err
 		}

@@ -21,12 +21,14 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/microservice"
+	"github.com/plumb-net/plumb/descriptors/mirror"
 	"github.com/plumb-net/plumb/descriptors/namespace"
 	"github.com/plumb-net/plumb/descriptors/neighbor"
 	"github.com/plumb-net/plumb/descriptors/netns"
 	"github.com/plumb-net/plumb/descriptors/nexthop"
 	"github.com/plumb-net/plumb/descriptors/nftables"
 	"github.com/plumb-net/plumb/descriptors/proxy"
+	"github.com/plumb-net/plumb/descriptors/qdisc"
 	"github.com/plumb-net/plumb/descriptors/route"
 	"github.com/plumb-net/plumb/descriptors/rule"
 	"github.com/plumb-net/plumb/descriptors/selector"
@@ -291,6 +293,16 @@ func registerOnInterfaces(s *scheduler.Scheduler, h *host, names *kernel.Names, 
 		return err
 	}
 	_, err = scheduler.Register(s, fdb.New(fdb.Deps{
+		Kernel: h.kernel, Owner: h.owner, Names: names, Interfaces: interfaces}))
+	if err != nil {
+		return err
+	}
+	_, err = scheduler.Register(s, qdisc.New(qdisc.Deps{
+		Kernel: h.kernel, Owner: h.owner, Names: names, Interfaces: interfaces}))
+	if err != nil {
+		return err
+	}
+	_, err = scheduler.Register(s, mirror.New(mirror.Deps{
 		Kernel: h.kernel, Owner: h.owner, Names: names, Interfaces: interfaces}))
 	if err != nil {
 		return err

@@ -4047,8 +4047,11 @@ type Tbf struct {
 	// Bytes that may leave at once. With less than the MTU large packets are dropped. Default:
 	// what the rate lets pass in 10 milliseconds, and at least 32768.
 	Burst uint32 `protobuf:"varint,2,opt,name=burst,proto3" json:"burst,omitempty"`
-	// Milliseconds for which a packet may wait; what would wait longer is dropped. Default 50.
-	Latency       uint32 `protobuf:"varint,3,opt,name=latency,proto3" json:"latency,omitempty"`
+	// Milliseconds for which a packet may wait; what would wait longer is dropped. Default 50,
+	// or what limit says.
+	Latency uint32 `protobuf:"varint,3,opt,name=latency,proto3" json:"latency,omitempty"`
+	// Bytes that may wait or leave at once, in the place of latency. 0: what latency says.
+	Limit         uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4104,13 +4107,21 @@ func (x *Tbf) GetLatency() uint32 {
 	return 0
 }
 
+func (x *Tbf) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 // A network that is slow and bad, for tests; see tc-netem(8). It limits the bandwidth by
 // itself, so there is no other discipline below or above it.
 type Netem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Microseconds for which each packet is held.
 	Delay uint32 `protobuf:"varint,1,opt,name=delay,proto3" json:"delay,omitempty"`
-	// Microseconds by which delay is longer or shorter, by chance. Needs delay.
+	// Microseconds by which delay is longer or shorter, by chance, up to 2147483 and no more
+	// than delay.
 	Jitter uint32 `protobuf:"varint,2,opt,name=jitter,proto3" json:"jitter,omitempty"`
 	// Of a million packets so many are lost.
 	Loss uint32 `protobuf:"varint,3,opt,name=loss,proto3" json:"loss,omitempty"`
@@ -5566,11 +5577,12 @@ const file_models_models_proto_rawDesc = "" +
 	" \x01(\v2\r.plumb.v1.TbfH\x00R\x03tbf\x12'\n" +
 	"\x05netem\x18\v \x01(\v2\x0f.plumb.v1.NetemH\x00R\x05netemB\f\n" +
 	"\n" +
-	"discipline\"I\n" +
+	"discipline\"_\n" +
 	"\x03Tbf\x12\x12\n" +
 	"\x04rate\x18\x01 \x01(\rR\x04rate\x12\x14\n" +
 	"\x05burst\x18\x02 \x01(\rR\x05burst\x12\x18\n" +
-	"\alatency\x18\x03 \x01(\rR\alatency\"\xc5\x01\n" +
+	"\alatency\x18\x03 \x01(\rR\alatency\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\"\xc5\x01\n" +
 	"\x05Netem\x12\x14\n" +
 	"\x05delay\x18\x01 \x01(\rR\x05delay\x12\x16\n" +
 	"\x06jitter\x18\x02 \x01(\rR\x06jitter\x12\x12\n" +

@@ -31,9 +31,10 @@ func (x *Tbf) EffectiveBurst() uint32 {
 // EffectiveLatency is latency, or its default.
 func (x *Tbf) EffectiveLatency() uint32 { return orDefault(x.GetLatency(), 50) }
 
-// Limit is how many bytes may wait: those of latency, and of burst.
-func (x *Tbf) Limit() uint64 {
-	return uint64(x.GetRate())*uint64(x.EffectiveLatency())/bytesPerMs + uint64(x.EffectiveBurst())
+// EffectiveLimit is limit, or as many bytes as may wait for latency or leave at once.
+func (x *Tbf) EffectiveLimit() uint64 {
+	waiting := uint64(x.GetRate()) * uint64(x.EffectiveLatency()) / bytesPerMs
+	return orDefault(uint64(x.GetLimit()), waiting+uint64(x.EffectiveBurst()))
 }
 
 // EffectiveLimit is limit, or its default.
@@ -56,7 +57,11 @@ func (x *Tbf) check(f *findings) {
 	if ms := uint64(x.EffectiveBurst()) * bytesPerMs / uint64(max(x.Rate, 1)); ms > maxBurstMs && x.Rate != 0 {
 		f.add("tbf.burst", "%d bytes take %d ms at this rate, and the kernel keeps at most %d; make it smaller, or the rate higher", x.EffectiveBurst(), ms, maxBurstMs)
 	}
-	if limit := x.Limit(); limit > math.MaxUint32 {
+	if x.Limit != 0 && x.Latency != 0 {
+		f.add("tbf.limit", "not together with latency; keep one")
+		return
+	}
+	if limit := x.EffectiveLimit(); limit > math.MaxUint32 {
 		f.add("tbf.latency", "%d bytes would wait, and the kernel keeps at most %d; make it shorter", limit, math.MaxUint32)
 	}
 }

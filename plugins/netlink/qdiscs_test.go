@@ -41,8 +41,8 @@ var disciplines = []struct {
 	},
 	{
 		kernel.Qdisc{Kind: "netem", Netem: kernel.Netem{Limit: 1000, Rate: 5e9}},
-		kernel.Qdisc{Kind: "netem", Netem: kernel.Netem{Limit: 1, Delay: 4294967295000}},
-		"limit 1000 rate 40Gbit", "limit 1 delay 4295s",
+		kernel.Qdisc{Kind: "netem", Netem: kernel.Netem{Limit: 1, Delay: 200e9}},
+		"limit 1000 rate 40Gbit", "limit 1 delay 200s",
 	},
 }
 
@@ -137,7 +137,6 @@ func TestQdiscsThatSayMore(t *testing.T) {
 		"netem delay 1ms 1ms 25%":                                             true,
 		"netem loss 1% 5%":                                                    true,
 		"netem loss 1% ecn":                                                   true,
-		"netem duplicate 1% 5%":                                               true,
 		"netem corrupt 1% 5%":                                                 true,
 		"netem rate 1mbit 20":                                                 true,
 		"netem loss gemodel 1% 10% 70% 0.1%":                                  true,

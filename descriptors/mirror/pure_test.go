@@ -1,0 +1,26 @@
+package mirror_test
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
+	"github.com/plumb-net/plumb/descriptors/mirror"
+	"github.com/plumb-net/plumb/models"
+)
+
+// TestPure says what the kind thinks about values, without any world.
+func TestPure(t *testing.T) {
+	d := mirror.New(mirror.Deps{})
+	datadriven.Walk(t, "testdata/pure", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, c *datadriven.TestData) string {
+			return kindtest.Says(t, d, c.Cmd, c.CmdArgs[0].Key, c.Input)
+		})
+	})
+}
+
+func decode(t *testing.T, input string) []*models.Mirror {
+	t.Helper()
+	return kindtest.Decode[*models.Mirror](t, models.KindMirror, input)
+}
