@@ -20,8 +20,8 @@ func newAdopt(c *cli) *cobra.Command {
 		Use:   "adopt [KIND|KEY-PREFIX]…",
 		Short: "Print what others made as intent that equals it, or take it over",
 		Long: `Adopt reads the agent's namespace and those with a name, and prints an intent file that
-equals what is there and not in the intent yet: links with their addresses, routes, rules and
-permanent neighbors that people or their scripts made. What a kind or prefix selects comes
+equals what is there and not in the intent yet: links with their addresses, routes, rules,
+permanent neighbors and queueing disciplines that people or their scripts made. What a kind or prefix selects comes
 with the interfaces that it names. With --write this is written to the store as one
 transaction, as apply would; of more than that takes --chunked makes several.
 
@@ -34,7 +34,7 @@ Left out, and named with the reason, are links that the agent's policy existing=
 values of etcd, such as physical devices; addresses that are dynamic, links of container
 runtimes and of other agents, what depends on any of these, and routes and rules of daemons.
 What the kernel makes itself is not mentioned. Tables of nftables, sysctls, nexthops,
-forwarding entries and named namespaces are not adopted.`,
+forwarding entries, mirrors and named namespaces are not adopted.`,
 		Example: `  agentctl adopt > host.yaml
   agentctl adopt interface/br0 --write --wait
   agentctl adopt route -o name`,

@@ -131,12 +131,18 @@ func (d *qdisc) clash(ns kernel.NS, q kernel.Qdisc, recorded bool, e kernel.Entr
 }
 
 func (d *qdisc) conflict(ns kernel.NS, there kernel.Qdisc) error {
-	link := fmt.Sprint(there.Index)
-	if l, err := d.Kernel.LinkByIndex(ns, there.Index); err == nil {
-		link = l.Name
-	}
+	link := linkText(d.Kernel, ns, there.Index)
 	return scheduler.Conflict("somebody else", fmt.Errorf(
 		"%s has a queueing discipline already, %s %s, which is not of this key; remove it with: tc qdisc del dev %s root", link, there.Kind, text(there.Handle), link))
+}
+
+// linkText is what people call a link.
+func linkText(k kernel.Kernel, ns kernel.NS, index int) string {
+	l, err := k.LinkByIndex(ns, index)
+	if err != nil {
+		return fmt.Sprint(index)
+	}
+	return l.Name
 }
 
 // lookUp reads what is at the root of a link; ErrNotExist if nobody has set that.

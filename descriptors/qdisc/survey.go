@@ -26,13 +26,13 @@ func Survey(s *kind.Survey) error {
 			link, named := s.Link(p.NS, q.Index)
 			v := value(q, nil)
 			v.Interface, v.Adopt = link, true
-			what := fmt.Sprintf("qdisc %s %s", q.Kind, text(q.Handle))
+			what := fmt.Sprintf("qdisc %s %s of %s", q.Kind, text(q.Handle), linkText(s.Kernel, p.NS, q.Index))
 			switch {
 			case named && claimed(v):
 			case !named:
 				s.Leave(p, what, "its link is left out")
 			case v.Type() == "":
-				s.Leave(p, what+" of "+link, "a value has no words for all that it says")
+				s.Leave(p, what, "a value has no words for all that it says")
 			default:
 				s.Add(p, what, models.QdiscKey(s.Name(models.KindQdisc, kind.Place{}, link)), v)
 			}

@@ -192,6 +192,10 @@ func (d *drawing) look(key string, it *Item) (around, title, detail string) {
 		return d.besides(v.GetInterface()), "", words("", v.GetAddress(), "at", v.GetMacAddress())
 	case *models.FDB:
 		return d.besides(v.GetInterface()), "", words("", v.GetMacAddress(), "at", v.GetAddress())
+	case *models.Qdisc:
+		return d.onInterface(v.GetInterface()), v.Type(), ""
+	case *models.Mirror:
+		return d.besides(v.GetInterface()), "", words("copies of", v.GetInterface(), "to", v.GetTo())
 	case *models.Rule:
 		return d.namespace(v.GetNamespace()), "", words("from", v.GetFrom(), "to", v.GetTo())
 	case *models.Nftables:

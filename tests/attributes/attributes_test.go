@@ -268,12 +268,12 @@ func keys(t testing.TB, h *host.Host) {
 // expand puts in the directory of the host, and the agent's numbers.
 func expand(h *host.Host, text string) string {
 	return strings.NewReplacer("$HOST", h.Dir, "$GROUP", strconv.Itoa(int(kernel.Group(h.Label))),
-		"$PROTO", strconv.Itoa(int(kernel.Protocol(h.Label)))).Replace(text)
+		"$HANDLE", fmt.Sprintf("%x", kernel.Handle(h.Label)), "$PROTO", strconv.Itoa(int(kernel.Protocol(h.Label)))).Replace(text)
 }
 
 // clean leaves out of a text what is another one in each run.
 func clean(h *host.Host, text string) string {
-	text = strings.NewReplacer(h.Dir, "$HOST", h.Label, "LABEL").Replace(text)
+	text = strings.NewReplacer(h.Dir, "$HOST", h.Label, "LABEL", fmt.Sprintf(" %x: ", kernel.Handle(h.Label)), " HANDLE: ").Replace(text)
 	proto := regexp.MustCompile(fmt.Sprintf(`\bproto %d\b`, kernel.Protocol(h.Label)))
 	return proto.ReplaceAllString(text, "proto PROTO")
 }

@@ -40,6 +40,7 @@ var elsewhere = map[string][2]string{
 	"route.adopt":                 {"tests/e2e/adopt_test.go", "route add default"},
 	"rule.adopt":                  {"tests/e2e/adopt_test.go", "rule add from"},
 	"neighbor.adopt":              {"tests/e2e/adopt_test.go", "neigh add"},
+	"qdisc.adopt":                 {"tests/e2e/adopt_test.go", "qdisc add"},
 
 	// These have no value of their own: the rows of that name play what is within.
 	"interface.existing": {"tests/attributes/testdata/attributes/interface", `"existing":{}`},

@@ -36,7 +36,7 @@ type row struct {
 }
 
 // rowOf reads a row of testdata/attributes. Commands run in the agent's own namespace; $HOST
-// is the directory of the host, $PROTO and $GROUP are the agent's numbers for routes and links:
+// is the directory of the host, $PROTO, $GROUP and $HANDLE are the agent's numbers for routes, links and qdiscs:
 //
 //	row NAME
 //	fields FIELD…     the fields that it plays, of the kind of its key

@@ -48,6 +48,9 @@ func playScripts(t *testing.T, h *host.Host) {
 	for _, line := range scripted {
 		h.Own.IP(t, line)
 	}
+	for _, line := range []string{"web0 root handle 1: tbf rate 100mbit burst 64k latency 20ms", "br0 root handle 1: htb", "docker0 root handle 1: htb"} {
+		h.Own.Run(t, strings.Fields("tc qdisc add dev "+line)...)
+	}
 	h.Own.IP(t, "link set web1 netns "+filepath.Join(h.NetnsDir(), "blue"))
 	blue.IP(t, "link set lo up")
 	blue.IP(t, "link set web1 up")

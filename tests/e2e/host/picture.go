@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 )
 
@@ -38,7 +39,7 @@ func (h *Host) Places() map[string]*netlinktest.Namespace {
 // questions are what is asked of ip(8) in every namespace.
 var questions = []string{"link", "address", "-4 route show table all", "-6 route show table all", "-4 rule", "-6 rule", "nexthop"}
 
-// Exact is all links, addresses, routes, rules, nexthops and tables of nftables of the host to the byte, as
+// Exact is all links, addresses, routes, rules, nexthops, queueing disciplines and tables of nftables of the host to the byte, as
 // `ip -d -j` shows them, one object per line. What ticks by itself is left out.
 func (h *Host) Exact() string { h.t.Helper(); return h.settled(exactly) }
 
@@ -83,10 +84,38 @@ func (h *Host) picture(clean func(map[string]any)) string {
 			slices.Sort(lines)
 			b.WriteString(strings.Join(lines, ""))
 		}
+		b.WriteString(h.traffic(name, places[name]))
 		b.WriteString(h.tables(name, places[name]))
 		b.WriteString(h.listeners(name, places[name]))
 	}
 	return b.String()
+}
+
+// traffic is what tc shows of the queueing disciplines that somebody has set in a place, and where
+// copies go. Handles of ours are made of the label.
+func (h *Host) traffic(place string, ns *netlinktest.Namespace) string {
+	h.t.Helper()
+	handle := fmt.Sprintf(" %x: ", kernel.Handle(h.Label))
+	var lines []string
+	for line := range strings.Lines(ns.Run(h.t, "tc", "qdisc", "show")) {
+		words := strings.Fields(line)
+		if len(words) < 5 || words[2] == "0:" {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s: qdisc: %s\n", place, strings.TrimSpace(strings.Replace(line, handle, " HANDLE: ", 1))))
+		if words[1] != kernel.HookBoth {
+			continue
+		}
+		for _, hook := range []string{"ingress", "egress"} {
+			for line := range strings.Lines(ns.Run(h.t, "tc", "filter", "show", "dev", words[4], hook)) {
+				if strings.Contains(line, "mirred") {
+					lines = append(lines, fmt.Sprintf("%s: %s of %s: %s\n", place, hook, words[4], strings.TrimSpace(line)))
+				}
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }
 
 // tables is what nft lists in a place: line by line and sorted, for it is in the order
