@@ -81,9 +81,11 @@ func (x *Netem) check(f *findings) {
 // EffectiveDirection is direction, or its default.
 func (x *Mirror) EffectiveDirection() string { return orDefault(x.GetDirection(), "ingress") }
 
-// Ingress and Egress report whether the direction is one of those that are copied.
+// Ingress reports whether what the interface takes in is copied.
 func (x *Mirror) Ingress() bool { return x.EffectiveDirection() != "egress" }
-func (x *Mirror) Egress() bool  { return x.EffectiveDirection() != "ingress" }
+
+// Egress reports whether what it sends is copied.
+func (x *Mirror) Egress() bool { return x.EffectiveDirection() != "ingress" }
 
 func (x *Mirror) check(f *findings) {
 	checkRef(x.Interface, "interface", "the interface whose packets are copied", f)

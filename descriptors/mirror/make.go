@@ -53,7 +53,7 @@ func (d *mirror) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkR
 			if err := ctx.Err(); err != nil {
 				return ref, err
 			}
-			err := d.make(o.Key, e, hook, v, to.Index)
+			err := d.make(e, hook, v, to.Index)
 			if err != nil && !recorded {
 				err = errors.Join(err, d.giveUp(e))
 			}
@@ -110,7 +110,7 @@ func (d *mirror) shared(e kernel.Entry) bool {
 }
 
 // make brings hook and filters into shape.
-func (d *mirror) make(k scheduler.Key, e kernel.Entry, hook string, v *models.Mirror, to int) error {
+func (d *mirror) make(e kernel.Entry, hook string, v *models.Mirror, to int) error {
 	want := map[bool]int{}
 	if v.Ingress() {
 		want[false] = to

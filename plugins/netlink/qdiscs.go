@@ -98,10 +98,14 @@ func module(kind string) string {
 	return kind
 }
 
-// unknownModule explains what it takes that the kernel knows a thing. It says ENOENT of such,
-// which stands for things that are gone as well.
+// unknownModule explains what it takes that the kernel knows a thing. What it says of such,
+// ENOENT, is that of things that are gone as well, so only its words are kept.
 func unknownModule(what, module string, err error) error {
-	return fmt.Errorf("%w: it has no %s: is its module there (modprobe %s)? (%v)", kernel.ErrUnsupported, what, module, err)
+	why := ""
+	if r := (*refusal)(nil); errors.As(err, &r) && r.why != "" {
+		why = " (" + r.why + ")"
+	}
+	return fmt.Errorf("%w%s; it has no %s: is its module there (modprobe %s)?", kernel.ErrUnsupported, why, what, module)
 }
 
 // DeleteQdisc removes a qdisc; see [kernel.Traffic].
