@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -49,7 +50,7 @@ func (d *fileDisk) read() (text []byte, there bool, err error) {
 // restored was there and needs no room.
 func (d *fileDisk) write(lines []byte) error {
 	size := d.size + len(lines)
-	_, err := d.file.WriteAt(append(lines[:len(lines):len(lines)], endLine(size)...), int64(d.size))
+	err := extend(d.file, d.size, append(lines[:len(lines):len(lines)], endLine(size)...))
 	if err == nil {
 		d.size = size
 		return nil
@@ -57,6 +58,19 @@ func (d *fileDisk) write(lines []byte) error {
 	last := endLine(d.size)
 	if _, again := d.file.WriteAt(last, int64(d.size)); again == nil {
 		_ = d.file.Truncate(int64(d.size + len(last)))
+	}
+	return err
+}
+
+// extend puts a text in place of the last line, which begins at an offset and is shorter. The
+// kernel ends a write between two pages when the program is killed; so what comes behind
+// the last line is written first, and that makes way with one more write, of a few bytes.
+// Until then the file ends, for a reader, where it did.
+func extend(f io.WriterAt, at int, text []byte) error {
+	last := len(endLine(at))
+	_, err := f.WriteAt(text[last:], int64(at+last))
+	if err == nil {
+		_, err = f.WriteAt(text[:last], int64(at))
 	}
 	return err
 }

@@ -10,8 +10,10 @@
 //	41d0b7c2 {"end":112}
 //
 // The last line says how long the file is before it. What is written takes its
-// place, with a last line of its own in the same write. So a file that was cut,
-// wherever that was, is known from one that is whole.
+// place, with a last line of its own. So a file that was cut, wherever that was, is known
+// from one that is whole. The last line goes last, when all that is behind it is written: who
+// is killed within a write leaves a file that is whole and has something behind its last
+// line, which nobody was told of yet and which does not count.
 //
 // Whoever adds first leads: it takes all lines that wait, writes them and
 // calls fdatasync once, for itself and for all who came while the one before

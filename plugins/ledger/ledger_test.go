@@ -194,6 +194,73 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+// pages is a file whose writes may be cut short: states are what it may be like whenever the
+// program is killed. A few bytes are written at once.
+type pages struct {
+	text   []byte
+	states [][]byte
+}
+
+func (p *pages) WriteAt(b []byte, at int64) (int, error) {
+	few := len(endLine(int(at)))
+	for n := 1; n <= len(b); n++ {
+		now := slices.Concat(p.text[:at], b[:n])
+		if len(now) < len(p.text) {
+			now = append(now, p.text[len(now):]...)
+		}
+		if n == len(b) {
+			p.text = now
+		}
+		if n == len(b) || len(b) > few {
+			p.states = append(p.states, now)
+		}
+	}
+	return len(b), nil
+}
+
+// TestKilledInAWrite: a write that was cut short is no damage. Before it ends nobody was told
+// that it is done, so the ledger is as it was; and in the end as it should be.
+func TestKilledInAWrite(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	mustAdd(t, l, entry("a", "1"))
+	l.Close()
+	text, err := os.ReadFile(filepath.Join(dir, fileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := bytes.LastIndexByte(text[:len(text)-1], '\n') + 1
+	more := []byte{}
+	for _, id := range []string{"b", "c"} {
+		e := entry(id, "2")
+		if more, err = appendLine(more, change{Add: &e}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &pages{text: text}
+	if err := extend(f, last, append(more, endLine(last+len(more))...)); err != nil {
+		t.Fatal(err)
+	}
+	for i, state := range f.states {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, fileName), state, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want := "a=1"
+		if i == len(f.states)-1 {
+			want = "a=1 b=2 c=2"
+		}
+		l, found, err := Open(dir, nil)
+		if err != nil || found.Damage != "" {
+			t.Fatalf("state %d: %v, damage %q\n%s", i, err, found.Damage, state)
+		}
+		if got := ids(l); got != want {
+			t.Fatalf("state %d: got %s, want %s\n%s", i, got, want, state)
+		}
+		l.Close()
+	}
+}
+
 // TestCutFirstFile: a file is there whole or not at all. One without its end was cut.
 func TestCutFirstFile(t *testing.T) {
 	line, err := appendLine(nil, change{Version: version})

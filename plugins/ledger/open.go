@@ -67,7 +67,7 @@ func (l *Ledger) load(text []byte) (bad []string, err error) {
 		bad = append(bad, fmt.Sprintf("line %d: %s", n, fmt.Sprintf(format, args...)))
 	}
 	format, ended, n := 0, false, 0
-	for at := 0; at < len(text); {
+	for at := 0; at < len(text) && !ended; { // behind the last line is a write that was cut short
 		n++
 		line, _, whole := bytes.Cut(text[at:], []byte("\n"))
 		c, err := parseLine(line)
@@ -78,8 +78,6 @@ func (l *Ledger) load(text []byte) (bad []string, err error) {
 			wrong(n, "%v", err)
 		case c.Version > version:
 			return nil, fmt.Errorf("the file has format %d and this program knows %d; use the program that wrote it, or a newer one", c.Version, version)
-		case ended:
-			wrong(n, "it stands behind the last line")
 		case !c.says():
 			wrong(n, "it says nothing that this program knows")
 		case c.End != 0 && c.End != at:
