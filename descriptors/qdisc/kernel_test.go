@@ -78,13 +78,27 @@ func (b *bench) tc(words string) string {
 	return b.net.Run(b.t, strings.Fields("tc qdisc "+words)...)
 }
 
-// needsNetem skips a test on a kernel that lacks it.
-func (b *bench) needsNetem() {
+// hasNetem reports whether the kernel has it; Debian's have, see tests/kernels.
+func (b *bench) hasNetem() bool {
 	b.t.Helper()
 	if _, err := b.net.Try("tc", "qdisc", "add", "dev", "b", "root", "netem"); err != nil {
-		b.t.Skip("this kernel has no netem; Debian's have, see tests/kernels: ", err)
+		return false
 	}
 	b.tc("del dev b root")
+	return true
+}
+
+// unsupported holds the kind to saying once what the kernel lacks, with nothing left.
+func (b *bench) unsupported(value string) {
+	b.t.Helper()
+	err := b.create(value)
+	var class *scheduler.OpError
+	if !errors.Is(err, kernel.ErrUnsupported) || !errors.As(err, &class) || !class.Terminal {
+		b.t.Error(err)
+	}
+	if left := b.ledger.Entries(""); len(left) != 0 {
+		b.t.Error(left)
+	}
 }
 
 const (
@@ -98,10 +112,13 @@ func TestConform(t *testing.T) {
 		`{"interface":"a","tbf":{"rate":10000000}}`, `{"interface":"b","tbf":{"rate":8,"limit":50000}}`)
 }
 
-// TestConformNetem: and where the kernel has netem, that too.
+// TestConformNetem: and where the kernel has netem, that too; where not, it says so.
 func TestConformNetem(t *testing.T) {
 	b := newBench(t)
-	b.needsNetem()
+	if !b.hasNetem() {
+		b.unsupported(`{"interface":"a","netem":{"delay":1}}`)
+		return
+	}
 	conform(t, b, `{"interface":"a","netem":{}}`, `{"interface":"a","tbf":{"rate":1000}}`,
 		`{"interface":"a","netem":{"delay":20000,"jitter":5000,"loss":1000,"duplicate":100,"corrupt":10,"reorder":999999,"rate":10000,"limit":50}}`,
 		`{"interface":"a","netem":{"delay":1,"loss":1}}`)
@@ -313,14 +330,7 @@ func TestSurvey(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	k := kerneltest.New(kerneltest.Options{NamedDir: "/run/netns"})
 	b := newBenchOn(t, &hosttest.Host{Kernel: k, NamedDir: "/run/netns"})
-	err := b.create(slow)
-	var class *scheduler.OpError
-	if !errors.Is(err, kernel.ErrUnsupported) || !errors.As(err, &class) || !class.Terminal {
-		t.Error(err)
-	}
-	if left := b.ledger.Entries(""); len(left) != 0 {
-		t.Error(left)
-	}
+	b.unsupported(slow)
 }
 
 // TestWatch: what somebody does to ours is news, what we do is not.
