@@ -6,10 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/progress"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -20,12 +22,32 @@ const cleanupTime = 2 * time.Minute
 // readSoon is how often it is asked whether everything has been read.
 const readSoon = 20 * time.Millisecond
 
-// Cleared counts what a cleanup has removed, and what is left as far as it is known.
-type Cleared struct{ removed, left atomic.Int64 }
+// Cleared counts what a cleanup has removed, what it has given back, and what is left as far
+// as it is known.
+type Cleared struct{ removed, givenBack, left atomic.Int64 }
 
 // Show tells it to a [progress.Line].
 func (c *Cleared) Show(elapsed time.Duration) []string {
-	return []string{fmt.Sprintf("%d removed, %d left", c.removed.Load(), c.left.Load()), progress.Time(elapsed)}
+	return []string{fmt.Sprintf("%s, %d left", c.done(" "), c.left.Load()), progress.Time(elapsed)}
+}
+
+// done is what was done; objects stands behind the first number.
+func (c *Cleared) done(objects string) string {
+	text := fmt.Sprintf("%d%sremoved", c.removed.Load(), objects)
+	if n := c.givenBack.Load(); n > 0 {
+		text += fmt.Sprintf(", %d given back", n)
+	}
+	return text
+}
+
+// staying are the keys of what was there before us, and is given back.
+func staying(entries []kernel.Entry) map[scheduler.Key]bool {
+	stays := map[scheduler.Key]bool{}
+	for _, e := range entries {
+		_, taken := e.TakenOver()
+		stays[scheduler.Key(e.ID)] = taken || e.Adopted() || strings.HasPrefix(e.ID, models.KindSysctl+"/")
+	}
+	return stays
 }
 
 // Cleanup removes everything that this label ever made, and nothing else. It
@@ -52,10 +74,11 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer, cle
 	go func() { ended <- s.Run(run) }()
 	defer func() { stop(); <-ended }() //nolint:errcheck // it ends because it is told to
 
+	stays := staying(h.owner.Entries("")) // before they are forgotten
 	s.Submit(scheduler.Txn{Source: "cleanup", Note: "want nothing", Complete: true})
 	w := s.Watch()
 	defer w.Stop()
-	if err := awaitNothing(ctx, s, w, out, cleared); err != nil {
+	if err := awaitNothing(ctx, s, stays, w, out, cleared); err != nil {
 		return err
 	}
 	for _, at := range h.store.Of("") {
@@ -68,7 +91,7 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer, cle
 }
 
 // awaitNothing follows statuses until nothing of ours is left.
-func awaitNothing(ctx context.Context, s *scheduler.Scheduler, w *scheduler.Watcher, out io.Writer, cleared *Cleared) error {
+func awaitNothing(ctx context.Context, s *scheduler.Scheduler, stays map[scheduler.Key]bool, w *scheduler.Watcher, out io.Writer, cleared *Cleared) error {
 	left := map[scheduler.Key]scheduler.Status{}
 	for {
 		changes, inSync, err := next(ctx, w)
@@ -84,6 +107,9 @@ func awaitNothing(ctx context.Context, s *scheduler.Scheduler, w *scheduler.Watc
 			switch {
 			case st.State == scheduler.Leftover || st.State == scheduler.Unknown && st.Actual != nil:
 				left[st.Key] = st
+			case was && stays[st.Key]:
+				cleared.givenBack.Add(1)
+				fmt.Fprintf(out, "gave back %s\n", st.Key)
 			case was:
 				cleared.removed.Add(1)
 				fmt.Fprintf(out, "removed %s\n", st.Key)
@@ -91,7 +117,7 @@ func awaitNothing(ctx context.Context, s *scheduler.Scheduler, w *scheduler.Watc
 		}
 		cleared.left.Store(int64(len(left)))
 		if inSync && len(left) == 0 && allRead(s) {
-			fmt.Fprintf(out, "%d objects removed, nothing is left\n", cleared.removed.Load())
+			fmt.Fprintf(out, "%s, nothing is left\n", cleared.done(" objects "))
 			return nil
 		}
 	}

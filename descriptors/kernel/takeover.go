@@ -16,9 +16,11 @@ func (e Entry) TakeOver(protocol uint8) Entry {
 
 // TakenOver is the protocol number of an object that was taken over.
 func (e Entry) TakenOver() (protocol uint8, taken bool) {
-	var by byOthers
-	taken = len(e.Prior) > 0 && json.Unmarshal(e.Prior, &by) == nil
-	return by.Protocol, taken
+	var by struct{ Protocol *uint8 } // what other kinds note has none
+	if len(e.Prior) == 0 || json.Unmarshal(e.Prior, &by) != nil || by.Protocol == nil {
+		return 0, false
+	}
+	return *by.Protocol, true
 }
 
 // Bears reports whether an object of that protocol number can be that of the entry.

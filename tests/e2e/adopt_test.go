@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,14 @@ func TestAdoptMany(t *testing.T) {
 	}
 	if r := h.Ctl("adopt"); r.Out != "intent: {}\n" {
 		t.Errorf("there is more to adopt: %s", r.Out)
+	}
+	h.Stop()
+	r := h.Cleanup()
+	if !regexp.MustCompile(`(?s)gave back route/.*\n0 objects removed, \d+ given back, nothing is left\n$`).MatchString(r.Out) || strings.Contains(r.Out, "removed route/") {
+		t.Errorf("cleanup says: %s", r.Out)
+	}
+	if diff := host.Diff(before, h.Exact()); diff != "" {
+		t.Errorf("after a cleanup: the host is not as before:\n%s", diff)
 	}
 }
 
