@@ -196,8 +196,6 @@ func advice(v *models.Interface, err error) string {
 	switch {
 	case v.GetMacvlan() != nil && errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Sprintf("; %s, or another link on it, has the mac_address %s: choose another one", v.GetMacvlan().GetParent(), v.GetMacAddress())
-	case v.GetMacvlan() != nil && errors.Is(err, syscall.EINVAL):
-		return fmt.Sprintf("; a macvlan of mode passthru is the only one of its parent: see what else there is on %s", v.GetMacvlan().GetParent())
 	case v.GetVxlan() != nil && errors.Is(err, syscall.EADDRINUSE):
 		return "; another tunnel there uses its UDP port in another way, as an external one does: give it another vxlan.port"
 	}
