@@ -202,22 +202,6 @@ func TestTunnelIdentifierInUse(t *testing.T) {
 	}
 }
 
-// TestWhatIsInTheWay: where the kernel names nothing, the error says what to look at.
-func TestWhatIsInTheWay(t *testing.T) {
-	b := newBench(t)
-	b.make("br", `{"bridge":{}}`)
-	b.make("first", `{"macvlan":{"parent":"br"},"mac_address":"02:00:00:00:00:07"}`)
-	b.make("many", `{"vxlan":{"external":true}}`)
-	for _, c := range []struct{ name, value, want string }{
-		{"same", `{"macvlan":{"parent":"br"},"mac_address":"02:00:00:00:00:07"}`, "br, or another link on it, has the mac_address 02:00:00:00:00:07"},
-		{"one", `{"vxlan":{"vni":9,"remote":"192.0.2.1"}}`, "another tunnel there uses its UDP port in another way"},
-	} {
-		if _, err := b.try(c.name, c.value); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-}
-
 // A mark that does not fit into an alias is cut, and compared with those of the
 // keys that are known.
 func TestMarkThatWasCut(t *testing.T) {

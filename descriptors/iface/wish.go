@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"syscall"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
@@ -191,20 +190,9 @@ func lacking[S comparable](want S, actual *S) *S {
 	return &want
 }
 
-// advice is what the kernel means, where it names neither the field nor what is in the way.
-func advice(v *models.Interface, err error) string {
-	switch {
-	case v.GetMacvlan() != nil && errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Sprintf("; %s, or another link on it, has the mac_address %s: choose another one", v.GetMacvlan().GetParent(), v.GetMacAddress())
-	case v.GetVxlan() != nil && errors.Is(err, syscall.EADDRINUSE):
-		return "; another tunnel there uses its UDP port in another way, as an external one does: give it another vxlan.port"
-	}
-	return ""
-}
-
 // explain adds what helps people to an error of the kernel.
 func explain(w *wish, doing string, err error) error {
-	err = fmt.Errorf("%s %s in %s: %w%s", doing, w.host, w.value.GetNamespace().Text(), err, advice(w.value, err))
+	err = fmt.Errorf("%s %s in %s: %w", doing, w.host, w.value.GetNamespace().Text(), err)
 	if errors.Is(err, kernel.ErrUnsupported) {
 		return scheduler.Unsupported(err)
 	}

@@ -13,7 +13,6 @@ import (
 // the kernel makes by itself is left out.
 func (h *Host) End() string {
 	h.t.Helper()
-	h.AwaitSettled() // or a place goes while it is asked
 	r := h.Ctl("diff")
 	text := r.Out + r.Err
 	places := h.Places()
