@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -130,11 +131,23 @@ func TestBadElements(t *testing.T) {
 	}
 }
 
-// meddling does something after elements were written and before they are read.
+// meddling does something after ours was written and before it is read.
 type meddling struct {
 	kernel.Tables
 
 	then func()
+}
+
+func (m meddling) CreateTable(ctx context.Context, ns kernel.NS, t kernel.Table) error {
+	err := m.Tables.CreateTable(ctx, ns, t)
+	m.then()
+	return err
+}
+
+func (m meddling) ReplaceTable(ctx context.Context, ns kernel.NS, t kernel.Table) error {
+	err := m.Tables.ReplaceTable(ctx, ns, t)
+	m.then()
+	return err
 }
 
 func (m meddling) ReplaceElements(ctx context.Context, ns kernel.NS, t kernel.Table, names []string) error {
@@ -143,16 +156,31 @@ func (m meddling) ReplaceElements(ctx context.Context, ns kernel.NS, t kernel.Ta
 	return err
 }
 
-// What somebody else changes while elements are written is not taken for ours.
-func TestElementsMeanwhile(t *testing.T) {
-	for _, theirs := range []string{"add rule inet filter in drop", "add element inet filter blocked { 10.9.0.0/16 }"} {
+// What somebody else changes after ours was written and before it is read back is not taken for
+// ours, be it all of a table or elements alone that were written.
+func TestMeanwhile(t *testing.T) {
+	made := setsWith("", "")
+	elements := setsWith(`"22 : drop"`, `"22 : accept"`)
+	more := setsWith(`"ip saddr @blocked drop"`, `"accept","ip saddr @blocked drop"`)
+	for _, c := range []struct{ before, value, theirs, shows string }{
+		{made, elements, "add rule inet filter in drop", "@blocked drop drop"},
+		{made, elements, "add element inet filter blocked { 10.9.0.0/16 }", "10.9.0.0"},
+		{made, elements, "add element inet filter ports { 26 : drop }", "26 : drop"},
+		{made, more, "add rule inet filter in drop", "@blocked drop drop"},
+		{"", made, "add rule inet filter in drop", "@blocked drop drop"},
+	} {
 		b := newBench(t)
-		b.must("filter", setsWith("", ""))
-		b.tables = meddling{b.tables, func() { b.blue.Run(t, "nft", theirs) }}
+		if c.before != "" {
+			b.must("filter", c.before)
+		}
+		b.tables = meddling{b.tables, sync.OnceFunc(func() { b.blue.Run(t, "nft", c.theirs) })}
 		b.restart()
-		b.must("filter", setsWith(`"22 : drop"`, `"22 : accept"`))
-		if got := b.list(); strings.Contains(got, "10.9.0.0") || strings.Contains(got, "@blocked drop drop") || !strings.Contains(got, "22 : accept") {
-			t.Errorf("%s: %s", theirs, got)
+		b.must("filter", c.value)
+		if got := b.list(); strings.Contains(got, c.shows) {
+			t.Errorf("%s: %s", c.theirs, got)
+		}
+		if why := b.reason("filter", c.value); why != "" {
+			t.Errorf("%s: %s", c.theirs, why)
 		}
 	}
 }

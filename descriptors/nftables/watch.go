@@ -2,7 +2,9 @@ package nftables
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/owned"
@@ -16,6 +18,11 @@ type generations struct {
 	known   uint32 // with which all tables of ours were read, or are about to be
 	own     uint32 // changes of ours since, while writing goes on
 	writing int    // how many of our operations go on
+	ours    uint32 // changes of ours since we know of the namespace
+
+	// commits is held by each change of ours until it is counted, so that whoever counts
+	// those of others waits for it.
+	commits sync.RWMutex
 }
 
 // see notes that a table of ours is in a namespace, or is about to be. What happens to it
@@ -52,20 +59,40 @@ func (d *nftables) forget(e kernel.Entry) {
 // change makes a change of the tables of a namespace. Its event is no news, if nobody else
 // has made a change meanwhile.
 func (d *nftables) change(ns kernel.NS, act func() error) error {
-	d.begin(ns)
+	g := d.begin(ns)
+	g.commits.RLock()
 	err := act()
-	if notify, keys := d.end(ns, err == nil); len(keys) > 0 {
+	notify, keys := d.end(ns, err == nil)
+	g.commits.RUnlock()
+	if len(keys) > 0 {
 		notify(keys...)
 	}
 	return err
 }
 
-func (d *nftables) begin(ns kernel.NS) {
+func (d *nftables) begin(ns kernel.NS) *generations {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if g := d.at[ns]; g != nil {
-		g.writing++
+	g := d.at[ns]
+	if g == nil {
+		return &generations{} // nobody watches it
 	}
+	g.writing++
+	return g
+}
+
+// byOthers counts the changes that others have made in a namespace, from any number on.
+func (d *nftables) byOthers(ns kernel.NS) (uint32, error) {
+	d.mu.Lock()
+	g := d.at[ns]
+	d.mu.Unlock()
+	if g == nil {
+		return 0, fmt.Errorf("the namespace of the table: %w", kernel.ErrNoNamespace)
+	}
+	g.commits.Lock()
+	defer g.commits.Unlock()
+	now, err := d.Tables.Generation(ns)
+	return now - g.ours, err
 }
 
 // end returns whom to tell of which keys, if somebody else has made a change.
@@ -78,6 +105,7 @@ func (d *nftables) end(ns kernel.NS, changed bool) (notify owned.Notify, keys []
 	}
 	if changed {
 		g.own++
+		g.ours++
 	}
 	if g.writing--; g.writing > 0 {
 		return nil, nil

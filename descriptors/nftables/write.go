@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -42,7 +43,7 @@ func (w writing) replace(ctx context.Context, now kernel.Table, before kernel.En
 	if err != nil {
 		return read, err
 	}
-	// What somebody else has changed meanwhile must not be taken for ours.
+	// Nor is what somebody else has changed before elements were written taken for ours.
 	changed, only := elementsDiffer(*m.Read, read)
 	if !only || slices.ContainsFunc(changed, func(name string) bool { return !slices.Contains(names, name) }) {
 		return w.whole(ctx, w.Tables.ReplaceTable)
@@ -50,20 +51,43 @@ func (w writing) replace(ctx context.Context, now kernel.Table, before kernel.En
 	return read, nil
 }
 
-// whole writes the table by write, and reads it.
+// writeTries is how often a table is written whose reading somebody else crosses.
+const writeTries = 5
+
+// whole writes the table by write, and reads it. What is read counts as ours if nobody else
+// has changed any table of the namespace meanwhile. Else all of it is written once more, and
+// counts if it then reads the same: what somebody else does to other tables is no matter.
 func (w writing) whole(ctx context.Context, write func(context.Context, kernel.NS, kernel.Table) error) (kernel.Table, error) {
-	err := w.change(w.ns, func() error { return write(ctx, w.ns, w.table) })
-	if err != nil {
-		return kernel.Table{}, errors.Join(explain(w.table, err), w.undo())
+	var last kernel.Table
+	for try := range writeTries {
+		before, err := w.byOthers(w.ns)
+		if err == nil {
+			err = explain(w.table, w.change(w.ns, func() error { return write(ctx, w.ns, w.table) }))
+		}
+		switch {
+		case err != nil && try == 0:
+			return kernel.Table{}, errors.Join(err, w.undo())
+		case err != nil: // what was written before stands
+			return kernel.Table{}, err
+		}
+		if err := w.Owner.Hit("nftables/made"); err != nil {
+			return kernel.Table{}, err
+		}
+		read, err := w.Tables.Table(ctx, w.ns, w.table.Family, w.table.Name)
+		var now uint32
+		if err == nil {
+			now, err = w.byOthers(w.ns)
+		}
+		switch {
+		case err == nil && (now == before || try > 0 && reflect.DeepEqual(read, last)):
+			return read, nil
+		case err != nil && !errors.Is(err, kernel.ErrNotExist): // or somebody has removed it
+			return read, fmt.Errorf("read it back: %w", err)
+		}
+		last, write = read, w.Tables.ReplaceTable
 	}
-	if err := w.Owner.Hit("nftables/made"); err != nil {
-		return kernel.Table{}, err
-	}
-	read, err := w.Tables.Table(ctx, w.ns, w.table.Family, w.table.Name)
-	if err != nil {
-		return read, fmt.Errorf("read it back: %w", err)
-	}
-	return read, nil
+	return kernel.Table{}, fmt.Errorf("table %s %s: somebody else changes it faster than it can be read back; find out who (nft monitor)",
+		w.table.Family, w.table.Name)
 }
 
 // refusal is an error of what was understood: the kernel did not do it now.
@@ -72,6 +96,9 @@ type refusal interface{ Refused() bool }
 // explain blames the value for what nft does not understand; what the kernel refuses
 // may do another time.
 func explain(t kernel.Table, err error) error {
+	if err == nil {
+		return nil
+	}
 	var wrong *kernel.TextError
 	if !errors.As(err, &wrong) {
 		return fmt.Errorf("table %s %s: %w", t.Family, t.Name, err)

@@ -289,8 +289,7 @@ func TestLife(t *testing.T) {
 			b.Docker("run", "--detach", "--name", "web", "--memory", "12m", "--memory-swap", "12m",
 				dockertest.Image, "sh", "-c", "a=xxxxxxxx; while :; do a=$a$a; done")
 			b.eventually(func() error {
-				// Now and then Docker misses that it was for memory.
-				if out := b.Docker("inspect", "--format", "{{.State.ExitCode}} {{.State.Status}}", "web"); out != "137 exited" {
+				if out := b.Docker("inspect", "--format", "{{.State.OOMKilled}} {{.State.Status}}", "web"); out != "true exited" {
 					return errors.New("out of memory: " + out)
 				}
 				return nil

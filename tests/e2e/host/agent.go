@@ -18,9 +18,8 @@ import (
 const (
 	// Patience is how long everything may take that has no bound of its own.
 	Patience = 2 * time.Minute
-	// StopLimit is how long an agent may take to stop. On busy processors the kernel takes
-	// seconds for the last of it, to close an inotify.
-	StopLimit = 15 * time.Second
+	// StopLimit is how long an agent may take to stop.
+	StopLimit = 5 * time.Second
 )
 
 // process is a running agent.
