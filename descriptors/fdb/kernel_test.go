@@ -6,13 +6,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/fdb"
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
@@ -28,16 +28,9 @@ type bench struct {
 	net    *netlinktest.Namespace
 	ledger *kernel.MemLedger
 	names  *kernel.Names
-	links  interfaces
+	links  kindtest.Links
 	fail   string
 	kind   scheduler.Descriptor[*models.FDB, kernel.LinkRef]
-}
-
-type interfaces map[scheduler.Key]kernel.LinkRef
-
-func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
-	ref, ok := l[k]
-	return &models.Interface{}, ref, ok
 }
 
 func newBench(t *testing.T) *bench {
@@ -46,7 +39,7 @@ func newBench(t *testing.T) *bench {
 }
 
 func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
-	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, names: &kernel.Names{}, links: interfaces{}}
+	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, names: &kernel.Names{}, links: kindtest.Links{}}
 	br := b.add(kernel.LinkSpec{Name: "sw", Bridge: &kernel.BridgeSpec{}, Up: true, MAC: "02:00:00:00:aa:00"})
 	b.add(kernel.LinkSpec{Name: "p0", Master: br, Up: true, MAC: "02:00:00:00:aa:01", Veth: &kernel.VethSpec{PeerName: "q0", PeerUp: true}})
 	b.add(kernel.LinkSpec{Name: "p1", Master: br, Up: true, Veth: &kernel.VethSpec{PeerName: "q1", PeerUp: true}})
@@ -377,27 +370,7 @@ func TestWrongInterface(t *testing.T) {
 // TestWatch: what somebody, or the bridge, does to ours is news, what we do is not.
 func TestWatch(t *testing.T) {
 	b := newBench(t)
-	var mu sync.Mutex
-	var news []scheduler.Key
-	ready := make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	for range b.kind.Retrieve(ctx, scheduler.Scope[*models.FDB, kernel.LinkRef]{All: true}) {
-		t.Error("something was found")
-	}
-	go func() {
-		done <- b.kind.Watch(ctx, func(keys ...scheduler.Key) {
-			if len(keys) == 0 {
-				close(ready)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			news = append(news, keys...)
-		})
-	}()
-	defer func() { cancel(); <-done }()
-	<-ready
+	news := kindtest.Watch(t, b.kind)
 	for _, c := range []struct {
 		key scheduler.Key
 		act string
@@ -417,13 +390,9 @@ func TestWatch(t *testing.T) {
 			}
 		}
 		b.net.Run(t, strings.Fields(c.act)...)
-		netlinktest.Eventually(t, c.act, func() bool { mu.Lock(); defer mu.Unlock(); return slices.Contains(news, c.key) })
-		mu.Lock()
-		if slices.Contains(news, "fdb/own") {
-			t.Errorf("%s: what we did is news: %v", c.act, news)
+		if heard := news.Key(c.act, c.key); slices.Contains(heard, "fdb/own") {
+			t.Errorf("%s: what we did is news: %v", c.act, heard)
 		}
-		news = nil
-		mu.Unlock()
 		b.net.IP(t, "link set p0 master sw")
 	}
 }

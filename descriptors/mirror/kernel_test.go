@@ -5,13 +5,13 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/mirror"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
@@ -28,17 +28,10 @@ type bench struct {
 	net    *netlinktest.Namespace
 	ledger *kernel.MemLedger
 	names  *kernel.Names
-	links  interfaces
+	links  kindtest.Links
 	fail   string
 	owner  *kernel.Owner
 	kind   scheduler.Descriptor[*models.Mirror, kernel.LinkRef]
-}
-
-type interfaces map[scheduler.Key]kernel.LinkRef
-
-func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
-	ref, ok := l[k]
-	return &models.Interface{}, ref, ok
 }
 
 func newBench(t *testing.T) *bench {
@@ -47,15 +40,8 @@ func newBench(t *testing.T) *bench {
 }
 
 func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
-	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, names: &kernel.Names{}, links: interfaces{}}
-	for _, name := range []string{"a", "b", "c"} {
-		l, err := b.AddLink(b.Own(), kernel.LinkSpec{Name: name, Bridge: &kernel.BridgeSpec{}, Up: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.links[scheduler.Key(models.InterfaceKey(name))] = l.Ref()
-		b.names.Put(l.Ref(), name)
-	}
+	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, names: &kernel.Names{}}
+	b.links = kindtest.AddLinks(t, b, b.names, "a", "b", "c")
 	b.restart()
 	return b
 }
@@ -328,37 +314,13 @@ func TestUnsupported(t *testing.T) {
 // TestWatch: what somebody does to ours is news, what we do is not.
 func TestWatch(t *testing.T) {
 	b := newBench(t)
-	var mu sync.Mutex
-	var news []scheduler.Key
-	ready := make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	for range b.kind.Retrieve(ctx, scheduler.Scope[*models.Mirror, kernel.LinkRef]{All: true}) {
-		t.Error("something was found")
-	}
-	go func() {
-		done <- b.kind.Watch(ctx, func(keys ...scheduler.Key) {
-			if len(keys) == 0 {
-				close(ready)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			news = append(news, keys...)
-		})
-	}()
-	defer func() { cancel(); <-done }()
-	<-ready
+	news := kindtest.Watch(t, b.kind)
 	for _, act := range []string{"filter del dev a ingress", "filter del dev a ingress pref 28672", "qdisc del dev a clsact"} {
 		b.must(b.create("mirror/c", `{"interface":"c","to":"b","direction":"both"}`))
 		b.must(b.create("mirror/a", in))
 		b.tc(act)
-		netlinktest.Eventually(t, act, func() bool { mu.Lock(); defer mu.Unlock(); return slices.Contains(news, "mirror/a") })
-		mu.Lock()
-		if slices.Contains(news, "mirror/c") {
-			t.Errorf("%s: what we did is news: %v", act, news)
+		if heard := news.Key(act, "mirror/a"); slices.Contains(heard, "mirror/c") {
+			t.Errorf("%s: what we did is news: %v", act, heard)
 		}
-		news = nil
-		mu.Unlock()
 	}
 }

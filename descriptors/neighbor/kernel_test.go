@@ -5,12 +5,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/neighbor"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
@@ -27,16 +27,9 @@ type bench struct {
 	net    *netlinktest.Namespace
 	ledger *kernel.MemLedger
 	names  *kernel.Names
-	links  interfaces
+	links  kindtest.Links
 	fail   string
 	kind   scheduler.Descriptor[*models.Neighbor, kernel.LinkRef]
-}
-
-type interfaces map[scheduler.Key]kernel.LinkRef
-
-func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
-	ref, ok := l[k]
-	return &models.Interface{}, ref, ok
 }
 
 func newBench(t *testing.T) *bench {
@@ -45,15 +38,8 @@ func newBench(t *testing.T) *bench {
 }
 
 func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
-	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, names: &kernel.Names{}, links: interfaces{}}
-	for _, name := range []string{"a", "b"} {
-		l, err := b.AddLink(b.Own(), kernel.LinkSpec{Name: name, Bridge: &kernel.BridgeSpec{}, Up: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.links[scheduler.Key(models.InterfaceKey(name))] = l.Ref()
-		b.names.Put(l.Ref(), name)
-	}
+	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, names: &kernel.Names{}}
+	b.links = kindtest.AddLinks(t, b, b.names, "a", "b")
 	b.restart()
 	return b
 }
@@ -177,27 +163,7 @@ func TestIncumbentStays(t *testing.T) {
 // TestWatch: what somebody does to ours is news, what we do is not.
 func TestWatch(t *testing.T) {
 	b := newBench(t)
-	var mu sync.Mutex
-	var news []scheduler.Key
-	ready := make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	for range b.kind.Retrieve(ctx, scheduler.Scope[*models.Neighbor, kernel.LinkRef]{All: true}) {
-		t.Error("something was found")
-	}
-	go func() {
-		done <- b.kind.Watch(ctx, func(keys ...scheduler.Key) {
-			if len(keys) == 0 {
-				close(ready)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			news = append(news, keys...)
-		})
-	}()
-	defer func() { cancel(); <-done }()
-	<-ready
+	news := kindtest.Watch(t, b.kind)
 	for _, act := range []string{
 		"neigh replace 10.0.0.2 dev a lladdr 02:00:00:00:00:77 nud permanent",
 		"neigh replace 10.0.0.2 dev a lladdr 02:00:00:00:00:01 nud stale",
@@ -205,17 +171,13 @@ func TestWatch(t *testing.T) {
 		"link set dev a down",
 	} {
 		for k, v := range map[scheduler.Key]string{"neighbor/own": `{"interface":"b","address":"10.0.0.3","mac_address":"02:00:00:00:00:03"}`, "neighbor/router": router} {
-			if _, err := b.kind.Create(ctx, k, decode(t, v)[0]); err != nil {
+			if _, err := b.kind.Create(t.Context(), k, decode(t, v)[0]); err != nil {
 				t.Fatal(err)
 			}
 		}
 		b.net.IP(t, act)
-		netlinktest.Eventually(t, act, func() bool { mu.Lock(); defer mu.Unlock(); return slices.Contains(news, "neighbor/router") })
-		mu.Lock()
-		if slices.Contains(news, "neighbor/own") {
-			t.Errorf("%s: what we did is news: %v", act, news)
+		if heard := news.Key(act, "neighbor/router"); slices.Contains(heard, "neighbor/own") {
+			t.Errorf("%s: what we did is news: %v", act, heard)
 		}
-		news = nil
-		mu.Unlock()
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/nexthop"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
@@ -30,7 +30,7 @@ type bench struct {
 	blueNS    kernel.NS
 	ledger    *kernel.MemLedger
 	names     *kernel.Names
-	links     interfaces
+	links     kindtest.Links
 	inPlace   map[scheduler.Key]*models.Nexthop // in the agent's namespace
 	fail      string
 	kind      scheduler.Descriptor[*models.Nexthop, kernel.LinkRef]
@@ -39,13 +39,6 @@ type bench struct {
 
 type scope = scheduler.Scope[*models.Nexthop, kernel.LinkRef]
 
-type interfaces map[scheduler.Key]kernel.LinkRef
-
-func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
-	ref, ok := l[k]
-	return &models.Interface{}, ref, ok
-}
-
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	return newBenchOn(t, hosttest.Linux(t))
@@ -53,7 +46,7 @@ func newBench(t *testing.T) *bench {
 
 func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
 	b := &bench{Host: h, t: t, net: h.Net, blue: &netlinktest.Namespace{}, ledger: &kernel.MemLedger{}, names: &kernel.Names{},
-		links: interfaces{}, inPlace: map[scheduler.Key]*models.Nexthop{}, unwanted: map[scheduler.Key]bool{}}
+		links: kindtest.Links{}, inPlace: map[scheduler.Key]*models.Nexthop{}, unwanted: map[scheduler.Key]bool{}}
 	b.blueNS, b.blue.Path = h.Named(t, "blue")
 	b.restart()
 	b.link(b.Own(), "", "a", "10.0.0.1/24")
@@ -331,36 +324,12 @@ func TestDown(t *testing.T) {
 // of which the kernel tells no more; what we do is not.
 func TestWatch(t *testing.T) {
 	b := newBench(t)
-	var mu sync.Mutex
-	var news []scheduler.Key
-	ready := make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	for range b.kind.Retrieve(ctx, scope{All: true}) {
-		t.Error("something was found")
-	}
-	go func() {
-		done <- b.kind.Watch(ctx, func(keys ...scheduler.Key) {
-			if len(keys) == 0 {
-				close(ready)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			news = append(news, keys...)
-		})
-	}()
-	defer func() { cancel(); <-done }()
-	<-ready
+	news := kindtest.Watch(t, b.kind)
 	hears := func(want ...scheduler.Key) {
 		t.Helper()
-		netlinktest.Eventually(t, "the news", func() bool { mu.Lock(); defer mu.Unlock(); return len(news) >= len(want) })
-		mu.Lock()
-		defer mu.Unlock()
-		if !slices.Equal(news, want) {
-			t.Errorf("news of %v, want %v", news, want)
+		if heard := news.Of("the news", func(heard []scheduler.Key) bool { return len(heard) >= len(want) }); !slices.Equal(heard, want) {
+			t.Errorf("news of %v, want %v", heard, want)
 		}
-		news = nil
 	}
 	const second, group = `{"id":8,"interface":"b","family":"ipv4"}`, `{"id":10,"group":[{"nexthop":"a"},{"nexthop":"b"}]}`
 	b.must("nexthop/a", router)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	kind "github.com/plumb-net/plumb/descriptors/nftables"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
@@ -32,7 +33,7 @@ type bench struct {
 	blueNS    kernel.NS
 	ledger    *kernel.MemLedger
 	held      held
-	links     interfaces
+	links     kindtest.Links
 	tables    kernel.Tables
 	fail      string
 	kind      scheduler.Descriptor[*models.Nftables, kernel.NS]
@@ -41,13 +42,6 @@ type bench struct {
 type scope = scheduler.Scope[*models.Nftables, kernel.NS]
 
 // interfaces are the links that there are.
-type interfaces map[scheduler.Key]kernel.LinkRef
-
-func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
-	ref, ok := l[k]
-	return &models.Interface{}, ref, ok
-}
-
 // held are the claims that there are.
 type held map[string]string
 
@@ -65,7 +59,7 @@ var errCrash = errors.New("crash")
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{t: t, net: netlinktest.New(t), blue: netlinktest.New(t), ledger: &kernel.MemLedger{},
-		held: held{"web": "10.0.0.7/24"}, links: interfaces{}}
+		held: held{"web": "10.0.0.7/24"}, links: kindtest.Links{}}
 	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -13,6 +12,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/qdisc"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
@@ -29,17 +29,10 @@ type bench struct {
 	net    *netlinktest.Namespace
 	ledger *kernel.MemLedger
 	names  *kernel.Names
-	links  interfaces
+	links  kindtest.Links
 	fail   string
 	owner  *kernel.Owner
 	kind   scheduler.Descriptor[*models.Qdisc, kernel.LinkRef]
-}
-
-type interfaces map[scheduler.Key]kernel.LinkRef
-
-func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
-	ref, ok := l[k]
-	return &models.Interface{}, ref, ok
 }
 
 func newBench(t *testing.T) *bench {
@@ -48,15 +41,8 @@ func newBench(t *testing.T) *bench {
 }
 
 func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
-	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, names: &kernel.Names{}, links: interfaces{}}
-	for _, name := range []string{"a", "b"} {
-		l, err := b.AddLink(b.Own(), kernel.LinkSpec{Name: name, Bridge: &kernel.BridgeSpec{}, Up: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.links[scheduler.Key(models.InterfaceKey(name))] = l.Ref()
-		b.names.Put(l.Ref(), name)
-	}
+	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, names: &kernel.Names{}}
+	b.links = kindtest.AddLinks(t, b, b.names, "a", "b")
 	b.restart()
 	return b
 }
@@ -336,27 +322,7 @@ func TestUnsupported(t *testing.T) {
 // TestWatch: what somebody does to ours is news, what we do is not.
 func TestWatch(t *testing.T) {
 	b := newBench(t)
-	var mu sync.Mutex
-	var news []scheduler.Key
-	ready := make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	for range b.kind.Retrieve(ctx, scheduler.Scope[*models.Qdisc, kernel.LinkRef]{All: true}) {
-		t.Error("something was found")
-	}
-	go func() {
-		done <- b.kind.Watch(ctx, func(keys ...scheduler.Key) {
-			if len(keys) == 0 {
-				close(ready)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			news = append(news, keys...)
-		})
-	}()
-	defer func() { cancel(); <-done }()
-	<-ready
+	news := kindtest.Watch(t, b.kind)
 	other := decode(t, `{"interface":"b","tbf":{"rate":2000}}`)[0]
 	for _, act := range []string{
 		"change dev a root handle 7988: tbf rate 2mbit burst 4096 latency 400ms",
@@ -364,17 +330,13 @@ func TestWatch(t *testing.T) {
 		"del dev a root",
 	} {
 		b.must(b.create(slow))
-		if _, err := b.kind.Create(ctx, "qdisc/b", other); err != nil {
+		if _, err := b.kind.Create(t.Context(), "qdisc/b", other); err != nil {
 			t.Fatal(err)
 		}
 		b.tc(act)
-		netlinktest.Eventually(t, act, func() bool { mu.Lock(); defer mu.Unlock(); return slices.Contains(news, "qdisc/a") })
-		mu.Lock()
-		if slices.Contains(news, "qdisc/b") {
-			t.Errorf("%s: what we did is news: %v", act, news)
+		if heard := news.Key(act, "qdisc/a"); slices.Contains(heard, "qdisc/b") {
+			t.Errorf("%s: what we did is news: %v", act, heard)
 		}
-		news = nil
-		mu.Unlock()
 		_, _ = b.net.Try("tc", "qdisc", "del", "dev", "a", "root")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/route"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
@@ -33,7 +34,7 @@ type bench struct {
 	blueNS    kernel.NS
 	ledger    *kernel.MemLedger
 	names     *kernel.Names
-	links     interfaces
+	links     kindtest.Links
 	fail      string
 	kind      scheduler.Descriptor[*models.Route, kernel.LinkRef]
 	in        map[scheduler.Key]known
@@ -45,20 +46,13 @@ type (
 	scope = scheduler.Scope[*models.Route, kernel.LinkRef]
 )
 
-type interfaces map[scheduler.Key]kernel.LinkRef
-
-func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
-	ref, ok := l[k]
-	return &models.Interface{}, ref, ok
-}
-
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	return newBenchOn(t, hosttest.Linux(t))
 }
 
 func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
-	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, links: interfaces{}, in: map[scheduler.Key]known{}, unwanted: map[scheduler.Key]bool{}}
+	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, links: kindtest.Links{}, in: map[scheduler.Key]known{}, unwanted: map[scheduler.Key]bool{}}
 	b.names, b.blue = &kernel.Names{}, &netlinktest.Namespace{}
 	b.blueNS, b.blue.Path = h.Named(t, "blue")
 	b.restart()

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	"github.com/plumb-net/plumb/descriptors/rule"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
@@ -27,17 +27,10 @@ type bench struct {
 	net, blue *netlinktest.Namespace
 	blueNS    kernel.NS
 	ledger    *kernel.MemLedger
-	links     interfaces
+	links     kindtest.Links
 	fail      string
 	kind      scheduler.Descriptor[*models.Rule, kernel.LinkRef]
 	unwanted  map[scheduler.Key]bool
-}
-
-type interfaces map[scheduler.Key]kernel.LinkRef
-
-func (l interfaces) Get(k scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
-	ref, ok := l[k]
-	return &models.Interface{}, ref, ok
 }
 
 func newBench(t *testing.T) *bench {
@@ -46,7 +39,7 @@ func newBench(t *testing.T) *bench {
 }
 
 func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
-	b := &bench{Host: h, t: t, net: h.Net, blue: &netlinktest.Namespace{}, ledger: &kernel.MemLedger{}, links: interfaces{}, unwanted: map[scheduler.Key]bool{}}
+	b := &bench{Host: h, t: t, net: h.Net, blue: &netlinktest.Namespace{}, ledger: &kernel.MemLedger{}, links: kindtest.Links{}, unwanted: map[scheduler.Key]bool{}}
 	b.blueNS, b.blue.Path = h.Named(t, "blue")
 	for name, ns := range map[string]kernel.NS{"a": b.Own(), "c": b.blueNS} {
 		l, err := b.AddLink(ns, kernel.LinkSpec{Name: name + "0", Bridge: &kernel.BridgeSpec{}, Up: true})
@@ -170,7 +163,7 @@ func TestCrashes(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.shows("")
-			if left := b.ledger.Entries(""); len(left) != 2 { // of the interfaces
+			if left := b.ledger.Entries(""); len(left) != 2 { // of the kindtest.Links
 				t.Error(left)
 			}
 		})
@@ -230,27 +223,7 @@ func TestTwoKeys(t *testing.T) {
 // TestWatch: what somebody does to ours is news, what we do is not.
 func TestWatch(t *testing.T) {
 	b := newBench(t)
-	var mu sync.Mutex
-	var news []scheduler.Key
-	ready := make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	for range b.kind.Retrieve(ctx, scheduler.Scope[*models.Rule, kernel.LinkRef]{All: true}) {
-		t.Error("something was found")
-	}
-	go func() {
-		done <- b.kind.Watch(ctx, func(keys ...scheduler.Key) {
-			if len(keys) == 0 {
-				close(ready)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			news = append(news, keys...)
-		})
-	}()
-	defer func() { cancel(); <-done }()
-	<-ready
+	news := kindtest.Watch(t, b.kind)
 	for _, k := range []scheduler.Key{"rule/a", "rule/own"} {
 		v := map[scheduler.Key]string{"rule/a": customer, "rule/own": `{"priority":5,"family":"ipv4","table":7}`}[k]
 		if err := b.create(k, v); err != nil {
@@ -259,8 +232,7 @@ func TestWatch(t *testing.T) {
 	}
 	b.net.IP(t, "rule add pref 1 table 9") // nobody's business
 	b.net.IP(t, "rule del pref 1000")
-	netlinktest.Eventually(t, "the deletion", func() bool { mu.Lock(); defer mu.Unlock(); return len(news) > 0 })
-	if len(news) != 1 || news[0] != "rule/a" {
-		t.Errorf("news of %v", news)
+	if heard := news.Key("the deletion", "rule/a"); len(heard) != 1 {
+		t.Errorf("news of %v", heard)
 	}
 }
