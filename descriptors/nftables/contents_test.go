@@ -185,6 +185,33 @@ func TestMeanwhile(t *testing.T) {
 	}
 }
 
+// watched does something after it was looked at what there is.
+type watched struct {
+	kernel.Tables
+
+	then func()
+}
+
+func (w watched) Table(ctx context.Context, ns kernel.NS, family, name string) (kernel.Table, error) {
+	t, err := w.Tables.Table(ctx, ns, family, name)
+	w.then()
+	return t, err
+}
+
+// Nor is what somebody else changes before elements are written, after it was found that these
+// are all that is different.
+func TestBeforehand(t *testing.T) {
+	b := newBench(t)
+	b.must("filter", setsWith("", ""))
+	b.tables = watched{b.tables, sync.OnceFunc(func() { b.blue.Run(t, "nft", "add rule inet filter in drop") })}
+	b.restart()
+	value := setsWith(`"22 : drop"`, `"22 : accept"`)
+	b.must("filter", value)
+	if got, why := b.list(), b.reason("filter", value); strings.Contains(got, "@blocked drop drop") || why != "" {
+		t.Errorf("%s: %s", why, got)
+	}
+}
+
 // A chain at a device has the name of its link, which is in the namespace of the table.
 // The value asks for another one when the link is another, or has another name.
 func TestDevices(t *testing.T) {
