@@ -66,7 +66,8 @@ type tuning struct {
 	leaseTTL time.Duration
 	// statusWindow is the least time between two writes of one status, and
 	// statusGather how long the first change waits for company.
-	statusWindow, statusGather time.Duration
+	// statusMass is the pause between two writes of many, while intent is carried out.
+	statusWindow, statusGather, statusMass time.Duration
 	// healthEvery is how often the store is asked for alarms and its size.
 	healthEvery time.Duration
 	// restartMax is the longest pause between two starts of the embedded
@@ -96,6 +97,7 @@ func (t *tuning) defaults() {
 	set(&t.leaseTTL, 10*time.Second)
 	set(&t.statusWindow, 100*time.Millisecond)
 	set(&t.statusGather, 10*time.Millisecond)
+	set(&t.statusMass, 500*time.Millisecond)
 	set(&t.healthEvery, 10*time.Second)
 	set(&t.restartMax, 30*time.Second)
 	set(&t.slowStart, 5*time.Second)

@@ -18,7 +18,7 @@ type convergence struct {
 
 	mu      sync.Mutex // guards what follows
 	waiting []submitted
-	open    int // are not settled yet
+	moved   time.Time // when the last transaction came or was settled
 	more    chan struct{}
 }
 
@@ -35,7 +35,7 @@ func (c *convergence) add(rev int64, h *scheduler.Handle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, submitted{rev, h})
-	c.open++
+	c.moved = time.Now()
 	select {
 	case c.more <- struct{}{}:
 	default:
@@ -53,14 +53,15 @@ func (c *convergence) take() []submitted {
 func (c *convergence) done() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open--
+	c.moved = time.Now()
 }
 
-// underWay reports whether a transaction is not settled yet.
+// underWay reports whether transactions come and are settled. One that waits for an
+// operation that hangs does not count.
 func (c *convergence) underWay() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.open > 0
+	return time.Since(c.moved) < time.Second
 }
 
 // run moves the milestone until ctx ends.

@@ -31,7 +31,7 @@ type StatusWatcher interface {
 //
 // Of many only some are pending: the others are not read from the watcher yet, which
 // keeps no more than that they changed. While transactions of the intent are being carried
-// out those some are all that is written in 100 ms. So a mass of statuses does not take the
+// out those some are all that is written in 500 ms. So a mass of statuses does not take the
 // store and the processor from the changes that it tells of, and a key that changes
 // more than once meanwhile is written once.
 //
@@ -211,11 +211,14 @@ func signal(c chan<- struct{}) {
 }
 
 // write flushes what is pending until ctx ends: at most once per window, or, if it is
-// much and nothing is under way, at once.
+// much, at once when nothing is under way, and else after a longer pause.
 func (s *statusSession) write(ctx context.Context) error {
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	<-pause.C
+	pause := func(d time.Duration) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(d):
+		}
+	}
 	for flushed := (time.Time{}); ; flushed = time.Now() {
 		select {
 		case <-ctx.Done():
@@ -224,13 +227,14 @@ func (s *statusSession) write(ctx context.Context) error {
 			return errRelist
 		case <-s.more:
 		}
-		if !s.many() || s.underWay() {
-			pause.Reset(max(s.tune.statusGather, s.tune.statusWindow-time.Since(flushed)))
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-pause.C:
-			}
+		if !s.many() {
+			pause(max(s.tune.statusGather, s.tune.statusWindow-time.Since(flushed)))
+		}
+		if s.many() && s.underWay() {
+			pause(s.tune.statusMass - time.Since(flushed))
+		}
+		if ctx.Err() != nil {
+			return nil
 		}
 		if err := s.flush(ctx); err != nil {
 			return err

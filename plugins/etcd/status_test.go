@@ -237,7 +237,7 @@ func TestManyStatusesSpareTheStore(t *testing.T) {
 	b := etcdtest.Start(t)
 	kv := client(t, b.URL())
 	c := config(t, b.URL())
-	c.tune.statusWindow = 100 * time.Millisecond
+	c.tune.statusMass = 100 * time.Millisecond
 	a := newAgent(t, c)
 	var underWay atomic.Bool
 	underWay.Store(true)
@@ -257,7 +257,7 @@ func TestManyStatusesSpareTheStore(t *testing.T) {
 		a.told(kv, want.String())
 		return time.Since(begin)
 	}
-	if took := many(scheduler.Pending); took < 4*c.tune.statusWindow {
+	if took := many(scheduler.Pending); took < 4*c.tune.statusMass {
 		t.Errorf("3000 statuses were written in %s, while something was under way", took)
 	}
 	underWay.Store(false)
