@@ -1,7 +1,6 @@
 package historylog
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler"
@@ -75,10 +74,8 @@ func lineOf(r scheduler.Record) line {
 // cut makes parts of a line of which each is at most so many bytes, as far as single
 // steps and changes are.
 func (l line) cut(most int) [][]byte {
-	text, err := json.Marshal(l)
+	text := l.encode()
 	switch items := len(l.Asked) + len(l.Planned) + len(l.Done) + len(l.Changed); {
-	case err != nil:
-		return nil
 	case len(text) <= most || items < 2:
 		return [][]byte{text}
 	default:
