@@ -12,6 +12,9 @@ type Routes interface {
 	Routes(ns NS) ([]Route, error)
 	// AddRoute never replaces or appends: an equal identity is ErrExist.
 	AddRoute(ns NS, r Route) error
+	// AddRoutes adds many, in order, with fewer calls of the kernel, and returns the error
+	// of each.
+	AddRoutes(ns NS, rs []Route) []error
 	ReplaceRoute(ns NS, r Route) error
 	DeleteRoute(ns NS, r Route) error
 }

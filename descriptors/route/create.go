@@ -24,6 +24,12 @@ type wish struct {
 	route kernel.Route
 	// recorded: the ledger named this very route before the operation.
 	recorded bool
+	// What had its identity before the kernel was asked for it, and what that said.
+	before held
+	had    bool
+	err    error
+	// blocked: the kernel was not asked.
+	blocked bool
 }
 
 // at is what the scheduler keeps.
@@ -159,31 +165,101 @@ func (d *route) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 			},
 		}, nil
 	}
+	b := d.batchOf(ctx)
+	b.wishes = append(b.wishes, w)
 	return owned.Job[kernel.LinkRef]{
 		Entries: []kernel.Entry{w.entry()},
 		Make: func() (kernel.LinkRef, error) {
-			if err := ctx.Err(); err != nil {
-				return w.at(), err
-			}
-			return w.at(), d.make(ctx, w)
+			d.addAll(ctx, b)
+			return w.at(), d.made(ctx, w)
 		},
 	}, nil
 }
 
-func (d *route) make(ctx context.Context, w *wish) error {
-	if other := d.holder(w); other != "" {
-		return scheduler.Blocked(other, explain(w, fmt.Errorf("it is in use by %s", other)))
+// batch are routes that are made together, with few calls of the kernel.
+type batch struct {
+	wishes []*wish // that are prepared and not asked for
+	// everyone is all routes of namespaces, by their identity, whoever made them. It is read
+	// once for all: of ten thousand routes that are taken over, reading all for each takes
+	// minutes.
+	everyone owned.Dumps[map[identity][]kernel.Route]
+}
+
+type batchKey struct{}
+
+// together has all that is done under the context be one batch.
+func (d *route) together(ctx context.Context) context.Context {
+	return context.WithValue(ctx, batchKey{}, d.newBatch())
+}
+
+// batchOf is the batch of a context, or one of its own.
+func (d *route) batchOf(ctx context.Context) *batch {
+	if b, shared := ctx.Value(batchKey{}).(*batch); shared {
+		return b
 	}
-	before, had := d.note(w.place.NS, w.key, w.route) // first, or we take the event for news
-	err := d.Kernel.AddRoute(w.place.NS, w.route)
+	return d.newBatch()
+}
+
+func (d *route) newBatch() *batch {
+	b := &batch{}
+	b.everyone.Read = func(ns kernel.NS) (map[identity][]kernel.Route, error) {
+		routes, err := d.Kernel.Routes(ns)
+		all := make(map[identity][]kernel.Route, len(routes))
+		for _, r := range routes {
+			all[identityOf(r)] = append(all[identityOf(r)], r)
+		}
+		return all, err
+	}
+	return b
+}
+
+// addAll asks the kernel for what the batch still has to ask for.
+func (d *route) addAll(ctx context.Context, b *batch) {
+	for len(b.wishes) > 0 {
+		ns, n := b.wishes[0].place.NS, 0
+		var asked []*wish
+		var routes []kernel.Route
+		for ; n < len(b.wishes) && b.wishes[n].place.NS == ns; n++ {
+			w := b.wishes[n]
+			if w.err = ctx.Err(); w.err == nil {
+				w.err = d.blocked(w)
+			}
+			if w.blocked = w.err != nil; w.blocked {
+				continue
+			}
+			w.before, w.had = d.note(ns, w.key, w.route) // first, or we take the event for news
+			asked, routes = append(asked, w), append(routes, w.route)
+		}
+		b.wishes = b.wishes[n:]
+		for i, err := range d.Kernel.AddRoutes(ns, routes) {
+			asked[i].err = err
+		}
+	}
+}
+
+// blocked says that another key has the very route.
+func (d *route) blocked(w *wish) error {
+	other := d.holder(w)
+	if other == "" {
+		return nil
+	}
+	return scheduler.Blocked(other, explain(w, fmt.Errorf("it is in use by %s", other)))
+}
+
+// made ends the making of a route for which the kernel was asked.
+func (d *route) made(ctx context.Context, w *wish) error {
+	if w.blocked {
+		return w.err
+	}
+	err := w.err
 	if errors.Is(err, kernel.ErrExist) {
 		err = d.clash(ctx, w)
 	}
 	if err == nil {
 		return d.Owner.Hit("route/made")
 	}
-	if had && before.key != w.key {
-		d.note(w.place.NS, before.key, before.route)
+	if w.had && w.before.key != w.key {
+		d.note(w.place.NS, w.before.key, w.before.route)
 	} else {
 		// Whatever happens to the route that stands there is news to us.
 		d.note(w.place.NS, w.key, unseen(w.route))
@@ -206,36 +282,9 @@ func (d *route) others(ctx context.Context, w *wish) (kernel.Route, bool) {
 	return same[0], d.alike(w, same[0])
 }
 
-// everyone is all routes of namespaces, by their identity, whoever made them. It is read once
-// for all that is done together: of ten thousand routes that are taken over, reading all for
-// each takes minutes.
-type everyone = owned.Dumps[map[identity][]kernel.Route]
-
-type everyoneKey struct{}
-
-// together has all that is done under the context read the routes of everyone once.
-func (d *route) together(ctx context.Context) context.Context {
-	return context.WithValue(ctx, everyoneKey{}, d.everyone())
-}
-
-func (d *route) everyone() *everyone {
-	return &everyone{Read: func(ns kernel.NS) (map[identity][]kernel.Route, error) {
-		routes, err := d.Kernel.Routes(ns)
-		all := make(map[identity][]kernel.Route, len(routes))
-		for _, r := range routes {
-			all[identityOf(r)] = append(all[identityOf(r)], r)
-		}
-		return all, err
-	}}
-}
-
 // rivals are the routes in the kernel that are where that of a wish is to be.
 func (d *route) rivals(ctx context.Context, w *wish) ([]kernel.Route, error) {
-	all, shared := ctx.Value(everyoneKey{}).(*everyone)
-	if !shared {
-		all = d.everyone()
-	}
-	routes, err := all.Of(w.place.NS)
+	routes, err := d.batchOf(ctx).everyone.Of(w.place.NS)
 	return routes[identityOf(w.route)], err
 }
 

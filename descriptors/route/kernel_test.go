@@ -383,6 +383,37 @@ func TestOneWriteOfTheLedgerForABatch(t *testing.T) {
 	b.same()
 }
 
+// Of a batch, one that fails, and one that another of it is in the way of, keep no other from
+// being made.
+func TestABatchWithBadOnes(t *testing.T) {
+	b := newBench(t)
+	b.net.IP(t, "route add 10.1.3.0/24 via 10.0.0.9")
+	var ops []*scheduler.Op[*models.Route, kernel.LinkRef]
+	for i, v := range decode(t, `{"interface":"a","destination":"10.1.0.0/24"}
+{"interface":"a","destination":"10.1.1.0/24","gateway":"192.0.2.1"}
+{"interface":"c","destination":"10.1.0.0/24"}
+{"interface":"a","destination":"10.1.3.0/24"}
+{"interface":"a","destination":"10.1.0.0/24"}
+{"interface":"a","destination":"10.1.5.0/24"}`) {
+		ops = append(ops, &scheduler.Op[*models.Route, kernel.LinkRef]{Key: scheduler.Key(fmt.Sprintf("route/r%d", i)), Value: v})
+	}
+	b.kind.CreateBatch(t.Context(), ops)
+	want := []string{"", "no way to gateway", "", "there is one already", "in use by route/r0", ""}
+	for i, o := range ops {
+		if want[i] == "" && o.Err != nil || want[i] != "" && (o.Err == nil || !strings.Contains(o.Err.Error(), want[i])) {
+			t.Errorf("%s: %v", o.Key, o.Err)
+		}
+		if o.Err == nil {
+			b.in[o.Key] = known{Key: o.Key, Value: o.Value, Meta: o.Meta, InPlace: true}
+		}
+	}
+	b.same()
+	b.delete("r0")
+	delete(b.in, "route/r0")
+	b.must("r4", `{"interface":"a","destination":"10.1.0.0/24"}`)
+	b.same()
+}
+
 func TestCrashes(t *testing.T) {
 	for _, point := range []string{"route/recorded", "route/made", "route/deleted"} {
 		b := newBench(t)

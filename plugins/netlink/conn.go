@@ -2,7 +2,6 @@ package netlink
 
 import (
 	"container/list"
-	"errors"
 	"fmt"
 	"time"
 
@@ -72,28 +71,38 @@ func (c *conn) acknowledged(m *message, buf []byte, each func(typ uint16, body [
 	return c.answer(c.seq, false, buf, each)
 }
 
-// batch sends messages in one datagram and returns one error for each.
+// batch sends messages in one datagram and returns one error for each. The kernel does them
+// in order and answers those that fail, and the last one, which asks for it.
 func (c *conn) batch(ms []*message, buf []byte) ([]error, error) {
-	first := c.seq + 1
-	var all []byte
-	for _, m := range ms {
+	first, last := c.seq+1, c.seq+uint32(len(ms))
+	all := make([]byte, 0, len(ms)*len(ms[0].b))
+	for i, m := range ms {
+		flags := uint16(0)
+		if i == len(ms)-1 {
+			flags = unix.NLM_F_ACK
+		}
 		c.seq++
-		m.seal(unix.NLM_F_ACK, c.seq)
+		m.seal(flags, c.seq)
 		all = append(all, m.b...) // a message ends aligned
 	}
 	if err := c.send(all); err != nil {
 		return nil, err
 	}
 	errs := make([]error, len(ms))
-	for i := range ms {
-		if err := c.answer(first+uint32(i), false, buf, nil); err != nil {
-			if r := (*refusal)(nil); !errors.As(err, &r) {
-				return nil, err
+	for {
+		b, err := receive(c.fd, buf, 0)
+		if err != nil {
+			return nil, fmt.Errorf("receive from kernel: %w", err)
+		}
+		for h, body := range messages(b) {
+			if i := h.Seq - first; h.Type == unix.NLMSG_ERROR && i < uint32(len(ms)) {
+				errs[i] = verdict(h, body)
 			}
-			errs[i] = err
+			if h.Seq == last {
+				return errs, nil
+			}
 		}
 	}
-	return errs, nil
 }
 
 func (c *conn) send(b []byte) error {

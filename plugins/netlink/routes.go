@@ -61,6 +61,36 @@ func (k *Kernel) AddRoute(ns kernel.NS, r kernel.Route) error {
 	return k.putRoute(ns, "add", unix.NLM_F_CREATE|unix.NLM_F_EXCL, r)
 }
 
+// AddRoutes adds routes with one call of the kernel for many.
+func (k *Kernel) AddRoutes(ns kernel.NS, rs []kernel.Route) []error {
+	errs := make([]error, len(rs))
+	ms, of := make([]*message, 0, len(rs)), make([]int, 0, len(rs)) // whose each message is
+	for i, r := range rs {
+		m, err := newRoute(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, r)
+		if errs[i] = err; err == nil {
+			ms, of = append(ms, m), append(of, i)
+		}
+	}
+	var answers []error
+	err := k.in(ns, "add routes", func(n *namespace) (err error) {
+		answers, err = n.doAll(ms)
+		return err
+	})
+	for j, i := range of {
+		if j < len(answers) {
+			errs[i] = answers[j]
+		} else {
+			errs[i] = err
+		}
+	}
+	for i, r := range rs {
+		if errs[i] != nil {
+			errs[i] = fmt.Errorf("add %s: %w", routeName(r), hintRoute(r, errs[i]))
+		}
+	}
+	return errs
+}
+
 // ReplaceRoute adds a route, or puts it in the place of the one with its
 // identity.
 func (k *Kernel) ReplaceRoute(ns kernel.NS, r kernel.Route) error {

@@ -2,6 +2,7 @@ package netlink_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -331,5 +332,57 @@ func TestRouteErrors(t *testing.T) {
 	err = b.AddRoute(b.Own(), kernel.Route{Dst: prefix("10.9.0.0/16"), Index: l.Index})
 	if err == nil || !strings.Contains(err.Error(), "down") {
 		t.Errorf("link is down: %v", err)
+	}
+}
+
+// Of many routes, those that cannot be added keep none of the others from being added, wherever
+// they stand.
+func TestAddRoutes(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	l := routed(t, b)
+	const many = 200
+	for bad := range 4 { // which of every four is wrong
+		var rs []kernel.Route
+		for i := range many {
+			r := kernel.Route{Dst: prefix(fmt.Sprintf("10.%d.%d.0/24", 100+bad, i)), Gateway: addr("10.0.0.2"), Index: l.Index, Protocol: ours}
+			if i%4 == bad {
+				switch i / 4 % 3 {
+				case 0:
+					r.Gateway = addr("192.0.2.1")
+				case 1:
+					r.Dst = rs[i-1].Dst // twice
+				default:
+					r.Type = "nonsense"
+				}
+			}
+			rs = append(rs, r)
+		}
+		before := b.Writes()
+		errs := b.AddRoutes(b.Own(), rs)
+		if len(errs) != many {
+			t.Fatalf("%d errors", len(errs))
+		}
+		asked := uint64(0)
+		for i, err := range errs {
+			want := ""
+			if i%4 == bad {
+				want = []string{"onlink", "exists", "no route type"}[i/4%3]
+			}
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("route %d of %d: %v", i, bad, err)
+			}
+			if want != "no route type" {
+				asked++
+			}
+		}
+		if n := b.Writes() - before; n != asked {
+			t.Errorf("%d writes for %d routes", n, asked)
+		}
+	}
+	if n := len(oursOf(t, b)); n != 4*many*3/4 {
+		t.Errorf("%d routes are there", n)
+	}
+	if errs := b.AddRoutes(b.Own(), nil); len(errs) != 0 {
+		t.Errorf("none: %v", errs)
 	}
 }

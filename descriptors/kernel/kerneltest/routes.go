@@ -163,6 +163,15 @@ func (k *Kernel) AddRoute(ns kernel.NS, r kernel.Route) error {
 	})
 }
 
+// AddRoutes adds many, one after the other.
+func (k *Kernel) AddRoutes(ns kernel.NS, rs []kernel.Route) []error {
+	errs := make([]error, len(rs))
+	for i, r := range rs {
+		errs[i] = k.AddRoute(ns, r)
+	}
+	return errs
+}
+
 // ReplaceRoute adds a route, or puts it in the place of the one with its identity.
 func (k *Kernel) ReplaceRoute(ns kernel.NS, r kernel.Route) error {
 	return k.putRoute(ns, "ReplaceRoute", "replace", r, func([]kernel.Route) error { return nil })
