@@ -141,6 +141,9 @@ func (r *reach) decode(key string, text []byte) (proto.Message, error) {
 
 // of is what the key may reach: each word as the longest pattern says that has it.
 func (r *reach) of(key string) models.Reach {
+	if len(r.rules) == 0 {
+		return r.defaults
+	}
 	out := r.defaults
 	for _, l := range reachLists {
 		best := -1

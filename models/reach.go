@@ -76,8 +76,10 @@ const (
 // Check says which fields of a valid value reach too far, as an *InvalidError, or nil.
 func (r Reach) Check(key string, msg proto.Message) error {
 	f := findings{}
-	c := reachCheck{Reach: r, key: key, found: &f}
-	c.namespaces(msg.ProtoReflect(), "")
+	c := &reachCheck{Reach: r, key: key, found: &f}
+	for _, n := range namespacesIn(nil, msg.ProtoReflect(), "") {
+		c.namespace(n.in, n.at)
+	}
 	switch v := msg.(type) {
 	case *Interface:
 		if (v.GetExisting() != nil || v.Adopt) && v.Namespace == nil {
@@ -111,33 +113,40 @@ type reachCheck struct {
 }
 
 // refuse names the field, what the policy says, and what would allow it.
-func (c reachCheck) refuse(field, what, word string, now []string, want string) {
+func (c *reachCheck) refuse(field, what, word string, now []string, want string) {
 	c.found.add(field, "%s: the agent's policy for values from etcd has %s=%s; who runs the host allows it with the setting policy: %q",
 		what, word, strings.Join(now, "|"), c.key+" "+word+"="+want)
 }
 
-// namespaces checks every field that names a namespace, in whichever kind.
-func (c reachCheck) namespaces(m protoreflect.Message, at string) {
+// named is a namespace, and the field that names it.
+type named struct {
+	in *Namespace
+	at string
+}
+
+// namespacesIn adds what every field names that names a namespace, in whichever kind.
+func namespacesIn(all []named, m protoreflect.Message, at string) []named {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		where := join(at, string(f.Name()))
 		switch {
 		case f.Kind() != protoreflect.MessageKind || f.IsMap():
 		case f.IsList():
 			for i := range v.List().Len() {
-				c.namespaces(v.List().Get(i).Message(), fmt.Sprintf("%s[%d]", where, i))
+				all = namespacesIn(all, v.List().Get(i).Message(), fmt.Sprintf("%s[%d]", where, i))
 			}
 		default:
 			if ns, ok := v.Message().Interface().(*Namespace); ok {
-				c.namespace(ns, where)
+				all = append(all, named{ns, where})
 			} else {
-				c.namespaces(v.Message(), where)
+				all = namespacesIn(all, v.Message(), where)
 			}
 		}
 		return true
 	})
+	return all
 }
 
-func (c reachCheck) namespace(ns *Namespace, at string) {
+func (c *reachCheck) namespace(ns *Namespace, at string) {
 	switch in := ns.GetIn().(type) {
 	case *Namespace_Pid:
 		c.process(join(at, "pid"), fmt.Sprintf("/proc/%d/ns/net", in.Pid), fmt.Sprintf("process %d", in.Pid))
@@ -156,7 +165,7 @@ func (c reachCheck) namespace(ns *Namespace, at string) {
 	}
 }
 
-func (c reachCheck) process(field, file, what string) {
+func (c *reachCheck) process(field, file, what string) {
 	mode := c.PIDs
 	if mode == "" {
 		mode = "isolated"
@@ -169,9 +178,9 @@ func (c reachCheck) process(field, file, what string) {
 	}
 }
 
-func (c reachCheck) host(file string) bool { return c.IsHost != nil && c.IsHost(file) }
+func (c *reachCheck) host(file string) bool { return c.IsHost != nil && c.IsHost(file) }
 
-func (c reachCheck) existing(v *Interface) {
+func (c *reachCheck) existing(v *Interface) {
 	link, field := v.EffectiveHostName(c.key), "existing"
 	if v.Adopt {
 		field = "adopt"
@@ -192,7 +201,7 @@ func (c reachCheck) existing(v *Interface) {
 	c.refuse(field, "no value may take over "+link+why, "existing", allowed, link)
 }
 
-func (c reachCheck) sysctl(v *Sysctl) {
+func (c *reachCheck) sysctl(v *Sysctl) {
 	allowed, place := orList(c.Sysctls, defaultSysctls), v.Path()
 	for _, p := range allowed {
 		at := (&Sysctl{Key: p}).Path()
@@ -204,7 +213,7 @@ func (c reachCheck) sysctl(v *Sysctl) {
 	c.refuse("key", v.Key+" may not be set in the namespace of the agent", "sysctl", allowed, v.Key)
 }
 
-func (c reachCheck) hooks(v *Nftables) {
+func (c *reachCheck) hooks(v *Nftables) {
 	allowed := orList(c.Hooks, defaultHooks)
 	for i, chain := range v.Chains {
 		hook := chain.Type + ":" + chain.Hook
@@ -220,7 +229,7 @@ func (c reachCheck) hooks(v *Nftables) {
 	}
 }
 
-func (c reachCheck) keyFile(file, at string) {
+func (c *reachCheck) keyFile(file, at string) {
 	allowed := orList(c.KeyFiles, defaultKeyFiles)
 	if file != "" && !InReach(allowed, file) {
 		c.refuse(at, file+" is not where files with keys may be named", "key", allowed, file)
@@ -228,7 +237,7 @@ func (c reachCheck) keyFile(file, at string) {
 }
 
 // proxyEnd checks an end of a proxy that is in the agent's namespace or file system.
-func (c reachCheck) proxyEnd(side, protocol, address string, ns *Namespace) {
+func (c *reachCheck) proxyEnd(side, protocol, address string, ns *Namespace) {
 	a, err := netip.ParseAddrPort(address)
 	class := protocol
 	switch {

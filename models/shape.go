@@ -3,6 +3,7 @@ package models
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,8 +15,12 @@ import (
 // itself. Where something is found the message is not to be used.
 func readShape(n node, m protoreflect.Message, path string, f *findings) {
 	md := m.Descriptor()
-	seen := make([]string, md.Fields().Len())   // by which name each field was written
-	chosen := make([]string, md.Oneofs().Len()) // which field of each
+	type field struct {
+		protoreflect.FieldDescriptor
+		as   string
+		null bool
+	}
+	written := make([]field, 0, min(len(n.members), md.Fields().Len()))
 	for _, member := range n.members {
 		fd := fieldByName(md, member.name)
 		at := join(path, member.name)
@@ -23,25 +28,24 @@ func readShape(n node, m protoreflect.Message, path string, f *findings) {
 			f.add(at, "unknown field%s", hint(md, member.name))
 			continue
 		}
-		name := string(fd.Name())
-		if first := seen[fd.Index()]; first != "" {
-			if first == member.name {
+		if i := slices.IndexFunc(written, func(w field) bool { return w.FieldDescriptor == fd }); i >= 0 {
+			if first := written[i].as; first == member.name {
 				f.add(at, "written twice; keep one")
 			} else {
 				f.add(at, "written twice, also as %s; keep one", first)
 			}
 			continue
 		}
-		seen[fd.Index()] = member.name
-		if member.value.kind == 'n' {
-			continue // null means unset
-		}
-		if one := fd.ContainingOneof(); one != nil && !one.IsSynthetic() {
-			if other := chosen[one.Index()]; other != "" {
-				f.add(path, "%s and %s: only one %s", other, name, oneofWord(one))
-				continue
+		null := member.value.kind == 'n' // that means unset
+		if one := fd.ContainingOneof(); one != nil && !one.IsSynthetic() && !null {
+			if i := slices.IndexFunc(written, func(w field) bool { return !w.null && w.ContainingOneof() == one }); i >= 0 {
+				f.add(path, "%s and %s: only one %s", written[i].Name(), fd.Name(), oneofWord(one))
+				null = true // the first one counts
 			}
-			chosen[one.Index()] = name
+		}
+		written = append(written, field{fd, member.name, null})
+		if null {
+			continue
 		}
 		readField(member.value, m, fd, at, f)
 	}
