@@ -259,7 +259,7 @@ func (d *route) made(ctx context.Context, w *wish) error {
 		return d.Owner.Hit("route/made")
 	}
 	if w.had && w.before.key != w.key {
-		d.note(w.place.NS, w.before.key, w.before.route)
+		d.note(w.place.NS, w.before.key, w.before.route(identityOf(w.route)))
 	} else {
 		// Whatever happens to the route that stands there is news to us.
 		d.note(w.place.NS, w.key, unseen(w.route))

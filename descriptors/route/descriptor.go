@@ -1,6 +1,9 @@
 package route
 
 import (
+	"net/netip"
+	"sync/atomic"
+
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/owned"
@@ -45,12 +48,26 @@ type route struct {
 
 	objects owned.Objects[*models.Route, kernel.LinkRef]
 	have    owned.Memory[kernel.NS, identity, held]
+	// way is that of the route that was noted last: most are of few ways.
+	way atomic.Pointer[kernel.Route]
 }
 
 // held is a route as it was made or read.
 type held struct {
-	key   scheduler.Key
-	route kernel.Route // without a type: it is not there, or not as wished
+	key scheduler.Key
+	// way is the route but for its identity, of which only the family is left; many have
+	// the same. Without a type: the route is not there, or not as wished.
+	way *kernel.Route
+}
+
+// there reports whether the route is believed to be there.
+func (h held) there() bool { return h.way != nil && h.way.Type != "" }
+
+// route is all of it.
+func (h held) route(id identity) kernel.Route {
+	r := *h.way
+	r.Dst, r.Table, r.Metric = id.dst, id.table, id.metric
+	return r
 }
 
 type (
@@ -62,14 +79,22 @@ type (
 // note keeps a route and returns what was known under its identity; forget
 // drops it.
 func (d *route) note(ns kernel.NS, k scheduler.Key, r kernel.Route) (before held, had bool) {
-	return d.have.Note(ns, identityOf(r), held{key: k, route: r})
+	id := identityOf(r)
+	r.Dst, r.Table, r.Metric = netip.PrefixFrom(r.Dst.Addr(), 0).Masked(), 0, 0
+	way := d.way.Load()
+	if way == nil || !way.Equal(r) {
+		fresh := r
+		way = &fresh
+		d.way.Store(way)
+	}
+	return d.have.Note(ns, id, held{k, way})
 }
 
 func (d *route) forget(ns kernel.NS, r kernel.Route) { d.have.Forget(ns, identityOf(r)) }
 
 // keyAt is the key that the route of that identity belongs to, "" if none is known.
 func (d *route) keyAt(ns kernel.NS, r kernel.Route) scheduler.Key {
-	if h, _ := d.have.Get(ns, identityOf(r)); h.route.Type != "" {
+	if h, _ := d.have.Get(ns, identityOf(r)); h.there() {
 		return h.key
 	}
 	return ""

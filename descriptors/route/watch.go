@@ -48,12 +48,12 @@ func (d *route) news(ns kernel.NS, r kernel.Route, deleted bool) []scheduler.Key
 	if !known {
 		return nil
 	}
-	ours := r.Protocol == d.Owner.Protocol() || h.route.Type != "" && r.Protocol == h.route.Protocol
-	if h.route.Type != "" { // it is believed to be there
+	ours := r.Protocol == d.Owner.Protocol() || h.there() && r.Protocol == h.way.Protocol
+	if h.there() {
 		if deleted && !ours {
 			return nil // another one of the same identity went
 		}
-		if !deleted && ours && d.same(ns, h.route, r) {
+		if !deleted && ours && d.same(ns, h.route(identityOf(r)), r) {
 			return nil
 		}
 	}
@@ -67,11 +67,11 @@ func (d *route) same(ns kernel.NS, a, b kernel.Route) bool {
 	return a.Equal(b) || equal("", d.value(ns, a, nil, d.linkName), d.value(ns, b, nil, d.linkName))
 }
 
-// keysIn are the keys of the routes of a namespace that pass, sorted. If it is gone all
-// are forgotten.
+// keysIn are the keys of the routes of a namespace whose ways pass, sorted. If it is gone
+// all are forgotten.
 func (d *route) keysIn(ns kernel.NS, gone bool, pass func(kernel.Route) bool) (keys []scheduler.Key) {
 	for _, h := range d.have.Of(func(at kernel.NS) bool { return at == ns }, gone) {
-		if pass(h.route) {
+		if pass(*h.way) {
 			keys = append(keys, h.key)
 		}
 	}
