@@ -19,6 +19,8 @@ type Watcher struct {
 	wake     chan struct{}
 	once     sync.Once
 	stopped  chan struct{}
+	// lent is what the last Next returned, if it is to be used again.
+	lent *batch
 
 	// owned by the loop
 	picture []*graph.Node // what is still to be told of the first picture
@@ -34,7 +36,30 @@ type change struct {
 	revision uint64
 }
 
-const watchBatch = 256
+const (
+	watchBatch = 256
+	// fewStatuses are not worth a batch that is used again.
+	fewStatuses = 16
+)
+
+// batch holds what one Next returns.
+type batch struct {
+	all  [watchBatch]Status
+	used int
+}
+
+// batches are used again, over all watchers: a status is large, and a mass of changes
+// would leave many of them behind.
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+// giveBack ends the use of what the last Next returned.
+func (w *Watcher) giveBack() {
+	if w.lent != nil {
+		clear(w.lent.all[:w.lent.used])
+		batches.Put(w.lent)
+		w.lent = nil
+	}
+}
 
 // Watch follows statuses: first those of all keys under the prefixes (none
 // means all), then every change, coalesced per key. A prefix that does not end
@@ -46,11 +71,13 @@ func (s *Scheduler) Watch(prefixes ...Key) *Watcher {
 	return w
 }
 
-// Next blocks until there are changes and returns some of them, at most 256.
+// Next blocks until there are changes and returns some of them, at most 256. They are the
+// caller's until he calls Next again; a copy of a Status stays as it is.
 // inSync is set from the batch on that completes the first picture. It returns
 // ctx.Err(), ErrWatcherStopped or ErrStopped.
 func (w *Watcher) Next(ctx context.Context) (changes []Status, inSync bool, err error) {
 	for {
+		w.giveBack()
 		first := false
 		select {
 		case <-w.stopped:
@@ -156,8 +183,10 @@ func (w *Watcher) rouse() {
 func (l *loop) drain(w *Watcher) (out []Status, inSync, first bool) {
 	status := l.explainer.Statuses()
 	left := l.after(w.at)
-	if most := min(watchBatch, len(w.picture)+len(left)); most > 0 {
-		out = make([]Status, 0, most) // a status is large: one that grows leaves much behind
+	if most := min(watchBatch, len(w.picture)+len(left)); most > fewStatuses {
+		w.lent = batches.Get().(*batch)
+		out = w.lent.all[:0]
+		defer func() { w.lent.used = len(out) }()
 	}
 	for ; len(w.picture) > 0 && len(out) < watchBatch; w.picture = w.picture[1:] {
 		if n := w.picture[0]; n.Revision <= w.at { // or it comes with the changes
