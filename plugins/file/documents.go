@@ -46,6 +46,14 @@ func DecodeValue(data []byte, name string) ([]byte, error) {
 // begin with <name>:<line>; one that ends in .json is taken by its word.
 func DecodeDocuments(data []byte, name string) ([]Document, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if docs, ok := readParts(data, name, partSize); ok {
+		return docs, nil
+	}
+	return whole(data, name)
+}
+
+// whole reads all of a file at once.
+func whole(data []byte, name string) ([]Document, error) {
 	roots, err := parse(data, name)
 	if err != nil {
 		return nil, err
