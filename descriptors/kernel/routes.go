@@ -14,7 +14,7 @@ type Routes interface {
 	AddRoute(ns NS, r Route) error
 	// AddRoutes adds many, in order, with fewer calls of the kernel, and returns the error
 	// of each.
-	AddRoutes(ns NS, rs []Route) []error
+	AddRoutes(ns NS, rs []*Route) []error
 	ReplaceRoute(ns NS, r Route) error
 	DeleteRoute(ns NS, r Route) error
 }

@@ -74,8 +74,8 @@ func (o *Objects[V, M]) CreateBatch(ctx context.Context, ops []*scheduler.Op[V, 
 	}
 	defer o.Owner.Begin(ids...)()
 	jobs := make([]Job[M], len(ops))
-	var entries []kernel.Entry
-	var others []string // keys of what is made with an object, and may be of no operation
+	entries := make([]kernel.Entry, 0, len(ops)) // most have one
+	var others []string                          // keys of what is made with an object, and may be of no operation
 	ready := 0
 	for i, op := range ops {
 		if jobs[i], op.Err = o.Prepare(ctx, op); op.Err != nil {

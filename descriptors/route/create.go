@@ -217,8 +217,7 @@ func (d *route) newBatch() *batch {
 func (d *route) addAll(ctx context.Context, b *batch) {
 	for len(b.wishes) > 0 {
 		ns, n := b.wishes[0].place.NS, 0
-		var asked []*wish
-		var routes []kernel.Route
+		asked, routes := make([]*wish, 0, len(b.wishes)), make([]*kernel.Route, 0, len(b.wishes))
 		for ; n < len(b.wishes) && b.wishes[n].place.NS == ns; n++ {
 			w := b.wishes[n]
 			if w.err = ctx.Err(); w.err == nil {
@@ -228,7 +227,7 @@ func (d *route) addAll(ctx context.Context, b *batch) {
 				continue
 			}
 			w.before, w.had = d.note(ns, w.key, w.route) // first, or we take the event for news
-			asked, routes = append(asked, w), append(routes, w.route)
+			asked, routes = append(asked, w), append(routes, &w.route)
 		}
 		b.wishes = b.wishes[n:]
 		for i, err := range d.Kernel.AddRoutes(ns, routes) {

@@ -19,6 +19,7 @@ import (
 // address, and then waits silently for revisions that never come.
 type link struct {
 	kv    clientv3.KV
+	store etcdserverpb.KVClient // the same, for requests that are large
 	watch etcdserverpb.WatchClient
 	lease etcdserverpb.LeaseClient
 	maint etcdserverpb.MaintenanceClient
@@ -69,8 +70,10 @@ func dialEmbedded(socket string) (*grpc.ClientConn, error) {
 // itself: those of the client library wait for a lost connection until the
 // deadline and then do not say why.
 func services(conn grpc.ClientConnInterface) *link {
+	store := etcdserverpb.NewKVClient(conn)
 	return &link{
-		kv:    clientv3.NewKVFromKVClient(etcdserverpb.NewKVClient(conn), nil),
+		kv:    clientv3.NewKVFromKVClient(store, nil),
+		store: store,
 		watch: etcdserverpb.NewWatchClient(conn),
 		lease: etcdserverpb.NewLeaseClient(conn),
 		maint: etcdserverpb.NewMaintenanceClient(conn),

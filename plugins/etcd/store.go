@@ -8,6 +8,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/plumb-net/plumb/models"
@@ -57,9 +58,14 @@ func (p *Plugin) List(ctx context.Context, prefix string) ([]models.Stored, erro
 // Write carries out all writes as one transaction, or none, and returns the
 // revision it made. [Plugin.Reached] tells when that has become intent.
 func (p *Plugin) Write(ctx context.Context, writes []models.Write) (int64, error) {
-	ifs, ops := make([]clientv3.Cmp, 0, len(writes)), make([]clientv3.Op, 0, len(writes))
+	// Those of the client library take three times the room and copy each once more.
+	req := &etcdserverpb.TxnRequest{
+		Compare: make([]*etcdserverpb.Compare, 0, len(writes)),
+		Success: make([]*etcdserverpb.RequestOp, 0, len(writes)),
+	}
+	parts := make([]txnPart, len(writes))
 	bytes, seen := 0, make(map[string]bool, len(writes))
-	for _, w := range writes {
+	for i, w := range writes {
 		key, err := p.key(w.Key)
 		if err != nil {
 			return 0, err
@@ -69,20 +75,14 @@ func (p *Plugin) Write(ctx context.Context, writes []models.Write) (int64, error
 		}
 		seen[key] = true
 		bytes += len(key) + len(w.Value) + 64
-		if w.If != nil {
-			ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(key), "=", *w.If))
-		}
-		if w.Value == nil {
-			ops = append(ops, clientv3.OpDelete(key))
-		} else {
-			ops = append(ops, clientv3.OpPut(key, string(w.Value)))
-		}
+		parts[i].addTo(req, []byte(key), w)
 	}
-	if err := p.awaited(ctx).fits(len(ops), bytes); err != nil {
+	if err := p.awaited(ctx).fits(len(writes), bytes); err != nil {
 		return 0, err
 	}
-	resp, err := healing(ctx, p, func(ctx context.Context, l *link) (*clientv3.TxnResponse, error) {
-		return l.kv.Txn(ctx).If(ifs...).Then(ops...).Commit()
+	resp, err := healing(ctx, p, func(ctx context.Context, l *link) (*etcdserverpb.TxnResponse, error) {
+		resp, err := l.store.Txn(ctx, req)
+		return resp, clientv3.ContextError(ctx, err)
 	})
 	if err != nil {
 		return 0, p.cfg.writeError(err)
@@ -92,6 +92,31 @@ func (p *Plugin) Write(ctx context.Context, writes []models.Write) (int64, error
 	}
 	p.source.heard(resp.Header.Revision)
 	return resp.Header.Revision, nil
+}
+
+// txnPart is what one write is in a transaction.
+type txnPart struct {
+	compare  etcdserverpb.Compare
+	revision etcdserverpb.Compare_ModRevision
+	op       etcdserverpb.RequestOp
+	asPut    etcdserverpb.RequestOp_RequestPut
+	put      etcdserverpb.PutRequest
+}
+
+func (t *txnPart) addTo(req *etcdserverpb.TxnRequest, key []byte, w models.Write) {
+	if w.If != nil {
+		t.revision.ModRevision = *w.If
+		t.compare.Key, t.compare.TargetUnion = key, &t.revision
+		t.compare.Target, t.compare.Result = etcdserverpb.Compare_MOD, etcdserverpb.Compare_EQUAL
+		req.Compare = append(req.Compare, &t.compare)
+	}
+	if w.Value == nil {
+		t.op.Request = &etcdserverpb.RequestOp_RequestDeleteRange{RequestDeleteRange: &etcdserverpb.DeleteRangeRequest{Key: key}}
+	} else {
+		t.put.Key, t.put.Value, t.asPut.RequestPut = key, w.Value, &t.put
+		t.op.Request = &t.asPut
+	}
+	req.Success = append(req.Success, &t.op)
 }
 
 // fits refuses what the store would refuse, with a hint. An unconnected link

@@ -12,12 +12,15 @@ import (
 // A history is much of what an agent writes in a mass of changes, so its lines are not made by
 // reflection. A test holds them to be what json.Marshal makes of the type.
 
-// perItem is about what a step or a change takes in bytes.
-const perItem = 160
+// perStep and perChange are about what they take in bytes.
+const (
+	perStep   = 90
+	perChange = 400
+)
 
 // encode is the line as JSON.
 func (l line) encode() []byte {
-	o := object{make([]byte, 0, 512+perItem*(len(l.Planned)+len(l.Done)+len(l.Changed)))}
+	o := object{make([]byte, 0, 512+perStep*(len(l.Planned)+len(l.Done))+perChange*len(l.Changed))}
 	o.open()
 	o.number("seq", l.Seq)
 	o.time("time", l.Time)

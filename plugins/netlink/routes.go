@@ -62,11 +62,11 @@ func (k *Kernel) AddRoute(ns kernel.NS, r kernel.Route) error {
 }
 
 // AddRoutes adds routes with one call of the kernel for many.
-func (k *Kernel) AddRoutes(ns kernel.NS, rs []kernel.Route) []error {
+func (k *Kernel) AddRoutes(ns kernel.NS, rs []*kernel.Route) []error {
 	errs := make([]error, len(rs))
 	ms, of := make([]*message, 0, len(rs)), make([]int, 0, len(rs)) // whose each message is
 	for i, r := range rs {
-		m, err := newRoute(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, r)
+		m, err := newRoute(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, *r)
 		if errs[i] = err; err == nil {
 			ms, of = append(ms, m), append(of, i)
 		}
@@ -85,7 +85,7 @@ func (k *Kernel) AddRoutes(ns kernel.NS, rs []kernel.Route) []error {
 	}
 	for i, r := range rs {
 		if errs[i] != nil {
-			errs[i] = fmt.Errorf("add %s: %w", routeName(r), hintRoute(r, errs[i]))
+			errs[i] = fmt.Errorf("add %s: %w", routeName(*r), hintRoute(*r, errs[i]))
 		}
 	}
 	return errs

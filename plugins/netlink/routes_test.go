@@ -342,9 +342,9 @@ func TestAddRoutes(t *testing.T) {
 	l := routed(t, b)
 	const many = 200
 	for bad := range 4 { // which of every four is wrong
-		var rs []kernel.Route
+		var rs []*kernel.Route
 		for i := range many {
-			r := kernel.Route{Dst: prefix(fmt.Sprintf("10.%d.%d.0/24", 100+bad, i)), Gateway: addr("10.0.0.2"), Index: l.Index, Protocol: ours}
+			r := &kernel.Route{Dst: prefix(fmt.Sprintf("10.%d.%d.0/24", 100+bad, i)), Gateway: addr("10.0.0.2"), Index: l.Index, Protocol: ours}
 			if i%4 == bad {
 				switch i / 4 % 3 {
 				case 0:

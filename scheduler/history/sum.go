@@ -81,22 +81,21 @@ func (h *Log) ChangedBy(seq uint64) []KeyChange {
 
 // sum puts the changes of each key together.
 func (h *Log) sum(changes func(yield func(*Entry) bool)) []KeyChange {
-	keys := map[kv.Key]*KeyChange{}
-	seen := map[kv.Key]Aspects{}
+	var out []KeyChange
+	var seen []Aspects // of each
+	place := map[kv.Key]int{}
 	for c := range changes {
-		k := keys[c.Key]
-		if k == nil {
-			k = &KeyChange{Key: c.Key}
-			keys[c.Key] = k
+		i, known := place[c.Key]
+		if !known {
+			i = len(out)
+			place[c.Key] = i
+			out, seen = append(out, KeyChange{Key: c.Key}), append(seen, 0)
 		}
-		c.set(h, &k.Before, c.Of&^seen[c.Key], false)
+		k := &out[i]
+		c.set(h, &k.Before, c.Of&^seen[i], false)
 		c.set(h, &k.After, c.Of, true)
-		seen[c.Key] |= c.Of
+		seen[i] |= c.Of
 		k.Seq, k.Time = c.Cause, timeOf(c.At)
-	}
-	out := make([]KeyChange, 0, len(keys))
-	for _, k := range keys {
-		out = append(out, *k)
 	}
 	slices.SortFunc(out, func(a, b KeyChange) int { return cmp.Compare(a.Key, b.Key) })
 	return out

@@ -164,10 +164,10 @@ func (k *Kernel) AddRoute(ns kernel.NS, r kernel.Route) error {
 }
 
 // AddRoutes adds many, one after the other.
-func (k *Kernel) AddRoutes(ns kernel.NS, rs []kernel.Route) []error {
+func (k *Kernel) AddRoutes(ns kernel.NS, rs []*kernel.Route) []error {
 	errs := make([]error, len(rs))
 	for i, r := range rs {
-		errs[i] = k.AddRoute(ns, r)
+		errs[i] = k.AddRoute(ns, *r)
 	}
 	return errs
 }
