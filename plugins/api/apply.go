@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
@@ -51,13 +52,18 @@ func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.Apply
 	if r.DryRun {
 		return s.dryRun(ctx, req)
 	}
+	// Only a plan needs the messages, and nobody the texts as they came; there may be many.
 	for i := range ws {
-		ws[i].message = nil // only a plan needs it, and there may be many
+		ws[i].message = nil
+	}
+	for _, item := range r.Items {
+		item.Text, item.Value = "", nil
 	}
 	st, revision, err := s.write(ctx, r, req)
 	if err != nil {
 		return nil, err
 	}
+	r.Items = nil
 	out := &apiv1.ApplyResponse{Outcome: "written", Revision: revision, Changes: st.report(), Notes: st.notes}
 	if revision == 0 {
 		out.Outcome = "unchanged"
@@ -122,12 +128,16 @@ func (s *Server) write(ctx context.Context, r *apiv1.ApplyRequest, req request) 
 // apply-sets go last: after a crash in between they still hold what they held,
 // and running the same apply again completes it.
 func (s *Server) commit(ctx context.Context, r *apiv1.ApplyRequest, st *staged, pending []change, chunked bool) (revision int64, err error) {
-	if len(pending) == 0 {
+	var parts [][]change
+	switch {
+	case len(pending)+len(st.sets) == 0:
 		return 0, nil
-	}
-	parts := [][]change{pending}
-	if chunked {
+	case !chunked:
+		parts = [][]change{slices.Concat(pending, st.sets)}
+	default: // only the last part is copied: there may be many
 		parts = chunks(pending)
+		n := max(len(parts)-1, 0)
+		parts = append(parts[:n], chunks(slices.Concat(append(slices.Clone(parts[n:]), st.sets)...))...)
 	}
 	for _, part := range parts {
 		writes := make([]models.Write, len(part))
@@ -142,12 +152,31 @@ func (s *Server) commit(ctx context.Context, r *apiv1.ApplyRequest, st *staged, 
 			return 0, err
 		}
 		st.done = append(st.done, written{part, revision})
+		if chunked && !r.RevertOnFailure {
+			letGo(part)
+		}
 	}
 	return revision, nil
 }
 
+// letGo drops the values of keys that were created, which nobody asks for any more: there
+// may be many.
+func letGo(part []change) {
+	for i, c := range part {
+		if c.before.Revision == 0 && c.after != nil {
+			part[i].after = somewhere
+		}
+	}
+}
+
+// somewhere is a value that is in the store.
+var somewhere = []byte{}
+
 // chunks cuts changes into what one transaction takes.
 func chunks(all []change) (parts [][]change) {
+	if len(all) == 0 {
+		return nil
+	}
 	start, bytes := 0, 0
 	for i, c := range all {
 		size := len(c.key) + len(c.after)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/plumb-net/plumb/plugins/access"
+	"github.com/plumb-net/plumb/plugins/api/apiv1"
 )
 
 // maxKeys bounds the keys that a line of the log names.
@@ -31,17 +32,20 @@ func (s *Server) audited() connect.UnaryInterceptorFunc {
 			told := s.Log.Enabled(ctx, slog.LevelInfo)
 			began := time.Now()
 			resp, err := next(ctx, r)
+			refused := err != nil && connect.CodeOf(err) == connect.CodePermissionDenied
+			if !told && !refused {
+				return resp, err
+			}
 			var answer any
 			if err == nil {
 				answer = resp.Any()
 			}
 			line := auditLine(callerOf(ctx), r.Spec().Procedure, r.Any(), answer, err)
 			line.AddAttrs(slog.Duration("took", time.Since(began).Round(time.Microsecond)))
-			switch {
-			case err != nil && connect.CodeOf(err) == connect.CodePermissionDenied:
+			if refused {
 				line.Level = slog.LevelWarn
 				s.refused.handle(ctx, s.Log.Handler(), line)
-			case told:
+			} else {
 				_ = s.Log.Handler().Handle(ctx, line)
 			}
 			return resp, err
@@ -87,15 +91,20 @@ func auditLine(c caller, procedure string, request, answer any, err error) slog.
 // concerned are the keys that a call is about: those that its answer says have changed, or
 // else those that it names.
 func concerned(request, answer any) (keys []string) {
+	if a, ok := answer.(*apiv1.ApplyResponse); ok { // of the only one that may be long
+		for _, c := range a.GetChanges() {
+			keys = append(keys, c.Key)
+		}
+	}
 	for _, m := range []any{answer, request} {
+		if len(keys) > 0 {
+			break
+		}
 		m, ok := m.(proto.Message)
 		if !ok || m == nil {
 			continue
 		}
 		collect(m.ProtoReflect(), &keys)
-		if len(keys) > 0 {
-			break
-		}
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -153,7 +154,7 @@ func (s *Server) checkConfirm(ctx context.Context, r *apiv1.ApplyRequest) error 
 // is written down before the store has any of it.
 func (s *Server) commitTrial(ctx context.Context, r *apiv1.ApplyRequest, st *staged) (revision int64, err error) {
 	pending := st.pending()
-	if r.Confirm == nil || len(pending) == 0 {
+	if r.Confirm == nil || len(pending)+len(st.sets) == 0 {
 		return s.commit(ctx, r, st, pending, r.Chunked)
 	}
 	now := s.Now()
@@ -161,7 +162,7 @@ func (s *Server) commitTrial(ctx context.Context, r *apiv1.ApplyRequest, st *sta
 		Name: fmt.Sprintf("apply-%s-%02x", now.Format("150405"), rand.N(256)), By: who(ctx), Message: r.Message,
 		Began: now, Deadline: now.Add(r.Confirm.AsDuration()), Probes: r.Probes,
 	}
-	for _, c := range pending {
+	for _, c := range slices.Concat(pending, st.sets) {
 		d := confirm.Change{Key: c.key, After: c.after}
 		if c.before.Revision != 0 {
 			d.Before = append([]byte{}, c.before.Value...)

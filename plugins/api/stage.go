@@ -205,14 +205,13 @@ func (st *staged) stageSets(sets []*applySet, r request, named map[string]bool) 
 	}
 }
 
-// pending are the changes that have to be written, apply-sets last.
+// pending are the changes that have to be written, without apply-sets.
 func (st *staged) pending() []change {
 	same := func(c change) bool { return c.op() == "none" }
-	out := st.changes
-	if slices.ContainsFunc(out, same) {
-		out = slices.DeleteFunc(slices.Clone(out), same)
+	if !slices.ContainsFunc(st.changes, same) {
+		return st.changes
 	}
-	return append(slices.Clip(out), st.sets...)
+	return slices.DeleteFunc(slices.Clone(st.changes), same)
 }
 
 // writes are the keys of intent that have to be written.
