@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -31,8 +34,6 @@ const forceHint = "\nnothing was written; --force writes it all the same"
 // wishes reads the items of a request. Invalid ones are refused, all in one
 // error, unless they are forced.
 func (s *Server) wishes(items []*apiv1.Item, force bool, hint string) ([]wish, error) {
-	out := make([]wish, 0, len(items))
-	var bad []invalidItem
 	place := make(map[string]string, len(items))
 	for i, item := range items {
 		if err := checkStoreKey(item.Key); err != nil {
@@ -46,19 +47,53 @@ func (s *Server) wishes(items []*apiv1.Item, force bool, hint string) ([]wish, e
 			return nil, refuse("%s is given twice, in %s and in %s", item.Key, first, where)
 		}
 		place[item.Key] = where
-		w, err := s.readWish(item)
-		if err != nil {
-			return nil, err
+	}
+	out, errs := make([]wish, len(items)), make([]error, len(items))
+	inParts(len(items), func(i int) { out[i], errs[i] = s.readWish(items[i]) })
+	var bad []invalidItem
+	for i, w := range out {
+		if errs[i] != nil {
+			return nil, errs[i]
 		}
 		if w.err != nil && !force {
-			bad = append(bad, invalid(item, w.err))
+			bad = append(bad, invalid(items[i], w.err))
 		}
-		out = append(out, w)
 	}
 	if len(bad) > 0 {
 		return nil, refuseValues(bad, hint)
 	}
 	return out, nil
+}
+
+// inParts does something for each of n, several at a time if they are many. Where one of
+// them panics, it does so here.
+func inParts(n int, do func(i int)) {
+	const few = 256
+	size := max(few, (n+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	if n <= size {
+		for i := range n {
+			do(i)
+		}
+		return
+	}
+	var parts sync.WaitGroup
+	var panicked atomic.Pointer[any]
+	for start := 0; start < n; start += size {
+		parts.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					panicked.Store(&p)
+				}
+			}()
+			for i := start; i < min(start+size, n); i++ {
+				do(i)
+			}
+		})
+	}
+	parts.Wait()
+	if p := panicked.Load(); p != nil {
+		panic(*p)
+	}
 }
 
 func (s *Server) readWish(item *apiv1.Item) (wish, error) {
