@@ -23,6 +23,7 @@ import (
 
 func main() {
 	agent.Main()
+	agent.SpareMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	code := run(ctx, os.Args[1:], os.Stdout)
 	stop()

@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 }
 
 func beAgent() error {
+	agent.SpareMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	go func() { // it ends with the benchmark, however that ends
