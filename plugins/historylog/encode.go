@@ -1,16 +1,12 @@
 package historylog
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"strconv"
-	"time"
 
+	"github.com/plumb-net/plumb/plugins/jsontext"
 	"github.com/plumb-net/plumb/scheduler"
 )
-
-// A history is much of what an agent writes in a mass of changes, so its lines are not made by
-// reflection. A test holds them to be what json.Marshal makes of the type.
 
 // perStep and perChange are about what they take in bytes.
 const (
@@ -18,163 +14,70 @@ const (
 	perChange = 400
 )
 
-// encode is the line as JSON.
+// encode is the line as JSON, as the tags of its fields say. A test holds it to be what
+// encoding/json makes of them.
 func (l line) encode() []byte {
-	o := object{make([]byte, 0, 512+perStep*(len(l.Planned)+len(l.Done))+perChange*len(l.Changed))}
-	o.open()
-	o.number("seq", l.Seq)
-	o.time("time", l.Time)
-	o.text("source", l.Source)
-	o.text("note", l.Note)
-	o.time("written", l.Written)
-	o.flag("complete", l.Complete)
-	list(&o, "asked", l.Asked, func(k scheduler.Key) { o.quote(string(k)) })
-	o.count("asked_total", l.AskedTotal)
-	list(&o, "planned", l.Planned, o.step)
-	list(&o, "done", l.Done, o.step)
-	list(&o, "changed", l.Changed, o.changed)
-	o.time("settled", l.Settled)
-	o.count("dropped", l.Dropped)
-	o.count("missed", l.Missed)
-	o.flag("part", l.Part)
+	o := encoder{jsontext.Object{Text: make([]byte, 0, 512+perStep*(len(l.Planned)+len(l.Done))+perChange*len(l.Changed))}}
+	o.Open()
+	o.Name("seq")
+	o.Text = strconv.AppendUint(o.Text, l.Seq, 10)
+	o.Time("time", l.Time)
+	o.String("source", l.Source)
+	o.String("note", l.Note)
+	o.Time("written", l.Written)
+	o.True("complete", l.Complete)
+	jsontext.List(&o.Object, "asked", l.Asked, func(k scheduler.Key) { o.Quote(string(k)) })
+	o.Int("asked_total", int64(l.AskedTotal))
+	jsontext.List(&o.Object, "planned", l.Planned, o.step)
+	jsontext.List(&o.Object, "done", l.Done, o.step)
+	jsontext.List(&o.Object, "changed", l.Changed, o.changed)
+	o.Time("settled", l.Settled)
+	o.Int("dropped", int64(l.Dropped))
+	o.Int("missed", int64(l.Missed))
+	o.True("part", l.Part)
 	if l.Deviation != nil {
-		o.name("deviation")
 		text, _ := json.Marshal(l.Deviation) // a number and a text
-		o.b = append(o.b, text...)
+		o.Raw("deviation", text)
 	}
-	o.close()
-	return o.b
+	o.Close()
+	return o.Text
 }
 
-func (o *object) step(s step) {
-	o.open()
-	o.number("op", uint64(s.Op))
-	o.name("key")
-	o.quote(string(s.Key))
-	o.text("via", string(s.Via))
-	o.time("start", s.Start)
-	o.count("waited", int(s.Waited))
-	o.count("took", int(s.Took))
-	o.text("error", s.Error)
-	o.flag("lapsed", s.Lapsed)
-	o.close()
+type encoder struct{ jsontext.Object }
+
+func (o *encoder) step(s step) {
+	o.Open()
+	o.Name("op")
+	o.Text = strconv.AppendUint(o.Text, uint64(s.Op), 10)
+	o.Name("key")
+	o.Quote(string(s.Key))
+	o.String("via", string(s.Via))
+	o.Time("start", s.Start)
+	o.Int("waited", int64(s.Waited))
+	o.Int("took", int64(s.Took))
+	o.String("error", s.Error)
+	o.True("lapsed", s.Lapsed)
+	o.Close()
 }
 
-func (o *object) changed(c changed) {
-	o.open()
-	o.name("key")
-	o.quote(string(c.Key))
-	o.name("time")
-	o.moment(c.Time)
-	o.name("before")
-	o.standing(c.Before)
-	o.name("after")
-	o.standing(c.After)
-	o.close()
+func (o *encoder) changed(c changed) {
+	o.Open()
+	o.Name("key")
+	o.Quote(string(c.Key))
+	o.Name("time")
+	o.Moment(c.Time)
+	o.Name("before")
+	o.moment(c.Before)
+	o.Name("after")
+	o.moment(c.After)
+	o.Close()
 }
 
-func (o *object) standing(m moment) {
-	o.open()
-	o.count("state", int(m.State))
-	o.text("origin", m.Origin)
-	o.bytes("desired", m.Desired)
-	o.bytes("actual", m.Actual)
-	o.close()
-}
-
-// object writes JSON objects, one within the other. Fields that have a zero value are left
-// out, as far as nothing else is said.
-type object struct{ b []byte }
-
-func (o *object) open()  { o.b = append(o.b, '{') }
-func (o *object) close() { o.b = append(o.b, '}') }
-
-// next begins a field or an element.
-func (o *object) next() {
-	if last := o.b[len(o.b)-1]; last != '{' && last != '[' {
-		o.b = append(o.b, ',')
-	}
-}
-
-func (o *object) name(name string) {
-	o.next()
-	o.b = append(o.b, '"')
-	o.b = append(o.b, name...)
-	o.b = append(o.b, '"', ':')
-}
-
-// number writes a number, also 0.
-func (o *object) number(name string, n uint64) {
-	o.name(name)
-	o.b = strconv.AppendUint(o.b, n, 10)
-}
-
-func (o *object) count(name string, n int) {
-	if n != 0 {
-		o.name(name)
-		o.b = strconv.AppendInt(o.b, int64(n), 10)
-	}
-}
-
-func (o *object) flag(name string, set bool) {
-	if set {
-		o.name(name)
-		o.b = append(o.b, "true"...)
-	}
-}
-
-func (o *object) text(name, text string) {
-	if text != "" {
-		o.name(name)
-		o.quote(text)
-	}
-}
-
-func (o *object) bytes(name string, value []byte) {
-	if len(value) > 0 {
-		o.name(name)
-		o.b = append(o.b, '"')
-		o.b = base64.StdEncoding.AppendEncode(o.b, value)
-		o.b = append(o.b, '"')
-	}
-}
-
-func (o *object) time(name string, t time.Time) {
-	if !t.IsZero() {
-		o.name(name)
-		o.moment(t)
-	}
-}
-
-func (o *object) moment(t time.Time) {
-	o.b = append(o.b, '"')
-	o.b = t.AppendFormat(o.b, time.RFC3339Nano)
-	o.b = append(o.b, '"')
-}
-
-// quote writes a text; what needs more than quotes is rare.
-func (o *object) quote(text string) {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(text)
-			o.b = append(o.b, quoted...)
-			return
-		}
-	}
-	o.b = append(o.b, '"')
-	o.b = append(o.b, text...)
-	o.b = append(o.b, '"')
-}
-
-func list[E any](o *object, name string, all []E, each func(E)) {
-	if len(all) == 0 {
-		return
-	}
-	o.name(name)
-	o.b = append(o.b, '[')
-	for _, e := range all {
-		o.next()
-		each(e)
-	}
-	o.b = append(o.b, ']')
+func (o *encoder) moment(m moment) {
+	o.Open()
+	o.Uint("state", uint64(m.State))
+	o.String("origin", m.Origin)
+	o.Bytes("desired", m.Desired)
+	o.Bytes("actual", m.Actual)
+	o.Close()
 }

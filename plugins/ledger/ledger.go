@@ -71,12 +71,10 @@ func (l *Ledger) Add(entries ...kernel.Entry) error {
 	puts := make([]*kernel.Entry, len(entries))
 	for i, e := range entries {
 		put, err := own(e)
-		if err == nil {
-			text, err = appendLine(text, change{Add: put})
-		}
 		if err != nil {
 			return fmt.Errorf("ledger entry %q: %w", e.ID, err)
 		}
+		text = appendLine(text, change{Add: put})
 		puts[i] = put
 	}
 	if len(puts) == 0 {
@@ -103,8 +101,8 @@ func own(e kernel.Entry) (*kernel.Entry, error) {
 			*raw = nil
 			continue
 		}
-		var copied bytes.Buffer
-		if err := json.Compact(&copied, *raw); err != nil {
+		copied := bytes.NewBuffer(make([]byte, 0, len(*raw)))
+		if err := json.Compact(copied, *raw); err != nil {
 			return nil, err
 		}
 		*raw = copied.Bytes()
@@ -211,10 +209,7 @@ func (l *Ledger) rewrite() error {
 	l.lines = 1 + len(entries) + bytes.Count(l.pending, []byte("\n"))
 	l.mu.Unlock()
 
-	text, err := fileText(entries)
-	if err == nil {
-		err = l.disk.replace(text)
-	}
+	err := l.disk.replace(fileText(entries))
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -260,11 +255,7 @@ func (l *Ledger) Remove(ids ...string) {
 			continue
 		}
 		delete(l.entries, id)
-		text, err := appendLine(l.pending, change{Remove: id})
-		if err != nil {
-			continue // an id that could be added can be encoded
-		}
-		l.pending = text
+		l.pending = appendLine(l.pending, change{Remove: id})
 		l.lines++
 	}
 	if l.idle() {

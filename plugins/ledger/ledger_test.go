@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/linefile"
 	"go.uber.org/goleak"
 )
 
@@ -110,10 +111,7 @@ func TestRefuses(t *testing.T) {
 
 func TestOpenRefusesNewerFormat(t *testing.T) {
 	dir := t.TempDir()
-	text, err := appendLine(nil, change{Version: version + 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := appendLine(nil, change{Version: version + 1})
 	if err := os.WriteFile(filepath.Join(dir, fileName), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -233,9 +231,7 @@ func TestKilledInAWrite(t *testing.T) {
 	more := []byte{}
 	for _, id := range []string{"b", "c"} {
 		e := entry(id, "2")
-		if more, err = appendLine(more, change{Add: &e}); err != nil {
-			t.Fatal(err)
-		}
+		more = appendLine(more, change{Add: &e})
 	}
 	f := &pages{text: text}
 	if err := extend(f, last, append(more, endLine(last+len(more))...)); err != nil {
@@ -263,10 +259,7 @@ func TestKilledInAWrite(t *testing.T) {
 
 // TestCutFirstFile: a file is there whole or not at all. One without its end was cut.
 func TestCutFirstFile(t *testing.T) {
-	line, err := appendLine(nil, change{Version: version})
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := appendLine(nil, change{Version: version})
 	for n := range append(line, ' ') {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, fileName), line[:n], 0o600); err != nil {
@@ -282,9 +275,9 @@ func TestCutFirstFile(t *testing.T) {
 
 // TestFormerFormat: a file of version 1 has no last line.
 func TestFormerFormat(t *testing.T) {
-	text, _ := appendLine(nil, change{Version: 1})
+	text := appendLine(nil, change{Version: 1})
 	a := entry("a", "1")
-	text, _ = appendLine(text, change{Add: &a})
+	text = appendLine(text, change{Add: &a})
 	dir := t.TempDir()
 	for range 2 {
 		if err := os.WriteFile(filepath.Join(dir, fileName), text, 0o600); err != nil {
@@ -432,4 +425,24 @@ func BenchmarkAdd(b *testing.B) {
 		close(next)
 		wg.Wait()
 	})
+}
+
+// TestLines: a line is as encoding/json writes it.
+func TestLines(t *testing.T) {
+	for _, c := range []change{
+		{Version: version}, {Remove: "route/a"}, {Remove: "<\"&>\u2028\x00"}, {End: 17}, {},
+		{Add: &kernel.Entry{ID: "a"}},
+		{Add: &kernel.Entry{ID: `a"b`, NS: 1 << 63, NSPath: "/run/netns/<x>", Boot: "b", Value: json.RawMessage(`{"a":["<",1]}`), Prior: json.RawMessage(`1`), Mark: "mark äö", Index: -1}},
+	} {
+		var body bytes.Buffer
+		enc := json.NewEncoder(&body)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(c); err != nil {
+			t.Fatal(err)
+		}
+		want := string(linefile.AppendLine(nil, bytes.TrimSuffix(body.Bytes(), []byte("\n"))))
+		if got := string(appendLine(nil, c)); got != want {
+			t.Errorf("got %swant %s", got, want)
+		}
+	}
 }

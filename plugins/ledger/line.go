@@ -1,10 +1,10 @@
 package ledger
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/jsontext"
 	"github.com/plumb-net/plumb/plugins/linefile"
 )
 
@@ -26,19 +26,32 @@ func (c change) says() bool { return c.Version != 0 || c.Add != nil || c.Remove 
 
 // endLine is the last line of a file with so many bytes before it.
 func endLine(before int) []byte {
-	line, _ := appendLine(nil, change{End: before}) // of a number: it never fails
-	return line
+	return appendLine(nil, change{End: before})
 }
 
-// appendLine adds a change to the text.
-func appendLine(to []byte, c change) ([]byte, error) {
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body) // ends with a newline
-	enc.SetEscapeHTML(false)      // raw values come back as they went
-	if err := enc.Encode(c); err != nil {
-		return to, err
+// appendLine adds a change to the text. Its raw values are JSON in one line.
+func appendLine(to []byte, c change) []byte {
+	o := jsontext.Object{Text: make([]byte, 0, lineSize)}
+	o.Open()
+	o.Int("ledger", int64(c.Version))
+	if e := c.Add; e != nil {
+		o.Name("add")
+		o.Open()
+		o.Name("id")
+		o.Quote(e.ID)
+		o.Uint("ns", uint64(e.NS))
+		o.String("ns_path", e.NSPath)
+		o.String("boot", e.Boot)
+		o.Raw("value", e.Value)
+		o.Raw("prior", e.Prior)
+		o.String("mark", e.Mark)
+		o.Int("index", int64(e.Index))
+		o.Close()
 	}
-	return linefile.AppendLine(to, bytes.TrimSuffix(body.Bytes(), []byte("\n"))), nil
+	o.String("remove", c.Remove)
+	o.Int("end", int64(c.End))
+	o.Close()
+	return linefile.AppendLine(to, o.Text)
 }
 
 // parseLine reads a line without its newline.

@@ -107,13 +107,10 @@ func (l *Ledger) replay(c change) {
 }
 
 // fileText is the whole ledger as a file, but for its last line.
-func fileText(entries []kernel.Entry) ([]byte, error) {
-	text, err := appendLine(nil, change{Version: version})
+func fileText(entries []kernel.Entry) []byte {
+	text := appendLine(nil, change{Version: version})
 	for i := range entries {
-		if err != nil {
-			break
-		}
-		text, err = appendLine(text, change{Add: &entries[i]})
+		text = appendLine(text, change{Add: &entries[i]})
 	}
-	return text, err
+	return text
 }

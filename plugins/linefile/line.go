@@ -12,7 +12,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // AppendLine adds a record to a text, with its checksum and a newline.
 func AppendLine(to, record []byte) []byte {
-	to = fmt.Appendf(to, "%08x ", crc32.Checksum(record, castagnoli))
+	sum := crc32.Checksum(record, castagnoli)
+	for shift := 28; shift >= 0; shift -= 4 {
+		to = append(to, "0123456789abcdef"[sum>>shift&15])
+	}
+	to = append(to, ' ')
 	return append(append(to, record...), '\n')
 }
 
