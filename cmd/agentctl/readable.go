@@ -82,12 +82,13 @@ func walkTexts(m protoreflect.Message) {
 	})
 }
 
-// walked returns what is to be in the place of a text; what a message holds it changes
-// where it is.
+// walked returns what is to be in the place of a text that is not fit; what a message holds
+// it changes where it is.
 func walked(f protoreflect.FieldDescriptor, v protoreflect.Value) (protoreflect.Value, bool) {
 	switch f.Kind() {
 	case protoreflect.StringKind:
-		return protoreflect.ValueOfString(safetext.Line(v.String())), true
+		text := safetext.Line(v.String())
+		return protoreflect.ValueOfString(text), text != v.String()
 	case protoreflect.MessageKind:
 		walkTexts(v.Message())
 	}

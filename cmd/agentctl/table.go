@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -36,17 +36,19 @@ func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 // write prints the head and all rows.
 func (t *table) write(w io.Writer, color bool) {
 	t.measure()
-	t.line(w, t.head, false)
+	_, _ = w.Write(t.line(nil, t.head, false)) // the sink keeps errors
 	t.flush(w, color)
 }
 
 // flush prints the rows and forgets them.
 func (t *table) flush(w io.Writer, color bool) {
 	t.measure()
+	var text []byte
 	for _, r := range t.rows {
-		t.line(w, r, color)
+		text = t.line(text, r, color)
 	}
 	t.rows = nil
+	_, _ = w.Write(text)
 }
 
 func (t *table) measure() {
@@ -60,19 +62,22 @@ func (t *table) measure() {
 	}
 }
 
-func (t *table) line(w io.Writer, cells []string, color bool) {
-	var b strings.Builder
+// line adds a row to a text.
+func (t *table) line(text []byte, cells []string, color bool) []byte {
 	for i, cell := range cells {
 		if i > 0 {
-			b.WriteString("  ")
+			text = append(text, "  "...)
 		}
-		pad := strings.Repeat(" ", max(0, t.widths[i]-utf8.RuneCountInString(cell)))
+		pad := t.widths[i] - utf8.RuneCountInString(cell)
 		if color && i == t.state {
 			cell = paint(cell)
 		}
-		b.WriteString(cell + pad)
+		text = append(text, cell...)
+		for range pad {
+			text = append(text, ' ')
+		}
 	}
-	fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+	return append(bytes.TrimRight(text, " "), '\n')
 }
 
 // paint gives a state its color.
