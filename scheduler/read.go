@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/plumb-net/plumb/scheduler/explain"
@@ -41,37 +42,74 @@ func (s *Scheduler) Derived(k Key, value any) (out []Key, err error) {
 
 const pageSize = 1024
 
-// List returns the statuses of the keys under any of the prefixes, sorted; a
+// Statuses yields the statuses of the keys under any of the prefixes, sorted; a
 // prefix that does not end in a slash is one key, none means all. Keys that
 // are only needed and not there are left out. The picture is taken in pages,
 // so that a long list holds up nobody; each status is true at its time. ctx is
-// looked at between pages. The error is ctx.Err() or ErrStopped.
+// looked at between pages. An error is the last that comes: ctx.Err() or ErrStopped.
+func (s *Scheduler) Statuses(ctx context.Context, prefixes ...Key) iter.Seq2[Status, error] {
+	return func(yield func(Status, error) bool) {
+		nodes, err := s.nodesUnder(prefixes)
+		if err != nil {
+			yield(Status{}, err)
+			return
+		}
+		s.statuses(ctx, nodes, yield)
+	}
+}
+
+// List returns all that Statuses yields.
 func (s *Scheduler) List(ctx context.Context, prefixes ...Key) ([]Status, error) {
-	var nodes []*graph.Node
-	if err := s.call(func(l *loop) { nodes = l.NodesUnder(prefixes) }); err != nil {
+	nodes, err := s.nodesUnder(prefixes)
+	if err != nil {
 		return nil, err
 	}
 	out := make([]Status, 0, len(nodes))
-	for page := range slices.Chunk(nodes, pageSize) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+	s.statuses(ctx, nodes, func(st Status, failed error) bool {
+		if err = failed; err == nil {
+			out = append(out, st)
 		}
-		err := s.call(func(l *loop) {
-			status := l.explainer.Statuses()
-			for _, n := range page {
-				if n.Dropped() {
-					continue
-				}
-				if st := status(n); st.State != Absent && st.State != Removed {
-					out = append(out, st)
-				}
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
+		return true
+	})
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
+}
+
+func (s *Scheduler) nodesUnder(prefixes []Key) (nodes []*graph.Node, err error) {
+	err = s.call(func(l *loop) { nodes = l.NodesUnder(prefixes) })
+	return nodes, err
+}
+
+func (s *Scheduler) statuses(ctx context.Context, nodes []*graph.Node, yield func(Status, error) bool) {
+	read := make([]Status, 0, min(pageSize, len(nodes)))
+	for page := range slices.Chunk(nodes, pageSize) {
+		err := ctx.Err()
+		if err == nil {
+			read = read[:0]
+			err = s.call(func(l *loop) {
+				status := l.explainer.Statuses()
+				for _, n := range page {
+					if n.Dropped() {
+						continue
+					}
+					if st := status(n); st.State != Absent && st.State != Removed {
+						read = append(read, st)
+					}
+				}
+			})
+		}
+		if err != nil {
+			yield(Status{}, err)
+			return
+		}
+		for _, st := range read {
+			if !yield(st, nil) {
+				return
+			}
+		}
+	}
 }
 
 // Edge is one need, or derivation, as it stands.

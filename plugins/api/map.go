@@ -43,7 +43,7 @@ func (s *Server) standing(ctx context.Context, at time.Time, past bool) ([]sched
 	if past {
 		return s.at(ctx, at, nil)
 	}
-	return s.list(ctx, nil)
+	return s.list(ctx)
 }
 
 func items(all []scheduler.Status) []netmap.Item {
@@ -100,7 +100,7 @@ func (s *Server) mapOfPlan(ctx context.Context, r *apiv1.PlanRequest) (*apiv1.Ma
 	if err != nil {
 		return nil, err
 	}
-	now, err := s.list(ctx, nil)
+	now, err := s.list(ctx)
 	if err != nil {
 		return nil, err
 	}

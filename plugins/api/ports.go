@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/plumb-net/plumb/models"
@@ -18,6 +19,7 @@ type Scheduler interface {
 	Expect(t scheduler.Txn) Expected
 	Get(ctx context.Context, k scheduler.Key) (scheduler.Status, error)
 	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
+	Statuses(ctx context.Context, prefixes ...scheduler.Key) iter.Seq2[scheduler.Status, error]
 	Inspect(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
 	Edges(ctx context.Context) ([]scheduler.Edge, error)
 	Watch(prefixes ...scheduler.Key) Watcher

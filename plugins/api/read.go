@@ -27,7 +27,7 @@ func (s *Server) List(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRes
 	if err != nil {
 		return nil, err
 	}
-	read := s.list
+	var read func(ctx context.Context, targets []string) ([]scheduler.Status, error)
 	switch {
 	case r.Fresh && r.At != nil:
 		return nil, refuse("what is read now is not as it was at another time; ask for one of them")
@@ -37,6 +37,9 @@ func (s *Server) List(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRes
 		read = func(ctx context.Context, targets []string) ([]scheduler.Status, error) {
 			return s.at(ctx, r.At.AsTime(), targets)
 		}
+	default:
+		keys, err := s.now(ctx, r.Targets, keep, encoder(r.NoValues))
+		return &apiv1.ListResponse{Keys: keys}, err
 	}
 	all, err := read(ctx, r.Targets)
 	if err != nil {
@@ -45,8 +48,9 @@ func (s *Server) List(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListRes
 	return &apiv1.ListResponse{Keys: keyStatuses(slices.DeleteFunc(all, func(st scheduler.Status) bool { return !keep(st) }), r.NoValues)}, nil
 }
 
-// list returns what the targets select, sorted. A target that is a key must be known.
-func (s *Server) list(ctx context.Context, targets []string) ([]scheduler.Status, error) {
+// now tells what the targets select, sorted. A target that is a key must be known. Without
+// targets derived keys are told with their bases only.
+func (s *Server) now(ctx context.Context, targets []string, keep func(scheduler.Status) bool, tell func(scheduler.Status) *apiv1.KeyStatus) ([]*apiv1.KeyStatus, error) {
 	prefixes, err := s.prefixes(ctx, targets)
 	if err != nil {
 		return nil, err
@@ -59,38 +63,49 @@ func (s *Server) list(ctx context.Context, targets []string) ([]scheduler.Status
 			keys = append(keys, p)
 		}
 	}
-	var all []scheduler.Status
+	var all []*apiv1.KeyStatus
 	for _, k := range keys {
 		st, err := s.get(ctx, string(k))
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, st)
-	}
-	if len(below) > 0 || len(keys) == 0 {
-		more, err := s.Scheduler.List(ctx, below...)
-		if err != nil {
-			return nil, fail(err)
+		if keep(st) {
+			all = append(all, tell(st))
 		}
-		all = append(all, more...)
+	}
+	bases := map[string]bool{}
+	if len(below) > 0 || len(keys) == 0 {
+		for st, err := range s.Scheduler.Statuses(ctx, below...) {
+			if err != nil {
+				return nil, fail(err)
+			}
+			if len(st.Derived) > 0 {
+				bases[string(st.Key)] = true
+			}
+			if keep(st) {
+				all = append(all, tell(st))
+			}
+		}
 	}
 	if len(targets) == 0 {
-		all = nested(all)
+		all = slices.DeleteFunc(all, func(k *apiv1.KeyStatus) bool { return bases[k.Base] })
 	}
-	slices.SortStableFunc(all, byKey)
-	return slices.CompactFunc(all, func(a, b scheduler.Status) bool { return a.Key == b.Key }), nil
+	slices.SortStableFunc(all, func(a, b *apiv1.KeyStatus) int { return strings.Compare(a.Key, b.Key) })
+	return slices.CompactFunc(all, func(a, b *apiv1.KeyStatus) bool { return a.Key == b.Key }), nil
 }
 
-// nested drops derived keys that stand below their base anyway.
-func nested(all []scheduler.Status) []scheduler.Status {
+// list is all there is, derived keys with their bases only.
+func (s *Server) list(ctx context.Context) ([]scheduler.Status, error) {
+	all, err := s.Scheduler.List(ctx)
+	if err != nil {
+		return nil, fail(err)
+	}
 	there := make(map[scheduler.Key]bool, len(all))
 	for _, st := range all {
 		there[st.Key] = true
 	}
-	return slices.DeleteFunc(all, func(st scheduler.Status) bool { return st.Base != "" && there[st.Base] })
+	return slices.DeleteFunc(all, func(st scheduler.Status) bool { return st.Base != "" && there[st.Base] }), nil
 }
-
-func byKey(a, b scheduler.Status) int { return strings.Compare(string(a.Key), string(b.Key)) }
 
 // inspect reads the world without repairing it, and returns what the targets
 // select as it is now, derived keys on their own.

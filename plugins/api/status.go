@@ -37,12 +37,11 @@ func (s *Server) AgentStatus(ctx context.Context, _ *apiv1.AgentStatusRequest) (
 	if out.Held, err = s.held(""); err != nil {
 		return nil, err
 	}
-	all, err := s.Scheduler.List(ctx)
-	if err != nil {
-		return nil, fail(err)
-	}
 	count := map[string]uint32{}
-	for _, st := range all {
+	for st, err := range s.Scheduler.Statuses(ctx) {
+		if err != nil {
+			return nil, fail(err)
+		}
 		count[st.State.String()]++
 	}
 	for _, state := range states() {

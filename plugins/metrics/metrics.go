@@ -3,6 +3,7 @@ package metrics
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 
 // Scheduler is what the figures are taken from.
 type Scheduler interface {
-	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
+	Statuses(ctx context.Context, prefixes ...scheduler.Key) iter.Seq2[scheduler.Status, error]
 	Sources(ctx context.Context) ([]scheduler.SourceState, error)
 	Kinds() []scheduler.KindInfo
 	Figures() scheduler.Figures
@@ -117,13 +118,12 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range sources {
 		out <- prometheus.MustNewConstMetric(syncedDesc(), prometheus.GaugeValue, truth(s.Synced), s.Name)
 	}
-	all, err := c.sched.List(ctx)
-	if err != nil {
-		out <- prometheus.NewInvalidMetric(keysDesc(), err)
-		return
-	}
 	keys, attempts, retries := map[[2]string]int{}, map[string]int{}, map[string]int{}
-	for _, s := range all {
+	for s, err := range c.sched.Statuses(ctx) {
+		if err != nil {
+			out <- prometheus.NewInvalidMetric(keysDesc(), err)
+			return
+		}
 		keys[[2]string{s.Kind, s.State.String()}]++
 		attempts[s.Kind] += s.Attempts
 		if retries[s.Kind] += 0; !s.NextTry.IsZero() { // a kind without any is at zero

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,11 +22,11 @@ import (
 // some is a scheduler that has done something.
 type some struct{}
 
-func (some) List(context.Context, ...scheduler.Key) ([]scheduler.Status, error) {
-	return []scheduler.Status{
-		{Key: "netns/n", Kind: "netns", State: scheduler.Configured},
-		{Key: "route/r", Kind: "route", State: scheduler.Retrying, Attempts: 2, NextTry: time.Now().Add(time.Second)},
-	}, nil
+func (some) Statuses(context.Context, ...scheduler.Key) iter.Seq2[scheduler.Status, error] {
+	return func(yield func(scheduler.Status, error) bool) {
+		_ = yield(scheduler.Status{Key: "netns/n", Kind: "netns", State: scheduler.Configured}, nil) &&
+			yield(scheduler.Status{Key: "route/r", Kind: "route", State: scheduler.Retrying, Attempts: 2, NextTry: time.Now().Add(time.Second)}, nil)
+	}
 }
 
 func (some) Sources(context.Context) ([]scheduler.SourceState, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -300,6 +301,21 @@ func (e *Engine) List(_ context.Context, prefixes ...scheduler.Key) ([]scheduler
 		return nil, scheduler.ErrStopped
 	}
 	return e.selected(prefixes), nil
+}
+
+// Statuses implements the port.
+func (e *Engine) Statuses(ctx context.Context, prefixes ...scheduler.Key) iter.Seq2[scheduler.Status, error] {
+	return func(yield func(scheduler.Status, error) bool) {
+		all, err := e.List(ctx, prefixes...)
+		if err != nil {
+			yield(scheduler.Status{}, err)
+		}
+		for _, st := range all {
+			if !yield(st, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (e *Engine) selected(prefixes []scheduler.Key) []scheduler.Status {
