@@ -76,6 +76,7 @@ type rollout struct {
 	Next              int
 	Hosts             []struct {
 		Agent, State, Reason string
+		Notes                []string
 		Wave                 int
 	}
 }
@@ -86,6 +87,11 @@ func (m *many) roll(code int, state string, args ...string) (r rollout) {
 	out := m.ctl(append(args, "-o", "json")...)
 	if err := json.Unmarshal([]byte(out.Out), &r); out.Code != code || err != nil || r.State != state {
 		m.t.Fatalf("agentctl fleet %s: exit %d, want %d and %s; %v\n%s%s", strings.Join(args, " "), out.Code, code, state, err, out.Out, out.Err)
+	}
+	for _, h := range r.Hosts {
+		if state == "undone" && len(h.Notes) > 0 {
+			m.t.Errorf("%s is undone, but %s", h.Agent, strings.Join(h.Notes, "; "))
+		}
 	}
 	return r
 }

@@ -209,7 +209,14 @@ func (a *agent) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.ApplyR
 	return &apiv1.ApplyResponse{Outcome: "written", Revision: revision, Confirm: &apiv1.Confirmation{Name: p.Name}}, err
 }
 
-func (a *agent) Wait(context.Context, *apiv1.WaitRequest) (*apiv1.WaitResponse, error) {
+// Wait refuses, like the API, what is no key of intent.
+func (a *agent) Wait(_ context.Context, r *apiv1.WaitRequest) (*apiv1.WaitResponse, error) {
+	for _, key := range r.Keys {
+		kind, _, _ := strings.Cut(key, "/")
+		if _, err := models.KindByName(kind); err != nil {
+			return nil, err
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return &apiv1.WaitResponse{Outcome: "met", Keys: a.keys}, nil
@@ -415,6 +422,32 @@ func TestRequests(t *testing.T) {
 		h.put("config/interface/a", "3")
 		h.ask(2, record.Restore, nil)
 		h.is("2 restored 3: interface/a was changed by somebody else meanwhile and stays")
+	})
+	bubble(t, "what was written together is brought back as well", func(h *host) {
+		h.ask(1, record.Try, nil)
+		h.ask(1, record.Keep, nil)
+		h.put("applyset/site", "[a]")
+		h.ask(2, record.Restore, func(r *record.Request) {
+			r.Changes = append(r.Changes, record.Change{Key: "applyset/site", After: []byte("[a]")})
+		})
+		h.is("2 restored 1")
+		if set := h.get("applyset/site"); set != "" {
+			h.t.Error(set)
+		}
+	})
+	bubble(t, "what is to go again stays", func(h *host) {
+		h.ask(1, record.Try, nil)
+		h.ask(1, record.Keep, nil)
+		h.set(func() {
+			h.keys = []*apiv1.KeyStatus{{Key: "interface/a", State: "retrying", Reason: "delete: device busy"}}
+		})
+		gone := func(r *record.Request) { r.Changes[0].Before = nil }
+		h.ask(2, record.Restore, gone)
+		h.is("2 restored : interface/a is retrying: delete: device busy")
+		h.put("config/interface/a", "2")
+		h.set(func() { h.keys[0].State, h.keys[0].Reason = "removed", "" })
+		h.ask(3, record.Restore, gone)
+		h.is("3 restored ")
 	})
 	bubble(t, "another rollout comes", func(h *host) {
 		h.ask(1, record.Try, nil)

@@ -303,11 +303,7 @@ func (m *Member) check(ctx context.Context, r record.Request, t *confirm.Trial, 
 		return "not all keys settled in time"
 	}
 	if bad := unhealthy(got.Keys, pruned, r.PendingOK); len(bad) > 0 {
-		more := ""
-		if len(bad) > someReasons {
-			bad, more = bad[:someReasons], fmt.Sprintf("; and %d more", len(bad)-someReasons)
-		}
-		return strings.Join(bad, "; ") + more
+		return strings.Join(some(bad), "; ")
 	}
 	if t == nil {
 		return ""
@@ -335,6 +331,14 @@ func unhealthy(keys []*apiv1.KeyStatus, pruned map[string]bool, pendingOK bool) 
 		out = append(out, unhealthy(k.Derived, nil, pendingOK)...)
 	}
 	return out
+}
+
+// some are the first of many reasons, and how many more there are.
+func some(reasons []string) []string {
+	if more := len(reasons) - someReasons; more > 0 {
+		return append(slices.Clip(reasons[:someReasons]), fmt.Sprintf("and %d more", more))
+	}
+	return reasons
 }
 
 // resume goes on with what an earlier run was at.
@@ -386,23 +390,41 @@ func (m *Member) restore(ctx context.Context, r record.Request, out record.Outco
 		_ = m.tell(ctx, out)
 		return
 	}
-	out.Phase, out.Notes = record.Restored, notes
 	if revision > 0 {
-		waiting, cancel := context.WithTimeout(ctx, restoreTime)
-		defer cancel()
-		keys := make([]string, len(r.Changes))
-		for i, c := range r.Changes {
-			keys[i] = strings.TrimPrefix(c.Key, configPrefix)
-		}
-		err := m.Store.Reached(waiting, revision)
-		if err == nil {
-			_, err = m.API.Wait(waiting, &apiv1.WaitRequest{Keys: keys, For: "settled", NoValues: true})
-		}
-		if err != nil {
-			out.Notes = append(out.Notes, "what is brought back has not settled yet")
+		notes = append(notes, m.awaitBack(ctx, r.Changes, revision)...)
+	}
+	out.Phase, out.Notes = record.Restored, notes
+	_ = m.tell(ctx, out)
+}
+
+// awaitBack waits until the keys have settled that were brought back at a revision, and says
+// which of them are not as they should be.
+func (m *Member) awaitBack(ctx context.Context, changes []record.Change, revision int64) []string {
+	var keys []string
+	goes := map[string]bool{}
+	for _, c := range changes {
+		if key, intent := strings.CutPrefix(c.Key, configPrefix); intent { // a set of keys is none that settles
+			keys = append(keys, key)
+			goes[key] = c.Before == nil
 		}
 	}
-	_ = m.tell(ctx, out)
+	if len(keys) == 0 {
+		return nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, restoreTime)
+	defer cancel()
+	err := m.Store.Reached(waiting, revision)
+	var got *apiv1.WaitResponse
+	if err == nil {
+		got, err = m.API.Wait(waiting, &apiv1.WaitRequest{Keys: keys, For: "settled", NoValues: true})
+	}
+	switch {
+	case waiting.Err() != nil:
+		return []string{"what is brought back has not settled yet"}
+	case err != nil:
+		return []string{"whether what is brought back has settled is not known: " + err.Error()}
+	}
+	return some(unhealthy(got.Keys, goes, true)) // pending it may have been before
 }
 
 // writeBack writes the values of before in one transaction, in which nobody else's value is
