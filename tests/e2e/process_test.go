@@ -148,6 +148,7 @@ func TestOneAgentOnly(t *testing.T) {
 	}
 	h.Put("interface/br2", `{"bridge":{}}`)
 	h.AwaitConfigured("interface/br", "interface/br2")
+	ends(t, h, "one-agent-end", other)
 }
 
 // TestStop: told to stop, in the middle of work or idle, the agent ends within
@@ -287,6 +288,7 @@ func TestFiles(t *testing.T) {
 		return nil
 	})
 	address("[[10.1.0.3]]")
+	ends(t, h, "files-end", dir)
 }
 
 func anyOf(list []map[string]any) any {

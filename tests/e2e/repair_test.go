@@ -105,7 +105,7 @@ func TestRepair(t *testing.T) {
 		})
 	}
 	h.Eventually("the container reaches the bridge", func() error { return h.Ping("web", "10.10.0.254") })
-	h.AwaitNoDifference()
+	ends(t, h, "repair-end", t.TempDir())
 	// Every repair came of an event.
 	if done := h.Done(); strings.Contains(done, "resync") {
 		t.Errorf("there was a resync:\n%s", done)

@@ -76,4 +76,5 @@ func TestRestartWritesNothing(t *testing.T) {
 			}
 		})
 	}
+	ends(t, h, "restart-end", t.TempDir())
 }

@@ -431,6 +431,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`("(?:took|duration|waited)": )"[0-9.]+s"`), "${1}D"},
 	{regexp.MustCompile(`"via": "[^"]+"`), `"via": "KEY"`}, // which of several came last
 	{regexp.MustCompile(`172\.17\.0\.\d+`), "172.17.0.N"},
+	{regexp.MustCompile(`\bveth[0-9a-f]{7}\b`), "vethN"}, // as the engine names them
 	{regexp.MustCompile(`\b(at|until) (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d`), "$1 TIME"},
 	{regexp.MustCompile(`\bapply-\d{6}-[0-9a-f]{2}\b`), "apply-NAME"},
 	{regexp.MustCompile(`net:\[\d+\]`), "net:[INODE]"},

@@ -140,6 +140,7 @@ func TestTour(t *testing.T) {
 		h.AwaitConfigured(all...)
 		reach(h)
 	})
+	ends(t, h, "tour-end", t.TempDir())
 }
 
 // reach lets the two containers ping each other.

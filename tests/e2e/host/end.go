@@ -90,13 +90,27 @@ func routeLine(o map[string]any) string {
 		line += fmt.Sprint(" ", o["type"])
 	}
 	line += fmt.Sprint(" ", o["dst"]) + part(o, "via", "gateway") + part(o, "dev", "dev") + part(o, "src", "prefsrc") + part(o, "metric", "metric") +
-		part(o, "table", "table") + part(o, "proto", "protocol") + part(o, "scope", "scope") + part(o, "nexthop", "nhid")
+		part(o, "table", "table") + part(o, "proto", "protocol") + part(o, "scope", "scope") + part(o, "nexthop", "nhid") + outer(o)
 	if hops, _ := o["nexthops"].([]any); o["nhid"] == nil {
 		for _, h := range hops {
-			line += " hop" + part(h.(map[string]any), "via", "gateway") + part(h.(map[string]any), "dev", "dev") + part(h.(map[string]any), "weight", "weight")
+			line += " hop" + part(h.(map[string]any), "via", "gateway") + part(h.(map[string]any), "dev", "dev") + part(h.(map[string]any), "weight", "weight") + outer(h.(map[string]any))
 		}
 	}
 	return line
+}
+
+// outer is what the packets of a route or nexthop are put into.
+func outer(o map[string]any) string {
+	if o["encap"] == nil {
+		return ""
+	}
+	text := fmt.Sprint(" encap ", o["encap"])
+	for _, name := range []string{"id", "dst"} {
+		if v := cmp.Or(o[name+"2"], o[name]); v != nil {
+			text += fmt.Sprintf(" %s %v", name, v)
+		}
+	}
+	return text
 }
 
 func ruleLine(o map[string]any) string {
@@ -112,7 +126,7 @@ func neighborLine(o map[string]any) string {
 }
 
 func nexthopLine(o map[string]any) string {
-	line := fmt.Sprintf("nexthop %v", o["id"]) + part(o, "via", "gateway") + part(o, "dev", "dev")
+	line := fmt.Sprintf("nexthop %v", o["id"]) + part(o, "via", "gateway") + part(o, "dev", "dev") + outer(o)
 	if o["blackhole"] != nil {
 		line += " blackhole"
 	}

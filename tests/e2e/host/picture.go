@@ -165,18 +165,41 @@ func Show(t testing.TB, ns *netlinktest.Namespace, query string) (objects []map[
 }
 
 // showAll is Show of several queries by one ip(8), with options of it.
-func showAll(t testing.TB, ns *netlinktest.Namespace, options, queries []string) (answers [][]map[string]any) {
+func showAll(t testing.TB, ns *netlinktest.Namespace, options, queries []string) (answers [][]object) {
 	t.Helper()
 	out := ip(t, ns, strings.Join(queries, "\n")+"\n", append(options, "-batch", "-")...)
 	d := json.NewDecoder(bytes.NewReader(out))
 	for range queries {
-		var objects []map[string]any
+		var objects []object
 		if err := d.Decode(&objects); err != nil {
 			t.Fatalf("ip %v: %v\n%s", queries, err, out)
 		}
 		answers = append(answers, objects)
 	}
 	return answers
+}
+
+// object is one of those that ip(8) shows. What its packets are put into stands beside the
+// rest, by names that may be there already: the second "dst" is called "dst2".
+type object map[string]any
+
+func (o *object) UnmarshalJSON(text []byte) error {
+	*o = object{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	_, err := d.Token()
+	for err == nil && d.More() {
+		var token json.Token
+		var value any
+		if token, err = d.Token(); err == nil {
+			err = d.Decode(&value)
+		}
+		name := fmt.Sprint(token)
+		if _, there := (*o)[name]; there {
+			name += "2"
+		}
+		(*o)[name] = value
+	}
+	return err
 }
 
 func ip(t testing.TB, ns *netlinktest.Namespace, stdin string, args ...string) []byte {
