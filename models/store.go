@@ -53,6 +53,8 @@ type Override struct {
 var (
 	// ErrStoreConflict: a Write.If did not hold; nothing was written.
 	ErrStoreConflict = errors.New("the store changed meanwhile")
+	// ErrStoreTooMuch: the store does not take so much in one transaction; nothing was written.
+	ErrStoreTooMuch = errors.New("write fewer at once")
 	// ErrStoreDown: the store cannot be reached.
 	ErrStoreDown = errors.New("the store cannot be reached")
 )

@@ -129,10 +129,15 @@ taken back meanwhile.`,
 	cmd.Flags().StringVar(&planFile, "plan", "", "execute this plan, - for stdin")
 	cmd.Flags().BoolVar(&req.DryRun, "dry-run", false, "print the plan and change nothing")
 	cmd.Flags().BoolVar(&req.Force, "force", false, "write invalid values too")
-	cmd.Flags().BoolVar(&req.Chunked, "chunked", false, "several transactions, if the store does not take so many changes in one")
+	chunkedFlag(cmd, &req.Chunked)
 	cmd.Flags().BoolVar(&req.RevertOnFailure, "revert-on-failure", false, "write the previous values back if a touched key fails; implies --wait")
 	confirm.flags(cmd)
 	return cmd
+}
+
+// chunkedFlag is for what may be written in several transactions.
+func chunkedFlag(cmd *cobra.Command, chunked *bool) {
+	cmd.Flags().BoolVar(chunked, "chunked", false, "several transactions, if the store does not take so many changes in one")
 }
 
 func (c *cli) apply(ctx context.Context, req *apiv1.ApplyRequest) error {

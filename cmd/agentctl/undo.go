@@ -50,6 +50,7 @@ written.`,
 	}
 	cmd.Flags().BoolVar(&req.Apply.DryRun, "dry-run", false, "print the plan and change nothing")
 	cmd.Flags().BoolVar(&req.Apply.Force, "force", false, "undo also what somebody has changed since")
+	chunkedFlag(cmd, &req.Apply.Chunked)
 	w.flags(cmd)
 	confirm.flags(cmd)
 	return cmd

@@ -33,7 +33,7 @@ func (s *Server) Delete(ctx context.Context, r *apiv1.DeleteRequest) (*apiv1.App
 	if len(r.Keys) == 0 {
 		return nil, refuse("no keys are given")
 	}
-	return s.Apply(ctx, &apiv1.ApplyRequest{Delete: r.Keys, Wait: r.Wait, Timeout: r.Timeout, Message: r.Message})
+	return s.Apply(ctx, &apiv1.ApplyRequest{Delete: r.Keys, Wait: r.Wait, Timeout: r.Timeout, Message: r.Message, Chunked: r.Chunked})
 }
 
 // Apply implements the service.
@@ -146,8 +146,11 @@ func (s *Server) commit(ctx context.Context, r *apiv1.ApplyRequest, st *staged, 
 		}
 		writes = s.signed(ctx, writes, r.Message, r.Files)
 		if revision, err = s.Store.Write(ctx, writes); err != nil {
-			if len(st.done) > 0 {
+			switch {
+			case len(st.done) > 0:
 				err = fmt.Errorf("%d of %d transactions were written: %w", len(st.done), len(parts), err)
+			case errors.Is(err, models.ErrStoreTooMuch) && !chunked && r.Plan == nil && r.Confirm == nil:
+				err = fmt.Errorf("%w, or in several transactions with --chunked", err)
 			}
 			return 0, err
 		}

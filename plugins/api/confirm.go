@@ -178,7 +178,7 @@ func (s *Server) commitTrial(ctx context.Context, r *apiv1.ApplyRequest, st *sta
 	case err == nil:
 		t.Written(revision)
 		st.trial = t
-	case errors.Is(err, models.ErrStoreConflict):
+	case errors.Is(err, models.ErrStoreConflict), errors.Is(err, models.ErrStoreTooMuch):
 		err = errors.Join(err, t.Forget())
 	default: // nobody knows what came of it
 		t.Abort(fmt.Sprintf("it could not be written: %v", err))

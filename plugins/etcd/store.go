@@ -123,10 +123,10 @@ func (t *txnPart) addTo(req *etcdserverpb.TxnRequest, key []byte, w models.Write
 // has no limits; it fails anyway.
 func (l *link) fits(ops, bytes int) error {
 	if l.maxOps > 0 && ops > l.maxOps {
-		return fmt.Errorf("write: %d keys do not fit into one transaction of this etcd, which allows %d; use --chunked to write them in several, or write fewer at once", ops, l.maxOps)
+		return fmt.Errorf("write: %d keys do not fit into one transaction of this etcd, which allows %d; %w", ops, l.maxOps, models.ErrStoreTooMuch)
 	}
 	if l.maxBytes > 0 && bytes > l.maxBytes {
-		return fmt.Errorf("write: %d bytes do not fit into one request of this etcd, which allows %d; use --chunked to write them in several, or write fewer at once", bytes, l.maxBytes)
+		return fmt.Errorf("write: %d bytes do not fit into one request of this etcd, which allows %d; %w", bytes, l.maxBytes, models.ErrStoreTooMuch)
 	}
 	return nil
 }
@@ -136,9 +136,9 @@ func (c Config) writeError(err error) error {
 	case errors.Is(said, rpctypes.ErrNoSpace):
 		return errors.New("write: the store is full; compact and defragment it, raise its quota, then disarm the alarm (etcdctl alarm disarm)")
 	case errors.Is(said, rpctypes.ErrTooManyOps):
-		return errors.New("write: too many keys for one transaction of this etcd; use --chunked to write them in several, or write fewer at once")
+		return fmt.Errorf("write: too many keys for one transaction of this etcd; %w", models.ErrStoreTooMuch)
 	case errors.Is(said, rpctypes.ErrRequestTooLarge):
-		return errors.New("write: too many bytes for one request of this etcd; use --chunked to write them in several, or write fewer at once")
+		return fmt.Errorf("write: too many bytes for one request of this etcd; %w", models.ErrStoreTooMuch)
 	}
 	return c.storeError("write", err)
 }

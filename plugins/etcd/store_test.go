@@ -76,8 +76,8 @@ func TestWriteRefusesWithAHint(t *testing.T) {
 			writes []models.Write
 			want   string
 		}{
-			"many":     {many, "--chunked"},
-			"large":    {[]models.Write{write("config/route/r", strings.Repeat("x", 11<<20))}, "--chunked"},
+			"many":     {many, "write fewer at once"},
+			"large":    {[]models.Write{write("config/route/r", strings.Repeat("x", 11<<20))}, "write fewer at once"},
 			"twice":    {[]models.Write{write("a", "1"), write("a", "2")}, "twice"},
 			"absolute": {[]models.Write{write("/plumb/h/config/route/r", "1")}, "without /plumb/h/"},
 			"nameless": {[]models.Write{write("", "1")}, "without /plumb/h/"},
@@ -87,7 +87,7 @@ func TestWriteRefusesWithAHint(t *testing.T) {
 			}
 		}
 		if len(c.Endpoints) > 0 {
-			if _, err := a.Write(t.Context(), many[:129]); err == nil || !strings.Contains(err.Error(), "allows 128; use --chunked") {
+			if _, err := a.Write(t.Context(), many[:129]); err == nil || !strings.Contains(err.Error(), "allows 128; write fewer at once") {
 				t.Errorf("129 writes: %v", err)
 			}
 			return
@@ -109,7 +109,7 @@ func TestTheClustersOwnLimitIsExplained(t *testing.T) {
 	a := runAgent(t, config(t, b.URL()))
 	a.ready()
 	_, err := a.Write(t.Context(), []models.Write{write("a", "1"), write("b", "1"), write("c", "1")})
-	if err == nil || !strings.Contains(err.Error(), "--chunked") {
+	if !errors.Is(err, models.ErrStoreTooMuch) {
 		t.Errorf("got %v", err)
 	}
 }

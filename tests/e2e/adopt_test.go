@@ -75,7 +75,7 @@ func TestAdoptMany(t *testing.T) {
 	before := h.Exact()
 	h.Start()
 	h.AwaitSettled()
-	if r := h.Ctl("adopt", "--write", "--wait"); r.Code != 2 || !strings.Contains(r.Err, "use --chunked") {
+	if r := h.Ctl("adopt", "--write", "--wait"); r.Code != 2 || !strings.Contains(r.Err, "in several transactions with --chunked") {
 		t.Errorf("all at once: exit code %d, %s", r.Code, r.Err)
 	}
 	if r := h.Ctl("adopt", "--write", "--chunked", "--wait"); r.Code != 0 {

@@ -136,7 +136,7 @@ func (s *Store) Write(_ context.Context, writes []models.Write) (int64, error) {
 		return 0, fmt.Errorf("write: %w", models.ErrStoreDown)
 	}
 	if s.limit > 0 && len(writes) > s.limit {
-		return 0, fmt.Errorf("write: %d are too many", len(writes))
+		return 0, fmt.Errorf("write: %d are too many; %w", len(writes), models.ErrStoreTooMuch)
 	}
 	for _, w := range writes {
 		if w.If != nil && s.keys[w.Key].Revision != *w.If {

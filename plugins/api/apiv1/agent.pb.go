@@ -3485,6 +3485,7 @@ type DeleteRequest struct {
 	Timeout *durationpb.Duration   `protobuf:"bytes,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// As in ApplyRequest.
 	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	Chunked       bool   `protobuf:"varint,5,opt,name=chunked,proto3" json:"chunked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3545,6 +3546,13 @@ func (x *DeleteRequest) GetMessage() string {
 		return x.Message
 	}
 	return ""
+}
+
+func (x *DeleteRequest) GetChunked() bool {
+	if x != nil {
+		return x.Chunked
+	}
+	return false
 }
 
 type ApplyResponse struct {
@@ -9941,12 +9949,13 @@ const file_agent_proto_rawDesc = "" +
 	"\x04wait\x18\x05 \x01(\bR\x04wait\x123\n" +
 	"\atimeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\x12\x14\n" +
-	"\x05files\x18\b \x03(\tR\x05files\"\x86\x01\n" +
+	"\x05files\x18\b \x03(\tR\x05files\"\xa0\x01\n" +
 	"\rDeleteRequest\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\bR\x04wait\x123\n" +
 	"\atimeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\x9e\x02\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\x12\x18\n" +
+	"\achunked\x18\x05 \x01(\bR\achunked\"\x9e\x02\n" +
 	"\rApplyResponse\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12.\n" +
