@@ -17,6 +17,9 @@ func (d *diagnosis) failed() Finding {
 		if found, known := d.mac(v); known {
 			return found
 		}
+		if found, known := d.passthru(v); known {
+			return found
+		}
 	}
 	reason := strings.ToLower(d.root.Status.Reason)
 	says := func(words ...string) bool {
@@ -106,4 +109,29 @@ func (d *diagnosis) mac(v *models.Interface) (Finding, bool) {
 		}, true
 	}
 	return Finding{}, false
+}
+
+// passthru: a macvlan in that mode is the only one on the interface below it. Of any other
+// combination the kernel says no more than that it is invalid.
+func (d *diagnosis) passthru(v *models.Interface) (Finding, bool) {
+	m := v.GetMacvlan()
+	if m == nil || !strings.Contains(d.root.Status.Reason, "invalid argument") {
+		return Finding{}, false
+	}
+	below := models.InterfaceKey(m.Parent)
+	for _, s := range d.facts.Keys {
+		o, _ := s.Actual.(*models.Interface)
+		beside := o.GetMacvlan()
+		if s.Key == d.root.Key || beside.GetParent() != m.Parent || m.Mode != "passthru" && beside.GetMode() != "passthru" {
+			continue
+		}
+		return Finding{
+			Text:   fmt.Sprintf("%s: %s is a macvlan on %s too, and one in mode passthru is there alone", d.root.Text, s.Key, below),
+			Advice: fmt.Sprintf("delete %s, give %s another parent, or have neither in mode passthru", s.Key, d.root.Key),
+		}, true
+	}
+	if m.Mode != "passthru" {
+		return Finding{}, false
+	}
+	return advice("a macvlan in mode passthru is alone on the interface below: if others made macvlans on %s, remove them, or take another mode", below), true
 }
