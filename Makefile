@@ -42,6 +42,8 @@ build: ## bin/plumb-agent, bin/agentctl and bin/plumb-cni, static, and what goes
 	$(BIN)/agentctl gen-man | gzip -9n > $(BIN)/share/agentctl.1.gz
 	$(BIN)/plumb-agent gen-man | gzip -9n > $(BIN)/share/plumb-agent.8.gz
 	gzip -9nc deploy/man/plumb-cni.8 > $(BIN)/share/plumb-cni.8.gz
+	CGO_ENABLED=0 $(GO) run ./deploy/notices ./cmd/plumb-agent ./cmd/agentctl ./cmd/plumb-cni > $(BIN)/share/third-party-notices
+	gzip -9nf $(BIN)/share/third-party-notices
 	for s in bash zsh fish; do $(BIN)/agentctl completion $$s > $(BIN)/share/agentctl.$$s || exit 1; done
 
 # From, to, and with which mode. A configuration that is there is its owner's.
@@ -54,6 +56,7 @@ $(BIN)/share/plumb-agent.8.gz $(PREFIX)/share/man/man8/plumb-agent.8.gz 644
 $(BIN)/share/plumb-cni.8.gz $(PREFIX)/share/man/man8/plumb-cni.8.gz 644
 $(BIN)/share/agentctl.bash $(PREFIX)/share/bash-completion/completions/agentctl 644
 $(BIN)/share/agentctl.zsh $(ZSH_DIR)/_agentctl 644
+$(BIN)/share/third-party-notices.gz $(PREFIX)/share/doc/plumb/third-party-notices.gz 644
 $(BIN)/share/agentctl.fish $(PREFIX)/share/fish/vendor_completions.d/agentctl.fish 644
 deploy/systemd/plumb-agent.service $(UNIT_DIR)/plumb-agent.service 644
 endef

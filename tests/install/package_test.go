@@ -1,6 +1,11 @@
 package install
 
 import (
+	"compress/gzip"
+	"debug/buildinfo"
+	"io"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -137,4 +142,44 @@ func TestPackage(t *testing.T) {
 	m.run("agentctl apply -f /tmp/intent.yaml && agentctl resync --accept")
 	m.built()
 	unharmed()
+}
+
+// TestNotices: the package names every module that its programs are linked with, for who
+// passes them on.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if out, err := exec.Command("dpkg-deb", "-x", deb(t, "0.1.0~test1"), dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	packed, err := os.Open(dir + "/usr/share/doc/plumb/third-party-notices.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	z, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"/usr/bin/plumb-agent", "/usr/bin/agentctl", "/opt/cni/bin/plumb-cni"} {
+		info, err := buildinfo.ReadFile(dir + program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(info.Deps) == 0 && program != "/opt/cni/bin/plumb-cni" {
+			t.Errorf("%s does not tell what it is linked with", program)
+		}
+		for _, m := range info.Deps {
+			if name := m.Path + " " + m.Version; !strings.Contains(string(text), "\n"+name+"\n") {
+				t.Errorf("%s is linked with %s, and nothing tells its licence", program, name)
+			}
+		}
+	}
+	if !strings.Contains(string(text), "\nthe standard library of Go\n") {
+		t.Error("nothing tells the licence of the standard library")
+	}
 }
