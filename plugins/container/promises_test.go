@@ -623,3 +623,17 @@ func TestForward(t *testing.T) {
 		}
 	}
 }
+
+// TestRunningHasNoEnd: a runtime that still tells when the last run ended, as Docker does, and
+// then calls its exit code 0, does not make that the exit code of a container that runs.
+func TestRunningHasNoEnd(t *testing.T) {
+	start := time.Unix(1000, 0)
+	c := Container{ID: "x", State: "running", Running: true, Pid: 7, StartedAt: start, FinishedAt: start.Add(-time.Second)}
+	if told := (&member{Container: c}).container(""); told.FinishedAt != "" || told.ExitCode != 0 {
+		t.Errorf("running: finished %q, exit code %d", told.FinishedAt, told.ExitCode)
+	}
+	c.State, c.Running, c.Pid, c.FinishedAt, c.ExitCode = "exited", false, 0, start.Add(time.Second), 137
+	if told := (&member{Container: c}).container(""); told.FinishedAt == "" || told.ExitCode != 137 {
+		t.Errorf("exited: finished %q, exit code %d", told.FinishedAt, told.ExitCode)
+	}
+}

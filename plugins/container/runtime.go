@@ -108,7 +108,7 @@ type Container struct {
 	StartedAt time.Time
 	// FinishedAt is when its last run ended; of no meaning while it runs.
 	FinishedAt time.Time
-	// ExitCode of its last run, UnknownExit if nobody knows.
+	// ExitCode of its last run, UnknownExit if nobody knows; of no meaning while it runs.
 	ExitCode int
 	// Reason says why its last run ended, or why it could not start, if that is
 	// known. That memory ran out is not for the runtime to say: see ReportOOM.

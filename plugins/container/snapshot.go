@@ -287,6 +287,10 @@ func (m *member) container(refused string) *models.Container {
 		f.NetworkOwner == m.owner && slices.Equal(f.NetworkMembers, m.members) {
 		return f
 	}
+	finished, code := m.FinishedAt, m.ExitCode
+	if m.Running { // what the runtime says is of a run before, or of none
+		finished, code = time.Time{}, 0
+	}
 	return &models.Container{
 		Runtime:      m.runtime,
 		ContainerId:  m.ID,
@@ -296,8 +300,8 @@ func (m *member) container(refused string) *models.Container {
 		Pid:          uint32(m.Pid),
 		Netns:        m.netns,
 		StartedAt:    timeText(m.StartedAt),
-		FinishedAt:   timeText(m.FinishedAt),
-		ExitCode:     int32(m.ExitCode),
+		FinishedAt:   timeText(finished),
+		ExitCode:     int32(code),
 		Reason:       m.Reason,
 		Labels:       m.Labels,
 		Microservice: m.label,
