@@ -37,7 +37,7 @@ finds them.`,
 			}})
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever finds it (required)")
+	cmd.Flags().StringVarP(&reason, "reason", "m", "", "why, for whoever finds it (required)")
 	cmd.Flags().DurationVar(&d, "for", 0, "how long, for example 30m; 0 is until resume")
 	return cmd
 }

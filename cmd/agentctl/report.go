@@ -23,10 +23,10 @@ func newReport(c *cli) *cobra.Command {
 		Short: "Create a support bundle",
 		Long: `Report writes a tar.gz with what the agent knows: version, status, keys and why
 they are not configured, the graph, history, events, containers, attachments and
-metrics, and the last of the log. What looks like a secret is masked, by its name and by what it is: fields,
-labels and options whose names say so (also in JSON within a label), passwords in
-addresses, private keys, and tokens of well-known forms. What cannot be read is named
-in errors.txt, and the exit code is 1.`,
+metrics, and the last of the log. What looks like a secret is masked, by its name
+and by what it is: fields, labels and options whose names say so (also in JSON
+within a label), passwords in addresses, private keys, and tokens of well-known
+forms. What cannot be read is named in errors.txt, and the exit code is 1.`,
 		Example: `  agentctl report
   agentctl report -o - | ssh helper 'cat > report.tar.gz'`,
 		Args: noArgs,

@@ -75,6 +75,7 @@ func (s *Server) Apply(ctx context.Context, r *apiv1.ApplyRequest) (*apiv1.Apply
 // expected is not nil if it is a plan.
 func (s *Server) finish(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.ApplyResponse, st *staged, expected *expectation) (*apiv1.ApplyResponse, error) {
 	out.Confirm = confirmation(st.trial)
+	s.noteFrozen(out)
 	s.noteHeld(ctx, out, st)
 	wait := r.Wait || r.RevertOnFailure
 	if !wait && expected == nil {

@@ -72,6 +72,25 @@ func (s *Server) Release(_ context.Context, r *apiv1.ReleaseRequest) (*apiv1.Rel
 	return &apiv1.ReleaseResponse{Released: held}, nil
 }
 
+// noteFrozen tells who wrote something that nothing comes of it for now.
+func (s *Server) noteFrozen(out *apiv1.ApplyResponse) {
+	if s.Freezer == nil || out.Revision == 0 {
+		return
+	}
+	f := s.Freezer.Frozen()
+	if f == nil {
+		return
+	}
+	note := "nothing is done to the network until `agentctl unfreeze`"
+	if !f.Until.IsZero() {
+		note += " or " + f.Until.UTC().Format(time.RFC3339)
+	}
+	if note += ": " + f.Message; f.By != "" {
+		note += ", by " + f.By
+	}
+	out.Notes = append(out.Notes, note)
+}
+
 // heldTime is for how long it is waited whether deletions are held back.
 const heldTime = 2 * time.Second
 
