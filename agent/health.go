@@ -76,7 +76,7 @@ func (a *agent) schedulerHealth() models.Health {
 		h.State = "starting"
 		h.Reason = strings.Join(silent, ", ") + " has not told all that it wants; nothing is deleted until then"
 	case len(unread) > 0:
-		h.State, h.Reason = "degraded", "the world cannot be read: "+strings.Join(unread, "; ")
+		h.State, h.Reason = "degraded", "the live host cannot be read: "+strings.Join(unread, "; ")
 	}
 	return h
 }

@@ -25,7 +25,7 @@ func TestPlainJSON(t *testing.T) {
 		want       string
 	}{
 		{"Get", `{"key":"route/r1"}`, 200, `{"key":"route/r1","kind":"route","name":"r1","state":"pending","missing":[{"need":"interface/web","why":"it leaves by it"}],"origin":"etcd","desired":{"destination":"10.0.0.0/8","interface":"web"},"revision":1,"since":"2026-01-02T11:58:30Z","attempts":2,"next_try":"2026-01-02T12:00:08Z"}`},
-		{"Get", `{"key":"route/r2"}`, 404, `{"code":"not_found","message":"unknown key route/r2: it is neither in the intent nor in the world; did you mean route/r1?"}`},
+		{"Get", `{"key":"route/r2"}`, 404, `{"code":"not_found","message":"unknown key route/r2: it is neither in the intent nor on the live host; did you mean route/r1?"}`},
 		{"Put", `{"key":"interface/web","value":{"dummy":{},"mtu":1400}}`, 200, `{"outcome":"written","revision":11,"changes":[{"key":"interface/web","op":"create"}]}`},
 		{"Put", `{"key":"interface/web","text":"{\"dummy\":{}}","value":{}}`, 400, `{"code":"invalid_argument","message":"interface/web: value and text are given; one is enough"}`},
 		{"Plan", `{}`, 200, `{"base":"0000000000000003e3b0c44298fc1c14","steps":[],"pending":[],"request":{}}`},

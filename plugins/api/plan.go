@@ -44,7 +44,7 @@ func (s *Server) dryRun(ctx context.Context, req request) (*apiv1.ApplyResponse,
 	out := plan(p)
 	out.Request = req.message()
 	if len(req.vanish)+len(req.unread) > 0 {
-		out.Reads, out.Unsaved = nil, "it supposes that something happens in the world"
+		out.Reads, out.Unsaved = nil, "it supposes that something happens on the live host"
 	}
 	return &apiv1.ApplyResponse{Outcome: "planned", Changes: st.report(), Plan: out, Notes: st.notes}, nil
 }
@@ -110,7 +110,7 @@ func (s *Server) plannedRequest(r *apiv1.ApplyRequest) (req request, err error) 
 	case p.Request == nil || p.Base == "":
 		return req, refuse("this is no plan; make one with `agentctl plan -f PATH -o json`")
 	case len(p.Request.Vanish)+len(p.Request.Unread) > 0:
-		return req, refuse("the plan supposes that something happens in the world; it cannot be executed")
+		return req, refuse("the plan supposes that something happens on the live host; it cannot be executed")
 	}
 	ws, err := s.wishes(p.Request.Items, false, "")
 	return request{wishes: ws, deletes: p.Request.Delete, set: p.Request.Set, prune: p.Request.Prune}, err

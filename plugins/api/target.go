@@ -87,7 +87,7 @@ func (s *Server) unknownKey(ctx context.Context, key string) error {
 	if _, err := s.prefix(ctx, key); err != nil {
 		return err
 	}
-	text := "unknown key " + key + ": it is neither in the intent nor in the world"
+	text := "unknown key " + key + ": it is neither in the intent nor on the live host"
 	all, err := s.Scheduler.List(ctx)
 	if err == nil {
 		if near := nearest(key, all); near != "" {

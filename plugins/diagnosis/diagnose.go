@@ -89,7 +89,7 @@ func (d *diagnosis) finding() Finding {
 	case scheduler.RootDrifted:
 		return advice("see agentctl diff %s; agentctl resync %s makes it as wanted", d.root.Key, d.root.Key)
 	case scheduler.RootKept:
-		return advice("nothing: it goes when all sources and the world were heard, see agentctl status")
+		return advice("nothing: it goes when all sources and the live host were heard, see agentctl status")
 	case scheduler.RootCircle:
 		return advice("take one of the needs out of the circle: change %s, or another of them", d.root.Key)
 	}
