@@ -303,6 +303,7 @@ func (s *source) begun(snap *snapshot, id, reason string) {
 
 // follow works through the events after a list.
 func (s *source) follow(ctx context.Context, l *link, w *stream, snap *snapshot) error {
+	watched := false // the server has told that the watch of the intent is there
 	for {
 		b, err := w.recv()
 		if err != nil {
@@ -320,7 +321,8 @@ func (s *source) follow(ctx context.Context, l *link, w *stream, snap *snapshot)
 				s.ring()
 			}
 		default:
-			err = s.events(b, w.exact)
+			watched = watched || b.watch == configWatch && b.created
+			err = s.events(b, w.exact && watched)
 		}
 		if err != nil {
 			return err
@@ -345,7 +347,8 @@ func (s *source) events(b batch, exact bool) error {
 	}
 	// A response without events is a sign of life: everything up to its
 	// revision has been sent, if the server is exact about that. That of a
-	// watch just made says nothing.
+	// watch just made says nothing, nor does one before it: until then the
+	// server keeps events back.
 	if len(b.events) == 0 && !b.created && exact {
 		s.reached.raise(b.rev)
 	}

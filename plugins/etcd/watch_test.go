@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/grpc"
+
+	"github.com/plumb-net/plumb/scheduler"
 )
 
 // script is a watch stream that says what it was given.
@@ -27,8 +29,9 @@ func (s *script) Recv() (*etcdserverpb.WatchResponse, error) {
 	}
 	r := s.says[0]
 	s.says = s.says[1:]
-	r.Header = &etcdserverpb.ResponseHeader{Revision: 99}
-	r.WatchId = configWatch
+	if r.Header == nil {
+		r.Header, r.WatchId = &etcdserverpb.ResponseHeader{Revision: 99}, configWatch
+	}
 	return r, nil
 }
 
@@ -64,6 +67,46 @@ func TestFragmentsArePutTogether(t *testing.T) {
 	want := "4 keys at revision 7, not through the agent: route/a=x route/b=x route/c=x route/d=x\nput route/a, not through the agent: route/a=x\nput route/b, not through the agent: route/b=x\n"
 	if got := story(rec.since(0)); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// lookout is a Submitter that looks at something with every transaction.
+type lookout struct {
+	*recorder
+	look func()
+}
+
+func (l lookout) Submit(t scheduler.Txn) *scheduler.Handle {
+	l.look()
+	return l.recorder.Submit(t)
+}
+
+// The server keeps the events of a watch back until it has told that the watch is there, and
+// signs of life pass them: until then those say nothing.
+func TestASignOfLifePassesEventsOfANewWatch(t *testing.T) {
+	alive := func(rev int64) *etcdserverpb.WatchResponse {
+		return &etcdserverpb.WatchResponse{Header: &etcdserverpb.ResponseHeader{Revision: rev}, WatchId: -1}
+	}
+	w := scripted(alive(7),
+		&etcdserverpb.WatchResponse{Header: &etcdserverpb.ResponseHeader{Revision: 5}, WatchId: configWatch, Created: true},
+		&etcdserverpb.WatchResponse{Events: []*mvccpb.Event{event("route/a", 7)}},
+		alive(9))
+	w.exact = true
+	var s *source
+	rec := lookout{newRecorder(), func() {
+		if at := s.reached.get(); at >= 7 {
+			t.Errorf("revision %d was told to be reached before 7 was submitted", at)
+		}
+	}}
+	s = newSource(config(t, "http://127.0.0.1:1"), openMemory(t.TempDir()), decodeText, rec)
+	s.prefix, s.view = base+"config/", view{}
+	s.noteRevision(5, 0)
+	s.reached.set(5)
+	if err := s.follow(t.Context(), nil, w, &snapshot{rev: 5}); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	if at := s.reached.get(); at != 9 || rec.count() != 1 {
+		t.Errorf("reached %d, %d transactions", at, rec.count())
 	}
 }
 
