@@ -28,12 +28,20 @@ type Cleared struct{ removed, givenBack, left atomic.Int64 }
 
 // Show tells it to a [progress.Line].
 func (c *Cleared) Show(elapsed time.Duration) []string {
-	return []string{fmt.Sprintf("%s, %d left", c.done(" "), c.left.Load()), progress.Time(elapsed)}
+	return []string{fmt.Sprintf("%s, %d left", c.done(""), c.left.Load()), progress.Time(elapsed)}
 }
 
-// done is what was done; objects stands behind the first number.
-func (c *Cleared) done(objects string) string {
-	text := fmt.Sprintf("%d%sremoved", c.removed.Load(), objects)
+// done is what was done, by the name of one of what was removed, which may be left out.
+func (c *Cleared) done(object string) string {
+	removed := c.removed.Load()
+	text := fmt.Sprint(removed)
+	if object != "" {
+		text += " " + object
+		if removed != 1 {
+			text += "s"
+		}
+	}
+	text += " removed"
 	if n := c.givenBack.Load(); n > 0 {
 		text += fmt.Sprintf(", %d given back", n)
 	}
@@ -117,7 +125,7 @@ func awaitNothing(ctx context.Context, s *scheduler.Scheduler, stays map[schedul
 		}
 		cleared.left.Store(int64(len(left)))
 		if inSync && len(left) == 0 && allRead(s) {
-			fmt.Fprintf(out, "%s, nothing is left\n", cleared.done(" objects "))
+			fmt.Fprintf(out, "%s, nothing is left\n", cleared.done("object"))
 			return nil
 		}
 	}
