@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -71,7 +72,10 @@ const (
 // TestConform holds the kind to the contract of descriptors. A hook for what comes in alone is
 // in the way of what leaves.
 func TestConform(t *testing.T) {
-	b := newBench(t)
+	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) { conform(t, newBenchOn(t, h)) })
+}
+
+func conform(t *testing.T, b *bench) {
 	schedulertest.Conform(t, b.kind, schedulertest.Spec[*models.Mirror, kernel.LinkRef]{
 		Samples: []schedulertest.Sample[*models.Mirror]{
 			{Key: "mirror/one", Values: decode(t, both+`
@@ -87,11 +91,9 @@ func TestConform(t *testing.T) {
 			return b.kind
 		},
 		Foreign: func(t testing.TB, _ scheduler.Key, v *models.Mirror) func() bool {
-			b.net.Run(t, "tc", "qdisc", "add", "dev", v.Interface, "ingress")
-			t.Cleanup(func() { b.net.Run(t, "tc", "qdisc", "del", "dev", v.Interface, "ingress") })
-			return func() bool {
-				return strings.Contains(b.net.Run(t, "tc", "qdisc", "show", "dev", v.Interface), "qdisc ingress ffff:")
-			}
+			b.Do(t, b.Own(), "tc qdisc add dev "+v.Interface+" ingress")
+			t.Cleanup(func() { b.Do(t, b.Own(), "tc qdisc del dev "+v.Interface+" ingress") })
+			return func() bool { return b.Shows(t, "dev "+v.Interface, "ingress") }
 		},
 		Remove: func(t testing.TB, k scheduler.Key) {
 			for _, link := range []string{"a", "b", "c"} {
@@ -106,8 +108,8 @@ func TestConform(t *testing.T) {
 						}
 					}
 				}
-				if text := b.net.Run(t, "tc", "filter", "show", "dev", link, "ingress") + b.net.Run(t, "tc", "filter", "show", "dev", link, "egress"); text == "" {
-					_, _ = b.net.Try("tc", "qdisc", "del", "dev", link, "clsact")
+				if !b.Shows(t, "tc filter add dev "+link+" ") {
+					_ = kerneltest.IP(b, b.Own(), "tc qdisc del dev "+link+" clsact")
 				}
 			}
 		},
@@ -300,6 +302,7 @@ func TestOtherNamespace(t *testing.T) {
 // TestUnsupported: a kernel without hooks says so once, and nothing is left.
 func TestUnsupported(t *testing.T) {
 	k := kerneltest.New(kerneltest.Options{NamedDir: "/run/netns"})
+	k.Fail("AddQdisc", 1, syscall.EOPNOTSUPP)
 	b := newBenchOn(t, &hosttest.Host{Kernel: k, NamedDir: "/run/netns"})
 	err := b.create("mirror/a", in)
 	var class *scheduler.OpError

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -67,10 +68,10 @@ func (b *bench) tc(words string) string {
 // hasNetem reports whether the kernel has it; Debian's have, see tests/kernels.
 func (b *bench) hasNetem() bool {
 	b.t.Helper()
-	if _, err := b.net.Try("tc", "qdisc", "add", "dev", "b", "root", "netem"); err != nil {
+	if err := kerneltest.IP(b, b.Own(), "tc qdisc add dev b root handle 1: netem"); err != nil {
 		return false
 	}
-	b.tc("del dev b root")
+	b.Do(b.t, b.Own(), "tc qdisc del dev b root")
 	return true
 }
 
@@ -92,15 +93,22 @@ const (
 	slowIs = "qdisc tbf 7988: root refcnt 2 rate 1Mbit burst 4Kb lat 400ms"
 )
 
-// TestConform holds the kind to the contract of descriptors, on each kernel that has disciplines.
+// TestConform holds the kind to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
-	conform(t, newBench(t), `{"interface":"a","tbf":{"rate":1000}}`, `{"interface":"a","tbf":{"rate":100000,"burst":125001,"latency":7}}`,
+	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) { conformTbf(t, newBenchOn(t, h)) })
+}
+
+func conformTbf(t *testing.T, b *bench) {
+	conform(t, b, `{"interface":"a","tbf":{"rate":1000}}`, `{"interface":"a","tbf":{"rate":100000,"burst":125001,"latency":7}}`,
 		`{"interface":"a","tbf":{"rate":10000000}}`, `{"interface":"b","tbf":{"rate":8,"limit":50000}}`)
 }
 
 // TestConformNetem: and where the kernel has netem, that too; where not, it says so.
 func TestConformNetem(t *testing.T) {
-	b := newBench(t)
+	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) { conformNetem(t, newBenchOn(t, h)) })
+}
+
+func conformNetem(t *testing.T, b *bench) {
 	if !b.hasNetem() {
 		b.unsupported(`{"interface":"a","netem":{"delay":1}}`)
 		return
@@ -121,15 +129,13 @@ func conform(t *testing.T, b *bench, values ...string) {
 			return b.kind
 		},
 		Foreign: func(t testing.TB, _ scheduler.Key, v *models.Qdisc) func() bool {
-			b.net.Run(t, "tc", "qdisc", "add", "dev", v.Interface, "root", "handle", "7:", "tbf", "rate", "7mbit", "burst", "7000", "latency", "7ms")
-			t.Cleanup(func() { b.net.Run(t, "tc", "qdisc", "del", "dev", v.Interface, "root") })
-			return func() bool {
-				return strings.Contains(b.net.Run(t, "tc", "qdisc", "show", "dev", v.Interface), "tbf 7: root refcnt 2 rate 7Mbit")
-			}
+			b.Do(t, b.Own(), "tc qdisc add dev "+v.Interface+" root handle 7: tbf rate 7mbit burst 7000 latency 7ms")
+			t.Cleanup(func() { b.Do(t, b.Own(), "tc qdisc del dev "+v.Interface+" root") })
+			return func() bool { return b.Shows(t, "dev "+v.Interface, "handle 7: tbf rate 7Mbit") }
 		},
 		Remove: func(t testing.TB, _ scheduler.Key) {
 			for _, link := range []string{"a", "b"} {
-				_, _ = b.net.Try("tc", "qdisc", "del", "dev", link, "root")
+				_ = kerneltest.IP(b, b.Own(), "tc qdisc del dev "+link+" root")
 			}
 		},
 		Clone:     proto.CloneOf[*models.Qdisc],
@@ -312,9 +318,10 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
-// TestUnsupported: a kernel without disciplines says so once.
+// TestUnsupported: a kernel without the discipline says so once.
 func TestUnsupported(t *testing.T) {
 	k := kerneltest.New(kerneltest.Options{NamedDir: "/run/netns"})
+	k.Fail("AddQdisc", 1, syscall.EOPNOTSUPP)
 	b := newBenchOn(t, &hosttest.Host{Kernel: k, NamedDir: "/run/netns"})
 	b.unsupported(slow)
 }

@@ -3,7 +3,7 @@
 // is for tests of descriptors, for embedders, and for many agents on one machine.
 //
 //	Kernel  the port; it is made with [New] and needs neither root nor Linux
-//	IP      does what a command of ip(8) says, by the port, so on any kernel
+//	IP      does what a command of ip(8) or tc(8) says, by the port, so on any kernel
 //	Text    what there is on any kernel, as the commands that make it
 //
 // What it knows is what testdata/laws tells; each of these stories is played on the kernel of
@@ -12,6 +12,6 @@
 // call returns.
 //
 // What it has not answers ErrUnsupported: bonds, tunnels other than VXLAN, WireGuard, labels of
-// MPLS, rings, peers of addresses, queueing disciplines, mirrors. It forwards no packets.
+// MPLS, rings, peers of addresses. It forwards no packets.
 // Nftables, iptables and proxies are other ports; [Kernel] has nothing of them.
 package kerneltest

@@ -13,7 +13,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// IP does what a command of ip(8), bridge(8) or sysctl(8) says, by the port: "ip -n blue link
+// IP does what a command of ip(8), bridge(8), tc(8) or sysctl(8) says, by the port: "ip -n blue link
 // add eth0 type dummy". It knows the words that [Text] writes, and those to change and delete.
 // Without -n a command is about ns. Comments do nothing.
 func IP(k kernel.Kernel, ns kernel.NS, command string) error {
@@ -35,6 +35,7 @@ func IP(k kernel.Kernel, ns kernel.NS, command string) error {
 	do := map[string]func() error{
 		"ip netns": c.netns, "ip link": c.link, "ip tuntap": c.tuntap, "ip addr": c.address, "ip route": c.route, "ip rule": c.rule,
 		"ip neigh": c.neighbor, "ip nexthop": c.nexthop, "bridge fdb": c.fdb, "sysctl": c.sysctl,
+		"tc qdisc": c.qdisc, "tc filter": c.filter,
 	}[tool]
 	if do == nil {
 		return fmt.Errorf("%q is no command here", tool)

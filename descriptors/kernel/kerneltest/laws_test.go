@@ -26,20 +26,45 @@ import (
 //	go test ./descriptors/kernel/kerneltest -run TestLaws/.*/linux -rewrite
 func TestLaws(t *testing.T) {
 	datadriven.Walk(t, "testdata/laws", func(t *testing.T, path string) {
-		t.Run("memory", func(t *testing.T) {
-			k := kerneltest.New(kerneltest.Options{})
-			play(t, path, k, func(*datadriven.TestData) string { return k.String() })
-		})
-		t.Run("linux", func(t *testing.T) {
-			own := netlinktest.New(t)
-			k, err := netlink.New(netlink.Options{OwnPath: own.Path, NamedDir: netlinktest.Dir(t)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { k.Close() })
-			play(t, path, k, func(d *datadriven.TestData) string { return shown(t, k, d.Expected) })
-		})
+		playInMemory(t, path)
+		playOnLinux(t, path)
 	})
+}
+
+// TestNetem: what netem does is played on the kernel of the host if that has it; Debian's have,
+// see tests/kernels.
+func TestNetem(t *testing.T) {
+	const path = "testdata/netem"
+	playInMemory(t, path)
+	k := linux(t)
+	if err := kerneltest.IP(k, k.Own(), "tc qdisc add dev lo root handle 1: netem"); !errors.Is(err, kernel.ErrUnsupported) {
+		playOnLinux(t, path)
+	}
+}
+
+func playInMemory(t *testing.T, path string) {
+	t.Run("memory", func(t *testing.T) {
+		k := kerneltest.New(kerneltest.Options{})
+		play(t, path, k, func(*datadriven.TestData) string { return k.String() })
+	})
+}
+
+func playOnLinux(t *testing.T, path string) {
+	t.Run("linux", func(t *testing.T) {
+		k := linux(t)
+		play(t, path, k, func(d *datadriven.TestData) string { return shown(t, k, d.Expected) })
+	})
+}
+
+func linux(t *testing.T) *netlink.Kernel {
+	t.Helper()
+	own := netlinktest.New(t)
+	k, err := netlink.New(netlink.Options{OwnPath: own.Path, NamedDir: netlinktest.Dir(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close() })
+	return k
 }
 
 // play does what a story says. Of each command that fails it is told how.
@@ -166,6 +191,10 @@ func (e *events) heard(ev kernel.Event) {
 		e.list = append(e.list, fmt.Sprintf("neighbor %s on %s%s", ev.Neighbor.Address, e.name[ev.Neighbor.Index], gone))
 	case ev.Nexthop != nil:
 		e.list = append(e.list, fmt.Sprintf("nexthop %d%s", ev.Nexthop.ID, gone))
+	case ev.Qdisc != nil:
+		e.list = append(e.list, fmt.Sprintf("qdisc %s %x: on %s%s", ev.Qdisc.Kind, ev.Qdisc.Handle, e.name[ev.Qdisc.Index], gone))
+	case ev.Filter != nil:
+		e.list = append(e.list, fmt.Sprintf("filter %d on %s to %s%s", ev.Filter.Pref, e.name[ev.Filter.Index], e.name[ev.Filter.To], gone))
 	case ev.Rule != nil && ev.Rule.Priority != fence:
 		e.list = append(e.list, fmt.Sprintf("rule %d%s", ev.Rule.Priority, gone))
 	case ev.Rule != nil:

@@ -41,6 +41,7 @@ type link struct {
 	fdb       []kernel.FDBEntry
 	vlans     []kernel.BridgeVLAN
 	features  map[string]bool
+	traffic   traffic
 }
 
 func (k *Kernel) addLoopback(n *namespace) {

@@ -102,5 +102,9 @@ func made(r *rand.Rand) string {
 		"ip nexthop add id 3 group "+one("1", "1/2"),
 		"ip nexthop del id "+one("1", "2", "3"),
 		"ip route add 10.7.0.0/16 nhid "+one("1", "3"),
+		"tc qdisc "+one("add", "change", "replace", "del")+" dev "+link()+" root handle "+one("1:", "2:")+one("", " tbf rate 8mbit burst 10000 limit 20000", " tbf rate 8kbit burst 1000 limit 2000"),
+		"tc qdisc "+one("add", "add", "add", "del")+" dev "+link()+" "+one("clsact", "clsact", "ingress"),
+		"tc filter add dev "+link()+" ingress protocol all u32 match u32 0 0 action mirred egress mirror dev "+link()+" continue cookie "+one("0a", "0b"),
+		"tc filter del dev "+link()+" "+one("ingress", "ingress pref 28672"),
 	)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// Text is what there is in the own namespace and in the named ones, as commands of ip(8) and
-// bridge(8) that make the same. What a kernel makes by itself stands behind a #. Hardware
+// Text is what there is in the own namespace and in the named ones, as commands of ip(8),
+// bridge(8) and tc(8) that make the same. What a kernel makes by itself stands behind a #. Hardware
 // addresses are left out: a kernel gives them at random.
 func Text(k kernel.Kernel) (string, error) {
 	t := &text{k: k, names: map[kernel.LinkRef]string{}, of: map[kernel.NS]string{k.Own(): ""}}
@@ -27,7 +27,7 @@ func Text(k kernel.Kernel) (string, error) {
 		all = append(all, named[name])
 		fmt.Fprintf(&t.b, "ip netns add %s\n", name)
 	}
-	for _, part := range []func(kernel.NS) error{t.born, t.set, t.addresses, t.neighbors, t.forwarding, t.nexthops, t.routes, t.rules} {
+	for _, part := range []func(kernel.NS) error{t.born, t.set, t.addresses, t.neighbors, t.forwarding, t.nexthops, t.routes, t.rules, t.traffic} {
 		for _, ns := range all {
 			if err := part(ns); err != nil && !errors.Is(err, kernel.ErrNoNamespace) {
 				return "", err
@@ -49,6 +49,7 @@ func (t *text) line(ns kernel.NS, tool string, words ...string) {
 	if name := t.of[ns]; name != "" {
 		tool = strings.Replace(tool, "ip", "ip -n "+name, 1)
 		tool = strings.Replace(tool, "bridge", "bridge -n "+name, 1)
+		tool = strings.Replace(tool, "tc", "tc -n "+name, 1)
 	}
 	words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
 	t.b.WriteString(tool + " " + strings.Join(words, " ") + "\n")
