@@ -11,11 +11,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
 	"github.com/plumb-net/plumb/descriptors/kind/kindtest"
 	kind "github.com/plumb-net/plumb/descriptors/nftables"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/plugins/nftables"
 	"github.com/plumb-net/plumb/scheduler"
@@ -24,13 +26,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is the kind on a live kernel, with stand-ins for namespaces and claims: the
-// agent's own and blue.
+// bench is the kind on a kernel, with stand-ins for namespaces and claims: the agent's own
+// and blue.
 type bench struct {
-	*netlink.Kernel
+	*hosttest.Host
 	t         *testing.T
-	net, blue *netlinktest.Namespace
+	net, blue *netlinktest.Namespace // of a Linux
 	blueNS    kernel.NS
+	bluePath  string
 	ledger    *kernel.MemLedger
 	held      held
 	links     kindtest.Links
@@ -58,15 +61,22 @@ var errCrash = errors.New("crash")
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, net: netlinktest.New(t), blue: netlinktest.New(t), ledger: &kernel.MemLedger{},
-		held: held{"web": "10.0.0.7/24"}, links: kindtest.Links{}}
-	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
-	if err != nil {
-		t.Fatal(err)
+	return newBenchOn(t, hosttest.Linux(t))
+}
+
+func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
+	t.Helper()
+	b := &bench{Host: h, t: t, net: h.Net, ledger: &kernel.MemLedger{}, held: held{"web": "10.0.0.7/24"}, links: kindtest.Links{}}
+	switch k := h.Kernel.(type) {
+	case *kerneltest.Kernel:
+		k.Start(7)
+		b.tables, b.bluePath = k.Tables(), "/proc/7/ns/net"
+	case *netlink.Kernel:
+		b.blue = netlinktest.New(t)
+		b.tables, b.bluePath = nftables.New(k, ""), b.blue.Path
 	}
-	t.Cleanup(func() { k.Close() })
-	b.Kernel, b.tables = k, nftables.New(k, "")
-	if b.blueNS, err = k.Open(b.blue.Path); err != nil {
+	var err error
+	if b.blueNS, err = h.Open(b.bluePath); err != nil {
 		t.Fatal(err)
 	}
 	b.restart()
@@ -97,7 +107,7 @@ func (b *bench) Resolve(_ context.Context, in *models.Namespace) (selector.Place
 	if in.GetIn() == nil {
 		return selector.Place{NS: b.Own()}, nil
 	}
-	return selector.Place{NS: b.blueNS, Path: b.blue.Path}, nil
+	return selector.Place{NS: b.blueNS, Path: b.bluePath}, nil
 }
 
 func key(name string) scheduler.Key { return scheduler.Key(models.NftablesKey(name)) }
@@ -148,9 +158,12 @@ func rules(v *models.Nftables) string {
 	return strings.Join(all, "; ")
 }
 
-// TestConform holds the kind to the contract of descriptors, on a live kernel.
+// TestConform holds the kind to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
-	b := newBench(t)
+	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) { conform(t, newBenchOn(t, h)) })
+}
+
+func conform(t *testing.T, b *bench) {
 	b.link("b0")
 	b.link("b1")
 	b.restart()
@@ -176,22 +189,25 @@ func TestConform(t *testing.T) {
 			return b.kind
 		},
 		Foreign: func(t testing.TB, k scheduler.Key, v *models.Nftables) func() bool {
-			id, net := v.EffectiveFamily()+" "+v.EffectiveTable(string(k)), b.net
-			if v.GetNamespace() != nil {
-				net = b.blue
+			theirs := kernel.Table{Family: v.EffectiveFamily(), Name: v.EffectiveTable(string(k)), Chains: []kernel.TableChain{{Name: "theirs"}}}
+			place, err := b.Resolve(t.Context(), v.GetNamespace())
+			if err == nil {
+				err = b.tables.CreateTable(t.Context(), place.NS, theirs)
 			}
-			net.Run(t, "nft", "add table "+id+"; add chain "+id+" theirs")
-			t.Cleanup(func() { net.Run(t, "nft", "delete table "+id) })
-			return func() bool { return strings.Contains(net.Run(t, "nft", "list table "+id), "chain theirs") }
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = b.tables.DeleteTable(context.Background(), place.NS, theirs.Family, theirs.Name) })
+			return func() bool {
+				read, err := b.tables.Table(t.Context(), place.NS, theirs.Family, theirs.Name)
+				return err == nil && len(read.Chains) == 1 && read.Chains[0].Name == "theirs"
+			}
 		},
 		Remove: func(t testing.TB, k scheduler.Key) {
-			switch k {
-			case key("filter"):
-				b.net.Run(t, "nft", "delete table inet filter")
-			case key("six"):
-				b.net.Run(t, "nft", "delete table ip6 a.b")
-			case key("lists"):
-				b.blue.Run(t, "nft", "delete table inet lists")
+			at := map[scheduler.Key]kernel.NS{key("filter"): b.Own(), key("six"): b.Own(), key("lists"): b.blueNS}
+			id := map[scheduler.Key][2]string{key("filter"): {"inet", "filter"}, key("six"): {"ip6", "a.b"}, key("lists"): {"inet", "lists"}}[k]
+			if err := b.tables.DeleteTable(t.Context(), at[k], id[0], id[1]); err != nil {
+				t.Fatal(err)
 			}
 		},
 		Clone:     proto.CloneOf[*models.Nftables],

@@ -13,5 +13,5 @@
 //
 // What it has not answers ErrUnsupported: bonds, tunnels other than VXLAN, WireGuard, labels of
 // MPLS, rings, peers of addresses. It forwards no packets.
-// Nftables, iptables and proxies are other ports; [Kernel] has nothing of them.
+// Nftables is another port, which [Kernel.Tables] is; iptables and proxies are not there.
 package kerneltest

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/netip"
 	"path"
@@ -57,6 +58,10 @@ type namespace struct {
 	settings  map[string]string
 	// hadIPv4: it has, or had, an address. Before that Linux takes no gateway for one.
 	hadIPv4 bool
+	tables  map[tableID]kernel.Table
+	// generation counts the changes of tables, and of what iptables keeps in such.
+	generation  uint32
+	tellsTables bool
 	// local are the links that have an address, in the order in which they got it.
 	local map[netip.Addr][]*link
 }
@@ -85,7 +90,7 @@ func (k *Kernel) newNamespace(at string) *namespace {
 	n := &namespace{
 		id: k.lastNS, paths: map[string]bool{at: true}, holders: map[string]bool{},
 		links: map[int]*link{}, names: map[string]*link{}, nexthops: map[uint32]*kernel.Nexthop{}, local: map[netip.Addr][]*link{},
-		settings: map[string]string{}, rules: slices.Clone(firstRules),
+		settings: map[string]string{}, rules: slices.Clone(firstRules), tables: map[tableID]kernel.Table{}, generation: 1,
 	}
 	k.all[n.id], k.paths[at] = n, n.id
 	k.addLoopback(n)
@@ -131,6 +136,7 @@ func (k *Kernel) hold(n *namespace, at string) {
 	isNew := len(n.holders) == 0
 	n.holders[at] = true
 	if isNew {
+		n.tellsTables = false // that ended when it was closed
 		select {
 		case k.opened <- struct{}{}:
 		default:
@@ -356,11 +362,34 @@ func (n *namespace) sorted() (list []*link) {
 	return list
 }
 
-// String is all that there is, as commands.
+// String is all that there is, as commands: what [Text] tells, and what of nftables there is.
 func (k *Kernel) String() string {
 	text, err := Text(k)
 	if err != nil {
 		return err.Error()
 	}
-	return text
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var b strings.Builder
+	b.WriteString(text)
+	for at, ns := range k.named() {
+		for _, line := range k.all[ns].tablesText() {
+			b.WriteString(at + line + "\n")
+		}
+	}
+	return b.String()
+}
+
+// named are the own namespace and those with a name, each by what runs a command there.
+func (k *Kernel) named() iter.Seq2[string, kernel.NS] {
+	return func(yield func(string, kernel.NS) bool) {
+		if !yield("", k.own) {
+			return
+		}
+		for _, at := range slices.Sorted(maps.Keys(k.paths)) {
+			if path.Dir(at) == k.opts.NamedDir && !yield("ip netns exec "+path.Base(at)+" ", k.paths[at]) {
+				return
+			}
+		}
+	}
 }

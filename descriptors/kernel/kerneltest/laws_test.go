@@ -135,6 +135,14 @@ type events struct {
 	list []string
 	last map[string]string // of each link, what was told of it last
 	name map[int]string
+	// tables is the last generation of tables that was told.
+	tables uint32
+}
+
+func (e *events) generation() uint32 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.tables
 }
 
 func listen(t *testing.T, k kernel.Kernel) *events {
@@ -191,6 +199,8 @@ func (e *events) heard(ev kernel.Event) {
 		e.list = append(e.list, fmt.Sprintf("neighbor %s on %s%s", ev.Neighbor.Address, e.name[ev.Neighbor.Index], gone))
 	case ev.Nexthop != nil:
 		e.list = append(e.list, fmt.Sprintf("nexthop %d%s", ev.Nexthop.ID, gone))
+	case ev.Tables != nil:
+		e.tables = ev.Tables.Generation
 	case ev.Qdisc != nil:
 		e.list = append(e.list, fmt.Sprintf("qdisc %s %x: on %s%s", ev.Qdisc.Kind, ev.Qdisc.Handle, e.name[ev.Qdisc.Index], gone))
 	case ev.Filter != nil:

@@ -120,12 +120,6 @@ func (w *watcher) take() []kernel.Event {
 	return events
 }
 
-// WatchTables and UnwatchTables: there are no tables, so nothing is told of them.
-func (k *Kernel) WatchTables(kernel.NS) error { return nil }
-
-// UnwatchTables ends it.
-func (k *Kernel) UnwatchTables(kernel.NS) {}
-
 func (k *Kernel) tellLink(l *link, deleted bool) {
 	seen := k.shown(l)
 	k.tell(kernel.Event{NS: l.ns.id, Link: &seen, Deleted: deleted})
