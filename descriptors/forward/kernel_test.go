@@ -67,6 +67,12 @@ func (b *bench) Get(scheduler.Key) (*models.Interface, kernel.LinkRef, bool) {
 
 // docker makes a firewall as Docker does, by a program of iptables.
 func (b *bench) docker(program string) {
+	for _, command := range dockerCommands(program) {
+		b.net.Run(b.t, strings.Fields(command)...)
+	}
+}
+
+func dockerCommands(program string) (list []string) {
 	for _, rule := range []string{
 		"-P FORWARD DROP", "-N DOCKER-USER", "-N DOCKER", "-A FORWARD -j DOCKER-USER",
 		"-A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", "-A FORWARD -o docker0 -j DOCKER",
@@ -76,8 +82,9 @@ func (b *bench) docker(program string) {
 		if strings.HasPrefix(program, "ip6") {
 			rule = strings.Replace(rule, "10.62.0.66/32", "fd62::66/128", 1)
 		}
-		b.net.Run(b.t, append([]string{program}, strings.Fields(rule)...)...)
+		list = append(list, program+" "+rule)
 	}
+	return list
 }
 
 func (b *bench) rules(program string) string { return b.net.Run(b.t, program, "-S") }

@@ -13,5 +13,6 @@
 //
 // What it has not answers ErrUnsupported: bonds, tunnels other than VXLAN, WireGuard, labels of
 // MPLS, rings, peers of addresses. It forwards no packets.
-// Nftables is another port, which [Kernel.Tables] is; iptables and proxies are not there.
+// Nftables and iptables are other ports, which [Kernel.Tables] and [Kernel.Firewalls] are; proxies
+// are not there.
 package kerneltest

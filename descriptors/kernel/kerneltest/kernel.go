@@ -59,6 +59,8 @@ type namespace struct {
 	// hadIPv4: it has, or had, an address. Before that Linux takes no gateway for one.
 	hadIPv4 bool
 	tables  map[tableID]kernel.Table
+	// firewalls are by the program that makes them.
+	firewalls map[string]*kernel.Firewall
 	// generation counts the changes of tables, and of what iptables keeps in such.
 	generation  uint32
 	tellsTables bool
@@ -90,7 +92,7 @@ func (k *Kernel) newNamespace(at string) *namespace {
 	n := &namespace{
 		id: k.lastNS, paths: map[string]bool{at: true}, holders: map[string]bool{},
 		links: map[int]*link{}, names: map[string]*link{}, nexthops: map[uint32]*kernel.Nexthop{}, local: map[netip.Addr][]*link{},
-		settings: map[string]string{}, rules: slices.Clone(firstRules), tables: map[tableID]kernel.Table{}, generation: 1,
+		settings: map[string]string{}, rules: slices.Clone(firstRules), tables: map[tableID]kernel.Table{}, firewalls: map[string]*kernel.Firewall{}, generation: 1,
 	}
 	k.all[n.id], k.paths[at] = n, n.id
 	k.addLoopback(n)
@@ -362,7 +364,8 @@ func (n *namespace) sorted() (list []*link) {
 	return list
 }
 
-// String is all that there is, as commands: what [Text] tells, and what of nftables there is.
+// String is all that there is, as commands: what [Text] tells, and what there is of
+// nftables and iptables.
 func (k *Kernel) String() string {
 	text, err := Text(k)
 	if err != nil {
@@ -373,7 +376,7 @@ func (k *Kernel) String() string {
 	var b strings.Builder
 	b.WriteString(text)
 	for at, ns := range k.named() {
-		for _, line := range k.all[ns].tablesText() {
+		for _, line := range slices.Concat(k.all[ns].tablesText(), k.all[ns].firewallsText()) {
 			b.WriteString(at + line + "\n")
 		}
 	}
