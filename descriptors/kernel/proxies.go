@@ -30,6 +30,9 @@ type Proxies interface {
 	// WatchProxies calls f with the mark of every process that ends and was not told to,
 	// until ctx ends.
 	WatchProxies(ctx context.Context, f func(mark string))
+	// Figures are what all processes that are known have done, by mark. One that does not
+	// answer has none.
+	Figures(ctx context.Context) map[string]ProxyFigures
 }
 
 // ErrProxyEnded: the process has gone and has left its socket file.

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,10 +20,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
 	"github.com/plumb-net/plumb/descriptors/proxy"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	plugin "github.com/plumb-net/plumb/plugins/proxy"
 	"github.com/plumb-net/plumb/scheduler"
@@ -34,44 +37,46 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// bench is the kind with real processes, in the agent's own namespace and in blue, and a
-// stand-in for what finds namespaces.
+// bench is the kind with processes, or in memory with what stands for them, in the agent's own
+// namespace and in blue, and a stand-in for what finds namespaces.
 type bench struct {
-	*netlink.Kernel
-	t         *testing.T
-	dir       string
-	net, blue *netlinktest.Namespace
-	blueNS    kernel.NS
-	ledger    *kernel.MemLedger
-	proxies   *plugin.Proxies
-	poll      chan time.Time
-	fail      string
-	kind      scheduler.Descriptor[*models.Proxy, kernel.ProxyProcess]
+	*hosttest.Host
+	linux  *netlink.Kernel    // nil in memory,
+	memory *kerneltest.Kernel // and nil on Linux
+
+	t        *testing.T
+	dir      string
+	blueNS   kernel.NS
+	bluePath string
+	ledger   *kernel.MemLedger
+	proxies  kernel.Proxies
+	poll     chan time.Time
+	fail     string
+	kind     scheduler.Descriptor[*models.Proxy, kernel.ProxyProcess]
 }
 
 type scope = scheduler.Scope[*models.Proxy, kernel.ProxyProcess]
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, dir: t.TempDir(), net: netlinktest.New(t), blue: netlinktest.New(t), ledger: &kernel.MemLedger{}, poll: make(chan time.Time)}
-	k, err := netlink.New(netlink.Options{OwnPath: b.net.Path, NamedDir: netlinktest.Dir(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { k.Close() })
-	b.Kernel = k
-	if b.blueNS, err = k.Open(b.blue.Path); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range []*netlinktest.Namespace{b.net, b.blue} {
-		n.IP(t, "link set lo up")
+	return newBenchOn(t, hosttest.Linux(t))
+}
+
+func newBenchOn(t *testing.T, h *hosttest.Host) *bench {
+	t.Helper()
+	b := &bench{Host: h, t: t, dir: t.TempDir(), ledger: &kernel.MemLedger{}, poll: make(chan time.Time)}
+	b.linux, _ = h.Kernel.(*netlink.Kernel)
+	b.memory, _ = h.Kernel.(*kerneltest.Kernel)
+	b.blueNS, b.bluePath = h.Named(t, "blue")
+	for _, ns := range []kernel.NS{h.Own(), b.blueNS} {
+		h.Do(t, ns, "ip link set lo up")
 	}
 	b.restart()
 	t.Cleanup(func() {
 		for _, p := range b.running() {
 			_ = b.proxies.StopProxy(context.Background(), p)
 		}
-		b.proxies.Close()
+		b.letGo()
 	})
 	return b
 }
@@ -89,18 +94,27 @@ func (b *bench) restart() {
 		}
 		return nil
 	})
-	if b.proxies != nil {
-		b.proxies.Close()
+	b.letGo()
+	if b.memory != nil {
+		b.proxies = b.memory.Proxies()
+	} else {
+		b.proxies = plugin.New(b.linux, plugin.Options{Dir: filepath.Join(b.dir, "proxies")})
 	}
-	b.proxies = plugin.New(b.Kernel, plugin.Options{Dir: filepath.Join(b.dir, "proxies")})
 	b.kind = proxy.New(proxy.Deps{Kernel: b.Kernel, Proxies: b.proxies, Owner: owner, Places: b, Poll: b.poll})
+}
+
+// letGo lets go of the processes, which go on.
+func (b *bench) letGo() {
+	if p, ok := b.proxies.(*plugin.Proxies); ok {
+		p.Close()
+	}
 }
 
 func (b *bench) Resolve(_ context.Context, in *models.Namespace) (selector.Place, error) {
 	if in.GetIn() == nil {
 		return selector.Place{NS: b.Own()}, nil
 	}
-	return selector.Place{NS: b.blueNS, Path: b.blue.Path}, nil
+	return selector.Place{NS: b.blueNS, Path: b.bluePath}, nil
 }
 
 // running are the processes of this test.
@@ -110,7 +124,7 @@ func (b *bench) running() (mine []kernel.ProxyProcess) {
 		b.t.Fatal(err)
 	}
 	for _, p := range all {
-		if strings.HasPrefix(p.Control, b.dir) {
+		if b.memory != nil || strings.HasPrefix(p.Control, b.dir) {
 			mine = append(mine, p)
 		}
 	}
@@ -166,9 +180,12 @@ func (b *bench) found(key scheduler.Key) (f scheduler.Found[*models.Proxy, kerne
 	return f
 }
 
-// TestConform holds the kind to the contract of descriptors, with real processes.
+// TestConform holds the kind to the contract of descriptors, with real processes and in memory.
 func TestConform(t *testing.T) {
-	b := newBench(t)
+	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) { conform(t, newBenchOn(t, h)) })
+}
+
+func conform(t *testing.T, b *bench) {
 	sample := func(name string, values ...string) schedulertest.Sample[*models.Proxy] {
 		s := schedulertest.Sample[*models.Proxy]{Key: scheduler.Key(models.ProxyKey(name))}
 		for _, v := range values {
@@ -197,17 +214,28 @@ func TestConform(t *testing.T) {
 		Remove: func(t testing.TB, k scheduler.Key) {
 			for _, p := range b.running() {
 				if p.Mark == "plumb:"+label+":"+string(k) {
-					kill(t, p)
-					if p.File.Path != "" {
-						_ = os.Remove(p.File.Path)
-					}
-					netlinktest.Eventually(t, "it has ended", func() bool { return syscall.Kill(p.PID, 0) != nil })
+					b.remove(t, p)
 				}
 			}
 		},
 		Clone:     proto.CloneOf[*models.Proxy],
 		Identical: func(x, y *models.Proxy) bool { return proto.Equal(x, y) },
 	})
+}
+
+// remove ends a process and removes its file, as somebody else does.
+func (b *bench) remove(t testing.TB, p kernel.ProxyProcess) {
+	t.Helper()
+	if b.memory != nil {
+		b.memory.KillProxies(p.Mark)
+		b.memory.RemoveFile(p.File.Path)
+		return
+	}
+	kill(t, p)
+	if p.File.Path != "" {
+		_ = os.Remove(p.File.Path)
+	}
+	netlinktest.Eventually(t, "it has ended", func() bool { return syscall.Kill(p.PID, 0) != nil })
 }
 
 func kill(t testing.TB, p kernel.ProxyProcess) {
@@ -220,16 +248,33 @@ func kill(t testing.TB, p kernel.ProxyProcess) {
 // foreign is somebody else who listens where a proxy should.
 func (b *bench) foreign(t testing.TB, v *models.Proxy) (stands func() bool) {
 	t.Helper()
-	network, ns := v.GetListen().EffectiveProtocol(), b.Own()
-	if v.GetListen().GetNamespace() != nil {
-		ns = b.blueNS
+	end := kernel.ProxyEnd{NS: b.Own(), Protocol: v.GetListen().EffectiveProtocol(), Address: v.GetListen().GetAddress()}
+	switch {
+	case v.GetListen().File() != "":
+		end.NS = 0
+	case v.GetListen().GetNamespace() != nil:
+		end.NS = b.blueNS
+	}
+	if b.memory != nil {
+		stop, err := b.memory.Listen(end, "somebody else")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stop)
+		return func() bool {
+			stop, err := b.memory.Listen(end, "another")
+			if err == nil {
+				stop()
+			}
+			return err != nil && len(b.running()) == 0
+		}
 	}
 	var held io.Closer
-	err := b.Within(ns, 0, func() (err error) {
-		if network == "udp" {
-			held, err = net.ListenPacket(network, v.GetListen().GetAddress())
+	err := b.linux.Within(cmp.Or(end.NS, b.Own()), 0, func() (err error) {
+		if end.Protocol == "udp" {
+			held, err = net.ListenPacket(end.Protocol, end.Address)
 		} else {
-			held, err = net.Listen(network, v.GetListen().GetAddress())
+			held, err = net.Listen(end.Protocol, end.Address)
 		}
 		return err
 	})
@@ -238,11 +283,10 @@ func (b *bench) foreign(t testing.TB, v *models.Proxy) (stands func() bool) {
 	}
 	t.Cleanup(func() { held.Close() })
 	return func() bool {
-		file := v.GetListen().File()
-		if file == "" {
+		if end.NS != 0 {
 			return len(b.running()) == 0
 		}
-		_, err := os.Lstat(file)
+		_, err := os.Lstat(end.Address)
 		return err == nil
 	}
 }
@@ -251,7 +295,7 @@ func (b *bench) foreign(t testing.TB, v *models.Proxy) (stands func() bool) {
 func (b *bench) server(ns kernel.NS, network, address, text string) {
 	b.t.Helper()
 	var l net.Listener
-	if err := b.Within(ns, 0, func() (err error) { l, err = net.Listen(network, address); return err }); err != nil {
+	if err := b.linux.Within(ns, 0, func() (err error) { l, err = net.Listen(network, address); return err }); err != nil {
 		b.t.Fatal(err)
 	}
 	done := make(chan struct{})
@@ -273,7 +317,7 @@ func (b *bench) server(ns kernel.NS, network, address, text string) {
 func (b *bench) hears(ns kernel.NS, network, address string) string {
 	b.t.Helper()
 	var c net.Conn
-	if err := b.Within(ns, 0, func() (err error) { c, err = net.Dial(network, strings.ReplaceAll(address, "DIR", b.dir)); return err }); err != nil {
+	if err := b.linux.Within(ns, 0, func() (err error) { c, err = net.Dial(network, strings.ReplaceAll(address, "DIR", b.dir)); return err }); err != nil {
 		return err.Error()
 	}
 	defer c.Close()
@@ -464,7 +508,8 @@ func TestEarlierBoot(t *testing.T) {
 func TestNamespaceIsAnother(t *testing.T) {
 	b := newBench(t)
 	first := filepath.Join(b.dir, "blue")
-	b.blue = netlinktest.Mount(t, first)
+	netlinktest.Mount(t, first)
+	b.bluePath = first
 	b.blueNS, _ = b.Open(first)
 	b.must("proxy/web", web)
 	b.must("proxy/in", `{"listen":{"namespace":{"netns":"blue"},"address":"127.0.0.1:90"},"forward":{"address":"127.0.0.1:80"}}`)

@@ -10,8 +10,7 @@ import (
 // asked is how many processes are asked at a time.
 const asked = 16
 
-// Figures are what all processes that are known have done, by mark. One that does not
-// answer has none.
+// Figures are what all processes that are known have done; see the port.
 func (p *Proxies) Figures(ctx context.Context) map[string]kernel.ProxyFigures {
 	p.mu.Lock()
 	var processes []kernel.ProxyProcess

@@ -6,6 +6,10 @@
 //	IP      does what a command of ip(8) or tc(8) says, by the port, so on any kernel
 //	Text    what there is on any kernel, as the commands that make it
 //
+// The other ports of a host are [Kernel.Tables], [Kernel.Firewalls] and [Kernel.Proxies]. They keep
+// what they are given and do nothing to packets; what others do to them is [Kernel.Iptables],
+// [Kernel.Listen], [Kernel.KillProxies] and [Kernel.RemoveFile].
+//
 // What it knows is what testdata/laws tells; each of these stories is played on the kernel of
 // the host too, and has to come out the same. It differs from Linux where nobody has to wait:
 // what Linux does a moment later (a namespace dies, a carrier comes) is done here when the
@@ -13,6 +17,4 @@
 //
 // What it has not answers ErrUnsupported: bonds, tunnels other than VXLAN, WireGuard, labels of
 // MPLS, rings, peers of addresses. It forwards no packets.
-// Nftables and iptables are other ports, which [Kernel.Tables] and [Kernel.Firewalls] are; proxies
-// are not there.
 package kerneltest

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"net/netip"
 	"path"
@@ -40,6 +39,7 @@ type Kernel struct {
 	watchers []*watcher
 	faults   []*fault
 	opened   chan struct{}
+	sockets  sockets
 }
 
 // namespace is a network namespace.
@@ -80,6 +80,7 @@ func New(opts Options) *Kernel {
 	k := &Kernel{
 		opts: opts, all: map[kernel.NS]*namespace{}, paths: map[string]kernel.NS{},
 		lastNS: 0xf0000000, opened: make(chan struct{}, 1),
+		sockets: sockets{running: map[int]*proxy{}, files: map[string]socketFile{}},
 	}
 	k.own = k.newNamespace(ownPath).id
 	k.all[k.own].holders[ownPath] = true
@@ -235,12 +236,7 @@ func (k *Kernel) namedPath(name string) (string, error) {
 // ListNamed are the named namespaces.
 func (k *Kernel) ListNamed() (names map[string]kernel.NS, err error) {
 	err = k.call("ListNamed", "list network namespaces", func() error {
-		names = map[string]kernel.NS{}
-		for at, ns := range k.paths {
-			if path.Dir(at) == k.opts.NamedDir {
-				names[path.Base(at)] = ns
-			}
-		}
+		names = k.named()
 		return nil
 	})
 	return names, err
@@ -266,6 +262,7 @@ func (k *Kernel) removePath(at string) {
 	for _, l := range n.sorted() {
 		k.unregister(l)
 	}
+	k.endProxiesOf(n.id)
 	delete(k.all, n.id)
 }
 
@@ -365,7 +362,7 @@ func (n *namespace) sorted() (list []*link) {
 }
 
 // String is all that there is, as commands: what [Text] tells, and what there is of
-// nftables and iptables.
+// nftables, of iptables and of proxies.
 func (k *Kernel) String() string {
 	text, err := Text(k)
 	if err != nil {
@@ -375,24 +372,29 @@ func (k *Kernel) String() string {
 	defer k.mu.Unlock()
 	var b strings.Builder
 	b.WriteString(text)
-	for at, ns := range k.named() {
+	write := func(at string, ns kernel.NS) {
 		for _, line := range slices.Concat(k.all[ns].tablesText(), k.all[ns].firewallsText()) {
 			b.WriteString(at + line + "\n")
 		}
 	}
+	write("", k.own)
+	named := k.named()
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		write("ip netns exec "+name+" ", named[name])
+	}
+	for _, line := range k.proxiesText() {
+		b.WriteString(line + "\n")
+	}
 	return b.String()
 }
 
-// named are the own namespace and those with a name, each by what runs a command there.
-func (k *Kernel) named() iter.Seq2[string, kernel.NS] {
-	return func(yield func(string, kernel.NS) bool) {
-		if !yield("", k.own) {
-			return
-		}
-		for _, at := range slices.Sorted(maps.Keys(k.paths)) {
-			if path.Dir(at) == k.opts.NamedDir && !yield("ip netns exec "+path.Base(at)+" ", k.paths[at]) {
-				return
-			}
+// named are the namespaces with a name.
+func (k *Kernel) named() map[string]kernel.NS {
+	names := map[string]kernel.NS{}
+	for at, ns := range k.paths {
+		if path.Dir(at) == k.opts.NamedDir {
+			names[path.Base(at)] = ns
 		}
 	}
+	return names
 }

@@ -269,3 +269,90 @@ func TestWords(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
+
+// Proxies end with a namespace that ends, and who watches them is told, now or later.
+func TestProxiesEndWithTheirNamespace(t *testing.T) {
+	k := kerneltest.New(kerneltest.Options{})
+	blue, err := k.CreateNamed("blue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := k.Proxies()
+	start := func(mark string, listen, forward kernel.NS) kernel.ProxyProcess {
+		made, err := p.StartProxy(t.Context(), kernel.Proxy{Mark: mark, Listen: kernel.ProxyEnd{NS: listen, Protocol: "tcp", Address: "0.0.0.0:80"},
+			Forward: kernel.ProxyEnd{NS: forward, Protocol: "tcp"}}, func(kernel.ProxyProcess) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	processes := []kernel.ProxyProcess{start("into", k.Own(), blue), start("from", blue, k.Own())}
+	_, err = p.StartProxy(t.Context(), kernel.Proxy{Mark: "late", Listen: kernel.ProxyEnd{NS: blue, Protocol: "tcp", Address: "0.0.0.0:81"}},
+		func(kernel.ProxyProcess) error { return k.DeleteNamed("blue") })
+	if !errors.Is(err, kernel.ErrNoNamespace) {
+		t.Errorf("the namespace went before it served: %v", err)
+	}
+	for _, one := range processes {
+		if _, err := p.ReadProxy(t.Context(), one); !errors.Is(err, kernel.ErrNotExist) {
+			t.Errorf("%s: %v", one.Mark, err)
+		}
+	}
+	if _, err := p.StartProxy(t.Context(), kernel.Proxy{Listen: kernel.ProxyEnd{NS: blue}}, nil); !errors.Is(err, kernel.ErrNoNamespace) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var told []string
+	p.WatchProxies(ctx, func(mark string) {
+		if told = append(told, mark); len(told) == 3 {
+			cancel()
+		}
+	})
+	if !slices.Equal(told, []string{"into", "from", "late"}) {
+		t.Errorf("told of %v", told)
+	}
+}
+
+// What is in other ports is among the commands too.
+func TestString(t *testing.T) {
+	k := kerneltest.New(kerneltest.Options{})
+	blue, err := k.CreateNamed("blue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(
+		k.Tables().CreateTable(t.Context(), blue, kernel.Table{Family: "inet", Name: "x", Comment: "mine", Chains: []kernel.TableChain{
+			{Name: "in", Type: "filter", Hook: "ingress", Priority: "filter", Policy: "drop", Devices: []string{"b", "a"}, Rules: []string{"accept"}}},
+			Flowtables: []kernel.TableFlowtable{{Name: "f", Priority: "filter", Devices: []string{"a"}, Counter: true, Offload: true}}}),
+		k.Tables().CreateTable(t.Context(), k.Own(), kernel.Table{Family: "ip", Name: "x"}),
+		k.Iptables(k.Own(), "iptables-nft -P FORWARD DROP"),
+		k.Iptables(k.Own(), "iptables-nft -N MINE"),
+		k.Iptables(k.Own(), "iptables-nft -A FORWARD -i br0 -j MINE"),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Proxies().StartProxy(t.Context(), kernel.Proxy{Mark: "plumb:host7:proxy/web", Rules: kernel.ProxyRules{Address: "10.0.0.1:80"},
+		Listen:  kernel.ProxyEnd{NS: k.Own(), Protocol: "tcp", Address: "0.0.0.0:80"},
+		Forward: kernel.ProxyEnd{NS: blue, Protocol: "tcp"}}, func(kernel.ProxyProcess) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	const want = `ip netns add blue
+nft 'add table ip x { comment ""; }'
+iptables-nft -P FORWARD DROP
+iptables-nft -N MINE
+iptables-nft -A FORWARD -i br0 -j MINE
+ip netns exec blue nft 'add table inet x { comment "mine"; }'
+ip netns exec blue nft 'add chain inet x in { type filter hook ingress devices = { a, b } priority filter; policy drop; }'
+ip netns exec blue nft 'add flowtable inet x f { hook ingress priority filter; devices = { a }; counter; flags offload; }'
+ip netns exec blue nft 'add rule inet x in accept'
+# plumb:host7:proxy/web: tcp 0.0.0.0:80 to tcp 10.0.0.1:80 in blue
+`
+	if got := k.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for _, bad := range []string{"iptables-nft", "iptables-nft -A", "iptables-nft -Z FORWARD", "iptables-legacy -A FORWARD", "iptables-nft -I FORWARD 7 -j DROP"} {
+		if err := k.Iptables(k.Own(), bad); err == nil {
+			t.Errorf("%q was understood", bad)
+		}
+	}
+}
