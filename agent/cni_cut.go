@@ -36,13 +36,13 @@ func (v *firewallView) get(h *host) []kernel.Firewall {
 		return v.list
 	}
 	own := h.kernel.Own()
-	generation, err := h.kernel.tables.Generation(own)
+	generation, err := h.kernel.Tables().Generation(own)
 	if err == nil && generation == v.generation && age < firewallsFresh {
 		return v.list
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), firewallsRead)
 	defer cancel()
-	list, err := h.kernel.firewalls.Firewalls(ctx, own)
+	list, err := h.kernel.Firewalls().Firewalls(ctx, own)
 	v.at, v.generation, v.list = time.Now(), generation, list
 	if err != nil {
 		v.list = nil // it is not told that something is stopped unless that is known

@@ -29,7 +29,7 @@ import (
 // observed counts, by namespace, how often the routes of a kernel are listed and how often
 // one who watches is told that events were lost.
 type observed struct {
-	*netlink.Kernel
+	*hostKernel
 	mu     sync.Mutex
 	listed map[kernel.NS]int
 	lost   map[kernel.NS]int
@@ -136,7 +136,7 @@ func TestFloodOfRoutes(t *testing.T) {
 		return k
 	}
 	eyes := open(netlink.Options{})
-	k := &observed{Kernel: open(netlink.Options{ReceiveBuffer: 4096}), listed: map[kernel.NS]int{}, lost: map[kernel.NS]int{}}
+	k := &observed{hostKernel: withPrograms(open(netlink.Options{ReceiveBuffer: 4096}), c), listed: map[kernel.NS]int{}, lost: map[kernel.NS]int{}}
 	stop := runOn(t, c, k)
 	defer stop()
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(c.RunDir, "etcd.sock")}, Logger: zap.NewNop()})

@@ -11,7 +11,7 @@ import (
 
 // A namespace of another type is none that a container can have.
 func TestNamespacesOfOtherTypes(t *testing.T) {
-	h := cniHost{&agent{host: &host{kernel: &ground{Kernel: &netlink.Kernel{}}}}}
+	h := cniHost{&agent{host: &host{kernel: &ground{Kernel: &hostKernel{Kernel: &netlink.Kernel{}}}}}}
 	for _, kind := range []string{"mnt", "user", "pid", "uts", "ipc", "cgroup"} {
 		if inode, own := h.Namespace("/proc/self/ns/" + kind); inode != 0 || own {
 			t.Errorf("%s: %d, %v", kind, inode, own)

@@ -122,7 +122,7 @@ func (h *host) removeOfOldBoots(log *slog.Logger) {
 		if e.Boot == h.boot {
 			continue
 		}
-		if err := proxy.RemoveLeft(h.kernel.proxies, e); err != nil {
+		if err := proxy.RemoveLeft(h.kernel.Proxies(), e); err != nil {
 			log.Warn("a socket file of an earlier boot cannot be removed", "key", e.ID, "error", err)
 		}
 	}
@@ -131,7 +131,7 @@ func (h *host) removeOfOldBoots(log *slog.Logger) {
 // proxyFigures are what the processes of proxies have done, by key.
 func (h *host) proxyFigures() map[string]kernel.ProxyFigures {
 	all := map[string]kernel.ProxyFigures{}
-	for mark, f := range h.kernel.proxies.Figures(context.Background()) {
+	for mark, f := range h.kernel.Proxies().Figures(context.Background()) {
 		if key, ours := h.owner.MarkedKey(mark); ours {
 			all[key] = f
 		}
@@ -313,17 +313,17 @@ func registerOnInterfaces(s *scheduler.Scheduler, h *host, names *kernel.Names, 
 		return err
 	}
 	_, err = scheduler.Register(s, nftables.New(nftables.Deps{
-		Kernel: h.kernel, Tables: h.kernel.tables, Owner: h.owner, Places: places, Claims: h.book, Interfaces: interfaces}))
+		Kernel: h.kernel, Tables: h.kernel.Tables(), Owner: h.owner, Places: places, Claims: h.book, Interfaces: interfaces}))
 	if err != nil {
 		return err
 	}
 	_, err = scheduler.Register(s, forward.New(forward.Deps{
-		Kernel: h.kernel, Firewalls: h.kernel.firewalls, Owner: h.owner, Interfaces: interfaces}))
+		Kernel: h.kernel, Firewalls: h.kernel.Firewalls(), Owner: h.owner, Interfaces: interfaces}))
 	if err != nil {
 		return err
 	}
 	_, err = scheduler.Register(s, proxy.New(proxy.Deps{
-		Kernel: h.kernel, Proxies: h.kernel.proxies, Owner: h.owner, Places: places}))
+		Kernel: h.kernel, Proxies: h.kernel.Proxies(), Owner: h.owner, Places: places}))
 	return err
 }
 
