@@ -87,6 +87,11 @@ type Namespaces interface {
 	// ErrNotNamespace; where there is nothing the error is both ErrNoNamespace
 	// and ErrNotExist.
 	Open(path string) (NS, error)
+	// Behind is the identity of what is behind a path, without opening it, 0 if there is
+	// nothing; it need not be a namespace. Started tells when a process started, in any unit
+	// that only grows within a boot; who has ended, or never started, is an error.
+	Behind(path string) NS
+	Started(pid int) (uint64, error)
 	// Alive reports whether the namespace is open and its process, if it was
 	// opened by one, still runs.
 	Alive(ns NS) bool

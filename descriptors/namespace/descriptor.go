@@ -23,7 +23,7 @@ type Options struct {
 	// looked at. Default: once a second while Watch runs.
 	Poll <-chan time.Time
 	// StartTime tells when a process started, in any unit that only grows
-	// within a boot. Default: from /proc.
+	// within a boot. Default: the kernel tells.
 	StartTime func(pid uint32) (uint64, error)
 	// Pods tells of pods. Default: there are none.
 	Pods selector.Pods
@@ -41,7 +41,7 @@ type Options struct {
 // somebody needs it, because a stranger's namespace is not what was asked for.
 func New(port kernel.Kernel, o Options) scheduler.Descriptor[*models.NamespaceRef, struct{}] {
 	if o.StartTime == nil {
-		o.StartTime = startTime
+		o.StartTime = func(pid uint32) (uint64, error) { return port.Started(int(pid)) }
 	}
 	d := &observer{kernel: port, opts: o, wanted: map[scheduler.Key]*sight{}}
 	k := kind.Observed[*models.NamespaceRef, struct{}](models.KindNamespace)
@@ -111,7 +111,7 @@ func (d *observer) look(k scheduler.Key, readOnly bool) (*models.NamespaceRef, e
 	in, path, inode := d.file(k)
 	if !readOnly {
 		// What the watch compares with is read first: a change after it is noticed.
-		d.note(k, statInode(path))
+		d.note(k, d.behind(path))
 	}
 	if path == "" {
 		return nil, nil
@@ -146,6 +146,14 @@ func (d *observer) file(k scheduler.Key) (in *models.Namespace, path string, ino
 	}
 	path, inode = selector.File(in, d.opts.Pods)
 	return in, path, inode
+}
+
+// behind is what is at a path, 0 for nowhere.
+func (d *observer) behind(path string) uint64 {
+	if path == "" {
+		return 0
+	}
+	return uint64(d.kernel.Behind(path))
 }
 
 func (d *observer) asked(k scheduler.Key) bool {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
 	"github.com/plumb-net/plumb/descriptors/namespace"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink"
@@ -105,5 +106,34 @@ func TestObserved(t *testing.T) {
 	tick <- time.Time{} // nothing new: nothing told
 	if len(notified) != 0 {
 		t.Errorf("told of %v", <-notified)
+	}
+}
+
+// A process of a kernel in memory is known like one of a host.
+func TestProcessInMemory(t *testing.T) {
+	k := kerneltest.New(kerneltest.Options{})
+	d := namespace.New(k, namespace.Options{})
+	key := scheduler.Key(models.NamespacePIDKey(7))
+	d.Interest(key, true)
+	inode := func() (inode uint64) {
+		for f, err := range d.Retrieve(t.Context(), scheduler.Scope[*models.NamespaceRef, struct{}]{Keys: []scheduler.Key{key}}) {
+			if err != nil {
+				t.Error(err)
+			}
+			inode = f.Value.GetInode()
+		}
+		return inode
+	}
+	if got := inode(); got != 0 {
+		t.Errorf("before it starts there is %d", got)
+	}
+	ns := k.Start(7)
+	if got := inode(); got != uint64(ns) {
+		t.Errorf("found %d, want %d", got, ns)
+	}
+	k.End(7)
+	k.Start(7)
+	if got := inode(); got != 0 {
+		t.Errorf("another process of its number is taken for it: %d", got)
 	}
 }

@@ -32,6 +32,18 @@ func (k *Kernel) Open(path string) (kernel.NS, error) {
 	return id, nil
 }
 
+// Behind is the inode of the file at a path; see the port.
+func (k *Kernel) Behind(path string) kernel.NS {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return 0
+	}
+	return kernel.NS(st.Ino)
+}
+
+// Started tells when a process started, in clock ticks since the boot.
+func (k *Kernel) Started(pid int) (uint64, error) { return pidfd.StartTime(pid) }
+
 // openOwn opens a namespace that stays open until the end.
 func (k *Kernel) openOwn(path string) (kernel.NS, error) { return k.open(path, true) }
 

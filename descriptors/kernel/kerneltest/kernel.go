@@ -134,6 +134,21 @@ func (k *Kernel) Open(at string) (ns kernel.NS, err error) {
 	return ns, err
 }
 
+// Behind is the namespace behind a path.
+func (k *Kernel) Behind(at string) kernel.NS {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.paths[path.Clean(at)]
+}
+
+// Started tells when the process of a namespace started: later ones have later namespaces.
+func (k *Kernel) Started(pid int) (uint64, error) {
+	if ns := k.Behind(processPath(pid)); ns != 0 {
+		return uint64(ns), nil
+	}
+	return 0, fmt.Errorf("process %d: %w", pid, syscall.ESRCH)
+}
+
 // hold opens a namespace, or gives it one more who holds it open.
 func (k *Kernel) hold(n *namespace, at string) {
 	isNew := len(n.holders) == 0
