@@ -58,6 +58,12 @@ ip route add 10.6.0.0/16 proto 4 nexthop via 10.0.0.9 dev b weight 1 nexthop via
 ip -6 route add fd01::/64 via fd00::2 dev b proto 4
 ip rule add pref 100 from 10.0.0.0/8 fwmark 0x1/0xff iif b table 7
 ip -6 rule add pref 100 to fd00::/8 type blackhole
+tc qdisc add dev a root handle 1: tbf rate 1mbit burst 4096 latency 400ms
+tc qdisc add dev a clsact
+tc filter add dev a ingress protocol all u32 match u32 0 0 action mirred egress mirror dev b continue cookie 0a0b
+tc filter add dev a ingress protocol all u32 match u32 0 0 action mirred egress mirror dev vx continue
+tc filter add dev a egress protocol all u32 match u32 0 0 action mirred egress mirror dev b continue cookie 0a0b
+tc qdisc add dev b ingress
 `
 
 // What a kernel prints makes the same on another one, whether that is in memory or is Linux,

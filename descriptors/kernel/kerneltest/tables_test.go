@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
+	"github.com/plumb-net/plumb/plugins/netlink"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/plugins/nftables"
 )
@@ -99,4 +100,30 @@ func listed(ctx context.Context, t *testing.T, tables kernel.Tables, ns kernel.N
 		t.Fatal(err)
 	}
 	return strings.Join(append(kerneltest.NFT(read), ""), "\n")
+}
+
+// What is printed of a table makes the same with nft.
+func TestTablesMakeTheSame(t *testing.T) {
+	table := kernel.Table{Family: "inet", Name: "x", Comment: "plumb:host7:nftables/x",
+		Chains: []kernel.TableChain{
+			{Name: "in", Type: "filter", Hook: "ingress", Devices: []string{"lo"}, Priority: "filter", Policy: "accept", Rules: []string{`meta mark 0x00000001 jump a`}},
+			{Name: "a", Rules: []string{"ip saddr @s drop", `tcp dport { 22, 80 } counter accept comment "a, b"`}}},
+		Sets: []kernel.TableSet{{Name: "s", Type: "ipv4_addr", Flags: []string{"interval"}, AutoMerge: true, Elements: []string{"10.0.0.0/24", "10.1.0.0/16"}},
+			{Name: "d", Type: "mark", Flags: []string{"dynamic", "timeout"}, Timeout: "1h", Size: 7, Counter: true}},
+		Maps: []kernel.TableSet{{Name: "m", Type: "mark", Data: "verdict", Elements: []string{"0x00000001 : jump a"}}},
+	}
+	memory := kerneltest.New(kerneltest.Options{})
+	if err := memory.Tables().CreateTable(t.Context(), memory.Own(), table); err != nil {
+		t.Fatal(err)
+	}
+	own := netlinktest.New(t)
+	own.Run(t, "sh", "-ec", memory.String())
+	k, err := netlink.New(netlink.Options{OwnPath: own.Path, NamedDir: netlinktest.Dir(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	if got, want := listed(t.Context(), t, nftables.New(k, ""), k.Own(), table), listed(t.Context(), t, memory.Tables(), memory.Own(), table); got != want {
+		t.Errorf("on Linux:\n%s\nwant\n%s", got, want)
+	}
 }
