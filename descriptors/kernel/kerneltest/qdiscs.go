@@ -141,9 +141,12 @@ func (k *Kernel) DeleteQdisc(ns kernel.NS, q kernel.Qdisc) error {
 // Filters are those at a hook of a link.
 func (k *Kernel) Filters(ns kernel.NS, index int, egress bool) (list []kernel.Filter, err error) {
 	err = k.in(ns, "Filters", fmt.Sprintf("list filters of link %d", index), func(n *namespace) error {
-		l := n.links[index]
-		if l == nil {
-			return nil
+		l, err := n.link(index)
+		if index > 0 && err != nil {
+			return nil // the kernel lists none
+		}
+		if err != nil {
+			return err
 		}
 		for _, f := range l.traffic.filters[egress] {
 			list = append(list, f.seen())
