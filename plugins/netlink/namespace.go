@@ -127,8 +127,12 @@ func (n *namespace) do(m *message, each func(typ uint16, body []byte)) error {
 	return refused(err)
 }
 
-// batchSize bounds how many acknowledgements wait in a socket.
-const batchSize = 64
+// batchSize bounds how many answers wait in a socket, batchBytes what is sent at once: a
+// socket takes some 200 KB.
+const (
+	batchSize  = 64
+	batchBytes = 64 << 10
+)
 
 // doAll sends many requests with few calls and returns one error for each.
 func (n *namespace) doAll(ms []*message) ([]error, error) {
@@ -140,7 +144,7 @@ func (n *namespace) doAll(ms []*message) ([]error, error) {
 	defer n.pool.Put(buf)
 	var errs []error
 	for len(ms) > 0 && err == nil {
-		part := ms[:min(batchSize, len(ms))]
+		part := ms[:fitting(ms)]
 		ms = ms[len(part):]
 		n.writes.add(len(part))
 		var some []error
@@ -151,6 +155,17 @@ func (n *namespace) doAll(ms []*message) ([]error, error) {
 	}
 	n.giveBack(c, err)
 	return errs, err
+}
+
+// fitting is how many of the requests go at once, at least one.
+func fitting(ms []*message) int {
+	bytes := len(ms[0].b)
+	for i, m := range ms[1:min(batchSize, len(ms))] {
+		if bytes += len(m.b); bytes > batchBytes {
+			return i + 1
+		}
+	}
+	return min(batchSize, len(ms))
 }
 
 // dumpTries and dumpPause bound the reading of tables that keep changing.

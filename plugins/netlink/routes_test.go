@@ -386,3 +386,24 @@ func TestAddRoutes(t *testing.T) {
 		t.Errorf("none: %v", errs)
 	}
 }
+
+// Routes of very many ways do not fit into one datagram together.
+func TestAddLargeRoutes(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	l := routed(t, b)
+	const many, ways = 64, 256
+	rs := make([]*kernel.Route, many)
+	for i := range rs {
+		r := &kernel.Route{Dst: prefix(fmt.Sprintf("10.200.%d.0/24", i)), Protocol: ours}
+		for j := range ways {
+			r.NextHops = append(r.NextHops, kernel.NextHop{Index: l.Index, Gateway: addr("10.0.0.2"), Weight: j + 1})
+		}
+		rs[i] = r
+	}
+	if err := errors.Join(b.AddRoutes(b.Own(), rs)...); err != nil {
+		t.Error(err)
+	}
+	if n := len(oursOf(t, b)); n != many {
+		t.Errorf("%d routes are there", n)
+	}
+}
