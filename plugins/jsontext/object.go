@@ -15,8 +15,10 @@ import (
 // for all that shall be there in any case.
 type Object struct{ Text []byte }
 
-// Open begins an object, Close ends it.
-func (o *Object) Open()  { o.Text = append(o.Text, '{') }
+// Open begins an object.
+func (o *Object) Open() { o.Text = append(o.Text, '{') }
+
+// Close ends the object that was opened last.
 func (o *Object) Close() { o.Text = append(o.Text, '}') }
 
 // Name begins a field; its value is to follow.
@@ -34,7 +36,7 @@ func (o *Object) next() {
 	}
 }
 
-// Uint writes the field with a number, Int one that may be negative.
+// Uint writes the field with a number.
 func (o *Object) Uint(name string, n uint64) {
 	if n != 0 {
 		o.Name(name)
@@ -42,6 +44,7 @@ func (o *Object) Uint(name string, n uint64) {
 	}
 }
 
+// Int writes the field with a number that may be negative.
 func (o *Object) Int(name string, n int64) {
 	if n != 0 {
 		o.Name(name)
