@@ -66,12 +66,13 @@ the network as it is; proxies go on.`,
 		Example: `  plumb-agent
   plumb-agent --label edge1 --etcd http://10.0.0.1:2379,http://10.0.0.2:2379
   plumb-agent --once`,
-		Args:          cobra.NoArgs,
+		Args:          noArgs,
 		Version:       buildinfo.String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(usage)
 	config := configFlags(root, &file)
 	root.Flags().BoolVar(&once, "once", false, "reconcile once and exit: 0 all is configured, 1 it is not")
 	root.Flags().BoolVar(&show, "print-config", false, "print the configuration in effect and exit")
@@ -94,6 +95,18 @@ the network as it is; proxies go on.`,
 	return root
 }
 
+// usage is an error of how the command was called.
+func usage(cmd *cobra.Command, err error) error {
+	return fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if err := cobra.NoArgs(cmd, args); err != nil {
+		return usage(cmd, err)
+	}
+	return nil
+}
+
 func cleanup(config func(*cobra.Command) (agent.Config, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cleanup",
@@ -102,7 +115,7 @@ func cleanup(config func(*cobra.Command) (agent.Config, error)) *cobra.Command {
 label has made on this host, in all namespaces, and ends its proxies. It never
 touches etcd, and it refuses while the agent runs.`,
 		Example: "  plumb-agent cleanup --label edge1",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config(cmd)
 			if err != nil {
@@ -129,7 +142,7 @@ and also when it does not. Nothing is deleted on the host: for the agent the new
 store is another one, and what it lacks is withdrawn only after "agentctl resync
 --accept".`,
 		Example: "  plumb-agent recover-store\n  plumb-agent recover-store --state-dir /var/lib/plumb-edge1 --run-dir /run/plumb-edge1",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config(cmd)
 			if err != nil {
@@ -145,7 +158,7 @@ store is another one, and what it lacks is withdrawn only after "agentctl resync
 
 func version() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version and the commit", Example: "  plumb-agent version", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version and the commit", Example: "  plumb-agent version", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), buildinfo.String())
 			return err
@@ -155,7 +168,7 @@ func version() *cobra.Command {
 
 func genMan() *cobra.Command {
 	return &cobra.Command{
-		Use: "gen-man", Short: "Print plumb-agent(8)", Example: "  plumb-agent gen-man | man -l -", Args: cobra.NoArgs, Hidden: true,
+		Use: "gen-man", Short: "Print plumb-agent(8)", Example: "  plumb-agent gen-man | man -l -", Args: noArgs, Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			manpage.Page{Command: cmd.Root(), Section: 8, Version: buildinfo.Version(), SeeAlso: []string{"agentctl(1)", "plumb-cni(8)"}}.Write(cmd.OutOrStdout())
 			return nil

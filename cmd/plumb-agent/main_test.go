@@ -80,3 +80,20 @@ func TestNowhereToWrite(t *testing.T) {
 		}
 	}
 }
+
+// TestUsageErrors: who calls it wrongly is told what was wrong, and where all flags are.
+func TestUsageErrors(t *testing.T) {
+	for args, want := range map[string]string{
+		"--labl x":          "unknown flag: --labl; see `plumb-agent --help`",
+		"cleanup --labl x":  "unknown flag: --labl; see `plumb-agent cleanup --help`",
+		"--label":           "flag needs an argument: --label; see `plumb-agent --help`",
+		"clean":             "unknown command \"clean\" for \"plumb-agent\"; see `plumb-agent --help`",
+		"recover-store etc": "unknown command \"etc\" for \"plumb-agent recover-store\"; see `plumb-agent recover-store --help`",
+	} {
+		cmd := command()
+		cmd.SetArgs(strings.Fields(args))
+		if err := cmd.ExecuteContext(context.Background()); err == nil || err.Error() != want {
+			t.Errorf("plumb-agent %s: got %v, want %s", args, err, want)
+		}
+	}
+}
