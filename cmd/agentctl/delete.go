@@ -14,7 +14,8 @@ func newDelete(c *cli) *cobra.Command {
 		Short: "Withdraw keys of intent",
 		Long: `Delete withdraws keys from the agent's store, all in one transaction unless --chunked
 allows several. A key that is not there is no error. A key that another source
-wants, such as an intent file, is refused: it has to be deleted there.`,
+wants, such as an intent file, is refused: it has to be deleted there. What is paused
+is withdrawn too, and stays on the host until the pause ends.`,
 		Example: `  agentctl delete route/default
   agentctl delete interface/web interface/web-host --wait`,
 		Args:              someArgs("key"),

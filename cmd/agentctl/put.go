@@ -134,7 +134,7 @@ func (c *cli) showApplied(r *apiv1.ApplyResponse) error {
 	case "timed out":
 		c.tell("timed out and not all keys are settled")
 	case "not configured":
-		c.tell("not all keys are configured; try `agentctl why KEY`")
+		c.tell("not all keys are %s; try `agentctl why KEY`", missed(r))
 	case "unchanged":
 		c.tell("nothing had to be written")
 		return nil
@@ -142,6 +142,27 @@ func (c *cli) showApplied(r *apiv1.ApplyResponse) error {
 		return nil
 	}
 	return differs
+}
+
+// missed is what not all keys became that were waited for. What was to go is left over.
+func missed(r *apiv1.ApplyResponse) string {
+	going, coming := false, false
+	for _, k := range r.Keys {
+		switch k.State {
+		case "leftover":
+			going = true
+		case "configured", "observed", "absent", "removed":
+		default:
+			coming = true
+		}
+	}
+	switch {
+	case going && coming:
+		return "configured or gone"
+	case going:
+		return "gone"
+	}
+	return "configured"
 }
 
 // appliedSummary counts what was written, and how the keys stand that were waited for.

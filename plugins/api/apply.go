@@ -105,6 +105,9 @@ func (s *Server) finish(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.A
 	if err != nil {
 		return nil, fail(err)
 	}
+	if out.Outcome != "reverted" {
+		s.notePaused(ctx, out)
+	}
 	s.noteEnd(ctx, r, out, st)
 	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"sync"
 	"testing"
 
@@ -109,7 +110,8 @@ func (r *real) start() *client.Client {
 		r.stop()
 	}
 	r.s = scheduler.New(scheduler.Options{Sources: []string{"etcd"}, Policies: []scheduler.Policy{
-		{Keys: "interface/told", Drift: scheduler.DriftAlert}, {Keys: "interface/free", Drift: scheduler.DriftIgnore}}})
+		{Keys: "interface/told", Drift: scheduler.DriftAlert}, {Keys: "interface/free", Drift: scheduler.DriftIgnore},
+		{Keys: "route/", Deletions: scheduler.Deletions{Most: 1}}}})
 	onLink := func(_ scheduler.Key, v *models.Route) []scheduler.Need {
 		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.Interface)), "the interface that it leaves by")}
 	}
@@ -208,6 +210,11 @@ func TestRealScheduler(t *testing.T) {
 	check("pause", err, true, nil)
 	st, err := c.Get(ctx, &apiv1.GetRequest{Key: "interface/web"})
 	check("paused", err, st.GetState() == "paused", st)
+	out, err = c.Delete(ctx, &apiv1.DeleteRequest{Keys: []string{"interface/web"}, Wait: true})
+	check("delete what is paused", err, out.GetOutcome() == "not configured" && out.Keys[0].State == "leftover" &&
+		slices.Equal(out.Notes, []string{"interface/ is paused: nothing of it is removed until `agentctl resume interface`"}), out)
+	out, err = c.Put(ctx, link)
+	check("put what is paused", err, out.GetOutcome() == "not configured" && out.Keys[0].State == "paused" && len(out.Notes) == 0, out)
 	_, err = c.Resume(ctx, &apiv1.ResumeRequest{Target: "interface"})
 	check("resume", err, true, nil)
 
@@ -222,6 +229,27 @@ func TestRealScheduler(t *testing.T) {
 	}
 	list, err := c.List(ctx, &apiv1.ListRequest{})
 	check("nothing left", err, len(list.GetKeys()) == 0, list)
+}
+
+// TestHeldBackIsNotPaused: what is held back is noted with what lets it go, which is not resume.
+func TestHeldBackIsNotPaused(t *testing.T) {
+	c, _ := startReal(t)
+	ctx := context.Background()
+	keys := []string{"interface/web", "route/r1", "route/r2"}
+	for i, text := range []string{`{"dummy":{}}`, `{"interface":"web","destination":"10.0.0.0/8"}`, `{"interface":"web","destination":"10.0.0.0/9"}`} {
+		if _, err := c.Put(ctx, &apiv1.PutRequest{Key: keys[i], Text: text, Wait: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := c.Delete(ctx, &apiv1.DeleteRequest{Keys: keys[1:], Wait: true})
+	want := []string{"nothing is removed: held-1 is held back, since 2 of 2 route would go, and 1 may; if that is meant: agentctl release held-1"}
+	if err != nil || out.Outcome != "not configured" || !slices.Equal(out.Notes, want) {
+		t.Errorf("got %v, %v", out, err)
+	}
+	out, err = c.Delete(ctx, &apiv1.DeleteRequest{Keys: keys[1:], Wait: true})
+	if err != nil || out.Outcome != "not configured" || len(out.Notes) > 0 {
+		t.Errorf("once more: %v, %v", out, err)
+	}
 }
 
 // What a policy lets others change is listed and does not count as a

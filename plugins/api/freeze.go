@@ -115,6 +115,48 @@ func (s *Server) noteHeld(ctx context.Context, out *apiv1.ApplyResponse, st *sta
 	}
 }
 
+// pausedAsked is of how many keys it is asked what they wait for.
+const pausedAsked = 20
+
+// notePaused tells who waited for deletions which pauses keep what was to go, and until when.
+func (s *Server) notePaused(ctx context.Context, out *apiv1.ApplyResponse) {
+	back, err := s.held("")
+	if err != nil {
+		return
+	}
+	var told []scheduler.Key
+	asked := 0
+	for _, k := range out.Keys {
+		if k.State != scheduler.Leftover.String() || slices.ContainsFunc(told, func(t scheduler.Key) bool { return holds(t, k.Key) }) {
+			continue
+		}
+		if asked++; asked > pausedAsked {
+			return
+		}
+		c, err := s.Scheduler.Why(ctx, scheduler.Key(k.Key))
+		if err != nil {
+			return
+		}
+		for _, r := range c.Roots {
+			heldBack := slices.ContainsFunc(back, func(h *apiv1.Held) bool { return slices.Contains(h.Keys, string(r.Key)) })
+			if r.Kind != scheduler.RootPaused || r.By == "" || heldBack || slices.Contains(told, r.By) {
+				continue // who freezes all, or holds back too many, is named elsewhere
+			}
+			told = append(told, r.By)
+			note := fmt.Sprintf("%s is paused: nothing of it is removed until `agentctl resume %s`", r.By, strings.TrimSuffix(string(r.By), "/"))
+			if !r.Until.IsZero() {
+				note += " or " + r.Until.UTC().Format(time.RFC3339)
+			}
+			out.Notes = append(out.Notes, note)
+		}
+	}
+}
+
+// holds reports whether a pause of a key, or of all below a prefix, holds a key.
+func holds(target scheduler.Key, key string) bool {
+	return key == string(target) || strings.HasSuffix(string(target), "/") && strings.HasPrefix(key, string(target))
+}
+
 // held is what is held back, all or under an ID.
 func (s *Server) held(id string) (out []*apiv1.Held, err error) {
 	all, err := s.Scheduler.HeldBack()

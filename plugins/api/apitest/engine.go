@@ -172,7 +172,10 @@ func (e *Engine) heard(key string, data []byte) {
 	defer e.mu.Unlock()
 	k := scheduler.Key(key)
 	if data == nil {
-		if _, there := e.keys[k]; there {
+		switch st, there := e.keys[k]; {
+		case st.State == scheduler.Paused:
+			e.set(scheduler.Status{Key: k, State: scheduler.Leftover, Reason: "not in the intent, but paused: " + st.Reason, Actual: st.Actual})
+		case there:
 			e.set(scheduler.Status{Key: k, State: scheduler.Removed})
 		}
 		return
@@ -375,8 +378,13 @@ func (e *Engine) roots(k, from scheduler.Key) (all []scheduler.Root) {
 	name, _, _ := strings.Cut(string(k), "/")
 	kind, err := models.KindByName(name)
 	switch {
-	case st.State == scheduler.Paused:
+	case st.State == scheduler.Paused, st.State == scheduler.Leftover:
 		r.Kind, r.By = scheduler.RootPaused, k
+		for target := range e.paused {
+			if strings.HasSuffix(string(target), "/") && strings.HasPrefix(string(k), string(target)) {
+				r.By = target
+			}
+		}
 	case !known && err == nil && kind.Writable:
 		r.Kind = scheduler.RootNotAsked
 	case !known:
