@@ -197,12 +197,14 @@ func (c *cli) render(agents []fleet.Agent, r rolling) (map[string][]record.Item,
 		failed := false
 		for _, t := range templates {
 			text, err := t.Render(a, values)
-			if err == nil {
-				var more []*apiv1.Item
-				more, err = itemsOf(text, t.Name)
-				items = append(items, more...)
-			}
 			if err != nil {
+				failed = true
+				wrong("%v", err)
+				continue
+			}
+			more, unread := itemsOf(text, t.Name)
+			items = append(items, more...)
+			for _, err := range unread {
 				failed = true
 				wrong("%v", err)
 			}

@@ -21,12 +21,22 @@ var errNoIntent = errors.New("there is no intent")
 // readIntent reads intent files, directories of them, and "-" for stdin. It says which
 // of them hold none; all of them are an errNoIntent.
 func (c *cli) readIntent(paths []string) ([]*apiv1.Item, error) {
-	var items []*apiv1.Item
+	items, unread, err := c.readReadable(paths)
+	if len(unread) > 0 {
+		return nil, unread[0][0]
+	}
+	return items, err
+}
+
+// readReadable is readIntent, and goes on where something cannot be read: unread has, for
+// each file or path of which that is so, all errors.
+func (c *cli) readReadable(paths []string) (items []*apiv1.Item, unread [][]error, err error) {
 	var empty []string
 	for _, path := range paths {
 		files, err := intentFiles(path)
 		if err != nil {
-			return nil, err
+			unread = append(unread, []error{err})
+			continue
 		}
 		if len(files) == 0 {
 			empty = append(empty, path+" has no file that ends in .yaml, .yml or .json")
@@ -34,36 +44,37 @@ func (c *cli) readIntent(paths []string) ([]*apiv1.Item, error) {
 		for _, f := range files {
 			data, err := c.readFile(f)
 			if err != nil {
-				return nil, err
+				unread = append(unread, []error{err})
+				continue
 			}
 			name := f
 			if f == "-" {
 				name = "stdin"
 			}
-			more, err := itemsOf(data, name)
-			if err != nil {
-				return nil, err
-			}
-			if len(more) == 0 {
+			more, wrong := itemsOf(data, name)
+			switch {
+			case len(wrong) > 0:
+				unread = append(unread, wrong)
+			case len(more) == 0:
 				empty = append(empty, name+" holds no document")
 			}
 			items = append(items, more...)
 		}
 	}
-	if len(items) == 0 {
-		return nil, fmt.Errorf("%w: %s; a document is a key with its value (key: interface/web, value: {…})", errNoIntent, strings.Join(empty, "; "))
+	if len(items)+len(unread) == 0 {
+		return nil, nil, fmt.Errorf("%w: %s; a document is a key with its value (key: interface/web, value: {…})", errNoIntent, strings.Join(empty, "; "))
 	}
 	c.notes(empty)
-	return items, nil
+	return items, unread, nil
 }
 
-// itemsOf are the values of an intent file.
-func itemsOf(data []byte, name string) (items []*apiv1.Item, err error) {
-	docs, err := file.DecodeDocuments(data, name)
+// itemsOf are the values of an intent file that can be read, and what is wrong in it.
+func itemsOf(data []byte, name string) (items []*apiv1.Item, wrong []error) {
+	docs, wrong := file.DecodeReadable(data, name)
 	for _, d := range docs {
 		items = append(items, &apiv1.Item{Key: d.Key, Text: string(d.JSON), Where: fmt.Sprintf("%s:%d", name, d.Line)})
 	}
-	return items, err
+	return items, wrong
 }
 
 // intentFiles are the files of a path: itself, or what the agent would read in

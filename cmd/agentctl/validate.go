@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,9 +18,11 @@ func newValidate(c *cli) *cobra.Command {
 		Use:   "validate -f PATH…",
 		Short: "Check intent files, without an agent",
 		Long: `Validate checks intent files as apply would, and names every error with its file,
-line and field. It needs no agent, so it does not know what else is wanted.
+line and field. What cannot be read does not keep it from the rest, but for what follows
+an error of syntax in the same file. It needs no agent, so it does not know what else is
+wanted.
 
-It exits with 2 if a value is invalid, as apply would.`,
+It exits with 2 if a file cannot be read or a value is invalid, as apply would.`,
 		Example: `  agentctl validate -f site.yaml
   agentctl validate -f /etc/site/`,
 		Args: noArgs,
@@ -27,13 +30,24 @@ It exits with 2 if a value is invalid, as apply would.`,
 			if len(paths) == 0 {
 				return usage(cmd, "name the files to check with -f")
 			}
-			items, err := c.readIntent(paths)
+			items, unread, err := c.readReadable(paths)
 			if err != nil {
 				return err
 			}
-			bad := c.validate(items)
-			if bad > 0 {
-				return fmt.Errorf("%s invalid", be(bad, "value"))
+			for _, wrong := range unread {
+				for _, err := range wrong {
+					c.wrong("%v", err)
+				}
+			}
+			var found []string
+			if n := len(unread); n > 0 {
+				found = append(found, plural(n, "file")+" cannot be read")
+			}
+			if bad := c.validate(items); bad > 0 {
+				found = append(found, be(bad, "value")+" invalid")
+			}
+			if len(found) > 0 {
+				return errors.New(strings.Join(found, ", "))
 			}
 			c.tell("%s valid", be(len(items), "value"))
 			return nil

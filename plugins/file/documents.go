@@ -43,8 +43,20 @@ func DecodeValue(data []byte, name string) ([]byte, error) {
 
 // DecodeDocuments reads an intent file: YAML documents of key and value, a
 // list of such, or a map under intent; JSON likewise. name is for errors, which
-// begin with <name>:<line>; one that ends in .json is taken by its word.
+// begin with <name>:<line>; one that ends in .json is taken by its word. If anything is
+// wrong it returns no document and the first error.
 func DecodeDocuments(data []byte, name string) ([]Document, error) {
+	docs, wrong := DecodeReadable(data, name)
+	if len(wrong) > 0 {
+		return nil, wrong[0]
+	}
+	return docs, nil
+}
+
+// DecodeReadable reads an intent file as DecodeDocuments does, and goes on where something
+// is wrong: it returns what could be read, and the errors, at most a thousand. Where the
+// next document begins after an error of syntax cannot be told.
+func DecodeReadable(data []byte, name string) (docs []Document, wrong []error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if docs, ok := readParts(data, name, partSize); ok {
 		return docs, nil
@@ -53,21 +65,20 @@ func DecodeDocuments(data []byte, name string) ([]Document, error) {
 }
 
 // whole reads all of a file at once.
-func whole(data []byte, name string) ([]Document, error) {
+func whole(data []byte, name string) (docs []Document, wrong []error) {
 	roots, err := parse(data, name)
-	if err != nil {
-		return nil, err
-	}
 	r := &reader{name: name}
 	for _, root := range roots {
-		if err := r.document(root); err != nil {
-			return nil, err
-		}
+		r.document(root)
 	}
-	return r.docs, nil
+	if err != nil && len(r.wrong) < maxWrong {
+		r.wrong = append(r.wrong, err)
+	}
+	return r.docs, r.wrong
 }
 
-// parse reads all documents of a file as trees of YAML nodes.
+// parse reads all documents of a file as trees of YAML nodes. With an error come those
+// before it.
 func parse(data []byte, name string) ([]*yaml.Node, error) {
 	// JSON is YAML but for tabs, which every JSON writer may use.
 	if filepath.Ext(name) == ".json" || json.Valid(data) {
@@ -75,9 +86,9 @@ func parse(data []byte, name string) ([]*yaml.Node, error) {
 	}
 	roots, err := parseYAML(data)
 	if err != nil {
-		return nil, yamlError(data, err, name)
+		err = yamlError(data, err, name)
 	}
-	return roots, nil
+	return roots, err
 }
 
 // plainName is what the name of a field or a key looks like.
@@ -93,66 +104,70 @@ func shown(name string) string {
 	return "…"
 }
 
-// reader gathers the documents of one file.
+// maxWrong bounds what is kept of a file that is something else: its errors take far more
+// room than its text.
+const maxWrong = 1000
+
+// reader gathers the documents of one file, and what is wrong in it.
 type reader struct {
-	name string
-	docs []Document
+	name  string
+	docs  []Document
+	wrong []error
 }
 
-func (r *reader) fail(n *yaml.Node, format string, args ...any) error {
-	return fmt.Errorf("%s:%d: %s", r.name, max(n.Line, 1), fmt.Sprintf(format, args...))
+func (r *reader) fail(n *yaml.Node, format string, args ...any) {
+	if len(r.wrong) < maxWrong {
+		r.wrong = append(r.wrong, fmt.Errorf("%s:%d: %s", r.name, max(n.Line, 1), fmt.Sprintf(format, args...)))
+	}
 }
 
 // document reads what stands between two lines of dashes.
-func (r *reader) document(root *yaml.Node) error {
+func (r *reader) document(root *yaml.Node) {
 	n := root
 	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
 		n = n.Content[0]
 	}
 	n = follow(n)
 	switch {
-	case isNull(n):
-		return nil // nothing, or only comments
+	case isNull(n): // nothing, or only comments
 	case n.Kind == yaml.SequenceNode:
 		for _, item := range n.Content {
-			if err := r.entry(follow(item)); err != nil {
-				return err
-			}
+			r.entry(follow(item))
 		}
-		return nil
 	case n.Kind == yaml.MappingNode && has(n, "intent"):
-		return r.intent(n)
+		r.intent(n)
+	default:
+		r.entry(n)
 	}
-	return r.entry(n)
 }
 
 // intent reads `intent: {key: value}`.
-func (r *reader) intent(n *yaml.Node) error {
+func (r *reader) intent(n *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if name := n.Content[i]; name.Value != "intent" || i > 0 {
-			return r.fail(name, "%q beside intent; a document with intent holds nothing else", shown(name.Value))
+			r.fail(name, "%q beside intent; a document with intent holds nothing else", shown(name.Value))
+			return
 		}
 	}
 	values := follow(n.Content[1])
 	if isNull(values) {
-		return nil
+		return
 	}
 	if values.Kind != yaml.MappingNode {
-		return r.fail(values, "intent must be a map of keys to values")
+		r.fail(values, "intent must be a map of keys to values")
+		return
 	}
 	for i := 0; i+1 < len(values.Content); i += 2 {
-		if err := r.add(values.Content[i], values.Content[i+1]); err != nil {
-			return err
-		}
+		r.add(values.Content[i], values.Content[i+1])
 	}
-	return nil
 }
 
 // entry reads `key: …, value: …`.
-func (r *reader) entry(n *yaml.Node) error {
+func (r *reader) entry(n *yaml.Node) {
 	const want = "a document is a key with its value (key: interface/web, value: {…}), a list of such, or a map under intent"
 	if n.Kind != yaml.MappingNode {
-		return r.fail(n, "%s", want)
+		r.fail(n, "%s", want)
+		return
 	}
 	var key, value *yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -163,33 +178,37 @@ func (r *reader) entry(n *yaml.Node) error {
 		case "value":
 			slot = &value
 		default:
-			return r.fail(field, "unknown field %q; %s", shown(field.Value), want)
+			r.fail(field, "unknown field %q; %s", shown(field.Value), want)
+			return
 		}
 		if *slot != nil {
-			return r.fail(field, "%s is written twice", shown(field.Value))
+			r.fail(field, "%s is written twice", shown(field.Value))
+			return
 		}
 		*slot = n.Content[i+1]
 	}
 	switch {
 	case key == nil:
-		return r.fail(n, "no key; %s", want)
+		r.fail(n, "no key; %s", want)
 	case value == nil:
-		return r.fail(n, "no value for %s; write at least value: {}", shown(follow(key).Value))
+		r.fail(n, "no value for %s; write at least value: {}", shown(follow(key).Value))
+	default:
+		r.add(key, value)
 	}
-	return r.add(key, value)
 }
 
-func (r *reader) add(key, value *yaml.Node) error {
+func (r *reader) add(key, value *yaml.Node) {
 	k := follow(key)
 	if k.Kind != yaml.ScalarNode || k.Value == "" {
-		return r.fail(key, "a key is a text such as interface/web")
+		r.fail(key, "a key is a text such as interface/web")
+		return
 	}
 	w := &jsonWriter{}
 	if err := w.write(value, 0); err != nil {
-		return r.fail(w.at, "%s: %v", shown(k.Value), err)
+		r.fail(w.at, "%s: %v", shown(k.Value), err)
+		return
 	}
 	r.docs = append(r.docs, Document{Key: k.Value, JSON: w.out, Line: key.Line})
-	return nil
 }
 
 // follow resolves an alias.

@@ -11,23 +11,38 @@ import (
 	"github.com/plumb-net/plumb/plugins/file"
 )
 
-// TestDocuments reads testdata/documents/*: a file, and the documents in it.
+// TestDocuments reads testdata/documents/*: a file, the documents in it, and what is wrong.
 // Run with -rewrite to write what is new.
 func TestDocuments(t *testing.T) {
 	datadriven.Walk(t, "testdata/documents", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			text := strings.ReplaceAll(d.Input, "<tab>", "\t")
-			docs, err := file.DecodeDocuments([]byte(text), "f."+d.Cmd)
+			docs, wrong := file.DecodeReadable([]byte(text), "f."+d.Cmd)
 			var b strings.Builder
 			for _, doc := range docs {
 				fmt.Fprintf(&b, "%d %s %s\n", doc.Line, doc.Key, doc.JSON)
 			}
-			if err != nil {
+			for _, err := range wrong {
 				fmt.Fprintf(&b, "error: %v\n", err)
+			}
+			all, err := file.DecodeDocuments([]byte(text), "f."+d.Cmd)
+			if len(wrong) > 0 && (all != nil || err == nil || err.Error() != wrong[0].Error()) {
+				d.Fatalf(t, "read as a whole: %d documents, %v", len(all), err)
 			}
 			return b.String()
 		})
 	})
+}
+
+// TestNoIntentAtAll: of a file that is something else no more is kept than people read.
+func TestNoIntentAtAll(t *testing.T) {
+	docs, wrong := file.DecodeReadable([]byte(strings.Repeat("- x\n", 5000)+"- [\n"), "f.yaml")
+	if len(docs) != 0 || len(wrong) > 1000 {
+		t.Errorf("a file of another syntax: %d documents, %d errors", len(docs), len(wrong))
+	}
+	if _, wrong = file.DecodeReadable([]byte(strings.Repeat("- x\n", 5000)), "f.yaml"); len(wrong) != 1000 {
+		t.Errorf("a list of something else: %d errors", len(wrong))
+	}
 }
 
 // TestExamples: every example of the models is an intent file that is valid,

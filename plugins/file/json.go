@@ -11,7 +11,7 @@ import (
 )
 
 // parseJSON reads JSON, one text or several after another, as trees of YAML
-// nodes, so that all else is done once.
+// nodes, so that all else is done once. With an error come those before it.
 func parseJSON(data []byte, name string) ([]*yaml.Node, error) {
 	p := &jsonReader{data: data, dec: json.NewDecoder(bytes.NewReader(data))}
 	p.dec.UseNumber()
@@ -22,7 +22,7 @@ func parseJSON(data []byte, name string) ([]*yaml.Node, error) {
 		case errors.Is(err, io.EOF):
 			return roots, nil
 		case err != nil:
-			return nil, fmt.Errorf("%s:%d: not valid JSON: %w", name, p.errorLine(err), err)
+			return roots, fmt.Errorf("%s:%d: not valid JSON: %w", name, p.errorLine(err), err)
 		}
 		roots = append(roots, n)
 	}

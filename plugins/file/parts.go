@@ -53,7 +53,7 @@ func (p part) read(name string) ([]Document, bool) {
 		return nil, false
 	}
 	r := &reader{name: name}
-	if r.document(roots[0]) != nil {
+	if r.document(roots[0]); len(r.wrong) > 0 {
 		return nil, false
 	}
 	for i := range r.docs {

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parseYAML reads all documents of a text.
+// parseYAML reads all documents of a text. With an error come those before it.
 func parseYAML(data []byte) (roots []*yaml.Node, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for {
@@ -22,7 +22,7 @@ func parseYAML(data []byte) (roots []*yaml.Node, err error) {
 		case errors.Is(err, io.EOF):
 			return roots, nil
 		case err != nil:
-			return nil, err
+			return roots, err
 		}
 		roots = append(roots, &root)
 	}
