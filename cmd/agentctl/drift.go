@@ -27,9 +27,9 @@ the agent would have it, each with a grade. Nothing is changed, recorded or repa
   foreign  somebody else's object is where one of the intent belongs, or was put
            into what is ours; the owner says whose, as far as it can be told
 
-What was never built, since it waits for its needs or is invalid, is no drift: diff
-shows it. Nor is what others have beside what is ours. -o wide has the fields that
-differ.
+What was never built, since it waits for its needs, is invalid or cannot be made, is
+no drift: diff shows it. Nor is what others have beside what is ours. -o wide has the
+fields that differ.
 
 It exits with 1 if there is drift of another grade than ignore, and with 2 if there
 is something that could not be read.`,

@@ -145,7 +145,7 @@ func (e *Explainer) compareFound(n *graph.Node, k *kind.Kind, f kind.Found, ther
 	if differs == "" && !n.Foreign {
 		return
 	}
-	if s.Grade, s.Owner = e.grade(n, s); s.State == kv.Paused && s.Grade != kv.NoDrift {
+	if s.Grade, s.Owner = e.grade(n, s, there); s.State == kv.Paused && s.Grade != kv.NoDrift {
 		s.Reason += "; " + differs
 	}
 	if lost && s.Grade != kv.NoDrift {
@@ -175,9 +175,10 @@ func (e *Explainer) tellFound(n *graph.Node, s *kv.Status, there bool, differs s
 }
 
 // grade says what sort of drift it is that a wanted key differs, and who made what is in
-// its way. What waits for its needs is not built, or is to go, which is no drift; what is in
-// place stands also while a need of it is held.
-func (e *Explainer) grade(n *graph.Node, s *kv.Status) (g kv.Grade, owner string) {
+// its way; there reports whether anything of it was found. What waits for its needs is not
+// built, or is to go, which is no drift; what is in place stands also while a need of it is
+// held. Nor is it drift that what cannot be made is not there.
+func (e *Explainer) grade(n *graph.Node, s *kv.Status, there bool) (g kv.Grade, owner string) {
 	if needs := n.Needs(); needs == graph.Missing || needs == graph.Unsure && n.Presence == graph.Absent {
 		return kv.NoDrift, ""
 	}
@@ -188,6 +189,9 @@ func (e *Explainer) grade(n *graph.Node, s *kv.Status) (g kv.Grade, owner string
 		var class *kv.OpError
 		if n.X != nil && errors.As(n.X.Err, &class) && class.Owner != "" {
 			return kv.GradeForeign, class.Owner
+		}
+		if !there && assess.ActualOf(n) == nil && !assess.Has(n, assess.FlagDrifted) {
+			return kv.NoDrift, ""
 		}
 		return kv.GradeRepair, ""
 	case kv.Pending:
@@ -216,7 +220,7 @@ func (e *Explainer) gradeBusy(n *graph.Node, s *kv.Status) (kv.Grade, string) {
 		if s.State == kv.Configured { // it is only read
 			return kv.NoDrift, ""
 		}
-		return e.grade(n, s)
+		return e.grade(n, s, false)
 	case s.State == kv.Leftover:
 		return kv.GradeRepair, ""
 	}
