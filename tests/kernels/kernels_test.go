@@ -38,12 +38,12 @@ var packages = []struct {
 	{dir: "plugins/netlink"},
 	{dir: "descriptors/iface"},
 	{dir: "descriptors/address"},
+	{dir: "descriptors/kernel/kerneltest"},
 	{dir: "tests/e2e", flags: []string{"-test.run=^TestStories$", "-stories=testdata/kernels", "-no-engine"}},
 	{dir: "tests/demo", flags: []string{"-test.run=^TestTasks$"}, once: true},
 	{dir: "plugins/resources/cgroup", once: true}, // version 2 of cgroups, and nothing else
 	{dir: "tests/attributes", rare: true, flags: []string{"-test.run=^TestAttributes$"}},
 	{dir: "descriptors/fdb", rare: true},
-	{dir: "descriptors/kernel/kerneltest", rare: true},
 	{dir: "descriptors/hostlink", rare: true},
 	{dir: "descriptors/mirror", rare: true},
 	{dir: "descriptors/namespace", rare: true},
@@ -83,7 +83,7 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first boo
 	for _, doc := range []string{"kernels.md", "tasks"} {
 		m.Files["/plumb/docs/"+doc] = filepath.Join(root, "docs", doc)
 	}
-	var names []string
+	var names, data []string
 	for _, p := range packages {
 		if *onlyPackage != "" && *onlyPackage != p.dir || *onlyPackage == "" && !*all && (p.rare || p.once && !first) {
 			continue
@@ -92,8 +92,9 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first boo
 		test := build(t, p.dir)
 		at := path.Join("/plumb", p.dir)
 		m.Files[at+"/test"] = test
-		if data := filepath.Join(root, p.dir, "testdata"); exists(data) {
-			m.Files[at+"/testdata"] = data
+		if from := filepath.Join(root, p.dir, "testdata"); exists(from) {
+			m.Files[at+"/testdata"] = from
+			data = append(data, p.dir+"/testdata")
 		}
 		args := append([]string{at + "/test", "-test.v"}, p.flags...)
 		if *onlyTests != "" {
@@ -105,7 +106,7 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first boo
 		m.Commands = append(m.Commands, vm.Command{Args: args, Dir: at, Env: []string{"CI=true", "PLUMB_KERNEL=" + k.Suite, "PLUMB_E2E_BIN=/plumb/bin"}})
 	}
 	if *rewrite {
-		m.Commands = append(m.Commands, vm.Command{Dir: "/plumb", Args: []string{"sh", "-c", "tar -c */*/testdata | base64"}})
+		m.Commands = append(m.Commands, vm.Command{Dir: "/plumb", Args: []string{"sh", "-c", "tar -c " + strings.Join(data, " ") + " | base64"}})
 	}
 	ctx := t.Context()
 	if end, limited := t.Deadline(); limited {
