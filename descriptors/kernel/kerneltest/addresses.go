@@ -60,6 +60,9 @@ func (k *Kernel) AddAddress(ns kernel.NS, a kernel.Address) error {
 			return err
 		}
 		a.Kernel, a.Secondary = false, false
+		if a.Peer == a.Prefix.Addr() {
+			a.Peer = netip.Addr{}
+		}
 		if a.Valid != 0 || a.Preferred != 0 || a.Deprecated {
 			a.Protocol = cmp.Or(a.Protocol, protoLifetime)
 		}
@@ -81,11 +84,17 @@ func (k *Kernel) ChangeAddress(ns kernel.NS, a kernel.Address) error {
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(l.addresses, func(other kernel.Address) bool { return other.Prefix == a.Prefix })
+		i := slices.IndexFunc(l.addresses, func(other kernel.Address) bool { return sameAddress(other, a) })
 		if add = i < 0; add {
 			return nil
 		}
 		is := &l.addresses[i]
+		if a.Prefix.Addr().Is6() && a.Peer.IsValid() && a.Peer != is.Peer {
+			was := *is
+			is.Peer = a.Peer
+			k.disconnect6(l, was)
+			k.connect6(l, *is)
+		}
 		setLifetimes(is, a)
 		is.Protocol, is.Kernel = cmp.Or(a.Protocol, is.Protocol), false
 		k.tellAddress(l, *is, false)
@@ -116,10 +125,21 @@ func (n *namespace) forAddress(a kernel.Address) (*link, error) {
 	if !a.Prefix.IsValid() || a.Prefix.Addr().Is4In6() {
 		return nil, fmt.Errorf("not an address with a length: %w", syscall.EINVAL)
 	}
-	if a.Peer.IsValid() {
-		return nil, fmt.Errorf("an address with a peer: %w", syscall.EOPNOTSUPP)
+	if a.Peer.IsValid() && (a.Peer.Is4() != a.Prefix.Addr().Is4() || a.Peer.Is4In6()) {
+		return nil, fmt.Errorf("not a peer of that family: %w", syscall.EINVAL)
 	}
 	return n.link(a.Index)
+}
+
+// sameNetwork reports whether two addresses are of one subnet, which is that of the peer where
+// there is one.
+func sameNetwork(a, b kernel.Address) bool {
+	return a.Prefix.Bits() == b.Prefix.Bits() && a.Network() == b.Network()
+}
+
+// sameAddress reports whether two addresses are one. Those of IPv6 are, whoever is the peer.
+func sameAddress(a, b kernel.Address) bool {
+	return a.Prefix == b.Prefix && (a.Prefix.Addr().Is6() || sameNetwork(a, b))
 }
 
 // addAddress4 adds an address behind the last primary one that is as near, or as a secondary
@@ -133,7 +153,7 @@ func (k *Kernel) addAddress4(l *link, a kernel.Address) error {
 		if !other.Secondary && a.Scope <= other.Scope {
 			at = i + 1
 		}
-		if other.Prefix.Bits() != a.Prefix.Bits() || other.Prefix.Masked() != a.Prefix.Masked() {
+		if !sameNetwork(other, a) {
 			continue
 		}
 		if other.Prefix == a.Prefix {
@@ -162,20 +182,47 @@ func (l *link) take(a kernel.Address, at int) {
 	l.ns.local[a.Prefix.Addr()] = append(l.ns.local[a.Prefix.Addr()], l)
 }
 
-// connect4 adds the route to the subnet of an address.
+// connect4 adds the route to the subnet of an address. In the table of a VRF there are also
+// those that are in table local otherwise.
 func (k *Kernel) connect4(l *link, a kernel.Address) {
-	subnet := a.Prefix.Masked()
-	if a.Secondary || a.Prefix.Bits() == 32 || subnet.Addr().IsUnspecified() || l.Name == loopback {
+	subnet, table := a.Network(), l.table()
+	r := kernel.Route{Dst: subnet, Table: table, Protocol: protoKernel, Type: "unicast", Scope: "link", Src: a.Prefix.Addr(), Index: l.Index}
+	if table != tableMain {
+		local := r
+		local.Dst, local.Type, local.Scope = hostPrefix(a.Prefix.Addr()), "local", "host"
+		k.insertRoute(l.ns, local)
+	}
+	if a.Secondary || subnet == hostPrefix(a.Prefix.Addr()) || subnet.Addr().IsUnspecified() || l.Name == loopback ||
+		a.Scope == scopeHost { // that is in table local
 		return
 	}
-	r := kernel.Route{
-		Dst: subnet, Table: tableMain, Protocol: protoKernel, Type: "unicast", Scope: "link",
-		Src: a.Prefix.Addr(), Index: l.Index,
-	}
-	if a.Scope == scopeHost {
-		return // that is in table local
-	}
 	k.insertRoute(l.ns, r)
+	if table != tableMain && subnet.Bits() < 31 {
+		r.Dst, r.Type = hostPrefix(broadcast(subnet)), "broadcast"
+		k.insertRoute(l.ns, r)
+	}
+}
+
+// table is where the routes to the subnets of a link are.
+func (l *link) table() uint32 {
+	switch {
+	case l.Vrf != nil:
+		return l.Vrf.Table
+	case l.master != nil && l.master.Vrf != nil:
+		return l.master.Vrf.Table
+	}
+	return tableMain
+}
+
+func hostPrefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+
+// broadcast is the last address of a subnet.
+func broadcast(subnet netip.Prefix) netip.Addr {
+	a := subnet.Addr().As4()
+	for i := subnet.Bits(); i < 32; i++ {
+		a[i/8] |= 0x80 >> (i % 8)
+	}
+	return netip.AddrFrom4(a)
 }
 
 // comeToIPv4 is what a link that goes up gets back.
@@ -228,15 +275,34 @@ func (k *Kernel) putAddress6(l *link, a kernel.Address) {
 	k.tellAddress(l, a, false)
 }
 
-// connect6 adds the route to the subnet of an address.
+// connect6 adds the route to the subnet of an address, and that to its peer. In the table of a
+// VRF there is also the one that is in table local otherwise.
 func (k *Kernel) connect6(l *link, a kernel.Address) {
 	if !l.Up || l.Name == loopback {
 		return
 	}
-	k.insertRoute(l.ns, kernel.Route{
-		Dst: a.Prefix.Masked(), Table: tableMain, Metric: metricConnected6, Protocol: protoKernel,
-		Type: "unicast", Scope: "global", Index: l.Index,
-	})
+	for _, dst := range networks6(a) {
+		k.insertRoute(l.ns, l.connected6(dst))
+	}
+	if l.table() != tableMain {
+		r := l.connected6(hostPrefix(a.Prefix.Addr()))
+		r.Type, r.Metric = "local", 0
+		k.insertRoute(l.ns, r)
+	}
+}
+
+func (l *link) connected6(dst netip.Prefix) kernel.Route {
+	return kernel.Route{
+		Dst: dst, Table: l.table(), Metric: metricConnected6, Protocol: protoKernel, Type: "unicast", Scope: "global", Index: l.Index,
+	}
+}
+
+// networks6 are those to which an address brings routes.
+func networks6(a kernel.Address) []netip.Prefix {
+	if a.Peer.IsValid() {
+		return []netip.Prefix{a.Prefix.Masked(), hostPrefix(a.Peer)}
+	}
+	return []netip.Prefix{a.Prefix.Masked()}
 }
 
 // returnToIPv6 gives a link that goes up the routes of the addresses that it has been given
@@ -255,16 +321,34 @@ func (k *Kernel) comeToIPv6(l *link) {
 		return
 	}
 	l.ready = true
-	own := kernel.Address{Index: l.Index, Prefix: loopback6, Scope: scopeHost, Protocol: protoLoopback, Kernel: true}
-	if l.Name != loopback {
-		if own.Prefix = linkLocal(l.MAC); !own.Prefix.IsValid() {
-			return
+	if table := l.table(); table != tableMain && l.Vrf == nil {
+		r := l.connected6(netip.MustParsePrefix("ff00::/8"))
+		r.Type = "multicast"
+		k.insertRoute(l.ns, r)
+	}
+	for _, own := range k.ownAddresses(l) {
+		own.Index, own.Kernel = l.Index, true
+		if !slices.ContainsFunc(l.addresses, func(a kernel.Address) bool { return a.Prefix.Addr() == own.Prefix.Addr() }) {
+			k.putAddress6(l, own)
 		}
-		own.Scope, own.Protocol = scopeLink, protoLinkLocal
 	}
-	if !slices.ContainsFunc(l.addresses, func(a kernel.Address) bool { return a.Prefix.Addr() == own.Prefix.Addr() }) {
-		k.putAddress6(l, own)
+}
+
+// ownAddresses are those that Linux gives to a link.
+func (k *Kernel) ownAddresses(l *link) []kernel.Address {
+	switch {
+	case l.Name == loopback:
+		return []kernel.Address{{Prefix: loopback6, Scope: scopeHost, Protocol: protoLoopback}}
+	case l.Vrf != nil, l.master != nil && l.master.Bond != nil:
+		return nil
+	case l.Tunnel != nil && l.MAC == "":
+		return k.tunnelAddresses(l)
 	}
+	own := linkLocal(l.MAC)
+	if !own.IsValid() {
+		return nil
+	}
+	return []kernel.Address{{Prefix: own, Scope: scopeLink, Protocol: protoLinkLocal}}
 }
 
 // linkLocal is the address that is made of a hardware address (EUI-64).
@@ -297,7 +381,7 @@ func (k *Kernel) DeleteAddress(ns kernel.NS, a kernel.Address) error {
 		if err != nil {
 			return err
 		}
-		at := slices.IndexFunc(l.addresses, func(other kernel.Address) bool { return other.Prefix == a.Prefix })
+		at := slices.IndexFunc(l.addresses, func(other kernel.Address) bool { return sameAddress(other, a) })
 		if a.Prefix.Addr().Is6() && l.MTU < minMTU6 {
 			return refused(syscall.ENXIO)
 		}
@@ -312,7 +396,7 @@ func (k *Kernel) DeleteAddress(ns kernel.NS, a kernel.Address) error {
 func (k *Kernel) removeAddress(l *link, a kernel.Address) {
 	var secondaries []kernel.Address
 	for _, other := range l.addresses {
-		if other.Secondary && !a.Secondary && other.Prefix.Bits() == a.Prefix.Bits() && other.Prefix.Masked() == a.Prefix.Masked() {
+		if other.Secondary && !a.Secondary && sameNetwork(other, a) {
 			secondaries = append(secondaries, other)
 		}
 	}
@@ -358,9 +442,11 @@ func (k *Kernel) dropAddress(l *link, a kernel.Address) {
 		return
 	}
 	k.tellAddress(l, a, true)
-	for _, r := range n.routes.to(a.Prefix.Masked()) {
-		if !a.Secondary && r.Protocol == protoKernel && r.Index == l.Index && r.Src == addr {
-			k.removeRoute(n, r, true)
+	for _, dst := range []netip.Prefix{a.Network(), hostPrefix(addr), hostPrefix(broadcast(a.Network()))} {
+		for _, r := range n.routes.to(dst) {
+			if (!a.Secondary || r.Type == "local") && r.Protocol == protoKernel && r.Index == l.Index && r.Src == addr {
+				k.removeRoute(n, r, true)
+			}
 		}
 	}
 	if !n.isLocal(addr) { // no other link has it
@@ -376,16 +462,15 @@ func (k *Kernel) dropAddress(l *link, a kernel.Address) {
 	}
 }
 
-// disconnect6 removes the route to a subnet, unless another address of the link needs it.
+// disconnect6 removes the routes that an address brought, unless another one of the link needs
+// them.
 func (k *Kernel) disconnect6(l *link, a kernel.Address) {
-	for _, other := range l.addresses {
-		if other.Prefix.Bits() == a.Prefix.Bits() && other.Prefix.Masked() == a.Prefix.Masked() {
-			return
-		}
-	}
-	for _, r := range l.ns.routes.to(a.Prefix.Masked()) {
-		if r.Protocol == protoKernel && r.Index == l.Index && r.Metric == metricConnected6 {
-			k.removeRoute(l.ns, r, true)
+	for _, dst := range append(networks6(a), hostPrefix(a.Prefix.Addr())) {
+		needed := slices.ContainsFunc(l.addresses, func(other kernel.Address) bool { return slices.Contains(networks6(other), dst) })
+		for _, r := range l.ns.routes.to(dst) {
+			if !needed && r.Protocol == protoKernel && r.Index == l.Index && (r.Metric == metricConnected6 || r.Type == "local") {
+				k.removeRoute(l.ns, r, true)
+			}
 		}
 	}
 }

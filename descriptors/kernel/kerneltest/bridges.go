@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"syscall"
 
@@ -62,19 +63,26 @@ func (k *Kernel) enslave(l *link, master int) error {
 	switch {
 	case m == nil:
 		return syscall.EINVAL
+	case m.Bond != nil:
+		return k.joinBond(l, m)
 	case m.Bridge == nil && m.Vrf == nil:
 		return refused(syscall.EOPNOTSUPP)
 	case l.MAC == noMAC:
 		return syscall.EINVAL
 	case l.Bridge != nil && m.Bridge != nil:
 		return syscall.ELOOP
-	case l.Name == loopback, m == l, l.Tuntap != nil && l.Tuntap.Tun && m.Bridge != nil:
+	case l.Name == loopback, m == l, l.MAC == "" && m.Bridge != nil:
 		return syscall.EINVAL
+	case m.isPortOf(l):
+		return syscall.EBUSY
 	}
-	l.master, l.Port = m, portDefaults(l)
+	if m.Vrf != nil {
+		defer k.moveTable(l)()
+	}
+	l.master = m
 	m.ports = append(m.ports, l)
 	if m.Bridge != nil {
-		m.hadPorts = true
+		l.Port, m.hadPorts = portDefaults(l), true
 		l.vlans = firstVLANs(m.Bridge)
 	}
 	k.tellLink(l, false)
@@ -89,12 +97,30 @@ func (k *Kernel) release(l *link) {
 	if m == nil {
 		return
 	}
+	if m.Vrf != nil {
+		defer k.moveTable(l)()
+	}
 	m.ports = slices.DeleteFunc(m.ports, func(p *link) bool { return p == l })
+	if m.Bond != nil {
+		k.leaveBond(l, m)
+		return
+	}
 	l.master, l.Port, l.vlans = nil, nil, nil
 	m.fdb = slices.DeleteFunc(m.fdb, func(e kernel.FDBEntry) bool { return e.Port == l.Index })
 	k.tellLink(l, false)
 	k.followPorts(m)
 	k.refresh(m)
+}
+
+// moveTable takes a link that is up down before it joins or leaves a VRF, and what it returns takes
+// it up again: so its routes come to the other table.
+func (k *Kernel) moveTable(l *link) (done func()) {
+	if !l.Up {
+		return func() {}
+	}
+	k.goDown(l)
+	k.dropRoutes(l, true, netip.Addr.Is4)
+	return func() { _ = k.setUp(l, true) } // nothing refuses what was up
 }
 
 // noMAC is what a bridge has whose last port has gone.

@@ -10,11 +10,12 @@
 // what they are given and do nothing to packets; what others do to them is [Kernel.Iptables],
 // [Kernel.Listen], [Kernel.KillProxies] and [Kernel.RemoveFile].
 //
-// What it knows is what testdata/laws tells; each of these stories is played on the kernel of
-// the host too, and has to come out the same. It differs from Linux where nobody has to wait:
-// what Linux does a moment later (a namespace dies, a carrier comes) is done here when the
-// call returns.
+// What it knows is what testdata/laws tells, and testdata/debian of what not every kernel has; each
+// of these stories is played on the kernel of the host, or on those of Debian, too, and has to come
+// out the same. It differs from Linux where nobody has to wait: what Linux does a moment later (a
+// namespace dies, a carrier comes) is done here when the call returns.
 //
-// What it has not answers ErrUnsupported: bonds, tunnels other than VXLAN, WireGuard, labels of
-// MPLS, rings, peers of addresses. It forwards no packets.
+// What it has not answers ErrUnsupported: types of links that no kind makes, rings. It forwards no
+// packets, so nobody answers either: a bond that looks by ARP takes its ports to carry, and no peer
+// of WireGuard is ever heard.
 package kerneltest

@@ -2,18 +2,27 @@ package kerneltest
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// checkEncap: there is no MPLS here.
+// implicitNull is the label that says that there is none.
+const implicitNull = 3
+
 func checkEncap(e kernel.Encap) error {
-	switch {
-	case e.More:
+	if e.More {
 		return fmt.Errorf("no encapsulation of ours: %w", syscall.EINVAL)
-	case e.Labels != "":
-		return refused(syscall.EOPNOTSUPP)
+	}
+	if e.Labels == "" {
+		return nil
+	}
+	for text := range strings.SplitSeq(e.Labels, "/") {
+		if n, err := strconv.ParseUint(text, 10, 20); err != nil || n == implicitNull {
+			return fmt.Errorf("%q is no label of MPLS: %w", text, syscall.EINVAL)
+		}
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// IP does what a command of ip(8), bridge(8), tc(8) or sysctl(8) says, by the port: "ip -n blue link
+// IP does what a command of ip(8), bridge(8), tc(8), wg(8) or sysctl(8) says, by the port: "ip -n blue link
 // add eth0 type dummy". It knows the words that [Text] writes, and those to change and delete.
 // Without -n a command is about ns. Comments do nothing.
 func IP(k kernel.Kernel, ns kernel.NS, command string) error {
@@ -34,7 +34,7 @@ func IP(k kernel.Kernel, ns kernel.NS, command string) error {
 	}
 	do := map[string]func() error{
 		"ip netns": c.netns, "ip link": c.link, "ip tuntap": c.tuntap, "ip addr": c.address, "ip route": c.route, "ip rule": c.rule,
-		"ip neigh": c.neighbor, "ip nexthop": c.nexthop, "bridge fdb": c.fdb, "sysctl": c.sysctl,
+		"ip neigh": c.neighbor, "ip nexthop": c.nexthop, "bridge fdb": c.fdb, "wg set": c.wireGuard, "sysctl": c.sysctl,
 		"tc qdisc": c.qdisc, "tc filter": c.filter,
 	}[tool]
 	if do == nil {
@@ -325,6 +325,15 @@ func (c *request) linkType(s *kernel.LinkSpec) {
 	case "vrf":
 		s.Vrf = &kernel.VrfSpec{}
 		take = func(w string) bool { s.Vrf.Table = uint32(c.number()); return w == "table" }
+	case "bond":
+		s.Bond = &kernel.BondSpec{}
+		take = func(w string) bool { return c.bond(s.Bond, w) }
+	case "gre", "gretap", "ipip", "sit", "ip6gre", "ip6gretap", "ip6tnl":
+		s.Tunnel = &kernel.TunnelSpec{Kind: kind, PMTUDiscovery: !slices.Contains(ipv6Kinds, kind)}
+		take = func(w string) bool { return c.tunnel(s.Tunnel, w) }
+	case "geneve":
+		s.Geneve = &kernel.GeneveSpec{}
+		take = func(w string) bool { return c.geneve(s.Geneve, w) }
 	default:
 		s.Plain = kind
 	}
@@ -427,6 +436,8 @@ func (c *request) setLink() error {
 			p.Master = new(c.device())
 		case "nomaster":
 			p.Master = new(0)
+		case "type":
+			c.retype(index, &p)
 		default:
 			return false
 		}
@@ -436,6 +447,37 @@ func (c *request) setLink() error {
 		return err
 	}
 	return c.k.SetLink(c.ns, index, p)
+}
+
+// retype reads other settings of a link's type. Those of tunnels are changed as a whole: what
+// is not named is as it was.
+func (c *request) retype(index int, p *kernel.LinkPatch) {
+	l, err := c.k.LinkByIndex(c.ns, index)
+	if err != nil {
+		c.err = errors.Join(c.err, err)
+	}
+	var take func(string) bool
+	switch kind := c.next(); kind {
+	case "bridge":
+		p.Bridge = &kernel.BridgeSpec{}
+		take = func(w string) bool { return c.bridge(p.Bridge, w) }
+	case "bond":
+		p.Bond = &kernel.BondSpec{}
+		take = func(w string) bool { return c.bond(p.Bond, w) }
+	case "geneve":
+		p.Geneve = &kernel.GeneveSpec{}
+		if l.Geneve != nil {
+			*p.Geneve = *l.Geneve
+		}
+		take = func(w string) bool { return c.geneve(p.Geneve, w) }
+	default:
+		p.Tunnel = &kernel.TunnelSpec{Kind: kind}
+		if l.Tunnel != nil {
+			*p.Tunnel = *l.Tunnel
+		}
+		take = func(w string) bool { return c.tunnel(p.Tunnel, w) }
+	}
+	_ = c.each(take) // c.err has it
 }
 
 func (c *request) address() error {
@@ -449,6 +491,9 @@ func (c *request) address() error {
 			a.Label = c.next()
 		case "scope":
 			a.Scope = int(scopes[c.next()])
+		case "peer":
+			peer := c.prefix()
+			a.Peer, a.Prefix = peer.Addr(), netip.PrefixFrom(a.Prefix.Addr(), peer.Bits())
 		case "broadcast":
 			a.Broadcast = c.addr()
 		case "valid_lft":

@@ -23,6 +23,9 @@ type Options struct {
 	// Queue is how many events wait for one who watches before those that follow are lost,
 	// by default 32768.
 	Queue int
+	// Fallbacks has tunnels bring what Linux puts into every namespace with the first one of a
+	// type, such as gre0, unless its setting net.core.fb_tunnels_only_for_init_net says no.
+	Fallbacks bool
 }
 
 // Kernel is a kernel in memory. All of it may be used from any goroutine.
@@ -40,6 +43,7 @@ type Kernel struct {
 	faults   []*fault
 	opened   chan struct{}
 	sockets  sockets
+	loaded   []string // the types of tunnels that there was one of
 }
 
 // namespace is a network namespace.
@@ -97,6 +101,9 @@ func (k *Kernel) newNamespace(at string) *namespace {
 	}
 	k.all[n.id], k.paths[at] = n, n.id
 	k.addLoopback(n)
+	for _, kind := range k.loaded {
+		k.addFallback(n, kind)
+	}
 	return n
 }
 

@@ -226,15 +226,7 @@ func TestLostEvents(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	k := kerneltest.New(kerneltest.Options{})
 	for what, err := range map[string]error{
-		"bond":      kerneltest.IP(k, k.Own(), "ip link add b type bond"),
-		"wireguard": kerneltest.IP(k, k.Own(), "ip link add w type wireguard"),
-		"labels":    kerneltest.IP(k, k.Own(), "ip route add 10.0.0.0/8 encap mpls 100/200 dev lo"),
-		"labels of a nexthop": func() error {
-			if err := kerneltest.IP(k, k.Own(), "ip link set lo up"); err != nil {
-				return err
-			}
-			return kerneltest.IP(k, k.Own(), "ip nexthop add id 1 encap mpls 100 dev lo")
-		}(),
+		"team":  kerneltest.IP(k, k.Own(), "ip link add t type team"),
 		"rings": second(k.Rings(k.Own(), 1)),
 	} {
 		if !errors.Is(err, kernel.ErrUnsupported) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -26,34 +27,32 @@ import (
 //	go test ./descriptors/kernel/kerneltest -run TestLaws/.*/linux -rewrite
 func TestLaws(t *testing.T) {
 	datadriven.Walk(t, "testdata/laws", func(t *testing.T, path string) {
-		playInMemory(t, path)
-		playOnLinux(t, path)
+		t.Run("memory", func(t *testing.T) { onMemory(t, path, kerneltest.Options{}) })
+		t.Run("linux", func(t *testing.T) { onLinux(t, path) })
 	})
 }
 
-// TestNetem: what netem does is played on the kernel of the host if that has it; Debian's have,
-// see tests/kernels.
-func TestNetem(t *testing.T) {
-	const path = "testdata/netem"
-	playInMemory(t, path)
+// TestLawsOfDebian does so with stories of what the kernel of the host may lack: Linux is that
+// of Debian, on which tests/kernels plays them. Who writes one does it with
+//
+//	go test ./tests/kernels -run TestBackports -package descriptors/kernel/kerneltest -tests TestLawsOfDebian/.*/linux -rewrite
+func TestLawsOfDebian(t *testing.T) {
+	datadriven.Walk(t, "testdata/debian", func(t *testing.T, path string) {
+		t.Run("memory", func(t *testing.T) { onMemory(t, path, kerneltest.Options{}) })
+		if os.Getenv("PLUMB_KERNEL") != "" {
+			t.Run("linux", func(t *testing.T) { onLinux(t, path) })
+		}
+	})
+}
+
+func onMemory(t *testing.T, path string, o kerneltest.Options) {
+	k := kerneltest.New(o)
+	play(t, path, k, func(*datadriven.TestData) string { return k.String() })
+}
+
+func onLinux(t *testing.T, path string) {
 	k := linux(t)
-	if err := kerneltest.IP(k, k.Own(), "tc qdisc add dev lo root handle 1: netem"); !errors.Is(err, kernel.ErrUnsupported) {
-		playOnLinux(t, path)
-	}
-}
-
-func playInMemory(t *testing.T, path string) {
-	t.Run("memory", func(t *testing.T) {
-		k := kerneltest.New(kerneltest.Options{})
-		play(t, path, k, func(*datadriven.TestData) string { return k.String() })
-	})
-}
-
-func playOnLinux(t *testing.T, path string) {
-	t.Run("linux", func(t *testing.T) {
-		k := linux(t)
-		play(t, path, k, func(d *datadriven.TestData) string { return shown(t, k, d.Expected) })
-	})
+	play(t, path, k, func(d *datadriven.TestData) string { return shown(t, k, d.Expected) })
 }
 
 func linux(t *testing.T) *netlink.Kernel {
@@ -85,10 +84,29 @@ func play(t *testing.T, path string, k kernel.Kernel, show func(*datadriven.Test
 			return show(d)
 		case "told":
 			return log.since(t, d.Expected)
+		case "hardware":
+			return hardware(t, k)
 		}
 		t.Fatalf("unknown command %q", d.Cmd)
 		return ""
 	})
+}
+
+// hardware are the hardware addresses that the story gave to links.
+func hardware(t *testing.T, k kernel.Kernel) string {
+	links, err := k.Links(k.Own())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, l := range links {
+		mac := "of its own"
+		if strings.HasPrefix(l.MAC, "02:00:00:00:00:") {
+			mac = l.MAC
+		}
+		fmt.Fprintf(&b, "%s %s\n", l.Name, mac)
+	}
+	return b.String()
 }
 
 // reason is the number of an error, as a word, and the sentinel that stands for it.
@@ -113,7 +131,7 @@ func shown(t *testing.T, k kernel.Kernel, want string) (got string) {
 	t.Helper()
 	limit := patience
 	if f := flag.Lookup("rewrite"); f != nil && f.Value.String() == "true" {
-		limit = time.Second
+		limit = 3 * time.Second
 		want = ""
 	}
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -235,4 +253,27 @@ func (e *events) since(t *testing.T, _ string) string {
 	})
 	told = slices.DeleteFunc(told, func(line string) bool { return line == "fence" })
 	return strings.Join(append(told, ""), "\n")
+}
+
+// TestFallbacks does so with what tunnels bring into every namespace, where the machine lets
+// them; that of tests/kernels does not otherwise.
+func TestFallbacks(t *testing.T) {
+	const setting = "/proc/sys/net/core/fb_tunnels_only_for_init_net"
+	datadriven.Walk(t, "testdata/fallbacks", func(t *testing.T, path string) {
+		t.Run("memory", func(t *testing.T) { onMemory(t, path, kerneltest.Options{Fallbacks: true}) })
+		if os.Getenv("PLUMB_KERNEL") == "" {
+			return
+		}
+		t.Run("linux", func(t *testing.T) {
+			was, err := os.ReadFile(setting)
+			if err == nil {
+				err = os.WriteFile(setting, []byte("0"), 0)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = os.WriteFile(setting, was, 0) }()
+			onLinux(t, path)
+		})
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -18,6 +19,7 @@ const (
 	minMTU   = 68
 	maxMTU   = 65535
 	minMTU6  = 1280 // below it there is no IPv6
+	maxVLAN  = 4095
 	loopback = "lo"
 )
 
@@ -33,8 +35,13 @@ type link struct {
 	running, ready bool
 	// hadPorts: without any a bridge has no carrier since it had some.
 	hadPorts bool
-	// givenMAC and givenMTU do not follow those of the ports.
+	// givenMAC and givenMTU do not follow those of the ports, or of what is below.
 	givenMAC, givenMTU bool
+	// freeMTU is what the port of a bond has again when it is none any more.
+	freeMTU int
+	// fallback: it is in every namespace, and cannot be deleted.
+	fallback  bool
+	wireGuard *kernel.WireGuard
 
 	addresses []kernel.Address // in the order of the kernel: of each family primary before secondary
 	neighbors map[netip.Addr]kernel.Neighbor
@@ -124,8 +131,10 @@ func (k *Kernel) shown(l *link) kernel.Link {
 	s.Master = 0
 	if l.master != nil {
 		s.Master = l.master.Index
-		port := *l.Port
-		s.Port = &port
+		if l.Port != nil {
+			port := *l.Port
+			s.Port = &port
+		}
 	}
 	if l.parent != nil {
 		s.Parent = l.parent.Index
@@ -147,6 +156,19 @@ func (k *Kernel) shown(l *link) kernel.Link {
 		v := *s.Vxlan
 		v.Parent = s.Parent
 		s.Vxlan = &v
+	case s.Bond != nil:
+		b := *s.Bond
+		b.ARPTargets = new(slices.Clone(*b.ARPTargets))
+		s.Bond = &b
+	case s.Tunnel != nil:
+		t := *s.Tunnel
+		s.Tunnel = &t
+		if t.Parent != 0 {
+			s.Parent, s.ParentNS = t.Parent, l.ns.id
+		}
+	case s.Geneve != nil:
+		g := *s.Geneve
+		s.Geneve = &g
 	}
 	return s
 }
@@ -169,11 +191,15 @@ func (k *Kernel) born(n *namespace, spec kernel.LinkSpec) (*link, error) {
 		return nil, err
 	}
 	l := &link{ns: n}
+	k.load(spec)
 	if err := k.typed(l, spec); err != nil {
 		return nil, err
 	}
 	if n.names[spec.Name] != nil {
 		return nil, refused(syscall.EEXIST)
+	}
+	if err := notForAll(spec.Name); err != nil {
+		return nil, err
 	}
 	if err := basics(l, spec.Name, spec.MTU, spec.MAC, spec.Group); err != nil {
 		return nil, err
@@ -262,6 +288,9 @@ func (k *Kernel) newMAC() string {
 func basics(l *link, name string, mtu int, mac string, group uint32) error {
 	l.Name, l.Group = name, group
 	if mtu != 0 {
+		if l.Tunnel != nil {
+			mtu = min(mtu, l.maxMTU())
+		}
 		if err := l.checkMTU(mtu); err != nil {
 			return err
 		}
@@ -278,7 +307,7 @@ func basics(l *link, name string, mtu int, mac string, group uint32) error {
 }
 
 func (l *link) checkMTU(mtu int) error {
-	if mtu < minMTU || mtu > maxMTU && l.Name != loopback {
+	if mtu < minMTU || mtu > l.maxMTU() {
 		return syscall.EINVAL
 	}
 	if (l.Macvlan != nil || l.Vlan != nil) && l.parent != nil && mtu > l.parent.MTU {
@@ -288,6 +317,16 @@ func (l *link) checkMTU(mtu int) error {
 		return syscall.EINVAL
 	}
 	return nil
+}
+
+func (l *link) maxMTU() int {
+	switch {
+	case l.Name == loopback, l.wireGuard != nil:
+		return math.MaxInt32
+	case l.Tunnel != nil && slices.Contains([]string{"gre", "gretap", "ip6gre", "ip6gretap", "ipip"}, l.Tunnel.Kind):
+		return maxMTU - overhead(l.Tunnel)
+	}
+	return maxMTU
 }
 
 // typed gives a link what its type says.
@@ -343,6 +382,9 @@ func (k *Kernel) typed(l *link, spec kernel.LinkSpec) error {
 			return err
 		}
 		l.MAC = l.parent.MAC
+		if l.Vlan.ID >= maxVLAN {
+			return syscall.ERANGE
+		}
 		for _, other := range l.parent.above {
 			if other.Vlan != nil && *other.Vlan == *l.Vlan {
 				return refused(syscall.EEXIST)
@@ -359,19 +401,19 @@ func (k *Kernel) typed(l *link, spec kernel.LinkSpec) error {
 		if t.Tun {
 			l.MAC = ""
 		}
+	case spec.Bond != nil:
+		l.Type, l.Bond = "bond", bondDefaults()
+		return l.changeBond(spec.Bond)
+	case spec.Tunnel != nil:
+		return k.typedTunnel(l, *spec.Tunnel)
+	case spec.Geneve != nil:
+		return k.typedGeneve(l, *spec.Geneve)
 	case spec.Plain == "dummy", spec.Plain == "ifb":
 		l.Type = spec.Plain
+	case spec.Plain == "wireguard":
+		l.Type, l.wireGuard, l.MTU, l.MAC = spec.Plain, &kernel.WireGuard{}, 1420, ""
 	default:
-		kind := spec.Plain
-		switch {
-		case spec.Bond != nil:
-			kind = "bond"
-		case spec.Tunnel != nil:
-			kind = spec.Tunnel.Kind
-		case spec.Geneve != nil:
-			kind = "geneve"
-		}
-		return fmt.Errorf("%w; a kernel in memory has no links of type %q", refused(syscall.EOPNOTSUPP), kind)
+		return fmt.Errorf("%w; a kernel in memory has no links of type %q", refused(syscall.EOPNOTSUPP), spec.Plain)
 	}
 	return nil
 }
@@ -429,6 +471,14 @@ func checkName(name string) error {
 	return nil
 }
 
+// notForAll refuses the names that settings have for all links.
+func notForAll(name string) error {
+	if name == "all" || name == "default" {
+		return syscall.EINVAL
+	}
+	return nil
+}
+
 // SetLink changes what the patch names, in the order of the port.
 func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 	return k.write(ns, "SetLink", fmt.Sprintf("change link %d", index), func(n *namespace) error {
@@ -449,18 +499,25 @@ func (k *Kernel) change(l *link, p kernel.LinkPatch) error {
 		if err != nil {
 			return err
 		}
-		if l.Name == loopback || l.Tuntap != nil && l.Tuntap.Tun {
+		if l.Name == loopback || l.MAC == "" {
 			return refused(syscall.EOPNOTSUPP)
 		}
-		l.givenMAC = true
-		k.setMAC(l, hw.String())
-		k.followPorts(l.master)
+		if l.master == nil || l.master.Bond == nil { // else it is for that time alone
+			l.givenMAC = true
+			k.setMAC(l, hw.String())
+			k.followPorts(l.master)
+		}
 	}
 	if p.MTU != nil && *p.MTU != l.MTU {
 		if err := l.checkMTU(*p.MTU); err != nil {
 			return err
 		}
 		l.givenMTU = true
+		if l.Bond != nil {
+			for _, port := range l.ports {
+				k.setMTU(port, *p.MTU)
+			}
+		}
 		k.setMTU(l, *p.MTU)
 		k.followPorts(l.master)
 	}
@@ -481,26 +538,53 @@ func (k *Kernel) change(l *link, p kernel.LinkPatch) error {
 		changePort(l.Port, p.Port)
 		k.tellLink(l, false)
 	}
+	return k.retype(l, p)
+}
+
+// retype changes the settings of a link's type.
+func (k *Kernel) retype(l *link, p kernel.LinkPatch) error {
 	switch {
 	case p.Bridge != nil && *p.Bridge != (kernel.BridgeSpec{}):
 		if l.Bridge == nil {
-			return syscall.EINVAL
+			return refused(syscall.EOPNOTSUPP)
 		}
 		changeBridge(l.Bridge, p.Bridge)
-		k.tellLink(l, false)
-	case p.Bond != nil, p.Tunnel != nil, p.Geneve != nil:
-		return refused(syscall.EOPNOTSUPP)
+	case p.Bond != nil && *p.Bond != (kernel.BondSpec{}):
+		if l.Bond == nil {
+			return refused(syscall.EOPNOTSUPP)
+		}
+		if err := l.changeBond(p.Bond); err != nil {
+			return err
+		}
+		k.refresh(l)
+	case p.Tunnel != nil:
+		if err := k.changeTunnel(l, *p.Tunnel); err != nil {
+			return err
+		}
+	case p.Geneve != nil:
+		if err := k.changeGeneve(l, *p.Geneve); err != nil {
+			return err
+		}
+	default:
+		return nil
 	}
+	k.tellLink(l, false)
 	return nil
 }
 
-// setMTU gives a link another MTU. One that is too small for IPv6 ends it there.
+// setMTU gives a link another MTU, to which what is on it has to keep. One that is too small for
+// IPv6 ends it there.
 func (k *Kernel) setMTU(l *link, mtu int) {
 	if mtu == l.MTU {
 		return
 	}
 	l.MTU = mtu
 	k.tellLink(l, false)
+	for _, child := range l.above {
+		if child.Vxlan == nil && (child.MTU > mtu || child.Ipvlan != nil) {
+			k.setMTU(child, mtu)
+		}
+	}
 	switch {
 	case mtu < minMTU6:
 		k.leaveIPv6(l)
@@ -509,7 +593,8 @@ func (k *Kernel) setMTU(l *link, mtu int) {
 	}
 }
 
-// setMAC gives a link another hardware address, and with that no neighbors any more.
+// setMAC gives a link another hardware address, and with that no neighbors any more. A VLAN that
+// is up has it too.
 func (k *Kernel) setMAC(l *link, mac string) {
 	if mac == l.MAC {
 		return
@@ -517,6 +602,12 @@ func (k *Kernel) setMAC(l *link, mac string) {
 	l.MAC = mac
 	k.dropNeighbors(l, netip.Addr.IsValid)
 	k.tellLink(l, false)
+	for _, child := range l.above {
+		if child.Ipvlan != nil || child.Vlan != nil && child.Up && !child.givenMAC {
+			k.setMAC(child, mac)
+			k.followPorts(child.master)
+		}
+	}
 }
 
 // rename changes who the link is. Of a new alias or group nothing is told while it is down.
@@ -528,6 +619,9 @@ func (k *Kernel) rename(l *link, p kernel.LinkPatch) error {
 		}
 		if l.ns.names[*p.Name] != nil {
 			return refused(syscall.EEXIST)
+		}
+		if err := notForAll(*p.Name); err != nil {
+			return err
 		}
 		delete(l.ns.names, l.Name)
 		for i, a := range l.addresses {
@@ -596,7 +690,7 @@ func (k *Kernel) DeleteLink(ns kernel.NS, index int) error {
 		if err == nil && l.Name == loopback {
 			err = refused(syscall.EOPNOTSUPP)
 		}
-		if err == nil {
+		if err == nil && !l.fallback {
 			k.unregister(l)
 		}
 		return err
@@ -612,7 +706,7 @@ func (k *Kernel) DeleteLinks(ns kernel.NS, indexes []int) error {
 			switch {
 			case index <= 0:
 				return fmt.Errorf("%w: %d is no index of a link", kernel.ErrNotExist, index)
-			case l == nil:
+			case l == nil, l.fallback:
 			case l.Name == loopback:
 				errs = append(errs, fmt.Errorf("link %d: %w", index, refused(syscall.EOPNOTSUPP)))
 			default:
@@ -677,12 +771,27 @@ func (k *Kernel) setUp(l *link, up bool) error {
 		return nil
 	case l.Vlan != nil && !l.parent.Up:
 		return refused(syscall.ENETDOWN)
+	case l.Tunnel != nil && l.MAC == noMAC, l.Type == "erspan":
+		return refused(syscall.EADDRNOTAVAIL)
+	case l.wireGuard != nil:
+		if err := l.listen(); err != nil {
+			return err
+		}
 	}
 	l.Up = true
+	if l.Vlan != nil && !l.givenMAC {
+		k.setMAC(l, l.parent.MAC)
+		k.followPorts(l.master)
+	}
 	k.tellLink(l, false)
 	k.comeToIPv4(l)
 	k.returnToIPv6(l)
 	k.refreshAround(l)
+	for _, child := range l.above {
+		if child.Vlan != nil && !child.Up {
+			_ = k.setUp(child, true) // that on which it is is up
+		}
+	}
 	return nil
 }
 
@@ -694,6 +803,7 @@ func (k *Kernel) goDown(l *link) {
 			k.goDown(child)
 		}
 	}
+	ran := l.running
 	l.running = false
 	k.tellLink(l, false)
 	k.dropNeighbors(l, netip.Addr.IsValid)
@@ -701,6 +811,9 @@ func (k *Kernel) goDown(l *link) {
 	k.dropRoutes(l, false, netip.Addr.Is4)
 	k.leaveIPv6(l)
 	k.refreshAround(l)
+	if ran {
+		k.refreshUpon(l)
+	}
 }
 
 // refreshAround looks at the carriers that depend on whether a link is up.
@@ -722,6 +835,8 @@ func (l *link) carrier() bool {
 		return l.parent.running
 	case "tun":
 		return false // nobody has it open
+	case "bond":
+		return l.bondCarries()
 	}
 	return true
 }
@@ -744,6 +859,11 @@ func (k *Kernel) refresh(l *link) {
 	} else {
 		k.dropNexthops(l)
 	}
+	k.refreshUpon(l)
+}
+
+// refreshUpon looks at the carriers of what a link is the port of, and of what stands on it.
+func (k *Kernel) refreshUpon(l *link) {
 	if l.master != nil {
 		k.refresh(l.master)
 	}
@@ -802,20 +922,6 @@ func (k *Kernel) Rings(ns kernel.NS, index int) (kernel.Rings, error) {
 // SetRings cannot change any.
 func (k *Kernel) SetRings(ns kernel.NS, index int, _, _ uint32) error {
 	return k.write(ns, "SetRings", fmt.Sprintf("change rings of link %d", index), func(*namespace) error {
-		return refused(syscall.EOPNOTSUPP)
-	})
-}
-
-// WireGuard: no device here is one.
-func (k *Kernel) WireGuard(ns kernel.NS, index int) (kernel.WireGuard, error) {
-	return kernel.WireGuard{}, k.in(ns, "WireGuard", fmt.Sprintf("read WireGuard of link %d", index), func(*namespace) error {
-		return refused(syscall.EOPNOTSUPP)
-	})
-}
-
-// SetWireGuard cannot change any.
-func (k *Kernel) SetWireGuard(ns kernel.NS, index int, _ kernel.WireGuard) error {
-	return k.write(ns, "SetWireGuard", fmt.Sprintf("change WireGuard of link %d", index), func(*namespace) error {
 		return refused(syscall.EOPNOTSUPP)
 	})
 }

@@ -230,6 +230,9 @@ func (k *Kernel) dropRoutes(l *link, forGood bool, family func(netip.Addr) bool)
 			other := n.links[h.Index]
 			return other != nil && other != l && other.Up
 		}
+		if !forGood && r.Type == "local" && r.Protocol == protoKernel && r.Dst.Addr().Is4() {
+			continue // that goes with its address
+		}
 		if !family(r.Dst.Addr()) || r.Nexthop != 0 || !forGood && slices.ContainsFunc(r.NextHops, alive) {
 			continue
 		}
@@ -361,12 +364,16 @@ func (n *namespace) checkWay4(index *int, gateway netip.Addr, onlink bool, scope
 }
 
 // wayTo is the route that leads straight to an address, by a link if one is given. It is looked
-// for in a table of its own and then in main.
+// for in a table of its own, in that of the VRF of the link, and then in main.
 func (n *namespace) wayTo(a netip.Addr, index int, in uint32) (best *kernel.Route) {
-	tables := []uint32{tableMain}
+	var tables []uint32
 	if in != tableMain {
-		tables = []uint32{in, tableMain}
+		tables = append(tables, in)
 	}
+	if l := n.links[index]; l != nil && l.table() != tableMain {
+		tables = append(tables, l.table())
+	}
+	tables = append(tables, tableMain)
 	for _, t := range tables {
 		for bits := a.BitLen(); bits >= 0; bits-- {
 			dst, _ := a.Prefix(bits)

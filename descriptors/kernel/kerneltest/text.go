@@ -13,8 +13,9 @@ import (
 )
 
 // Text is what there is in the own namespace and in the named ones, as commands of ip(8),
-// bridge(8) and tc(8) that make the same. What a kernel makes by itself stands behind a #. Hardware
-// addresses are left out: a kernel gives them at random.
+// bridge(8), tc(8) and wg(8) that make the same. What a kernel makes by itself stands behind a #. Left
+// out are hardware addresses, which a kernel gives at random, the secrets of WireGuard, and the
+// tunnels that are in every namespace, such as gre0, as long as nobody changes them.
 func Text(k kernel.Kernel) (string, error) {
 	t := &text{k: k, names: map[kernel.LinkRef]string{}, of: map[kernel.NS]string{k.Own(): ""}}
 	named, err := k.ListNamed()
@@ -27,7 +28,7 @@ func Text(k kernel.Kernel) (string, error) {
 		all = append(all, named[name])
 		fmt.Fprintf(&t.b, "ip netns add %s\n", name)
 	}
-	for _, part := range []func(kernel.NS) error{t.born, t.set, t.addresses, t.neighbors, t.forwarding, t.nexthops, t.routes, t.rules, t.traffic} {
+	for _, part := range []func(kernel.NS) error{t.born, t.set, t.wireGuards, t.addresses, t.neighbors, t.forwarding, t.nexthops, t.routes, t.rules, t.traffic} {
 		for _, ns := range all {
 			if err := part(ns); err != nil && !errors.Is(err, kernel.ErrNoNamespace) {
 				return "", err
@@ -97,7 +98,7 @@ func (t *text) bornLink(l kernel.Link) {
 	}
 	kind := []string{"type " + l.Type}
 	switch {
-	case l.Name == loopback:
+	case l.Name == loopback, isFallback(l):
 		return
 	case l.Type == "veth":
 		peer := kernel.LinkRef{NS: l.ParentNS, Index: l.Parent}
@@ -135,6 +136,12 @@ func (t *text) bornLink(l kernel.Link) {
 		kind = append(kind, "protocol "+l.Vlan.Protocol, fmt.Sprintf("id %d", l.Vlan.ID))
 	case l.Vrf != nil:
 		kind = append(kind, fmt.Sprintf("table %d", l.Vrf.Table))
+	case l.Bond != nil:
+		kind = append(kind, bondText(l.Bond)...)
+	case l.Tunnel != nil:
+		kind, on = append(kind, t.tunnelText(l)...), ""
+	case l.Geneve != nil:
+		kind = append(kind, geneveText(l.Geneve)...)
 	case l.Tuntap != nil:
 		mode := "tap"
 		if l.Tuntap.Tun {
@@ -191,6 +198,8 @@ func (t *text) set(ns kernel.NS) error {
 			mtu = 65536
 		case l.Vrf != nil:
 			mtu = l.MTU // it has no meaning
+		case isFallback(l):
+			mtu = fallbackMTU(l)
 		}
 		if l.MTU != mtu {
 			words = append(words, fmt.Sprintf("mtu %d", l.MTU))
@@ -220,6 +229,9 @@ func (t *text) addresses(ns kernel.NS) error {
 	for _, a := range all {
 		name := t.name(kernel.LinkRef{NS: ns, Index: a.Index})
 		what, tool := a.Prefix.String(), "ip addr"
+		if a.Peer.IsValid() {
+			what = fmt.Sprintf("%s peer %s/%d", a.Prefix.Addr(), a.Peer, a.Prefix.Bits())
+		}
 		if a.Kernel {
 			tool = "# ip addr"
 			if a.Prefix.Addr().IsLinkLocalUnicast() {
@@ -338,10 +350,13 @@ func (t *text) routeWords(ns kernel.NS, r kernel.Route) []string {
 	if r.Type != "unicast" {
 		words = append(words, r.Type)
 	}
-	if dst := r.Dst.String(); r.Dst.Bits() == 0 {
+	switch dst := r.Dst; {
+	case dst.Bits() == 0:
 		words = append(words, "default")
-	} else {
-		words = append(words, dst)
+	case r.Protocol == protoKernel && dst.Addr().IsLinkLocalUnicast() && dst.IsSingleIP(): // made of a hardware address
+		words = append(words, "fe80::/128")
+	default:
+		words = append(words, dst.String())
 	}
 	way := func(gateway netip.Addr, index int) string {
 		s := ""
