@@ -18,7 +18,7 @@ import (
 // TestConform holds the kind to the contract of descriptors, on each kernel,
 // with links of every type that it has.
 func TestConform(t *testing.T) {
-	for name, samples := range map[string][][]string{
+	conformAll(t, hosttest.OnEachKernel, map[string][][]string{
 		"bridge": {
 			{"br", `{"bridge":{},"addresses":["10.0.0.1/24"]}`, `{"bridge":{"stp":true,"ageing_time":10},"enabled":false}`, `{"bridge":{},"host_name":"lan0"}`},
 			{"br2", `{"bridge":{"no_multicast_snooping":true},"mtu":1400,"features":{"tx-tcp-segmentation":false}}`, `{"bridge":{},"mtu":1300,"mac_address":"02:00:00:00:00:07","alternative_names":["lan","a-long-name-of-a-bridge"]}`},
@@ -36,9 +36,43 @@ func TestConform(t *testing.T) {
 			{"left", `{"veth":{"peer":"right"}}`, `{"veth":{"peer":"right"},"mtu":1400,"host_name":"eth7"}`},
 			{"right", `{"namespace":{"netns":"blue"},"host_name":"eth0","veth":{"peer":"left"}}`, `{"namespace":{"netns":"blue"},"host_name":"eth0","veth":{"peer":"left"},"enabled":false}`},
 		},
-	} {
+	})
+}
+
+// TestConformOfDebian does so with links that not every kernel has.
+func TestConformOfDebian(t *testing.T) {
+	conformAll(t, hosttest.OnEachDebian, map[string][][]string{
+		"bonds": {
+			{"b0", `{"bond":{"mode":"802.3ad"}}`, `{"bond":{"mode":"802.3ad","lacp_rate":"fast","miimon":50,"updelay":100},"mtu":1400}`, `{"bond":{"mode":"active-backup","arp_interval":500,"arp_targets":["10.0.0.1"]}}`},
+			{"p0", `{"tap":{},"master":"b0"}`, `{"tap":{},"enabled":false}`},
+			{"p1", `{"dummy":{},"master":"b0"}`, `{"dummy":{},"master":"b0","alternative_names":["uplink"]}`},
+		},
+		"vlans and vrfs": {
+			{"br", `{"bridge":{}}`},
+			{"v7", `{"vlan":{"parent":"br","id":7}}`, `{"vlan":{"parent":"br","id":8,"protocol":"802.1ad"},"mtu":1400}`},
+			{"far", `{"namespace":{"netns":"blue"},"vlan":{"parent":"br","id":9},"host_name":"eth0"}`, `{"namespace":{"netns":"blue"},"vlan":{"parent":"br","id":9},"host_name":"eth1"}`},
+			{"red", `{"vrf":{"table":7}}`},
+			{"in", `{"dummy":{},"master":"red"}`, `{"dummy":{}}`, `{"ifb":{}}`},
+		},
+		"tunnels": {
+			{"g", `{"gre":{"local":"192.0.2.1","remote":"192.0.2.2"}}`, `{"gre":{"local":"192.0.2.1","remote":"192.0.2.2","key":7,"checksum":true,"ttl":9}}`, `{"gre":{"local":"fd00::1","remote":"fd00::2","key":7}}`, `{"gre":{"external":true}}`},
+			{"gt", `{"gretap":{"local":"192.0.2.1","remote":"192.0.2.2"}}`, `{"gretap":{"local":"192.0.2.1","remote":"192.0.2.3"},"mac_address":"02:00:00:00:00:07"}`, `{"gretap":{"local":"fd00::1","remote":"fd00::2"}}`},
+			{"i", `{"ipip":{"local":"192.0.2.1","remote":"192.0.2.2"}}`, `{"ipip":{"local":"192.0.2.1","remote":"192.0.2.3","no_pmtu_discovery":true}}`, `{"ipip":{"local":"fd00::1","remote":"fd00::2"}}`},
+			{"s", `{"sit":{"local":"192.0.2.1","remote":"192.0.2.2"}}`, `{"sit":{"local":"192.0.2.1"}}`},
+			{"ge", `{"geneve":{"vni":7,"remote":"192.0.2.1"}}`, `{"geneve":{"vni":7,"remote":"192.0.2.2","ttl":9}}`, `{"geneve":{"vni":7,"remote":"fd00::1"}}`, `{"geneve":{"external":true,"port":6082}}`},
+		},
+		"wireguard": {
+			{"w", `{"wireguard":{"private_key_file":"/keys/a"}}`,
+				`{"wireguard":{"private_key_file":"/keys/b","listen_port":51820,"fwmark":7}}`,
+				`{"wireguard":{"private_key_file":"/keys/b","listen_port":51820,"peers":[{"public_key":"xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=","allowed_ips":["10.0.0.0/24","fd00::/64"],"endpoint":"192.0.2.1:51820","persistent_keepalive":25,"preshared_key_file":"/keys/c"}]}}`},
+		},
+	})
+}
+
+func conformAll(t *testing.T, each func(*testing.T, func(*testing.T, *hosttest.Host)), all map[string][][]string) {
+	for name, samples := range all {
 		t.Run(name, func(t *testing.T) {
-			hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) { conform(t, newBenchOn(t, h, "blue"), samples) })
+			each(t, func(t *testing.T, h *hosttest.Host) { conform(t, newBenchOn(t, h, "blue"), samples) })
 		})
 	}
 }
@@ -47,7 +81,7 @@ func conform(t *testing.T, b *bench, samples [][]string) {
 	self := &iface.Self{}
 	restart := func(testing.TB) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
 		return iface.New(iface.Deps{Kernel: b.Kernel, Owner: kernel.NewOwner(label, "boot", b.ledger, nil),
-			Names: &kernel.Names{}, Places: b, Interfaces: self})
+			Names: &kernel.Names{}, Places: b, Interfaces: self, KeyFile: testKey})
 	}
 	spec := schedulertest.Spec[*models.Interface, kernel.LinkRef]{
 		Kinds:   []scheduler.Key{"address/"},
@@ -107,6 +141,9 @@ func asAsked(_ scheduler.Key, found, asked *models.Interface) *models.Interface 
 	}
 	if asked.GetMtu() == 0 {
 		v.Mtu = 0
+	}
+	if w := v.GetWireguard(); w != nil && asked.GetWireguard().GetListenPort() == 0 {
+		w.ListenPort = 0
 	}
 	if b := v.GetBridge(); b != nil && asked.GetBridge().AgeingTime == nil {
 		b.AgeingTime = nil

@@ -190,12 +190,18 @@ func (k *Kernel) born(n *namespace, spec kernel.LinkSpec) (*link, error) {
 	if err := checkName(spec.Name); err != nil {
 		return nil, err
 	}
+	if err := oneType(spec); err != nil {
+		return nil, err
+	}
+	if n.names[spec.Name] != nil {
+		return nil, refused(syscall.EEXIST)
+	}
 	l := &link{ns: n}
 	k.load(spec)
 	if err := k.typed(l, spec); err != nil {
 		return nil, err
 	}
-	if n.names[spec.Name] != nil {
+	if n.names[spec.Name] != nil { // what came with the type
 		return nil, refused(syscall.EEXIST)
 	}
 	if err := notForAll(spec.Name); err != nil {
@@ -329,8 +335,7 @@ func (l *link) maxMTU() int {
 	return maxMTU
 }
 
-// typed gives a link what its type says.
-func (k *Kernel) typed(l *link, spec kernel.LinkSpec) error {
+func oneType(spec kernel.LinkSpec) error {
 	types := 0
 	for _, given := range []bool{
 		spec.Veth != nil, spec.Bridge != nil, spec.Vxlan != nil, spec.Macvlan != nil,
@@ -344,6 +349,11 @@ func (k *Kernel) typed(l *link, spec kernel.LinkSpec) error {
 	if types != 1 {
 		return fmt.Errorf("exactly one type is to be given, not %d: %w", types, syscall.EINVAL)
 	}
+	return nil
+}
+
+// typed gives a link what its type says.
+func (k *Kernel) typed(l *link, spec kernel.LinkSpec) error {
 	l.MTU, l.MAC = 1500, k.newMAC()
 	switch {
 	case spec.Veth != nil:

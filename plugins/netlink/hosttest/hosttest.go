@@ -3,6 +3,7 @@
 package hosttest
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,11 +32,27 @@ type Host struct {
 // OnEachKernel runs a test on the kernel in memory and on that of this host.
 func OnEachKernel(t *testing.T, test func(t *testing.T, h *Host)) {
 	t.Helper()
-	t.Run("memory", func(t *testing.T) {
-		const dir = "/run/netns"
-		test(t, &Host{Kernel: kerneltest.New(kerneltest.Options{NamedDir: dir}), NamedDir: dir})
-	})
+	t.Run("memory", func(t *testing.T) { test(t, Memory()) })
 	t.Run("linux", func(t *testing.T) { test(t, Linux(t)) })
+}
+
+// OnEachDebian is OnEachKernel for what the kernel of a host may lack: its Linux is that of Debian,
+// under which tests/kernels runs it.
+func OnEachDebian(t *testing.T, test func(t *testing.T, h *Host)) {
+	t.Helper()
+	t.Run("memory", func(t *testing.T) { test(t, Memory()) })
+	if OnDebian() {
+		t.Run("linux", func(t *testing.T) { test(t, Linux(t)) })
+	}
+}
+
+// OnDebian reports whether the kernel of this host is one that tests/kernels has brought.
+func OnDebian() bool { return os.Getenv("PLUMB_KERNEL") != "" }
+
+// Memory is a kernel in memory.
+func Memory() *Host {
+	const dir = "/run/netns"
+	return &Host{Kernel: kerneltest.New(kerneltest.Options{NamedDir: dir}), NamedDir: dir}
 }
 
 // Linux is the kernel of this host.
