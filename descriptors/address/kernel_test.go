@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -87,44 +89,62 @@ func TestOnOurOwnLinkWeSayItAll(t *testing.T) {
 	}
 }
 
+// TestAddressesWithAPeer: an address with a peer that others put on our link goes like any other,
+// and no other one of the same network with it. The kernel takes its network from the peer.
+func TestAddressesWithAPeer(t *testing.T) {
+	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) {
+		b := newBenchOn(t, h)
+		b.link("web", `{"bridge":{}}`)
+		b.derived("web", "10.0.0.1/24", "fd00::1/64")
+		before := b.commands("web")
+		b.Do(t, b.Own(), "ip addr add 10.5.0.1 peer 10.5.0.2/32 dev web")
+		b.Do(t, b.Own(), "ip addr add 10.6.0.1 peer 10.7.0.2/24 dev web")
+		b.Do(t, b.Own(), "ip addr add 10.7.0.1/24 dev web") // a secondary one of that
+		b.Do(t, b.Own(), "ip addr add fd05::1 peer fd05::2/128 dev web")
+		remove := func(keys ...scheduler.Key) {
+			t.Helper()
+			for f, err := range b.kind.Retrieve(t.Context(), scope{Keys: keys}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.believe(f.Key, f.Value, f.Meta)
+				keys = slices.DeleteFunc(keys, func(k scheduler.Key) bool { return k == f.Key })
+				b.delete(string(f.Key))
+			}
+			if len(keys) > 0 {
+				t.Errorf("%v were not found", keys)
+			}
+		}
+		remove("address/web/10.6.0.1/24")
+		if out := b.commands("web"); !strings.Contains(out, "add 10.7.0.1/24") || strings.Contains(out, "10.6.0.1") {
+			t.Errorf("left %s", out)
+		}
+		remove("address/web/10.5.0.1/32", "address/web/10.7.0.1/24", "address/web/fd05::1/128")
+		if after := b.commands("web"); after != before {
+			t.Errorf("left %s, was %s", after, before)
+		}
+	})
+}
+
+// commands are those that make the addresses of a link, but for the kernel's own.
+func (b *bench) commands(link string) string {
+	b.t.Helper()
+	text, err := kerneltest.Text(b)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var list []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "ip addr add") && strings.Contains(line, " dev "+link) {
+			list = append(list, line)
+		}
+	}
+	return strings.Join(list, "")
+}
+
 // TestWhoAddedToOurLink: an address on a link of ours that we did not make says who did,
 // as far as the kernel does; what the kernel gave itself, and what is not on a link of
 // ours, is nobody's doing.
-// An address with a peer that others put on our link goes like any other, and no other one
-// of the same network with it. The kernel takes its network from the peer.
-func TestAddressesWithAPeer(t *testing.T) {
-	b := newBench(t)
-	b.link("web", `{"bridge":{}}`)
-	b.derived("web", "10.0.0.1/24", "fd00::1/64")
-	before := b.shown("web")
-	b.net.IP(t, "addr add 10.5.0.1 peer 10.5.0.2/32 dev web")
-	b.net.IP(t, "addr add 10.6.0.1 peer 10.7.0.2/24 dev web")
-	b.net.IP(t, "addr add 10.7.0.1/24 dev web") // a secondary one of that
-	b.net.IP(t, "addr add fd05::1 peer fd05::2/128 dev web")
-	remove := func(keys ...scheduler.Key) {
-		t.Helper()
-		for f, err := range b.kind.Retrieve(t.Context(), scope{Keys: keys}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			b.believe(f.Key, f.Value, f.Meta)
-			keys = slices.DeleteFunc(keys, func(k scheduler.Key) bool { return k == f.Key })
-			b.delete(string(f.Key))
-		}
-		if len(keys) > 0 {
-			t.Errorf("%v were not found", keys)
-		}
-	}
-	remove("address/web/10.6.0.1/24")
-	if out := b.net.IP(t, "-4 addr show dev web"); !strings.Contains(out, "inet 10.7.0.1/24") || strings.Contains(out, "10.6.0.1") {
-		t.Errorf("left %s", out)
-	}
-	remove("address/web/10.5.0.1/32", "address/web/10.7.0.1/24", "address/web/fd05::1/128")
-	if after := b.shown("web"); after != before {
-		t.Errorf("left %s, was %s", after, before)
-	}
-}
-
 func TestWhoAddedToOurLink(t *testing.T) {
 	b := newBench(t)
 	web := b.link("web", `{"bridge":{}}`)

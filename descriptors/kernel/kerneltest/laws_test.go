@@ -18,6 +18,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
 	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 )
 
@@ -39,7 +40,7 @@ func TestLaws(t *testing.T) {
 func TestLawsOfDebian(t *testing.T) {
 	datadriven.Walk(t, "testdata/debian", func(t *testing.T, path string) {
 		t.Run("memory", func(t *testing.T) { onMemory(t, path, kerneltest.Options{}) })
-		if os.Getenv("PLUMB_KERNEL") != "" {
+		if hosttest.OnDebian() {
 			t.Run("linux", func(t *testing.T) { onLinux(t, path) })
 		}
 	})
@@ -261,7 +262,7 @@ func TestFallbacks(t *testing.T) {
 	const setting = "/proc/sys/net/core/fb_tunnels_only_for_init_net"
 	datadriven.Walk(t, "testdata/fallbacks", func(t *testing.T, path string) {
 		t.Run("memory", func(t *testing.T) { onMemory(t, path, kerneltest.Options{Fallbacks: true}) })
-		if os.Getenv("PLUMB_KERNEL") == "" {
+		if !hosttest.OnDebian() {
 			return
 		}
 		t.Run("linux", func(t *testing.T) {

@@ -36,14 +36,15 @@ func OnEachKernel(t *testing.T, test func(t *testing.T, h *Host)) {
 	t.Run("linux", func(t *testing.T) { test(t, Linux(t)) })
 }
 
-// OnEachDebian is OnEachKernel for what the kernel of a host may lack: its Linux is that of Debian,
-// under which tests/kernels runs it.
+// OnEachDebian is OnEachKernel for what the kernel of a host may lack: under those of Debian, which
+// tests/kernels brings, it runs on Linux, and elsewhere in memory.
 func OnEachDebian(t *testing.T, test func(t *testing.T, h *Host)) {
 	t.Helper()
-	t.Run("memory", func(t *testing.T) { test(t, Memory()) })
 	if OnDebian() {
 		t.Run("linux", func(t *testing.T) { test(t, Linux(t)) })
+		return
 	}
+	t.Run("memory", func(t *testing.T) { test(t, Memory()) })
 }
 
 // OnDebian reports whether the kernel of this host is one that tests/kernels has brought.
