@@ -16,6 +16,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -54,6 +55,40 @@ func TestAttributes(t *testing.T) {
 	})
 }
 
+// TestAttributesInMemory plays the same lives in memory. There is no ip(8) that could show a link:
+// what is judged is whether a link is made as it is wanted, and how it becomes another, with the
+// same reason.
+func TestAttributesInMemory(t *testing.T) {
+	datadriven.Walk(t, attributeStories, func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			s := &life{bench: newBenchOn(t, hosttest.Memory(), "blue", "red"), t: t, name: d.CmdArgs[0].Key}
+			defer s.end()
+			for line := range strings.Lines(d.Input) {
+				s.step(d, strings.TrimSpace(line))
+			}
+			if got, want := verdicts(s.said.String()), verdicts(d.Expected); got != want {
+				t.Errorf("%s:\n%s\ngot\n%s\nwant\n%s", d.Pos, d.Input, got, want)
+			}
+			return d.Expected
+		})
+	})
+}
+
+// verdicts are how a link became what it is, and why, of what a life says.
+func verdicts(said string) string {
+	var b strings.Builder
+	for line := range strings.Lines(said) {
+		how, _, _ := strings.Cut(line, ":")
+		switch {
+		case slices.Contains([]string{"made", "in place", "replaced", "repaired", "left"}, how):
+			b.WriteString(how + "\n")
+		case how == "refused", strings.HasPrefix(line, "  ") && !strings.HasPrefix(line, "   "):
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
 // life is that of one link.
 type life struct {
 	*bench
@@ -83,7 +118,7 @@ func (s *life) step(d *datadriven.TestData, line string) {
 			s.lack(err)
 		}
 	case "there":
-		s.own.Run(s.t, strings.Fields(rest)...)
+		s.somebody(nil, rest)
 	case "show":
 		s.fields = strings.Fields(rest)
 	case "make":
@@ -93,6 +128,9 @@ func (s *life) step(d *datadriven.TestData, line string) {
 	case "others":
 		s.others(rest)
 	case "print":
+		if s.own == nil {
+			return
+		}
 		s.said.WriteString(s.place().Run(s.t, strings.Fields(rest)...))
 	default:
 		d.Fatalf(s.t, "unknown step %q", line)
@@ -142,14 +180,37 @@ func (s *life) check(value string) {
 		s.t.Errorf("%d writes for an equal update", n)
 	}
 	v, _ := s.self.Wanted(s.key())
-	link := s.place().Show(s.t, v.EffectiveHostName(string(s.key())))
-	if got, want := fmt.Sprint(link["ifalias"]), "plumb:host7:interface/"+s.name; got != want && !adopted(v) {
+	if got, want := s.alias(v), "plumb:host7:interface/"+s.name; got != want && !adopted(v) {
 		s.t.Errorf("alias %q, want %q", got, want)
 	}
 	if !adopted(v) { // of those the ledger alone knows
 		*s.ledger = kernel.MemLedger{}
 		s.same(s.name)
 	}
+}
+
+// alias is that of the link, by the eyes of ip(8) where it is there.
+func (s *life) alias(v *models.Interface) string {
+	s.t.Helper()
+	name := v.EffectiveHostName(string(s.key()))
+	if s.own != nil {
+		return fmt.Sprint(s.place().Show(s.t, name)["ifalias"])
+	}
+	l, err := s.Link(s.in(v), name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l.Alias
+}
+
+// somebody else runs a command where a value is.
+func (s *life) somebody(v *models.Interface, command string) {
+	s.t.Helper()
+	if s.own != nil {
+		s.ns(v.GetNamespace().GetNetns()).Run(s.t, strings.Fields(command)...)
+		return
+	}
+	s.Do(s.t, s.in(v), command)
 }
 
 func adopted(v *models.Interface) bool { return v.GetExisting() != nil || v.GetLoopback() != nil }
@@ -183,7 +244,7 @@ func (s *life) change(value string) {
 func (s *life) others(command string) {
 	s.t.Helper()
 	v, _ := s.self.Wanted(s.key())
-	s.place().Run(s.t, strings.Fields(command)...)
+	s.somebody(v, command)
 	verdict := s.kind.Compare(s.key(), s.look(s.name)[s.key()].Value, v)
 	if verdict.Change != scheduler.Same {
 		_, ref, _ := s.self.Get(s.key())
@@ -202,6 +263,9 @@ func (s *life) others(command string) {
 // shown is what ip(8) shows of the fields, and ethtool(8) of features.
 func (s *life) shown() string {
 	s.t.Helper()
+	if s.own == nil {
+		return ""
+	}
 	v, _ := s.self.Wanted(s.key())
 	link := s.place().Show(s.t, v.EffectiveHostName(string(s.key())))
 	if strings.Contains(strings.Join(s.fields, " "), "features.") {

@@ -15,7 +15,7 @@
 // out the same. It differs from Linux where nobody has to wait: what Linux does a moment later (a
 // namespace dies, a carrier comes) is done here when the call returns.
 //
-// What it has not answers ErrUnsupported: types of links that no kind makes, rings. It forwards no
-// packets, so nobody answers either: a bond that looks by ARP takes its ports to carry, and no peer
-// of WireGuard is ever heard.
+// What it has not answers ErrUnsupported: types of links that no kind makes, and rings, which links
+// of software have on no kernel. It forwards no packets, so nobody answers either: a bond that looks
+// by ARP takes its ports to carry, and no peer of WireGuard is ever heard.
 package kerneltest

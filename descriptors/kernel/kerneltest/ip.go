@@ -13,7 +13,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// IP does what a command of ip(8), bridge(8), tc(8), wg(8) or sysctl(8) says, by the port: "ip -n blue link
+// IP does what a command of ip(8), bridge(8), tc(8), wg(8), ethtool(8) or sysctl(8) says, by the port: "ip -n blue link
 // add eth0 type dummy". It knows the words that [Text] writes, and those to change and delete.
 // Without -n a command is about ns. Comments do nothing.
 func IP(k kernel.Kernel, ns kernel.NS, command string) error {
@@ -25,17 +25,19 @@ func IP(k kernel.Kernel, ns kernel.NS, command string) error {
 		return nil
 	}
 	c := &request{k: k, ns: ns, words: words[1:]}
-	if err := c.options(); err != nil {
-		return err
-	}
 	tool := words[0]
+	if tool != "ethtool" { // of which they are the commands
+		if err := c.options(); err != nil {
+			return err
+		}
+	}
 	if len(c.words) > 0 && tool != "sysctl" {
 		tool += " " + c.next()
 	}
 	do := map[string]func() error{
 		"ip netns": c.netns, "ip link": c.link, "ip tuntap": c.tuntap, "ip addr": c.address, "ip route": c.route, "ip rule": c.rule,
-		"ip neigh": c.neighbor, "ip nexthop": c.nexthop, "bridge fdb": c.fdb, "wg set": c.wireGuard, "sysctl": c.sysctl,
-		"tc qdisc": c.qdisc, "tc filter": c.filter,
+		"ip neigh": c.neighbor, "ip nexthop": c.nexthop, "bridge fdb": c.fdb, "bridge link": c.bridgePort, "bridge vlan": c.bridgeVLAN,
+		"ethtool -K": c.offloads, "wg set": c.wireGuard, "sysctl": c.sysctl, "tc qdisc": c.qdisc, "tc filter": c.filter,
 	}[tool]
 	if do == nil {
 		return fmt.Errorf("%q is no command here", tool)
@@ -368,12 +370,97 @@ func (c *request) bridge(b *kernel.BridgeSpec, w string) bool {
 		b.AgeingSeconds = new(uint32(c.number() / 100))
 	case "mcast_snooping":
 		b.MulticastSnooping = on()
+	case "mcast_querier":
+		b.MulticastQuerier = on()
 	case "vlan_filtering":
 		b.VLANFiltering = on()
+	case "vlan_default_pvid":
+		b.DefaultPVID = new(uint16(c.number()))
+	case "priority":
+		b.Priority = new(uint16(c.number()))
+	case "forward_delay":
+		b.ForwardDelaySeconds = new(uint32(c.number() / 100))
 	default:
 		return false
 	}
 	return true
+}
+
+// port reads how a bridge is to treat its port.
+func (c *request) port(p *kernel.PortSpec, w string) bool {
+	if switches := map[string]**bool{
+		"isolated": &p.Isolated, "hairpin": &p.Hairpin, "learning": &p.Learning, "flood": &p.UnicastFlood,
+		"mcast_flood": &p.MulticastFlood, "bcast_flood": &p.BroadcastFlood, "guard": &p.BPDUGuard, "root_block": &p.RootBlock,
+		"fastleave": &p.FastLeave, "neigh_suppress": &p.NeighSuppress,
+	}; switches[w] != nil {
+		*switches[w] = new(c.isOn())
+		return true
+	}
+	switch w {
+	case "cost":
+		p.Cost = new(uint32(c.number()))
+	case "priority":
+		p.Priority = new(uint16(c.number()))
+	default:
+		return false
+	}
+	return true
+}
+
+func (c *request) isOn() bool {
+	w := c.next()
+	if w != "on" && w != "off" {
+		c.fail("%q is neither on nor off", w)
+	}
+	return w == "on"
+}
+
+func (c *request) bridgePort() error {
+	act, index, p := c.next(), c.device(), &kernel.PortSpec{}
+	err := c.each(func(w string) bool { return c.port(p, w) })
+	return do(c, act, p, err, acts[*kernel.PortSpec]{
+		"set": func(ns kernel.NS, p *kernel.PortSpec) error { return c.k.SetLink(ns, index, kernel.LinkPatch{Port: p}) },
+	})
+}
+
+func (c *request) bridgeVLAN() error {
+	act, index, v := c.next(), c.device(), kernel.BridgeVLAN{}
+	err := c.each(func(w string) bool {
+		switch w {
+		case "vid":
+			v.ID = c.number()
+		case "pvid":
+			v.PVID = true
+		case "untagged":
+			v.Untagged = true
+		case "self":
+		default:
+			return false
+		}
+		return true
+	})
+	var list []kernel.BridgeVLAN
+	if err == nil {
+		list, err = c.k.BridgeVLANs(c.ns, index)
+	}
+	list = slices.DeleteFunc(list, func(other kernel.BridgeVLAN) bool { return other.ID == v.ID })
+	if v.PVID { // there is one
+		for i := range list {
+			list[i].PVID = false
+		}
+	}
+	return do(c, act, v, err, acts[kernel.BridgeVLAN]{
+		"add": func(ns kernel.NS, v kernel.BridgeVLAN) error { return c.k.SetBridgeVLANs(ns, index, append(list, v)) },
+		"del": func(ns kernel.NS, v kernel.BridgeVLAN) error { return c.k.SetBridgeVLANs(ns, index, list) },
+	})
+}
+
+func (c *request) offloads() error {
+	index, on := c.device(), map[string]bool{}
+	if err := c.each(func(w string) bool { on[w] = c.isOn(); return true }); err != nil {
+		return err
+	}
+	return c.k.SetFeatures(c.ns, index, on)
 }
 
 func (c *request) vxlan(v *kernel.VxlanSpec, w string) bool {
@@ -458,6 +545,9 @@ func (c *request) retype(index int, p *kernel.LinkPatch) {
 	}
 	var take func(string) bool
 	switch kind := c.next(); kind {
+	case "bridge_slave":
+		p.Port = &kernel.PortSpec{}
+		take = func(w string) bool { return c.port(p.Port, w) }
 	case "bridge":
 		p.Bridge = &kernel.BridgeSpec{}
 		take = func(w string) bool { return c.bridge(p.Bridge, w) }
