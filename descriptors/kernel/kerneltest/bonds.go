@@ -143,7 +143,7 @@ func (k *Kernel) joinBond(l, m *link) error {
 		return syscall.EPERM
 	case l.MAC == "", l.Name == loopback:
 		return syscall.EINVAL
-	case m.isPortOf(l):
+	case m.isBelow(l), l.receives():
 		return syscall.EBUSY
 	}
 	if len(m.ports) == 0 && !m.givenMAC {
@@ -174,16 +174,6 @@ func (k *Kernel) leaveBond(l, m *link) {
 		k.setMAC(m, k.newMAC())
 	}
 	k.refresh(m)
-}
-
-// isPortOf reports whether a link is a port of another one, or a port of its ports.
-func (l *link) isPortOf(other *link) bool {
-	for m := l.master; m != nil; m = m.master {
-		if m == other {
-			return true
-		}
-	}
-	return false
 }
 
 // bondCarries reports whether a bond has a carrier. One that does not look at the carriers of its

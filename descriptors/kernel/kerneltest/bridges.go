@@ -73,7 +73,7 @@ func (k *Kernel) enslave(l *link, master int) error {
 		return syscall.ELOOP
 	case l.Name == loopback, m == l, l.MAC == "" && m.Bridge != nil:
 		return syscall.EINVAL
-	case m.isPortOf(l):
+	case m.isBelow(l), m.Bridge != nil && l.receives():
 		return syscall.EBUSY
 	}
 	if m.Vrf != nil {
@@ -110,6 +110,20 @@ func (k *Kernel) release(l *link) {
 	k.tellLink(l, false)
 	k.followPorts(m)
 	k.refresh(m)
+}
+
+// isBelow reports whether another link stands on a link, or has it as its port, also by others.
+func (l *link) isBelow(other *link) bool {
+	if l.master != nil && (l.master == other || l.master.isBelow(other)) {
+		return true
+	}
+	return slices.ContainsFunc(l.above, func(child *link) bool { return child == other || child.isBelow(other) })
+}
+
+// receives reports whether what comes in by a link is already somebody's, of which there can be one.
+func (l *link) receives() bool {
+	return l.master != nil && l.master.Vrf == nil ||
+		slices.ContainsFunc(l.above, func(child *link) bool { return child.Macvlan != nil || child.Ipvlan != nil })
 }
 
 // moveTable takes a link that is up down before it joins or leaves a VRF, and what it returns takes

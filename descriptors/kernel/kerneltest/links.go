@@ -376,6 +376,9 @@ func (k *Kernel) typed(l *link, spec kernel.LinkSpec) error {
 		if l.parent.Name == loopback {
 			return syscall.EINVAL
 		}
+		if l.parent.receives() && !slices.ContainsFunc(l.parent.above, func(child *link) bool { return child.Macvlan != nil }) {
+			return syscall.EBUSY
+		}
 	case spec.Ipvlan != nil:
 		mode := cmp.Or(spec.Ipvlan.Mode, "l3")
 		if !slices.Contains([]string{"l2", "l3", "l3s"}, mode) {
@@ -386,6 +389,9 @@ func (k *Kernel) typed(l *link, spec kernel.LinkSpec) error {
 			return err
 		}
 		l.MAC = l.parent.MAC
+		if l.parent.receives() && !slices.ContainsFunc(l.parent.above, func(child *link) bool { return child.Ipvlan != nil }) {
+			return syscall.EBUSY
+		}
 	case spec.Vlan != nil:
 		l.Type, l.Vlan = "vlan", &kernel.VlanSpec{ID: spec.Vlan.ID, Protocol: cmp.Or(spec.Vlan.Protocol, "802.1q")}
 		if err := k.below(l, spec.Vlan.ParentNS, spec.Vlan.Parent); err != nil {
@@ -834,7 +840,7 @@ func (k *Kernel) refreshAround(l *link) {
 	}
 }
 
-// carrier reports whether a link that is up has one.
+// carrier reports whether a link has one, if it is up.
 func (l *link) carrier() bool {
 	switch l.Type {
 	case "veth":
@@ -842,7 +848,7 @@ func (l *link) carrier() bool {
 	case "bridge":
 		return len(l.ports) == 0 && !l.hadPorts || slices.ContainsFunc(l.ports, func(p *link) bool { return p.running })
 	case "macvlan", "ipvlan", "vlan":
-		return l.parent.running
+		return l.parent.carrier() && (l.parent.Up || l.parent.Type != "veth") // that of a veth ends as it goes down
 	case "tun":
 		return false // nobody has it open
 	case "bond":

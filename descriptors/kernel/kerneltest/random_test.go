@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
 	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 )
 
@@ -70,41 +71,61 @@ func made(r *rand.Rand) string {
 		return "", one("default", "10.9.0.0/16", "10.0.1.0/24", "10.0.0.7/32"), one("10.0.0.9", "10.0.1.9", "10.0.0.1", "10.9.0.1")
 	}
 	family, to, gateway := dst()
-	return one(
+	commands := []string{
 		"ip link add a address 02:00:00:00:00:0a type veth peer name b address 02:00:00:00:00:0b",
 		"ip link add c address 02:00:00:00:00:0c type veth peer name d address 02:00:00:00:00:0d",
 		"ip link add br0 type bridge",
-		"ip link del "+link(),
-		"ip link set "+link()+" up",
-		"ip link set "+link()+" up",
-		"ip link set "+link()+" up",
-		"ip link set "+link()+" down",
-		"ip link set "+link()+" master br0",
-		"ip link set "+link()+" nomaster",
-		"ip link set "+link()+" mtu "+one("1400", "1500", "1200"),
-		"ip link set lo "+one("up", "down"),
-		"ip addr add "+address()+" dev "+link(),
-		"ip addr add "+address()+" dev "+link(),
-		"ip addr add "+address()+" dev "+link(),
-		"ip addr del "+address()+" dev "+link(),
-		"ip "+family+"route add "+to+" via "+gateway,
-		"ip "+family+"route add "+to+" via "+gateway+" dev "+link(),
-		"ip "+family+"route add "+to+" dev "+link()+one("", " metric 7", " proto 9"),
-		"ip "+family+"route add "+to+" via "+gateway+" dev "+link()+" onlink",
-		"ip "+family+"route replace "+to+" via "+gateway,
-		"ip "+family+"route add "+to+" nexthop via "+gateway+" nexthop dev "+link()+" weight 2",
-		"ip "+family+"route add blackhole "+to,
-		"ip "+family+"route del "+to,
-		"ip neigh "+one("add", "replace")+" "+one("10.0.0.9", "fd00::9")+" lladdr 02:00:00:00:00:09 dev "+link(),
-		"ip neigh del "+one("10.0.0.9", "fd00::9")+" dev "+link(),
-		"ip rule "+one("add", "del")+" pref 7 from 10.0.0.0/8 table "+one("7", "8"),
-		"ip nexthop "+one("add", "replace")+" id "+one("1", "2")+" via "+one("10.0.0.9", "fd00::9", "10.0.1.9")+" dev "+link(),
-		"ip nexthop add id 3 group "+one("1", "1/2"),
-		"ip nexthop del id "+one("1", "2", "3"),
-		"ip route add 10.7.0.0/16 nhid "+one("1", "3"),
-		"tc qdisc "+one("add", "change", "replace", "del")+" dev "+link()+" root handle "+one("1:", "2:")+one("", " tbf rate 8mbit burst 10000 limit 20000", " tbf rate 8kbit burst 1000 limit 2000"),
-		"tc qdisc "+one("add", "add", "add", "del")+" dev "+link()+" "+one("clsact", "clsact", "ingress"),
-		"tc filter add dev "+link()+" ingress protocol all u32 match u32 0 0 action mirred egress mirror dev "+link()+" continue cookie "+one("0a", "0b"),
-		"tc filter del dev "+link()+" "+one("ingress", "ingress pref 28672"),
-	)
+		"ip link del " + link(),
+		"ip link set " + link() + " up",
+		"ip link set " + link() + " up",
+		"ip link set " + link() + " up",
+		"ip link set " + link() + " down",
+		"ip link set " + link() + " master br0",
+		"ip link set " + link() + " nomaster",
+		"ip link set " + link() + " mtu " + one("1400", "1500", "1200"),
+		"ip link set lo " + one("up", "down"),
+		"ip addr add " + address() + " dev " + link(),
+		"ip addr add " + address() + " dev " + link(),
+		"ip addr add " + address() + " dev " + link(),
+		"ip addr del " + address() + " dev " + link(),
+		"ip " + family + "route add " + to + " via " + gateway,
+		"ip " + family + "route add " + to + " via " + gateway + " dev " + link(),
+		"ip " + family + "route add " + to + " dev " + link() + one("", " metric 7", " proto 9"),
+		"ip " + family + "route add " + to + " via " + gateway + " dev " + link() + " onlink",
+		"ip " + family + "route replace " + to + " via " + gateway,
+		"ip " + family + "route add " + to + " nexthop via " + gateway + " nexthop dev " + link() + " weight 2",
+		"ip " + family + "route add blackhole " + to,
+		"ip " + family + "route del " + to,
+		"ip neigh " + one("add", "replace") + " " + one("10.0.0.9", "fd00::9") + " lladdr 02:00:00:00:00:09 dev " + link(),
+		"ip neigh del " + one("10.0.0.9", "fd00::9") + " dev " + link(),
+		"ip rule " + one("add", "del") + " pref 7 from 10.0.0.0/8 table " + one("7", "8"),
+		"ip nexthop " + one("add", "replace") + " id " + one("1", "2") + " via " + one("10.0.0.9", "fd00::9", "10.0.1.9") + " dev " + link(),
+		"ip nexthop add id 3 group " + one("1", "1/2"),
+		"ip nexthop del id " + one("1", "2", "3"),
+		"ip route add 10.7.0.0/16 nhid " + one("1", "3"),
+		"ip link add m link " + link() + " address 02:00:00:00:00:0e type macvlan mode bridge",
+		"ip link set m " + one("up", "down", "mtu 1400", "master br0", "nomaster"),
+		"ip addr " + one("add", "add", "del") + " 10.0.0.1 peer " + one("10.0.0.2/32", "10.2.0.1/24", "10.2.0.9/24") + " dev " + link(),
+		"ip addr " + one("add", "del") + " fd00::1 peer fd02::1/64 dev " + link(),
+		"tc qdisc " + one("add", "change", "replace", "del") + " dev " + link() + " root handle " + one("1:", "2:") + one("", " tbf rate 8mbit burst 10000 limit 20000", " tbf rate 8kbit burst 1000 limit 2000"),
+		"tc qdisc " + one("add", "add", "add", "del") + " dev " + link() + " " + one("clsact", "clsact", "ingress"),
+		"tc filter add dev " + link() + " ingress protocol all u32 match u32 0 0 action mirred egress mirror dev " + link() + " continue cookie " + one("0a", "0b"),
+		"tc filter del dev " + link() + " " + one("ingress", "ingress pref 28672"),
+	}
+	if hosttest.OnDebian() {
+		commands = append(commands,
+			"ip link add bo address 02:00:00:00:00:0f type bond mode "+one("active-backup", "balance-rr"),
+			"ip link set "+link()+" master bo",
+			"ip link set "+link()+" master red",
+			"ip link set bo "+one("up", "down", "master br0", "nomaster", "mtu 1400"),
+			"ip link add red type vrf table 7",
+			"ip link set red "+one("up", "down"),
+			"ip link add v link "+one("a", "c", "br0", "bo")+" type vlan id "+one("7", "8"),
+			"ip link set v "+one("up", "down", "master br0", "nomaster"),
+			"ip link add g type "+one("gre remote 10.0.0.9", "gre local 10.0.0.1", "sit remote 10.0.0.9", "ipip local 10.0.0.1 remote 10.0.0.9"),
+			"ip link set g "+one("up", "down"),
+			"ip link del "+one("bo", "red", "v", "g", "m"),
+		)
+	}
+	return one(commands...)
 }
