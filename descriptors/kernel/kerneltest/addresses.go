@@ -169,9 +169,7 @@ func (k *Kernel) addAddress4(l *link, a kernel.Address) error {
 	}
 	l.take(a, at)
 	k.tellAddress(l, a, false)
-	if l.Up {
-		k.connect4(l, a)
-	}
+	k.connect4(l, a)
 	return nil
 }
 
@@ -182,8 +180,8 @@ func (l *link) take(a kernel.Address, at int) {
 	l.ns.local[a.Prefix.Addr()] = append(l.ns.local[a.Prefix.Addr()], l)
 }
 
-// connect4 adds the route to the subnet of an address. In the table of a VRF there are also
-// those that are in table local otherwise.
+// connect4 adds the route to the subnet of an address, if its link is up. In the table of a VRF there
+// are also those that are in table local otherwise.
 func (k *Kernel) connect4(l *link, a kernel.Address) {
 	subnet, table := a.Network(), l.table()
 	r := kernel.Route{Dst: subnet, Table: table, Protocol: protoKernel, Type: "unicast", Scope: "link", Src: a.Prefix.Addr(), Index: l.Index}
@@ -192,7 +190,7 @@ func (k *Kernel) connect4(l *link, a kernel.Address) {
 		local.Dst, local.Type, local.Scope = hostPrefix(a.Prefix.Addr()), "local", "host"
 		k.insertRoute(l.ns, local)
 	}
-	if a.Secondary || subnet == hostPrefix(a.Prefix.Addr()) || subnet.Addr().IsUnspecified() || l.Name == loopback ||
+	if !l.Up || a.Secondary || subnet == hostPrefix(a.Prefix.Addr()) || subnet.Addr().IsUnspecified() || l.Name == loopback ||
 		a.Scope == scopeHost { // that is in table local
 		return
 	}
@@ -259,6 +257,7 @@ func (k *Kernel) addAddress6(l *link, a kernel.Address) error {
 		a.Scope = 0
 	}
 	k.putAddress6(l, a)
+	k.connectMulticast(l)
 	return nil
 }
 
@@ -287,6 +286,15 @@ func (k *Kernel) connect6(l *link, a kernel.Address) {
 	if l.table() != tableMain {
 		r := l.connected6(hostPrefix(a.Prefix.Addr()))
 		r.Type, r.Metric = "local", 0
+		k.insertRoute(l.ns, r)
+	}
+}
+
+// connectMulticast adds the route to all who listen on the port of a VRF.
+func (k *Kernel) connectMulticast(l *link) {
+	if l.Up && l.Vrf == nil && l.table() != tableMain {
+		r := l.connected6(netip.MustParsePrefix("ff00::/8"))
+		r.Type = "multicast"
 		k.insertRoute(l.ns, r)
 	}
 }
@@ -322,11 +330,7 @@ func (k *Kernel) comeToIPv6(l *link) {
 		return
 	}
 	l.ready = true
-	if table := l.table(); table != tableMain && l.Vrf == nil {
-		r := l.connected6(netip.MustParsePrefix("ff00::/8"))
-		r.Type = "multicast"
-		k.insertRoute(l.ns, r)
-	}
+	k.connectMulticast(l)
 	for _, own := range k.ownAddresses(l) {
 		own.Index, own.Kernel = l.Index, true
 		if !slices.ContainsFunc(l.addresses, func(a kernel.Address) bool { return a.Prefix.Addr() == own.Prefix.Addr() }) {
@@ -420,9 +424,7 @@ func (k *Kernel) removeAddress(l *link, a kernel.Address) {
 		}
 		l.addresses = slices.Insert(l.addresses, at, next)
 		k.tellAddress(l, next, false)
-		if l.Up {
-			k.connect4(l, next)
-		}
+		k.connect4(l, next)
 	}
 }
 
@@ -443,9 +445,10 @@ func (k *Kernel) dropAddress(l *link, a kernel.Address) {
 		return
 	}
 	k.tellAddress(l, a, true)
+	again := slices.ContainsFunc(l.addresses, func(other kernel.Address) bool { return other.Prefix.Addr() == addr })
 	for _, dst := range []netip.Prefix{a.Network(), hostPrefix(addr), hostPrefix(broadcast(a.Network()))} {
 		for _, r := range n.routes.to(dst) {
-			if (!a.Secondary || r.Type == "local") && r.Protocol == protoKernel && r.Index == l.Index && r.Src == addr {
+			if (!a.Secondary && r.Type != "local" || !again && r.Type == "local") && r.Protocol == protoKernel && r.Index == l.Index && r.Src == addr {
 				k.removeRoute(n, r, true)
 			}
 		}

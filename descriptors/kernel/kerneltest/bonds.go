@@ -139,15 +139,22 @@ func changeMonitors(b, to *kernel.BondSpec) error {
 // bond its hardware address.
 func (k *Kernel) joinBond(l, m *link) error {
 	switch {
-	case l == m, l.Vrf != nil, l.Up:
+	case l.Vrf != nil:
+		return syscall.EPERM
+	case l.receives():
+		return syscall.EBUSY
+	case l == m, l.Up:
 		return syscall.EPERM
 	case l.MAC == "", l.Name == loopback:
 		return syscall.EINVAL
-	case m.isBelow(l), l.receives():
+	case m.isBelow(l):
 		return syscall.EBUSY
 	}
 	if len(m.ports) == 0 && !m.givenMAC {
 		k.setMAC(m, l.MAC)
+	}
+	if m.MAC != l.MAC { // which it has meanwhile
+		k.dropNeighbors(l, netip.Addr.IsValid)
 	}
 	l.master, l.freeMTU = m, l.MTU
 	m.ports = append(m.ports, l)

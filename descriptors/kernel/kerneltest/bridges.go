@@ -127,9 +127,10 @@ func (l *link) receives() bool {
 }
 
 // moveTable takes a link that is up down before it joins or leaves a VRF, and what it returns takes
-// it up again: so its routes come to the other table.
+// it up again: so its routes come to the other table. One that is down loses its addresses of IPv6.
 func (k *Kernel) moveTable(l *link) (done func()) {
 	if !l.Up {
+		k.leaveIPv6(l)
 		return func() {}
 	}
 	k.goDown(l)
