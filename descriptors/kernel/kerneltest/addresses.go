@@ -187,7 +187,7 @@ func (k *Kernel) connect4(l *link, a kernel.Address) {
 	r := kernel.Route{Dst: subnet, Table: table, Protocol: protoKernel, Type: "unicast", Scope: "link", Src: a.Prefix.Addr(), Index: l.Index}
 	if table != tableMain {
 		local := r
-		local.Dst, local.Type, local.Scope = hostPrefix(a.Prefix.Addr()), "local", "host"
+		local.Dst, local.Type, local.Scope, local.Src = hostPrefix(a.Prefix.Addr()), "local", "host", l.primary(a)
 		k.insertRoute(l.ns, local)
 	}
 	if !l.Up || a.Secondary || subnet == hostPrefix(a.Prefix.Addr()) || subnet.Addr().IsUnspecified() || l.Name == loopback ||
@@ -199,6 +199,15 @@ func (k *Kernel) connect4(l *link, a kernel.Address) {
 		r.Dst, r.Type = hostPrefix(broadcast(subnet)), "broadcast"
 		k.insertRoute(l.ns, r)
 	}
+}
+
+// primary is the first address of the network of another one.
+func (l *link) primary(a kernel.Address) netip.Addr {
+	i := slices.IndexFunc(l.addresses, func(other kernel.Address) bool { return !other.Secondary && sameNetwork(other, a) })
+	if i < 0 {
+		return a.Prefix.Addr()
+	}
+	return l.addresses[i].Prefix.Addr()
 }
 
 // table is where the routes to the subnets of a link are.
@@ -424,7 +433,14 @@ func (k *Kernel) removeAddress(l *link, a kernel.Address) {
 		}
 		l.addresses = slices.Insert(l.addresses, at, next)
 		k.tellAddress(l, next, false)
-		k.connect4(l, next)
+		for _, a := range append([]kernel.Address{next}, secondaries[1:]...) {
+			for _, r := range l.ns.routes.to(hostPrefix(a.Prefix.Addr())) {
+				if r.Type == "local" && r.Protocol == protoKernel && r.Index == l.Index {
+					k.removeRoute(l.ns, r, true) // which named the one before
+				}
+			}
+			k.connect4(l, a)
+		}
 	}
 }
 
@@ -448,7 +464,11 @@ func (k *Kernel) dropAddress(l *link, a kernel.Address) {
 	again := slices.ContainsFunc(l.addresses, func(other kernel.Address) bool { return other.Prefix.Addr() == addr })
 	for _, dst := range []netip.Prefix{a.Network(), hostPrefix(addr), hostPrefix(broadcast(a.Network()))} {
 		for _, r := range n.routes.to(dst) {
-			if (!a.Secondary && r.Type != "local" || !again && r.Type == "local") && r.Protocol == protoKernel && r.Index == l.Index && r.Src == addr {
+			goes := !a.Secondary && r.Src == addr
+			if r.Type == "local" {
+				goes = !again && r.Dst == hostPrefix(addr)
+			}
+			if goes && r.Protocol == protoKernel && r.Index == l.Index {
 				k.removeRoute(n, r, true)
 			}
 		}
