@@ -281,7 +281,7 @@ type TuntapSpec struct {
 
 // LinkPatch changes a link; nil fields stay. They are applied in the order in
 // which they stand here, in up to four requests: Alias, Group and Name; MAC to
-// Up; those of Port; the settings of the type. Before Linux 6.2 a link that is up goes down
+// Master; those of Port; the settings of the type. Before Linux 6.2 a link that is up goes down
 // to be renamed, and comes up without its routes and IPv6 addresses.
 type LinkPatch struct {
 	Alias  *string
@@ -289,8 +289,8 @@ type LinkPatch struct {
 	Name   *string
 	MAC    *string
 	MTU    *int
-	Master *int // 0 takes it out; a link that is up cannot join a bond
 	Up     *bool
+	Master *int // 0 takes it out; a link that is up, or goes up at once, cannot join a bond
 	Port   *PortSpec
 	Bridge *BridgeSpec
 	Bond   *BondSpec

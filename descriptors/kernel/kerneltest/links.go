@@ -537,13 +537,13 @@ func (k *Kernel) change(l *link, p kernel.LinkPatch) error {
 		k.setMTU(l, *p.MTU)
 		k.followPorts(l.master)
 	}
-	if p.Master != nil {
-		if err := k.enslave(l, *p.Master); err != nil {
+	if p.Up != nil && *p.Up != l.Up {
+		if err := k.setUp(l, *p.Up); err != nil {
 			return err
 		}
 	}
-	if p.Up != nil && *p.Up != l.Up {
-		if err := k.setUp(l, *p.Up); err != nil {
+	if p.Master != nil {
+		if err := k.enslave(l, *p.Master); err != nil {
 			return err
 		}
 	}

@@ -190,6 +190,10 @@ func addressOption(word string, a netip.Addr) string {
 // set is what links are given after their birth.
 func (t *text) set(ns kernel.NS) error {
 	links, err := t.k.Links(ns)
+	inBond := map[int]bool{} // by the index of their master
+	for _, l := range links {
+		inBond[l.Index] = l.Bond != nil
+	}
 	for _, l := range links {
 		var words []string
 		mtu := 1500
@@ -211,11 +215,14 @@ func (t *text) set(ns kernel.NS) error {
 		if l.Master != 0 {
 			words = append(words, "master "+t.name(kernel.LinkRef{NS: ns, Index: l.Master}))
 		}
-		if l.Up {
+		if l.Up && !inBond[l.Master] { // of which the ports go up by themselves
 			words = append(words, "up")
 		}
 		if words = slices.DeleteFunc(words, func(w string) bool { return w == "" }); len(words) > 0 {
 			t.line(ns, "ip link", append([]string{"set dev", l.Name}, words...)...)
+		}
+		if !l.Up && inBond[l.Master] {
+			t.line(ns, "ip link", "set dev", l.Name, "down")
 		}
 		for _, name := range l.AltNames {
 			t.line(ns, "ip link", "property add dev", l.Name, "altname", name)
