@@ -331,7 +331,10 @@ func (c *request) linkType(s *kernel.LinkSpec) {
 		s.Bond = &kernel.BondSpec{}
 		take = func(w string) bool { return c.bond(s.Bond, w) }
 	case "gre", "gretap", "ipip", "sit", "ip6gre", "ip6gretap", "ip6tnl":
-		s.Tunnel = &kernel.TunnelSpec{Kind: kind, PMTUDiscovery: !slices.Contains(ipv6Kinds, kind)}
+		s.Tunnel = &kernel.TunnelSpec{Kind: kind, PMTUDiscovery: true}
+		if slices.Contains(ipv6Kinds, kind) {
+			s.Tunnel = &kernel.TunnelSpec{Kind: kind, TTL: hopLimit}
+		}
 		take = func(w string) bool { return c.tunnel(s.Tunnel, w) }
 	case "geneve":
 		s.Geneve = &kernel.GeneveSpec{}

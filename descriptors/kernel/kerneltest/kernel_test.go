@@ -16,6 +16,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
 	"github.com/plumb-net/plumb/plugins/netlink"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 )
 
@@ -66,9 +67,41 @@ tc filter add dev a egress protocol all u32 match u32 0 0 action mirred egress m
 tc qdisc add dev b ingress
 `
 
+// rareSite is something of what Debian's kernels have and others may not.
+const rareSite = `ip link add bo type bond mode 802.3ad miimon 50 updelay 100 min_links 1 lacp_rate fast xmit_hash_policy layer3+4
+ip link add p type veth peer name q
+ip link set p master bo
+ip link set q up
+ip link set bo mtu 1400 up
+ip link add red type vrf table 10
+ip link add g type gre local 192.0.2.1 remote 192.0.2.2 key 7 csum ttl 9
+ip link add gt type gretap external
+ip link add i type ipip remote 192.0.2.2 nopmtudisc
+ip link add s type sit local 192.0.2.1
+ip link add six type ip6gre local 2001:db8::1 remote 2001:db8::2 hoplimit 9
+ip link add ge type geneve id 7 remote 192.0.2.2 ttl 3
+ip link add gx type geneve external dstport 6082
+ip link add wg0 type wireguard
+ip link add bo.7 link bo type vlan id 7
+ip link add n type ip6tnl remote 2001:db8::2 dev q
+ip link set bo.7 master red up
+wg set wg0 listen-port 51820 fwmark 7 peer AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= endpoint 192.0.2.1:51820 persistent-keepalive 25 allowed-ips 10.9.0.1/32,fd09::/64
+ip link set wg0 up
+ip addr add 10.0.0.1 peer 10.0.0.2 dev q
+ip addr add fd00::1 peer fd00::2/128 dev q
+ip addr add 10.1.0.1/24 dev bo.7
+ip route add 10.2.0.0/16 encap mpls 100/200 via 10.0.0.2 dev q proto 4
+ip route add 10.3.0.0/16 via 10.1.0.9 dev bo.7 table 10 proto 4
+`
+
 // What a kernel prints makes the same on another one, whether that is in memory or is Linux,
 // and whether a person pastes it into a shell or IP reads it.
 func TestTextMakesTheSame(t *testing.T) {
+	t.Run("site", func(t *testing.T) { makesTheSame(t, site, true) })
+	t.Run("rare", func(t *testing.T) { makesTheSame(t, rareSite, hosttest.OnDebian()) })
+}
+
+func makesTheSame(t *testing.T, site string, onLinux bool) {
 	first := kerneltest.New(kerneltest.Options{})
 	run(t, first, site)
 	want := first.String()
@@ -77,6 +110,9 @@ func TestTextMakesTheSame(t *testing.T) {
 	run(t, second, want)
 	if got := second.String(); got != want {
 		t.Errorf("in memory once more:\n%s\nwant\n%s", got, want)
+	}
+	if !onLinux {
+		return
 	}
 
 	own := netlinktest.New(t)

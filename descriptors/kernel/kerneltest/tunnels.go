@@ -277,6 +277,9 @@ func (n *namespace) ends(single bool) (list []netip.Addr) {
 	return list
 }
 
+// hopLimit is that of a tunnel in IPv6 of which ip(8) is told none.
+const hopLimit = 64
+
 // tunnel reads a setting of a tunnel of IP.
 func (c *request) tunnel(t *kernel.TunnelSpec, w string) bool {
 	gre := slices.Contains(greKinds, t.Kind)
@@ -325,7 +328,7 @@ func (t *text) tunnelText(l kernel.Link) (words []string) {
 		words = append(words, "csum")
 	}
 	if slices.Contains(ipv6Kinds, s.Kind) {
-		return append(words, option("hoplimit", s.TTL), "encaplimit none")
+		return append(words, fmt.Sprintf("hoplimit %d", s.TTL), "encaplimit none")
 	}
 	words = append(words, option("ttl", s.TTL))
 	if !s.PMTUDiscovery {
