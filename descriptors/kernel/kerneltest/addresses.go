@@ -327,7 +327,7 @@ func networks6(a kernel.Address) []netip.Prefix {
 func (k *Kernel) returnToIPv6(l *link) {
 	for _, a := range l.addresses {
 		if a.Prefix.Addr().Is6() {
-			a.Peer = netip.Addr{} // Linux forgets the way to that
+			a.Peer = netip.Addr{} // the way to that Linux may forget
 			k.connect6(l, a)
 		}
 	}

@@ -105,7 +105,6 @@ func made(r *rand.Rand) string {
 		"ip link add m link " + link() + " address 02:00:00:00:00:0e type macvlan mode bridge",
 		"ip link set m " + one("up", "down", "mtu 1400", "master br0", "nomaster"),
 		"ip addr " + one("add", "add", "del") + " 10.0.0.1 peer " + one("10.0.0.2/32", "10.2.0.1/24", "10.2.0.9/24") + " dev " + link(),
-		"ip addr " + one("add", "del") + " fd00::1 peer fd02::1/64 dev " + link(),
 		"tc qdisc " + one("add", "change", "replace", "del") + " dev " + link() + " root handle " + one("1:", "2:") + one("", " tbf rate 8mbit burst 10000 limit 20000", " tbf rate 8kbit burst 1000 limit 2000"),
 		"tc qdisc " + one("add", "add", "add", "del") + " dev " + link() + " " + one("clsact", "clsact", "ingress"),
 		"tc filter add dev " + link() + " ingress protocol all u32 match u32 0 0 action mirred egress mirror dev " + link() + " continue cookie " + one("0a", "0b"),
