@@ -29,7 +29,7 @@ func TestKindsConform(t *testing.T) {
 		if !strings.Contains(tests[dir], "schedulertest.Conform(") {
 			t.Errorf("%s has no test of the contract (schedulertest.Conform)", dir)
 		}
-		if strings.Contains(source, "kernel.Kernel") && !strings.Contains(tests[dir], "hosttest.OnEachKernel(") {
+		if strings.Contains(source, "kernel.Kernel") && !strings.Contains(tests[dir], "hosttest.OnEachKernel") {
 			t.Errorf("%s has no test on each kernel (hosttest.OnEachKernel)", dir)
 		}
 	}
