@@ -200,7 +200,9 @@ func chunks(all []change) (parts [][]change) {
 func (s *Server) follow(ctx context.Context, r *apiv1.ApplyRequest, out *apiv1.ApplyResponse, st *staged) error {
 	deleted := map[scheduler.Key]bool{}
 	for _, c := range st.changes {
-		deleted[scheduler.Key(c.short())] = c.after == nil
+		if c.after == nil {
+			deleted[scheduler.Key(c.short())] = true
+		}
 	}
 	keys := st.touched()
 	if len(keys) == 0 {
