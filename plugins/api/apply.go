@@ -18,6 +18,9 @@ const (
 	// told otherwise a cluster takes 128 changes and 1.5 MiB.
 	chunkCount = 100
 	chunkBytes = 1 << 20
+	// chunksAtOnce is how many transactions wait for the store together: while it makes one
+	// durable it reads the next.
+	chunksAtOnce = 3
 )
 
 // Put implements the service.
@@ -129,10 +132,11 @@ func (s *Server) write(ctx context.Context, r *apiv1.ApplyRequest, req request) 
 }
 
 // commit writes what is pending of a stage, as one transaction or in chunks. In chunks the
-// apply-sets go last: after a crash in between they still hold what they held,
-// and running the same apply again completes it.
+// apply-sets go last, when all else is written: after a crash in between they still hold what
+// they held, and running the same apply again completes it.
 func (s *Server) commit(ctx context.Context, r *apiv1.ApplyRequest, st *staged, pending []change, chunked bool) (revision int64, err error) {
 	var parts [][]change
+	ahead := 0 // of them go together, before the others
 	switch {
 	case len(pending)+len(st.sets) == 0:
 		return 0, nil
@@ -140,30 +144,53 @@ func (s *Server) commit(ctx context.Context, r *apiv1.ApplyRequest, st *staged, 
 		parts = [][]change{slices.Concat(pending, st.sets)}
 	default: // only the last part is copied: there may be many
 		parts = chunks(pending)
-		n := max(len(parts)-1, 0)
-		parts = append(parts[:n], chunks(slices.Concat(append(slices.Clone(parts[n:]), st.sets)...))...)
+		ahead = max(len(parts)-1, 0)
+		parts = append(parts[:ahead], chunks(slices.Concat(append(slices.Clone(parts[ahead:]), st.sets)...))...)
 	}
-	for _, part := range parts {
-		writes := make([]models.Write, len(part))
-		for i, c := range part {
-			writes[i] = c.write()
+	revisions, errs := make([]int64, len(parts)), make([]error, len(parts))
+	write := func(i int) (more bool) {
+		revisions[i], errs[i] = s.writePart(ctx, r, parts[i])
+		if errs[i] == nil && chunked && !r.RevertOnFailure {
+			letGo(parts[i])
 		}
-		writes = s.signed(ctx, writes, r.Message, r.Files)
-		if revision, err = s.Store.Write(ctx, writes); err != nil {
-			switch {
-			case len(st.done) > 0:
-				err = fmt.Errorf("%d of %d transactions were written: %w", len(st.done), len(parts), err)
-			case errors.Is(err, models.ErrStoreTooMuch) && !chunked && r.Plan == nil && r.Confirm == nil:
-				err = fmt.Errorf("%w, or in several transactions with --chunked", err)
-			}
-			return 0, err
-		}
-		st.done = append(st.done, written{part, revision})
-		if chunked && !r.RevertOnFailure {
-			letGo(part)
+		return errs[i] == nil
+	}
+	several(ahead, chunksAtOnce, write)
+	for i := ahead; i < len(parts) && first(errs) == nil && write(i); i++ {
+	}
+	for i, part := range parts {
+		if revisions[i] > 0 {
+			st.done = append(st.done, written{part, revisions[i]})
 		}
 	}
-	return revision, nil
+	switch err := first(errs); {
+	case err == nil:
+		return slices.Max(revisions), nil
+	case len(st.done) > 0:
+		return 0, fmt.Errorf("%d of %d transactions were written: %w", len(st.done), len(parts), err)
+	case errors.Is(err, models.ErrStoreTooMuch) && !chunked && r.Plan == nil && r.Confirm == nil:
+		return 0, fmt.Errorf("%w, or in several transactions with --chunked", err)
+	default:
+		return 0, err
+	}
+}
+
+func first(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writePart writes changes in one transaction.
+func (s *Server) writePart(ctx context.Context, r *apiv1.ApplyRequest, part []change) (revision int64, err error) {
+	writes := make([]models.Write, len(part))
+	for i, c := range part {
+		writes[i] = c.write()
+	}
+	return s.Store.Write(ctx, s.signed(ctx, writes, r.Message, r.Files))
 }
 
 // letGo drops the values of keys that were created, which nobody asks for any more: there

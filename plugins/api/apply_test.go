@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -288,4 +289,52 @@ func TestNamesOfSets(t *testing.T) {
 		config/interface/a = {"dummy":{}}
 		config/interface/b = {"dummy":{}}
 	`)
+}
+
+// TestChunkedEndsInTheMiddle: the store goes while several transactions are on their way to it.
+// It is told how many it has, the set of keys is as it was, and the same apply completes it.
+func TestChunkedEndsInTheMiddle(t *testing.T) {
+	w, c := start(t)
+	req := &apiv1.ApplyRequest{Set: "many", Chunked: true}
+	for i := range 1000 {
+		req.Items = append(req.Items, item(fmt.Sprintf("interface/i%03d", i), `{"dummy":{}}`))
+	}
+	var mu sync.Mutex
+	writes := 0
+	var count func()
+	count = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if writes++; writes > 2 { // of those that go together one is counted
+			w.Store.Down(true)
+			return
+		}
+		w.Store.Cross(count)
+	}
+	w.Store.Cross(count)
+	_, err := c.Apply(context.Background(), req)
+	var written, of int
+	if err == nil {
+		t.Fatal("the store is down, and nothing is wrong")
+	}
+	_, text, _ := strings.Cut(err.Error(), ": ")
+	if _, scan := fmt.Sscanf(text, "%d of %d transactions were written", &written, &of); scan != nil || of != 11 {
+		t.Fatalf("%v (%v)", err, scan)
+	}
+	w.Store.Down(false)
+	all, err := w.Store.List(context.Background(), "config/")
+	if err != nil || len(all) != 100*written {
+		t.Errorf("%d keys of %d transactions, %v", len(all), written, err)
+	}
+	if sets, err := w.Store.List(context.Background(), "applyset/"); err != nil || len(sets) > 0 {
+		t.Errorf("%d sets, %v", len(sets), err)
+	}
+	req.Wait = true
+	out, err := c.Apply(context.Background(), req)
+	if err != nil || out.Outcome != "configured" || len(out.Keys) != 1000 {
+		t.Errorf("once more: %v %v", out.GetOutcome(), err)
+	}
+	if sets, err := w.Store.List(context.Background(), "applyset/"); err != nil || len(sets) != 1 {
+		t.Errorf("%d sets, %v", len(sets), err)
+	}
 }

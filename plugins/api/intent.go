@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -31,6 +29,9 @@ type wish struct {
 // forceHint is the way out of a refusal to write.
 const forceHint = "\nnothing was written; --force writes it all the same"
 
+// few values are not worth several processors.
+const few = 256
+
 // wishes reads the items of a request. Invalid ones are refused, all in one
 // error, unless they are forced.
 func (s *Server) wishes(items []*apiv1.Item, force bool, hint string) ([]wish, error) {
@@ -49,7 +50,14 @@ func (s *Server) wishes(items []*apiv1.Item, force bool, hint string) ([]wish, e
 		place[item.Key] = where
 	}
 	out, errs := make([]wish, len(items)), make([]error, len(items))
-	inParts(len(items), func(i int) { out[i], errs[i] = s.readWish(items[i]) })
+	workers := 1
+	if len(items) > few {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	several(len(items), workers, func(i int) bool {
+		out[i], errs[i] = s.readWish(items[i])
+		return true
+	})
 	var bad []invalidItem
 	for i, w := range out {
 		if errs[i] != nil {
@@ -63,37 +71,6 @@ func (s *Server) wishes(items []*apiv1.Item, force bool, hint string) ([]wish, e
 		return nil, refuseValues(bad, hint)
 	}
 	return out, nil
-}
-
-// inParts does something for each of n, several at a time if they are many. Where one of
-// them panics, it does so here.
-func inParts(n int, do func(i int)) {
-	const few = 256
-	size := max(few, (n+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
-	if n <= size {
-		for i := range n {
-			do(i)
-		}
-		return
-	}
-	var parts sync.WaitGroup
-	var panicked atomic.Pointer[any]
-	for start := 0; start < n; start += size {
-		parts.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					panicked.Store(&p)
-				}
-			}()
-			for i := start; i < min(start+size, n); i++ {
-				do(i)
-			}
-		})
-	}
-	parts.Wait()
-	if p := panicked.Load(); p != nil {
-		panic(*p)
-	}
 }
 
 func (s *Server) readWish(item *apiv1.Item) (wish, error) {
