@@ -35,12 +35,22 @@ func withoutValues(s scheduler.Status) *apiv1.KeyStatus {
 	return out
 }
 
-// encoder is how a request wants statuses.
+// encoder is how a request wants statuses. It is for one goroutine: keys that changed at the
+// same time share that, as there may be many.
 func encoder(noValues bool) func(scheduler.Status) *apiv1.KeyStatus {
+	encode := keyStatus
 	if noValues {
-		return withoutValues
+		encode = withoutValues
 	}
-	return keyStatus
+	var last *timestamppb.Timestamp
+	return func(s scheduler.Status) *apiv1.KeyStatus {
+		out := encode(s)
+		if since := out.Since; last != nil && since != nil && last.Seconds == since.Seconds && last.Nanos == since.Nanos {
+			out.Since = last
+		}
+		last = out.Since
+		return out
+	}
 }
 
 func bareStatus(s scheduler.Status) *apiv1.KeyStatus {
