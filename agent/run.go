@@ -28,14 +28,14 @@ func Main() {
 	etcd.Main()
 }
 
-// SpareMemory has the garbage of this process collected when the heap has grown by a third of
+// SpareMemory has the garbage of this process collected when the heap has grown by 30 % of
 // what is alive, where Go waits until that has doubled. Most of what an agent has in memory
 // during a mass of changes is garbage, and this costs it a twentieth of its processor. It is
 // for programs that do little else than to run an agent; the environment variable GOGC
 // prevails.
 func SpareMemory() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(33)
+		debug.SetGCPercent(30)
 	}
 }
 
