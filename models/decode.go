@@ -49,7 +49,12 @@ func DecodeKind(kind string, data []byte) (proto.Message, error) {
 	if strings.Trim(text, " \t\r\n") == "" {
 		return nil, invalid("", "the value is empty; write at least {}")
 	}
-	tree, err := parseJSON(text)
+	room := rooms.Get().(*[4 * usual]member)
+	defer func() {
+		clear(room[:])
+		rooms.Put(room)
+	}()
+	tree, err := parseJSON(text, room[:])
 	if err != nil {
 		return nil, invalid("", "%v", err)
 	}

@@ -84,7 +84,7 @@ func FuzzJSON(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		_, err := parseJSON(text)
+		_, err := parseJSON(text, nil)
 		valid := json.Valid([]byte(text))
 		if err == nil && !valid {
 			t.Fatalf("accepted, but no JSON: %q", text)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -31,6 +32,24 @@ type parser struct {
 	data  string
 	at    int
 	depth int
+	// room is for the members of the first objects.
+	room []member
+}
+
+// usual is how many members most objects have.
+const usual = 4
+
+// rooms are used again: a tree is gone when its text is read, and there may be many texts.
+var rooms = sync.Pool{New: func() any { return new([4 * usual]member) }}
+
+// members is an empty list for those of an object.
+func (p *parser) members() []member {
+	if len(p.room) < usual {
+		return make([]member, 0, usual)
+	}
+	m := p.room[:0:usual]
+	p.room = p.room[usual:]
+	return m
 }
 
 // syntaxError is where and why a text is no JSON.
@@ -43,8 +62,9 @@ func (e *syntaxError) Error() string {
 	return fmt.Sprintf("not valid JSON at line %d:%d: %s", e.line, e.column, e.what)
 }
 
-func parseJSON(data string) (node, error) {
-	p := &parser{data: data}
+// parseJSON makes a tree of a text, part of which lies in the room.
+func parseJSON(data string, room []member) (node, error) {
+	p := &parser{data: data, room: room}
 	p.space()
 	n, err := p.value()
 	if err != nil {
@@ -123,7 +143,7 @@ func (p *parser) object() (node, error) {
 	if p.next('}') {
 		return n, nil
 	}
-	n.members = make([]member, 0, 4) // as many as most values have
+	n.members = p.members()
 	for {
 		p.space()
 		if p.at >= len(p.data) || p.data[p.at] != '"' {

@@ -94,7 +94,7 @@ func FuzzLine(f *testing.F) {
 			}
 		}
 		for _, r := range merge(lines) {
-			_ = lineOf(r).cut(1 << 10)
+			_, _ = lineOf(r).cut(1<<10, nil, nil)
 		}
 	})
 }

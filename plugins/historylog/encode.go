@@ -2,6 +2,7 @@ package historylog
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/plumb-net/plumb/plugins/jsontext"
@@ -14,10 +15,10 @@ const (
 	perChange = 400
 )
 
-// encode is the line as JSON, as the tags of its fields say. A test holds it to be what
-// encoding/json makes of them.
-func (l line) encode() []byte {
-	o := encoder{jsontext.Object{Text: make([]byte, 0, 512+perStep*(len(l.Planned)+len(l.Done))+perChange*len(l.Changed))}}
+// appendTo adds the line to a text as JSON, as the tags of its fields say. A test holds it to be
+// what encoding/json makes of them.
+func (l line) appendTo(text []byte) []byte {
+	o := encoder{jsontext.Object{Text: slices.Grow(text, 512+perStep*(len(l.Planned)+len(l.Done))+perChange*len(l.Changed))}}
 	o.Open()
 	o.Name("seq")
 	o.Text = strconv.AppendUint(o.Text, l.Seq, 10)

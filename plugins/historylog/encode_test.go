@@ -23,7 +23,7 @@ func TestEncode(t *testing.T) {
 		if err := enc.Encode(l); err != nil {
 			t.Fatal(err)
 		}
-		if got := string(l.encode()) + "\n"; got != want.String() {
+		if got := string(l.appendTo(nil)) + "\n"; got != want.String() {
 			t.Fatalf("line %d:\n got %s\nwant %s", seed, got, want.String())
 		}
 	}

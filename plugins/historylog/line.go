@@ -71,13 +71,14 @@ func lineOf(r scheduler.Record) line {
 	return l
 }
 
-// cut makes parts of a line of which each is at most so many bytes, as far as single
-// steps and changes are.
-func (l line) cut(most int) [][]byte {
-	text := l.encode()
+// cut adds parts of a line to lines, of which each is at most so many bytes, as far as single
+// steps and changes are. They lie in the text that it returns, behind what is there.
+func (l line) cut(most int, text []byte, lines [][]byte) ([]byte, [][]byte) {
+	start := len(text)
+	text = l.appendTo(text)
 	switch items := len(l.Asked) + len(l.Planned) + len(l.Done) + len(l.Changed); {
-	case len(text) <= most || items < 2:
-		return [][]byte{text}
+	case len(text)-start <= most || items < 2:
+		return text, append(lines, text[start:len(text):len(text)])
 	default:
 		first, rest := l, line{Seq: l.Seq, Time: l.Time, Source: l.Source, Note: l.Note, Written: l.Written, Complete: l.Complete, AskedTotal: l.AskedTotal, Settled: l.Settled, Part: true}
 		left := items / 2
@@ -85,7 +86,8 @@ func (l line) cut(most int) [][]byte {
 		first.Planned, rest.Planned = take(l.Planned, &left)
 		first.Done, rest.Done = take(l.Done, &left)
 		first.Changed, rest.Changed = take(l.Changed, &left)
-		return append(first.cut(most), rest.cut(most)...)
+		text, lines = first.cut(most, text[:start], lines)
+		return rest.cut(most, text, lines)
 	}
 }
 

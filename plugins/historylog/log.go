@@ -31,6 +31,8 @@ type Log struct {
 	file *linefile.File
 	// most is how many bytes a line should have; records that are larger are cut.
 	most int
+	// text has the lines of the last records; it is of Run alone.
+	text []byte
 	// failing is why the disk does not take what is new; nil if it does.
 	failing atomic.Pointer[error]
 }
@@ -106,13 +108,19 @@ func (l *Log) Run(ctx context.Context, s Source) error {
 	}
 }
 
-// linesOf makes the lines of records.
+// linesOf makes the lines of records. They are good until it is called again.
 func (l *Log) linesOf(records []scheduler.Record) (lines [][]byte) {
+	if l.text = l.text[:0]; cap(l.text) > maxKept {
+		l.text = nil
+	}
 	for _, r := range records {
-		lines = append(lines, lineOf(r).cut(l.most)...)
+		l.text, lines = lineOf(r).cut(l.most, l.text, lines)
 	}
 	return lines
 }
+
+// maxKept bounds the room for lines that is kept for the next ones.
+const maxKept = 1 << 20
 
 // write appends lines and returns those that the disk does not take. That it
 // takes none, and that it does again, is told once.

@@ -30,8 +30,10 @@ func endLine(before int) []byte {
 }
 
 // appendLine adds a change to the text. Its raw values are JSON in one line.
-func appendLine(to []byte, c change) []byte {
-	o := jsontext.Object{Text: make([]byte, 0, lineSize)}
+func appendLine(to []byte, c change) []byte { return linefile.AppendLineOf(to, c.appendTo) }
+
+func (c change) appendTo(text []byte) []byte {
+	o := jsontext.Object{Text: text}
 	o.Open()
 	o.Int("ledger", int64(c.Version))
 	if e := c.Add; e != nil {
@@ -51,7 +53,7 @@ func appendLine(to []byte, c change) []byte {
 	o.String("remove", c.Remove)
 	o.Int("end", int64(c.End))
 	o.Close()
-	return linefile.AppendLine(to, o.Text)
+	return o.Text
 }
 
 // parseLine reads a line without its newline.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Format is what stands in the files.
@@ -35,7 +36,12 @@ type File struct {
 	// opened. Only size bytes of it count.
 	file storage
 	size int64
+	// text is room for the next lines.
+	text []byte
 }
+
+// maxKept bounds that.
+const maxKept = 1 << 20
 
 // disk is what is done with names, and storage with a file.
 type disk struct {
@@ -155,11 +161,14 @@ func (f *File) Append(records ...[]byte) (done int, err error) {
 		for n := done; n < len(records) && size < f.room(); n++ {
 			size += int64(lineLen(records[n]))
 		}
-		text := make([]byte, 0, size)
+		text := slices.Grow(f.text[:0], int(size))
 		n := done
 		for n < len(records) && (n == done || int64(len(text)+lineLen(records[n])) <= f.room()) {
 			text = AppendLine(text, records[n])
 			n++
+		}
+		if f.text = text; cap(text) > maxKept {
+			f.text = nil
 		}
 		if int64(len(text)) > f.room() { // one alone
 			large.Records++

@@ -12,12 +12,18 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // AppendLine adds a record to a text, with its checksum and a newline.
 func AppendLine(to, record []byte) []byte {
-	sum := crc32.Checksum(record, castagnoli)
-	for shift := 28; shift >= 0; shift -= 4 {
-		to = append(to, "0123456789abcdef"[sum>>shift&15])
+	return AppendLineOf(to, func(text []byte) []byte { return append(text, record...) })
+}
+
+// AppendLineOf does so with a record that is added to the text by a function.
+func AppendLineOf(to []byte, add func(text []byte) []byte) []byte {
+	start := len(to)
+	to = add(append(to, "00000000 "...))
+	sum := crc32.Checksum(to[start+9:], castagnoli)
+	for i := range 8 {
+		to[start+i] = "0123456789abcdef"[sum>>(28-4*i)&15]
 	}
-	to = append(to, ' ')
-	return append(append(to, record...), '\n')
+	return append(to, '\n')
 }
 
 // lineLen is how long the line of a record is.
