@@ -150,9 +150,8 @@ func TestLeavingABridgeIsNoDeletion(t *testing.T) {
 // A reader that is too slow is told so, once it reads again, and goes on.
 func TestLostEvents(t *testing.T) {
 	b := newKernel(t, netlink.Options{ReceiveBuffer: 4096})
-	w := watch(t, b)
 	l := b.add(t, b.Own(), kernel.LinkSpec{Name: "br0", Up: true, Bridge: &kernel.BridgeSpec{}})
-	w.until(t, "br0", func(ev kernel.Event) bool { return ev.Link != nil })
+	w := watch(t, b)
 	w.mu.Lock() // holds up the reader
 	for i := range 200 {
 		if err := b.SetLink(b.Own(), l.Index, kernel.LinkPatch{Alias: ref(fmt.Sprint(i))}); err != nil {
