@@ -46,16 +46,22 @@ func (s *counted) Next(ctx context.Context) ([]scheduler.Record, error) {
 }
 
 // A disk that takes nothing for a while: what was read is written when it does,
-// that is said once, and the source is not read further meanwhile.
+// that is said once, and the source is not read further meanwhile. The first batch is of
+// several portions.
 func TestADiskThatTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		var log story
-		l, _, err := Open(filepath.Join(dir, "none"), 1<<20, slog.New(slog.NewTextHandler(&log, nil)))
+		l, _, err := Open(filepath.Join(dir, "none"), 8<<20, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := counted{script: script{{full(1)}, {full(2)}}}
+		const many = 2000
+		var first []scheduler.Record
+		for seq := range uint64(many) {
+			first = append(first, full(seq+1))
+		}
+		s := counted{script: script{first, {full(many + 1)}}}
 		done := make(chan error)
 		go func() { done <- l.Run(context.Background(), &s) }()
 		time.Sleep(10 * time.Second)
@@ -69,8 +75,15 @@ func TestADiskThatTakesNothing(t *testing.T) {
 		if err := <-done; err != nil || l.Err() != nil {
 			t.Errorf("%v, %v", err, l.Err())
 		}
-		if got := load(t, filepath.Join(dir, "none")); len(got) != 2 {
+		got := load(t, filepath.Join(dir, "none"))
+		if len(got) != many+1 {
 			t.Errorf("%d records", len(got))
+		}
+		for i, r := range got {
+			want := full(uint64(i + 1))
+			if r.Seq != want.Seq || len(r.Changed) != len(want.Changed) || len(r.Done) != len(want.Done) {
+				t.Fatalf("record %d: %+v", i+1, r)
+			}
 		}
 	})
 }

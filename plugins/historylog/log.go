@@ -96,7 +96,7 @@ func (l *Log) Run(ctx context.Context, s Source) error {
 		var err error
 		if rest = l.write(rest); len(rest) == 0 {
 			records, err = s.Next(ctx)
-			rest = l.write(l.linesOf(records))
+			rest = l.writeRecords(records)
 		}
 		if errors.Is(err, scheduler.ErrStopped) || ctx.Err() != nil && len(records) == 0 {
 			return l.file.Close()
@@ -108,19 +108,26 @@ func (l *Log) Run(ctx context.Context, s Source) error {
 	}
 }
 
-// linesOf makes the lines of records. They are good until it is called again.
-func (l *Log) linesOf(records []scheduler.Record) (lines [][]byte) {
-	if l.text = l.text[:0]; cap(l.text) > maxKept {
-		l.text = nil
+// writeRecords writes records in portions, and returns the lines that the disk does not take.
+func (l *Log) writeRecords(records []scheduler.Record) (rest [][]byte) {
+	for len(records) > 0 {
+		if len(rest) > 0 {
+			l.text = nil // what is left lies in it
+		}
+		lines := [][]byte(nil)
+		for l.text = l.text[:0]; len(records) > 0 && len(l.text) < portion; records = records[1:] {
+			l.text, lines = lineOf(records[0]).cut(l.most, l.text, lines)
+		}
+		if len(rest) == 0 {
+			lines = l.write(lines)
+		}
+		rest = append(rest, lines...)
 	}
-	for _, r := range records {
-		l.text, lines = lineOf(r).cut(l.most, l.text, lines)
-	}
-	return lines
+	return rest
 }
 
-// maxKept bounds the room for lines that is kept for the next ones.
-const maxKept = 1 << 20
+// portion is about how much is written at once, in bytes.
+const portion = 256 << 10
 
 // write appends lines and returns those that the disk does not take. That it
 // takes none, and that it does again, is told once.

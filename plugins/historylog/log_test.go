@@ -49,7 +49,7 @@ func write(t *testing.T, dir string, limit int64, batches ...[]scheduler.Record)
 	s := script(batches)
 	for len(s) > 0 { // without the pace of Run
 		records, _ := s.Next(context.Background())
-		if rest := l.write(l.linesOf(records)); len(rest) > 0 {
+		if rest := l.writeRecords(records); len(rest) > 0 {
 			t.Fatal(l.Err())
 		}
 	}
