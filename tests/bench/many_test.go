@@ -51,7 +51,7 @@ func BenchmarkMany(b *testing.B) {
 		if peak == 0 { // of an agent that has only just started
 			peak = h.memory() - before
 		}
-		h.told("status/route/", n) // or the store is busy with that
+		h.told("route/", n) // or the store is busy with that
 		floor = append(floor, h.plainly(wanted))
 		h.write(clientv3.OpDelete(config("route/"), clientv3.WithPrefix()))
 		ctl("wait", "--all", "--for", "settled")
@@ -109,12 +109,12 @@ func (h *host) plainly(m many) time.Duration {
 	return took
 }
 
-// told waits until the agent has written so many keys.
+// told waits until the agent has written the statuses of so many keys, and of no more.
 func (h *host) told(prefix string, n int64) {
 	h.b.Helper()
 	netlinktest.Eventually(h.b, "all statuses are written", func() bool {
-		resp, err := h.etcd.Get(context.Background(), "/plumb/"+label+"/"+prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
-		return err == nil && resp.Count >= n
+		resp, err := h.etcd.Get(context.Background(), "/plumb/"+label+"/status/"+prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+		return err == nil && resp.Count == n
 	})
 }
 
