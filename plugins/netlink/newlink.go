@@ -99,6 +99,12 @@ func (b *birth) run() (kernel.Link, error) {
 		// namespace of the link may ask for it.
 		m.set(unix.NLM_F_ECHO)
 	}
+	for _, n := range []*namespace{b.peer, b.below} {
+		if n != nil { // before the kernel tells of the link
+			n.peers.expect(b.n.id)
+			b.n.peers.expect(n.id)
+		}
+	}
 	var born parsedLink
 	err = from.do(m, func(typ uint16, body []byte) {
 		if l, ok := parseLink(b.n.id, body); ok && typ == unix.RTM_NEWLINK && l.Name == b.name {

@@ -1,6 +1,7 @@
 package netlink
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,24 @@ type peerIDs struct {
 	mu      sync.Mutex
 	known   map[int32]kernel.NS
 	unknown map[int32]lookup
+	// likely are namespaces that links of this one were born into last, the newest last.
+	likely []kernel.NS
+	asked  int // how often the kernel was asked for an id
+}
+
+// maxLikely bounds them: each is asked for before all others.
+const maxLikely = 8
+
+// expect says that links of this namespace will have their other ends in ns.
+func (p *peerIDs) expect(ns kernel.NS) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.likely, ns); i >= 0 {
+		p.likely = slices.Delete(p.likely, i, i+1)
+	} else if len(p.likely) == maxLikely {
+		p.likely = slices.Delete(p.likely, 0, 1)
+	}
+	p.likely = append(p.likely, ns)
 }
 
 // lookup is when an id was looked up in vain, and how many namespaces had been
@@ -45,7 +64,7 @@ func (k *Kernel) peer(n *namespace, id int32) kernel.NS {
 	if miss, ok := p.unknown[id]; ok && miss.opened == opened && time.Since(miss.at) < unknownFor {
 		return 0
 	}
-	p.learn(k, n)
+	p.learn(k, n, id)
 	ns := p.known[id]
 	if ns == 0 {
 		p.unknown[id] = lookup{at: time.Now(), opened: opened}
@@ -53,21 +72,38 @@ func (k *Kernel) peer(n *namespace, id int32) kernel.NS {
 	return ns
 }
 
-// learn asks for the ids of all open namespaces.
-func (p *peerIDs) learn(k *Kernel, n *namespace) {
-	p.known = map[int32]kernel.NS{}
-	if p.unknown == nil {
-		p.unknown = map[int32]lookup{}
+// learn asks for the ids of open namespaces until it finds one: first of those that are likely,
+// of which the own one is, as it has an end of most cables. Where there are hundreds, and each
+// has links to some, asking for all of them for each would be a thousand times as much.
+func (p *peerIDs) learn(k *Kernel, n *namespace, id int32) {
+	if p.known == nil {
+		p.known, p.unknown = map[int32]kernel.NS{}, map[int32]lookup{}
 	}
-	for _, ns := range k.InUse() {
+	asked := map[kernel.NS]bool{}
+	for known, ns := range p.known {
+		if asked[ns] = k.isOpen(ns); !asked[ns] {
+			delete(p.known, known)
+		}
+	}
+	likely := slices.Clone(p.likely)
+	slices.Reverse(likely)
+	for _, ns := range slices.Concat(likely, []kernel.NS{k.own}, k.InUse()) {
+		if p.known[id] != 0 {
+			return
+		}
+		if asked[ns] {
+			continue
+		}
+		asked[ns] = true
 		k.mu.RLock()
 		other := k.namespaces[ns]
 		k.mu.RUnlock()
 		if other == nil || !other.enter() { // which is no use of it
 			continue
 		}
-		if id, ok := idOf(n, other.namespace); ok {
-			p.known[id] = ns
+		p.asked++
+		if found, ok := idOf(n, other.namespace); ok {
+			p.known[found] = ns
 		}
 		other.leave()
 	}
