@@ -1,5 +1,5 @@
-// Package jsontext writes JSON without reflection, where a mass of it is written: lines of the
-// ledger and of the history. What it writes encoding/json reads.
+// Package jsontext writes and reads JSON without reflection, where there is a mass of it: lines
+// of the ledger and of the history. What it writes encoding/json reads, and the other way round.
 package jsontext
 
 import (

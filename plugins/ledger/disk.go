@@ -19,6 +19,9 @@ type disk interface {
 	// replace puts a new, durable file of these lines and a last one in place of the
 	// old one, all or nothing.
 	replace(lines []byte) error
+	// resume makes durable what was read, and ready to go on with it. Its last line begins
+	// at an offset.
+	resume(last int) error
 	// aside keeps a copy of a damaged file and returns its name.
 	aside(p []byte) (string, error)
 	close() error
@@ -44,6 +47,21 @@ func (d *fileDisk) read() (text []byte, there bool, err error) {
 		return nil, false, nil
 	}
 	return text, err == nil, err
+}
+
+// resume syncs, since whoever wrote the file may have been killed before that.
+func (d *fileDisk) resume(last int) error {
+	file, err := os.OpenFile(d.path(), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	d.file, d.size = file, last
+	if err := d.sync(); err != nil {
+		file.Close()
+		d.file = nil
+		return err
+	}
+	return nil
 }
 
 // write leaves the file as it was if it fails, as far as the disk lets it: what is

@@ -21,8 +21,9 @@
 // ledger anew beside the old file and renames it; the same is the remedy after
 // a failed write, since nobody knows what of it reached the disk.
 //
-// Reading starts with the same remedy. A file without its first or last line, an
-// empty one, and a line that cannot be read are damage: the other lines count, a
-// copy of the file is kept aside before it is written anew, and the caller is told,
-// since nobody knows what the missing lines said. See [Found].
+// A file that is whole is gone on with after a restart. Any other starts with the same
+// remedy. A file without its first or last line, an empty one, and a line that cannot
+// be read are damage: the other lines count, a copy of the file is kept aside before it
+// is written anew, and the caller is told, since nobody knows what the missing lines
+// said. See [Found].
 package ledger

@@ -1,12 +1,15 @@
 package ledger
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
 // memDisk is a disk in memory that fails on demand. file is what a program
@@ -65,6 +68,14 @@ func (d *memDisk) replace(p []byte) error {
 	d.size = len(p)
 	d.file = append(slices.Clone(p), endLine(d.size)...)
 	d.durable = slices.Clone(d.file)
+	return nil
+}
+
+func (d *memDisk) resume(last int) error {
+	if err := d.check("resume"); err != nil {
+		return err
+	}
+	d.size, d.durable = last, slices.Clone(d.file)
 	return nil
 }
 
@@ -228,6 +239,43 @@ func TestOpenFaults(t *testing.T) {
 	}
 }
 
+// TestGoesOn: a file that is whole is gone on with as it is, and what stands in it is made
+// durable, for who wrote it may have been killed before. Any other is written anew.
+func TestGoesOn(t *testing.T) {
+	d := &memDisk{}
+	l := openMem(t, d)
+	mustAdd(t, l, entry("a", "1"), entry("b", "2"))
+	l.Remove("a") // not synced
+	var did []string
+	d.fail = func(op string) error { did = append(did, op); return nil }
+	open := func(what, want string) {
+		t.Helper()
+		did = nil
+		if got := ids(openMem(t, d)); got != "b=2" || strings.Join(did, " ") != want {
+			t.Errorf("%s: %s, by %q, want %q", what, got, did, want)
+		}
+	}
+	open("a whole file", "read resume")
+	if !bytes.Equal(d.file, d.durable) {
+		t.Error("it is not durable")
+	}
+	whole := slices.Clone(d.file)
+	mustAdd(t, openMem(t, d), entry("b", "2"))
+	if got, want := string(d.file[:d.size]), string(whole[:bytes.LastIndexByte(whole[:len(whole)-1], '\n')+1]); !strings.HasPrefix(got, want) {
+		t.Errorf("what is added follows %q, and not %q", got, want)
+	}
+	d.file = append(slices.Clone(whole), "half a line"...)
+	open("something behind the last line", "read replace")
+	d.file = fileText([]kernel.Entry{{ID: "b", Value: []byte("2")}})
+	for range 2*slack + 2 {
+		d.file = appendLine(d.file, change{Remove: "gone"})
+	}
+	d.file = append(d.file, endLine(len(d.file))...)
+	open("more is void than holds", "read replace")
+	d.file = appendLine(appendLine(nil, change{Version: 1}), change{Add: &kernel.Entry{ID: "b", Value: []byte("2")}})
+	open("a former format", "read replace")
+}
+
 // TestOpenOnAFullDisk: what is there can be read and removed, nothing can be added, and
 // once there is room the file says so.
 func TestOpenOnAFullDisk(t *testing.T) {
@@ -242,11 +290,11 @@ func TestOpenOnAFullDisk(t *testing.T) {
 	}
 	d.file = slices.Clone(d.durable)
 	l = openMem(t, d)
-	if got := ids(l); got != "a=1 b=2" || !errors.Is(l.Broken(), errDisk) {
-		t.Errorf("got %s, broken %v", got, l.Broken())
+	if got := ids(l); got != "a=1 b=2" {
+		t.Errorf("got %s", got)
 	}
-	if err := l.Add(entry("c", "3")); !errors.Is(err, errDisk) || !errors.Is(l.Mend(), errDisk) {
-		t.Errorf("added: %v", err)
+	if err := l.Add(entry("c", "3")); !errors.Is(err, errDisk) || !errors.Is(l.Broken(), errDisk) || !errors.Is(l.Mend(), errDisk) {
+		t.Errorf("added: %v, broken %v", err, l.Broken())
 	}
 	l.Remove("a")
 	d.fail = nil

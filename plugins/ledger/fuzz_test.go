@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,19 @@ func FuzzOpen(f *testing.F) {
 		}
 		if err := again.Close(); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzLine: an entry that is read without encoding/json is what that would read.
+func FuzzLine(f *testing.F) {
+	f.Add([]byte(`{"add":{"id":"route/r","ns":7,"ns_path":"/run/netns/x","boot":"b","value":{"a":[1]},"prior":{},"mark":"m","index":-3}}`))
+	f.Add([]byte(`{"add":{"id":"a\nb"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got := readEntry(text)
+		var plain change
+		if err := json.Unmarshal(text, &plain); got != nil && (err != nil || plain.Add == nil || !got.Equal(*plain.Add)) {
+			t.Errorf("%q is %+v, for encoding/json %+v, %v", text, got, plain.Add, err)
 		}
 	})
 }

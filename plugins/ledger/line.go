@@ -62,9 +62,50 @@ func parseLine(line []byte) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
+	if e := readEntry(text); e != nil {
+		return change{Add: e}, nil
+	}
 	var c change
 	if err := json.Unmarshal(text, &c); err != nil {
 		return change{}, err
 	}
 	return c, nil
+}
+
+// readEntry reads a line that adds an entry, as nearly all do. It is nil if the line has to be
+// read by encoding/json, whatever it says.
+func readEntry(text []byte) *kernel.Entry {
+	r := jsontext.NewReader(text)
+	r.Open()
+	if name, _ := r.Field(); string(name) != "add" {
+		return nil
+	}
+	e := new(kernel.Entry)
+	r.Open()
+	for name, more := r.Field(); more; name, more = r.Field() {
+		switch string(name) {
+		case "id":
+			e.ID = r.String()
+		case "ns":
+			e.NS = kernel.NS(r.Uint())
+		case "ns_path":
+			e.NSPath = r.String()
+		case "boot":
+			e.Boot = r.String()
+		case "value":
+			e.Value = r.Raw()
+		case "prior":
+			e.Prior = r.Raw()
+		case "mark":
+			e.Mark = r.String()
+		case "index":
+			e.Index = int(r.Int())
+		default:
+			return nil
+		}
+	}
+	if _, more := r.Field(); more || !r.Done() {
+		return nil
+	}
+	return e
 }

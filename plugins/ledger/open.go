@@ -40,9 +40,10 @@ func open(d disk, damaged func(Found) error) (*Ledger, Found, error) {
 	}
 	l := newLedger(d)
 	found := Found{Missing: !there}
+	last := 0
 	if there {
-		bad, err := l.load(text)
-		if err != nil {
+		var bad []string
+		if last, bad, err = l.load(text); err != nil {
 			return nil, found, err
 		}
 		if len(bad) > 0 {
@@ -57,17 +58,22 @@ func open(d disk, damaged func(Found) error) (*Ledger, Found, error) {
 			return nil, found, fmt.Errorf("keep a copy of the damaged file: %w", err)
 		}
 	}
+	if last > 0 && !l.wasteful() && d.resume(last) == nil {
+		return l, found, nil
+	}
 	l.broken = l.rewrite()
 	return l, found, nil
 }
 
-// load replays the log and returns what is wrong with it, by line.
-func (l *Ledger) load(text []byte) (bad []string, err error) {
+// load replays the log and returns what is wrong with it, by line. last is where its last
+// line begins if it can be gone on with as it is, and 0 if it has to be written anew: nothing
+// is wrong with it, nothing stands behind its last line, and it is of the newest format.
+func (l *Ledger) load(text []byte) (last int, bad []string, err error) {
 	wrong := func(n int, format string, args ...any) {
 		bad = append(bad, fmt.Sprintf("line %d: %s", n, fmt.Sprintf(format, args...)))
 	}
-	format, ended, n := 0, false, 0
-	for at := 0; at < len(text) && !ended; { // behind the last line is a write that was cut short
+	format, ended, n, at := 0, false, 0, 0
+	for at < len(text) && !ended { // behind the last line is a write that was cut short
 		n++
 		line, _, whole := bytes.Cut(text[at:], []byte("\n"))
 		c, err := parseLine(line)
@@ -77,7 +83,7 @@ func (l *Ledger) load(text []byte) (bad []string, err error) {
 		case err != nil:
 			wrong(n, "%v", err)
 		case c.Version > version:
-			return nil, fmt.Errorf("the file has format %d and this program knows %d; use the program that wrote it, or a newer one", c.Version, version)
+			return 0, nil, fmt.Errorf("the file has format %d and this program knows %d; use the program that wrote it, or a newer one", c.Version, version)
 		case !c.says():
 			wrong(n, "it says nothing that this program knows")
 		case c.End != 0 && c.End != at:
@@ -87,14 +93,18 @@ func (l *Ledger) load(text []byte) (bad []string, err error) {
 		}
 		if err == nil && whole {
 			l.replay(c)
-			format, ended = max(format, c.Version), c.End == at && at > 0
+			format, ended, last = max(format, c.Version), c.End == at && at > 0, at
 		}
 		at += len(line) + 1
 	}
 	if !ended && (format != 1 || len(text) == 0) {
 		wrong(n+1, "the last line is missing: the file was cut")
 	}
-	return bad, nil
+	if !ended || format != version || at < len(text) || len(bad) > 0 {
+		last = 0
+	}
+	l.lines = n - 1 // but for the last
+	return last, bad, nil
 }
 
 func (l *Ledger) replay(c change) {
