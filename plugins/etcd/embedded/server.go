@@ -10,10 +10,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"google.golang.org/grpc"
 
 	"github.com/plumb-net/plumb/plugins/etcd/zaplog"
@@ -28,9 +30,19 @@ const (
 	// MaxRequestBytes bounds one request. It is the most that etcd recommends.
 	MaxRequestBytes = 10 << 20
 	// keepRevisions is how much history stays before compaction: enough for
-	// any watch of ours, which needs seconds.
-	keepRevisions = "10000"
+	// any watch of ours, which needs seconds. One revision may hold thousands of keys, and
+	// all of the history is read at a start.
+	keepRevisions = "1000"
 	defaultQuota  = 2 << 30
+	// snapshotEntries is how many writes are in the log before a snapshot: a start reads
+	// those behind the last one. A single member has nobody to send older ones to, so they
+	// need not stay in memory either.
+	snapshotEntries = 500
+	// segmentBytes is what a file of the log takes on disk from its first byte on. One that is
+	// there whole is read whole at a start; etcd's own are of 64 MB.
+	segmentBytes = 16 << 20
+	// oldFiles is how many files of the log and snapshots stay that no start needs.
+	oldFiles = 2
 )
 
 // Config of a server.
@@ -58,8 +70,12 @@ type Server struct {
 	served chan struct{}
 }
 
+// setSegments sets what etcd has as a variable of the process.
+var setSegments = sync.OnceFunc(func() { wal.SegmentSizeBytes = segmentBytes })
+
 // Start starts a server in this process and returns when it is ready.
 func Start(ctx context.Context, c Config) (*Server, error) {
+	setSegments()
 	if err := private.CheckSocket(c.Socket); err != nil {
 		return nil, err
 	}
@@ -104,6 +120,8 @@ func etcdConfig(c Config, dir string) *embed.Config {
 	// The only member elects itself within one election timeout, and has nobody to send
 	// heartbeats to: a tick only wakes it.
 	cfg.TickMs, cfg.ElectionMs = 50, 250
+	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = snapshotEntries, 1
+	cfg.MaxSnapFiles, cfg.MaxWalFiles = oldFiles, oldFiles
 	cfg.MaxTxnOps = MaxTxnOps
 	cfg.MaxRequestBytes = MaxRequestBytes
 	cfg.AutoCompactionMode = embed.CompactorModeRevision
@@ -125,7 +143,11 @@ func bootstrapped(ctx context.Context, c Config) (*embed.Etcd, error) {
 		if err := os.RemoveAll(aside); err != nil {
 			return nil, err
 		}
-		e, err := startEtcd(ctx, etcdConfig(c, aside))
+		cfg := etcdConfig(c, aside)
+		// Who the members are is in the snapshot then. While it is in the log only, a start
+		// reads it too late to elect itself at once, and waits for 0.25 to 0.5 s.
+		cfg.SnapshotCount = 1
+		e, err := startEtcd(ctx, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("new data: %w", err)
 		}
