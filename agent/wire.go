@@ -110,22 +110,21 @@ func openHost(c Config, open func(Config) (*ground, error), log *slog.Logger) (_
 	}
 	h.boot = strings.TrimSpace(string(boot))
 	h.owner = kernel.NewOwner(c.Label, h.boot, h.ledger, failpoint())
-	h.removeOfOldBoots(log)
-	h.owner.ForgetOldBoots()
+	h.forgetOldBoots(log)
 	return h, h.survey(c, found, log)
 }
 
-// removeOfOldBoots removes what proxies of earlier boots have left on disk: socket files,
-// at which nobody can listen any more.
-func (h *host) removeOfOldBoots(log *slog.Logger) {
-	for _, e := range h.ledger.Entries("") {
-		if e.Boot == h.boot {
-			continue
-		}
+// forgetOldBoots forgets what earlier boots made. First it removes what proxies have left on
+// disk: socket files, at which nobody can listen any more.
+func (h *host) forgetOldBoots(log *slog.Logger) {
+	var ids []string
+	for _, e := range h.owner.OfOldBoots() {
 		if err := proxy.RemoveLeft(h.kernel.Proxies(), e); err != nil {
 			log.Warn("a socket file of an earlier boot cannot be removed", "key", e.ID, "error", err)
 		}
+		ids = append(ids, e.ID)
 	}
+	h.owner.Remove(ids...)
 }
 
 // proxyFigures are what the processes of proxies have done, by key.

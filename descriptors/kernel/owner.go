@@ -177,13 +177,8 @@ func (r Reading) Forget(ids ...string) {
 	o.Remove(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return o.busy[id] > 0 || since[id] })...)
 }
 
-// ForgetOldBoots removes what earlier boots recorded: none of it is there.
-func (o *Owner) ForgetOldBoots() {
-	var old []string
-	for _, e := range o.ledger.Entries("") {
-		if e.Boot != o.boot {
-			old = append(old, e.ID)
-		}
-	}
-	o.Remove(old...)
+// OfOldBoots is what earlier boots recorded, in any order. None of it is there; once what
+// they have left on disk is gone too, it can be forgotten, see [Owner.Remove].
+func (o *Owner) OfOldBoots() []Entry {
+	return slices.DeleteFunc(o.ledger.Entries(""), func(e Entry) bool { return e.Boot == o.boot })
 }

@@ -23,6 +23,19 @@ func (i identity) String() string {
 	return fmt.Sprintf("%s table %d metric %d", i.dst, i.table, i.metric)
 }
 
+// parseIdentity reads such a mark; what is none is the identity of no route.
+func parseIdentity(mark string) identity {
+	dst, rest, _ := strings.Cut(mark, " table ")
+	table, metric, _ := strings.Cut(rest, " metric ")
+	p, err := netip.ParsePrefix(dst)
+	t, terr := strconv.ParseUint(table, 10, 32)
+	m, merr := strconv.ParseUint(metric, 10, 32)
+	if err != nil || terr != nil || merr != nil {
+		return identity{}
+	}
+	return identity{dst: p, table: uint32(t), metric: uint32(m)}
+}
+
 func identityOf(r kernel.Route) identity {
 	return identity{dst: r.Dst.Masked(), table: r.Table, metric: r.Metric}
 }

@@ -32,17 +32,21 @@ type search struct {
 	links map[kernel.LinkRef]string
 }
 
-// byIdentity are all routes of a namespace that carry our number or may have been taken over,
-// by their mark in the ledger.
-type byIdentity map[string][]kernel.Route
+// byIdentity are all routes of a namespace that carry our number or may have been taken over.
+type byIdentity map[identity][]kernel.Route
 
 func (d *route) routes(ns kernel.NS) (byIdentity, error) {
 	all, err := d.Kernel.Routes(ns)
 	ours := byIdentity{}
-	for _, r := range all {
-		if r.Protocol == d.Owner.Protocol() || kernel.ByPeople(r.Protocol) {
-			id := identityOf(r).String()
-			ours[id] = append(ours[id], r)
+	for i, r := range all {
+		if r.Protocol != d.Owner.Protocol() && !kernel.ByPeople(r.Protocol) {
+			continue
+		}
+		id := identityOf(r)
+		if others := ours[id]; len(others) > 0 {
+			ours[id] = append(others, r)
+		} else { // nearly always
+			ours[id] = all[i : i+1 : i+1]
 		}
 	}
 	return ours, err
@@ -54,7 +58,10 @@ func (r *search) look(e kernel.Entry) (v *models.Route, ref kernel.LinkRef, err 
 	if err != nil {
 		return v, ref, fmt.Errorf("read the routes of its namespace: %w", err)
 	}
-	routes := slices.DeleteFunc(slices.Clone(all[e.Mark]), func(there kernel.Route) bool { return !r.d.Owner.Bears(e, there.Protocol) })
+	routes := all[parseIdentity(e.Mark)]
+	if others := func(there kernel.Route) bool { return !r.d.Owner.Bears(e, there.Protocol) }; slices.ContainsFunc(routes, others) {
+		routes = slices.DeleteFunc(slices.Clone(routes), others)
+	}
 	if len(routes) == 0 {
 		return v, ref, kernel.ErrNotExist
 	}

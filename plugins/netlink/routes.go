@@ -28,18 +28,20 @@ func (k *Kernel) Routes(ns kernel.NS) (list []kernel.Route, err error) {
 func (n *namespace) routes() ([]kernel.Route, error) {
 	var list []kernel.Route
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		var some []kernel.Route
+		before := len(list)
 		m := newMessage(unix.RTM_GETROUTE, unix.NLM_F_DUMP)
 		m.b = append(m.b, family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-		err := n.dump(m, func() { some = nil }, func(_ uint16, body []byte) {
+		err := n.dump(m, func() { list = list[:before] }, func(_ uint16, body []byte) {
 			if r, ok := parseRoute(body); ok {
-				some = append(some, r)
+				if len(list) == cap(list) { // they are large, and append makes room by the fourth
+					list = slices.Grow(list, len(list)+64)
+				}
+				list = append(list, r)
 			}
 		})
 		if err != nil && !errors.Is(err, kernel.ErrUnsupported) { // no IPv6
 			return nil, err
 		}
-		list = append(list, some...)
 	}
 	slices.SortStableFunc(list, compareRoutes)
 	return list, nil

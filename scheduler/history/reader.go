@@ -33,7 +33,7 @@ func (f *Reader) Read() []Record {
 	changed := map[uint64][]*Entry{}
 	for c := range v.from(f.next) {
 		if c.Cause != 0 { // the first look is no transaction
-			changed[c.Cause] = append(changed[c.Cause], c)
+			changed[c.Cause] = push(changed[c.Cause], c)
 		}
 	}
 	missed := int(max(v.first, f.next) - f.next)

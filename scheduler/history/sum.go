@@ -89,7 +89,7 @@ func (h *Log) sum(changes func(yield func(*Entry) bool)) []KeyChange {
 		if !known {
 			i = len(out)
 			place[c.Key] = i
-			out, seen = append(out, KeyChange{Key: c.Key}), append(seen, 0)
+			out, seen = push(out, KeyChange{Key: c.Key}), push(seen, 0)
 		}
 		k := &out[i]
 		c.set(h, &k.Before, c.Of&^seen[i], false)
