@@ -1,6 +1,7 @@
 package netlink
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -61,6 +62,9 @@ func (w *watcher) post(ev kernel.Event) {
 
 // add queues an event; w.mu is held.
 func (w *watcher) add(ev kernel.Event) {
+	if len(w.queue) == cap(w.queue) { // they are large, and append makes room by the fourth
+		w.queue = slices.Grow(w.queue, len(w.queue)+16)
+	}
 	w.queue = append(w.queue, ev)
 	if len(w.queue) == 1 {
 		w.rouse()

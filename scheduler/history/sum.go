@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -79,19 +80,21 @@ func (h *Log) ChangedBy(seq uint64) []KeyChange {
 	})
 }
 
-// sum puts the changes of each key together.
-func (h *Log) sum(changes func(yield func(*Entry) bool)) []KeyChange {
-	var out []KeyChange
-	var seen []Aspects // of each
+// sum puts the changes of each key together. It goes through them twice: the result of a mass
+// is large, and so its room is made at once.
+func (h *Log) sum(changes iter.Seq[*Entry]) []KeyChange {
 	place := map[kv.Key]int{}
 	for c := range changes {
-		i, known := place[c.Key]
-		if !known {
-			i = len(out)
-			place[c.Key] = i
-			out, seen = push(out, KeyChange{Key: c.Key}), push(seen, 0)
+		if _, known := place[c.Key]; !known {
+			place[c.Key] = len(place)
 		}
+	}
+	out := make([]KeyChange, len(place))
+	seen := make([]Aspects, len(place)) // of each
+	for c := range changes {
+		i := place[c.Key]
 		k := &out[i]
+		k.Key = c.Key
 		c.set(h, &k.Before, c.Of&^seen[i], false)
 		c.set(h, &k.After, c.Of, true)
 		seen[i] |= c.Of
