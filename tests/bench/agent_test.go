@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -78,6 +79,8 @@ type host struct {
 	b   testing.TB
 	dir string
 	pid int // of the agent
+	// stop ends the agent and waits until it is gone.
+	stop func()
 	// peers is a namespace for the far ends, known to the agent by this name.
 	peers *netlinktest.Namespace
 	etcd  *clientv3.Client
@@ -97,7 +100,7 @@ func newHost(b testing.TB) *host {
 		b.Fatal(err)
 	}
 	h := &host{b: b, dir: dir, Namespace: netlinktest.New(b), peers: netlinktest.Mount(b, filepath.Join(named, "peers"))}
-	h.start(named)
+	h.start()
 	h.api = client.New(filepath.Join(dir, "run", "agent.sock"))
 	b.Cleanup(h.api.Close)
 	h.ready()
@@ -110,7 +113,7 @@ func newHost(b testing.TB) *host {
 }
 
 // start runs the agent until the benchmark ends.
-func (h *host) start(named string) {
+func (h *host) start() {
 	self, err := os.Executable()
 	if err != nil {
 		h.b.Fatal(err)
@@ -118,7 +121,7 @@ func (h *host) start(named string) {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), asAgent+"=1", "PLUMB_LABEL="+label, "PLUMB_DOCKER=off", "PLUMB_CONTAINERD=off", "PLUMB_CRI=off",
 		"PLUMB_RUN_DIR="+filepath.Join(h.dir, "run"), "PLUMB_STATE_DIR="+filepath.Join(h.dir, "state"),
-		"PLUMB_NETNS="+h.Path, "PLUMB_NETNS_DIR="+named,
+		"PLUMB_NETNS="+h.Path, "PLUMB_NETNS_DIR="+filepath.Join(h.dir, "netns"),
 		"PLUMB_POLICY=* deletions=off") // a round takes away all that it made
 	if _, err := cmd.StdinPipe(); err != nil {
 		h.b.Fatal(err)
@@ -139,13 +142,14 @@ func (h *host) start(named string) {
 		}
 		_, _ = io.Copy(io.Discard, story)
 	}()
-	h.b.Cleanup(func() {
+	h.stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-told
 		if err := cmd.Wait(); err != nil {
 			h.b.Errorf("the agent: %v", err)
 		}
 	})
+	h.b.Cleanup(h.stop)
 }
 
 func (h *host) ready() {

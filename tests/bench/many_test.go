@@ -23,23 +23,9 @@ import (
 func BenchmarkMany(b *testing.B) {
 	const n = 50_000
 	h := newHost(b)
-	agentctl := filepath.Join(h.dir, "agentctl")
-	if out, err := exec.Command("go", "build", "-o", agentctl, "github.com/plumb-net/plumb/cmd/agentctl").CombinedOutput(); err != nil {
-		b.Fatalf("%v\n%s", err, out)
-	}
-	ctl := func(args ...string) time.Duration {
-		begin := time.Now()
-		out, err := exec.Command(agentctl, append([]string{"--socket", filepath.Join(h.dir, "run", "agent.sock")}, args...)...).CombinedOutput()
-		if err != nil {
-			b.Fatalf("agentctl %v: %v\n%.1000s", args, err, out)
-		}
-		return time.Since(begin)
-	}
-	file := filepath.Join(h.dir, "many.yaml")
+	ctl := h.agentctl()
 	wanted := manyRoutes(n)
-	if err := os.WriteFile(file, []byte("intent:\n"+wanted.intent), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	file := h.file(wanted)
 	before, peak := h.memory(), 0
 	var apply, floor, get []time.Duration
 	for range b.N {
@@ -64,6 +50,33 @@ func BenchmarkMany(b *testing.B) {
 	verdict(b, "50,000 routes, a file to the last one configured", ratio(apply, floor), 2, "× floor")
 	verdict(b, "peak memory of the agent for each of them", float64(peak)/n, 4096, "bytes")
 	verdict(b, "agentctl get of them", ms(median(get)), 1000, "ms")
+}
+
+// agentctl builds the program and returns how to call it, which tells how long a call took.
+func (h *host) agentctl() (call func(args ...string) time.Duration) {
+	h.b.Helper()
+	program := filepath.Join(h.dir, "agentctl")
+	if out, err := exec.Command("go", "build", "-o", program, "github.com/plumb-net/plumb/cmd/agentctl").CombinedOutput(); err != nil {
+		h.b.Fatalf("%v\n%s", err, out)
+	}
+	return func(args ...string) time.Duration {
+		begin := time.Now()
+		out, err := exec.Command(program, append([]string{"--socket", filepath.Join(h.dir, "run", "agent.sock")}, args...)...).CombinedOutput()
+		if err != nil {
+			h.b.Fatalf("agentctl %v: %v\n%.1000s", args, err, out)
+		}
+		return time.Since(begin)
+	}
+}
+
+// file is a file to apply.
+func (h *host) file(m many) string {
+	h.b.Helper()
+	file := filepath.Join(h.dir, "many.yaml")
+	if err := os.WriteFile(file, []byte("intent:\n"+m.intent), 0o600); err != nil {
+		h.b.Fatal(err)
+	}
+	return file
 }
 
 // many is the same work for the agent and for the plain programs.
