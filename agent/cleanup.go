@@ -69,6 +69,9 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer, cle
 		return err
 	}
 	defer h.close()
+	if err := h.read(c, log); err != nil {
+		return err
+	}
 	openAllNamespaces(h.kernel, c)
 
 	s := scheduler.New(scheduler.Options{Sources: []string{"cleanup"}, RetryMin: 200 * time.Millisecond, RetryMax: 5 * time.Second})

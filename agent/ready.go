@@ -13,6 +13,7 @@ const readyEvery = 250 * time.Millisecond
 func (a *agent) tellReady(ctx context.Context) error {
 	tick := time.NewTicker(readyEvery)
 	defer tick.Stop()
+	defer time.AfterFunc(startTime, started).Stop()
 	for !a.api.Ready(ctx) {
 		select {
 		case <-tick.C:
@@ -20,6 +21,7 @@ func (a *agent) tellReady(ctx context.Context) error {
 			return nil
 		}
 	}
+	started()
 	a.log.Info("ready", "took", time.Since(a.started).Round(time.Millisecond))
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
@@ -30,14 +31,23 @@ func Main() {
 
 // SpareMemory has the garbage of this process collected when the heap has grown by 30 % of
 // what is alive, where Go waits until that has doubled. Most of what an agent has in memory
-// during a mass of changes is garbage, and this costs it a twentieth of its processor. It is
-// for programs that do little else than to run an agent; the environment variable GOGC
-// prevails.
-func SpareMemory() {
-	if os.Getenv("GOGC") == "" {
+// during a mass of changes is garbage, and this costs it a twentieth of its processor. It
+// begins once an agent is ready: the heap of one that starts grows from nothing, and to collect
+// it a dozen times meanwhile would take a third of the start. It is for programs that do little
+// else than to run an agent; the environment variable GOGC prevails.
+func SpareMemory() { sparing.Store(os.Getenv("GOGC") == "") }
+
+var sparing atomic.Bool
+
+// started is called when an agent is ready, or should have been.
+func started() {
+	if sparing.Load() {
 		debug.SetGCPercent(30)
 	}
 }
+
+// startTime is how long a start may take memory as it likes.
+const startTime = time.Minute
 
 // Run runs the agent until ctx ends, and leaves the network as it is. log is given
 // what the levels of the configuration let through, and has to take every level.

@@ -78,40 +78,43 @@ type host struct {
 	lost *losses
 }
 
-func openHost(c Config, open func(Config) (*ground, error), log *slog.Logger) (_ *host, err error) {
-	h := &host{}
-	defer func() {
-		if err != nil {
-			h.close()
-		}
-	}()
-	if h.kernel, err = open(c); err != nil {
+// openHost opens the kernel and locks the state directory; read is next.
+func openHost(c Config, open func(Config) (*ground, error), log *slog.Logger) (*host, error) {
+	k, err := open(c)
+	if err != nil {
 		return nil, err
 	}
-	if h.locks, err = takeLocks(c, h.kernel.labels, log); err != nil {
+	h := &host{kernel: k}
+	if h.locks, err = takeLocks(c, k.labels, log); err != nil {
+		h.close()
 		return nil, err
 	}
+	return h, nil
+}
+
+// read reads what is known of our own in the kernel.
+func (h *host) read(c Config, log *slog.Logger) (err error) {
 	h.lost = openLosses(c.StateDir)
 	found := map[string]ledger.Found{}
 	for file, at := range map[string]**ledger.Ledger{ledgerFile: &h.ledger, givenFile: &h.given, attachedFile: &h.attached} {
 		if *at, found[file], err = openLedger(c.StateDir, file, h.lost, log); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	h.book = ipam.Open(h.given, failpoint())
 	var unread []error
 	h.store, unread = cni.OpenStore(withFailpoint(h.attached, "attachment"))
 	if err := h.unreadable(unread, log); err != nil {
-		return nil, err
+		return err
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return nil, fmt.Errorf("boot id: %w", err)
+		return fmt.Errorf("boot id: %w", err)
 	}
 	h.boot = strings.TrimSpace(string(boot))
 	h.owner = kernel.NewOwner(c.Label, h.boot, h.ledger, failpoint())
 	h.forgetOldBoots(log)
-	return h, h.survey(c, found, log)
+	return h.survey(c, found, log)
 }
 
 // forgetOldBoots forgets what earlier boots made. First it removes what proxies have left on
@@ -384,11 +387,16 @@ func wire(c Config, open func(Config) (*ground, error), out slog.Handler) (_ *ag
 	if a.host, err = openHost(c, open, log); err != nil {
 		return nil, err
 	}
+	early := etcd.StartEarly(storeConfig(c, log))
 	defer func() {
 		if err != nil {
+			early.Close()
 			a.host.close()
 		}
 	}()
+	if err := a.host.read(c, log); err != nil {
+		return nil, err
+	}
 	sources := []string{etcd.Source, cni.Source}
 	if c.Intent != "" {
 		sources = append(sources, file.Name)
@@ -426,7 +434,7 @@ func wire(c Config, open func(Config) (*ground, error), out slog.Handler) (_ *ag
 	if err := a.openEvents(); err != nil {
 		return nil, err
 	}
-	if err := a.wireSources(); err != nil {
+	if err := a.wireSources(early); err != nil {
 		return nil, err
 	}
 	if err := registerLinux(a.sched, a.host, c, a.tracker, a.reach); err != nil {
@@ -461,7 +469,7 @@ func (a *agent) openHistory() (earlier []scheduler.Record, err error) {
 	return earlier, nil
 }
 
-func (a *agent) wireSources() error {
+func (a *agent) wireSources(early *etcd.Early) error {
 	c := a.config
 	runtimes, err := c.runtimes()
 	if err != nil {
@@ -481,7 +489,9 @@ func (a *agent) wireSources() error {
 	if err := a.wireResources(); err != nil {
 		return err
 	}
-	a.store, err = etcd.New(storeConfig(c, a.log), a.reach.decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() })
+	store := storeConfig(c, a.log)
+	store.Early = early
+	a.store, err = etcd.New(store, a.reach.decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() })
 	if err != nil {
 		return err
 	}

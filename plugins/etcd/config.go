@@ -35,6 +35,9 @@ type Config struct {
 	// QuotaBytes bounds the data of the embedded server. Default 2 GiB.
 	QuotaBytes int64
 
+	// Early is the embedded server, if it was started before; else the plugin starts it.
+	Early *Early
+
 	// Version and Incarnation of the agent are written into presence, the
 	// incarnation also into every status. Default incarnation: random.
 	Version, Incarnation string

@@ -35,9 +35,12 @@ type link struct {
 // openEmbedded starts the server beside this process, again if the last start
 // failed.
 func openEmbedded(ctx context.Context, c Config, again bool) (*link, error) {
-	e := c.embedded()
-	e.Again = again
-	s, err := embedded.Launch(ctx, e)
+	s, early, err := c.Early.take(ctx)
+	if !early {
+		e := c.embedded()
+		e.Again = again
+		s, err = embedded.Launch(ctx, e)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -91,6 +91,7 @@ func checkFiles(c Config) error {
 func (p *Plugin) Run(ctx context.Context) error {
 	p.starting.Store(true)
 	defer p.tried()
+	defer p.cfg.Early.Close()
 	uuid, err := loadUUID(p.cfg.StateDir)
 	if err != nil {
 		return err
