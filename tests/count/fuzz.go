@@ -20,7 +20,7 @@ type target struct{ pkg, name, corpus string }
 // fuzzed marks the results of a target apart from those of the test that it is as well.
 const fuzzed = " (fuzzed)"
 
-// atOnce is how many targets are fuzzed at the same time, each on one processor.
+// atOnce is how many packages are fuzzed at the same time, each on one processor.
 const atOnce = 2
 
 // fuzz runs every fuzz target of the packages for a time. Flags are those of go test,
@@ -35,20 +35,36 @@ func fuzz(args []string, t *tally, goTest runner) error {
 	if len(all) == 0 {
 		return errors.New("there is no fuzz target")
 	}
-	errs := make([]error, len(all))
+	programs := byProgram(all)
+	errs := make([]error, len(programs))
 	var running sync.WaitGroup
 	free := make(chan struct{}, atOnce)
-	for i, one := range all {
+	for i, program := range programs {
 		free <- struct{}{}
 		running.Go(func() {
 			defer func() { <-free }()
-			if err := one.run(given, t, goTest); err != nil {
-				errs[i] = fmt.Errorf("%s of %s: %w", one.name, one.pkg, err)
+			for _, one := range program {
+				if err := one.run(given, t, goTest); err != nil {
+					errs[i] = errors.Join(errs[i], fmt.Errorf("%s of %s: %w", one.name, one.pkg, err))
+				}
 			}
 		})
 	}
 	running.Wait()
 	return errors.Join(errs...)
+}
+
+// byProgram cuts a list of targets into those of each package, which run one after the other:
+// beside each other both would compile the package and all that it imports.
+func byProgram(all []target) (programs [][]target) {
+	for i, one := range all {
+		if i == 0 || one.pkg != all[i-1].pkg {
+			programs = append(programs, nil)
+		}
+		last := len(programs) - 1
+		programs[last] = append(programs[last], one)
+	}
+	return programs
 }
 
 // run fuzzes. A target that fails and has found nothing is fuzzed once more: when

@@ -15,7 +15,7 @@ import (
 
 // Every target of a package is found, in tests of both kinds, and run by itself; what one
 // finds fails, one that fails and finds nothing has a second try, and each counts beside
-// the test that it is as well.
+// the test that it is as well. Two of a package do not run at the same time.
 func TestFuzz(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -39,7 +39,10 @@ func TestFuzz(t *testing.T) {
 	var mu sync.Mutex
 	runs := map[string]int{}
 	err := fuzz([]string{"-fuzztime=1s", "./..."}, counted, func(args []string, line func([]byte)) error {
-		mu.Lock()
+		if !mu.TryLock() {
+			t.Errorf("%s runs beside another of its package", args)
+			mu.Lock()
+		}
 		defer mu.Unlock()
 		run := strings.Join(args, " ")
 		name := regexp.MustCompile(`Fuzz[A-Z]\w+`).FindString(run)

@@ -9,7 +9,7 @@
 //
 // What fails in a group that begins with again is tried once more, by itself, and
 // named at the end if it passes then: see docs/decisions/0055-tried-twice.md. A group
-// that begins with fuzz runs the fuzz targets of its packages, two at a time.
+// that begins with fuzz runs the fuzz targets of its packages, two packages at a time.
 package main
 
 import (
