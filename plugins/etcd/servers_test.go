@@ -84,11 +84,13 @@ func (a *agent) run() {
 	a.stop = sync.OnceValue(func() error {
 		cancel()
 		begin := time.Now()
-		err := <-done
+		a.await("it lets go of the store", func() bool { return a.link.Load() == nil })
 		if took := time.Since(begin); took > time.Second {
 			a.t.Errorf("stopping took %s", took)
 		}
-		return err
+		// The embedded store ends after that, and writes to a disk which others may keep busy:
+		// it has a bound of its own, see embedded.Process.Close.
+		return <-done
 	})
 	a.t.Cleanup(func() {
 		if err := a.stop(); err != nil {
