@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,12 +75,11 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first boo
 		needed(t, err)
 	}
 	t.Logf("Linux %s of %s", k.Release, k.Suite)
-	m := vm.Machine{Kernel: k, Files: map[string]string{}, Programs: programs}
+	m := vm.Machine{Kernel: k, Files: map[string]string{"/plumb/bin": agent(t)}, Programs: programs}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	programsOf(t, m.Files)
 	for _, doc := range []string{"kernels.md", "tasks"} {
 		m.Files["/plumb/docs/"+doc] = filepath.Join(root, "docs", doc)
 	}
@@ -89,9 +89,8 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first boo
 			continue
 		}
 		names = append(names, p.dir)
-		test := build(t, p.dir)
 		at := path.Join("/plumb", p.dir)
-		m.Files[at+"/test"] = test
+		m.Files[at+"/test"] = testOf(t, p.dir)
 		if from := filepath.Join(root, p.dir, "testdata"); exists(from) {
 			m.Files[at+"/testdata"] = from
 			data = append(data, p.dir+"/testdata")
@@ -140,33 +139,60 @@ func needed(t *testing.T, err error) {
 	t.Skip(err)
 }
 
-// programsOf adds the agent and its command line.
-func programsOf(t *testing.T, files map[string]string) {
+// built is where programs are built, each once for both kernels.
+var built struct {
+	sync.Mutex
+	dir string
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "kernels-")
+	if err != nil {
+		panic(err)
+	}
+	built.dir = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// agent is a directory with the agent and its command line.
+func agent(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", "github.com/plumb-net/plumb/cmd/plumb-agent", "github.com/plumb-net/plumb/cmd/agentctl")
+	const module = "github.com/plumb-net/plumb/"
+	return build(t, "bin", "build", module+"cmd/plumb-agent", module+"cmd/agentctl")
+}
+
+// testOf is the test binary of a package.
+func testOf(t *testing.T, dir string) string {
+	t.Helper()
+	return filepath.Join(build(t, dir, "test", "-c", "-vet=off", "github.com/plumb-net/plumb/"+dir), path.Base(dir)+".test")
+}
+
+// build has the go command make programs in a directory of their own, unless they are there.
+func build(t *testing.T, name, verb string, args ...string) (dir string) {
+	t.Helper()
+	built.Lock()
+	defer built.Unlock()
+	dir = filepath.Join(built.dir, name)
+	if exists(dir) {
+		return dir
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", append([]string{verb, "-trimpath", "-o", dir + "/"}, args...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the agent: %v\n%s", err, out)
+		_ = os.RemoveAll(dir)
+		t.Fatalf("build %s: %v\n%s", name, err, out)
 	}
-	files["/plumb/bin"] = dir
+	return dir
 }
 
 func exists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
-}
-
-// build makes the test binary of a package.
-func build(t *testing.T, dir string) string {
-	t.Helper()
-	to := filepath.Join(t.TempDir(), "test")
-	cmd := exec.Command("go", "test", "-c", "-trimpath", "-o", to, "github.com/plumb-net/plumb/"+dir)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the tests of %s: %v\n%s", dir, err, out)
-	}
-	return to
 }
 
 // unpack writes the files of an archive in base64 to a directory.
