@@ -14,6 +14,7 @@ import (
 // they do in Docker's. containerd may be killed and started again: nothing is
 // written for that. What goes is waited for, what comes back is configured.
 func TestContainerd(t *testing.T) {
+	t.Parallel()
 	c := containerdtest.Start(t)
 	h := host.New(t, host.Options{NoEngine: true, Args: []string{"--containerd", c.Socket}})
 	h.Start()

@@ -16,8 +16,7 @@ import (
 // while its interface is down. What waits for another key is tried when that is back,
 // and not after a second.
 func TestRepairWithoutWaiting(t *testing.T) {
-	t.Parallel()
-	h := host.New(t, host.Options{NoEngine: true})
+	h := host.New(t, host.Options{NoEngine: true}) // alone: half a second must be enough
 	h.Start()
 	h.MustCtl("put", "netns/blue", "{}")
 	const links = 12
