@@ -23,16 +23,18 @@ ZSH_DIR      = $(PREFIX)/share/zsh/site-functions
 # Packages whose tests run on real servers or a real kernel. They wait for these more than
 # they work, so there are lists that run beside each other; within one it is one after the
 # other. Those of OUTSIDE drive the programs themselves, where the race detector has nothing
-# to see; emulated machines fill the time in which others wait, and are last. What fails of
-# all these is tried once more, see docs/decisions/0055-tried-twice.md.
+# to see. Emulated machines fill the time in which others wait: that of one kernel beside the
+# first lists, that of the other beside the last. What fails of all these is tried once more, see
+# docs/decisions/0055-tried-twice.md.
 ENGINES := ./agent/... ./plugins/container/... ./plugins/containerd/... ./plugins/cri/... ./plugins/docker/... ./tests/observe/...
 STORES  := ./plugins/etcd/...
 KINDS   := ./descriptors/... ./examples/...
 AGENTS  := ./tests/e2e/...
-OUTSIDE := ./tests/arch/... ./tests/attributes/... ./tests/demo/... ./tests/install/... ./tests/page/... ./tests/kernels/...
+OUTSIDE := ./tests/arch/... ./tests/attributes/... ./tests/demo/... ./tests/install/... ./tests/page/...
+KERNELS := ./tests/kernels/...
 apart    = $(filter-out $(shell $(GO) list $(2) 2>/dev/null),$(shell $(GO) list $(1)))
 PLUGINS  = $(call apart,./plugins/...,$(ENGINES) $(STORES))
-UNIT     = $(call apart,./...,./plugins/... $(ENGINES) $(STORES) $(KINDS) $(AGENTS) $(OUTSIDE) ./tests/bench/...)
+UNIT     = $(call apart,./...,./plugins/... $(ENGINES) $(STORES) $(KINDS) $(AGENTS) $(OUTSIDE) $(KERNELS) ./tests/bench/...)
 
 .PHONY: build install uninstall deb check test sim soak demo bench mutants fmt lint generate clean docs prepare
 
@@ -89,8 +91,9 @@ check: build lint ## quick: build, lint and vet, architecture and unit tests
 test: prepare build lint $(NFPM) ## everything that CI checks; installs what is missing
 	$(COUNT) \
 	  -count=1 -race -vet=off -timeout=30m $(UNIT) + \
-	  again -count=1 -race -vet=off -timeout=30m -p=1 $(ENGINES) beside $(STORES) $(KINDS) beside $(PLUGINS) + \
-	  again -count=1 -vet=off -timeout=30m -p=1 $(AGENTS) beside $(OUTSIDE) + \
+	  again -count=1 -race -vet=off -timeout=30m -p=1 $(ENGINES) beside $(STORES) $(KINDS) beside $(PLUGINS) \
+	    beside '-run=^TestStable$$' $(KERNELS) + \
+	  again -count=1 -vet=off -timeout=30m -p=1 $(OUTSIDE) beside -parallel=4 $(AGENTS) beside '-skip=^TestStable$$' $(KERNELS) + \
 	  fuzz -vet=off -fuzztime=1s -fuzzminimizetime=3s ./...
 
 sim: ## ten million random steps of the scheduler, on all processors: 5 minutes

@@ -4,8 +4,9 @@
 //
 // Each group of ARGS is one run of go test; flags are written as -name=value. The
 // exit code is 1 if one of the runs fails; the others run nevertheless. The slowest tests
-// are named at the end. The word beside between packages makes two runs of a group, with
-// the same flags and at the same time, see docs/decisions/0138-what-waits-runs-beside-what-works.md.
+// are named at the end. The word beside between packages makes two runs of a group, at the same
+// time, see docs/decisions/0138-what-waits-runs-beside-what-works.md. Flags before the first
+// package are those of all runs; what follows may begin with further ones of its own.
 //
 // What fails in a group that begins with again is tried once more, by itself, and
 // named at the end if it passes then: see docs/decisions/0055-tried-twice.md. A group
@@ -72,14 +73,13 @@ func run(args []string, out io.Writer) int {
 // no chance.
 const chance = 5
 
-// flags are those of the arguments of go test.
-func flags(args []string) (flags []string) {
-	for _, a := range args {
-		if strings.HasPrefix(a, "-") {
-			flags = append(flags, a)
-		}
+// flags are those before the first package.
+func flags(args []string) []string {
+	first := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
+	if first < 0 {
+		return args
 	}
-	return flags
+	return args[:first:first]
 }
 
 // without is what of a list is not in another.
@@ -127,10 +127,10 @@ func split(list []string, mark string) (parts [][]string) {
 	return parts
 }
 
-// beside are the arguments of the runs of a group: each has all of its flags.
+// beside are the arguments of the runs of a group: each has the flags of the group, then its own.
 func beside(group []string) (runs [][]string) {
 	given := flags(group)
-	packages := without(slices.Clone(group), given)
+	packages := group[len(given):]
 	if len(packages) == 0 {
 		return [][]string{given} // of the package in this directory
 	}

@@ -55,15 +55,18 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestBeside: the runs of a group have its flags and run at the same time; what one of them
-// says of its failure is not lost.
+// TestBeside: the runs of a group have its flags, and may have own ones, and run at the same
+// time; what one of them says of its failure is not lost.
 func TestBeside(t *testing.T) {
-	group := strings.Fields("-race -p=1 ./a ./b beside ./c")
+	group := strings.Fields("-race -p=1 ./a ./b beside -run=^TestX$ ./c")
 	runs := beside(group)
-	if len(runs) != 2 || strings.Join(runs[0], " ") != "-race -p=1 ./a ./b" || strings.Join(runs[1], " ") != "-race -p=1 ./c" {
+	if len(runs) != 2 || strings.Join(runs[0], " ") != "-race -p=1 ./a ./b" || strings.Join(runs[1], " ") != "-race -p=1 -run=^TestX$ ./c" {
 		t.Fatalf("runs are %q", runs)
 	}
-	if want := "-race -p=1 ./a ./b beside ./c"; strings.Join(group, " ") != want {
+	if given := flags(group); strings.Join(given, " ") != "-race -p=1" {
+		t.Errorf("what is tried again has the flags %q", given)
+	}
+	if want := "-race -p=1 ./a ./b beside -run=^TestX$ ./c"; strings.Join(group, " ") != want {
 		t.Errorf("the group has become %q", group)
 	}
 	if runs := beside([]string{"-race"}); len(runs) != 1 || strings.Join(runs[0], " ") != "-race" {
