@@ -76,6 +76,8 @@ type tuning struct {
 	// restartMax is the longest pause between two starts of the embedded
 	// store, and slowStart after what time its start is spoken of.
 	restartMax, slowStart time.Duration
+	// stuckAfter is how long its start may make no progress; 0 is the store's own default.
+	stuckAfter time.Duration
 	// rereadEvery is how often the files of TLS are read at most.
 	rereadEvery time.Duration
 	// pageBytes is how much a page of a list should weigh.

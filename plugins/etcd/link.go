@@ -61,7 +61,7 @@ func openEmbedded(ctx context.Context, c Config, again bool) (*link, error) {
 }
 
 func (c Config) embedded() embedded.Config {
-	return embedded.Config{Dir: c.dataDir(), Socket: c.socket(), QuotaBytes: c.QuotaBytes, Log: c.Log}
+	return embedded.Config{Dir: c.dataDir(), Socket: c.socket(), QuotaBytes: c.QuotaBytes, Log: c.Log, StuckAfter: c.tune.stuckAfter}
 }
 
 // dialEmbedded makes a connection to the server beside this process.

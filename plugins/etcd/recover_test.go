@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/plumb-net/plumb/models"
 )
@@ -73,6 +74,7 @@ func breakStore(t *testing.T, c Config) {
 // that can be used is left alone.
 func TestRecover(t *testing.T) {
 	c := config(t)
+	c.tune.stuckAfter = 3 * time.Second // some starts are stuck; TestDamagedStore waits for the default
 	var out strings.Builder
 	try := func(force bool) error { return Recover(t.Context(), c, force, &out) }
 	if err := try(false); err == nil || !strings.Contains(err.Error(), "there is no data") {

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,9 @@ type Config struct {
 	// Again: the last start failed and said why, so this one says it for
 	// debugging only, until it is ready.
 	Again bool `json:"-"`
+	// StuckAfter is how long a server that has loaded its data may make no progress
+	// before it is ready. Default 10 s.
+	StuckAfter time.Duration
 }
 
 // Server is a running etcd.
@@ -147,7 +151,7 @@ func bootstrapped(ctx context.Context, c Config) (*embed.Etcd, error) {
 		// Who the members are is in the snapshot then. While it is in the log only, a start
 		// reads it too late to elect itself at once, and waits for 0.25 to 0.5 s.
 		cfg.SnapshotCount = 1
-		e, err := startEtcd(ctx, cfg)
+		e, err := startEtcd(ctx, c, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("new data: %w", err)
 		}
@@ -162,7 +166,7 @@ func bootstrapped(ctx context.Context, c Config) (*embed.Etcd, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	return startEtcd(ctx, etcdConfig(c, c.Dir))
+	return startEtcd(ctx, c, etcdConfig(c, c.Dir))
 }
 
 func syncDir(dir string) error {
@@ -174,12 +178,12 @@ func syncDir(dir string) error {
 }
 
 // startEtcd starts etcd and waits until it is ready.
-func startEtcd(ctx context.Context, cfg *embed.Config) (*embed.Etcd, error) {
+func startEtcd(ctx context.Context, c Config, cfg *embed.Config) (*embed.Etcd, error) {
 	e, err := embed.StartEtcd(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := ready(ctx, e); err != nil {
+	if err := ready(ctx, e, cmp.Or(c.StuckAfter, defaultStuckAfter)); err != nil {
 		abandon(e)
 		return nil, err
 	}
@@ -200,12 +204,11 @@ func abandon(e *embed.Etcd) {
 	}
 }
 
-// stuckAfter is how long a server that has loaded its data may make no
-// progress before it is ready. The only member elects itself in 0.3 s.
-const stuckAfter = 10 * time.Second
+// defaultStuckAfter is long: the only member elects itself in 0.3 s.
+const defaultStuckAfter = 10 * time.Second
 
 // ready waits until the server is ready. Damage can keep it from that for ever.
-func ready(ctx context.Context, e *embed.Etcd) error {
+func ready(ctx context.Context, e *embed.Etcd, stuckAfter time.Duration) error {
 	tick := time.NewTicker(stuckAfter / 10)
 	defer tick.Stop()
 	applied, moved := e.Server.AppliedIndex(), time.Now()
