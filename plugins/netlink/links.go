@@ -115,10 +115,13 @@ func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 		if err := checkIndex(index); err != nil {
 			return err
 		}
-		if err := n.rename(index, p); err != nil {
+		steps := []step{settings, porting, typed}
+		if markedFirst(p) {
+			steps[0] = marking
+		} else if err := n.rename(index, p); err != nil {
 			return err
 		}
-		for _, build := range []func(int, kernel.LinkPatch) (*message, error){settings, porting, typed} {
+		for _, build := range steps {
 			m, err := build(index, p)
 			if err != nil {
 				return err
@@ -132,6 +135,28 @@ func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 		}
 		return nil
 	})
+}
+
+// step is the request for some of what a patch names, nil if it names nothing of that.
+type step func(index int, p kernel.LinkPatch) (*message, error)
+
+// markedFirst reports whether the kernel does all that naming and settings say in that order
+// if it is asked for at once: it sets an address and an MTU before group and alias, and all
+// else after them.
+func markedFirst(p kernel.LinkPatch) bool { return p.Name == nil && p.MAC == nil && p.MTU == nil }
+
+// marking is naming and settings in one; see [markedFirst].
+func marking(index int, p kernel.LinkPatch) (*message, error) {
+	named, err := naming(index, p)
+	if err != nil {
+		return nil, err
+	}
+	set, err := settings(index, p)
+	if named == nil || set == nil || err != nil {
+		return cmp.Or(named, set), err
+	}
+	set.b = append(set.b, named.b[unix.SizeofNlMsghdr+unix.SizeofIfInfomsg:]...)
+	return set, nil
 }
 
 // rename sends what the patch says of who the link is. Before Linux 6.2 the name of a link

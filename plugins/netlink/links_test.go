@@ -455,3 +455,19 @@ func TestListsWhileThingsChange(t *testing.T) {
 	close(stop)
 	<-ended
 }
+
+// What a link is called by is set although what it is to do is refused.
+func TestMarkedFirst(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	ns, _ := b.open(t)
+	l, err := b.AddLink(ns, kernel.LinkSpec{Name: "a", Bridge: &kernel.BridgeSpec{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.SetLink(ns, l.Index, kernel.LinkPatch{Alias: ref("x"), Group: ref(uint32(7)), Master: ref(999)}); err == nil {
+		t.Error("a master that is not there was taken")
+	}
+	if l, err = b.LinkByIndex(ns, l.Index); err != nil || l.Alias != "x" || l.Group != 7 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}

@@ -39,6 +39,9 @@ func TestWrites(t *testing.T) {
 			return err
 		}},
 		{"SetLink", 1, func() error { return b.SetLink(ns, l.Index, kernel.LinkPatch{Up: ref(true)}) }},
+		{"SetLink of mark and state", 1, func() error {
+			return b.SetLink(ns, l.Index, kernel.LinkPatch{Alias: ref("y"), Group: ref(uint32(7)), Up: ref(true)})
+		}},
 		{"SetLink in two parts", 2, func() error {
 			return b.SetLink(ns, l.Index, kernel.LinkPatch{Alias: ref("x"), MTU: ref(1400)})
 		}},
