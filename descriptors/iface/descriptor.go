@@ -92,11 +92,23 @@ type iface struct {
 
 // held is a link of ours, as the watch must know it to tell news from echo.
 type held struct {
-	key   scheduler.Key
-	value *models.Interface // as last made or read; nil: not known
-	busy  bool              // an operation of ours is at it
-	dirty bool              // an event came meanwhile
-	dead  bool              // deleted by us; the event of its end is still to come
+	key       scheduler.Key
+	value     *models.Interface // as last made or read; nil: not known
+	busy      bool              // an operation of ours is at it
+	meanwhile meanwhile         // what events said since it is
+	dead      bool              // deleted by us; the event of its end is still to come
+}
+
+// meanwhile is what events said of a link while an operation was at it. The last one tells
+// how it is; what those before it say is of the past. The zero value: nothing.
+type meanwhile struct {
+	last    *kernel.Link
+	unclear bool // one did not say how the link is
+}
+
+// as reports whether the events leave no doubt that the link is as the operation left it.
+func (m meanwhile) as(so func(kernel.Link) bool) bool {
+	return !m.unclear && (m.last == nil || so(*m.last))
 }
 
 // nameOf is the logical name in a key.

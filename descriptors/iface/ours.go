@@ -171,8 +171,8 @@ func (d *iface) know(ref kernel.LinkRef, k scheduler.Key) {
 }
 
 // settle ends an operation that left the link as v says; nil means that it
-// failed. If events came meanwhile the link is read once: they may have been
-// somebody else's doing.
+// failed. If the last event that came meanwhile shows another link, it is read
+// once: that may have been somebody else's doing. What comes later is judged then.
 func (d *iface) settle(ref kernel.LinkRef, v *models.Interface) {
 	d.mu.Lock()
 	h := d.links[ref]
@@ -180,13 +180,14 @@ func (d *iface) settle(ref kernel.LinkRef, v *models.Interface) {
 		d.mu.Unlock()
 		return
 	}
-	dirty := h.dirty
-	h.value, h.busy, h.dirty = v, false, false
+	told := h.meanwhile
+	h.value, h.busy, h.meanwhile = v, false, meanwhile{}
 	notify, key := d.notify, h.key
 	d.mu.Unlock()
-	if dirty && notify != nil && !d.stillSo(key, ref, v) {
-		notify(key)
+	if notify == nil || told.as(func(l kernel.Link) bool { return v != nil && d.so(key, l, v) }) || d.stillSo(key, ref, v) {
+		return
 	}
+	notify(key)
 }
 
 // release forgets a link that is no longer ours.

@@ -60,7 +60,7 @@ func (d *iface) news(l kernel.Link, deleted bool) owned.News {
 		return owned.News{}
 	}
 	if h.busy {
-		h.dirty = true
+		h.meanwhile.last, h.meanwhile.unclear = &l, h.meanwhile.unclear || deleted
 		d.mu.Unlock()
 		return owned.News{}
 	}
@@ -87,7 +87,7 @@ func (d *iface) newsOfPort(ref kernel.LinkRef) owned.News {
 		return owned.News{}
 	}
 	key, value, busy := h.key, h.value, h.busy
-	h.dirty = h.dirty || busy
+	h.meanwhile.unclear = h.meanwhile.unclear || busy
 	d.mu.Unlock()
 	if busy || d.stillSo(key, ref, value) {
 		return owned.News{}
