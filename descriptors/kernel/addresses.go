@@ -7,6 +7,9 @@ type Addresses interface {
 	// Addresses of one link, or of all with index 0.
 	Addresses(ns NS, index int) ([]Address, error)
 	AddAddress(ns NS, a Address) error
+	// AddAddresses adds many, in order, with fewer calls of the kernel, and returns the error
+	// of each.
+	AddAddresses(ns NS, as []Address) []error
 	// ChangeAddress gives an address that is there other lifetimes, and what else can be
 	// changed while it is there: who made it.
 	ChangeAddress(ns NS, a Address) error

@@ -10,8 +10,14 @@ type Links interface {
 	// AddLink makes a link in place, with all that the spec says, and returns
 	// it, perhaps without Port. ErrExist when the name is taken; then nothing was changed.
 	AddLink(ns NS, spec LinkSpec) (Link, error)
+	// AddLinks makes many, in order, with fewer calls of the kernel, and returns of each what
+	// AddLink would.
+	AddLinks(ns NS, specs []LinkSpec) ([]Link, []error)
 	// SetLink changes what the patch names.
 	SetLink(ns NS, index int, p LinkPatch) error
+	// SetLinks changes many, in order, with fewer calls of the kernel, and returns the error
+	// of each.
+	SetLinks(ns NS, changes []LinkChange) []error
 	// DeleteLink removes one link; ErrNotExist if it is gone. DeleteLinks
 	// removes many at once: it gives them a group of their own, makes sure that
 	// nothing else is in it, and deletes the group. There links that are gone
@@ -277,6 +283,12 @@ type TuntapSpec struct {
 	Group      *uint32
 	MultiQueue bool
 	VnetHdr    bool
+}
+
+// LinkChange is a change of one link.
+type LinkChange struct {
+	Index int
+	Patch LinkPatch
 }
 
 // LinkPatch changes a link; nil fields stay. They are applied in the order in

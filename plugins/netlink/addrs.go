@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
 // Protocols of addresses, as in linux/if_addr.h.
@@ -55,16 +56,35 @@ func (n *namespace) addresses(index int, named bool) (list []kernel.Address, err
 // are usable at once, without duplicate address detection: a route that names
 // one as its source would be refused while detection runs.
 func (k *Kernel) AddAddress(ns kernel.NS, a kernel.Address) error {
-	return k.in(ns, fmt.Sprintf("add address %s to link %d", a.Prefix, a.Index), func(n *namespace) error {
-		if err := checkAddress(a); err != nil {
-			return err
+	return k.AddAddresses(ns, []kernel.Address{a})[0]
+}
+
+// AddAddresses adds addresses with one call of the kernel for many.
+func (k *Kernel) AddAddresses(ns kernel.NS, as []kernel.Address) []error {
+	errs := make([]error, len(as))
+	ms, of := make([]*message, 0, len(as)), make([]int, 0, len(as)) // whose each message is
+	for i, a := range as {
+		if errs[i] = checkAddress(a); errs[i] == nil {
+			ms, of = append(ms, newAddress(a, unix.NLM_F_CREATE|unix.NLM_F_EXCL)), append(of, i)
 		}
-		err := n.do(newAddress(a, unix.NLM_F_CREATE|unix.NLM_F_EXCL), nil)
-		if errors.Is(err, unix.EACCES) && a.Prefix.Addr().Is6() {
-			return fmt.Errorf("IPv6 is disabled on this link, see sysctl net.ipv6.conf.<link>.disable_ipv6: %w", err)
+	}
+	n, err := k.enter(ns)
+	if err == nil {
+		for j, err := range n.doEach(ms, nil) {
+			errs[of[j]] = err
 		}
-		return err
-	})
+		n.leave()
+	}
+	for i, a := range as {
+		errs[i] = cmp.Or(errs[i], err)
+		if errors.Is(errs[i], unix.EACCES) && a.Prefix.Addr().Is6() {
+			errs[i] = fmt.Errorf("IPv6 is disabled on this link, see sysctl net.ipv6.conf.<link>.disable_ipv6: %w", errs[i])
+		}
+		if errs[i] != nil {
+			errs[i] = fmt.Errorf("add address %s to link %d: %w", a.Prefix, a.Index, openfiles.Explain(errs[i]))
+		}
+	}
+	return errs
 }
 
 // ChangeAddress gives an address that is there other lifetimes.

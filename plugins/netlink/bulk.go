@@ -88,7 +88,7 @@ func (n *namespace) setGroup(links []kernel.Link, group func(kernel.Link) uint32
 		ms[i].link(unix.AF_UNSPEC, l.Index, 0, 0)
 		ms[i].u32(unix.IFLA_GROUP, group(l))
 	}
-	errs, err := n.doAll(ms)
+	errs, err := n.doAll(ms, nil)
 	if err != nil {
 		return fmt.Errorf("group the links: %w", err)
 	}

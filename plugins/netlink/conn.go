@@ -72,8 +72,9 @@ func (c *conn) acknowledged(m *message, buf []byte, each func(typ uint16, body [
 }
 
 // batch sends messages in one datagram and returns one error for each. The kernel does them
-// in order and answers those that fail, and the last one, which asks for it.
-func (c *conn) batch(ms []*message, buf []byte) ([]error, error) {
+// in order and answers those that fail, and the last one, which asks for it. What it says
+// besides, of messages that ask for an echo, is handed to each with their place.
+func (c *conn) batch(ms []*message, buf []byte, each func(i int, typ uint16, body []byte)) ([]error, error) {
 	first, last := c.seq+1, c.seq+uint32(len(ms))
 	all := make([]byte, 0, len(ms)*len(ms[0].b))
 	for i, m := range ms {
@@ -95,10 +96,17 @@ func (c *conn) batch(ms []*message, buf []byte) ([]error, error) {
 			return nil, fmt.Errorf("receive from kernel: %w", err)
 		}
 		for h, body := range messages(b) {
-			if i := h.Seq - first; h.Type == unix.NLMSG_ERROR && i < uint32(len(ms)) {
-				errs[i] = verdict(h, body)
+			i := h.Seq - first
+			if i >= uint32(len(ms)) {
+				continue // of an earlier request that was given up
 			}
-			if h.Seq == last {
+			if h.Type != unix.NLMSG_ERROR {
+				if each != nil {
+					each(int(i), h.Type, body)
+				}
+				continue
+			}
+			if errs[i] = verdict(h, body); h.Seq == last {
 				return errs, nil
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
 // maxName is the longest name of a link.
@@ -112,29 +113,86 @@ func (k *Kernel) Running(at kernel.LinkRef) (running bool, err error) {
 // SetLink changes what the patch names, in as few requests as keep its order.
 func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 	return k.in(ns, fmt.Sprintf("change link %d", index), func(n *namespace) error {
-		if err := checkIndex(index); err != nil {
-			return err
-		}
-		steps := []step{settings, porting, typed}
-		if markedFirst(p) {
-			steps[0] = marking
-		} else if err := n.rename(index, p); err != nil {
-			return err
-		}
-		for _, build := range steps {
-			m, err := build(index, p)
-			if err != nil {
-				return err
-			}
-			if m == nil {
-				continue
-			}
-			if err := n.do(m, nil); err != nil {
-				return err
-			}
-		}
-		return nil
+		return n.setLink(index, p)
 	})
+}
+
+func (n *namespace) setLink(index int, p kernel.LinkPatch) error {
+	if err := checkIndex(index); err != nil {
+		return err
+	}
+	steps := []step{settings, porting, typed}
+	if markedFirst(p) {
+		steps[0] = marking
+	} else if err := n.rename(index, p); err != nil {
+		return err
+	}
+	for _, build := range steps {
+		m, err := build(index, p)
+		if err != nil {
+			return err
+		}
+		if m == nil {
+			continue
+		}
+		if err := n.do(m, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetLinks changes links, with one call of the kernel for many of those that take one request
+// each: of the others the next one is only to be sent when the last one was granted.
+func (k *Kernel) SetLinks(ns kernel.NS, changes []kernel.LinkChange) []error {
+	errs := make([]error, len(changes))
+	n, err := k.enter(ns)
+	if err == nil {
+		n.setLinks(changes, errs)
+		n.leave()
+	}
+	for i, c := range changes {
+		if errs[i] = cmp.Or(errs[i], err); errs[i] != nil {
+			errs[i] = fmt.Errorf("change link %d: %w", c.Index, openfiles.Explain(errs[i]))
+		}
+	}
+	return errs
+}
+
+func (n *namespace) setLinks(changes []kernel.LinkChange, errs []error) {
+	ms, of := make([]*message, 0, len(changes)), make([]int, 0, len(changes)) // whose each message is
+	ask := func() {
+		for j, err := range n.doEach(ms, nil) {
+			errs[of[j]] = err
+		}
+		ms, of = ms[:0], of[:0]
+	}
+	for i, c := range changes {
+		if m := inOne(c); m != nil {
+			ms, of = append(ms, m), append(of, i)
+			continue
+		}
+		ask()
+		errs[i] = n.setLink(c.Index, c.Patch)
+	}
+	ask()
+}
+
+// inOne is the one request that a change takes, nil if it takes another number of them.
+func inOne(c kernel.LinkChange) *message {
+	p := c.Patch
+	if checkIndex(c.Index) != nil || !markedFirst(p) {
+		return nil
+	}
+	var one *message
+	for _, build := range []step{marking, porting, typed} {
+		m, err := build(c.Index, p)
+		if err != nil || m != nil && one != nil {
+			return nil
+		}
+		one = cmp.Or(m, one)
+	}
+	return one
 }
 
 // step is the request for some of what a patch names, nil if it names nothing of that.

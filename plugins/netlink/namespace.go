@@ -128,14 +128,19 @@ func (n *namespace) do(m *message, each func(typ uint16, body []byte)) error {
 }
 
 // batchSize bounds how many answers wait in a socket, batchBytes what is sent at once: a
-// socket takes some 200 KB.
+// socket takes some 200 KB. Of links that are echoed it takes some 40.
 const (
 	batchSize  = 64
+	batchEchos = 32
 	batchBytes = 64 << 10
 )
 
-// doAll sends many requests with few calls and returns one error for each.
-func (n *namespace) doAll(ms []*message) ([]error, error) {
+// doAll sends many requests with few calls and returns one error for each. What the kernel
+// says of them besides is handed to each, which may be nil, with their place.
+func (n *namespace) doAll(ms []*message, each func(i int, typ uint16, body []byte)) ([]error, error) {
+	if len(ms) == 0 {
+		return nil, nil
+	}
 	c, err := n.borrow()
 	if err != nil {
 		return nil, err
@@ -143,12 +148,17 @@ func (n *namespace) doAll(ms []*message) ([]error, error) {
 	buf := n.pool.Get().(*[bufferSize]byte)
 	defer n.pool.Put(buf)
 	var errs []error
-	for len(ms) > 0 && err == nil {
-		part := ms[:fitting(ms)]
-		ms = ms[len(part):]
+	for len(errs) < len(ms) && err == nil {
+		begin := len(errs)
+		part := ms[begin:]
+		part = part[:fitting(part)]
 		n.writes.add(len(part))
 		var some []error
-		some, err = c.batch(part, buf[:])
+		some, err = c.batch(part, buf[:], func(i int, typ uint16, body []byte) {
+			if each != nil {
+				each(begin+i, typ, body)
+			}
+		})
 		for _, e := range some {
 			errs = append(errs, refused(e))
 		}
@@ -157,12 +167,25 @@ func (n *namespace) doAll(ms []*message) ([]error, error) {
 	return errs, err
 }
 
+// doEach is doAll for those to whom it is all the same whether the kernel refuses something
+// or cannot be asked.
+func (n *namespace) doEach(ms []*message, each func(i int, typ uint16, body []byte)) []error {
+	errs, err := n.doAll(ms, each)
+	for len(errs) < len(ms) {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
 // fitting is how many of the requests go at once, at least one.
 func fitting(ms []*message) int {
-	bytes := len(ms[0].b)
-	for i, m := range ms[1:min(batchSize, len(ms))] {
-		if bytes += len(m.b); bytes > batchBytes {
-			return i + 1
+	bytes, echos := 0, 0
+	for i, m := range ms[:min(batchSize, len(ms))] {
+		if bytes += len(m.b); m.flags()&unix.NLM_F_ECHO != 0 {
+			echos++
+		}
+		if i > 0 && (bytes > batchBytes || echos > batchEchos) {
+			return i
 		}
 	}
 	return min(batchSize, len(ms))

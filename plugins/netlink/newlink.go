@@ -1,12 +1,14 @@
 package netlink
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
 // AddLink makes a link in place: born in its namespace under its name, with
@@ -25,6 +27,60 @@ func (k *Kernel) AddLink(ns kernel.NS, spec kernel.LinkSpec) (l kernel.Link, err
 		return err
 	})
 	return l, err
+}
+
+// AddLinks makes links with one call of the kernel for many.
+func (k *Kernel) AddLinks(ns kernel.NS, specs []kernel.LinkSpec) ([]kernel.Link, []error) {
+	links, errs := make([]kernel.Link, len(specs)), make([]error, len(specs))
+	n, err := k.enter(ns)
+	if err == nil {
+		k.addLinks(n, specs, links, errs)
+		n.leave()
+	}
+	for i, spec := range specs {
+		if errs[i] = cmp.Or(errs[i], err); errs[i] != nil {
+			errs[i] = fmt.Errorf("add link %q: %w", spec.Name, openfiles.Explain(errs[i]))
+		}
+	}
+	return links, errs
+}
+
+func (k *Kernel) addLinks(n *namespace, specs []kernel.LinkSpec, links []kernel.Link, errs []error) {
+	births, of := make([]*birth, 0, len(specs)), make([]int, 0, len(specs)) // whose each birth is
+	ms := make([]*message, 0, len(specs))
+	ask := func() {
+		for j, err := range n.doEach(ms, func(j int, typ uint16, body []byte) { births[j].heard(typ, body) }) {
+			i, b := of[j], births[j]
+			l, err := b.born(err)
+			links[i], errs[i] = b.finish(l, err)
+			b.end()
+		}
+		births, of, ms = births[:0], of[:0], ms[:0]
+	}
+	for i, spec := range specs {
+		if errs[i] = checkSpec(spec); errs[i] != nil {
+			continue
+		}
+		b := &birth{k: k, n: n, spec: spec, name: spec.Name}
+		var m *message
+		if spec.Tuntap == nil {
+			m, errs[i] = b.prepare()
+		}
+		if m != nil && b.below == nil {
+			births, of, ms = append(births, b), append(of, i), append(ms, m)
+			continue
+		}
+		if b.end(); errs[i] != nil {
+			continue
+		}
+		ask() // before this one, which takes more
+		if spec.Tuntap != nil {
+			links[i], errs[i] = k.addTuntap(n, spec)
+		} else {
+			links[i], errs[i] = k.addLink(n, spec)
+		}
+	}
+	ask()
 }
 
 func checkSpec(spec kernel.LinkSpec) error {
@@ -51,6 +107,12 @@ func (k *Kernel) addLink(n *namespace, spec kernel.LinkSpec) (kernel.Link, error
 	b := &birth{k: k, n: n, spec: spec, name: spec.Name}
 	defer b.end()
 	l, err := b.run()
+	return b.finish(l, err)
+}
+
+// finish ends the birth of a link: under another name, if the kernel must have that, and with
+// what it cannot be born with.
+func (b *birth) finish(l kernel.Link, err error) (kernel.Link, error) {
 	if errors.Is(err, kernel.ErrExist) && b.below != nil {
 		l, err = b.underAnotherName(err)
 	}
@@ -58,7 +120,7 @@ func (k *Kernel) addLink(n *namespace, spec kernel.LinkSpec) (kernel.Link, error
 		return kernel.Link{}, b.whoseName(err)
 	}
 	if err := b.mark(&l); err != nil {
-		return kernel.Link{}, errors.Join(err, n.deleteLink(l.Index))
+		return kernel.Link{}, errors.Join(err, b.n.deleteLink(l.Index))
 	}
 	return l, nil
 }
@@ -72,6 +134,7 @@ type birth struct {
 	peer  *namespace // of a veth
 	below *namespace // where the parent lives, nil if that is n
 	kind  string
+	echo  parsedLink // what the kernel said of it
 }
 
 func (b *birth) end() {
@@ -84,15 +147,26 @@ func (b *birth) end() {
 
 // run creates the link, and finds it.
 func (b *birth) run() (kernel.Link, error) {
-	m, err := b.message()
+	m, err := b.prepare()
 	if err != nil {
 		return kernel.Link{}, err
 	}
 	from := b.n
 	if b.below != nil {
+		from = b.below
+	}
+	return b.born(from.do(m, b.heard))
+}
+
+// prepare makes the request of which the link is born.
+func (b *birth) prepare() (*message, error) {
+	m, err := b.message()
+	if err != nil {
+		return nil, err
+	}
+	if b.below != nil {
 		// Sent where the parent is, into the namespace of the child: the only
 		// way in which all kernels make it there instead of moving it.
-		from = b.below
 		m.u32(unix.IFLA_NET_NS_FD, uint32(b.n.handle))
 	} else {
 		// The echo spares a read. It is sent where the link is, so only the
@@ -105,23 +179,31 @@ func (b *birth) run() (kernel.Link, error) {
 			b.n.peers.expect(n.id)
 		}
 	}
-	var born parsedLink
-	err = from.do(m, func(typ uint16, body []byte) {
-		if l, ok := parseLink(b.n.id, body); ok && typ == unix.RTM_NEWLINK && l.Name == b.name {
-			born = l
-		}
-	})
+	return m, nil
+}
+
+// heard takes what the kernel says of the link.
+func (b *birth) heard(typ uint16, body []byte) {
+	if l, ok := parseLink(b.n.id, body); ok && typ == unix.RTM_NEWLINK && l.Name == b.name {
+		b.echo = l
+	}
+}
+
+// born is the link that the kernel has made, unless it has not.
+func (b *birth) born(err error) (kernel.Link, error) {
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		return kernel.Link{}, unknownType(b.kind, err)
 	}
 	if err != nil {
 		return kernel.Link{}, err
 	}
-	if born.Index == 0 { // no echo: kernels before 6.2
+	l := b.echo
+	b.echo = parsedLink{}
+	if l.Index == 0 { // no echo: kernels before 6.2
 		return b.k.link(b.n, b.name)
 	}
-	born.Master = b.spec.Master // the echo is older than that
-	return b.k.complete(b.n, born), nil
+	l.Master = b.spec.Master // the echo is older than that
+	return b.k.complete(b.n, l), nil
 }
 
 func (b *birth) message() (*message, error) {

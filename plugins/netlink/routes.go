@@ -75,7 +75,7 @@ func (k *Kernel) AddRoutes(ns kernel.NS, rs []*kernel.Route) []error {
 	}
 	var answers []error
 	err := k.in(ns, "add routes", func(n *namespace) (err error) {
-		answers, err = n.doAll(ms)
+		answers, err = n.doAll(ms, nil)
 		return err
 	})
 	for j, i := range of {

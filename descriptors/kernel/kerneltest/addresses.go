@@ -75,6 +75,15 @@ func (k *Kernel) AddAddress(ns kernel.NS, a kernel.Address) error {
 	})
 }
 
+// AddAddresses adds many, one after the other.
+func (k *Kernel) AddAddresses(ns kernel.NS, as []kernel.Address) []error {
+	errs := make([]error, len(as))
+	for i, a := range as {
+		errs[i] = k.AddAddress(ns, a)
+	}
+	return errs
+}
+
 // ChangeAddress gives an address other lifetimes and another protocol, and adds one that is
 // not there.
 func (k *Kernel) ChangeAddress(ns kernel.NS, a kernel.Address) error {

@@ -25,6 +25,15 @@ func (k *Kernel) AddLink(ns kernel.NS, spec kernel.LinkSpec) (made kernel.Link, 
 	return made, err
 }
 
+// AddLinks makes many, one after the other.
+func (k *Kernel) AddLinks(ns kernel.NS, specs []kernel.LinkSpec) ([]kernel.Link, []error) {
+	links, errs := make([]kernel.Link, len(specs)), make([]error, len(specs))
+	for i, spec := range specs {
+		links[i], errs[i] = k.AddLink(ns, spec)
+	}
+	return links, errs
+}
+
 func (k *Kernel) born(n *namespace, spec kernel.LinkSpec) (*link, error) {
 	if err := checkName(spec.Name); err != nil {
 		return nil, err

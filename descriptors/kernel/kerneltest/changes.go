@@ -21,6 +21,15 @@ func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 	})
 }
 
+// SetLinks changes many, one after the other.
+func (k *Kernel) SetLinks(ns kernel.NS, changes []kernel.LinkChange) []error {
+	errs := make([]error, len(changes))
+	for i, c := range changes {
+		errs[i] = k.SetLink(ns, c.Index, c.Patch)
+	}
+	return errs
+}
+
 func (k *Kernel) change(l *link, p kernel.LinkPatch) error {
 	if err := k.rename(l, p); err != nil {
 		return err
