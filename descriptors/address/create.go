@@ -14,10 +14,24 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// createBatch makes many addresses with one write to the ledger, or none.
+// createBatch makes many addresses with one write to the ledger, or none, and with few calls
+// of the kernel.
 func (d *address) createBatch(ctx context.Context, ops []*op) {
 	slices.SortFunc(ops, func(a, b *op) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	d.objects.CreateBatch(ctx, ops)
+	d.objects.CreateBatch(context.WithValue(ctx, batchKey{}, &batch{}), ops)
+}
+
+// batch are creations that are prepared, and for which the kernel is still to be asked.
+type batch struct{ jobs []*job }
+
+type batchKey struct{}
+
+// batchOf is the batch of a context, or one of its own.
+func batchOf(ctx context.Context) *batch {
+	if b, shared := ctx.Value(batchKey{}).(*batch); shared {
+		return b
+	}
+	return &batch{}
 }
 
 // job is one creation.
@@ -29,6 +43,8 @@ type job struct {
 	foreign   bool // it is there, and was before us
 	// before is what was believed of the address until now; without a key, nothing.
 	before held
+	err    error // what the kernel said
+	late   bool  // it was not asked any more
 }
 
 // prepare: of an address on a link of ours the mark of the link is proof, if its key
@@ -38,8 +54,13 @@ func (d *address) prepare(ctx context.Context, o *op) (owned.Job[kernel.AddressR
 	if err != nil {
 		return owned.Job[kernel.AddressRef]{}, err
 	}
+	b := batchOf(ctx)
+	b.jobs = append(b.jobs, &j)
 	made := owned.Job[kernel.AddressRef]{
-		Make:   func() (kernel.AddressRef, error) { return o.Meta, d.make(ctx, j) },
+		Make: func() (kernel.AddressRef, error) {
+			d.addAll(ctx, b)
+			return o.Meta, d.made(j)
+		},
 		Cancel: func() { d.restore(j) },
 	}
 	if !j.foreign && (!j.exclusive || named(o.Key)) {
@@ -131,22 +152,47 @@ func (d *address) entry(j job) kernel.Entry {
 	return e
 }
 
-func (d *address) make(ctx context.Context, j job) error {
-	if err := ctx.Err(); err != nil {
+// addAll asks the kernel for what the batch still has to ask for, all of a namespace together.
+func (d *address) addAll(ctx context.Context, b *batch) {
+	asked, places := map[kernel.NS][]*job{}, []kernel.NS{}
+	for _, j := range b.jobs {
+		if j.err = ctx.Err(); j.err != nil {
+			j.late = true
+			continue
+		}
+		if j.foreign {
+			j.err = kernel.ErrExist // and need not be tried
+			continue
+		}
+		ns := j.op.Meta.NS
+		if asked[ns] == nil {
+			places = append(places, ns)
+		}
+		asked[ns] = append(asked[ns], j)
+	}
+	b.jobs = nil
+	for _, ns := range places {
+		as := make([]kernel.Address, len(asked[ns]))
+		for i, j := range asked[ns] {
+			as[i] = j.addr
+		}
+		for i, err := range d.Kernel.AddAddresses(ns, as) {
+			asked[ns][i].err = err
+		}
+	}
+}
+
+// made ends the making of an address for which the kernel was asked.
+func (d *address) made(j job) error {
+	switch {
+	case j.late:
 		d.restore(j)
-		return err
-	}
-	at := j.op.Meta
-	if j.foreign {
+		return j.err
+	case errors.Is(j.err, kernel.ErrExist):
 		return d.clash(j)
-	}
-	err := d.Kernel.AddAddress(at.NS, j.addr)
-	if errors.Is(err, kernel.ErrExist) {
-		return d.clash(j)
-	}
-	if err != nil {
+	case j.err != nil:
 		d.undo(j)
-		return explain(j.op.Value, at, err)
+		return explain(j.op.Value, j.op.Meta, j.err)
 	}
 	return d.Owner.Hit("address/made")
 }

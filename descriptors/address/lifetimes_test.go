@@ -197,7 +197,17 @@ func (b *bench) removed() int { return b.kernelOf.removed }
 // counting is a kernel that counts removals of addresses.
 type counting struct {
 	kernel.Kernel
-	removed int
+	removed, added int
+}
+
+func (c *counting) AddAddress(ns kernel.NS, a kernel.Address) error {
+	c.added++
+	return c.Kernel.AddAddress(ns, a)
+}
+
+func (c *counting) AddAddresses(ns kernel.NS, as []kernel.Address) []error {
+	c.added++
+	return c.Kernel.AddAddresses(ns, as)
 }
 
 func (c *counting) DeleteAddress(ns kernel.NS, a kernel.Address) error {

@@ -2,9 +2,11 @@ package iface
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/owned"
@@ -49,7 +51,30 @@ func (d *iface) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 			entries = append(entries, w.peer.entry())
 		}
 	}
-	return owned.Job[kernel.LinkRef]{Entries: entries, Make: func() (kernel.LinkRef, error) { return d.make(ctx, w) }}, nil
+	b := batchOf(ctx)
+	b.wishes = append(b.wishes, w)
+	return owned.Job[kernel.LinkRef]{Entries: entries, Make: func() (kernel.LinkRef, error) {
+		d.makeAll(ctx, b)
+		return w.link.Ref(), w.err
+	}}, nil
+}
+
+// createBatch makes many links with one write to the ledger, and with few calls of the kernel.
+func (d *iface) createBatch(ctx context.Context, ops []*op) {
+	d.objects.CreateBatch(context.WithValue(ctx, batchKey{}, &batch{}), ops)
+}
+
+// batch are links that are prepared, and still to be made.
+type batch struct{ wishes []*wish }
+
+type batchKey struct{}
+
+// batchOf is the batch of a context, or one of its own.
+func batchOf(ctx context.Context) *batch {
+	if b, shared := ctx.Value(batchKey{}).(*batch); shared {
+		return b
+	}
+	return &batch{}
 }
 
 // leaving says why nothing is to be made any more although it is wanted; see [Deps].
@@ -60,24 +85,55 @@ func (d *iface) leaving(k scheduler.Key, v *models.Interface) error {
 	return d.Leaving(k, v)
 }
 
-func (d *iface) make(ctx context.Context, w *wish) (kernel.LinkRef, error) {
-	if err := ctx.Err(); err != nil {
-		return kernel.LinkRef{}, err
+// makeAll makes what the batch has still to make, all of a namespace together.
+func (d *iface) makeAll(ctx context.Context, b *batch) {
+	slices.SortStableFunc(b.wishes, func(a, b *wish) int { return cmp.Compare(a.place.NS, b.place.NS) })
+	for len(b.wishes) > 0 {
+		ns, n := b.wishes[0].place.NS, 1
+		for n < len(b.wishes) && b.wishes[n].place.NS == ns {
+			n++
+		}
+		some := b.wishes[:n]
+		b.wishes = b.wishes[n:]
+		d.finish(ns, d.make(ctx, ns, some))
 	}
-	if w.peer != nil {
-		if l, ok := d.otherEnd(w); ok {
-			return d.finish(w, l)
+}
+
+// make makes links in a namespace, but for the ends of cables that are there already. It
+// returns those that are to be finished.
+func (d *iface) make(ctx context.Context, ns kernel.NS, ws []*wish) (made []*wish) {
+	var asked []*wish
+	var specs []kernel.LinkSpec
+	for _, w := range ws {
+		if w.err = ctx.Err(); w.err != nil {
+			continue
+		}
+		if w.peer != nil {
+			var there bool
+			if w.link, there = d.otherEnd(w); there {
+				made = append(made, w)
+				continue
+			}
+		}
+		spec, err := w.spec(d.Owner.Group())
+		if w.err = err; err != nil {
+			d.unrecord(w)
+			continue
+		}
+		asked, specs = append(asked, w), append(specs, spec)
+	}
+	links, errs := d.Kernel.AddLinks(ns, specs)
+	for i, w := range asked {
+		if w.link, w.err = d.made(w, specs[i], links[i], errs[i]); w.err != nil {
+			w.link = kernel.Link{}
+			d.unrecord(w)
+			continue
+		}
+		if w.err = d.Owner.Hit("interface/made"); w.err == nil {
+			made = append(made, w)
 		}
 	}
-	l, err := d.add(w)
-	if err != nil {
-		d.unrecord(w)
-		return kernel.LinkRef{}, err
-	}
-	if err := d.Owner.Hit("interface/made"); err != nil {
-		return kernel.LinkRef{}, err
-	}
-	return d.finish(w, l)
+	return made
 }
 
 // unrecord takes back what the ledger was told in vain.
@@ -90,13 +146,8 @@ func (d *iface) unrecord(w *wish) {
 	}
 }
 
-// add makes the link, or finds that of an earlier attempt that was cut short.
-func (d *iface) add(w *wish) (kernel.Link, error) {
-	spec, err := w.spec(d.Owner.Group())
-	if err != nil {
-		return kernel.Link{}, err
-	}
-	l, err := d.Kernel.AddLink(w.place.NS, spec)
+// made is the link that the kernel has made, or that of an earlier attempt that was cut short.
+func (d *iface) made(w *wish, spec kernel.LinkSpec, l kernel.Link, err error) (kernel.Link, error) {
 	if errors.Is(err, kernel.ErrExist) {
 		old, usable, clash := d.clear(w)
 		if clash != nil || usable {
@@ -150,35 +201,71 @@ func (d *iface) clear(w *wish) (l kernel.Link, usable bool, err error) {
 	return l, false, d.remove(p.Ref())
 }
 
-// finish makes a link of ours as wished and keeps it.
-func (d *iface) finish(w *wish, l kernel.Link) (kernel.LinkRef, error) {
-	ref := l.Ref()
-	d.busy(ref, w.key)
-	err := d.apply(w, l)
-	if err == nil {
-		err = d.Owner.Hit("interface/marked")
+// finish makes links of ours in a namespace as wished and keeps them.
+func (d *iface) finish(ns kernel.NS, ws []*wish) {
+	var changing []*wish
+	var changes []kernel.LinkChange
+	for _, w := range ws {
+		d.busy(w.link.Ref(), w.key)
+		p, err := d.ready(w, &w.link)
+		switch {
+		case err != nil:
+			w.err = err
+		case p == (kernel.LinkPatch{}):
+			w.err = d.setLink(w, w.link, p)
+		default:
+			changing, changes = append(changing, w), append(changes, kernel.LinkChange{Index: w.link.Index, Patch: p})
+		}
 	}
-	if err != nil {
-		d.settle(ref, nil)
-		return ref, err
+	for i, err := range d.Kernel.SetLinks(ns, changes) {
+		if err != nil {
+			changing[i].err = explain(changing[i], "set up", err)
+		}
 	}
-	d.settle(ref, w.value)
-	return ref, nil
+	for _, w := range ws {
+		if w.err == nil {
+			w.err = d.complete(w, w.link)
+		}
+		if w.err == nil {
+			w.err = d.Owner.Hit("interface/marked")
+		}
+		if w.err != nil {
+			d.settle(w.link.Ref(), nil)
+		} else {
+			d.settle(w.link.Ref(), w.value)
+		}
+	}
 }
 
-// apply changes what is not as wished. It always asks the kernel something:
-// a link that was deleted before we kept it must not count as made.
+// apply changes what is not as wished.
 func (d *iface) apply(w *wish, l kernel.Link) error {
-	if err := d.join(w, &l); err != nil {
-		return explain(w, "join the bond", err)
+	p, err := d.ready(w, &l)
+	if err == nil {
+		err = d.setLink(w, l, p)
 	}
-	if err := d.setUpType(w, &l); err != nil {
-		return explain(w, "set up", err)
+	if err == nil {
+		err = d.complete(w, l)
 	}
-	if err := d.removeAltNames(l, w.stale); err != nil { // it may become the name of the link
-		return explain(w, "set up", err)
+	return err
+}
+
+// ready does what must come before the patch that makes a link as wished, and returns that.
+func (d *iface) ready(w *wish, l *kernel.Link) (p kernel.LinkPatch, err error) {
+	if err := d.join(w, l); err != nil {
+		return p, explain(w, "join the bond", err)
 	}
-	p := w.patch(l, d.Owner.Group())
+	if err := d.setUpType(w, l); err != nil {
+		return p, explain(w, "set up", err)
+	}
+	if err := d.removeAltNames(*l, w.stale); err != nil { // it may become the name of the link
+		return p, explain(w, "set up", err)
+	}
+	return w.patch(*l, d.Owner.Group()), nil
+}
+
+// setLink patches a link. It always asks the kernel something: a link that was deleted before
+// we kept it must not count as made.
+func (d *iface) setLink(w *wish, l kernel.Link, p kernel.LinkPatch) error {
 	if p == (kernel.LinkPatch{}) {
 		if _, err := d.Kernel.LinkByIndex(l.NS, l.Index); err != nil {
 			return explain(w, "read back", err)
@@ -186,6 +273,11 @@ func (d *iface) apply(w *wish, l kernel.Link) error {
 	} else if err := d.Kernel.SetLink(l.NS, l.Index, p); err != nil {
 		return explain(w, "set up", err)
 	}
+	return nil
+}
+
+// complete does what takes more than a patch, and comes after it.
+func (d *iface) complete(w *wish, l kernel.Link) error {
 	if err := d.setVLANs(w.value, l); err != nil {
 		return explain(w, "set the VLANs of", err)
 	}

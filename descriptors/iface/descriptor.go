@@ -73,7 +73,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
 	d.objects = owned.Objects[*models.Interface, kernel.LinkRef]{
 		Kind: models.KindInterface, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare}
 	k := d.objects.Descriptor()
-	k.CreateBatch, k.Delete, k.DeleteBatch = d.objects.CreateBatch, kind.DeleteOne(d.deleteBatch), d.deleteBatch
+	k.Create, k.CreateBatch, k.Delete, k.DeleteBatch = kind.CreateOne(d.createBatch), d.createBatch, kind.DeleteOne(d.deleteBatch), d.deleteBatch
 	k.Update, k.Compare, k.Equal, k.Disruption = d.update, compare, equal, disruption
 	k.Needs, k.Derive, k.Claims = needs, derive, claims
 	k.Retrieve, k.Watch, k.ChangedBy = d.retrieve, d.watch, d.objects.ChangedBy

@@ -2,6 +2,7 @@ package iface_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -58,3 +59,7 @@ func (b *bench) take(name, text string) {
 type broken struct{ kernel.Kernel }
 
 func (broken) SetLink(kernel.NS, int, kernel.LinkPatch) error { return errCrash }
+
+func (broken) SetLinks(_ kernel.NS, changes []kernel.LinkChange) []error {
+	return slices.Repeat([]error{errCrash}, len(changes))
+}

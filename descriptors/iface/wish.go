@@ -40,6 +40,10 @@ type wish struct {
 
 	// before are the values that the link had, or may have had, so far.
 	before []*models.Interface
+
+	// link is what has been made, and err why it could not be, or not as wished.
+	link kernel.Link
+	err  error
 }
 
 // newWish makes a wish without the links that it stands on.
