@@ -19,7 +19,12 @@ import (
 
 func keyStatus(s scheduler.Status) *apiv1.KeyStatus {
 	out := bareStatus(s)
-	out.Desired, out.Actual, out.Metadata = value(s.Desired), value(s.Actual), value(s.Meta)
+	out.Desired, out.Metadata = value(s.Desired), value(s.Meta)
+	if one(s.Desired, s.Actual) {
+		out.Actual = out.Desired
+	} else {
+		out.Actual = value(s.Actual)
+	}
 	for _, d := range s.Derived {
 		out.Derived = append(out.Derived, keyStatus(d))
 	}
@@ -125,6 +130,14 @@ func value(v any) *structpb.Value {
 }
 
 func isMessage(v any) bool { _, ok := v.(proto.Message); return ok }
+
+// one reports whether two values are one message, which takes long to write: what was made as
+// it is wanted is that.
+func one(a, b any) bool {
+	m, is := a.(proto.Message)
+	n, too := b.(proto.Message)
+	return is && too && m == n
+}
 
 func timestamp(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
