@@ -146,7 +146,7 @@ func next(ctx context.Context, w *scheduler.Watcher) (changes []scheduler.Status
 	return changes, inSync, err
 }
 
-// allRead reports whether the world of every kind of ours has been read and
+// allRead reports whether every kind of ours has been read and
 // nothing of it is left. The watcher may be behind; the list is not. The kinds
 // are asked first: what they found after the list would not be in it.
 func allRead(s *scheduler.Scheduler) bool {

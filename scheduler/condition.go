@@ -14,7 +14,7 @@ import (
 //
 // holds tells of one key whether it holds; it may do I/O, and an error makes
 // the key unknown. It is asked of the keys only that something needs: when
-// they are first needed, when watch names them, and when the world is read.
+// they are first needed, when watch names them, and when the actual state is read.
 // watch is Descriptor.Watch. What holds for a moment only and not the next can
 // be given a [Policy] with a HoldDown.
 func Condition(name string, prefix Key, holds func(ctx context.Context, k Key) (bool, error),

@@ -71,7 +71,7 @@ type Descriptor[V, M any] struct {
 	// update in place, or replace. Without it: Equal, then Update if there is
 	// one. With it Equal is not asked, and without Update all is replaced.
 	Compare func(k Key, from, to V) Verdict
-	// Equal reports whether the object in the world is what was asked. Without
+	// Equal reports whether the actual object is what was asked. Without
 	// it: the method Equal(V) bool of V if it has one, else ==  or
 	// reflect.DeepEqual.
 	Equal func(k Key, actual, desired V) bool
@@ -82,7 +82,7 @@ type Descriptor[V, M any] struct {
 	// to be made for each thing that is there.
 	Derive func(k Key, v V) []Change
 	// Claims names what only one value may have at a time (a host name in a
-	// namespace). Who has it in the world keeps it for as long as it claims it; of
+	// namespace). Who actually has it keeps it for as long as it claims it; of
 	// those that never had it the stronger source, then the smaller key, gets it.
 	// The others are invalid, name the owner and wake when it lets go.
 	//
@@ -101,13 +101,13 @@ type Descriptor[V, M any] struct {
 	// secrets is updated once, if the kind has Update.
 	Secrets func(v V) (shown V, secrets []string)
 
-	// Retrieve reads the world. It yields every object of the kind within
+	// Retrieve reads the actual state. It yields every object of the kind within
 	// the scope; what it does not yield is not there. An error yielded with
 	// a key makes that key unknown, one without a key all keys of the scope. If
 	// the scope is all of the kind what is known stays, as last seen. Of neither
 	// anything is taken down, and nothing new is built on it before it was read
-	// again, or made. So if the world cannot be read, say so, and never yield
-	// less. What is yielded comes from the world, not from memory; Found.Meta is
+	// again, or made. So if the actual state cannot be read, say so, and never yield
+	// less. What is yielded is read, not remembered; Found.Meta is
 	// what Create would return.
 	// Without Retrieve the scheduler believes its own operations.
 	Retrieve func(ctx context.Context, s Scope[V, M]) iter.Seq2[Found[V, M], error]
@@ -181,8 +181,8 @@ type Scope[V, M any] struct {
 	// the zero Meta and InPlace false.
 	Known []Known[V, M]
 	// ReadOnly: what is found is only shown to somebody, the scheduler learns nothing of
-	// it; see [Scheduler.Inspect]. Such a reading changes nothing, neither in the world
-	// nor in what the descriptor keeps of it: if it took note of what it saw, the event
+	// it; see [Scheduler.Inspect]. Such a reading changes nothing, neither of what is
+	// there nor of what the descriptor keeps of it: if it took note of what it saw, the event
 	// that tells the scheduler would be no news any more when it comes.
 	ReadOnly bool
 }
@@ -201,7 +201,7 @@ type Known[V, M any] struct {
 	InPlace bool
 }
 
-// Found is one object of the world.
+// Found is one object that is there.
 type Found[V, M any] struct {
 	Key   Key
 	Value V

@@ -1,13 +1,13 @@
-// Package scheduler keeps a world of keyed values true to what was asked.
+// Package scheduler keeps the actual state of keyed things as desired.
 //
 // A key names a thing. A [Descriptor] knows one kind of thing: how to create,
 // update, delete and find it, and what it needs. Sources say with [Txn.Want]
-// what should be; [Txn.Look] says that the world may have moved. Everything
-// that ever happens is one of the two:
+// what should be; [Txn.Look] says that the actual state may have changed.
+// Everything that ever happens is one of the two:
 //
 //	an operator writes a key        Want{key: value}
 //	a source lists all its keys     Want{...}, Complete
-//	the kernel reports a change     Look{key}: the event only names the key, the world is read
+//	the kernel reports a change     Look{key}: the event only names the key, the actual state is read
 //	a retry is due                  Look{key}, then go on: first see what the failure left behind
 //	a kind is registered late       Look{prefix}
 //	a preview                       Want on the same graph, with a journal by which all is taken back
@@ -41,7 +41,7 @@
 // All functions and methods may be called from any goroutine, but one at a time
 // reads a Watcher or a Follower. Submit never waits; Apply, Handle.Wait,
 // Watcher.Next and Follower.Next wait until they have an answer or their context
-// ends; Run works until its own ends; Inspect reads the world itself; WaitForSources and
+// ends; Run works until its own ends; Inspect reads the actual state itself; WaitForSources and
 // WaitForKinds wait for these. All others
 // wait for the loop only, which never waits for I/O: they look at their context
 // between parts of a long answer, or not at all.

@@ -16,7 +16,7 @@ func Invalid(field, format string, args ...any) *InvalidError {
 // Terminal, Conflict, Blocked, NotFound, Lapsed and Unsupported.
 func Retry(err error, d time.Duration) error { return kv.Class(OpError{Err: err, After: d}) }
 
-// Terminal says that trying again is pointless until the value or the world changes.
+// Terminal says that trying again is pointless until the value or the actual state changes.
 func Terminal(err error) error { return kv.Class(OpError{Err: err, Terminal: true}) }
 
 // Conflict says that a foreign object stands where ours should. It is retried

@@ -55,7 +55,7 @@ func TestFirstFailedReadIsNoWarning(t *testing.T) {
 			t.Helper()
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if got := strings.Contains(log.String(), "cannot read the world"); got != want {
+			if got := strings.Contains(log.String(), "cannot read the actual state"); got != want {
 				t.Errorf("%s: warned %v: %s", when, got, log.String())
 			}
 			log.Reset()

@@ -145,7 +145,7 @@ func (l *loop) notifyDependents(n *graph.Node) {
 }
 
 // setClocks begins what is due by the clock from the start on: audits, which
-// read the worlds of keys from time to time, and the end of the grace.
+// read keys from time to time, and the end of the grace.
 func (l *loop) setClocks() {
 	for _, p := range l.opts.Policies {
 		if p.Audit > 0 {

@@ -14,7 +14,7 @@ type (
 	Key = kv.Key
 	// Need is something that must be in place before a value can be: one key, or
 	// any key under a prefix. Make one with [On], [AnyOf] or [Together] and
-	// sharpen it with [If] and [Project]. It is judged on what is in the world, not on
+	// sharpen it with [If] and [Project]. It is judged on what is there, not on
 	// what is asked.
 	Need = kv.Need
 	// Claim is a name that only one value may have at a time.
@@ -23,7 +23,7 @@ type (
 	Change = kv.Change
 	// Retries is how failures are tried again.
 	Retries = kv.Retries
-	// Operation is what a step does to the world.
+	// Operation is what a step does to an object.
 	Operation = kv.Operation
 	// Verdict is how to get from one value to another. The zero value is Same.
 	Verdict = kv.Verdict
@@ -47,7 +47,7 @@ type (
 	Deletions = kv.Deletions
 	// DriftPolicy is what is done about what others change.
 	DriftPolicy = kv.DriftPolicy
-	// Grade is what sort of drift it is that the world differs from the intent.
+	// Grade is what sort of drift it is that the actual state differs from the intent.
 	Grade = kv.Grade
 	// InvalidError refuses a value: it can never be applied as it stands.
 	InvalidError = kv.InvalidError
@@ -107,14 +107,14 @@ type (
 const (
 	RootBusy     = explain.RootBusy     // something is being done or is about to be; it ends by itself
 	RootNotAsked = explain.RootNotAsked // it is needed, and nobody asks for it
-	RootNotThere = explain.RootNotThere // it is needed, and the world does not have it
+	RootNotThere = explain.RootNotThere // it is needed, and it does not exist
 	RootNoneOf   = explain.RootNoneOf   // some key below a prefix is needed, and none will do
 	RootUnfit    = explain.RootUnfit    // it is there, but not as By needs it
 	RootInvalid  = explain.RootInvalid  // its value is refused, or does not agree with that of By
 	RootTaken    = explain.RootTaken    // By has what only one can have
 	RootFailed   = explain.RootFailed   // what was tried last failed
 	RootPaused   = explain.RootPaused   // an operator holds By, and with it the key
-	RootUnread   = explain.RootUnread   // how it stands in the world cannot be told
+	RootUnread   = explain.RootUnread   // its actual state cannot be told
 	RootNoKind   = explain.RootNoKind   // nothing is registered that could make it
 	RootDrifted  = explain.RootDrifted  // somebody else changed it, and it is not repaired
 	RootKept     = explain.RootKept     // nobody wants it, and it goes when all that could is known
@@ -124,15 +124,15 @@ const (
 // The states of a key.
 const (
 	Absent        = kv.Absent        // not asked for and not there
-	Configured    = kv.Configured    // desired and actual agree; the world was seen or made so
+	Configured    = kv.Configured    // desired and actual agree; it was seen or made so
 	Pending       = kv.Pending       // needs are missing; Status.Missing names them
 	InvalidState  = kv.InvalidState  // the value is refused, by its kind or by an operation
 	Failed        = kv.Failed        // the last attempt failed and none is due
 	Retrying      = kv.Retrying      // the last attempt failed; Status.NextTry says when the next is
-	Unknown       = kv.Unknown       // what is in the world cannot be told
+	Unknown       = kv.Unknown       // what is there cannot be told
 	Drifted       = kv.Drifted       // somebody else changed it
 	Unimplemented = kv.Unimplemented // there is no descriptor for it
-	Observed      = kv.Observed      // in the world, not made by us
+	Observed      = kv.Observed      // it is there, not made by us
 	Leftover      = kv.Leftover      // bears our mark, nobody wants it; on its way out or held back
 	Removed       = kv.Removed       // just deleted
 	Paused        = kv.Paused        // held by an operator
@@ -144,7 +144,7 @@ const (
 	OpUpdate  = kv.OpUpdate  // changes it in place, or gives back what was taken over
 	OpReplace = kv.OpReplace // kept for a deletion and a creation in one; nothing has it
 	OpDelete  = kv.OpDelete  // removes the object
-	OpLook    = kv.OpLook    // reads the world and changes nothing
+	OpLook    = kv.OpLook    // reads the object and changes nothing
 )
 
 // The verdicts.
@@ -186,7 +186,7 @@ var (
 	ErrStopped = kv.ErrStopped
 	// ErrUnknownSource: the transaction's source is not in Options.Sources.
 	ErrUnknownSource = kv.ErrUnknownSource
-	// ErrUnknownKey: nobody asked for the key and it is not in the world.
+	// ErrUnknownKey: nobody asked for the key and it is not there.
 	ErrUnknownKey = kv.ErrUnknownKey
 	// ErrNotPaused: nothing is paused under this name.
 	ErrNotPaused = kv.ErrNotPaused

@@ -39,9 +39,9 @@ func Tell[V, M any](n Need, why func(v V, m M) string) Need {
 }
 
 // Project names the part of the needed object that the value was built with
-// (an interface index, a namespace inode). When it changes, by our own doing
-// or because the world is seen to have changed, the value is replaced, or just
-// made if it is gone. part must be pure and quick.
+// (an interface index, a namespace inode). When it is changed by us,
+// or seen to have changed, the value is replaced, or just made if it is
+// gone. part must be pure and quick.
 func Project[V, M any](n Need, part func(v V, m M) string) Need {
 	n.Project = func(value, meta any) string {
 		v, _ := value.(V)

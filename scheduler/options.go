@@ -45,7 +45,7 @@ type Options struct {
 	Earlier []Record
 
 	// Policies say how keys are to be treated: what others change, what comes
-	// and goes, how often the world is read. New panics if they are
+	// and goes, how often the actual state is read. New panics if they are
 	// contradictory; see [CheckPolicies].
 	Policies []Policy
 

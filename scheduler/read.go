@@ -164,10 +164,10 @@ func (s *Scheduler) Sources(ctx context.Context) ([]SourceState, error) {
 	return out, err
 }
 
-// Inspect reads the world anew and tells how it compares with what is wanted;
+// Inspect reads the actual state anew and tells how it compares with what is wanted;
 // it changes nothing and repairs nothing. The statuses are those of the keys
 // under the prefixes, each on its own, with what was found as Actual: drifted
-// where the world is not as wanted, unknown where it could not be read. The
+// where what is there is not as wanted, unknown where it could not be read. The
 // reading is done by the caller's goroutine, one kind after another, with ctx. A
 // read that fails is no error of Inspect: that is ctx.Err() or ErrStopped.
 func (s *Scheduler) Inspect(ctx context.Context, prefixes ...Key) ([]Status, error) {
@@ -203,8 +203,8 @@ func (s *Scheduler) Inspect(ctx context.Context, prefixes ...Key) ([]Status, err
 
 // Why explains a key: how it stands, and below each missing need how the
 // needed thing stands, down to the root. It names at most a hundred keys. The
-// error is ErrUnknownKey for a key that is not wanted, not needed and not in the
-// world, or ErrStopped; ctx is not looked at.
+// error is ErrUnknownKey for a key that is not wanted, not needed and not
+// there, or ErrStopped; ctx is not looked at.
 func (s *Scheduler) Why(ctx context.Context, k Key) (Cause, error) {
 	var c Cause
 	found := false

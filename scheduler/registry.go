@@ -12,7 +12,7 @@ import (
 )
 
 // Register adds a kind, at any time. Values that waited for it wake, and its
-// world is read. The error says how to mend the descriptor, or is ErrStopped.
+// objects are read. The error says how to mend the descriptor, or is ErrStopped.
 func Register[V, M any](s *Scheduler, d Descriptor[V, M]) (*Kind[V, M], error) {
 	k, err := erase(d)
 	if err != nil {
@@ -82,12 +82,12 @@ type KindInfo struct {
 	Prefix       Key
 	Observed     bool
 	Capabilities []string
-	// Read reports whether the world of the kind was read, completely, at least
+	// Read reports whether all objects of the kind were read at least
 	// once; a kind without Retrieve has nothing to read.
 	Read bool
 	// Looking: a read of the whole kind is under way or due.
 	Looking bool
-	// Unread says why the world of the kind cannot be read now; empty: it can.
+	// Unread says why the kind cannot be read now; empty: it can.
 	Unread string
 	// Operations are the figures of its creations, updates and deletions, as far as there
 	// were any since it was registered.
@@ -140,8 +140,8 @@ func figuresOf(k *kind.Kind) (all []OperationFigures) {
 }
 
 // Unregister removes a kind. Its values become unimplemented; what depends on
-// them leaves. Nothing of the kind itself is touched in the world, and nobody
-// knows any more what it depends on there, so that may go; operations of it that
+// them leaves. No object of the kind itself is touched, and nobody
+// knows any more what it depends on, so that may go; operations of it that
 // are under way end by themselves, and their outcome counts no more. The error
 // says that no kind has that name, or is ErrStopped.
 func (s *Scheduler) Unregister(name string) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
 )
 
-// Scheduler keeps the world as its sources want it while Run runs. Make one with
+// Scheduler keeps the actual state as its sources want it while Run runs. Make one with
 // [New]. All methods may be called from any goroutine; none but Run, Apply, Inspect,
 // WaitForSources and WaitForKinds waits for anything but the loop, which never waits for I/O. Wait of a
 // [Handle] and Next of a [Watcher] or a [Follower] wait too. What was submitted

@@ -21,7 +21,7 @@ func (s *Scheduler) WaitForSources(ctx context.Context, names ...string) error {
 	})
 }
 
-// WaitForKinds blocks until the world of each of the named kinds, without names of all
+// WaitForKinds blocks until each of the named kinds, without names of all
 // that are registered, was read completely at least once. What cannot be read is waited
 // for; [Scheduler.Kinds] says why. The error names what was not read when ctx ends, or is
 // ErrStopped.

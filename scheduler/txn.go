@@ -38,7 +38,7 @@ type Txn struct {
 	// stands for all below it. The transaction is settled when all is that moved
 	// because of what was found.
 	Look []Key
-	// LookAll re-reads the world.
+	// LookAll re-reads all kinds.
 	LookAll bool
 
 	// Base, if set, is Plan.Base of a preview of this transaction: the plan is

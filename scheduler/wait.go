@@ -22,7 +22,7 @@ type Handle struct {
 	waiter                         // for the keys that the transaction touched
 	named     int                  // how many of the keys the transaction names; others moved because of its look
 	follows   map[*graph.Node]bool // those others
-	kinds     []*kind.Kind         // whose whole world is to be read first
+	kinds     []*kind.Kind         // that are to be read completely first
 	before    []Change
 	reverted  bool
 	planned   bool    // its plan is being executed

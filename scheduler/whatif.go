@@ -13,15 +13,15 @@ func (s *Scheduler) Preview(ctx context.Context, t Txn) (Plan, error) {
 	return s.WhatIf(ctx, Event{Txn: t})
 }
 
-// Event is something that may happen, to what is wanted or to the world.
+// Event is something that may happen, to what is wanted or to what is there.
 type Event struct {
 	// Txn changes what is wanted. Of a look nothing new is expected.
 	Txn Txn
-	// Vanish are keys that go from the world, a container that dies or a link
+	// Vanish are keys that disappear: a container that dies or a link
 	// that somebody removes. What depends on them goes with them. A key that
 	// ends in "/" stands for all below it.
 	Vanish []Key
-	// Unread are kinds, by name, whose world cannot be read any more.
+	// Unread are kinds, by name, that cannot be read any more.
 	Unread []string
 }
 
@@ -30,7 +30,7 @@ type Event struct {
 // touched. The cost is that of the changes, not of all that there is.
 //
 // The error is ErrUnknownSource, ErrUnknownKey for what cannot vanish since it is
-// not in the world, or ErrStopped; or it tells of a key that names nothing, or of
+// not there, or ErrStopped; or it tells of a key that names nothing, or of
 // a kind that there is not or that is never read. There is no plan then. ctx is
 // not looked at.
 func (s *Scheduler) WhatIf(ctx context.Context, events ...Event) (Plan, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/safetext"
 )
 
-// env is the outside world: what a process has, or a test gives.
+// env is the environment: what a process has, or a test gives.
 type env struct {
 	args           []string
 	stdin          io.Reader
@@ -33,7 +33,7 @@ type env struct {
 	now  func() time.Time
 }
 
-// cli is one run: the outside world and the global flags.
+// cli is one run: the environment and the global flags.
 type cli struct {
 	env
 	socket  string

@@ -12,7 +12,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// Diff implements the service. The world is read first; a key differs if it is
+// Diff implements the service. The actual state is read first; a key differs if it is
 // not as wanted, or if something would be done about it.
 func (s *Server) Diff(ctx context.Context, r *apiv1.DiffRequest) (*apiv1.DiffResponse, error) {
 	all, err := s.inspect(ctx, r.Targets)

@@ -14,7 +14,7 @@
 // Who asks at the socket is admin. Each call that takes more than a viewer leaves
 // a line in the log (audit.go).
 //
-// Nothing here changes the world by itself. What operators want is written
+// Nothing here changes the host by itself. What operators want is written
 // into the store, in one transaction; from there it comes back as intent, like
 // everything else that is written there. So the store always tells the truth
 // about what was asked, and whoever waits waits for the scheduler.

@@ -30,14 +30,14 @@ func (s *Server) dryRun(ctx context.Context, req request) (*apiv1.ApplyResponse,
 	if err != nil {
 		return nil, err
 	}
-	world := scheduler.Event{Unread: req.unread}
+	event := scheduler.Event{Unread: req.unread}
 	if _, err := s.prefixes(ctx, req.unread); err != nil {
 		return nil, err
 	}
-	if world.Vanish, err = s.prefixes(ctx, req.vanish); err != nil {
+	if event.Vanish, err = s.prefixes(ctx, req.vanish); err != nil {
 		return nil, err
 	}
-	p, err := s.Scheduler.WhatIf(ctx, world, scheduler.Event{Txn: s.txn(req.wishes, st.deletes)})
+	p, err := s.Scheduler.WhatIf(ctx, event, scheduler.Event{Txn: s.txn(req.wishes, st.deletes)})
 	if err != nil {
 		return nil, fail(err)
 	}

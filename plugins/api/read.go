@@ -107,7 +107,7 @@ func (s *Server) list(ctx context.Context) ([]scheduler.Status, error) {
 	return slices.DeleteFunc(all, func(st scheduler.Status) bool { return st.Base != "" && there[st.Base] }), nil
 }
 
-// inspect reads the world without repairing it, and returns what the targets
+// inspect reads the actual state without repairing it, and returns what the targets
 // select as it is now, derived keys on their own.
 func (s *Server) inspect(ctx context.Context, targets []string) ([]scheduler.Status, error) {
 	prefixes, err := s.prefixes(ctx, targets)

@@ -18,7 +18,7 @@ type Facts struct {
 	Label string
 	// Keys are those around the root: of its kind, of who needs it, interfaces,
 	// links, services and containers.
-	// What was read from the world just now stands first.
+	// What was read just now stands first.
 	Keys []scheduler.Status
 	// Engines are the container runtimes, as the agent's parts.
 	Engines []models.Health
@@ -168,7 +168,7 @@ func (d *diagnosis) notAsked() Finding {
 
 func asked(s scheduler.Status) bool { return s.Origin != "" }
 
-// notThere: the world does not have it.
+// notThere: it does not exist.
 func (d *diagnosis) notThere() Finding {
 	switch d.kind {
 	case models.KindMicroservice:
@@ -303,7 +303,7 @@ func (d *diagnosis) until() string {
 	return fmt.Sprintf("it continues by itself at %s, or at once", clock(d.root.Until))
 }
 
-// unread: how it is in the world cannot be told.
+// unread: its actual state cannot be told.
 func (d *diagnosis) unread() Finding {
 	if d.kind == models.KindMicroservice || d.kind == models.KindContainer {
 		if e := d.silent(); e != "" {

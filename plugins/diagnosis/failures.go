@@ -55,7 +55,7 @@ func (d *diagnosis) failed() Finding {
 }
 
 // Below is the key of the interface below the one that a root is about, "" if there is
-// none. How it is in the world just now is worth knowing.
+// none. How it actually is just now is worth knowing.
 func Below(r scheduler.Root) scheduler.Key {
 	if p := parentOf(wish[*models.Interface](r.Status)); p != "" && r.Kind == scheduler.RootFailed {
 		return scheduler.Key(models.InterfaceKey(p))

@@ -56,7 +56,7 @@ type Line struct {
 	From, To string // IDs
 	Kind     string // cable, master, parent, or need, which is one that is not satisfied
 	Why      string
-	// Satisfied: both ends are in the world.
+	// Satisfied: both ends are there.
 	Satisfied bool
 	Mark      Mark
 	Points    []layout.Point

@@ -131,7 +131,7 @@ func (e *Explainer) compareFound(n *graph.Node, k *kind.Kind, f kind.Found, ther
 			return
 		}
 		if differs, done = "", "changed"; v.Change != kv.Same {
-			differs = "the world differs: " + v.Reason
+			differs = "the actual state differs: " + v.Reason
 		}
 	}
 	if by := changedBy(n); differs != "" && by != "" {
@@ -196,7 +196,7 @@ func (e *Explainer) grade(n *graph.Node, s *kv.Status, there bool) (g kv.Grade, 
 		return kv.GradeRepair, ""
 	case kv.Pending:
 		if !assess.Has(n, assess.FlagDrifted) {
-			return kv.NoDrift, "" // what is wanted has changed, not the world
+			return kv.NoDrift, "" // what is wanted has changed, not what is there
 		}
 	case kv.Configured, kv.Drifted:
 	default:

@@ -286,7 +286,7 @@ func unknownReason(n *graph.Node) string {
 	case n.X != nil && n.X.Err != nil:
 		return kv.FirstLine(n.X.Err)
 	case k != nil && k.Look.Err != nil:
-		return "the world cannot be read: " + kv.FirstLine(k.Look.Err)
+		return "the actual state cannot be read: " + kv.FirstLine(k.Look.Err)
 	}
 	return "it has not been read yet"
 }
@@ -321,7 +321,7 @@ func haveSynced(names []string) string {
 	return strings.Join(names, ", ") + " have synced"
 }
 
-// pinner finds one node whose world depends on n.
+// pinner finds one node whose actual value depends on n.
 func pinner(n *graph.Node) (p *graph.Node) {
 	if n.Dependents > 0 {
 		n.EachDependent(func(d *graph.Node) bool { p = d; return false })

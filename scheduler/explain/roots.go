@@ -20,7 +20,7 @@ const (
 	RootBusy RootKind = iota
 	// RootNotAsked: it is needed, and nobody asks for it.
 	RootNotAsked
-	// RootNotThere: it is needed, and the world does not have it.
+	// RootNotThere: it is needed, and it does not exist.
 	RootNotThere
 	// RootNoneOf: some key below a prefix is needed, and none will do.
 	RootNoneOf
@@ -34,7 +34,7 @@ const (
 	RootFailed
 	// RootPaused: an operator holds By, and with it the key.
 	RootPaused
-	// RootUnread: how it stands in the world cannot be told.
+	// RootUnread: its actual state cannot be told.
 	RootUnread
 	// RootNoKind: nothing is registered that could make it.
 	RootNoKind

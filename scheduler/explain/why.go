@@ -100,7 +100,7 @@ func causeText(n *graph.Node, s kv.Status) string {
 	case n.AsLastSeen():
 		return fmt.Sprintf("%s was not there when it could be read last: %s", n.Key, kv.FirstLine(k.Look.Err))
 	case k.Observed:
-		return fmt.Sprintf("%s is not there: not found in the world", n.Key)
+		return fmt.Sprintf("%s is not there: the last read did not find it", n.Key)
 	}
 	return fmt.Sprintf("%s is not there: not in the intent", n.Key)
 }

@@ -78,7 +78,7 @@ func (h *Log) sign(d *Deed) {
 	if i := h.find(d.Seq); i >= 0 {
 		d.Source, d.Note = h.records[i].Source, h.records[i].Note
 	} else if d.Seq == 0 {
-		d.Note = "the first look at the world"
+		d.Note = "the first read of the actual state"
 	}
 }
 

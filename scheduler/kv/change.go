@@ -38,7 +38,7 @@ type Deviation struct {
 // String is the deviation as people read it: "left at step 2: " and why.
 func (d Deviation) String() string { return fmt.Sprintf("left at step %d: %s", d.Step, d.Why) }
 
-// Operation is what a step does to the world.
+// Operation is what a step does to an object.
 type Operation uint8
 
 // The operations. The zero Operation is none; a Deed has it that only asked.
@@ -52,7 +52,7 @@ const (
 	OpReplace
 	// OpDelete removes the object.
 	OpDelete
-	// OpLook reads the world and changes nothing: the object was found so.
+	// OpLook reads the object and changes nothing: it was found so.
 	OpLook
 )
 

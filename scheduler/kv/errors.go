@@ -13,7 +13,7 @@ var (
 	ErrStopped = errors.New("scheduler stopped")
 	// ErrUnknownSource: the transaction's source is not in Options.Sources.
 	ErrUnknownSource = errors.New("unknown source")
-	// ErrUnknownKey: nobody asked for the key and it is not in the world.
+	// ErrUnknownKey: nobody asked for the key and it is not there.
 	ErrUnknownKey = errors.New("unknown key")
 	// ErrNotPaused: nothing is paused under this name.
 	ErrNotPaused = errors.New("not paused")
@@ -57,7 +57,7 @@ func (e *InvalidError) Error() string {
 // OpError classes the error of an operation; plain errors are retried with backoff.
 type OpError struct {
 	Err error
-	// Terminal: trying again is pointless until the value or the world changes.
+	// Terminal: trying again is pointless until the value or the actual state changes.
 	Terminal bool
 	// After is when to try again, if the operation knows better than the backoff.
 	After time.Duration

@@ -22,8 +22,8 @@ type Policy struct {
 	// unknown: nothing new is built on it, and nothing is torn down. Without
 	// it, gone is gone.
 	HoldDown time.Duration
-	// Audit is how often the world of the keys is read, whatever is heard of
-	// it, with up to a tenth more or less. Without it, only when something is
+	// Audit is how often the keys are read, whatever is heard of
+	// them, with up to a tenth more or less. Without it, only when something is
 	// heard or a Look is asked for.
 	Audit time.Duration
 	// Deletions is how many keys of a kind may be removed at once for being unwanted.
@@ -139,7 +139,7 @@ func (d DriftPolicy) String() string {
 	return [...]string{"", "repair", "alert", "ignore"}[d]
 }
 
-// Grade says what sort of drift it is that the world differs from the intent at a key. It
+// Grade says what sort of drift it is that the actual state of a key differs from the intent. It
 // follows from who made what is there and from what is done about it.
 type Grade uint8
 

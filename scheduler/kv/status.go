@@ -9,7 +9,7 @@ type State uint8
 const (
 	// Absent: not asked for and not there.
 	Absent State = iota
-	// Configured: desired and actual agree; the world was seen or made so.
+	// Configured: desired and actual agree; it was seen or made so.
 	Configured
 	// Pending: needs are missing; Status.Missing names them.
 	Pending
@@ -20,13 +20,13 @@ const (
 	Failed
 	// Retrying: the last attempt failed; Status.NextTry says when the next is.
 	Retrying
-	// Unknown: what is in the world cannot be told.
+	// Unknown: what is there cannot be told.
 	Unknown
 	// Drifted: somebody else changed it.
 	Drifted
 	// Unimplemented: there is no descriptor for it.
 	Unimplemented
-	// Observed: in the world, not made by us.
+	// Observed: it is there, not made by us.
 	Observed
 	// Leftover: bears our mark, nobody wants it; on its way out or held back.
 	Leftover
@@ -67,7 +67,7 @@ type Status struct {
 	// Drift is what is done when somebody else changes the key, which must be
 	// wanted. What is not repaired is outside of what the scheduler promises.
 	Drift DriftPolicy
-	// Grade is what sort of drift a fresh read of the world found, and Owner who made what
+	// Grade is what sort of drift a fresh read found, and Owner who made what
 	// it found, as far as that can be told and was not us. Only Inspect sets them.
 	Grade Grade
 	Owner string

@@ -132,7 +132,7 @@ func (s SavedBase) Load() Base {
 	return b
 }
 
-// content digests how the key stood, by its values. Of a value in the world
+// content digests how the key stood, by its values. Of an actual value
 // that is as wanted only the wanted one counts: read anew it may look otherwise.
 func (r read) content(salt string) (string, error) {
 	if r.digest != "" || r.blank() {

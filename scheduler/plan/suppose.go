@@ -24,13 +24,13 @@ type Planner struct {
 // NewPlanner makes a planner that uses the engine's graph.
 func NewPlanner(e *engine.Engine, x *explain.Explainer) *Planner { return &Planner{e, x} }
 
-// Supposition is something that may happen, to what is wanted or to the world.
+// Supposition is something that may happen, to what is wanted or to what is there.
 type Supposition struct {
 	Source   int8
 	Want     []kv.Change
 	Complete bool
 	Retries  *kv.Retries
-	Vanish   []kv.Key // keys that go from the world; one that ends in a slash is all below it
+	Vanish   []kv.Key // keys that disappear; one that ends in a slash is all below it
 	Unread   []string // kinds that cannot be read any more
 }
 
@@ -89,7 +89,7 @@ func (p *Planner) suppose(v Supposition, blinded *[]func()) (touched []*graph.No
 		nodes := e.NodesUnder([]kv.Key{key})
 		nodes = slices.DeleteFunc(nodes, func(n *graph.Node) bool { return n.Presence != graph.Present })
 		if len(nodes) == 0 {
-			return nil, fmt.Errorf("%s is not in the world, so it cannot vanish: %w", key, kv.ErrUnknownKey)
+			return nil, fmt.Errorf("%s does not exist, so it cannot vanish: %w", key, kv.ErrUnknownKey)
 		}
 		p.vanish(nodes)
 		touched = append(touched, nodes...)
@@ -100,7 +100,7 @@ func (p *Planner) suppose(v Supposition, blinded *[]func()) (touched []*graph.No
 	return touched, nil
 }
 
-// vanish takes nodes out of the world, and what depends on them along.
+// vanish makes nodes absent, and what depends on them along.
 func (p *Planner) vanish(nodes []*graph.Node) {
 	e := p.e
 	nodes = slices.Clone(nodes)
@@ -140,7 +140,7 @@ func (p *Planner) blind(name string) (see func(), err error) {
 			continue
 		}
 		if k.Retrieve == nil {
-			return nil, fmt.Errorf("the world of %s is never read", name)
+			return nil, fmt.Errorf("kind %s is never read", name)
 		}
 		blind, because := k.Blind, k.Look.Err
 		k.Look.Err = errors.New("it cannot be read")

@@ -467,7 +467,7 @@ type ListRequest struct {
 	Targets []string               `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
 	// Only keys in one of these states.
 	States []string `protobuf:"bytes,2,rep,name=states,proto3" json:"states,omitempty"`
-	// Look at the world first, without repairing it.
+	// Read the actual state first, without repairing it.
 	Fresh bool `protobuf:"varint,3,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	// As it was at a time that the history reaches: state, desired, actual and
 	// origin of each key.
@@ -4227,10 +4227,10 @@ type PlanRequest struct {
 	Delete []string               `protobuf:"bytes,2,rep,name=delete,proto3" json:"delete,omitempty"`
 	Set    string                 `protobuf:"bytes,3,opt,name=set,proto3" json:"set,omitempty"`
 	Prune  bool                   `protobuf:"varint,4,opt,name=prune,proto3" json:"prune,omitempty"`
-	// What if these keys were gone from the world, with all that stands on them?
+	// What if these keys were gone, with all that stands on them?
 	// A kind stands for all its keys. Happens before the rest of the request.
 	Vanish []string `protobuf:"bytes,5,rep,name=vanish,proto3" json:"vanish,omitempty"`
-	// What if the world of these kinds could not be read?
+	// What if these kinds could not be read?
 	Unread        []string `protobuf:"bytes,6,rep,name=unread,proto3" json:"unread,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5628,7 +5628,7 @@ type Kind struct {
 	// Operators may write it.
 	Writable bool `protobuf:"varint,3,opt,name=writable,proto3" json:"writable,omitempty"`
 	Observed bool `protobuf:"varint,4,opt,name=observed,proto3" json:"observed,omitempty"`
-	// Why the world of the kind cannot be read now.
+	// Why the kind cannot be read now.
 	Unread string `protobuf:"bytes,5,opt,name=unread,proto3" json:"unread,omitempty"`
 	// This agent cannot do it.
 	Unimplemented bool     `protobuf:"varint,6,opt,name=unimplemented,proto3" json:"unimplemented,omitempty"`

@@ -19,7 +19,7 @@ const (
 	DoRelease
 )
 
-// Operation is what an action does to the world.
+// Operation is what an action does to an object.
 func (a Action) Operation() kv.Operation {
 	return [...]kv.Operation{0, kv.OpLook, kv.OpCreate, kv.OpUpdate, kv.OpDelete, kv.OpUpdate}[a]
 }
@@ -39,7 +39,7 @@ const (
 	OnBroken             // its descriptor panics over it, until something else is wanted
 	OnPolicy             // somebody else changed it, and its policy leaves it so
 	OnNeeds              // what it needs
-	OnHolder             // who has its name in the world
+	OnHolder             // who actually has its name
 	OnPeer               // its old peer, which has to go first
 	OnBase               // what derives it, or did: that changes first
 	OnNeededKind         // a read of all of a kind that it needs something of
@@ -335,7 +335,7 @@ func oldPeer(n *graph.Node) (old *graph.Node) {
 }
 
 // baseUntried reports whether n is derived, or was, by a value that is wanted and was never in
-// the world: n is made, changed and taken away after that. What somebody else made is
+// place: n is made, changed and taken away after that. What somebody else made is
 // there, whatever its value.
 func baseUntried(n *graph.Node) bool {
 	b := n.Base
@@ -359,8 +359,8 @@ func (as *Assessor) neededKindBeingRead(n *graph.Node) *kind.Kind {
 	return nil
 }
 
-// staysWithBase reports whether n was derived by the value that its base still has in the
-// world: it goes when that has changed.
+// staysWithBase reports whether n was derived by the actual value that its base still
+// has: it goes when that has changed.
 func staysWithBase(n *graph.Node) bool { return n.Base != nil && changesAlone(n.Base) }
 
 // changesAlone reports whether a value in place is about to become what it never was, or

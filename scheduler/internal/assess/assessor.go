@@ -59,9 +59,9 @@ const (
 	FlagDrifted                       // was as wanted and is no longer, by no act of ours
 	FlagLookAgain                     // something was heard while an operation ran
 	FlagDerive                        // its derived values must be worked out anew
-	FlagAdopted                       // found in the world, not made by this process
+	FlagAdopted                       // found, not made by this process
 	FlagDue                           // in one of the engine's lists of what is due
-	FlagUntried                       // what is desired was never in the world, as far as is known
+	FlagUntried                       // what is desired was never in place, as far as is known
 	FlagAwaitsTurn                    // it is to go, and waits for its turn in the budget of its kind
 	FlagHasTurn                       // it has had its turn, and has not gone yet
 )

@@ -30,7 +30,7 @@ func WantedOf(n *graph.Node) any {
 	return n.Desired
 }
 
-// ActualOf is what is believed to be in the world, nil if nothing is.
+// ActualOf is what is believed to be there, nil if nothing is.
 func ActualOf(n *graph.Node) any {
 	if n.Presence == graph.Absent {
 		return nil

@@ -46,7 +46,7 @@ func (as *Assessor) Verdict(n *graph.Node, k *kind.Kind, actual, goal any) kv.Ve
 	return v
 }
 
-// IsSame reports whether a value of the world is what is wanted of the node.
+// IsSame reports whether an actual value is what is wanted of the node.
 func (as *Assessor) IsSame(n *graph.Node, k *kind.Kind, actual any) (same bool) {
 	if goal := n.Goal(); goal != nil {
 		as.Guard(n, func() { same = as.Verdict(n, k, actual, goal).Change == kv.Same })

@@ -11,7 +11,7 @@
 // A few words have more than one use:
 //
 //	held     nothing is tried on the node for now: graph.Hold, set by hold and noteFailure.
-//	         An operator's hold is a pause (Frozen); who has a claim in the world is its holder.
+//	         An operator's hold is a pause (Frozen); who actually has a claim is its holder.
 //	         HoldDown is the policy by which what went is not yet believed to have gone.
 //	settle   Settle takes in an outcome. SettleDirty evaluates until nothing is left to.
 //	         A key is settled when nothing that is under way or due can change it.
@@ -19,7 +19,7 @@
 //	         that the first read of their kind told nothing of. Assessor.Unread: either.
 //	stale    built with something that has changed since (FlagStale); not: read long ago, which
 //	         is AsLastSeen.
-//	adopt    FlagAdopted: ours, but found and not made by this process. AdoptNeeds: the world
+//	adopt    FlagAdopted: ours, but found and not made by this process. AdoptNeeds: the actual value
 //	         has the needs of what is desired. What others made is not adopted but taken (Taken).
 //	leave    Leaving: the node has to go. Left: somebody else changed it, and it stays so.
 package engine

@@ -226,7 +226,7 @@ func (e *editor) accept(n *graph.Node) {
 }
 
 // keepLastValid: an invalid value leaves the object of the last valid one in
-// place. After a restart what is in the world is all that is known of that.
+// place. After a restart what is there is all that is known of that.
 func (e *editor) keepLastValid(n *graph.Node) {
 	if !assess.Has(n, assess.FlagWithdrawn) && n.Desired == nil && n.Presence == graph.Present && !n.Foreign && n.Actual != nil {
 		e.setDesired(n, n.Actual)
@@ -249,7 +249,7 @@ func (e *editor) withdraw(n *graph.Node) {
 	e.setDesired(n, nil)
 }
 
-// setDesired changes the value that should be in the world, and forgets
+// setDesired changes the desired value, and forgets
 // failures of the value before.
 func (e *editor) setDesired(n *graph.Node, v any) {
 	e.G.Save(n)
@@ -284,8 +284,8 @@ func (e *editor) setDesired(n *graph.Node, v any) {
 	e.noteSame(n)
 }
 
-// noteSame marks a node whose world is what is wanted. While an operation is
-// under way the world is about to be something else, and depends on that also.
+// noteSame marks a node whose actual value is what is wanted. While an operation is
+// under way that is about to be something else, and depends on that also.
 func (e *editor) noteSame(n *graph.Node) {
 	k := kind.Of(n)
 	if k == nil || n.Busy() || k.Observed || n.Goal() == nil || n.Presence != graph.Present || n.Foreign || assess.Has(n, assess.FlagStale) {
@@ -302,7 +302,7 @@ func (e *editor) noteSame(n *graph.Node) {
 	}
 }
 
-// reached marks a node whose world is what is wanted: what it derives may follow.
+// reached marks a node whose actual value is what is wanted: what it derives may follow.
 func (e *editor) reached(n *graph.Node) {
 	e.SetFlag(n, assess.FlagSame, true)
 	e.believeSecrets(n)

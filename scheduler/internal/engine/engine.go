@@ -194,7 +194,7 @@ func (e *Engine) TellInterest(n *graph.Node, k *kind.Kind) {
 	e.SetFlag(n, assess.FlagInterested, needed)
 	k.Interest(n.Key, needed)
 	if !needed && n.Presence == graph.Unknown && !n.Busy() {
-		e.G.SetWorld(n, graph.World{}, true)
+		e.G.SetActual(n, graph.ActualState{}, true)
 		return
 	}
 	e.markForRead(n) // when nobody needs it nobody tells when it goes: the kind says if it still looks

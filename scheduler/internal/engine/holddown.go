@@ -28,7 +28,7 @@ func (e *observer) heldDown(n *graph.Node) bool {
 		x.GoneAt = 0
 		return false
 	}
-	e.G.SetWorld(n, graph.World{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, true)
+	e.G.SetActual(n, graph.ActualState{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, true)
 	e.hold(n, rest)
 	return true
 }

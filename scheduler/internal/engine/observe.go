@@ -222,7 +222,7 @@ func (e *observer) kindUnreadable(k *kind.Kind, err error) {
 	if !k.Read && k.Look.Attempts == 1 {
 		level = slog.LevelDebug // whom it asks may just have been started
 	}
-	e.logf(level, "cannot read the world", "kind", k.Name, "error", err)
+	e.logf(level, "cannot read the actual state", "kind", k.Name, "error", err)
 	e.Retries.addKind(e.Now.Add(e.Backoff(k.Look.Attempts)), k)
 	e.Arm()
 }
@@ -239,7 +239,7 @@ func (e *observer) seen(n *graph.Node, f kind.Found, there bool, err error) {
 	switch {
 	case err != nil:
 		e.noteFailure(n, kv.OpLook, fmt.Errorf("read: %w", err))
-		e.G.SetWorld(n, graph.World{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, true)
+		e.G.SetActual(n, graph.ActualState{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, true)
 	case there:
 		e.seenThere(n, f)
 	default:
@@ -310,7 +310,7 @@ func (e *observer) seenThere(n *graph.Node, f kind.Found) {
 		e.Guard(n, func() { e.G.SetActualNeeds(n, f.Value) })
 	}
 	owner := n.Foreign != foreign
-	stale := e.G.SetWorld(n, graph.World{Presence: graph.Present, Actual: f.Value, Meta: f.Meta, Foreign: foreign}, true)
+	stale := e.G.SetActual(n, graph.ActualState{Presence: graph.Present, Actual: f.Value, Meta: f.Meta, Foreign: foreign}, true)
 	if owner && assess.Has(n, assess.FlagUntried) {
 		e.wakeDerived(n) // it depends on what somebody else made, whatever that is
 	}
@@ -334,7 +334,7 @@ func (e *observer) seenThere(n *graph.Node, f kind.Found) {
 	e.rebuild(stale)
 }
 
-// SeenGone: the world took it. What depended on it is probably gone too, and is
+// SeenGone: a read says that it is gone. What depended on it is probably gone too, and is
 // read before anything is done about it.
 func (e *observer) SeenGone(n *graph.Node) {
 	if e.heldDown(n) {
@@ -361,14 +361,14 @@ func (e *observer) SeenGone(n *graph.Node) {
 	}
 }
 
-// gone: it is not in the world any more, as an operation or, if it was seen, a read says.
+// gone: it is not there any more, as an operation or, if it was seen, a read says.
 func (e *observer) gone(n *graph.Node, seen bool) {
 	was := n.Presence
 	e.SetFlag(n, assess.FlagSame, false)
 	e.SetFlag(n, assess.FlagStale, false)
 	e.setTaken(n, false, nil)
 	e.applied(n, kind.Of(n), nil)
-	e.G.SetWorld(n, graph.World{}, seen)
+	e.G.SetActual(n, graph.ActualState{}, seen)
 	if was != graph.Absent {
 		e.Out.Unblock(n)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
 )
 
-// Outside is where the engine's decisions lead: to the world, and to those that follow it.
+// Outside is where the engine's decisions lead: to operations and reads, and to those
+// that follow them.
 // It is the loop, or a preview, in which operations succeed at once, nothing is
 // read and nobody is told.
 type Outside interface {

@@ -67,7 +67,7 @@ func (e *nodes) markForRead(n *graph.Node) {
 	e.G.Wake(n)
 }
 
-// LookAtAll re-reads the world; what had failed is tried again.
+// LookAtAll re-reads all kinds; what had failed is tried again.
 func (e *nodes) LookAtAll() {
 	var held []*graph.Node
 	e.G.All(func(n *graph.Node) bool {

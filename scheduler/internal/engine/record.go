@@ -131,7 +131,7 @@ func (e *recorder) recordApplied(n *graph.Node, o *kind.Op) {
 	e.Hist.Append(&c, 0)
 }
 
-// recordObserved notes that the world was found to be something else than was believed.
+// recordObserved notes that something else was found than was believed to be there.
 // same reports whether it was as wanted before.
 func (e *recorder) recordObserved(n *graph.Node, was any, same bool) {
 	now, k := assess.ActualOf(n), kind.Of(n)

@@ -8,7 +8,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
 )
 
-// Register adds a kind: what waits for it is judged anew, and its world is read.
+// Register adds a kind: what waits for it is judged anew, and the kind is read.
 func (e *Engine) Register(k *kind.Kind, startWatch func(*kind.Kind)) error {
 	if err := e.Kinds.Add(k); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (e *Engine) Unregister(k *kind.Kind) {
 		delete(e.UnreadNodes, n)
 		n.Gen++
 		was := assess.ActualOf(n)
-		e.G.SetWorld(n, graph.World{}, true)
+		e.G.SetActual(n, graph.ActualState{}, true)
 		e.recordObserved(n, was, false)
 		e.G.Refresh(n)
 		e.Out.Touch(n)
@@ -91,7 +91,7 @@ func (e *observer) orphaned(n *graph.Node) {
 		e.clearHold(n)
 	}
 	if n.Kind != nil {
-		e.G.SetWorld(n, graph.World{Presence: graph.Unknown}, false)
+		e.G.SetActual(n, graph.ActualState{Presence: graph.Unknown}, false)
 		e.markForRead(n)
 	}
 	e.G.Refresh(n)

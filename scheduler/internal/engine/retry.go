@@ -17,7 +17,7 @@ func (e *nodes) hold(n *graph.Node, d time.Duration) {
 	e.Out.RetryAt(n, at)
 }
 
-// clearHold forgets failures: the value or the world changed, or it worked.
+// clearHold forgets failures: the value or what is there changed, or it worked.
 func (e *nodes) clearHold(n *graph.Node) {
 	if n.X == nil || n.X.Err == nil && n.Held() == graph.NotHeld || n.Phase == graph.Overdue {
 		return

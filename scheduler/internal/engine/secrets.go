@@ -5,7 +5,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
 )
 
-// applied notes with which secrets the node is in the world; nil is not known.
+// applied notes with which secrets the node was applied; nil is not known.
 func (e *nodes) applied(n *graph.Node, k *kind.Kind, v any) {
 	switch {
 	case k == nil || k.Secrets == nil:

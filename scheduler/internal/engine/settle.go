@@ -79,16 +79,16 @@ func (e *observer) Succeeded(n *graph.Node, o *kind.Op) {
 	}
 }
 
-// made: the world is as the operation was to make it. By now something else may be wanted.
+// made: the object is as the operation was to make it. By now something else may be wanted.
 func (e *observer) made(n *graph.Node, o *kind.Op) {
 	e.applied(n, o.Kind, o.To)
-	w := graph.World{Presence: graph.Present, Actual: o.To, Meta: o.Meta}
+	a := graph.ActualState{Presence: graph.Present, Actual: o.To, Meta: o.Meta}
 	if n.Gen == o.Gen && n.Goal() != nil {
 		if n.X != nil && n.X.Refused { // this time it was taken
 			e.accept(n)
 		}
 		e.G.AdoptNeeds(n)
-		e.rebuild(e.G.SetWorld(n, w, false))
+		e.rebuild(e.G.SetActual(n, a, false))
 		e.reached(n)
 		return
 	}
@@ -97,7 +97,7 @@ func (e *observer) made(n *graph.Node, o *kind.Op) {
 		e.G.AnnounceChange(n, o.To)
 	}
 	e.SetFlag(n, assess.FlagSame, false)
-	e.rebuild(e.G.SetWorld(n, w, false))
+	e.rebuild(e.G.SetActual(n, a, false))
 	e.noteSame(n)
 }
 
@@ -142,7 +142,7 @@ func (e *observer) failed(n *graph.Node, o *kind.Op) {
 	if kind.Of(n) != nil && kind.Of(n).Retrieve != nil {
 		e.SetFlag(n, assess.FlagNeedsRead, true) // see at once what it left behind
 	}
-	e.G.SetWorld(n, graph.World{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, false)
+	e.G.SetActual(n, graph.ActualState{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, false)
 }
 
 // overdue: an operation ran past its deadline and may still do anything.
@@ -152,11 +152,11 @@ func (e *observer) overdue(n *graph.Node, o *kind.Op) {
 	e.applied(n, kind.Of(n), nil)
 	e.G.Wake(n)
 	e.G.BecomeOverdue(n)
-	e.G.SetWorld(n, graph.World{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, false)
+	e.G.SetActual(n, graph.ActualState{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, false)
 }
 
 // late: an operation that was given up has ended after all. Whatever it says,
-// the world is read.
+// the object is read.
 func (e *observer) late(n *graph.Node, o *kind.Op) {
 	e.G.BecomeLate(n)
 	switch {

@@ -22,6 +22,6 @@ func (e *observer) gaveBack(n *graph.Node, found any) {
 	e.setTaken(n, false, nil)
 	e.SetFlag(n, assess.FlagSame, false)
 	e.G.SetActualNeeds(n, nil)
-	e.rebuild(e.G.SetWorld(n, graph.World{Presence: graph.Present, Actual: found, Meta: n.Meta, Foreign: true}, false))
+	e.rebuild(e.G.SetActual(n, graph.ActualState{Presence: graph.Present, Actual: found, Meta: n.Meta, Foreign: true}, false))
 	e.markForRead(n)
 }

@@ -9,7 +9,7 @@ import (
 
 // Audit looks at every node and tells where the books of the graph do not agree with
 // each other: what is counted with what there is, places in lists, and the order that
-// keeps worlds free of cycles. It costs as much as the graph is large; tests call it
+// keeps dependencies free of cycles. It costs as much as the graph is large; tests call it
 // after every turn.
 func (g *Graph) Audit() error {
 	a := auditor{g: g, books: map[*Node]*book{}}
@@ -63,9 +63,9 @@ func (a *auditor) needs(n *Node) {
 		case e.orders() && e.To.level >= n.level:
 			a.say("%s → %s is upside down: level %d on %d", n.Key, e.To.Key, n.level, e.To.level)
 		case e.is(counted) && (!n.MayExist || e.role&ofActual == 0):
-			a.say("%s → %s is counted for what is not in the world", n.Key, e.To.Key)
+			a.say("%s → %s is counted for what is not there", n.Key, e.To.Key)
 		case n.MayExist && e.role&ofActual != 0 && e.To != nil && !e.is(counted|cut|together):
-			a.say("%s → %s is in the world and is not counted", n.Key, e.To.Key)
+			a.say("%s → %s is there and is not counted", n.Key, e.To.Key)
 		}
 		if !e.is(together | cut) {
 			a.state(e)
@@ -232,8 +232,8 @@ func (a *auditor) node(n *Node) {
 	if is := n.availability(); n.avail != is {
 		a.say("%s satisfies as %d, and should as %d", n.Key, n.avail, is)
 	}
-	if !n.MayExist && inWorld(n) {
-		a.say("%s is in the world, and is not noted to be", n.Key)
+	if !n.MayExist && mayExist(n) {
+		a.say("%s may exist, and is not noted to", n.Key)
 	}
 	if timed := n.X != nil && n.X.NextTry != 0; timed != (n.Held() == UntilTime) {
 		a.say("%s is held %s, and timed is %v", n.Key, n.Held(), timed)

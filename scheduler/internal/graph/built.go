@@ -1,14 +1,14 @@
 package graph
 
-// With what the world of a node was built: for each need that has a Project, the
+// With what the actual value of a node was built: for each need that has a Project, the
 // part of the needed thing as it was when the operation began that made the node,
-// or else when the node was first read beside it. The edges of the world keep it.
+// or else when the node was first read beside it. The edges of the actual value keep it.
 //
-// Of many that would do the world depends on the one it was built with, or on another
+// Of many that would do, the actual value depends on the one it was built with, or on another
 // of which the part is the same. When that must go, the need is not met as long as
-// the world stands, whatever else is there: so the world goes first.
+// the actual value is in place, whatever else is there: so the value goes first.
 
-// build notes with what the world of n is built by an operation that begins.
+// build notes with what the actual value of n is built by an operation that begins.
 func (g *Graph) build(n *Node) {
 	for _, e := range n.Out {
 		if e.role&ofActual == 0 {
@@ -23,7 +23,7 @@ func (g *Graph) build(n *Node) {
 }
 
 // Made notes that the operation on n that began last has succeeded: what the value
-// before it needed has no part in the world any more.
+// before it needed has no part in the actual one any more.
 func (g *Graph) Made(n *Node) { g.dropRole(n, func(e *Edge) bool { return e.is(previous) }, ofActual) }
 
 // NoteBuiltWith tells that n was read: as far as nobody knows with what it was built, that
@@ -36,7 +36,7 @@ func (g *Graph) NoteBuiltWith(n *Node) {
 	}
 }
 
-// Outdated reports whether the world of n was built with something that has changed.
+// Outdated reports whether the actual value of n was built with something that has changed.
 func (n *Node) Outdated() bool {
 	for _, e := range n.Out {
 		if e.built() && e.partOf(e.To) && e.fn.project(e.To) != e.fn.projected {
@@ -76,17 +76,17 @@ func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
 
 func (e *Edge) projects() bool { return e.fn != nil && e.fn.need.Project != nil }
 
-// built reports whether it is known with which part the world was built.
+// built reports whether it is known with which part the actual value was built.
 func (e *Edge) built() bool { return e.projects() && e.fn.projKnown }
 
-// note takes the part of t as what the world is built with.
+// note takes the part of t as what the actual value is built with.
 func (g *Graph) note(e *Edge, t *Node) {
 	g.saveEdge(e)
 	e.fn.projKnown, e.fn.projected = true, e.fn.project(t)
 	g.judgePinned(e)
 }
 
-// judgePinned judges a need of any key once more, since it is known by now that its world
+// judgePinned judges a need of any key once more, since it is known by now that its actual value
 // cannot move to another.
 func (g *Graph) judgePinned(e *Edge) {
 	if e.any != nil && e.State != Satisfied {
@@ -94,26 +94,26 @@ func (g *Graph) judgePinned(e *Edge) {
 	}
 }
 
-// partOf reports whether the world can have been built with t. It cannot where it was
+// partOf reports whether the actual value can have been built with t. It cannot where it was
 // found, and depends on t only because what it was built with is not there yet.
 func (e *Edge) partOf(t *Node) bool {
 	return t != nil && t.Presence == Present && (e.any == nil || e.passes(t))
 }
 
-// pinned reports whether of many the world was built with the one that it depends on,
+// pinned reports whether of many the actual value was built with the one that it depends on,
 // which is there still.
 func (e *Edge) pinned() bool {
 	return e.any != nil && e.built() && e.To != nil && e.To.Presence != Absent
 }
 
-// mayMoveTo reports whether the world can depend on m instead, as it is.
+// mayMoveTo reports whether the actual value can depend on m instead, as it is.
 func (e *Edge) mayMoveTo(m *Node) bool {
 	return !e.pinned() || m == e.To || e.fn.project(m) == e.fn.projected
 }
 
-// remember takes over from the needs of the world, as they were so far, on which of
-// many it stands, and as a need of the world also with what it was built. Where an
-// operation was under way that failed, the world may be as it was before: the oldest
+// remember takes over from the needs of the actual value, as they were so far, on which of
+// many it stands, and as a need of that value also with what it was built. Where an
+// operation was under way that failed, what is there may be as it was before: the oldest
 // counts, which comes last.
 func (e *Edge) remember(edges []*Edge, r role) {
 	if e.any == nil && !e.projects() {
@@ -136,7 +136,7 @@ func (e *Edge) alike(o *Edge) bool {
 	return e.Why == o.Why && e.projects() == o.projects() && e.nth == o.nth && e.is(together) == o.is(together) && e.any == o.any && (e.any != nil || e.To == o.To)
 }
 
-// inherit lets the needs of the desired value take over from those of the world what
+// inherit lets the needs of the desired value take over from those of the actual one what
 // it was built with: it is what is desired, or may be.
 func (g *Graph) inherit(n *Node) {
 	for _, e := range n.Out {

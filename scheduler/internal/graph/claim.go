@@ -7,12 +7,12 @@ import (
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
-// Claim is one such name: who wants it, who has it in the world.
+// Claim is one such name: who wants it, who actually has it.
 type Claim struct {
 	kv.Claim
 	wanters []*Node // in the order of their strength
 	holders []*Node
-	// owner is the wanter that had the name in the world before any other: nobody
+	// owner is the wanter that actually had the name before any other: nobody
 	// takes it from there while that wants it, also while it is away for a time.
 	owner *Node
 }
@@ -61,7 +61,7 @@ type Extra struct {
 	Flaps    []int64 // when it went because what it needs went
 	CalmAt   int64   // when it may be made again after that
 	Found    any     // what was there before we took it over
-	Was      any     // what was wanted before, as long as that is in the world and what is wanted now is about to take its place
+	Was      any     // what was wanted before, as long as that is in place and what is wanted now is about to take its place
 	GivenUp  bool    // that it is about to: it failed, and nobody tries again
 	Taken    bool    // it was found, made by somebody else, and taken over
 	Left     bool    // somebody else changed it, and it is left so
@@ -170,7 +170,7 @@ func (n *Node) rank() int8 {
 	return n.Source
 }
 
-// findOwner makes the wanter that has the name in the world its owner. An owner that
+// findOwner makes the wanter that actually has the name its owner. An owner that
 // no longer wants the name has lost it.
 func (c *Claim) findOwner() {
 	if c.owner != nil && !slices.Contains(c.wanters, c.owner) {
@@ -187,7 +187,7 @@ func (c *Claim) findOwner() {
 	}
 }
 
-// own has n own the names that it wants and has in the world, those that nobody owns.
+// own has n own the names that it wants and actually has, those that nobody owns.
 func (g *Graph) own(n *Node) {
 	if n.Presence != Present || n.Foreign {
 		return
@@ -228,7 +228,7 @@ func (g *Graph) lose(n *Node, c *Claim) {
 	g.judgeUnit(n)
 }
 
-// setHoldClaims records what the world of n has; also keeps what it had.
+// setHoldClaims records what the actual value of n has; also keeps what it had.
 func (g *Graph) setHoldClaims(n *Node, now []*Claim, also bool) {
 	all := n.claims()
 	was := all.hold
@@ -264,7 +264,7 @@ func (g *Graph) forgetClaim(c *Claim) {
 	}
 }
 
-// Holder finds who has, in the world, a name that n wants and is not n.
+// Holder finds who actually has a name that n wants and is not n.
 func (n *Node) Holder() (*Claim, *Node) {
 	for _, c := range n.claims().want {
 		for _, h := range c.holders {
@@ -276,7 +276,7 @@ func (n *Node) Holder() (*Claim, *Node) {
 	return nil, nil
 }
 
-// NameWantedBy finds who waits for a name that n has in the world and no longer wants, nil
+// NameWantedBy finds who waits for a name that n actually has and no longer wants, nil
 // if nobody does.
 func (n *Node) NameWantedBy() *Node {
 	for _, c := range n.claims().hold {
@@ -297,7 +297,7 @@ func delWithout(ns []*Node, n *Node) []*Node {
 	return out
 }
 
-// Goal is the value that should be in the world after conflicts are decided:
+// Goal is the value that should be in place after conflicts are decided:
 // the desired one, or nil if another value has what it claims.
 func (n *Node) Goal() any {
 	if n.Lost() != nil {

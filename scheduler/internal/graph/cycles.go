@@ -10,8 +10,8 @@ import (
 // close a cycle, a read can find one, and a need for any key below a prefix
 // can move to a key that depends on the needy one.
 //
-// So two kinds of edges are kept free of cycles, together: those that are counted (a
-// world depends on a world) and those that are satisfied (a value in place will
+// So two kinds of edges are kept free of cycles, together: those that are counted (an
+// actual value depends on another) and those that are satisfied (a value in place will
 // depend on it). Levels make that cheap: the owner of such an edge always lies
 // above its target, so an edge that points down closes no cycle, and only one
 // that points up is followed to find out. An edge that would close one is not
@@ -19,7 +19,7 @@ import (
 
 // canDependOn says whether n, with all that depends on it, can depend on p: Satisfied if it
 // can, Missing if what p needs leads back to n, Unsure if that will change by itself
-// because only p's value in the world, not the desired one, leads there.
+// because only p's actual value, not the desired one, leads there.
 func (g *needs) canDependOn(n, p *Node) Readiness {
 	grounded := n.MayExist || n == g.creating
 	switch {
@@ -135,11 +135,11 @@ func walkBack(came map[*Node]*Edge, n *Node) (edges []*Edge) {
 	return edges
 }
 
-// DependsOn reports whether n's world depends on t, directly or through others.
+// DependsOn reports whether n's actual value depends on t, directly or through others.
 func (n *Node) DependsOn(t *Node) bool { return path(n, t, (*Edge).isCounted) != nil }
 
-// updateCounted counts the edge if its owner's world depends on its target, and does not
-// otherwise. It never closes a cycle: where worlds found by a read do, or what
+// updateCounted counts the edge if its owner's actual value depends on its target, and
+// does not otherwise. It never closes a cycle: where values found by a read do, or what
 // is not known might, the edge that came last does not count.
 func (g *needs) updateCounted(e *Edge) {
 	g.pickProvider(e)
@@ -188,7 +188,7 @@ func (g *needs) makeRoom(e *Edge) bool {
 
 // strength orders edges that are counted, or about to be, by which yields where they
 // would close a cycle: those that are only desired, then needs that something else may
-// satisfy, then what is only feared of a world that is not known.
+// satisfy, then what is only feared of an actual value that is not known.
 func (e *Edge) strength() int {
 	switch {
 	case e.role&ofActual == 0:
@@ -215,7 +215,7 @@ func (g *needs) cutFromCycle(e *Edge) {
 	}
 }
 
-// recheck judges a satisfied need once more, when its owner comes into the world or
+// recheck judges a satisfied need once more, when its owner comes into being or
 // the together needs around it may have changed.
 func (g *needs) recheck(e *Edge) {
 	if e.State != Satisfied || e.is(together) || e.To == nil || g.canDependOn(e.From, e.To) == Satisfied {

@@ -154,27 +154,27 @@ func Push[T any](s []T, v T) []T {
 	return append(s, v)
 }
 
-// World is what is said of a node's side in the world.
-type World struct {
+// ActualState is what is believed to be there of a node.
+type ActualState struct {
 	Presence     Presence
 	Actual, Meta any
 	Foreign      bool
 }
 
-// SetWorld changes what is believed to be in the world. seen tells that the
-// world was read, as opposed to changed by an operation of ours. It returns
+// SetActual changes what is believed to be there of a node. seen tells that it
+// was read, as opposed to changed by an operation of ours. It returns
 // the nodes that were built with a part of the node that is no longer so.
-func (g *Graph) SetWorld(n *Node, w World, seen bool) (stale []Stale) {
+func (g *Graph) SetActual(n *Node, a ActualState, seen bool) (stale []Stale) {
 	g.Save(n)
-	valueMoved := w.Presence != n.Presence || w.Presence == Present
-	n.Presence, n.Actual, n.Meta, n.Foreign = w.Presence, w.Actual, w.Meta, w.Foreign
-	if w.Presence == Absent {
+	valueMoved := a.Presence != n.Presence || a.Presence == Present
+	n.Presence, n.Actual, n.Meta, n.Foreign = a.Presence, a.Actual, a.Meta, a.Foreign
+	if a.Presence == Absent {
 		if n.Leaving {
 			n.Peers(g.Wake)
 		}
 		n.Leaving = false
 	}
-	if w.Presence == Absent || w.Foreign { // what is not ours depends on nothing of ours
+	if a.Presence == Absent || a.Foreign { // what is not ours depends on nothing of ours
 		g.SetActualNeeds(n, nil)
 		if n.X != nil && n.X.Was != nil {
 			g.Extra(n).Was = nil // nothing of ours is about to change
@@ -240,7 +240,7 @@ func (n *Node) eachIncoming(f func(*Edge)) {
 	})
 }
 
-// EachDependent calls f for every node whose world depends on n, until it returns
+// EachDependent calls f for every node whose actual value depends on n, until it returns
 // false.
 func (n *Node) EachDependent(f func(*Node) bool) {
 	for i := 0; ; i++ {
@@ -251,7 +251,7 @@ func (n *Node) EachDependent(f func(*Node) bool) {
 	}
 }
 
-// Dependent is for going through the nodes whose world depends on n, from 0 on
+// Dependent is for going through the nodes whose actual value depends on n, from 0 on
 // while there is more; some numbers have none. The newest come first: when all
 // must go, they are the last to, so whoever waits for all of them finds one
 // that is left at once.

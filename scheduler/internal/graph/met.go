@@ -5,7 +5,7 @@ type needs struct {
 	store
 	// cycles are edges that do not count because they would close a cycle.
 	cycles []*Edge
-	// creating is about to be in the world: what it needs is judged as if it were, but
+	// creating is about to be in place: what it needs is judged as if it were, but
 	// its own needs do not order it yet. Else one of them that closes a cycle
 	// would have it lifted above itself, without end, while another is judged.
 	creating *Node
@@ -46,11 +46,11 @@ func (g *needs) unuse(e *Edge) {
 	}
 }
 
-func inWorld(n *Node) bool {
+func mayExist(n *Node) bool {
 	return n.Kind != nil && !n.Kind.Observed && n.Presence != Absent
 }
 
-func (g *needs) updateMayExist(n *Node) { g.setMayExist(n, inWorld(n)) }
+func (g *needs) updateMayExist(n *Node) { g.setMayExist(n, mayExist(n)) }
 
 func (g *needs) setMayExist(n *Node, grounded bool) {
 	if n.MayExist == grounded {
@@ -135,7 +135,7 @@ func (g *needs) judgeAny(e *Edge, m *Node) {
 	}
 	g.pickProvider(e)
 	switch {
-	case e.pinned() && e.To.avail == Missing: // and the world cannot move to what is not there yet
+	case e.pinned() && e.To.avail == Missing: // and it cannot move to what is not there yet
 		g.setState(e, Missing)
 	case e.any.unsure > 0 || g.prefixBlind(e.any.prefix) || e.any.also != nil && g.prefixBlind(e.any.alsoIn()):
 		g.setState(e, Unsure)
@@ -182,8 +182,8 @@ func (g *needs) canProvide(e *Edge, n *Node) (yes, closes bool) {
 	return yes, !yes
 }
 
-// pickProvider finds something for a world to depend on that needs any key below a prefix,
-// and that was found and not made, or lost what it depended on: it depends on one of what is
+// pickProvider finds something for an actual value to depend on that needs any key below
+// a prefix, and that was found and not made, or lost what it depended on: it depends on one of what is
 // there, be the need met or not, at best on one that would meet it. It cannot depend
 // on what depends on it in turn: that goes first.
 func (g *needs) pickProvider(e *Edge) {
@@ -228,7 +228,7 @@ func (g *needs) moveTo(e *Edge, m *Node) {
 	}
 }
 
-// prefixBlind reports whether the world below a prefix cannot be told.
+// prefixBlind reports whether what is there below a prefix cannot be told.
 func (g *needs) prefixBlind(p Key) bool {
 	k := g.kindOf(p)
 	return k != nil && (k.Blind != 0 || k.Reads && !k.Read)

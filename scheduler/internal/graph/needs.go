@@ -2,7 +2,7 @@ package graph
 
 import "slices"
 
-// SetDesired sets the value that should be in the world; nil for none.
+// SetDesired sets the desired value; nil for none.
 func (g *Graph) SetDesired(n *Node, v any) {
 	g.Save(n)
 	n.Desired = v
@@ -63,8 +63,8 @@ func (g *Graph) SetBase(n, base *Node) {
 	n.Base = base
 }
 
-// SetActualNeeds makes the needs and the claims of the actual value those of v, a value read
-// from the world that is not the desired one; nil for none.
+// SetActualNeeds makes the needs and the claims of the actual value those of v, a value that was
+// read and is not the desired one; nil for none.
 func (g *Graph) SetActualNeeds(n *Node, v any) {
 	g.setNeeds(n, v, ofActual)
 	g.setHoldClaims(n, g.claimsOf(n, v), false)
@@ -78,7 +78,7 @@ func (g *Graph) AdoptNeeds(n *Node) {
 	g.setHoldClaims(n, n.claims().want, false)
 }
 
-// adoptNeeds lets the world of n depend on the needs of the desired value also.
+// adoptNeeds lets the actual value of n depend on the needs of the desired value also.
 func (g *Graph) adoptNeeds(n *Node) {
 	for _, e := range n.Out {
 		if e.role&ofDesired != 0 {

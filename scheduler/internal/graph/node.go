@@ -2,7 +2,7 @@ package graph
 
 import "github.com/plumb-net/plumb/scheduler/kv"
 
-// Presence is what is known of a thing in the world.
+// Presence tells whether a thing is known to be there.
 type Presence uint8
 
 // The presences.
@@ -28,7 +28,7 @@ type Kind struct {
 	Prefix Key
 	// Observed kinds are never created by us.
 	Observed bool
-	// Reads tells that the world of this kind can be read; Read that it was,
+	// Reads tells that this kind can be read; Read that it was,
 	// completely, at least once.
 	Reads, Read bool
 	// Blind is when the last read of all began, if that failed, else 0: what was
@@ -55,9 +55,9 @@ type Node struct {
 	Kind *Kind // nil: nobody registered for the key
 	Base *Node // the node that this one is derived from
 
-	// Desired is the last valid value that should be in the world, nil if none.
+	// Desired is the last valid value that was asked for, nil if none.
 	Desired any
-	// Actual is what is believed to be in the world, Meta what an operation
+	// Actual is what is believed to be there, Meta what an operation
 	// remembered of it. With Presence Unknown they are the last belief.
 	Actual, Meta any
 
@@ -80,9 +80,9 @@ type Node struct {
 	Leaving bool
 	// Phase is what is being done to it; whoever needs it waits until that is over.
 	Phase Phase
-	// MayExist: something of it may be in the world, so what it depends on stays.
+	// MayExist: something of it may be there, so what it depends on stays.
 	MayExist bool
-	// Foreign: in the world, not made by us.
+	// Foreign: it is there, not made by us.
 	Foreign bool
 	// Frozen: an operator holds it; nothing new builds on it.
 	Frozen bool
@@ -244,14 +244,14 @@ func (e *Edge) Together() bool { return e.is(together) }
 // OfBase marks the need of a derived value for its base.
 func (e *Edge) OfBase() bool { return e.is(ofBase) }
 
-// OfActual reports whether the value in the world has the need.
+// OfActual reports whether the actual value has the need.
 func (e *Edge) OfActual() bool { return e.role&ofActual != 0 }
 
 // passes reports whether the edge's predicate accepts the node as it is.
 func (e *Edge) passes(t *Node) bool { return e.fn == nil || e.fn.pass(t, t.Actual) }
 
 // ends reports whether the edge's predicate accepts the node as it was wanted, and not as it
-// is about to be. Predicates may look at what only the world knows, so what they say of
+// is about to be. Predicates may look at what only a read tells, so what they say of
 // a wanted value counts only by comparison.
 func (e *Edge) ends(t *Node) bool {
 	return e.fn != nil && e.fn.need.Pass != nil && t.X != nil && t.X.Was != nil && !t.X.GivenUp && t.Desired != nil &&

@@ -71,8 +71,8 @@ func (g *Graph) BecomeQueued(n *Node) {
 // BecomeReading: the read has begun.
 func (g *Graph) BecomeReading(n *Node) { g.become(n, Reading) }
 
-// BecomeOperating: an operation begins. making tells that it may put something into the
-// world: what the node needs is needed from then on by what may be there.
+// BecomeOperating: an operation begins. making tells that it may create something:
+// what the node needs is needed from then on by what may be there.
 func (g *Graph) BecomeOperating(n *Node, making bool) {
 	g.become(n, Operating)
 	if making {
@@ -86,19 +86,19 @@ func (g *Graph) BecomeOperating(n *Node, making bool) {
 	g.phaseChanged(n, making)
 }
 
-// BecomeOverdue: the deadline of the operation has passed. How the world is by now nobody
-// knows: SetWorld says so next.
+// BecomeOverdue: the deadline of the operation has passed. What is there by now nobody
+// knows: SetActual says so next.
 func (g *Graph) BecomeOverdue(n *Node) { g.become(n, Overdue) }
 
 // BecomeLate: an operation that was overdue has ended. It operates again, so that it can be
-// settled; where the world can be read, that is believed and not the outcome.
+// settled; where the kind can be read, that is believed and not the outcome.
 func (g *Graph) BecomeLate(n *Node) {
 	g.become(n, Operating)
 	n.Peers(g.Wake)
 }
 
 // BecomeIdle: what was under way has ended. Who needs the node is told with what came of it,
-// by SetWorld or Refresh.
+// by SetActual or Refresh.
 func (g *Graph) BecomeIdle(n *Node) { g.become(n, Idle) }
 
 // EndRead makes a node idle that was read, or is not read after all.
@@ -108,7 +108,7 @@ func (g *Graph) EndRead(n *Node) {
 }
 
 func (g *Graph) phaseChanged(n *Node, making bool) {
-	g.setMayExist(n, making || inWorld(n))
+	g.setMayExist(n, making || mayExist(n))
 	g.refresh(n, false)
 	g.rejudgeCycles()
 }

@@ -21,7 +21,7 @@ type Kind struct {
 	CheckType  func(v any) error
 	Validate   func(k kv.Key, v any) error
 	Compare    func(k kv.Key, from, to any) kv.Verdict
-	Identical  func(a, b any) bool // as values, whatever Equal says of the world
+	Identical  func(a, b any) bool // as values, whatever Equal says of what is there
 	SameMeta   func(a, b any) bool
 	Derive     func(k kv.Key, v any) []kv.Change
 	Lane       func(k kv.Key, v any) string
@@ -68,7 +68,7 @@ type Known struct {
 	InPlace     bool
 }
 
-// Found is one object of the world.
+// Found is one object that is there.
 type Found struct {
 	Key         kv.Key
 	Value, Meta any

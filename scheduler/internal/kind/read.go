@@ -10,7 +10,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
-// LookState is how things stand with reading the world of a kind.
+// LookState is how things stand with reading a kind.
 type LookState struct {
 	Queued   []*graph.Node // single keys waiting to be read
 	Listed   bool          // the kind is in Assessor.Looks

@@ -11,8 +11,8 @@ import (
 )
 
 // A value with secrets is handed to its descriptor as it is, and told to nobody else but
-// as its kind shows it. What the world does not tell again cannot be
-// compared with it: the node remembers a digest of the secrets that were applied last.
+// as its kind shows it. What a read does not return cannot be
+// compared: the node remembers a digest of the secrets that were applied last.
 
 const hidden = "***"
 
@@ -111,7 +111,7 @@ func maskAll(batch []*Op) {
 }
 
 // DesiredDiffer reports whether two values that are, or were, wanted ask for different
-// things. What the kind compares with the world is not all of a value: the rest is derived,
+// things. What the kind compares with what is there is not all of a value: the rest is derived,
 // or cannot be read.
 func DesiredDiffer(k *Kind, key kv.Key, a, b any) bool {
 	if Differ(k, key, a, b) {

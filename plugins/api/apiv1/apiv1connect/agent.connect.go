@@ -145,11 +145,11 @@ type AgentClient interface {
 	Wait(context.Context, *apiv1.WaitRequest) (*apiv1.WaitResponse, error)
 	// Why explains how a key stands, down to what blocks it.
 	Why(context.Context, *apiv1.WhyRequest) (*apiv1.Cause, error)
-	// Diff compares what is wanted with what is there. It reads the world and changes
+	// Diff compares what is wanted with what is there. It reads the actual state and changes
 	// nothing.
 	Diff(context.Context, *apiv1.DiffRequest) (*apiv1.DiffResponse, error)
 	// Adopt returns the intent that equals what others made and that nobody wants. It reads
-	// the world and changes nothing; Apply takes it over.
+	// the actual state and changes nothing; Apply takes it over.
 	Adopt(context.Context, *apiv1.AdoptRequest) (*apiv1.AdoptResponse, error)
 	// Graph returns the dependency graph or a part of it.
 	Graph(context.Context, *apiv1.GraphRequest) (*apiv1.GraphResponse, error)
@@ -178,7 +178,7 @@ type AgentClient interface {
 	Extend(context.Context, *apiv1.ExtendRequest) (*apiv1.ExtendResponse, error)
 	// Undo applies the inverse of a transaction that the history keeps.
 	Undo(context.Context, *apiv1.UndoRequest) (*apiv1.UndoResponse, error)
-	// Resync reads the world again and repairs what differs.
+	// Resync reads the actual state again and repairs what differs.
 	Resync(context.Context, *apiv1.ResyncRequest) (*apiv1.ResyncResponse, error)
 	// Pause holds a key, or all below a prefix.
 	Pause(context.Context, *apiv1.PauseRequest) (*apiv1.PauseResponse, error)
@@ -939,11 +939,11 @@ type AgentHandler interface {
 	Wait(context.Context, *apiv1.WaitRequest) (*apiv1.WaitResponse, error)
 	// Why explains how a key stands, down to what blocks it.
 	Why(context.Context, *apiv1.WhyRequest) (*apiv1.Cause, error)
-	// Diff compares what is wanted with what is there. It reads the world and changes
+	// Diff compares what is wanted with what is there. It reads the actual state and changes
 	// nothing.
 	Diff(context.Context, *apiv1.DiffRequest) (*apiv1.DiffResponse, error)
 	// Adopt returns the intent that equals what others made and that nobody wants. It reads
-	// the world and changes nothing; Apply takes it over.
+	// the actual state and changes nothing; Apply takes it over.
 	Adopt(context.Context, *apiv1.AdoptRequest) (*apiv1.AdoptResponse, error)
 	// Graph returns the dependency graph or a part of it.
 	Graph(context.Context, *apiv1.GraphRequest) (*apiv1.GraphResponse, error)
@@ -972,7 +972,7 @@ type AgentHandler interface {
 	Extend(context.Context, *apiv1.ExtendRequest) (*apiv1.ExtendResponse, error)
 	// Undo applies the inverse of a transaction that the history keeps.
 	Undo(context.Context, *apiv1.UndoRequest) (*apiv1.UndoResponse, error)
-	// Resync reads the world again and repairs what differs.
+	// Resync reads the actual state again and repairs what differs.
 	Resync(context.Context, *apiv1.ResyncRequest) (*apiv1.ResyncResponse, error)
 	// Pause holds a key, or all below a prefix.
 	Pause(context.Context, *apiv1.PauseRequest) (*apiv1.PauseResponse, error)
