@@ -39,7 +39,7 @@ func TestEventWithoutKeys(t *testing.T) {
 		notify["a"]()
 		synctest.Wait()
 		if got := r.world.String(); got != "a/1=v1\n" {
-			t.Errorf("nobody looked: the world is %q", got)
+			t.Errorf("nobody looked: there is %q", got)
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestSubmitNeverWaits(t *testing.T) {
 		}
 		cancel()
 		if err := <-done; err != nil || w.String() != "a/1=v4999\n" {
-			t.Errorf("%v, the world is %q", err, w)
+			t.Errorf("%v, there is %q", err, w)
 		}
 	})
 }
@@ -203,7 +203,7 @@ func TestWithoutHistory(t *testing.T) {
 		}
 		synctest.Wait()
 		if got, want := w.String(), "a/2=theirs foreign\na/3=v1\na/4=v1\n"; got != want {
-			t.Errorf("the world is %q, want %q", got, want)
+			t.Errorf("there is %q, want %q", got, want)
 		}
 		if all, err := s.List(ctx); err != nil || len(all) != 3 {
 			t.Errorf("List: %v, %v", all, err)
@@ -259,7 +259,7 @@ func TestStopWaitsForNewWorkers(t *testing.T) {
 			}
 		}))
 		r.Submit(scheduler.Txn{Want: changes("a/1 v1", "a/2 v1")})
-		<-begun // by the worker that has read the world
+		<-begun // by the worker that has read
 		<-begun // by another, so it ends later
 		if err := r.stop(); err != nil || busy.Load() != 0 {
 			t.Errorf("Run returned %v while %d operations were under way", err, busy.Load())

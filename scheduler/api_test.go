@@ -39,7 +39,7 @@ func run(t *testing.T, o scheduler.Options) *running {
 func runKinds(t *testing.T, o scheduler.Options, over func(scheduler.Descriptor[schedulertest.Thing, int]) scheduler.Descriptor[schedulertest.Thing, int]) *running {
 	r := startOn(t, schedulertest.NewWorld(), o, over)
 	r.Submit(scheduler.Txn{Complete: true})
-	synctest.Wait() // the world was read
+	synctest.Wait() // all was read
 	return r
 }
 
@@ -115,7 +115,7 @@ func TestWaitCancelled(t *testing.T) {
 		r.world.Release()
 		synctest.Wait()
 		if got := r.world.String(); got != "a/1=v1\n" {
-			t.Errorf("the transaction did not go on: world is %q", got)
+			t.Errorf("the transaction did not go on: there is %q", got)
 		}
 	})
 }

@@ -227,8 +227,8 @@ func again(b *testing.B, n int) time.Duration {
 	return took
 }
 
-// world is what Retrieve yields.
-func world(n int) []scheduler.Found[item, struct{}] {
+// found is what Retrieve yields.
+func found(n int) []scheduler.Found[item, struct{}] {
 	out := make([]scheduler.Found[item, struct{}], n)
 	for i, c := range tree(n) {
 		out[i] = scheduler.Found[item, struct{}]{Key: c.Key, Value: c.Value.(item)}
@@ -236,9 +236,9 @@ func world(n int) []scheduler.Found[item, struct{}] {
 	return out
 }
 
-// readAgain: the world is read once more and is as it was.
+// readAgain: everything is read once more and is as it was.
 func readAgain(b *testing.B, n int) time.Duration {
-	there := world(n)
+	there := found(n)
 	x := newBench(b, func() []scheduler.Found[item, struct{}] { return there })
 	defer x.stop()
 	x.want(b, scheduler.Txn{Want: tree(n)})
@@ -254,7 +254,7 @@ func readAgain(b *testing.B, n int) time.Duration {
 
 // readFloor compares what is there with a map of what should be.
 func readFloor(n int) time.Duration {
-	there, want := world(n), make(map[scheduler.Key]item, n)
+	there, want := found(n), make(map[scheduler.Key]item, n)
 	for _, f := range there {
 		want[f.Key] = f.Value
 	}
@@ -272,7 +272,7 @@ func readFloor(n int) time.Duration {
 	return time.Since(began)
 }
 
-// churnOf is n changes of a world of n values: half of them go, half come.
+// churnOf is n changes of n values: half of them go, half come.
 func churnOf(n int) [][]scheduler.Change {
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
 	var out [][]scheduler.Change

@@ -10,7 +10,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// paths is a world of files, some of which are there.
+// paths are files, some of which are there.
 type paths struct {
 	mu     sync.Mutex
 	there  map[scheduler.Key]bool
@@ -90,7 +90,7 @@ func TestCondition(t *testing.T) {
 		p.tell("path/x")
 		is(scheduler.Pending, "to stand on (not there)")
 
-		p.set("path/x", true) // untold: found when the world is read
+		p.set("path/x", true) // untold: found when all is read
 		r.Submit(scheduler.Txn{LookAll: true})
 		is(scheduler.Configured, "")
 
@@ -98,7 +98,7 @@ func TestCondition(t *testing.T) {
 		p.tell("path/x")
 		is(scheduler.Configured, "")
 		if got := r.world.String(); got != "a/1=v1\n" {
-			t.Errorf("the world is %q", got)
+			t.Errorf("there is %q", got)
 		}
 		p.breaks(false)
 		p.tell("path/x")

@@ -20,7 +20,7 @@ import (
 
 // Kinds come and go, keys are paused, operations wait for keys, hang, or say
 // that there is nothing, what is observed flaps: once all that is over, the
-// world is what a dumb model says.
+// actual state is what a dumb model says.
 func TestRandomInterruptions(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	first, last := *from, *from+uint64(*histories)/5-1

@@ -99,7 +99,7 @@ func randomWants(rng *rand.Rand) []string {
 	return lines
 }
 
-// checkEffects: exactly what is in the world at the end, as it is wanted, would
+// checkEffects: exactly what is there at the end, as it is wanted, would
 // be configured.
 func checkEffects(r *running, full sim.FullPlan, p scheduler.Plan) error {
 	all, err := r.List(ctx)

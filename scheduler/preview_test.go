@@ -125,7 +125,7 @@ func TestPreviewEqualsEnd(t *testing.T) {
 	})
 }
 
-// endStates compares how all keys stand, and what is in the world, with what
+// endStates compares how all keys stand, and what is there, with what
 // follows from how they stood when it was called, and the plan.
 func endStates(r *running, p scheduler.Plan) func() error {
 	states := func() map[scheduler.Key]string {

@@ -13,7 +13,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// ground is a world in which a plant survives the pot that it was planted in.
+// ground is a system in which a plant survives the pot that it was planted in.
 type ground struct {
 	mu    sync.Mutex
 	pot   int // its number, 0 if there is none

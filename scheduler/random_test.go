@@ -32,7 +32,7 @@ var (
 )
 
 // Whatever is written, in whatever order, whatever fails, is lost or changed
-// by others: once faults stop, the world is what a dumb model says.
+// by others: once faults stop, the actual state is what a dumb model says.
 func TestRandomHistories(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that a seed plays the same history again
 	defer narrow(0)

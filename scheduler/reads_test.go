@@ -20,7 +20,7 @@ type (
 	thingFound = scheduler.Found[schedulertest.Thing, int]
 )
 
-// slowReads lets reads of all of kind a see the world at once and tell of it
+// slowReads lets reads of all of kind a see what is there at once and tell of it
 // when the gate opens.
 type slowReads struct{ gate atomic.Pointer[chan struct{}] }
 
@@ -154,7 +154,7 @@ func TestHeardWithTheReadOfAll(t *testing.T) {
 		close(busy)
 		synctest.Wait()
 		if got := r.world.String(); !strings.Contains(got, "a/1=v1") {
-			t.Errorf("the world is %q", got)
+			t.Errorf("there is %q", got)
 		}
 		if s, err := r.Get(ctx, "a/2"); err != nil || s.Actual == nil {
 			t.Errorf("a/2 is %v, %v", s.State, err)
@@ -173,7 +173,7 @@ func TestReadAskedForDuringARead(t *testing.T) {
 		open()
 		synctest.Wait()
 		if got := r.world.String(); got != "a/1=v1\n" {
-			t.Errorf("the world is %q", got)
+			t.Errorf("there is %q", got)
 		}
 	})
 }
@@ -201,7 +201,7 @@ func TestWatchThatBreaks(t *testing.T) {
 		broken <- struct{}{}
 		synctest.Wait()
 		if got := r.world.String(); got != "a/1=v1\n" {
-			t.Errorf("the world is %q", got)
+			t.Errorf("there is %q", got)
 		}
 	})
 }

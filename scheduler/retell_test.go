@@ -41,7 +41,7 @@ func TestWatcherHearsWhenABlockerMoves(t *testing.T) {
 	})
 }
 
-// A failure is final only until the value or the world changes: when what a
+// A failure is final only until the value or the actual state changes: when what a
 // value needs is made anew, the value is tried again.
 func TestFinalFailureEndsWhenTheGroundChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// shelf is a world in which nothing falls when what it depends on is taken away. It notes
+// shelf is a system in which nothing falls when what it depends on is taken away. It notes
 // what was done.
 type shelf struct {
 	mu   sync.Mutex

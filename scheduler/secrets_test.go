@@ -15,10 +15,10 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// credential is a value with a secret, which the world does not tell again.
+// credential is a value with a secret, which no read tells again.
 type credential struct{ User, Password string }
 
-// logins is a world that takes passwords and never gives them back.
+// logins is a system that takes passwords and never gives them back.
 type logins struct {
 	mu    sync.Mutex
 	has   map[scheduler.Key]credential
@@ -103,7 +103,7 @@ func (w *logins) kind(update bool) scheduler.Descriptor[credential, int] {
 	return d
 }
 
-// vault is a scheduler on a world of logins, and all that it was heard to say.
+// vault is a scheduler on a system of logins, and all that it was heard to say.
 type vault struct {
 	*scheduler.Scheduler
 	w      *logins

@@ -56,7 +56,7 @@ func TestTheEmptyKeyMeansAll(t *testing.T) {
 		r.check(err)
 		synctest.Wait()
 		if got := r.world.String(); got != "a/1=v2\na/2=v1\n" {
-			t.Errorf("the world is %q", got)
+			t.Errorf("there is %q", got)
 		}
 	})
 }

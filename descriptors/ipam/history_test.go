@@ -74,8 +74,8 @@ func history(t *testing.T, seed uint64, hits map[string]int) {
 		if wrong := a.keeps(before, what); wrong != "" && sure {
 			fail("%s", wrong)
 		}
-		if len(a.world.wrong) > 0 {
-			fail("%s", a.world.wrong[0])
+		if len(a.nets.wrong) > 0 {
+			fail("%s", a.nets.wrong[0])
 		}
 	}
 	for name, n := range a.hits {
@@ -87,10 +87,10 @@ func history(t *testing.T, seed uint64, hits map[string]int) {
 	if wrong := a.settled(); wrong != "" {
 		fail("%s", wrong)
 	}
-	before, writes := maps.Clone(a.world.has), a.world.writes
+	before, writes := maps.Clone(a.nets.has), a.nets.writes
 	a.restart()
-	if !maps.Equal(before, a.world.has) || a.world.writes != writes {
-		fail("a new start changed %v to %v", before, a.world.has)
+	if !maps.Equal(before, a.nets.has) || a.nets.writes != writes {
+		fail("a new start changed %v to %v", before, a.nets.has)
 	}
 }
 
@@ -269,11 +269,11 @@ func (a *agent) dressed() string {
 			continue
 		}
 		p, held := a.book.Prefix(name)
-		if got := a.world.has[name]; held && got != p || !held && got.IsValid() {
+		if got := a.nets.has[name]; held && got != p || !held && got.IsValid() {
 			return fmt.Sprintf("thing %s has %s, its claim %s", name, got, p)
 		}
 	}
-	for name := range a.world.has {
+	for name := range a.nets.has {
 		if a.want[scheduler.Key("thing/"+name)] == nil {
 			return "thing " + name + " is left"
 		}

@@ -10,12 +10,12 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestStories plays testdata/stories on a scheduler with the kinds, in a world of
+// TestStories plays testdata/stories on a scheduler with the kinds, and
 // things that have the addresses of claims.
 //
 //	say       values, line by line: KEY VALUE, with none to withdraw
 //	see       how keys stand, line by line
-//	restart   the agent ends and begins again; nothing is written to the world
+//	restart   the agent ends and begins again; nothing is written outside
 //	die NAME  operations die at a failpoint until the restart
 //	wait D    time passes
 //	ledger    what is on disk
@@ -26,8 +26,8 @@ func TestStories(t *testing.T) {
 			defer func() { a.stop() }()
 			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 				defer func() {
-					if len(a.world.wrong) > 0 {
-						d.Fatalf(t, "%s", strings.Join(a.world.wrong, "\n"))
+					if len(a.nets.wrong) > 0 {
+						d.Fatalf(t, "%s", strings.Join(a.nets.wrong, "\n"))
 					}
 				}()
 				switch d.Cmd {
@@ -45,10 +45,10 @@ func TestStories(t *testing.T) {
 					time.Sleep(pause)
 					synctest.Wait()
 				case "restart":
-					quiet, before := a.fail == "", a.world.writes
+					quiet, before := a.fail == "", a.nets.writes
 					a.restart()
-					if quiet && a.world.writes != before {
-						d.Fatalf(t, "%d writes to the world after a restart", a.world.writes-before)
+					if quiet && a.nets.writes != before {
+						d.Fatalf(t, "%d writes after a restart", a.nets.writes-before)
 					}
 				case "ledger":
 					lines := strings.Split(strings.TrimSpace(a.disk.String()), "\n")

@@ -20,8 +20,8 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// nets is a world in which things have the addresses of claims, as interfaces do.
-// It outlives agents.
+// nets are things that have the addresses of claims, as interfaces do.
+// They outlive agents.
 type nets struct {
 	mu     sync.Mutex
 	has    map[string]netip.Prefix // what a thing has
@@ -86,13 +86,13 @@ func (n *nets) things(b *ipam.Book, dead *atomic.Bool) scheduler.Descriptor[stri
 // old says of a thing that was found that its claim has another address now.
 const old = " of old"
 
-// agent is a scheduler with the kinds, over a ledger and a world that outlive it.
+// agent is a scheduler with the kinds, over a ledger and nets that outlive it.
 type agent struct {
-	t     testing.TB
-	world *nets
-	disk  *kernel.MemLedger
-	fail  string // the failpoint at which operations die
-	hits  map[string]int
+	t    testing.TB
+	nets *nets
+	disk *kernel.MemLedger
+	fail string // the failpoint at which operations die
+	hits map[string]int
 
 	mu   sync.Mutex
 	s    *scheduler.Scheduler
@@ -104,7 +104,7 @@ type agent struct {
 var errCrash = errors.New("crash")
 
 // disk is the ledger as one agent sees it: once the agent is dead, nothing that it
-// does reaches it any more, nor the world.
+// does reaches it any more, nor the nets.
 type disk struct {
 	*kernel.MemLedger
 	dead atomic.Bool
@@ -124,7 +124,7 @@ func (d *disk) Remove(ids ...string) {
 }
 
 func newAgent(t testing.TB) *agent {
-	a := &agent{t: t, world: &nets{has: map[string]netip.Prefix{}}, disk: &kernel.MemLedger{}, hits: map[string]int{}, want: map[scheduler.Key]any{}}
+	a := &agent{t: t, nets: &nets{has: map[string]netip.Prefix{}}, disk: &kernel.MemLedger{}, hits: map[string]int{}, want: map[scheduler.Key]any{}}
 	a.start()
 	return a
 }
@@ -155,7 +155,7 @@ func (a *agent) start() {
 	must(err)
 	_, err = scheduler.Register(a.s, ipam.Claims(a.book))
 	must(err)
-	_, err = scheduler.Register(a.s, a.world.things(a.book, &seen.dead))
+	_, err = scheduler.Register(a.s, a.nets.things(a.book, &seen.dead))
 	must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/plumb-net/plumb/models"
 )
 
-// TestPure says what the kind thinks about values, without any world.
+// TestPure says what the kind thinks about values, without reading anything.
 func TestPure(t *testing.T) {
 	d := mirror.New(mirror.Deps{})
 	datadriven.Walk(t, "testdata/pure", func(t *testing.T, path string) {

@@ -21,7 +21,7 @@ import (
 // TestConform holds the kind of namespaces at paths to the contract of descriptors, on each kernel.
 func TestConform(t *testing.T) {
 	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) {
-		w := world{dir: t.TempDir(), make: mount, remove: unmount}
+		w := maker{dir: t.TempDir(), make: mount, remove: unmount}
 		if k, memory := h.Kernel.(*kerneltest.Kernel); memory {
 			w.dir = h.NamedDir
 			w.make = func(t testing.TB, path string) uint64 {
@@ -41,8 +41,8 @@ func TestConform(t *testing.T) {
 	})
 }
 
-// world is where somebody makes namespaces.
-type world struct {
+// maker says how somebody makes namespaces.
+type maker struct {
 	dir    string
 	make   func(t testing.TB, path string) (inode uint64)
 	remove func(t testing.TB, path string)
@@ -59,7 +59,7 @@ func unmount(t testing.TB, path string) {
 	}
 }
 
-func (w world) conform(t *testing.T, h *hosttest.Host) {
+func (w maker) conform(t *testing.T, h *hosttest.Host) {
 	// Looked at all the time, since nobody tells of what is mounted.
 	poll, stop := make(chan time.Time), make(chan struct{})
 	go func() {

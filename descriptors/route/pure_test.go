@@ -13,7 +13,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// TestPure says what the kind thinks about values, without any world. The
+// TestPure says what the kind thinks about values, without reading anything. The
 // command passes asks which needs an address of web would satisfy.
 func TestPure(t *testing.T) {
 	d := route.New(route.Deps{})

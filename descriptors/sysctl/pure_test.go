@@ -12,7 +12,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// TestPure says what the kind thinks about values, without any world.
+// TestPure says what the kind thinks about values, without reading anything.
 func TestPure(t *testing.T) {
 	d := sysctl.New(sysctl.Deps{})
 	datadriven.RunTest(t, "testdata/pure/sysctl", func(t *testing.T, c *datadriven.TestData) string {

@@ -25,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a gate with its files, at the door of a server that says who asks.
-type world struct {
+// setup is a gate with its files, at the door of a server that says who asks.
+type setup struct {
 	t       *testing.T
 	ca      *accesstest.Authority
 	files   access.Files
@@ -36,8 +36,8 @@ type world struct {
 	http2   bool // which does not say why a handshake failed
 }
 
-func newWorld(t *testing.T, certs, tokens bool) *world {
-	w := &world{t: t, ca: accesstest.New(t), now: time.Now()}
+func newSetup(t *testing.T, certs, tokens bool) *setup {
+	w := &setup{t: t, ca: accesstest.New(t), now: time.Now()}
 	server := w.ca.Issue(accesstest.Cert{Name: "agent", Ends: time.Now().Add(12 * time.Hour)})
 	w.files = access.Files{Cert: server.Cert, Key: server.Key}
 	if certs {
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, certs, tokens bool) *world {
 	return w
 }
 
-func (w *world) write(file, text string) {
+func (w *setup) write(file, text string) {
 	w.t.Helper()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
@@ -79,7 +79,7 @@ func (w *world) write(file, text string) {
 }
 
 // client keeps its connection, if it has one.
-func (w *world) client(p accesstest.Pair, ca string) *http.Client {
+func (w *setup) client(p accesstest.Pair, ca string) *http.Client {
 	w.t.Helper()
 	files, err := tlsfiles.Open(tlsfiles.Files{Cert: p.Cert, Key: p.Key, CA: ca}, tlsfiles.Options{Read: os.ReadFile, ReadKey: os.ReadFile})
 	if err != nil {
@@ -91,7 +91,7 @@ func (w *world) client(p accesstest.Pair, ca string) *http.Client {
 }
 
 // ask returns the answer, or the error in its place.
-func (w *world) ask(c *http.Client, token string) string {
+func (w *setup) ask(c *http.Client, token string) string {
 	w.t.Helper()
 	r, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, "https://"+w.address, nil)
 	if token != "" {
@@ -112,14 +112,14 @@ func (w *world) ask(c *http.Client, token string) string {
 	return string(text)
 }
 
-func (w *world) expect(c *http.Client, token, want string) {
+func (w *setup) expect(c *http.Client, token, want string) {
 	w.t.Helper()
 	if got := w.ask(c, token); !strings.Contains(got, want) {
 		w.t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
-func (w *world) token(name string, role access.Role) (token, line string) {
+func (w *setup) token(name string, role access.Role) (token, line string) {
 	token, e, err := access.NewToken(name, role)
 	if err != nil {
 		w.t.Fatal(err)
@@ -130,7 +130,7 @@ func (w *world) token(name string, role access.Role) (token, line string) {
 // TestTokensAreFollowed: a token that is taken out ends at the next request, on a connection
 // that is open too; a damaged file changes nothing.
 func TestTokensAreFollowed(t *testing.T) {
-	w := newWorld(t, false, true)
+	w := newSetup(t, false, true)
 	w.http2 = true
 	c := w.client(accesstest.Pair{}, w.ca.File)
 	amy, amyLine := w.token("amy", access.Operator)
@@ -161,7 +161,7 @@ func TestTokensAreFollowed(t *testing.T) {
 
 // TestCertificates: who has which role by his certificate, and who is not let in.
 func TestCertificates(t *testing.T) {
-	w := newWorld(t, true, false)
+	w := newSetup(t, true, false)
 	for _, tc := range []struct {
 		cert accesstest.Cert
 		want string
@@ -186,7 +186,7 @@ func TestCertificates(t *testing.T) {
 
 // TestBoth: a token goes before a certificate, and a wrong one is not made good by it.
 func TestBoth(t *testing.T) {
-	w := newWorld(t, true, true)
+	w := newSetup(t, true, true)
 	amy, line := w.token("amy", access.Operator)
 	w.write(w.files.Tokens, line)
 	bare := w.client(accesstest.Pair{}, w.ca.File)
@@ -202,7 +202,7 @@ func TestBoth(t *testing.T) {
 // are in use at the next handshake, and what ends or is not vouched for any more is refused
 // at the next request, on a connection that is open too.
 func TestCertificatesAreFollowed(t *testing.T) {
-	w := newWorld(t, true, false)
+	w := newSetup(t, true, false)
 	w.http2 = true
 	amy := w.client(w.ca.Issue(accesstest.Cert{Name: "amy", Roles: []string{"plumb:admin"}, Client: true}), w.ca.File)
 	w.expect(amy, "", "amy (admin")
@@ -237,7 +237,7 @@ func TestCertificatesAreFollowed(t *testing.T) {
 
 // TestOldTLS: what is older than TLS 1.3 is not spoken.
 func TestOldTLS(t *testing.T) {
-	w := newWorld(t, false, true)
+	w := newSetup(t, false, true)
 	_, err := tls.Dial("tcp", w.address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
 	if err == nil || !strings.Contains(err.Error(), "protocol version") {
 		t.Errorf("TLS 1.2: %v", err)

@@ -19,7 +19,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// objects is a world of one kind: what was made, and nothing more.
+// objects are those of one kind: what was made, and nothing more.
 type objects[V proto.Message] struct {
 	mu   sync.Mutex // guards what follows
 	made map[scheduler.Key]V

@@ -184,12 +184,12 @@ func routesOf(t *testing.T, text string) (list []kernel.Route) {
 	return list
 }
 
-// routes are those of the world.
+// routes are those of the host.
 func (n *node) routes() string {
-	n.world.mu.Lock()
-	defer n.world.mu.Unlock()
+	n.kernel.mu.Lock()
+	defer n.kernel.mu.Unlock()
 	var lines []string
-	for _, v := range n.world.objects {
+	for _, v := range n.kernel.objects {
 		if r, ok := v.(*models.Route); ok {
 			network, _, _ := strings.Cut(strings.TrimPrefix(r.GetInterface(), "cni:"), ":")
 			lines = append(lines, fmt.Sprintf("%s: %s via %s metric %d table %d\n", network, r.GetDestination(), r.GetGateway(), r.GetMetric(), r.EffectiveTable()))

@@ -12,7 +12,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// objects are what is in the world, without the ledgers.
+// objects are what is on the host, without the ledgers.
 func (n *node) objects() string {
 	var lines []string
 	for line := range strings.Lines(n.show()) {
@@ -117,13 +117,13 @@ func TestForgottenEnds(t *testing.T) {
 		n.disk = &fullDisk{}
 		n.host.forgot = "the records are missing"
 		n.start()
-		n.world.mu.Lock()
-		for k := range n.world.objects {
+		n.kernel.mu.Lock()
+		for k := range n.kernel.objects {
 			if strings.HasPrefix(string(k), "interface/cni:blue:") || strings.HasPrefix(string(k), "route/cni:blue:") {
-				delete(n.world.objects, k)
+				delete(n.kernel.objects, k)
 			}
 		}
-		n.world.mu.Unlock()
+		n.kernel.mu.Unlock()
 		n.sched.Submit(scheduler.Txn{Source: "operator", Look: []scheduler.Key{"interface/", "route/"}})
 		synctest.Wait()
 		n.Sweep(t.Context())

@@ -193,11 +193,11 @@ func TestDELNotRecorded(t *testing.T) {
 		if a := n.call(t.Context(), "STATUS", "", "", blue); codeOf(a) != spec.Degraded {
 			t.Errorf("STATUS: %v", a.Error)
 		}
-		n.world.stuck.Store(true)
+		n.kernel.stuck.Store(true)
 		if a := n.call(t.Context(), "DEL", "c2", "/run/netns/7", blue); a.Error != nil || len(a.Warnings) != 2 {
 			t.Errorf("what does not go at once: %v", a)
 		}
-		n.world.stuck.Store(false)
+		n.kernel.stuck.Store(false)
 		time.Sleep(10 * time.Minute)
 		n.disk.full = false
 		n.Sweep(t.Context())
@@ -211,9 +211,9 @@ func TestDELNotRecorded(t *testing.T) {
 // nothing.
 func TestDELSucceeds(t *testing.T) {
 	forget := func(n *node, k scheduler.Key) {
-		n.world.mu.Lock()
-		defer n.world.mu.Unlock()
-		delete(n.world.objects, k)
+		n.kernel.mu.Lock()
+		defer n.kernel.mu.Unlock()
+		delete(n.kernel.objects, k)
 	}
 	for name, c := range map[string]struct {
 		before func(t *testing.T, n *node)
@@ -253,7 +253,7 @@ func TestDELSucceeds(t *testing.T) {
 	t.Run("h unfinished", func(t *testing.T) {
 		in(t, func(t *testing.T, n *node) {
 			added(t, n, "c1")
-			n.world.stuck.Store(true)
+			n.kernel.stuck.Store(true)
 			began := time.Now()
 			if a := n.call(t.Context(), "DEL", "c1", "", blue); a.Error != nil || len(a.Warnings) != 1 || time.Since(began) > 10*time.Second {
 				t.Errorf("%v after %s", a, time.Since(began))
@@ -261,7 +261,7 @@ func TestDELSucceeds(t *testing.T) {
 			if !strings.Contains(n.show(), inside) {
 				t.Error("nothing was left")
 			}
-			n.world.stuck.Store(false)
+			n.kernel.stuck.Store(false)
 			time.Sleep(10 * time.Minute)
 			n.Sweep(t.Context())
 			if n.show() != "" {
@@ -338,12 +338,12 @@ func TestGCErrors(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
 		added(t, n, "c1", "c2")
 		time.Sleep(time.Minute)
-		n.world.stuck.Store(true)
+		n.kernel.stuck.Store(true)
 		a := n.call(t.Context(), "GC", "", "", gcBlue+`"cni.dev/valid-attachments":[]}`)
 		if codeOf(a) != spec.TryLater || !strings.Contains(a.Error.Details, "blue/c1/eth0") || !strings.Contains(a.Error.Details, "blue/c2/eth0") {
 			t.Errorf("%v", a.Error)
 		}
-		n.world.stuck.Store(false)
+		n.kernel.stuck.Store(false)
 		time.Sleep(10 * time.Minute)
 		n.Sweep(t.Context())
 		if n.show() != "" {
@@ -451,16 +451,16 @@ func TestStopLeavesNothingHalfDone(t *testing.T) {
 			answer := make(chan wire.Answer, 1)
 			go func() { answer <- n.call(ctx, "ADD", "c1", "/run/netns/8", blue) }()
 			synctest.Wait()
-			n.world.stuck.Store(stuck)
-			n.world.hangs.Store(stuck)
+			n.kernel.stuck.Store(stuck)
+			n.kernel.hangs.Store(stuck)
 			began := time.Now()
 			cancel()
 			if a := <-answer; codeOf(a) != spec.TryLater || time.Since(began) > time.Second || (n.show() != "") != stuck {
 				t.Errorf("stuck %v: %v after %s\n%s", stuck, a.Error, time.Since(began), n.show())
 			}
 		}
-		n.world.stuck.Store(false)
-		n.world.hangs.Store(false)
+		n.kernel.stuck.Store(false)
+		n.kernel.hangs.Store(false)
 		time.Sleep(10 * time.Minute)
 		n.Sweep(t.Context())
 		if n.show() != "" {

@@ -67,7 +67,7 @@ func TestMasquerade(t *testing.T) {
 		has(true)
 		n.call(t.Context(), "DEL", "c2", "", masked)
 		has(false)
-		n.world.broken = table
+		n.kernel.broken = table
 		if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", masked); a.Error == nil || !strings.Contains(a.Error.Details, table) {
 			t.Errorf("the table is somebody else's: %+v", a)
 		}

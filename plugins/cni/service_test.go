@@ -25,8 +25,8 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// hostWorld is a host of interfaces and routes in memory; it outlives agents.
-type hostWorld struct {
+// memHost is a host of interfaces and routes in memory; it outlives agents.
+type memHost struct {
 	mu      sync.Mutex
 	objects map[scheduler.Key]any
 	broken  scheduler.Key // cannot be made
@@ -34,8 +34,8 @@ type hostWorld struct {
 	hangs   atomic.Bool   // and one waits for a minute to hear it
 }
 
-// kindOf makes a kind that puts its values into the world.
-func kindOf[V any](w *hostWorld, name string, needs func(v V) []scheduler.Need) scheduler.Descriptor[V, struct{}] {
+// kindOf makes a kind that puts its values onto the host.
+func kindOf[V any](w *memHost, name string, needs func(v V) []scheduler.Need) scheduler.Descriptor[V, struct{}] {
 	type found = scheduler.Found[V, struct{}]
 	return scheduler.Descriptor[V, struct{}]{
 		Name: name, Prefix: scheduler.Key(name + "/"),
@@ -77,10 +77,10 @@ func kindOf[V any](w *hostWorld, name string, needs func(v V) []scheduler.Need) 
 	}
 }
 
-// node is an agent with the service, over a ledger and a world that outlive it.
+// node is an agent with the service, over a ledger and a host that outlive it.
 type node struct {
 	t      *testing.T
-	world  *hostWorld
+	kernel *memHost
 	host   *fakeHost
 	disk   *fullDisk
 	given  *kernel.MemLedger
@@ -93,7 +93,7 @@ type node struct {
 }
 
 func newNode(t *testing.T) *node {
-	n := &node{t: t, world: &hostWorld{objects: map[scheduler.Key]any{}}, host: newFakeHost(), disk: &fullDisk{}, given: &kernel.MemLedger{}, inodes: []string{"7"}}
+	n := &node{t: t, kernel: &memHost{objects: map[scheduler.Key]any{}}, host: newFakeHost(), disk: &fullDisk{}, given: &kernel.MemLedger{}, inodes: []string{"7"}}
 	n.start()
 	return n
 }
@@ -123,7 +123,7 @@ func (n *node) start() {
 	register(n, ipam.Pools(book))
 	register(n, ipam.Leases(book))
 	register(n, ipam.Claims(book))
-	interfaces := kindOf(n.world, "interface", func(v *models.Interface) (needs []scheduler.Need) {
+	interfaces := kindOf(n.kernel, "interface", func(v *models.Interface) (needs []scheduler.Need) {
 		if path := v.GetNamespace().GetPath(); path != "" {
 			needs = append(needs, scheduler.On(scheduler.Key("place/"+strings.ReplaceAll(path, "/", "_")), "the namespace"))
 		}
@@ -155,17 +155,17 @@ func (n *node) start() {
 		return []scheduler.Change{scheduler.Set(scheduler.Key(models.ForwardKey(name)), &models.Forward{Interface: name})}
 	}
 	register(n, interfaces)
-	register(n, kindOf(n.world, "forward", func(v *models.Forward) []scheduler.Need {
+	register(n, kindOf(n.kernel, "forward", func(v *models.Forward) []scheduler.Need {
 		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface")}
 	}))
-	register(n, kindOf(n.world, "route", func(v *models.Route) []scheduler.Need {
+	register(n, kindOf(n.kernel, "route", func(v *models.Route) []scheduler.Need {
 		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface")}
 	}))
-	register(n, kindOf(n.world, "sysctl", func(v *models.Sysctl) []scheduler.Need {
+	register(n, kindOf(n.kernel, "sysctl", func(v *models.Sysctl) []scheduler.Need {
 		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface")}
 	}))
-	register(n, kindOf(n.world, "nftables", func(*models.Nftables) []scheduler.Need { return nil }))
-	places, err := scheduler.Register(n.sched, kindOf(n.world, "place", func(string) []scheduler.Need { return nil }))
+	register(n, kindOf(n.kernel, "nftables", func(*models.Nftables) []scheduler.Need { return nil }))
+	places, err := scheduler.Register(n.sched, kindOf(n.kernel, "place", func(string) []scheduler.Need { return nil }))
 	must(n.t, err)
 	n.places = places
 	ctx, cancel := context.WithCancel(context.Background())
@@ -210,12 +210,12 @@ func (n *node) callFor(ctx context.Context, command, container, ifname, netns, c
 	return n.Serve(ctx, c)
 }
 
-// show lists what is in the world and in the ledgers.
+// show lists what is on the host and in the ledgers.
 func (n *node) show() string {
-	n.world.mu.Lock()
-	defer n.world.mu.Unlock()
+	n.kernel.mu.Lock()
+	defer n.kernel.mu.Unlock()
 	var lines []string
-	for k := range n.world.objects {
+	for k := range n.kernel.objects {
 		if !strings.HasPrefix(string(k), "place/") {
 			lines = append(lines, string(k))
 		}
@@ -377,10 +377,10 @@ func TestCHECK(t *testing.T) {
 			t.Fatal(a.Error)
 		}
 		key := scheduler.Key("interface/cni:blue:7a9ae503637bb214")
-		n.world.mu.Lock()
-		n.world.broken = key
-		delete(n.world.objects, key)
-		n.world.mu.Unlock()
+		n.kernel.mu.Lock()
+		n.kernel.broken = key
+		delete(n.kernel.objects, key)
+		n.kernel.mu.Unlock()
 		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", config); a.Error == nil || !strings.Contains(a.Error.Details, string(key)) {
 			t.Errorf("removed: %v", a.Error)
 		}
@@ -391,7 +391,7 @@ func TestCHECK(t *testing.T) {
 // of a network is not changed beneath its attachments.
 func TestNameIsTaken(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
-		n.world.broken = "interface/cni:blue:7a9ae503637bb214"
+		n.kernel.broken = "interface/cni:blue:7a9ae503637bb214"
 		began := time.Now()
 		a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue)
 		if a.Error == nil || !strings.Contains(a.Error.Details, "there is one already") || time.Since(began) > 0 {
@@ -400,7 +400,7 @@ func TestNameIsTaken(t *testing.T) {
 		if n.show() != "" {
 			t.Errorf("left\n%s", n.show())
 		}
-		n.world.broken = ""
+		n.kernel.broken = ""
 		if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue); a.Error != nil {
 			t.Fatal(a.Error)
 		}

@@ -32,7 +32,7 @@ func TestRandomHistory(t *testing.T) {
 	}
 }
 
-// history is a world that moves at random, with a record of what really happened.
+// history is a runtime that changes at random, with a record of what really happened.
 type history struct {
 	*story
 	t     *testing.T

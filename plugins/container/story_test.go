@@ -18,8 +18,8 @@ import (
 	"github.com/plumb-net/plumb/models"
 )
 
-// TestStories plays the stories of testdata/stories: the directive `do` moves
-// the world line by line and prints which keys the watcher heard of after each
+// TestStories plays the stories of testdata/stories: the directive `do` does
+// things to the runtime line by line and prints which keys the watcher heard of after each
 // line; `show` prints what is known; `events` what the observer was told since
 // the last time; `health` how the runtime stands.
 func TestStories(t *testing.T) {

@@ -19,7 +19,7 @@ func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 // TestStories plays the stories of testdata/stories on a kernel in memory and
 // prints what is told after each line.
 //
-//	do       moves the world, a line at a time:
+//	do       does something, a line at a time:
 //	           run                            the watcher begins
 //	           follow ID pid=N cgroup=P told=N, forget ID, ended ID
 //	           count P N                      a cgroup's counter

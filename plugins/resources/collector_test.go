@@ -15,8 +15,8 @@ import (
 	"github.com/plumb-net/plumb/plugins/resources/disk"
 )
 
-// world is a tracker, a kernel and a clock.
-type world struct {
+// fakes are a tracker, a kernel and a clock.
+type fakes struct {
 	known   map[string]*models.Container
 	unknown error
 	clock   time.Time
@@ -34,8 +34,8 @@ type world struct {
 	cgroups []string
 }
 
-func newWorld() (*world, *Collector) {
-	w := &world{
+func newFakes() (*fakes, *Collector) {
+	w := &fakes{
 		known: map[string]*models.Container{}, clock: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC),
 		used: map[string]time.Duration{}, memo: map[string]uint64{}, reads: map[string]int{}, netdev: map[int][]cgroup.Interface{},
 		written: map[int]uint64{}, walks: map[int]int{},
@@ -43,25 +43,25 @@ func newWorld() (*world, *Collector) {
 	return w, newCollector(w, 10*time.Second, 2, w, func() time.Time { return w.clock })
 }
 
-func (w *world) Containers() (map[string]*models.Container, error) { return w.known, w.unknown }
-func (w *world) Watch(ctx context.Context, _ func(keys ...string)) error {
+func (w *fakes) Containers() (map[string]*models.Container, error) { return w.known, w.unknown }
+func (w *fakes) Watch(ctx context.Context, _ func(keys ...string)) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
-func (w *world) memory() uint64 { return 1 << 30 }
-func (w *world) netns() uint64  { return 1 }
+func (w *fakes) memory() uint64 { return 1 << 30 }
+func (w *fakes) netns() uint64  { return 1 }
 
-func (w *world) find(_ int, _ uint64, id string) (cgroup.Group, error) {
+func (w *fakes) find(_ int, _ uint64, id string) (cgroup.Group, error) {
 	if id == "host" {
 		return cgroup.Group{}, errors.New("it has no cgroup of its own")
 	}
 	return cgroup.Group{Path: "/" + id}, nil
 }
 
-func (w *world) root() (cgroup.Group, bool) { return cgroup.Group{Path: "/"}, len(w.cgroups) > 0 }
+func (w *fakes) root() (cgroup.Group, bool) { return cgroup.Group{Path: "/"}, len(w.cgroups) > 0 }
 
 // below is the law of cgroup.Below, on names alone.
-func (w *world) below(g cgroup.Group, depth, most int, skip func(string) bool) (all []cgroup.Group, more int) {
+func (w *fakes) below(g cgroup.Group, depth, most int, skip func(string) bool) (all []cgroup.Group, more int) {
 	for _, path := range w.cgroups {
 		rest, in := strings.CutPrefix(path, strings.TrimSuffix(g.Path, "/")+"/")
 		for dir := path; dir != g.Path && in; dir = filepath.Dir(dir) {
@@ -78,13 +78,13 @@ func (w *world) below(g cgroup.Group, depth, most int, skip func(string) bool) (
 	return all, more
 }
 
-func (w *world) uplinks() ([]cgroup.Interface, error) {
+func (w *fakes) uplinks() ([]cgroup.Interface, error) {
 	return []cgroup.Interface{{Name: "uplink"}}, nil
 }
 
-func (w *world) filesystems() ([]disk.Usage, error) { return []disk.Usage{{Point: "/"}}, nil }
+func (w *fakes) filesystems() ([]disk.Usage, error) { return []disk.Usage{{Point: "/"}}, nil }
 
-func (w *world) layer(_ context.Context, pid int, _ uint64) (disk.Usage, error) {
+func (w *fakes) layer(_ context.Context, pid int, _ uint64) (disk.Usage, error) {
 	w.walks[pid]++
 	used, there := w.written[pid]
 	if !there {
@@ -94,7 +94,7 @@ func (w *world) layer(_ context.Context, pid int, _ uint64) (disk.Usage, error) 
 	return disk.Usage{Used: used}, nil
 }
 
-func (w *world) stats(g cgroup.Group) (cgroup.Stats, error) {
+func (w *fakes) stats(g cgroup.Group) (cgroup.Stats, error) {
 	w.reads[g.Path]++
 	used, there := w.used[g.Path]
 	if !there {
@@ -103,21 +103,21 @@ func (w *world) stats(g cgroup.Group) (cgroup.Stats, error) {
 	return cgroup.Stats{CPU: &cgroup.CPU{Usage: used}, Memory: &cgroup.Memory{WorkingSet: w.memo[g.Path]}}, nil
 }
 
-func (w *world) limits(cgroup.Group) (cgroup.Limits, error) {
+func (w *fakes) limits(cgroup.Group) (cgroup.Limits, error) {
 	return cgroup.Limits{Memory: 2 << 20, MemoryAllowed: 1 << 20}, nil
 }
 
-func (w *world) interfaces(pid int, _ uint64) ([]cgroup.Interface, error) { return w.netdev[pid], nil }
+func (w *fakes) interfaces(pid int, _ uint64) ([]cgroup.Interface, error) { return w.netdev[pid], nil }
 
 // run is a container that runs.
-func (w *world) run(id string, pid uint32) *models.Container {
+func (w *fakes) run(id string, pid uint32) *models.Container {
 	c := &models.Container{Runtime: "docker", ContainerId: id, Pid: pid, Netns: uint64(pid), State: "running", StartedAt: w.clock.Format(time.RFC3339Nano)}
 	w.known["docker:"+id], w.used["/"+id] = c, 0
 	return c
 }
 
 // pass lets time pass, in which the collector does what is due.
-func (w *world) pass(c *Collector, d time.Duration) {
+func (w *fakes) pass(c *Collector, d time.Duration) {
 	for end := w.clock.Add(d); ; {
 		next := w.clock.Add(c.work())
 		if next.After(end) {
@@ -131,7 +131,7 @@ func (w *world) pass(c *Collector, d time.Duration) {
 // TestPace: what is busy is sampled each interval, what is idle more and more seldom,
 // what somebody looks at as often as he does, but not within a second.
 func TestPace(t *testing.T) {
-	w, c := newWorld()
+	w, c := newFakes()
 	w.run("busy", 10)
 	w.run("idle", 11)
 	c.follow()
@@ -162,7 +162,7 @@ func TestPace(t *testing.T) {
 // TestRuns: a series is of one run: it begins and ends with it, and what it held can be
 // asked for until the container is gone.
 func TestRuns(t *testing.T) {
-	w, c := newWorld()
+	w, c := newFakes()
 	began := w.clock
 	web := w.run("web", 10)
 	c.follow()
@@ -208,7 +208,7 @@ func TestRuns(t *testing.T) {
 
 // TestWhoseNetwork: a namespace is counted once, and that of the host is no container's.
 func TestWhoseNetwork(t *testing.T) {
-	w, c := newWorld()
+	w, c := newFakes()
 	for id, pid := range map[string]uint32{"own": 10, "hosts": 11, "joined": 12} {
 		w.run(id, pid)
 		w.netdev[int(pid)] = []cgroup.Interface{{Name: "eth0", ReceiveBytes: 1000}}
@@ -235,7 +235,7 @@ func TestWhoseNetwork(t *testing.T) {
 
 // TestBounds: what is kept does not grow for ever.
 func TestBounds(t *testing.T) {
-	w, c := newWorld()
+	w, c := newFakes()
 	w.run("web", 10)
 	c.follow()
 	for range 2 * minutesKept {
@@ -265,7 +265,7 @@ func TestBounds(t *testing.T) {
 // TestOthers: the machine and its cgroups are told beside the containers, down to a depth,
 // those within a container with it, and none of them twice.
 func TestOthers(t *testing.T) {
-	w, c := newWorld()
+	w, c := newFakes()
 	w.run("docker/web", 10)
 	w.cgroups = []string{"/docker", "/docker/web", "/docker/web/init", "/docker/web/init/a/b/c", "/system.slice", "/system.slice/ssh", "/system.slice/ssh/deep"}
 	for _, path := range append(w.cgroups, "/") {
@@ -324,7 +324,7 @@ func TestOthers(t *testing.T) {
 // TestOthersAreBounded: however many cgroups somebody makes, so many are sampled, and it is
 // said that there are more.
 func TestOthersAreBounded(t *testing.T) {
-	w, c := newWorld()
+	w, c := newFakes()
 	for i := range 3 * machineMost {
 		path := fmt.Sprint("/s", i)
 		w.cgroups, w.used[path] = append(w.cgroups, path), 0
@@ -359,7 +359,7 @@ func TestOthersAreBounded(t *testing.T) {
 // and more seldom, one that takes long a hundredth of the time; what cannot be walked has no
 // figure, and the machine has all of its file systems.
 func TestFilesystems(t *testing.T) {
-	w, c := newWorld()
+	w, c := newFakes()
 	w.cgroups, w.used["/"] = []string{"/docker"}, 0
 	for id, pid := range map[string]uint32{"busy": 10, "quiet": 11, "none": 12} {
 		w.run(id, pid)

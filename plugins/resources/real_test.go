@@ -24,7 +24,7 @@ type crowd struct {
 func (c crowd) find(_ int, _ uint64, id string) (cgroup.Group, error) { return c.groups[id], nil }
 
 // newCrowd makes cgroups in all hierarchies that there are.
-func newCrowd(b *testing.B, n int) (crowd, *world) {
+func newCrowd(b *testing.B, n int) (crowd, *fakes) {
 	if os.Geteuid() != 0 {
 		b.Skip("it needs root")
 	}
@@ -36,7 +36,7 @@ func newCrowd(b *testing.B, n int) (crowd, *world) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w, _ := newWorld()
+	w, _ := newFakes()
 	c := crowd{linux: h, groups: map[string]cgroup.Group{}}
 	for i := range n {
 		id := fmt.Sprint("plumb-bench-", os.Getpid(), "-", i)

@@ -380,12 +380,12 @@ var broken = []struct {
 			return nil
 		}
 	}},
-	{"stalled", "Create waits for the world, whatever the context says", func(d *bookKind, w *shelf) {
+	{"stalled", "Create waits for the system, whatever the context says", func(d *bookKind, w *shelf) {
 		d.Create = func(_ context.Context, k scheduler.Key, v *book) (int, error) {
 			return w.create(context.Background(), k, v)
 		}
 	}},
-	{"stalled", "Retrieve waits for the world, whatever the context says", func(d *bookKind, w *shelf) {
+	{"stalled", "Retrieve waits for the system, whatever the context says", func(d *bookKind, w *shelf) {
 		d.Retrieve = func(_ context.Context, s bookScope) iter.Seq2[bookFound, error] {
 			return w.retrieve(context.Background(), s)
 		}

@@ -101,7 +101,7 @@ func (x *trial[V, M]) drain(ctx context.Context, s scheduler.Scope[V, M]) {
 	}
 }
 
-// stalled cancels operations that are under way in a world that hangs.
+// stalled cancels operations that are under way on a system that hangs.
 func (x *trial[V, M]) stalled() {
 	s, scope := x.spec.Samples[0], x.scope()
 	k, v := s.Key, s.Values[0]
@@ -234,7 +234,7 @@ func (x *trial[V, M]) hears(e *ear, k scheduler.Key) bool {
 	return true
 }
 
-// readOnly reads the world for somebody all the while that it changes.
+// readOnly reads the objects for somebody all the while that they change.
 func (x *trial[V, M]) readOnly() {
 	if !x.all() {
 		return

@@ -65,7 +65,7 @@ func laws[V, M any]() []law[V, M] {
 		{name: "cancelled", try: X.cancelled,
 			right: "an operation whose context has ended returns soon, does not blame the value, has done what it says it did, and can be tried again"},
 		{name: "stalled", try: X.stalled, lacks: func(s S) string { return lack(s.Stall != nil, "Stall") },
-			right: "an operation in a world that hangs returns soon after its context ends"},
+			right: "an operation on a system that hangs returns soon after its context ends"},
 		{name: "watch", try: X.watch, concerns: watches, lacks: canRemove,
 			right: "what happens after Watch was called is notified, by its key or as all, and keys of the kind only"},
 		{name: "read-only", try: X.readOnly, concerns: func(d D) bool { return watches(d) && reads(d) }, lacks: canRemove,

@@ -342,7 +342,7 @@ func (x *trial[V, M]) find(k scheduler.Key) (f scheduler.Found[V, M], there, ok 
 	return f, there, true
 }
 
-// isAs reports if the object in the world is not as it was asked.
+// isAs reports if the actual object is not as it was asked.
 func (x *trial[V, M]) isAs(k scheduler.Key, v V, after string) (f scheduler.Found[V, M], ok bool) {
 	f, there, can := x.find(k)
 	if !can {

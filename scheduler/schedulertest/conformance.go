@@ -9,8 +9,8 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// Spec tells [Conform] how to try a kind. Samples are enough for a kind whose
-// world is empty when the test begins; every further field lets more laws be
+// Spec tells [Conform] how to try a kind. Samples are enough for a kind of
+// which nothing is there when the test begins; every further field lets more laws be
 // tried.
 type Spec[V, M any] struct {
 	// Samples are the keys to try, those that others need first. Two keys of
@@ -22,7 +22,7 @@ type Spec[V, M any] struct {
 	// any will do.
 	Kinds []scheduler.Key
 
-	// Setup makes the world that the samples need, without any object of the
+	// Setup makes what the samples need, without any object of the
 	// kind. It is called before each law; what must be torn down goes into
 	// t.Cleanup. Everything that runs in here and below may end the test.
 	Setup func(t testing.TB)
@@ -36,12 +36,12 @@ type Spec[V, M any] struct {
 	// Foreign puts somebody else's object where ours would be, until the end
 	// of the law. stands reports whether it is still there as it was made.
 	Foreign func(t testing.TB, k scheduler.Key, v V) (stands func() bool)
-	// Remove takes an object out of the world behind the descriptor's back.
+	// Remove takes an object away behind the descriptor's back.
 	Remove func(t testing.TB, k scheduler.Key)
-	// Make puts an object of an observed kind into the world and returns it
+	// Make makes an object of an observed kind and returns it
 	// as it is there. Observed kinds need it, and Remove.
 	Make func(t testing.TB, k scheduler.Key, v V) V
-	// Stall makes the world hang until release is called.
+	// Stall makes the system behind the kind hang until release is called.
 	Stall func(t testing.TB) (release func())
 
 	// Clone copies a value deeply, so that changes of an argument are noticed.
@@ -52,7 +52,7 @@ type Spec[V, M any] struct {
 	Identical func(a, b V) bool
 	// Normalize takes out of a value that was found what was not asked for and
 	// may be another each time: a random hardware address, a setting that is
-	// left to the world. Default: it stays as it is.
+	// left to the system. Default: it stays as it is.
 	Normalize func(k scheduler.Key, found, asked V) V
 
 	// Patience is how long the suite waits for what ought to happen before it
@@ -74,7 +74,7 @@ type Sample[V any] struct {
 // which the spec lacks something are named in the log (go test -v).
 //
 // The laws run one after the other and each takes away what it made. Nothing
-// else may work on the kind's world at the same time.
+// else may work on the kind's objects at the same time.
 func Conform[V, M any](t *testing.T, d scheduler.Descriptor[V, M], spec Spec[V, M]) {
 	t.Helper()
 	spec.check(t, d.Create == nil)
@@ -114,7 +114,7 @@ func (b breach) String() string {
 	return fmt.Sprintf("%s: %s\n\tlaw %s: %s", b.key, b.what, b.law, b.right)
 }
 
-// hold tries one law in a world of its own.
+// hold tries one law with a setup of its own.
 func hold[V, M any](t testing.TB, l law[V, M], d scheduler.Descriptor[V, M], spec Spec[V, M]) (breaches []breach) {
 	x := newTrial(t, d, spec)
 	x.report = func(k scheduler.Key, what string) {

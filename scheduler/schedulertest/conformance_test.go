@@ -23,20 +23,20 @@ type book struct {
 	Heavy bool     // cannot be changed in place
 }
 
-// lying is a book in the world.
+// lying is a book on the shelf.
 type lying struct {
 	book
 	id   int
 	ours bool
 }
 
-// shelf is a world of books that obeys every law.
+// shelf is a system of books that obeys every law.
 type shelf struct {
 	mu     sync.Mutex
 	books  map[scheduler.Key]lying
 	ids    int
 	notify map[int]func(...scheduler.Key)
-	answer chan struct{} // closed while the world answers
+	answer chan struct{} // closed while the shelf answers
 }
 
 func (w *shelf) reset() {
@@ -53,7 +53,7 @@ type (
 	bookOp    = scheduler.Op[*book, int]
 )
 
-// enter waits until the world answers.
+// enter waits until the shelf answers.
 func (w *shelf) enter(ctx context.Context) error {
 	w.mu.Lock()
 	answer := w.answer

@@ -1,7 +1,7 @@
 // Package schedulertest is for everybody who embeds the scheduler: a kit that holds
-// descriptors to their contract, and a small world with laws and faults to order.
+// descriptors to their contract, and a system in memory with laws and faults to order.
 //
-// [Conform] holds a descriptor, of whatever world, to the contract of
+// [Conform] holds a descriptor, of whatever system, to the contract of
 // [scheduler.Descriptor], law by law. Who writes kinds needs no more than that.
 //
 // A [World] holds objects of a few kinds whose values are [Thing]s. It sees

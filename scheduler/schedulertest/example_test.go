@@ -11,7 +11,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
-// A test of an embedder: what is built on a scheduler is tried in a world that fails.
+// A test of an embedder: what is built on a scheduler is tried on a system that fails.
 func TestWorldOfAnEmbedder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := schedulertest.NewWorld(), scheduler.New(scheduler.Options{})
@@ -36,7 +36,7 @@ func TestWorldOfAnEmbedder(t *testing.T) {
 		}})
 		time.Sleep(time.Minute)
 		if there := fmt.Sprint(w); there != "bridge/1=up\nport/1=up\n" {
-			t.Errorf("in the world is\n%s", there)
+			t.Errorf("there is\n%s", there)
 		}
 		if broken := w.Broken(); len(broken) > 0 {
 			t.Errorf("laws are broken: %v", broken)

@@ -97,7 +97,7 @@ func (f Fault) err() error {
 	case FailLater:
 		return scheduler.Retry(ErrFault, 10*time.Second)
 	case FailInvalid:
-		return scheduler.Invalid("text", "the world refuses it")
+		return scheduler.Invalid("text", "the system refuses it")
 	case FailConflict:
 		return scheduler.Conflict("somebody", ErrFault)
 	case FailBlocked:

@@ -12,7 +12,7 @@ import (
 )
 
 // What the scheduler promises, checked at every operation. What it cannot
-// know, because the world moved behind its back and was not read since, is not
+// know, because something moved behind its back and was not read since, is not
 // held against it.
 
 // Broken are the laws that were broken so far, in words.

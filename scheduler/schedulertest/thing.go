@@ -35,7 +35,7 @@ type Thing struct {
 // scheduler that asks the values loses what is wanted, and histories show it.
 func (Thing) Equal(Thing) bool { return true }
 
-// SameAs reports whether two things are alike in all that the world shows.
+// SameAs reports whether two things are alike in all that a read shows.
 func (t Thing) SameAs(o Thing) bool {
 	return t.Text == o.Text && t.Peer == o.Peer && slices.Equal(t.Needs, o.Needs) && slices.Equal(t.Claims, o.Claims) &&
 		slices.Equal(t.Derives, o.Derives)

@@ -14,7 +14,7 @@ import (
 // overdue is how long the scheduler of a world waits for an operation.
 const overdue = 30 * time.Second
 
-// World is a made-up outside world. It may be used from any goroutine.
+// World is a system in memory, outside of the scheduler. It may be used from any goroutine.
 type World struct {
 	mu       sync.Mutex
 	objects  map[scheduler.Key]object

@@ -12,8 +12,8 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// Says is what a kind thinks about values, without any world. The question is needs, claims
-// or compare; the values are one in a line.
+// Says is what a kind thinks about values, without reading anything. The question is
+// needs, claims or compare; the values are one in a line.
 func Says[V proto.Message, M any](t testing.TB, d scheduler.Descriptor[V, M], question, key, values string) string {
 	t.Helper()
 	k, v := scheduler.Key(key), Decode[V](t, d.Name, values)

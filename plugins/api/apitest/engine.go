@@ -61,7 +61,7 @@ func newEngine() *Engine {
 	return e
 }
 
-// Set puts a status in place, as if the world had moved.
+// Set puts a status in place, as if it had changed by itself.
 func (e *Engine) Set(st scheduler.Status) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -220,7 +220,7 @@ func (e *Engine) Apply(_ context.Context, t scheduler.Txn) (scheduler.Result, er
 	return res, nil
 }
 
-// Inspect implements the port: the world is what the script says.
+// Inspect implements the port: what is there is what the script says.
 func (e *Engine) Inspect(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error) {
 	return e.List(ctx, prefixes...)
 }

@@ -11,7 +11,7 @@ func TestTableIsAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	got, want := newTable(), map[Key]*Node{}
 	for step := range 200_000 {
-		span := 1 + (step/20_000)*1000 // small worlds, then larger ones
+		span := 1 + (step/20_000)*1000 // few keys, then more
 		k := Key(fmt.Sprintf("k/%d", rng.IntN(span)))
 		if n := got.get(k); n != want[k] {
 			t.Fatalf("step %d: %s is %v, want %v", step, k, n, want[k])

@@ -35,7 +35,7 @@ func resume(s *scheduler.Scheduler, k scheduler.Key) error {
 }
 
 // Heal ends all faults and pauses, has all kinds and sources present, gives the
-// scheduler time, and checks that the world is what the model expects, that
+// scheduler time, and checks that what is there is what the model expects, that
 // states say so, and that nothing more is done.
 func (p *Player) Heal() error {
 	p.World.NoFaults()
@@ -87,17 +87,17 @@ func (p *Player) checkKinds() error {
 	}
 	for _, k := range p.kinds {
 		if !known[k.options.DerivedTo] {
-			return fmt.Errorf("there is no kind %s in this world", k.options.DerivedTo)
+			return fmt.Errorf("there is no kind %s here", k.options.DerivedTo)
 		}
 	}
 	for k := range p.World.Objects() {
 		if !known[schedulertest.KindName(k)] {
-			return fmt.Errorf("%s is there, and of no kind of this world", k)
+			return fmt.Errorf("%s is there, and of no kind that there is", k)
 		}
 	}
 	for k := range p.Model.rank {
 		if !known[schedulertest.KindName(k)] {
-			return fmt.Errorf("%s is of no kind of this world", k)
+			return fmt.Errorf("%s is of no kind that there is", k)
 		}
 	}
 	return nil
@@ -112,12 +112,12 @@ func (p *Player) checkRest() error {
 		return err
 	}
 	if more := p.World.Lines()[before:]; len(more) > 0 {
-		return failure("restless", "a look at a settled world caused operations: %v", more)
+		return failure("restless", "a look at what is settled caused operations: %v", more)
 	}
 	return nil
 }
 
-// check compares the world, and the states that are told, with the model.
+// check compares what is there, and the states that are told, with the model.
 func (p *Player) check() error {
 	all, err := p.Scheduler.List(context.Background())
 	if err != nil {
@@ -163,7 +163,7 @@ func (p *Player) observed(k scheduler.Key) bool {
 	return slices.ContainsFunc(p.kinds, func(kd kindState) bool { return kd.name == schedulertest.KindName(k) && kd.options.Observed })
 }
 
-// checkStates: a key is configured exactly if it is in the world as wanted.
+// checkStates: a key is configured exactly if it is there as wanted.
 func (p *Player) checkStates(all []scheduler.Status, want map[scheduler.Key]schedulertest.Thing) error {
 	for _, st := range all {
 		p.Tally.Count("healed", st.State.String())
@@ -187,10 +187,10 @@ func (p *Player) checkStates(all []scheduler.Status, want map[scheduler.Key]sche
 		case scheduler.Observed:
 		case scheduler.Retrying:
 			if !p.World.Foreign(st.Key) && !slices.ContainsFunc(st.Derived, func(d scheduler.Status) bool { return p.World.Foreign(d.Key) }) {
-				return failure("state", "%s is retrying (%s) in a healed world", st.Key, st.Reason)
+				return failure("state", "%s is retrying (%s) after all has healed", st.Key, st.Reason)
 			}
 		default:
-			return failure("state", "%s is %s (%s) in a healed world", st.Key, st.State, st.Reason)
+			return failure("state", "%s is %s (%s) after all has healed", st.Key, st.State, st.Reason)
 		}
 		if st.Revision%8 == 0 { // of one in eight: else half of the time goes there
 			if err := p.checkRoots(st); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // noteHeld notes a transaction, and what of it is held back for good reason: what it takes
-// from the intent and is in the world, if that is more of a kind than may go at once. Where
+// from the intent and is there, if that is more of a kind than may go at once. Where
 // things go wrong nobody but the scheduler knows what it believes to be there.
 func (p *Player) noteHeld(t scheduler.Txn) error {
 	source := slices.Index(p.Sources, t.Source)

@@ -18,7 +18,7 @@ type Model struct {
 	// valid is the last valid strongest value of each key that is still wanted.
 	valid map[scheduler.Key]schedulertest.Thing
 	// doubt are keys whose strongest value is invalid, while nobody remembers a
-	// valid one: what the scheduler finds in the world counts as that.
+	// valid one: what the scheduler finds there counts as that.
 	doubt   map[scheduler.Key]bool
 	rank    map[scheduler.Key]int
 	derived map[string]string // the kind that the values of a kind derive
@@ -151,48 +151,48 @@ func (m *Model) learn(all []scheduler.Status) {
 	}
 }
 
-// fine reports whether a key that is in the world cannot be invalid, nor what it derives.
+// fine reports whether a key that is there cannot be invalid, nor what it derives.
 func (m *Model) fine(k scheduler.Key, want map[scheduler.Key]schedulertest.Thing) bool {
 	i, wanted := m.rank[k]
 	_, in := want[k]
 	return wanted && in && !m.Wants[i][k].Bad && !m.Wants[i][k].Undecodable
 }
 
-// Expect computes what should be in the world, given what is there by itself.
+// Expect computes what should be there, given what is there by itself.
 func (m *Model) Expect(there map[scheduler.Key]schedulertest.Thing) map[scheduler.Key]schedulertest.Thing {
-	world := maps.Clone(there)
+	state := maps.Clone(there)
 	holders := m.holders()
 	for again := true; again; {
 		again = false
 		for _, k := range slices.Sorted(maps.Keys(m.valid)) {
-			if _, in := world[k]; in || !m.mayHave(k, holders) {
+			if _, in := state[k]; in || !m.mayHave(k, holders) {
 				continue
 			}
 			t := m.valid[k]
 			if t.Peer == "" {
-				if met(t, k, world) {
-					world[k], again = t, true
+				if met(t, k, state) {
+					state[k], again = t, true
 				}
 				continue
 			}
-			if m.pair(k, world, holders) {
-				world[k], again = t, true
-				if p := scheduler.Key(t.Peer); !has(world, p) { // somebody else's may stand there
-					world[p] = m.valid[p]
+			if m.pair(k, state, holders) {
+				state[k], again = t, true
+				if p := scheduler.Key(t.Peer); !has(state, p) { // somebody else's may stand there
+					state[p] = m.valid[p]
 				}
 			}
 		}
-		if m.derive(world, holders) {
+		if m.derive(state, holders) {
 			again = true
 		}
 	}
-	return world
+	return state
 }
 
-// Own takes in who has each claimed name: who is in the world with it and claims it
+// Own takes in who has each claimed name: who is there with it and claims it
 // still. Of owners that are away for a time nothing can be seen there; who they are is
 // the scheduler's word, as it tells the losers.
-func (m *Model) Own(world map[scheduler.Key]schedulertest.Thing, all []scheduler.Status) {
+func (m *Model) Own(state map[scheduler.Key]schedulertest.Thing, all []scheduler.Status) {
 	m.owners = map[string]scheduler.Key{}
 	for _, s := range all {
 		_, told, _ := strings.Cut(s.Reason, "the name ")
@@ -201,8 +201,8 @@ func (m *Model) Own(world map[scheduler.Key]schedulertest.Thing, all []scheduler
 			m.owners[name] = scheduler.Key(owner)
 		}
 	}
-	for _, k := range sortedKeys(world) {
-		for _, c := range world[k].Claims {
+	for _, k := range sortedKeys(state) {
+		for _, c := range state[k].Claims {
 			if m.claims(k, c) {
 				m.owners[c] = k
 			}
@@ -243,7 +243,7 @@ func (m *Model) mayHave(k scheduler.Key, holders map[string]scheduler.Key) bool 
 }
 
 // pair reports whether k and its peer can be there together.
-func (m *Model) pair(k scheduler.Key, world map[scheduler.Key]schedulertest.Thing, holders map[string]scheduler.Key) bool {
+func (m *Model) pair(k scheduler.Key, state map[scheduler.Key]schedulertest.Thing, holders map[string]scheduler.Key) bool {
 	p := scheduler.Key(m.valid[k].Peer)
 	pt, ok := m.valid[p]
 	if !ok || pt.Peer != string(k) || !m.mayHave(p, holders) {
@@ -253,22 +253,22 @@ func (m *Model) pair(k scheduler.Key, world map[scheduler.Key]schedulertest.Thin
 	if p < k {
 		first, second = p, k
 	}
-	if !met(m.valid[first], first, world) {
+	if !met(m.valid[first], first, state) {
 		return false
 	}
-	with := maps.Clone(world)
+	with := maps.Clone(state)
 	if !has(with, first) {
 		with[first] = m.valid[first]
 	}
 	return met(m.valid[second], second, with)
 }
 
-// met reports whether all that t needs is in the world.
-func met(t schedulertest.Thing, self scheduler.Key, world map[scheduler.Key]schedulertest.Thing) bool {
+// met reports whether all that t needs is there.
+func met(t schedulertest.Thing, self scheduler.Key, state map[scheduler.Key]schedulertest.Thing) bool {
 	for _, n := range t.Needs {
 		key, text, cond := strings.Cut(strings.TrimRight(n, "@#"), "=")
 		ok := false
-		for k, o := range world {
+		for k, o := range state {
 			match := string(k) == key || strings.HasSuffix(key, "/") && schedulertest.Under(key, k) && k != self
 			ok = ok || match && (!cond || o.Text == text)
 		}
@@ -279,11 +279,11 @@ func met(t schedulertest.Thing, self scheduler.Key, world map[scheduler.Key]sche
 	return true
 }
 
-// derive adds what the values of the world derive. Of what is not ours nothing
+// derive adds what the actual values derive. Of what is not ours nothing
 // is derived but what we want of it.
-func (m *Model) derive(world map[scheduler.Key]schedulertest.Thing, holders map[string]scheduler.Key) (more bool) {
-	for _, k := range slices.Sorted(maps.Keys(world)) {
-		t, kind := world[k], m.derived[schedulertest.KindName(k)]
+func (m *Model) derive(state map[scheduler.Key]schedulertest.Thing, holders map[string]scheduler.Key) (more bool) {
+	for _, k := range slices.Sorted(maps.Keys(state)) {
+		t, kind := state[k], m.derived[schedulertest.KindName(k)]
 		if v, wanted := m.valid[k]; wanted {
 			t = v
 		}
@@ -293,15 +293,15 @@ func (m *Model) derive(world map[scheduler.Key]schedulertest.Thing, holders map[
 		for _, d := range t.Derives {
 			name, dt := schedulertest.Derivation(d)
 			dk := scheduler.Key(kind + "/" + schedulertest.Rest(k) + "/" + name)
-			if _, in := world[dk]; !in && met(dt, dk, world) {
-				world[dk], more = dt, true
+			if _, in := state[dk]; !in && met(dt, dk, state) {
+				state[dk], more = dt, true
 			}
 		}
 	}
 	return more
 }
 
-func has(world map[scheduler.Key]schedulertest.Thing, k scheduler.Key) bool {
-	_, in := world[k]
+func has(state map[scheduler.Key]schedulertest.Thing, k scheduler.Key) bool {
+	_, in := state[k]
 	return in
 }

@@ -15,7 +15,7 @@ import (
 // with the engine. What happens on the way it only bounds: a thing that stands
 // on something that moves may be torn down and made again, or may not.
 type FullPlan struct {
-	// End is the world at the end.
+	// End is the actual state at the end.
 	End map[scheduler.Key]schedulertest.Thing
 	// Delete, Create and Update must happen; one that is replaced is in both of
 	// the first.
@@ -23,24 +23,24 @@ type FullPlan struct {
 	// May are keys that may be deleted, made and changed in any way.
 	May map[scheduler.Key]bool
 
-	model *Model
-	world map[scheduler.Key]schedulertest.Thing
+	model  *Model
+	actual map[scheduler.Key]schedulertest.Thing
 }
 
-// Plan works out how the world becomes what is wanted. updates reports whether
+// Plan works out how the actual state becomes what is wanted. updates reports whether
 // things of a kind can be changed in place.
-func (m *Model) Plan(world map[scheduler.Key]schedulertest.Thing, updates func(kind string) bool) FullPlan {
-	f := FullPlan{model: m, world: world, Delete: map[scheduler.Key]bool{}, Create: map[scheduler.Key]bool{},
+func (m *Model) Plan(actual map[scheduler.Key]schedulertest.Thing, updates func(kind string) bool) FullPlan {
+	f := FullPlan{model: m, actual: actual, Delete: map[scheduler.Key]bool{}, Create: map[scheduler.Key]bool{},
 		Update: map[scheduler.Key]bool{}, May: map[scheduler.Key]bool{}}
 	there := map[scheduler.Key]schedulertest.Thing{}
-	for k, t := range world {
+	for k, t := range actual {
 		if schedulertest.KindName(k) == "o" {
 			there[k] = t
 		}
 	}
 	f.End = m.Expect(there)
 	for k, t := range f.End {
-		old, was := world[k]
+		old, was := actual[k]
 		switch {
 		case schedulertest.KindName(k) == "o" || was && old.SameAs(t):
 		case !was:
@@ -51,7 +51,7 @@ func (m *Model) Plan(world map[scheduler.Key]schedulertest.Thing, updates func(k
 			f.Update[k] = true
 		}
 	}
-	for k := range world {
+	for k := range actual {
 		if _, stays := f.End[k]; !stays {
 			f.Delete[k] = true
 		}
@@ -66,7 +66,7 @@ func (f *FullPlan) force() {
 	for more := true; more; {
 		more = false
 		for k, t := range f.End {
-			old, was := f.world[k]
+			old, was := f.actual[k]
 			if !was || f.Delete[k] {
 				continue
 			}
@@ -110,7 +110,7 @@ func baseOf(k scheduler.Key) scheduler.Key {
 // tied by a name or as a peer to something that moves.
 func (f *FullPlan) allow() {
 	keys := map[scheduler.Key]bool{}
-	for _, m := range []map[scheduler.Key]schedulertest.Thing{f.world, f.End, f.model.valid} {
+	for _, m := range []map[scheduler.Key]schedulertest.Thing{f.actual, f.End, f.model.valid} {
 		for k := range m {
 			keys[k] = true
 		}
@@ -130,7 +130,7 @@ func (f *FullPlan) still(k scheduler.Key) bool {
 	moves := func(n scheduler.Key) bool {
 		return n != k && (f.Delete[n] || f.Create[n] || f.Update[n] || f.May[n])
 	}
-	for _, t := range []schedulertest.Thing{f.world[k], f.End[k], f.model.valid[k]} {
+	for _, t := range []schedulertest.Thing{f.actual[k], f.End[k], f.model.valid[k]} {
 		if t.Peer != "" && moves(scheduler.Key(t.Peer)) || slices.ContainsFunc(needed(k, t), moves) {
 			return false
 		}
@@ -140,7 +140,7 @@ func (f *FullPlan) still(k scheduler.Key) bool {
 			}
 		}
 		for _, c := range t.Claims {
-			for _, m := range []map[scheduler.Key]schedulertest.Thing{f.world, f.End, f.model.valid} {
+			for _, m := range []map[scheduler.Key]schedulertest.Thing{f.actual, f.End, f.model.valid} {
 				for o, t := range m {
 					if slices.Contains(t.Claims, c) && moves(o) {
 						return false
@@ -236,48 +236,48 @@ func anyOrder(p scheduler.Plan, pick func(n int) int) (order []int) {
 
 // walk takes the steps one after another and keeps the laws.
 func (f FullPlan) walk(p scheduler.Plan, order []int) error {
-	world := maps.Clone(f.world)
+	actual := maps.Clone(f.actual)
 	for _, i := range order {
 		s := p.Steps[i]
-		_, there := world[s.Key]
+		_, there := actual[s.Key]
 		if there != (s.Op != scheduler.OpCreate) {
-			return fmt.Errorf("step %d, %s %s: there is %v", s.N, s.Op, s.Key, world[s.Key])
+			return fmt.Errorf("step %d, %s %s: there is %v", s.N, s.Op, s.Key, actual[s.Key])
 		}
 		if s.Op == scheduler.OpDelete {
-			delete(world, s.Key)
-			for k, t := range world {
-				if slices.Contains(needed(k, t), s.Key) || !anyLeft(t, k, world) {
+			delete(actual, s.Key)
+			for k, t := range actual {
+				if slices.Contains(needed(k, t), s.Key) || !anyLeft(t, k, actual) {
 					return fmt.Errorf("step %d deletes %s, which %s stands on", s.N, s.Key, k)
 				}
 			}
 			continue
 		}
 		t := f.wanted(s.Key)
-		if !met(t, s.Key, world) {
+		if !met(t, s.Key, actual) {
 			return fmt.Errorf("step %d, %s %s, without what it needs: %v", s.N, s.Op, s.Key, t.Needs)
 		}
-		if base := baseOf(s.Key); base != "" && world[base].Text == "" {
+		if base := baseOf(s.Key); base != "" && actual[base].Text == "" {
 			return fmt.Errorf("step %d, %s %s, without its base", s.N, s.Op, s.Key)
 		}
 		if s.Op == scheduler.OpUpdate && t.Alone {
-			for k, o := range world {
+			for k, o := range actual {
 				if slices.Contains(needed(k, o), s.Key) {
 					return fmt.Errorf("step %d updates %s alone, which %s stands on", s.N, s.Key, k)
 				}
 			}
 		}
-		world[s.Key] = t
+		actual[s.Key] = t
 	}
-	if !maps.EqualFunc(world, f.End, schedulertest.Thing.Equal) {
-		return fmt.Errorf("it ends in\n%v\nand should in\n%v", world, f.End)
+	if !maps.EqualFunc(actual, f.End, schedulertest.Thing.Equal) {
+		return fmt.Errorf("it ends in\n%v\nand should in\n%v", actual, f.End)
 	}
 	return nil
 }
 
 // anyLeft reports whether for each need of any key below a prefix there is one.
-func anyLeft(t schedulertest.Thing, self scheduler.Key, world map[scheduler.Key]schedulertest.Thing) bool {
+func anyLeft(t schedulertest.Thing, self scheduler.Key, actual map[scheduler.Key]schedulertest.Thing) bool {
 	for _, n := range t.Needs {
-		if key, _, _ := schedulertest.ParseNeed(n); strings.HasSuffix(key, "/") && !met(schedulertest.Thing{Needs: []string{key}}, self, world) {
+		if key, _, _ := schedulertest.ParseNeed(n); strings.HasSuffix(key, "/") && !met(schedulertest.Thing{Needs: []string{key}}, self, actual) {
 			return false
 		}
 	}

@@ -32,7 +32,7 @@ bridge/1 up
 			t.Error(err)
 		}
 		if there := fmt.Sprint(p.World); there != "bridge/1=up\nport/1=up\n" {
-			t.Errorf("in the world is\n%s", there)
+			t.Errorf("there is\n%s", there)
 		}
 	})
 }

@@ -10,15 +10,15 @@ import (
 )
 
 // Small yields all small graphs, each as a plain history: its values are
-// asked for at once, one is changed, one is withdrawn and comes back, what the
-// world brings goes and returns, and at last all is withdrawn. Graphs that
+// asked for at once, one is changed, one is withdrawn and comes back, what is
+// observed goes and returns, and at last all is withdrawn. Graphs that
 // differ only in the names of their keys come once. All that may go wrong is
 // then tried at every place, see [Places].
 //
 // A graph has n keys, of which each needs none, some or all of the others;
 // cycles are among them. What a need is, in turn: plain, one that looks at the
 // text, one on any key of the kind, one that is built in, one that a derived
-// value has. The last key of a graph may be one that the world brings.
+// value has. The last key of a graph may be one that is observed.
 func Small(n int) iter.Seq[[]Step] {
 	return func(yield func([]Step) bool) {
 		seen := map[string]bool{}
@@ -55,7 +55,7 @@ func (g graph) loops() bool {
 }
 
 // canonical is the same for graphs that differ only in the order of their keys
-// but for the last, which the world brings if it needs nothing.
+// but for the last, which is observed if it needs nothing.
 func (g graph) canonical() string {
 	best := ""
 	for _, p := range permutations(g.n - 1) {
