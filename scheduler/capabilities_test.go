@@ -43,7 +43,6 @@ func TestCapabilities(t *testing.T) {
 	all.ChangedBy = func(scheduler.Key) string { return "" }
 	all.CreateBatch = func(context.Context, []*scheduler.Op[V, int]) {}
 	all.DeleteBatch = all.CreateBatch
-	all.CreateParts = true // is part of create-batch
 	all.Lane = func(scheduler.Key, V) string { return "" }
 	all.Secrets = func(v V) (V, []string) { return v, nil }
 	all.ReadAfter = []string{"seen"}

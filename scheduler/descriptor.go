@@ -141,10 +141,6 @@ type Descriptor[V, M any] struct {
 	// in it; what is of one lane is in the order in which it became due.
 	CreateBatch func(ctx context.Context, ops []*Op[V, M])
 	DeleteBatch func(ctx context.Context, ops []*Op[V, M])
-	// CreateParts has what is ready at once created in several batches, the first one small
-	// and each twice as large as the one before it, and several at a time: what waits for
-	// the first need not wait for the last.
-	CreateParts bool
 
 	// Lane names what an operation must be alone on: operations of the kind with
 	// the same lane run one after another; other kinds and reads do not wait.

@@ -211,7 +211,7 @@ func eraseOperations[V, M any](k *kind.Kind, d Descriptor[V, M]) {
 	}
 	if d.CreateBatch != nil {
 		k.Has("create-batch")
-		k.CreateBatch, k.Creations = eraseBatch(d.CreateBatch, true), &exec.Group{Parts: d.CreateParts}
+		k.CreateBatch, k.Creations = eraseBatch(d.CreateBatch, true), &exec.Group{}
 	}
 	if d.DeleteBatch != nil {
 		k.Has("delete-batch")

@@ -2,10 +2,8 @@ package scheduler_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,68 +79,6 @@ func TestBatchesKeepToTheirLanes(t *testing.T) {
 		got := strings.Join(batches, "\n")
 		if want := "x/1 x/2 x/3\nx/5\nx/7\nx/4 x/6\nx/8"; got != want {
 			t.Errorf("the batches were\n%s\nwant\n%s", got, want)
-		}
-	})
-}
-
-// What is created in parts begins with a few; the others do not wait for these. What is of
-// one lane stays in its order.
-func TestCreateParts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		begun, ended, order := []int{}, 0, []scheduler.Key{}
-		gate := make(chan struct{})
-		s := scheduler.New(scheduler.Options{})
-		_, err := scheduler.Register(s, scheduler.Descriptor[string, int]{
-			Name: "x", Prefix: "x/",
-			Lane:        func(_ scheduler.Key, v string) string { return v },
-			Create:      func(context.Context, scheduler.Key, string) (int, error) { panic("one by one") },
-			Delete:      func(context.Context, scheduler.Key, string, int) error { return nil },
-			CreateParts: true,
-			CreateBatch: func(_ context.Context, ops []*scheduler.Op[string, int]) {
-				mu.Lock()
-				begun = append(begun, len(ops))
-				mu.Unlock()
-				<-gate
-				mu.Lock()
-				defer mu.Unlock()
-				ended += len(ops)
-				for _, o := range ops {
-					if o.Value != "" {
-						order = append(order, o.Key)
-					}
-				}
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.Run(ctx) }()
-		defer func() { cancel(); <-done }()
-		var all []scheduler.Change
-		for i := range 200 {
-			lane := ""
-			if i%2 == 1 {
-				lane = "one"
-			}
-			all = append(all, scheduler.Set(scheduler.Key(fmt.Sprintf("x/%03d", i)), lane))
-		}
-		s.Submit(scheduler.Txn{Want: all})
-		time.Sleep(time.Second) // of the test's own clock: who takes long no longer counts as a worker
-		synctest.Wait()
-		mu.Lock()
-		got := fmt.Sprint(begun)
-		mu.Unlock()
-		// Of the first 16 every second one has taken the lane. The others of it wait.
-		if want := "[16 32 60]"; got != want {
-			t.Errorf("the parts are %s, want %s", got, want)
-		}
-		close(gate)
-		synctest.Wait()
-		if ended != len(all) || !slices.IsSorted(order) {
-			t.Errorf("%d of %d; in the lane %v", ended, len(all), order)
 		}
 	})
 }

@@ -74,7 +74,6 @@ func New(deps Deps) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
 		Kind: models.KindInterface, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare}
 	k := d.objects.Descriptor()
 	k.Create, k.CreateBatch, k.Delete, k.DeleteBatch = kind.CreateOne(d.createBatch), d.createBatch, kind.DeleteOne(d.deleteBatch), d.deleteBatch
-	k.CreateParts = true // a link takes the kernel long
 	k.Update, k.Compare, k.Equal, k.Disruption = d.update, compare, equal, disruption
 	k.Needs, k.Derive, k.Claims = needs, derive, claims
 	k.Retrieve, k.Watch, k.ChangedBy = d.retrieve, d.watch, d.objects.ChangedBy

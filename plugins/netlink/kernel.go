@@ -56,7 +56,6 @@ type Kernel struct {
 	home   netns.NsHandle // to which threads return
 	own    kernel.NS
 	pool   *sync.Pool
-	turn   sync.Mutex
 	writes atomic.Uint64
 	// namesMakers: addresses say who made them.
 	namesMakers bool

@@ -18,8 +18,6 @@ type namespace struct {
 	id   kernel.NS
 	home netns.NsHandle // where threads belong
 	pool *sync.Pool
-	// turn is held, in any namespace, while many requests are made at once.
-	turn *sync.Mutex
 	// calm is where conns go when they are idle; idle are this namespace's there.
 	calm *idleConns
 	idle []*conn
@@ -150,10 +148,6 @@ func (n *namespace) doAll(ms []*message, each func(i int, typ uint16, body []byt
 	buf := n.pool.Get().(*[bufferSize]byte)
 	defer n.pool.Put(buf)
 	var errs []error
-	// The kernel does one request at a time, wherever it is. Two who make many would wait for
-	// each other at each of them, and wake each other.
-	n.turn.Lock()
-	defer n.turn.Unlock()
 	for len(errs) < len(ms) && err == nil {
 		begin := len(errs)
 		part := ms[begin:]

@@ -149,7 +149,7 @@ func (k *Kernel) admit(handle netns.NsHandle, id kernel.NS) (*entry, error) {
 
 func (k *Kernel) newNamespace(handle netns.NsHandle, id kernel.NS) *namespace {
 	return &namespace{
-		id: id, home: k.home, handle: handle, pool: k.pool, turn: &k.turn, calm: k.calm,
+		id: id, home: k.home, handle: handle, pool: k.pool, calm: k.calm,
 		writes: &counter{here: new(atomic.Uint64), all: &k.writes},
 	}
 }

@@ -29,11 +29,7 @@ type Operation[O any] interface {
 
 // Group stands for operations that can be done many at a time. It is compared by its
 // address.
-type Group struct {
-	// Parts: those of one submission are done in parts, each twice as large as the one
-	// before it.
-	Parts bool
-}
+type Group struct{ _ byte }
 
 // Clock is how the executor knows the time.
 type Clock interface {
@@ -87,14 +83,9 @@ type task[O any] struct {
 	batch *batch[O]
 }
 
-type batch[O any] struct {
-	ops []O
-	max int // how many it takes, 0 for all
-}
+type batch[O any] struct{ ops []O }
 
 const (
-	// firstPart is how many operations the first part of a batch is.
-	firstPart = 16
 	slowAfter = 5 * time.Millisecond
 	maxChunk  = 64
 	// handOver is how often outcomes are handed over at least.
@@ -180,21 +171,13 @@ func (b *batches[O]) of(o O) *batch[O] {
 	if group == nil {
 		return nil
 	}
-	open := b.all[group]
-	switch {
-	case open == nil:
+	if b.all[group] == nil {
 		if b.all == nil {
 			b.all, b.lanes = map[*Group]*batch[O]{}, map[string]*batch[O]{}
 		}
-		open = &batch[O]{}
-		if group.Parts {
-			open.max = firstPart
-		}
-	case open.max > 0 && len(open.ops) == open.max:
-		open = &batch[O]{max: 2 * open.max}
+		b.all[group] = &batch[O]{}
 	}
-	b.all[group] = open
-	return open
+	return b.all[group]
 }
 
 func (b *batches[O]) has(lane string, batch *batch[O]) bool { return b.lanes[lane] == batch }
@@ -429,7 +412,7 @@ func (x *Executor[O]) nextOfLane(name string) {
 		for n < len(waiting) && waiting[n].Group() == group {
 			n++
 		}
-		next = task[O]{batch: &batch[O]{ops: waiting[:n:n]}}
+		next = task[O]{batch: &batch[O]{waiting[:n:n]}}
 	}
 	x.named[name] = waiting[n:]
 	x.queue = append(x.queue, next)
