@@ -19,7 +19,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func connect(t *testing.T, url string) *dial.Client {
 	t.Helper()
-	c, err := dial.Connect(t.Context(), dial.Config{Endpoints: []string{url}, OpTimeout: time.Second})
+	return connectFor(t, url, 0)
+}
+
+// connectFor is connect with a bound of each request.
+func connectFor(t *testing.T, url string, opTimeout time.Duration) *dial.Client {
+	t.Helper()
+	c, err := dial.Connect(t.Context(), dial.Config{Endpoints: []string{url}, OpTimeout: opTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +135,7 @@ func TestLease(t *testing.T) {
 // TestLostLease: who cannot reach etcd for as long as his lease lasts is told.
 func TestLostLease(t *testing.T) {
 	server := etcdtest.Start(t)
-	b := connect(t, server.URL())
+	b := connectFor(t, server.URL(), time.Second)
 	l, err := b.Grant(t.Context(), time.Second)
 	if err != nil {
 		t.Fatal(err)
