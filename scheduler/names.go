@@ -113,7 +113,7 @@ const (
 	RootInvalid  = explain.RootInvalid  // its value is refused, or does not agree with that of By
 	RootTaken    = explain.RootTaken    // By has what only one can have
 	RootFailed   = explain.RootFailed   // what was tried last failed
-	RootPaused   = explain.RootPaused   // an operator holds By, and with it the key
+	RootPaused   = explain.RootPaused   // By is held, and with it the key
 	RootUnread   = explain.RootUnread   // its actual state cannot be told
 	RootNoKind   = explain.RootNoKind   // nothing is registered that could make it
 	RootDrifted  = explain.RootDrifted  // somebody else changed it, and it is not repaired

@@ -264,6 +264,9 @@ func roots(all []scheduler.Root) string {
 		if !r.Until.IsZero() {
 			fmt.Fprintf(&b, ", until %s", r.Until.UTC().Format(time.TimeOnly))
 		}
+		if r.HeldBack != "" {
+			fmt.Fprintf(&b, ", until %s is released", r.HeldBack)
+		}
 		b.WriteByte('\n')
 	}
 	return b.String()

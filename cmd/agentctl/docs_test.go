@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -14,6 +16,24 @@ func everyCommand(cmd *cobra.Command) []*cobra.Command {
 		all = append(all, everyCommand(sub)...)
 	}
 	return all
+}
+
+// TestAdvice: each command that an advice names exists.
+func TestAdvice(t *testing.T) {
+	causes, err := os.ReadFile("../../plugins/diagnosis/testdata/causes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := newRoot(&cli{env: env{getenv: func(string) string { return "" }}})
+	named := regexp.MustCompile(`agentctl ([a-z]+)`).FindAllStringSubmatch(string(causes), -1)
+	if len(named) == 0 {
+		t.Fatal("no advice names a command")
+	}
+	for _, n := range named {
+		if cmd, _, err := root.Find(n[1:]); err != nil || cmd == root {
+			t.Errorf("there is no %s", n[0])
+		}
+	}
 }
 
 // TestGenDocs checks that the documentation names every command and its flags.

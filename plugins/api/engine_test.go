@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -249,6 +250,10 @@ func TestHeldBackIsNotPaused(t *testing.T) {
 	out, err = c.Delete(ctx, &apiv1.DeleteRequest{Keys: keys[1:], Wait: true})
 	if err != nil || out.Outcome != "not configured" || len(out.Notes) > 0 {
 		t.Errorf("once more: %v, %v", out, err)
+	}
+	why, err := c.Why(ctx, &apiv1.WhyRequest{Key: keys[1]})
+	if err != nil || len(why.Roots) != 1 || !strings.Contains(why.Roots[0].Advice, "agentctl release held-1") || strings.Contains(why.Roots[0].Advice, "resume") {
+		t.Errorf("why: %v, %v", why, err)
 	}
 }
 

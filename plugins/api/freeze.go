@@ -120,10 +120,6 @@ const pausedAsked = 20
 
 // notePaused tells who waited for deletions which pauses keep what was to go, and until when.
 func (s *Server) notePaused(ctx context.Context, out *apiv1.ApplyResponse) {
-	back, err := s.held("")
-	if err != nil {
-		return
-	}
 	var told []scheduler.Key
 	asked := 0
 	for _, k := range out.Keys {
@@ -138,8 +134,7 @@ func (s *Server) notePaused(ctx context.Context, out *apiv1.ApplyResponse) {
 			return
 		}
 		for _, r := range c.Roots {
-			heldBack := slices.ContainsFunc(back, func(h *apiv1.Held) bool { return slices.Contains(h.Keys, string(r.Key)) })
-			if r.Kind != scheduler.RootPaused || r.By == "" || heldBack || slices.Contains(told, r.By) {
+			if r.Kind != scheduler.RootPaused || r.By == "" || r.HeldBack != "" || slices.Contains(told, r.By) {
 				continue // who freezes all, or holds back too many, is named elsewhere
 			}
 			told = append(told, r.By)

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -259,12 +260,9 @@ func (d *diagnosis) invalid() Finding {
 	if _, err := models.KindByName(d.kind); err != nil {
 		return advice("write it below a kind that there is, see agentctl kinds")
 	}
-	written := d.root.Key
-	if d.root.Status.Base != "" {
-		written = d.root.Status.Base
-	}
+	written := d.written(d.root.Key)
 	if d.root.By != "" {
-		return advice("make the two agree: change %s or %s", written, d.root.By)
+		return advice("make the two agree: change %s or %s", written, d.written(d.root.By))
 	}
 	kind, _, _ := strings.Cut(string(written), "/")
 	return advice("correct %s: agentctl put %s (agentctl explain %s says what is allowed)", where, written, kind)
@@ -282,19 +280,46 @@ func (d *diagnosis) taken() Finding {
 		models.KindSysctl:    "another setting",
 	}[d.kind]
 	if what == "" {
-		return advice("give it up there: agentctl delete %s", d.root.By)
+		return advice("give it up there: %s", d.giveUp(d.root.By))
 	}
-	return advice("give %s %s, or give it up there: agentctl delete %s", d.root.Key, what, d.root.By)
+	return advice("give %s %s, or give it up there: %s", d.written(d.root.Key), what, d.giveUp(d.root.By))
 }
 
-// paused: an operator holds it.
-func (d *diagnosis) paused() Finding {
-	target := string(d.root.By)
-	if target = strings.TrimSuffix(target, "/"); target == "" {
-		return advice("%s; the pause is on everything", d.until())
+// giveUp is the command by which a key is not wanted any more: what another one derives
+// goes when that is written without it.
+func (d *diagnosis) giveUp(k scheduler.Key) string {
+	if base := d.written(k); base != k {
+		return fmt.Sprintf("agentctl edit %s", base)
 	}
-	return advice("%s: agentctl resume %s", d.until(), target)
+	return fmt.Sprintf("agentctl delete %s", k)
 }
+
+// written is the key that somebody wrote for a key to be there: the one that derives it, if
+// there is one.
+func (d *diagnosis) written(k scheduler.Key) scheduler.Key {
+	s := d.root.Status
+	if s.Key != k {
+		s, _ = d.find(k)
+	}
+	return cmp.Or(s.Base, k)
+}
+
+// paused: an operator holds it, or it is held back.
+func (d *diagnosis) paused() Finding {
+	target := strings.TrimSuffix(string(d.root.By), "/")
+	switch id := d.root.HeldBack; {
+	case id != "":
+		return advice("if it is to go: agentctl release %s; else write it again, or undo the change: agentctl abort %s", id, id)
+	case target != "":
+		return advice("%s: agentctl resume %s", d.until(), target)
+	case strings.Contains(d.root.Status.Reason, shadow):
+		return advice("a shadow does nothing to the network; start the agent without %s", shadow)
+	}
+	return advice("%s: agentctl unfreeze", d.until())
+}
+
+// shadow is the flag of an agent that does nothing, which it names as the reason.
+const shadow = "--shadow"
 
 func (d *diagnosis) until() string {
 	if d.root.Until.IsZero() {

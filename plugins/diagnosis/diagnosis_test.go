@@ -18,7 +18,7 @@ import (
 // TestCauses plays the causes of testdata/causes: each begins with a root and the facts
 // around it, line by line, and ends with what is said of it.
 //
-//	KIND KEY [for=KEY] [by=KEY] [until=DURATION]   the root
+//	KIND KEY [for=KEY] [by=KEY] [until=DURATION] [held-back=ID]   the root
 //	{"key":…}                       a key, as get -o json has it; that of the root tells
 //	                                its status
 //	engine NAME STATE [reason]      a container runtime
@@ -49,6 +49,8 @@ func parse(d *datadriven.TestData) (r scheduler.Root, f diagnosis.Facts, err err
 			r.For = scheduler.Key(a.Vals[0])
 		case "by":
 			r.By = scheduler.Key(a.Vals[0])
+		case "held-back":
+			r.HeldBack = a.Vals[0]
 		case "until":
 			after, err := time.ParseDuration(a.Vals[0])
 			if err != nil {

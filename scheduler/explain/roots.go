@@ -32,7 +32,7 @@ const (
 	RootTaken
 	// RootFailed: what was tried last failed.
 	RootFailed
-	// RootPaused: an operator holds By, and with it the key.
+	// RootPaused: By is held, and with it the key: by an operator, or as HeldBack.
 	RootPaused
 	// RootUnread: its actual state cannot be told.
 	RootUnread
@@ -66,6 +66,9 @@ type Root struct {
 	By kv.Key
 	// Until is when a pause ends by itself, zero if it does not.
 	Until time.Time
+	// HeldBack is the ID of the deletions that By is held back with, as too many at once;
+	// empty for a pause of an operator.
+	HeldBack string
 }
 
 const (
@@ -298,7 +301,7 @@ func (f *rootFinder) add(n, from *graph.Node) {
 		for n.Base != nil && e.PausedBy(n.Base) != nil { // what is derived is held with its base
 			n = n.Base
 		}
-		r.Key, r.Kind, r.By, r.Until = n.Key, RootPaused, p.Target, p.Until
+		r.Key, r.Kind, r.By, r.Until, r.HeldBack = n.Key, RootPaused, p.Target, p.Until, p.HeldBack
 	} else {
 		r.Kind, r.By = e.rootKind(n)
 	}

@@ -13,6 +13,8 @@ type Pause struct {
 	Target kv.Key
 	Reason string
 	Until  time.Time
+	// HeldBack is the ID of what is held back, if that is why: nobody paused it.
+	HeldBack string
 }
 
 // HeldBack are keys that nobody wants any more, too many at once to be removed unasked.
@@ -32,7 +34,7 @@ func (as *Assessor) PausedBy(n *graph.Node) *Pause {
 	}
 	for ; n != nil; n = n.Base {
 		if h := as.HeldBack[n]; h != nil {
-			return &Pause{Target: n.Key, Reason: h.ID + " is held back: " + h.Reason}
+			return &Pause{Target: n.Key, Reason: h.ID + " is held back: " + h.Reason, HeldBack: h.ID}
 		}
 		for target, p := range as.Pauses {
 			if kv.Under(n.Key, []kv.Key{target}) {
