@@ -140,7 +140,7 @@ func TestEventsLostOnALiveWatchAreNoticed(t *testing.T) {
 	b := etcdtest.Start(t)
 	kv := client(t, b.URL())
 	c := config(t, b.URL())
-	c.tune.auditEvery, c.tune.stallAfter = 50*time.Millisecond, 200*time.Millisecond
+	c.tune.auditEvery, c.tune.stallAfter = 50*time.Millisecond, 2*time.Second
 	a := runAgent(t, c)
 	a.ready()
 	a.upTo(put(t, kv, "route/a", "1"))
