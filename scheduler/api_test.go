@@ -18,7 +18,7 @@ import (
 
 var ctx = context.Background()
 
-// running is a scheduler on a world with kinds a (deriving d), b and o (observed).
+// running is a scheduler on a World with kinds a (deriving d), b and o (observed).
 type running struct {
 	*scheduler.Scheduler
 	t     *testing.T
@@ -43,7 +43,7 @@ func runKinds(t *testing.T, o scheduler.Options, over func(scheduler.Descriptor[
 	return r
 }
 
-// startOn starts one on a world, of which nothing was told yet.
+// startOn starts one on a World, of which nothing was told yet.
 func startOn(t *testing.T, w *schedulertest.World, o scheduler.Options, over func(scheduler.Descriptor[schedulertest.Thing, int]) scheduler.Descriptor[schedulertest.Thing, int]) *running {
 	r := &running{Scheduler: scheduler.New(o), t: t, world: w}
 	var err error

@@ -26,7 +26,7 @@ func TestDayOfChurn(t *testing.T) {
 		for hour := uint64(0); hour < 24; hour++ {
 			for _, s := range sim.History(hour+1, sim.Profile{Steps: n}) {
 				switch {
-				case s.Do == "world" && hour > 0:
+				case s.Do == "setup" && hour > 0:
 					continue
 				case s.Do == "wait":
 					time.Sleep(36 * time.Second)

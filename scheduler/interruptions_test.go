@@ -49,7 +49,7 @@ func interrupt(t *testing.T, seed uint64) {
 	}
 	h.running = run(t, scheduler.Options{Workers: 2, Rand: func() float64 { return 0.5 },
 		Policies: []scheduler.Policy{{Keys: "o/1", HoldDown: 2 * time.Second}, {Keys: "b/", Audit: 7 * time.Second}}})
-	faults := rand.New(rand.NewPCG(seed, 8)) // used under the world's lock
+	faults := rand.New(rand.NewPCG(seed, 8)) // used under the lock of the World
 	h.world.SetFault(func(op string, _ scheduler.Key) schedulertest.Fault {
 		switch {
 		case h.calm.Load() || faults.IntN(5) > 0:

@@ -42,7 +42,7 @@ func TestLeansUntilItsOwnComes(t *testing.T) {
 	})
 }
 
-// runOn runs a scheduler on a world, whose a/1 is built with the text of o/2, which
+// runOn runs a scheduler on a World, whose a/1 is built with the text of o/2, which
 // is one of many as far as its need says.
 func runOn(t *testing.T, w *schedulertest.World) (stop func()) {
 	a := w.Kind("a", schedulertest.Options{})

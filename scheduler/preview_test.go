@@ -61,7 +61,7 @@ func unevenly(seed uint64) func(thingKind) thingKind {
 	}
 }
 
-// randomPlans plays random transactions, with several workers, on a world where
+// randomPlans plays random transactions, with several workers, on a World where
 // operations overtake each other. check gets the plan of each before it is
 // applied, and returns what looks at what became of it.
 func randomPlans(t *testing.T, check func(r *running, txn *scheduler.Txn, p scheduler.Plan) func(scheduler.Result) error) {

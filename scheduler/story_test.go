@@ -41,12 +41,12 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// story is one world and one scheduler, told what to do line by line, in the
+// story is one World and one scheduler, told what to do line by line, in the
 // language of schedulertest.
 type story struct {
 	*sim.Player
 	t       *testing.T
-	shown   int // lines of the world's log that were shown
+	shown   int // lines of the World's log that were shown
 	states  map[scheduler.Key]string
 	watcher *scheduler.Watcher
 }
@@ -61,7 +61,7 @@ func (st *story) command(_ *testing.T, d *datadriven.TestData) string {
 		step.Args = append(step.Args, a.String())
 	}
 	switch d.Cmd {
-	case "world":
+	case "setup":
 		st.shown, st.states, st.watcher = 0, nil, nil
 	case "restart":
 		st.states = nil

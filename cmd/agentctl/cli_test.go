@@ -25,7 +25,7 @@ import (
 
 // TestCLI plays the scripts of testdata/cli against an agent in memory.
 //
-//	world   builds the agent, line by line; see apitest.Script
+//	agent   builds the agent, line by line; see apitest.Script
 //	file    writes a file: file name=site.yaml
 //	run     runs agentctl; the first line is the command line, the rest stdin.
 //	        lines=N interrupts it once it has written N lines; > FILE at the
@@ -42,12 +42,12 @@ import (
 func TestCLI(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	datadriven.Walk(t, "testdata/cli", func(t *testing.T, path string) {
-		s := &script{t: t, world: apitest.New(), dir: t.TempDir(), vars: map[string]string{}}
+		s := &script{t: t, agent: apitest.New(), dir: t.TempDir(), vars: map[string]string{}}
 		t.Cleanup(func() { s.stop() })
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
-			case "world":
-				if err := s.world.Script(d.Input); err != nil {
+			case "agent":
+				if err := s.agent.Script(d.Input); err != nil {
 					d.Fatalf(t, "%v", err)
 				}
 				return ""
@@ -83,7 +83,7 @@ func TestCLI(t *testing.T) {
 				d.ScanArgs(t, "name", &name)
 				return unpack(t, filepath.Join(s.dir, name), func(file string) bool { return d.HasArg(filepath.Base(file)) })
 			case "store":
-				return s.clean(s.world.Store.String())
+				return s.clean(s.agent.Store.String())
 			}
 			d.Fatalf(t, "unknown directive %s", d.Cmd)
 			return ""
@@ -120,7 +120,7 @@ func unpack(t *testing.T, file string, whole func(name string) bool) string {
 
 type script struct {
 	t      *testing.T
-	world  *apitest.World
+	agent  *apitest.Agent
 	dir    string
 	socket string
 	editor string // a command
@@ -130,7 +130,7 @@ type script struct {
 	stops   []func()
 }
 
-// serveRemote serves the world to people, each NAME ROLE.
+// serveRemote serves the agent to people, each NAME ROLE.
 func (s *script) serveRemote(people []string) {
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
@@ -170,7 +170,7 @@ func (s *script) serveRemote(people []string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.address = apitest.ServeRemote(s.t, s.world.Config(), gate)
+	s.address = apitest.ServeRemote(s.t, s.agent.Config(), gate)
 }
 
 // getenv is the environment of agentctl.
@@ -190,7 +190,7 @@ func (s *script) stop() {
 // run runs a command line and shows its stdout, its stderr and its exit code.
 func (s *script) run(input string, lines int) string {
 	if s.socket == "" {
-		s.socket = apitest.Serve(s.t, s.world.Config())
+		s.socket = apitest.Serve(s.t, s.agent.Config())
 	}
 	line, stdin, _ := strings.Cut(input, "\n")
 	line, keep, _ := strings.Cut(strings.NewReplacer("$DIR", s.dir, "$ADDRESS", s.address).Replace(line), " > ")

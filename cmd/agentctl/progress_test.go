@@ -93,11 +93,11 @@ func (s *safeBuffer) String() string {
 // leaves what it writes as it is; without a terminal there is none.
 func TestLiveProgress(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) }) // once the agent has ended
-	world := apitest.New()
-	if err := world.Script(`{"key":"interface/web","state":"pending","missing":[{"need":"microservice/web"}]}`); err != nil {
+	agent := apitest.New()
+	if err := agent.Script(`{"key":"interface/web","state":"pending","missing":[{"need":"microservice/web"}]}`); err != nil {
 		t.Fatal(err)
 	}
-	socket := apitest.Serve(t, world.Config())
+	socket := apitest.Serve(t, agent.Config())
 	for _, onTerminal := range []bool{true, false} {
 		var story safeBuffer
 		e := env{args: strings.Fields("wait interface/web --timeout 1200ms --socket " + socket), stdin: strings.NewReader(""), stdout: io.Discard, stderr: &story,

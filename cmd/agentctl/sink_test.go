@@ -36,7 +36,7 @@ func TestNowhereToWrite(t *testing.T) {
 		"kv", "kv list", "kv get config/interface/a", "status", "metrics", "log", "log list", "report -o -", "version", "gen-docs",
 		"help", "get --help", "completion bash", "__complete get ",
 	}
-	world := strings.Join([]string{
+	facts := strings.Join([]string{
 		`{"key":"interface/a","state":"drifted","desired":{"bridge":{},"mtu":1400},"actual":{"bridge":{},"mtu":1500}}`,
 		`store config/interface/a {"bridge":{}}`,
 		`record {"seq":1,"source":"etcd"}`,
@@ -48,7 +48,7 @@ func TestNowhereToWrite(t *testing.T) {
 	for _, line := range lines {
 		t.Run(line, func(t *testing.T) {
 			w := apitest.New()
-			if err := w.Script(world); err != nil {
+			if err := w.Script(facts); err != nil {
 				t.Fatal(err)
 			}
 			socket := apitest.Serve(t, w.Config())

@@ -20,7 +20,7 @@ import (
 
 func item(key, text string) *apiv1.Item { return &apiv1.Item{Key: key, Text: text} }
 
-func expectStore(t *testing.T, w *apitest.World, want string) {
+func expectStore(t *testing.T, w *apitest.Agent, want string) {
 	t.Helper()
 	want = strings.ReplaceAll(strings.TrimSpace(want), "\t", "")
 	if got := strings.TrimSpace(w.Store.String()); got != want {
@@ -29,7 +29,7 @@ func expectStore(t *testing.T, w *apitest.World, want string) {
 }
 
 // put writes into the store as somebody else does, with etcdctl.
-func put(t *testing.T, w *apitest.World, key, value string) {
+func put(t *testing.T, w *apitest.Agent, key, value string) {
 	t.Helper()
 	if _, err := w.Store.Write(context.Background(), []models.Write{{Key: key, Value: []byte(value)}}); err != nil {
 		t.Fatal(err)

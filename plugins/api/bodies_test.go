@@ -18,7 +18,7 @@ import (
 )
 
 // slow is an agent that soon loses patience with bodies.
-func slow(t *testing.T) (*apitest.World, string) {
+func slow(t *testing.T) (*apitest.Agent, string) {
 	t.Helper()
 	w := apitest.New()
 	config := w.Config()

@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start serves a world and returns a client of it.
-func start(t *testing.T) (*apitest.World, *client.Client) {
+// start serves an agent and returns a client of it.
+func start(t *testing.T) (*apitest.Agent, *client.Client) {
 	t.Helper()
 	w := apitest.New()
 	return w, dial(t, apitest.Serve(t, w.Config()))
@@ -41,8 +41,8 @@ func plainHTTP(t *testing.T, socket string, protocols *http.Protocols) *http.Cli
 	return &http.Client{Transport: tr}
 }
 
-// build fills a world from lines; see apitest.Script.
-func build(t *testing.T, w *apitest.World, lines string) {
+// build fills an agent from lines; see apitest.Script.
+func build(t *testing.T, w *apitest.Agent, lines string) {
 	t.Helper()
 	if err := w.Script(lines); err != nil {
 		t.Fatal(err)

@@ -26,9 +26,9 @@ import (
 	"github.com/plumb-net/plumb/plugins/tlsfiles"
 )
 
-// remote is a world that is served over the network, and who may ask it.
+// remote is an agent that is served over the network, and who may ask it.
 type remote struct {
-	*apitest.World
+	*apitest.Agent
 	log    syncBuffer
 	url    string
 	tokens map[string]string
@@ -55,10 +55,10 @@ func (s *syncBuffer) take() string {
 	return text
 }
 
-// newRemote serves a world at which vera is viewer, oleg operator and ada admin.
+// newRemote serves an agent at which vera is viewer, oleg operator and ada admin.
 func newRemote(t *testing.T) *remote {
 	t.Helper()
-	r := &remote{World: apitest.New(), tokens: map[string]string{}}
+	r := &remote{Agent: apitest.New(), tokens: map[string]string{}}
 	ca := accesstest.New(t)
 	pair := ca.Issue(accesstest.Cert{Name: "agent"})
 	var lines string
@@ -108,7 +108,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // question is NAME CALL JSON, or NAME PAGE.
 func TestAudit(t *testing.T) {
 	r := newRemote(t)
-	build(t, r.World, `{"key":"route/r1","state":"pending","origin":"etcd","missing":[{"need":"interface/web","why":"it leaves by it"}],"desired":{"interface":"web","destination":"10.0.0.0/8"}}`)
+	build(t, r.Agent, `{"key":"route/r1","state":"pending","origin":"etcd","missing":[{"need":"interface/web","why":"it leaves by it"}],"desired":{"interface":"web","destination":"10.0.0.0/8"}}`)
 	varies := regexp.MustCompile(`time=\S+ | took=\S+`)
 	datadriven.RunTest(t, "testdata/audit", func(t *testing.T, d *datadriven.TestData) string {
 		var out strings.Builder
@@ -141,7 +141,7 @@ func TestAudit(t *testing.T) {
 // TestRemoteGRPC: gRPC works over the network, and so do its errors.
 func TestRemoteGRPC(t *testing.T) {
 	r := newRemote(t)
-	build(t, r.World, `{"key":"interface/web","state":"configured"}`)
+	build(t, r.Agent, `{"key":"interface/web","state":"configured"}`)
 	c := apiv1connect.NewAgentClient(r.http, r.url, connect.WithGRPC(), connect.WithInterceptors(as("vera")))
 	st, err := c.Get(t.Context(), &apiv1.GetRequest{Key: "interface/web"})
 	if err != nil || st.State != "configured" {

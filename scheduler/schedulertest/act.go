@@ -10,7 +10,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// What the descriptors of a world do to it.
+// What the descriptors of a World do to it.
 
 var errDead = errors.New("the process has ended, or the kind is unregistered")
 

@@ -3,7 +3,7 @@ package schedulertest
 import "github.com/plumb-net/plumb/scheduler"
 
 // laws is the contract, clause by clause: first what is said of values, then
-// what is done to the world.
+// what is done to the system.
 func laws[V, M any]() []law[V, M] {
 	type (
 		D = scheduler.Descriptor[V, M]

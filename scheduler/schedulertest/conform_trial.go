@@ -363,7 +363,7 @@ func (x *trial[V, M]) isAs(k scheduler.Key, v V, after string) (f scheduler.Foun
 	return f, true
 }
 
-// isGone reports if the object is still in the world.
+// isGone reports if the object is still there.
 func (x *trial[V, M]) isGone(k scheduler.Key, after string) bool {
 	f, there, can := x.find(k)
 	if can && there && !f.Foreign {

@@ -12,7 +12,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// Options of a kind of a world.
+// Options of a kind of a World.
 type Options struct {
 	Observed  bool
 	Demand    bool // observed for as long as somebody needs it
@@ -48,7 +48,7 @@ func ParseKind(line string) (name string, o Options, err error) {
 	return words[0], o, nil
 }
 
-// Kind makes the descriptor of a kind of this world, keys "<name>/…".
+// Kind makes the descriptor of a kind of this World, keys "<name>/…".
 func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 	w.mu.Lock()
 	r := &registration{process: w.process}

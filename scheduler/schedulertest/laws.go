@@ -57,7 +57,7 @@ func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
 
 // checkBase: a value is derived from one that is in place, not from one that an
 // operation could not bring about. Of what moved since, or was left by a failure, or by
-// another process, the world does not know what the scheduler makes of it.
+// another process, the World does not know what the scheduler makes of it.
 func (w *World) checkBase(op string, k scheduler.Key, t Thing) {
 	if _, own := w.claims[k]; own {
 		return // a source wants it by itself

@@ -9,7 +9,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// ParseOption reads a line of a world: "policy a/ drift=alert hold-down=5s
+// ParseOption reads a line of a setup: "policy a/ drift=alert hold-down=5s
 // audit=1m" or "grace 1m".
 func ParseOption(o *scheduler.Options, f []string) (err error) {
 	if len(f) < 2 {

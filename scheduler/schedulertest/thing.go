@@ -31,7 +31,7 @@ type Thing struct {
 	Bad bool
 }
 
-// Equal calls all things equal. Every kind of a world says by itself what is equal: a
+// Equal calls all things equal. Every kind of a World says by itself what is equal: a
 // scheduler that asks the values loses what is wanted, and histories show it.
 func (Thing) Equal(Thing) bool { return true }
 

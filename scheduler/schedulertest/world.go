@@ -11,7 +11,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// overdue is how long the scheduler of a world waits for an operation.
+// overdue is how long the scheduler of a World waits for an operation.
 const overdue = 30 * time.Second
 
 // World is a system in memory, outside of the scheduler. It may be used from any goroutine.
@@ -70,7 +70,7 @@ func (r *registration) over() bool { return r.gone || r.process.dead }
 // does has no effect.
 type process struct{ dead bool }
 
-// NewWorld makes an empty world.
+// NewWorld makes an empty World.
 func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
 		bases: map[string]string{}, by: map[scheduler.Key]string{}, applied: map[scheduler.Key]Thing{},

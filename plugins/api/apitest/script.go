@@ -15,7 +15,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// Script builds the world line by line:
+// Script builds the agent line by line:
 //
 //	{"key":"interface/web","state":"configured",…}  a key, as get -o json has it
 //	grade KEY GRADE [owner]          what sort of drift a fresh read finds at a key
@@ -39,57 +39,57 @@ import (
 //	unknown TEXT                     why there may be more containers
 //	event {…}                        an event, as container.Event has it, with a Detail;
 //	                                 three of each type are kept
-func (w *World) Script(text string) error {
+func (a *Agent) Script(text string) error {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" {
 			continue
 		}
-		if err := w.line(line); err != nil {
+		if err := a.line(line); err != nil {
 			return fmt.Errorf("%s: %w", line, err)
 		}
 	}
 	return nil
 }
 
-func (w *World) line(line string) error {
+func (a *Agent) line(line string) error {
 	word, rest, _ := strings.Cut(line, " ")
 	first, more, _ := strings.Cut(rest, " ")
 	switch word {
 	case "store":
-		_, err := w.Store.Write(context.Background(), []models.Write{{Key: first, Value: []byte(more)}})
+		_, err := a.Store.Write(context.Background(), []models.Write{{Key: first, Value: []byte(more)}})
 		return err
 	case "other":
-		w.Store.Other(first, more)
+		a.Store.Other(first, more)
 	case "down", "up":
-		w.Store.Down(word == "down")
+		a.Store.Down(word == "down")
 	case "edge":
 		to, why, _ := strings.Cut(more, " ")
-		st, _ := w.Engine.Get(context.Background(), scheduler.Key(to))
-		w.Engine.Edge(scheduler.Edge{From: scheduler.Key(first), To: scheduler.Key(to), Why: why,
+		st, _ := a.Engine.Get(context.Background(), scheduler.Key(to))
+		a.Engine.Edge(scheduler.Edge{From: scheduler.Key(first), To: scheduler.Key(to), Why: why,
 			Satisfied: st.State == scheduler.Configured || st.State == scheduler.Observed})
 	case "derived":
-		w.Engine.Edge(scheduler.Edge{From: scheduler.Key(first), To: scheduler.Key(more), Derived: true, Satisfied: true})
+		a.Engine.Edge(scheduler.Edge{From: scheduler.Key(first), To: scheduler.Key(more), Derived: true, Satisfied: true})
 	case "health":
 		state, why, _ := strings.Cut(more, " ")
-		w.Parts = append(w.Parts, models.Health{Name: first, State: state, Reason: why, Since: Noon().Add(-5 * time.Minute)})
+		a.Parts = append(a.Parts, models.Health{Name: first, State: state, Reason: why, Since: Noon().Add(-5 * time.Minute)})
 	case "silent":
-		w.Engine.Source(scheduler.SourceState{Name: first})
+		a.Engine.Source(scheduler.SourceState{Name: first})
 	case "record":
 		var r scheduler.Record
 		err := json.Unmarshal([]byte(rest), &r)
-		w.Engine.Record(r)
+		a.Engine.Record(r)
 		return err
 	case "grade":
 		grade, owner, _ := strings.Cut(more, " ")
-		return w.Engine.Grade(scheduler.Key(first), grade, owner)
+		return a.Engine.Grade(scheduler.Key(first), grade, owner)
 	case "was":
 		st, err := Status(rest)
-		w.Engine.Was(st)
+		a.Engine.Was(st)
 		return err
 	case "becomes":
 		st, err := Status(rest)
-		w.Engine.Becomes(st)
+		a.Engine.Becomes(st)
 		return err
 	case "event":
 		var e struct {
@@ -98,56 +98,56 @@ func (w *World) line(line string) error {
 		}
 		err := json.Unmarshal([]byte(rest), &e)
 		e.Seen = e.At
-		w.Events.AddDetail(e.Event, e.Detail)
+		a.Events.AddDetail(e.Event, e.Detail)
 		return err
 	case "container", "microservice", "runtime", "unknown":
-		return w.containerLine(word, rest, first, more)
+		return a.containerLine(word, rest, first, more)
 	case "resources":
-		d := resources.Detail{Latest: resources.Latest{Key: first, Container: w.Containers.All[first]}}
+		d := resources.Detail{Latest: resources.Latest{Key: first, Container: a.Containers.All[first]}}
 		if err := json.Unmarshal([]byte(more), &d); err != nil {
 			return err
 		}
 		if n := len(d.Recent); n > 0 {
 			d.Last = d.Recent[n-1]
 		}
-		if w.Resources == nil {
-			w.Resources = Resources{}
+		if a.Resources == nil {
+			a.Resources = Resources{}
 		}
-		w.Resources[first] = d
+		a.Resources[first] = d
 	case "attachment":
-		var a cni.Attachment
-		if err := json.Unmarshal([]byte(rest), &a); err != nil {
+		var at cni.Attachment
+		if err := json.Unmarshal([]byte(rest), &at); err != nil {
 			return err
 		}
-		w.CNI.All = append(w.CNI.All, a)
+		a.CNI.All = append(a.CNI.All, at)
 	case "waits":
-		at := w.CNI.All[len(w.CNI.All)-1]
-		w.CNI.Waiting = append(w.CNI.Waiting, cni.Pending{Key: at.Key, Waits: rest})
+		at := a.CNI.All[len(a.CNI.All)-1]
+		a.CNI.Waiting = append(a.CNI.Waiting, cni.Pending{Key: at.Key, Waits: rest})
 	case "forgotten":
 		var f cni.Forgotten
 		if err := json.Unmarshal([]byte(rest), &f); err != nil {
 			return err
 		}
-		w.CNI.Lost = append(w.CNI.Lost, f)
+		a.CNI.Lost = append(a.CNI.Lost, f)
 	case "left":
 		var l wire.Left
 		if err := json.Unmarshal([]byte(rest), &l.Request); err != nil {
-			w.CNI.Unread = append(w.CNI.Unread, wire.Left{Err: err, File: "/run/plumb/cni-queue/torn.json"})
+			a.CNI.Unread = append(a.CNI.Unread, wire.Left{Err: err, File: "/run/plumb/cni-queue/torn.json"})
 			return nil
 		}
-		w.CNI.Queue = append(w.CNI.Queue, l)
+		a.CNI.Queue = append(a.CNI.Queue, l)
 	default:
 		st, err := Status(line)
 		if err != nil {
 			return err
 		}
-		w.Engine.Set(st)
+		a.Engine.Set(st)
 	}
 	return nil
 }
 
-func (w *World) containerLine(word, rest, first, more string) error {
-	c := w.Containers
+func (a *Agent) containerLine(word, rest, first, more string) error {
+	c := a.Containers
 	switch word {
 	case "container":
 		msg, err := models.DecodeKind(models.KindContainer, []byte(rest))

@@ -1,5 +1,5 @@
 // Package sim is evidence that the scheduler converges whatever happens: stories and random
-// histories on a world of package schedulertest, with an oracle beside them.
+// histories on a World of package schedulertest, with an oracle beside them.
 //
 // # The language
 //
@@ -7,7 +7,7 @@
 // that belong to it. The stories in testdata of the scheduler are written in
 // it, random histories are made of it, and a failing history is printed in it:
 //
-//	world
+//	setup
 //	sources strong weak
 //	a derives=d
 //	o observed
@@ -22,7 +22,7 @@
 //	events o/: lost once
 //	----
 //
-// A [Player] plays steps on a world and a scheduler, and keeps a [Model] beside
+// A [Player] plays steps on a World and a scheduler, and keeps a [Model] beside
 // them: an oracle that shares no code with the engine. [Player.Heal] ends all
 // faults and compares.
 //

@@ -39,7 +39,7 @@ const (
 func Generate(d Dice, p Profile) []Step {
 	g := &generator{Dice: d, calm: p.Calm, wants: map[string]map[string]string{"strong": {}, "weak": {}}, unregistered: map[string]string{}}
 	g.ends = g.chance(2)
-	g.world()
+	g.setup()
 	for range p.Steps {
 		g.step()
 	}
@@ -50,7 +50,7 @@ type generator struct {
 	Dice
 	calm         bool
 	steps        []Step
-	kinds        []string                     // lines of the world
+	kinds        []string                     // lines of the setup
 	wants        map[string]map[string]string // per source: key, thing
 	unregistered map[string]string            // kind, its line
 	paused       []string
@@ -71,7 +71,7 @@ func (g *generator) add(do string, args []string, lines ...string) {
 	g.steps = append(g.steps, Step{Do: do, Args: args, Lines: lines})
 }
 
-func (g *generator) world() {
+func (g *generator) setup() {
 	g.kinds = []string{"a derives=d", "b noupdate batch", "c echo", "d derives=e", "e", "o observed"}
 	if g.chance(2) {
 		g.kinds[2] = "c echo lane batch"
@@ -87,7 +87,7 @@ func (g *generator) world() {
 		g.limited = true
 		lines = append(lines, fmt.Sprintf("policy all deletions=%d", 1+g.IntN(2)))
 	}
-	g.steps = append(g.steps, Step{Do: "world", Lines: lines})
+	g.steps = append(g.steps, Step{Do: "setup", Lines: lines})
 }
 
 func (g *generator) kind() string { return g.one("a", "b", "c") }
@@ -161,7 +161,7 @@ func (g *generator) managed() string {
 	return g.key()
 }
 
-// moved says how a thing of the world moves: to a text, told or not.
+// moved says how an observed thing moves: to a text, told or not.
 func (g *generator) moved(k string) string {
 	k += " " + g.text()
 	if !g.calm && g.chance(3) {

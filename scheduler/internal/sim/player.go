@@ -16,7 +16,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
 )
 
-// Player plays steps on a world and a scheduler, inside a bubble of
+// Player plays steps on a World and a scheduler, inside a bubble of
 // testing/synctest. When the scheduler's process crashes, a new one is started
 // before the next step. Close it at the end.
 type Player struct {
@@ -24,7 +24,7 @@ type Player struct {
 	Scheduler *scheduler.Scheduler
 	Model     *Model
 	Sources   []string
-	// Tally counts steps, states and what happened in the world.
+	// Tally counts steps, states and what happened.
 	Tally *schedulertest.Tally
 
 	kinds   []kindState
@@ -45,10 +45,10 @@ type kindState struct {
 	registered bool
 }
 
-// NewPlayer makes a player; its first step should be "world".
+// NewPlayer makes a player; its first step should be "setup".
 func NewPlayer() *Player { return &Player{Tally: schedulertest.NewTally()} }
 
-// Play plays the steps and heals the world. The error is a *[Failure] if
+// Play plays the steps and heals. The error is a *[Failure] if
 // something is wrong with the scheduler, any other if the steps make no sense.
 func (p *Player) Play(steps []Step) error {
 	for i := range steps {
@@ -64,7 +64,7 @@ func (p *Player) Play(steps []Step) error {
 
 // Do plays one step and, unless it says "nowait", waits until nothing moves:
 //
-//	world            lines: "sources strong weak", "workers 3", "watched",
+//	setup            lines: "sources strong weak", "workers 3", "watched",
 //	                 "silent", "policy a/ drift=alert hold-down=5s audit=1m"
 //	                 ("all" for every key), "grace 1m", and kinds, see ParseKind
 //	txn              see Step.ParseTxn; "result" waits until it is settled, "planned"
@@ -80,16 +80,16 @@ func (p *Player) Play(steps []Step) error {
 //	letgo            what is held back, being too many at once, may go
 //	wait 3s          time passes
 //	pause KEY REASON [3s], resume KEY, retry KEY
-//	unregister KIND; register: a line as in "world"
-//	restart          a new scheduler on the same world, to which the sources say
+//	unregister KIND; register: a line as in "setup"
+//	restart          a new scheduler on the same system, to which the sources say
 //	                 what they want; "empty": they want nothing any more;
 //	                 "silent": they say nothing, until: speak
 //	heal             see Heal
 func (p *Player) Do(s Step) error {
 	p.Tally.Count("step", s.Do)
-	if s.Do != "world" {
+	if s.Do != "setup" {
 		if p.World == nil {
-			return fmt.Errorf("there is no world yet")
+			return fmt.Errorf("there is no setup yet")
 		}
 		if err := p.revive(); err != nil {
 			return err
@@ -109,7 +109,7 @@ func (p *Player) do(s Step) error {
 		p.World.Bound(0)
 	}
 	switch s.Do {
-	case "world":
+	case "setup":
 		return p.begin(s.Lines)
 	case "txn", "plan":
 		return p.txn(s)
@@ -146,7 +146,7 @@ func (p *Player) do(s Step) error {
 // the same or gives things another turn; a plan goes at once.
 func keepsBound(s Step) bool {
 	switch s.Do {
-	case "world", "wait", "heal", "retry":
+	case "setup", "wait", "heal", "retry":
 		return true
 	case "txn", "plan":
 		return !s.Has("planned")
@@ -232,7 +232,7 @@ func (p *Player) pause(key scheduler.Key, args []string) error {
 	return p.Scheduler.Pause(key, args[0], until)
 }
 
-// begin makes a world.
+// begin makes a system.
 func (p *Player) begin(lines []string) error {
 	if err := p.Close(); err != nil {
 		return err

@@ -14,7 +14,7 @@ func TestStoryWithFaults(t *testing.T) {
 		p := sim.NewPlayer()
 		defer p.Close()
 		err := p.Play(sim.ParseSteps(`
-world
+setup
 bridge
 port
 ----

@@ -131,8 +131,8 @@ func (g graph) value(i int, text, sort string) string {
 
 func (g graph) history(sort string) []Step {
 	var all, gone []string
-	world := Step{Do: "world", Lines: []string{"a derives=d", "b noupdate echo", "d", "o observed"}}
-	steps := []Step{world}
+	setup := Step{Do: "setup", Lines: []string{"a derives=d", "b noupdate echo", "d", "o observed"}}
+	steps := []Step{setup}
 	for i := range g.n {
 		if g.key(i) == "o/1" {
 			steps = append(steps, Step{Do: "put", Lines: []string{"o/1 v1"}})

@@ -32,7 +32,7 @@ func (s Step) String() string {
 	return b.String()
 }
 
-// oneLine is a step in one line, for the log of the world.
+// oneLine is a step in one line, for the log of the World.
 type oneLine struct{ *Step }
 
 // String is the step in one line.

@@ -25,8 +25,8 @@ import (
 // Noon is when everything happens.
 func Noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
 
-// World is an agent in memory.
-type World struct {
+// Agent is an agent in memory.
+type Agent struct {
 	Store      *Store
 	Engine     *Engine
 	Containers *Containers
@@ -39,10 +39,10 @@ type World struct {
 	Accepted int
 }
 
-// New makes a world with nothing in it, where all is well.
-func New() *World {
+// New makes one that knows of nothing, where all is well.
+func New() *Agent {
 	e := newEngine()
-	return &World{
+	return &Agent{
 		Store: NewStore(func(changes []models.Write) {
 			for _, c := range changes {
 				e.heard(c.Key, c.Value)
@@ -55,31 +55,31 @@ func New() *World {
 	}
 }
 
-// Config of a server of this world.
-func (w *World) Config() api.Config {
+// Config of a server of this agent.
+func (a *Agent) Config() api.Config {
 	c := api.Config{
-		Scheduler: w.Engine, Store: w.Store, Containers: w.Containers, CNI: w.CNI, Events: w.Events,
+		Scheduler: a.Engine, Store: a.Store, Containers: a.Containers, CNI: a.CNI, Events: a.Events,
 		Place: func(source, key string) string {
 			if source == "files" {
 				return "/etc/plumb/" + models.Escape(key) + ".yaml"
 			}
 			return ""
 		},
-		Health:  func() []models.Health { return w.Parts },
-		Accept:  func(context.Context) error { w.Accepted++; return nil },
+		Health:  func() []models.Health { return a.Parts },
+		Accept:  func(context.Context) error { a.Accepted++; return nil },
 		Metrics: http.HandlerFunc(metrics),
 		Recent:  http.HandlerFunc(recent),
 		Levels:  loglevel.New("etcd"),
 		Label:   "host1", Version: "v0.0.0-test", Commit: "abcdef", Started: Noon().Add(-time.Hour),
 		Now: Noon,
 	}
-	if w.Resources != nil {
-		c.Resources = w.Resources
+	if a.Resources != nil {
+		c.Resources = a.Resources
 	}
 	return c
 }
 
-// Serve serves the world until the test ends and returns its socket.
+// Serve serves the agent until the test ends and returns its socket.
 func Serve(t testing.TB, c api.Config) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "run", "agent.sock")
@@ -103,7 +103,7 @@ func Serve(t testing.TB, c api.Config) (socket string) {
 	return socket
 }
 
-// ServeRemote serves the world over the network until the test ends, to those whom the gate
+// ServeRemote serves the agent over the network until the test ends, to those whom the gate
 // knows, and returns its address.
 func ServeRemote(t testing.TB, c api.Config, gate *access.Gate) (address string) {
 	t.Helper()
