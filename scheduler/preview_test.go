@@ -35,7 +35,7 @@ func unevenly(seed uint64) func(thingKind) thingKind {
 		}
 		late := pause
 		if d.Name == "d" {
-			// What derives it may change in place meanwhile. The world judges that by when the
+			// What derives it may change in place meanwhile. The World judges that by when the
 			// thing is made, and the scheduler has judged it when it let that begin.
 			late = func() {}
 		}

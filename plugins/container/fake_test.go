@@ -236,7 +236,7 @@ func (e *engine) seen(id string) int {
 	return e.inspects[id]
 }
 
-// What follows moves the world.
+// What follows changes what the runtime has.
 
 // says sends an event with its evidence, with the engine locked.
 func (e *engine) says(what EventType, id string, exit int) {

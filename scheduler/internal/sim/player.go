@@ -581,7 +581,7 @@ func (p *Player) await(h *scheduler.Handle) (scheduler.Result, error) {
 	}
 }
 
-// move changes the world behind the scheduler's back.
+// move changes the World behind the scheduler's back.
 func (p *Player) move(s Step) error {
 	defer p.taken()
 	for _, l := range s.Lines {
