@@ -10,10 +10,10 @@
 //	the kernel reports a change     Look{key}: the event only names the key, the actual state is read
 //	a retry is due                  Look{key}, then go on: first see what the failure left behind
 //	a kind is registered late       Look{prefix}
-//	a preview                       Want on the same graph, with a journal by which all is taken back
+//	a preview                       Want on the same graph, rolled back by a journal
 //	a plan that is executed         Want; outcomes count in the plan's order
 //
-// # The picture
+// # Overview
 //
 //	sources ──Want──┐                       ┌── status watchers
 //	                ▼                       │
@@ -27,13 +27,13 @@
 // inputs of the loop. So a hanging operation delays only what needs its key, and
 // the order of operations is a pure function of the order of inputs.
 //
-// # The rooms
+// # Packages
 //
 // This package is what embedders see, and the loop. Below it, and each knowing only those
 // further down: plan (previews and their execution), explain (reasons and causes in words),
 // internal/engine (takes in what is wanted, read and done), internal/assess (what follows
 // for one key), internal/kind (calls descriptors), internal/graph (keys and what they need),
-// history (what happened), internal/exec (runs operations) and kv (words that all share,
+// history (what happened), internal/exec (runs operations) and kv (types that all share,
 // which this package has under the same names).
 //
 // # Contracts
@@ -51,10 +51,10 @@
 // a time.
 //
 // Errors of operations never end anything: they become the state of their key.
-// Errors that are returned tell of misuse, of what moved or is not kept, or of the
+// Errors that are returned tell of misuse, of what changed meanwhile or is not kept, or of the
 // end: [ErrStopped], [ErrUnknownSource], [ErrUnknownKey], [ErrNotPaused], [ErrNotHeldBack],
 // [ErrBaseMoved], [ErrWatcherStopped], [*HistoryError]; or they say in words
 // what to mend.
 //
-// Outside of its rooms the package imports only the standard library.
+// Beside these packages it imports only the standard library.
 package scheduler

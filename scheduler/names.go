@@ -7,7 +7,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler/plan"
 )
 
-// The words that all rooms of the scheduler share are those of package kv, which says
+// The types that all packages of the scheduler share are those of package kv, which says
 // more of each.
 type (
 	// Key names a thing: "route/default-web".

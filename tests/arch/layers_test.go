@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// shared are the foreign modules that several of our rooms may import: they
+// shared are the foreign modules that several of our packages may import: they
 // stand for a notation or a habit, not for an outside system. Of every other
-// there is one room that knows it.
+// there is one folder that knows it.
 var shared = []string{
 	"connectrpc.com/connect", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf", "go.yaml.in/yaml/v3",
 }
@@ -96,30 +96,30 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestOneRoomPerClient: each foreign module has one room that knows it.
-func TestOneRoomPerClient(t *testing.T) {
-	rooms := map[string]map[string]bool{}
+// TestOneFolderPerClient: each foreign module has one folder that knows it.
+func TestOneFolderPerClient(t *testing.T) {
+	folders := map[string]map[string]bool{}
 	for name, r := range rules(t) {
 		for _, a := range r.allowed {
 			foreign := strings.Contains(strings.Split(a, "/")[0], ".")
 			if !foreign || slices.Contains(shared, a) {
 				continue
 			}
-			if rooms[a] == nil {
-				rooms[a] = map[string]bool{}
+			if folders[a] == nil {
+				folders[a] = map[string]bool{}
 			}
-			rooms[a][room(name)] = true
+			folders[a][folder(name)] = true
 		}
 	}
-	for client, in := range rooms {
+	for client, in := range folders {
 		if len(in) > 1 {
-			t.Errorf("%s is imported in %s: one room speaks with an outside system", client, strings.Join(slices.Sorted(maps.Keys(in)), " and "))
+			t.Errorf("%s is imported in %s: one folder speaks with an outside system", client, strings.Join(slices.Sorted(maps.Keys(in)), " and "))
 		}
 	}
 }
 
-// room is the folder of a package below the top folder, plugins/etcd for one.
-func room(name string) string {
+// folder is that of a package below the top folder, plugins/etcd for one.
+func folder(name string) string {
 	parts := strings.Split(name, "/")
 	return strings.Join(parts[:min(2, len(parts))], "/")
 }

@@ -14,16 +14,16 @@ const (
 	mostMethods = 60
 )
 
-// TestRoomsOfTheScheduler: its packages stay rooms that a reader can keep in mind, see
+// TestSizesOfTheScheduler: its packages stay so small that a reader can keep them in mind, see
 // docs/decisions/0102.
-func TestRoomsOfTheScheduler(t *testing.T) {
-	inRoom, ofType := map[string]int{}, map[string]int{}
+func TestSizesOfTheScheduler(t *testing.T) {
+	inPackage, ofType := map[string]int{}, map[string]int{}
 	for _, name := range files(t, ".go") {
 		dir := filepath.Dir(name)
 		if !strings.HasPrefix(dir, "scheduler") || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(dir, "test") {
 			continue
 		}
-		inRoom[dir]++
+		inPackage[dir]++
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
@@ -34,9 +34,9 @@ func TestRoomsOfTheScheduler(t *testing.T) {
 			}
 		}
 	}
-	for dir, n := range inRoom {
+	for dir, n := range inPackage {
 		if n > mostFiles {
-			t.Errorf("%s has %d files: more than %d are no room any more", dir, n, mostFiles)
+			t.Errorf("%s has %d files: more than %d are several packages", dir, n, mostFiles)
 		}
 	}
 	for name, n := range ofType {
