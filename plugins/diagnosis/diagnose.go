@@ -92,7 +92,7 @@ func (d *diagnosis) finding() Finding {
 	case scheduler.RootKept:
 		return advice("nothing: it goes when all sources and the live host were heard, see agentctl status")
 	case scheduler.RootCircle:
-		return advice("take one of the needs out of the circle: change %s, or another of them", d.root.Key)
+		return advice("take one of the needs out of the cycle: change %s, or another of them", d.root.Key)
 	}
 	return advice("nothing: it is under way; agentctl wait %s", d.root.Key)
 }

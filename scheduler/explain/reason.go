@@ -136,7 +136,7 @@ func (e *Explainer) explainPending(n *graph.Node, a assess.Assessment, s *kv.Sta
 		}
 		s.Reason = "needs " + strings.Join(names, ", ")
 		if cycle := e.cycle(n); cycle != "" {
-			s.Reason += "; they need each other in a circle: " + cycle
+			s.Reason += "; they need each other in a cycle: " + cycle
 		}
 	case a.Blocker == assess.OnDerived:
 		e.explainDerived(n, s)
@@ -330,10 +330,10 @@ func pinner(n *graph.Node) (p *graph.Node) {
 }
 
 // cycle names a cycle of missing needs that n is part of, "" if there is none.
-func (e *Explainer) cycle(n *graph.Node) string { return circleText(circleOf(n)) }
+func (e *Explainer) cycle(n *graph.Node) string { return cycleText(cycleOf(n)) }
 
-// circleText names the members of a cycle, the first once more at the end.
-func circleText(path []*graph.Node) string {
+// cycleText names the members of a cycle, the first once more at the end.
+func cycleText(path []*graph.Node) string {
 	if len(path) == 0 {
 		return ""
 	}
@@ -344,9 +344,9 @@ func circleText(path []*graph.Node) string {
 	return strings.Join(append(names, names[0]), " → ")
 }
 
-// circleOf finds a cycle of missing needs that n is part of, nil if there is none. Two
+// cycleOf finds a cycle of missing needs that n is part of, nil if there is none. Two
 // that need each other together are none by themselves.
-func circleOf(n *graph.Node) []*graph.Node {
+func cycleOf(n *graph.Node) []*graph.Node {
 	path := []*graph.Node{n}
 	seen := map[*graph.Node]bool{n: true}
 	var walk func(m *graph.Node, afar bool) bool

@@ -83,8 +83,8 @@ type rootFinder struct {
 	seen  map[*graph.Node]*waypoint
 	depth int
 	// cycles are the members of those that were told.
-	circles map[*graph.Node]bool
-	roots   []Root
+	cycles map[*graph.Node]bool
+	roots  []Root
 }
 
 // waypoint is where a node is in the walk, and what came of it.
@@ -125,7 +125,7 @@ func (e *Explainer) Roots(n *graph.Node) []Root {
 	if s := e.StateOf(n); (s == kv.Configured || s == kv.Observed) && !n.AsLastSeen() {
 		return nil
 	}
-	f := &rootFinder{e: e, seen: map[*graph.Node]*waypoint{}, circles: map[*graph.Node]bool{}}
+	f := &rootFinder{e: e, seen: map[*graph.Node]*waypoint{}, cycles: map[*graph.Node]bool{}}
 	if found := f.visit(n, nil); !found.explained && len(f.roots) == 0 {
 		f.add(n, nil)
 	}
@@ -137,8 +137,8 @@ func (f *rootFinder) visit(n, from *graph.Node) finding {
 	if v := f.seen[n]; v != nil {
 		found := v.again()
 		if v.open {
-			f.circle(n, from)
-			found.explained = f.circles[n]
+			f.cycle(n, from)
+			found.explained = f.cycles[n]
 		}
 		return found
 	}
@@ -270,19 +270,19 @@ func unfitText(edge *graph.Edge) string {
 }
 
 // cycle tells a cycle that a node was found to be part of, once.
-func (f *rootFinder) circle(n, from *graph.Node) {
-	if f.circles[n] {
+func (f *rootFinder) cycle(n, from *graph.Node) {
+	if f.cycles[n] {
 		return
 	}
-	path := circleOf(n)
+	path := cycleOf(n)
 	if path == nil {
 		return
 	}
 	for _, m := range path {
-		f.circles[m] = true
+		f.cycles[m] = true
 	}
 	f.put(Root{Key: n.Key, Kind: RootCircle, Status: f.e.statusNow(n), By: from.Key,
-		Text: "they need each other in a circle: " + circleText(path)})
+		Text: "they need each other in a cycle: " + cycleText(path)})
 }
 
 func (f *rootFinder) addUnfit(edge *graph.Edge) {
