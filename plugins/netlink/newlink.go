@@ -215,7 +215,7 @@ func (b *birth) message() (*message, error) {
 	m := newMessage(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	m.link(unix.AF_UNSPEC, 0, flags, change)
 	m.u32(unix.IFLA_EXT_MASK, skipStats)
-	if err := addBasics(m, b.name, spec.MTU, spec.MAC, spec.Group); err != nil {
+	if err := addBasics(m, b.name, b.bornMTU(), spec.MAC, spec.Group); err != nil {
 		return nil, err
 	}
 	if spec.Master != 0 {
@@ -223,6 +223,23 @@ func (b *birth) message() (*message, error) {
 	}
 	return m, b.addType(m)
 }
+
+// bornMTU is another one than wanted for a bridge. The kernel remembers only of a change that
+// somebody chose the MTU of a bridge, and not of its birth; without that each port that
+// comes or goes makes it that of the smallest one (br_mtu_auto_adjust).
+func (b *birth) bornMTU() int {
+	switch mtu := b.spec.MTU; {
+	case b.spec.Bridge == nil || mtu == 0 || mtu < minMTU:
+		return mtu
+	case mtu == minMTU:
+		return mtu + 1
+	default:
+		return mtu - 1
+	}
+}
+
+// minMTU is the least that a bridge takes.
+const minMTU = 68
 
 func addBasics(m *message, name string, mtu int, mac string, group uint32) error {
 	m.str(unix.IFLA_IFNAME, name)
@@ -367,8 +384,15 @@ func (b *birth) whoseName(err error) error {
 }
 
 // mark gives the link, and the peer of a veth, what it cannot be born with: an
-// alias, and the peer its state, since it is not connected yet when it is born.
+// alias, a bridge its MTU, and the peer its state, since it is not connected yet when
+// it is born.
 func (b *birth) mark(l *kernel.Link) error {
+	if mtu := b.spec.MTU; l.MTU != mtu && mtu != 0 && b.spec.Bridge != nil {
+		if err := b.n.setLink(l.Index, kernel.LinkPatch{MTU: &mtu}); err != nil {
+			return err
+		}
+		l.MTU = mtu
+	}
 	if b.spec.Alias != "" {
 		if err := finish(b.n, l.Index, b.spec.Alias, false); err != nil {
 			return err
