@@ -13,7 +13,7 @@ const readyEvery = 250 * time.Millisecond
 func (a *agent) tellReady(ctx context.Context) error {
 	tick := time.NewTicker(readyEvery)
 	defer tick.Stop()
-	defer time.AfterFunc(startTime, started).Stop()
+	defer time.AfterFunc(startTime, spareFromNow).Stop()
 	for !a.api.Ready(ctx) {
 		select {
 		case <-tick.C:
@@ -21,7 +21,7 @@ func (a *agent) tellReady(ctx context.Context) error {
 			return nil
 		}
 	}
-	started()
+	spareFromNow()
 	a.log.Info("ready", "took", time.Since(a.started).Round(time.Millisecond))
 	return nil
 }

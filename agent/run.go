@@ -39,8 +39,8 @@ func SpareMemory() { sparing.Store(os.Getenv("GOGC") == "") }
 
 var sparing atomic.Bool
 
-// started is called when an agent is ready, or should have been.
-func started() {
+// spareFromNow is called when an agent is ready, or should have been.
+func spareFromNow() {
 	if sparing.Load() {
 		debug.SetGCPercent(30)
 	}
