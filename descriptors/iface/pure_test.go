@@ -12,7 +12,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// TestPure says what the kind thinks about values, without any world: what
+// TestPure says what the kind thinks about values, without any kernel: what
 // they need, claim and split off, and how to get from one to the other.
 func TestPure(t *testing.T) {
 	d := iface.New(iface.Deps{})

@@ -35,7 +35,7 @@ func (d *iface) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 	}
 }
 
-// search is one reading of the world.
+// search is one reading of the kernel's links.
 type search struct {
 	d        *iface
 	ctx      context.Context

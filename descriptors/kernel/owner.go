@@ -10,8 +10,8 @@ import (
 //
 // What the agent makes is recorded before it is made. So the ledger may name
 // what is not there, because an operation was cut short or the object was
-// removed by somebody else. Such entries are forgotten by whoever reads the
-// world ([Owner.Forget]), but never while an operation is on its way between
+// removed by somebody else. Such entries are forgotten by whoever reads what
+// is there ([Owner.Forget]), but never while an operation is on its way between
 // its entry and its object: operations say so with [Owner.Begin].
 type Owner struct {
 	label, boot string
@@ -74,7 +74,7 @@ func (o *Owner) Hit(name string) error {
 	return nil
 }
 
-// Failpoint is called at the named places where a crash would leave the world
+// Failpoint is called at the named places where a crash would leave things
 // half made. An error ends the operation there as a crash would. The names are
 // <kind>/<place>.
 type Failpoint func(name string) error
@@ -145,14 +145,14 @@ func (o *Owner) Entries(prefix string) []Entry {
 	return slices.DeleteFunc(o.ledger.Entries(prefix), func(e Entry) bool { return e.Boot != o.boot })
 }
 
-// Reading begins a reading of the world, at whose end [Reading.Forget] may be called.
+// Reading begins a reading of the kernel's state, at whose end [Reading.Forget] may be called.
 func (o *Owner) Reading() Reading {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return Reading{o: o, ended: o.ended}
 }
 
-// Reading is one reading of the world.
+// Reading is one reading of the kernel's state.
 type Reading struct {
 	o     *Owner
 	ended uint64

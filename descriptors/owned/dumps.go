@@ -6,7 +6,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// Dumps reads all of a kind in a namespace at most once, for one reading of the world.
+// Dumps reads all of a kind in a namespace at most once, for one reading of the actual state.
 type Dumps[T any] struct {
 	// Read reads a namespace.
 	Read func(kernel.NS) (T, error)

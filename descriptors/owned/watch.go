@@ -29,7 +29,7 @@ type Events struct {
 	read atomic.Bool
 }
 
-// Read says that the world is being read. What was read before the watch is in place must
+// Read says that the actual state is being read. What was read before the watch is in place must
 // be once more.
 func (w *Events) Read() { w.read.Store(true) }
 

@@ -125,7 +125,7 @@ func (b *birth) finish(l kernel.Link, err error) (kernel.Link, error) {
 	return l, nil
 }
 
-// birth is one link on its way into the world.
+// birth is one link that is being made.
 type birth struct {
 	k     *Kernel
 	n     *namespace // where the link is to live
