@@ -36,7 +36,7 @@ var errShadow = errors.New("this agent is a shadow, which does nothing to the ne
 // beShadow has the process do nothing, whatever is said later.
 func (f *freezer) beShadow() error {
 	f.shadow = true
-	f.now = &api.Freeze{Message: "this agent is a shadow (--shadow)", Since: time.Now()}
+	f.now = &api.Freeze{Message: "this agent is a shadow (--shadow)", Since: time.Now(), Shadow: true}
 	return f.hold()
 }
 

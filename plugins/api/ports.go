@@ -87,6 +87,8 @@ type Freeze struct {
 	Message string    `json:"message"`
 	Since   time.Time `json:"since"`
 	Until   time.Time `json:"until,omitzero"` // zero: until somebody ends it
+	// Shadow: the agent was started so that it does nothing, and nobody can end it.
+	Shadow bool `json:"-"`
 }
 
 // Freezer holds everything, also over a restart of the agent.

@@ -59,6 +59,10 @@ func (s *Server) facts(ctx context.Context, r scheduler.Root) diagnosis.Facts {
 	if s.Config.Events != nil {
 		f.Ends = s.ends()
 	}
+	if s.Freezer != nil {
+		frozen := s.Freezer.Frozen()
+		f.Shadow = frozen != nil && frozen.Shadow
+	}
 	if r.Kind == scheduler.RootNotAsked {
 		f.Elsewhere, _ = s.Store.Elsewhere(ctx, configPrefix+string(r.Key))
 	}

@@ -27,6 +27,8 @@ type Facts struct {
 	Ends []End
 	// Elsewhere are the labels of other agents for which the key is written.
 	Elsewhere []string
+	// Shadow: the agent does nothing to the network, as it was started.
+	Shadow bool
 }
 
 // End is how a container ended.
@@ -312,14 +314,11 @@ func (d *diagnosis) paused() Finding {
 		return advice("if it is to go: agentctl release %s; else write it again, or undo the change: agentctl abort %s", id, id)
 	case target != "":
 		return advice("%s: agentctl resume %s", d.until(), target)
-	case strings.Contains(d.root.Status.Reason, shadow):
-		return advice("a shadow does nothing to the network; start the agent without %s", shadow)
+	case d.facts.Shadow:
+		return advice("a shadow does nothing to the network; start the agent without --shadow")
 	}
 	return advice("%s: agentctl unfreeze", d.until())
 }
-
-// shadow is the flag of an agent that does nothing, which it names as the reason.
-const shadow = "--shadow"
 
 func (d *diagnosis) until() string {
 	if d.root.Until.IsZero() {

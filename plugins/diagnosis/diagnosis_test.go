@@ -24,6 +24,7 @@ import (
 //	engine NAME STATE [reason]      a container runtime
 //	end LABEL NAME CODE SIGNAL [oom | reason]
 //	elsewhere LABEL                 another agent for which the key is written
+//	shadow                          the agent does nothing, as it was started
 func TestCauses(t *testing.T) {
 	datadriven.RunTest(t, "testdata/causes", func(t *testing.T, d *datadriven.TestData) string {
 		r, f, err := parse(d)
@@ -90,6 +91,8 @@ func fact(line string, r *scheduler.Root, f *diagnosis.Facts) error {
 		}
 		f.Ends = append(f.Ends, end)
 		return err
+	case "shadow":
+		f.Shadow = true
 	case "elsewhere":
 		f.Elsewhere = append(f.Elsewhere, word[1])
 	default:
