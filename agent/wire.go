@@ -387,10 +387,11 @@ func wire(c Config, open func(Config) (*ground, error), out slog.Handler) (_ *ag
 	if a.host, err = openHost(c, open, log); err != nil {
 		return nil, err
 	}
-	early := etcd.StartEarly(storeConfig(c, log))
+	store := storeConfig(c, log)
+	store.Early = etcd.StartEarly(store)
 	defer func() {
 		if err != nil {
-			early.Close()
+			store.Early.Close()
 			a.host.close()
 		}
 	}()
@@ -434,7 +435,7 @@ func wire(c Config, open func(Config) (*ground, error), out slog.Handler) (_ *ag
 	if err := a.openEvents(); err != nil {
 		return nil, err
 	}
-	if err := a.wireSources(early); err != nil {
+	if err := a.wireSources(store); err != nil {
 		return nil, err
 	}
 	if err := registerLinux(a.sched, a.host, c, a.tracker, a.reach); err != nil {
@@ -469,7 +470,7 @@ func (a *agent) openHistory() (earlier []scheduler.Record, err error) {
 	return earlier, nil
 }
 
-func (a *agent) wireSources(early *etcd.Early) error {
+func (a *agent) wireSources(store etcd.Config) error {
 	c := a.config
 	runtimes, err := c.runtimes()
 	if err != nil {
@@ -489,8 +490,6 @@ func (a *agent) wireSources(early *etcd.Early) error {
 	if err := a.wireResources(); err != nil {
 		return err
 	}
-	store := storeConfig(c, a.log)
-	store.Early = early
 	a.store, err = etcd.New(store, a.reach.decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() })
 	if err != nil {
 		return err
