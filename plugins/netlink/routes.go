@@ -33,10 +33,7 @@ func (n *namespace) routes() ([]kernel.Route, error) {
 		m.b = append(m.b, family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 		err := n.dump(m, func() { list = list[:before] }, func(_ uint16, body []byte) {
 			if r, ok := parseRoute(body); ok {
-				if len(list) == cap(list) { // they are large, and append makes room by the fourth
-					list = slices.Grow(list, len(list)+64)
-				}
-				list = append(list, r)
+				list = push(list, r)
 			}
 		})
 		if err != nil && !errors.Is(err, kernel.ErrUnsupported) { // no IPv6

@@ -62,10 +62,7 @@ func (w *watcher) post(ev kernel.Event) {
 
 // add queues an event; w.mu is held.
 func (w *watcher) add(ev kernel.Event) {
-	if len(w.queue) == cap(w.queue) { // they are large, and append makes room by the fourth
-		w.queue = slices.Grow(w.queue, len(w.queue)+16)
-	}
-	w.queue = append(w.queue, ev)
+	w.queue = push(w.queue, ev)
 	if len(w.queue) == 1 {
 		w.rouse()
 	}
@@ -117,4 +114,13 @@ func (w *watcher) take(spare []kernel.Event) (events []kernel.Event, stopped boo
 	events, w.queue = w.queue, spare
 	clear(w.waiting)
 	return events, w.stopped, w.err
+}
+
+// push appends and doubles the room when it is used up. append itself makes long lists longer
+// by a quarter, and of what is large and comes by tens of thousands that is much garbage.
+func push[T any](list []T, v T) []T {
+	if len(list) == cap(list) {
+		list = slices.Grow(list, max(len(list), 16))
+	}
+	return append(list, v)
 }
