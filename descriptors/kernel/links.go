@@ -1,6 +1,10 @@
 package kernel
 
-import "net/netip"
+import (
+	"fmt"
+	"net/netip"
+	"syscall"
+)
 
 // Links are the network devices of a namespace.
 type Links interface {
@@ -119,6 +123,23 @@ type LinkSpec struct {
 	// Plain is the type of a link that has no settings at its birth: "dummy", "ifb",
 	// "wireguard".
 	Plain string
+}
+
+// OneType is nil if exactly one type is given.
+func (s LinkSpec) OneType() error {
+	types := 0
+	for _, given := range []bool{
+		s.Veth != nil, s.Bridge != nil, s.Vxlan != nil, s.Macvlan != nil, s.Ipvlan != nil, s.Tuntap != nil,
+		s.Vlan != nil, s.Vrf != nil, s.Bond != nil, s.Tunnel != nil, s.Geneve != nil, s.Plain != "",
+	} {
+		if given {
+			types++
+		}
+	}
+	if types != 1 {
+		return fmt.Errorf("exactly one type is to be given, not %d: %w", types, syscall.EINVAL)
+	}
+	return nil
 }
 
 // VethSpec is the other end of a veth, born in its own namespace; PeerNS 0 is

@@ -87,20 +87,7 @@ func checkSpec(spec kernel.LinkSpec) error {
 	if err := checkName(spec.Name); err != nil {
 		return err
 	}
-	types := 0
-	for _, given := range []bool{
-		spec.Veth != nil, spec.Bridge != nil, spec.Vxlan != nil, spec.Macvlan != nil,
-		spec.Ipvlan != nil, spec.Tuntap != nil, spec.Vlan != nil, spec.Vrf != nil, spec.Bond != nil,
-		spec.Tunnel != nil, spec.Geneve != nil, spec.Plain != "",
-	} {
-		if given {
-			types++
-		}
-	}
-	if types != 1 {
-		return fmt.Errorf("exactly one type is to be given, not %d: %w", types, unix.EINVAL)
-	}
-	return nil
+	return spec.OneType()
 }
 
 func (k *Kernel) addLink(n *namespace, spec kernel.LinkSpec) (kernel.Link, error) {
@@ -228,14 +215,14 @@ func (b *birth) message() (*message, error) {
 // somebody chose the MTU of a bridge, and not of its birth; without that each port that
 // comes or goes makes it that of the smallest one (br_mtu_auto_adjust).
 func (b *birth) bornMTU() int {
-	switch mtu := b.spec.MTU; {
-	case b.spec.Bridge == nil || mtu == 0 || mtu < minMTU:
-		return mtu
-	case mtu == minMTU:
+	mtu := b.spec.MTU
+	switch {
+	case b.spec.Bridge != nil && mtu == minMTU:
 		return mtu + 1
-	default:
+	case b.spec.Bridge != nil && mtu > minMTU:
 		return mtu - 1
 	}
+	return mtu
 }
 
 // minMTU is the least that a bridge takes.

@@ -38,7 +38,7 @@ func (k *Kernel) born(n *namespace, spec kernel.LinkSpec) (*link, error) {
 	if err := checkName(spec.Name); err != nil {
 		return nil, err
 	}
-	if err := oneType(spec); err != nil {
+	if err := spec.OneType(); err != nil {
 		return nil, err
 	}
 	if n.names[spec.Name] != nil {
@@ -181,23 +181,6 @@ func (l *link) maxMTU() int {
 		return maxMTU - overhead(l.Tunnel)
 	}
 	return maxMTU
-}
-
-func oneType(spec kernel.LinkSpec) error {
-	types := 0
-	for _, given := range []bool{
-		spec.Veth != nil, spec.Bridge != nil, spec.Vxlan != nil, spec.Macvlan != nil,
-		spec.Ipvlan != nil, spec.Tuntap != nil, spec.Vlan != nil, spec.Vrf != nil, spec.Bond != nil,
-		spec.Tunnel != nil, spec.Geneve != nil, spec.Plain != "",
-	} {
-		if given {
-			types++
-		}
-	}
-	if types != 1 {
-		return fmt.Errorf("exactly one type is to be given, not %d: %w", types, syscall.EINVAL)
-	}
-	return nil
 }
 
 // typed gives a link what its type says.
