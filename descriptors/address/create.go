@@ -18,21 +18,13 @@ import (
 // of the kernel.
 func (d *address) createBatch(ctx context.Context, ops []*op) {
 	slices.SortFunc(ops, func(a, b *op) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	d.objects.CreateBatch(context.WithValue(ctx, batchKey{}, &batch{}), ops)
+	d.objects.CreateBatch(owned.WithBatch(ctx, newBatch()), ops)
 }
 
 // batch are creations that are prepared, and for which the kernel is still to be asked.
 type batch struct{ jobs []*job }
 
-type batchKey struct{}
-
-// batchOf is the batch of a context, or one of its own.
-func batchOf(ctx context.Context) *batch {
-	if b, shared := ctx.Value(batchKey{}).(*batch); shared {
-		return b
-	}
-	return &batch{}
-}
+func newBatch() *batch { return &batch{} }
 
 // job is one creation.
 type job struct {
@@ -54,7 +46,7 @@ func (d *address) prepare(ctx context.Context, o *op) (owned.Job[kernel.AddressR
 	if err != nil {
 		return owned.Job[kernel.AddressRef]{}, err
 	}
-	b := batchOf(ctx)
+	b := owned.BatchOf(ctx, newBatch)
 	b.jobs = append(b.jobs, &j)
 	made := owned.Job[kernel.AddressRef]{
 		Make: func() (kernel.AddressRef, error) {

@@ -51,7 +51,7 @@ func (d *iface) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 			entries = append(entries, w.peer.entry())
 		}
 	}
-	b := batchOf(ctx)
+	b := owned.BatchOf(ctx, newBatch)
 	b.wishes = append(b.wishes, w)
 	return owned.Job[kernel.LinkRef]{Entries: entries, Make: func() (kernel.LinkRef, error) {
 		d.makeAll(ctx, b)
@@ -61,21 +61,13 @@ func (d *iface) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 
 // createBatch makes many links with one write to the ledger, and with few calls of the kernel.
 func (d *iface) createBatch(ctx context.Context, ops []*op) {
-	d.objects.CreateBatch(context.WithValue(ctx, batchKey{}, &batch{}), ops)
+	d.objects.CreateBatch(owned.WithBatch(ctx, newBatch()), ops)
 }
 
 // batch are links that are prepared, and still to be made.
 type batch struct{ wishes []*wish }
 
-type batchKey struct{}
-
-// batchOf is the batch of a context, or one of its own.
-func batchOf(ctx context.Context) *batch {
-	if b, shared := ctx.Value(batchKey{}).(*batch); shared {
-		return b
-	}
-	return &batch{}
-}
+func newBatch() *batch { return &batch{} }
 
 // leaving says why nothing is to be made any more although it is wanted; see [Deps].
 func (d *iface) leaving(k scheduler.Key, v *models.Interface) error {

@@ -49,6 +49,22 @@ type Job[M any] struct {
 	Cancel func()
 }
 
+// WithBatch has all that a kind prepares under the context be of one batch, of a type of its
+// own: what Make of the first does for all of it, such as to ask the kernel for many at once.
+func WithBatch[B any](ctx context.Context, b *B) context.Context {
+	return context.WithValue(ctx, batchKey[B]{}, b)
+}
+
+// BatchOf is the batch of a context, or a fresh one for what is prepared by itself.
+func BatchOf[B any](ctx context.Context, fresh func() *B) *B {
+	if b, shared := ctx.Value(batchKey[B]{}).(*B); shared {
+		return b
+	}
+	return fresh()
+}
+
+type batchKey[B any] struct{}
+
 // Descriptor begins the descriptor of the kind.
 func (o *Objects[V, M]) Descriptor() scheduler.Descriptor[V, M] {
 	k := kind.Of[V, M](o.Kind)

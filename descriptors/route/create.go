@@ -185,20 +185,13 @@ type batch struct {
 	everyone owned.Dumps[map[identity][]kernel.Route]
 }
 
-type batchKey struct{}
-
 // together has all that is done under the context be one batch.
 func (d *route) together(ctx context.Context) context.Context {
-	return context.WithValue(ctx, batchKey{}, d.newBatch())
+	return owned.WithBatch(ctx, d.newBatch())
 }
 
 // batchOf is the batch of a context, or one of its own.
-func (d *route) batchOf(ctx context.Context) *batch {
-	if b, shared := ctx.Value(batchKey{}).(*batch); shared {
-		return b
-	}
-	return d.newBatch()
-}
+func (d *route) batchOf(ctx context.Context) *batch { return owned.BatchOf(ctx, d.newBatch) }
 
 func (d *route) newBatch() *batch {
 	b := &batch{}
