@@ -264,6 +264,16 @@ func TestGoesOn(t *testing.T) {
 	if got, want := string(d.file[:d.size]), string(whole[:bytes.LastIndexByte(whole[:len(whole)-1], '\n')+1]); !strings.HasPrefix(got, want) {
 		t.Errorf("what is added follows %q, and not %q", got, want)
 	}
+	d.file = slices.Clone(whole)
+	d.fail = func(op string) error {
+		did = append(did, op)
+		if op == "resume" {
+			return errDisk
+		}
+		return nil
+	}
+	open("a file that cannot be added to", "read resume replace")
+	d.fail = func(op string) error { did = append(did, op); return nil }
 	d.file = append(slices.Clone(whole), "half a line"...)
 	open("something behind the last line", "read replace")
 	d.file = fileText([]kernel.Entry{{ID: "b", Value: []byte("2")}})
