@@ -141,6 +141,26 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestMapIsAskedAgain: a map that could not be fetched is fetched later, also if nothing changes
+// any more.
+func TestMapIsAskedAgain(t *testing.T) {
+	h := town(t)
+	p := open(t, h.CtlCommand(context.Background()))
+	p.until("all is drawn", fmt.Sprintf("document.querySelector(%q)", box("interface/lost")))
+	eval[bool](p, `(() => {
+		const real = window.fetch;
+		window.away = true;
+		window.fetch = (...call) => window.away && String(call[0]).endsWith('/Map') ? Promise.reject(new TypeError('no answer')) : real(...call);
+		return true;
+	})()`)
+	h.Put("interface/new", `{"tap":{}}`)
+	h.AwaitConfigured("interface/new")
+	h.AwaitSettled()
+	p.says("#trouble", "no answer")
+	eval[bool](p, "!(window.away = false)")
+	p.until("the map is there", fmt.Sprintf("document.querySelector(%q)?.dataset.state === 'configured' && document.querySelector('#trouble').hidden", box("interface/new")))
+}
+
 // TestNewUser: who has never seen the page finds by what it says, and without scrolling, why a
 // container has no network, what changed in the last hour, and what a file would do.
 func TestNewUser(t *testing.T) {

@@ -38,7 +38,11 @@ async function go(to) {
   return draw(true);
 }
 
-// draw fetches the map of the mode. Of two that are under way the later one counts.
+// refused reports whether the agent would answer the same if it was asked again.
+const refused = (err) => err instanceof Refusal && ['permission_denied', 'unauthenticated'].includes(err.code);
+
+// draw fetches the map of the mode. Of two that are under way the later one counts. It is null
+// if that failed and may be tried again.
 async function draw(strict) {
   const mine = ++asked;
   const { at, since } = mode;
@@ -52,7 +56,7 @@ async function draw(strict) {
       throw err;
     }
     trouble(err);
-    return undefined;
+    return refused(err) ? undefined : null;
   }
   if (mine !== asked) {
     return undefined;
@@ -68,7 +72,7 @@ async function draw(strict) {
 
 // refresh shows soon what has changed: one call at a time, and one more round if something came
 // meanwhile. It rests for as long as a round takes, so that many changes take half of the agent's
-// time at most.
+// time at most, and for a second if the map could not be fetched.
 let drawing = false, again = false;
 async function refresh() {
   if (drawing) {
@@ -76,22 +80,29 @@ async function refresh() {
     return;
   }
   drawing = true;
-  do {
-    again = false;
-    const began = performance.now();
-    if (!mode.title) {
-      await draw();
-      if (!byId('details').hidden) {
-        details.again();
+  try {
+    do {
+      again = false;
+      const began = performance.now();
+      let rest = 0;
+      if (!mode.title) {
+        if (await draw() === null) {
+          again = true;
+          rest = 1000;
+        }
+        if (!byId('details').hidden) {
+          details.again();
+        }
+        if (!byId('timeline').hidden) {
+          await timeline.load().catch(trouble);
+        }
       }
-      if (!byId('timeline').hidden) {
-        await timeline.load().catch(trouble);
-      }
-    }
-    await plan.ask().catch(() => {}); // it is told by the stream if the agent is away
-    await pause(performance.now() - began);
-  } while (again);
-  drawing = false;
+      await plan.ask().catch(() => {}); // it is told by the stream if the agent is away
+      await pause(Math.max(rest, performance.now() - began));
+    } while (again);
+  } finally {
+    drawing = false;
+  }
 }
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
