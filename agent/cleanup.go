@@ -146,9 +146,9 @@ func next(ctx context.Context, w *scheduler.Watcher) (changes []scheduler.Status
 	return changes, inSync, err
 }
 
-// allRead reports whether every kind of ours has been read and
-// nothing of it is left. The watcher may be behind; the list is not. The kinds
-// are asked first: what they found after the list would not be in it.
+// allRead reports whether every kind of ours has been read and nothing of it is left. The
+// watcher may be behind; the list is not. The kinds are asked first: what they found
+// after the list would not be in it.
 func allRead(s *scheduler.Scheduler) bool {
 	for _, k := range s.Kinds() {
 		if k.Unread != "" || !k.Read && !k.Observed {

@@ -46,8 +46,7 @@ func (a *agent) historyUnwritten() error {
 	return a.history.Err()
 }
 
-// schedulerHealth: the loop answers, every source has synced, and
-// every kind can be read.
+// schedulerHealth: the loop answers, every source has synced, and every kind can be read.
 func (a *agent) schedulerHealth() models.Health {
 	h := models.Health{Name: "scheduler", State: "ok", Since: a.started, Details: map[string]string{
 		"kernel_writes": fmt.Sprint(a.host.kernel.Writes()),
