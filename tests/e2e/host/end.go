@@ -70,7 +70,7 @@ func linkLine(o map[string]any) string {
 		up = "up"
 	}
 	line := fmt.Sprintf("link %v %v %s mtu %v", o["ifname"], cmp.Or(Dig(o, "linkinfo", "info_kind"), any("-")), up, o["mtu"])
-	if mac := fmt.Sprint(o["address"]); strings.HasPrefix(mac, "02:00:") {
+	if mac := fmt.Sprint(o["address"]); strings.HasPrefix(mac, givenMAC) {
 		line += " address " + mac
 	}
 	line += part(o, "master", "master") + part(o, "mode", "linkinfo.info_data.mode") + part(o, "id", "linkinfo.info_data.id") +
