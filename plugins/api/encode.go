@@ -17,18 +17,46 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-func keyStatus(s scheduler.Status) *apiv1.KeyStatus {
+func keyStatus(s scheduler.Status) *apiv1.KeyStatus { return encoding{}.keyStatus(s) }
+
+// encoding is a status and how it is written.
+type encoding struct {
+	of  scheduler.Status
+	msg *apiv1.KeyStatus
+}
+
+// keyStatus writes a later status of the same key. Most changes leave the value as it is, and
+// that takes longest to write.
+func (e encoding) keyStatus(s scheduler.Status) *apiv1.KeyStatus {
 	out := bareStatus(s)
-	out.Desired, out.Metadata = value(s.Desired), value(s.Meta)
+	out.Desired, out.Metadata = e.value(s.Desired), value(s.Meta)
 	if one(s.Desired, s.Actual) {
 		out.Actual = out.Desired
 	} else {
-		out.Actual = value(s.Actual)
+		out.Actual = e.value(s.Actual)
 	}
-	for _, d := range s.Derived {
-		out.Derived = append(out.Derived, keyStatus(d))
+	for i, d := range s.Derived {
+		out.Derived = append(out.Derived, e.derived(i, d.Key).keyStatus(d))
 	}
 	return out
+}
+
+// derived is what was written of a derived key, if it has its place still.
+func (e encoding) derived(i int, k scheduler.Key) encoding {
+	if e.msg == nil || i >= len(e.of.Derived) || e.of.Derived[i].Key != k {
+		return encoding{}
+	}
+	return encoding{e.of.Derived[i], e.msg.Derived[i]}
+}
+
+func (e encoding) value(v any) *structpb.Value {
+	switch {
+	case e.msg != nil && one(v, e.of.Desired):
+		return e.msg.Desired
+	case e.msg != nil && one(v, e.of.Actual):
+		return e.msg.Actual
+	}
+	return value(v)
 }
 
 // withoutValues leaves out what the key holds.
@@ -40,22 +68,28 @@ func withoutValues(s scheduler.Status) *apiv1.KeyStatus {
 	return out
 }
 
-// encoder is how a request wants statuses. It is for one goroutine: keys that changed at the
-// same time share that, as there may be many.
+// encoder is how a request wants statuses. It is for one goroutine, see [sameTime].
 func encoder(noValues bool) func(scheduler.Status) *apiv1.KeyStatus {
 	encode := keyStatus
 	if noValues {
 		encode = withoutValues
 	}
-	var last *timestamppb.Timestamp
+	var times sameTime
 	return func(s scheduler.Status) *apiv1.KeyStatus {
 		out := encode(s)
-		if since := out.Since; last != nil && since != nil && last.Seconds == since.Seconds && last.Nanos == since.Nanos {
-			out.Since = last
-		}
-		last = out.Since
+		times.share(out)
 		return out
 	}
+}
+
+// sameTime lets keys that changed at the same time share that, as there may be many.
+type sameTime struct{ last *timestamppb.Timestamp }
+
+func (t *sameTime) share(s *apiv1.KeyStatus) {
+	if t.last != nil && s.Since != nil && t.last.Seconds == s.Since.Seconds && t.last.Nanos == s.Since.Nanos {
+		s.Since = t.last
+	}
+	t.last = s.Since
 }
 
 func bareStatus(s scheduler.Status) *apiv1.KeyStatus {

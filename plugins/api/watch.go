@@ -104,14 +104,13 @@ type form struct {
 	noValues bool
 }
 
-type encoding struct {
-	of  scheduler.Status
-	msg *apiv1.KeyStatus
-}
-
-// encoder is how a request wants statuses, as [encoder].
+// encoder is how a request wants statuses, as [encoder], with what others were told before.
 func (e *encodings) encoder(noValues bool) func(scheduler.Status) *apiv1.KeyStatus {
-	encode := encoder(noValues)
+	encode := encoding.keyStatus
+	if noValues {
+		encode = func(_ encoding, s scheduler.Status) *apiv1.KeyStatus { return withoutValues(s) }
+	}
+	var times sameTime
 	return func(s scheduler.Status) *apiv1.KeyStatus {
 		f := form{s.Key, noValues}
 		e.mu.Lock()
@@ -120,7 +119,8 @@ func (e *encodings) encoder(noValues bool) func(scheduler.Status) *apiv1.KeyStat
 		if ok && known.of.Revision == s.Revision && reflect.DeepEqual(known.of, s) {
 			return known.msg
 		}
-		msg := encode(s)
+		msg := encode(known, s)
+		times.share(msg)
 		if proto.Size(msg) <= maxEncodedSize {
 			e.keep(f, encoding{s, msg})
 		}
