@@ -22,15 +22,12 @@ var ErrLeaving = errors.New("the container is being removed")
 // done. A key that others want as well is theirs. Of a pod whose interfaces operators
 // want it is the one with the name that was removed.
 func (q Queue) Leaving(store *Store, key string, v *models.Interface) error {
-	if wire.Empty(q.Dir) {
-		return nil
-	}
+	pod := v.GetNamespace().GetPod()
+	wanting := store.those(func(a Attachment) bool {
+		return slices.Contains(a.Wants, key) || pod != "" && a.Pod == pod && a.Key.IfName == v.EffectiveHostName(key)
+	})
 	var leaving string
-	for _, a := range store.Of("") {
-		pod := v.GetNamespace().GetPod()
-		if !slices.Contains(a.Wants, key) && (pod == "" || a.Pod != pod || a.Key.IfName != v.EffectiveHostName(key)) {
-			continue
-		}
+	for _, a := range wanting {
 		l, left := wire.LeftOf(q.Dir, a.Key.Network, a.Key.ContainerID, a.Key.IfName)
 		if !left || a.Since > l.Queued {
 			return nil

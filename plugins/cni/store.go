@@ -200,11 +200,16 @@ func (s *Store) Get(k Key) (Attachment, bool) {
 
 // Of returns the attachments of a network, or all of them for "", sorted.
 func (s *Store) Of(name string) []Attachment {
+	return s.those(func(a Attachment) bool { return name == "" || a.Key.Network == name })
+}
+
+// those are the attachments for which it holds, sorted.
+func (s *Store) those(hold func(Attachment) bool) []Attachment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []Attachment
-	for k, a := range s.all {
-		if name == "" || k.Network == name {
+	for _, a := range s.all {
+		if hold(a) {
 			list = append(list, a)
 		}
 	}

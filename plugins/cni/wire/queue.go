@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -91,17 +90,6 @@ func fileOf(run, network, container, ifname string) string {
 
 // QueueDir is the queue of who has its socket in the directory run.
 func QueueDir(run string) string { return filepath.Join(run, queueDir) }
-
-// Empty reports whether nothing at all is left; false where nobody can tell.
-func Empty(run string) bool {
-	d, err := os.Open(QueueDir(run))
-	if err != nil {
-		return errors.Is(err, fs.ErrNotExist)
-	}
-	defer d.Close()
-	_, err = d.Readdirnames(1)
-	return errors.Is(err, io.EOF)
-}
 
 // LeftOf is the DEL of one attachment; false if there is none that can be read.
 func LeftOf(run, network, container, ifname string) (Left, bool) {
