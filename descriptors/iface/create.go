@@ -96,16 +96,14 @@ func (d *iface) makeAll(ctx context.Context, b *batch) {
 func (d *iface) make(ctx context.Context, ns kernel.NS, ws []*wish) (made []*wish) {
 	var asked []*wish
 	var specs []kernel.LinkSpec
+	d.findOtherEnds(ns, ws)
 	for _, w := range ws {
 		if w.err = ctx.Err(); w.err != nil {
 			continue
 		}
-		if w.peer != nil {
-			var there bool
-			if w.link, there = d.otherEnd(w); there {
-				made = append(made, w)
-				continue
-			}
+		if w.link.Index != 0 {
+			made = append(made, w)
+			continue
 		}
 		spec, err := w.spec(d.Owner.Group())
 		if w.err = err; err != nil {

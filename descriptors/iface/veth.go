@@ -82,21 +82,43 @@ func (d *iface) peerWish(ctx context.Context, peer scheduler.Key) (*wish, error)
 	return d.newWish(peer, v, place), nil
 }
 
-// otherEnd finds the end that was made together with the peer, if the peer is
-// in place and its other end is where it should be.
-func (d *iface) otherEnd(w *wish) (kernel.Link, bool) {
-	_, ref, ok := d.Interfaces.Get(w.peer.key)
-	if !ok {
-		return kernel.Link{}, false
+// findOtherEnds finds, of the ends of cables in a namespace, those that were made together with
+// their peers: where those are in place and their other ends are where they should be.
+func (d *iface) findOtherEnds(ns kernel.NS, ws []*wish) {
+	var second []*wish
+	var peers []kernel.LinkRef
+	var names []string
+	for _, w := range ws {
+		if w.peer == nil {
+			continue
+		}
+		if _, ref, ok := d.Interfaces.Get(w.peer.key); ok {
+			second, peers, names = append(second, w), append(peers, ref), append(names, w.host)
+		}
 	}
-	// Where it was born, under its name, mostly.
-	if end, err := d.Kernel.Link(w.place.NS, w.host); err == nil && end.Type == "veth" && ref == (kernel.LinkRef{NS: end.ParentNS, Index: end.Parent}) {
-		return end, true
+	if len(second) == 0 {
+		return
 	}
+	// Where they were born, under their names, mostly.
+	links, errs := d.Kernel.LinksByName(ns, names)
+	for i, w := range second {
+		if l := links[i]; errs[i] == nil && l.Type == "veth" && peers[i] == (kernel.LinkRef{NS: l.ParentNS, Index: l.Parent}) {
+			w.link = l
+		} else {
+			w.link = d.endOf(peers[i], ns)
+		}
+	}
+}
+
+// endOf is the other end of a cable, in a namespace; zero if it is not there.
+func (d *iface) endOf(ref kernel.LinkRef, ns kernel.NS) kernel.Link {
 	first, err := d.Kernel.LinkByIndex(ref.NS, ref.Index)
-	if err != nil || first.Type != "veth" || first.ParentNS != w.place.NS {
-		return kernel.Link{}, false
+	if err != nil || first.Type != "veth" || first.ParentNS != ns {
+		return kernel.Link{}
 	}
 	end, err := d.Kernel.LinkByIndex(first.ParentNS, first.Parent)
-	return end, err == nil && end.Type == "veth"
+	if err != nil || end.Type != "veth" {
+		return kernel.Link{}
+	}
+	return end
 }

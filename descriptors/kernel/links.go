@@ -11,6 +11,9 @@ type Links interface {
 	Links(ns NS) ([]Link, error)
 	Link(ns NS, name string) (Link, error)
 	LinkByIndex(ns NS, index int) (Link, error)
+	// LinksByName reads many with fewer calls of the kernel, and returns of each name what
+	// Link would.
+	LinksByName(ns NS, names []string) ([]Link, []error)
 	// AddLink makes a link in place, with all that the spec says, and returns
 	// it, perhaps without Port. ErrExist when the name is taken; then nothing was changed.
 	AddLink(ns NS, spec LinkSpec) (Link, error)

@@ -57,14 +57,55 @@ func (k *Kernel) Link(ns kernel.NS, name string) (l kernel.Link, err error) {
 }
 
 func (k *Kernel) link(n *namespace, name string) (kernel.Link, error) {
-	if err := checkName(name); err != nil {
+	m, err := byName(name)
+	if err != nil {
 		return kernel.Link{}, err
+	}
+	return k.getLink(n, m)
+}
+
+// byName asks for the link with a name.
+func byName(name string) (*message, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
 	}
 	m := newMessage(unix.RTM_GETLINK, 0)
 	m.link(unix.AF_UNSPEC, 0, 0, 0)
 	m.u32(unix.IFLA_EXT_MASK, skipStats)
 	m.str(unix.IFLA_IFNAME, name)
-	return k.getLink(n, m)
+	return m, nil
+}
+
+// LinksByName are the links with these names, with one call of the kernel for many.
+func (k *Kernel) LinksByName(ns kernel.NS, names []string) ([]kernel.Link, []error) {
+	links, errs := make([]kernel.Link, len(names)), make([]error, len(names))
+	n, err := k.enter(ns)
+	if err == nil {
+		k.linksByName(n, names, links, errs)
+		n.leave()
+	}
+	for i, name := range names {
+		if errs[i] = cmp.Or(errs[i], err); errs[i] != nil {
+			errs[i] = fmt.Errorf("find link %q: %w", name, openfiles.Explain(errs[i]))
+		}
+	}
+	return links, errs
+}
+
+func (k *Kernel) linksByName(n *namespace, names []string, links []kernel.Link, errs []error) {
+	ms, of := make([]*message, 0, len(names)), make([]int, 0, len(names)) // whose each message is
+	for i, name := range names {
+		m, err := byName(name)
+		if errs[i] = err; err == nil {
+			ms, of = append(ms, m), append(of, i)
+		}
+	}
+	found := make([]parsedLink, len(names))
+	for j, err := range n.doEach(ms, func(j int, _ uint16, body []byte) { found[of[j]], _ = parseLink(n.id, body) }) {
+		if errs[of[j]] = err; err == nil {
+			links[of[j]] = k.complete(n, found[of[j]])
+		}
+	}
 }
 
 // LinkByIndex is the link with an index.

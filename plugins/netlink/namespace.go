@@ -128,15 +128,16 @@ func (n *namespace) do(m *message, each func(typ uint16, body []byte)) error {
 }
 
 // batchSize bounds how many answers wait in a socket, batchBytes what is sent at once: a
-// socket takes some 200 KB. Of links that are echoed it takes some 40.
+// socket takes some 200 KB. Of links that are shown it takes some 40.
 const (
 	batchSize  = 64
-	batchEchos = 32
+	batchShown = 32
 	batchBytes = 64 << 10
 )
 
-// doAll sends many requests with few calls and returns one error for each. What the kernel
-// says of them besides is handed to each, which may be nil, with their place.
+// doAll sends many requests, all of them reading or none, with few calls, and returns one error
+// for each. What the kernel says of them besides is handed to each, which may be nil, with their
+// place.
 func (n *namespace) doAll(ms []*message, each func(i int, typ uint16, body []byte)) ([]error, error) {
 	if len(ms) == 0 {
 		return nil, nil
@@ -152,7 +153,9 @@ func (n *namespace) doAll(ms []*message, each func(i int, typ uint16, body []byt
 		begin := len(errs)
 		part := ms[begin:]
 		part = part[:fitting(part)]
-		n.writes.add(len(part))
+		if !isGet(part[0].typ()) {
+			n.writes.add(len(part))
+		}
 		var some []error
 		some, err = c.batch(part, buf[:], func(i int, typ uint16, body []byte) {
 			if each != nil {
@@ -179,12 +182,12 @@ func (n *namespace) doEach(ms []*message, each func(i int, typ uint16, body []by
 
 // fitting is how many of the requests go at once, at least one.
 func fitting(ms []*message) int {
-	bytes, echos := 0, 0
+	bytes, shown := 0, 0
 	for i, m := range ms[:min(batchSize, len(ms))] {
-		if bytes += len(m.b); m.flags()&unix.NLM_F_ECHO != 0 {
-			echos++
+		if bytes += len(m.b); isGet(m.typ()) || m.flags()&unix.NLM_F_ECHO != 0 {
+			shown++
 		}
-		if i > 0 && (bytes > batchBytes || echos > batchEchos) {
+		if i > 0 && (bytes > batchBytes || shown > batchShown) {
 			return i
 		}
 	}

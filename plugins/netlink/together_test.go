@@ -3,12 +3,60 @@ package netlink_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/plugins/netlink"
 )
+
+// Of many names each is answered as if it were asked for by itself, in whatever order they come.
+func TestLinksByName(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	ns, own := b.open(t)
+	other, _ := b.open(t)
+	var specs []kernel.LinkSpec
+	for i := range 100 {
+		specs = append(specs, kernel.LinkSpec{Name: fmt.Sprintf("a%d", i), Veth: &kernel.VethSpec{PeerNS: other, PeerName: fmt.Sprintf("p%d", i)}})
+	}
+	if _, errs := b.AddLinks(ns, specs); errors.Join(errs...) != nil {
+		t.Fatal(errors.Join(errs...))
+	}
+	own.IP(t, "link property add dev a7 altname another")
+	var names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("a%d", i))
+		switch i % 10 {
+		case 3:
+			names = append(names, "gone")
+		case 4:
+			names = append(names, "no name at all", "a%d")
+		case 5:
+			names = append(names, "lo", "another", names[0])
+		}
+	}
+	before := b.Writes()
+	links, errs := b.LinksByName(ns, names)
+	if len(links) != len(names) || len(errs) != len(names) {
+		t.Fatalf("%d links and %d errors of %d names", len(links), len(errs), len(names))
+	}
+	for i, name := range names {
+		l, err := b.Link(ns, name)
+		if fmt.Sprint(err) != fmt.Sprint(errs[i]) || !reflect.DeepEqual(l, links[i]) {
+			t.Errorf("%s: %+v, %v; by itself: %+v, %v", name, links[i], errs[i], l, err)
+		}
+	}
+	if b.Writes() != before {
+		t.Error("reading counts as writing")
+	}
+	if _, errs := b.LinksByName(1, names[:2]); !errors.Is(errs[0], kernel.ErrNoNamespace) || !errors.Is(errs[1], kernel.ErrNoNamespace) {
+		t.Error(errs)
+	}
+	if links, errs := b.LinksByName(ns, nil); len(links) != 0 || len(errs) != 0 {
+		t.Error(links, errs)
+	}
+}
 
 // Of many links, those that cannot be made keep none of the others from being made, wherever
 // they stand; what is made, and how it is shown, is as if each were made by itself.

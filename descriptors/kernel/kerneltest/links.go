@@ -88,6 +88,15 @@ func (k *Kernel) Link(ns kernel.NS, name string) (found kernel.Link, err error) 
 	return found, err
 }
 
+// LinksByName reads many, one after the other.
+func (k *Kernel) LinksByName(ns kernel.NS, names []string) ([]kernel.Link, []error) {
+	links, errs := make([]kernel.Link, len(names)), make([]error, len(names))
+	for i, name := range names {
+		links[i], errs[i] = k.Link(ns, name)
+	}
+	return links, errs
+}
+
 // LinkByIndex is the link with an index.
 func (k *Kernel) LinkByIndex(ns kernel.NS, index int) (found kernel.Link, err error) {
 	err = k.in(ns, "LinkByIndex", fmt.Sprintf("find link %d", index), func(n *namespace) error {
