@@ -175,11 +175,12 @@ func config(key string) string { return "/plumb/" + label + "/config/" + key }
 func put(key, value string) clientv3.Op { return clientv3.OpPut(config(key), value) }
 
 // follow waits until all keys under a prefix are in a state, as told by the
-// agent. It returns once the agent tells: what happens later is not missed.
+// agent to who asks for states alone, as `agentctl apply --wait` and `agentctl wait` do. It
+// returns once the agent tells: what happens later is not missed.
 func (h *host) follow(prefix string, count int, in string) (end func() time.Time) {
 	h.b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	stream, err := h.api.Watch(ctx, &apiv1.WatchRequest{Targets: []string{"interface/"}})
+	stream, err := h.api.Watch(ctx, &apiv1.WatchRequest{Targets: []string{"interface/"}, NoValues: true})
 	if err != nil {
 		h.b.Fatal(err)
 	}
