@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
 // Protocols of addresses, as in linux/if_addr.h.
@@ -62,29 +61,24 @@ func (k *Kernel) AddAddress(ns kernel.NS, a kernel.Address) error {
 // AddAddresses adds addresses with one call of the kernel for many.
 func (k *Kernel) AddAddresses(ns kernel.NS, as []kernel.Address) []error {
 	errs := make([]error, len(as))
+	act := func(i int) string { return fmt.Sprintf("add address %s to link %d", as[i].Prefix, as[i].Index) }
+	k.inMany(ns, errs, act, func(n *namespace) { n.addAddresses(as, errs) })
+	return errs
+}
+
+func (n *namespace) addAddresses(as []kernel.Address, errs []error) {
 	ms, of := make([]*message, 0, len(as)), make([]int, 0, len(as)) // whose each message is
 	for i, a := range as {
 		if errs[i] = checkAddress(a); errs[i] == nil {
 			ms, of = append(ms, newAddress(a, unix.NLM_F_CREATE|unix.NLM_F_EXCL)), append(of, i)
 		}
 	}
-	n, err := k.enter(ns)
-	if err == nil {
-		for j, err := range n.doEach(ms, nil) {
-			errs[of[j]] = err
+	for j, err := range n.doEach(ms, nil) {
+		if errors.Is(err, unix.EACCES) && as[of[j]].Prefix.Addr().Is6() {
+			err = fmt.Errorf("IPv6 is disabled on this link, see sysctl net.ipv6.conf.<link>.disable_ipv6: %w", err)
 		}
-		n.leave()
+		errs[of[j]] = err
 	}
-	for i, a := range as {
-		errs[i] = cmp.Or(errs[i], err)
-		if errors.Is(errs[i], unix.EACCES) && a.Prefix.Addr().Is6() {
-			errs[i] = fmt.Errorf("IPv6 is disabled on this link, see sysctl net.ipv6.conf.<link>.disable_ipv6: %w", errs[i])
-		}
-		if errs[i] != nil {
-			errs[i] = fmt.Errorf("add address %s to link %d: %w", a.Prefix, a.Index, openfiles.Explain(errs[i]))
-		}
-	}
-	return errs
 }
 
 // ChangeAddress gives an address that is there other lifetimes.

@@ -1,6 +1,7 @@
 package netlink
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -212,6 +213,21 @@ func (k *Kernel) in(ns kernel.NS, act string, f func(n *namespace) error) error 
 		return fmt.Errorf("%s: %w", act, openfiles.Explain(err))
 	}
 	return nil
+}
+
+// inMany runs f in a namespace for many things at once. f notes the error of each in errs, and
+// here is said in it what was to be done.
+func (k *Kernel) inMany(ns kernel.NS, errs []error, act func(i int) string, f func(n *namespace)) {
+	n, err := k.enter(ns)
+	if err == nil {
+		f(n)
+		n.leave()
+	}
+	for i := range errs {
+		if errs[i] = cmp.Or(errs[i], err); errs[i] != nil {
+			errs[i] = fmt.Errorf("%s: %w", act(i), openfiles.Explain(errs[i]))
+		}
+	}
 }
 
 // Within runs work on a thread that is in the namespace, as are the processes that

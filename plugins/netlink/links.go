@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
 // maxName is the longest name of a link.
@@ -79,16 +78,9 @@ func byName(name string) (*message, error) {
 // LinksByName are the links with these names, with one call of the kernel for many.
 func (k *Kernel) LinksByName(ns kernel.NS, names []string) ([]kernel.Link, []error) {
 	links, errs := make([]kernel.Link, len(names)), make([]error, len(names))
-	n, err := k.enter(ns)
-	if err == nil {
+	k.inMany(ns, errs, func(i int) string { return fmt.Sprintf("find link %q", names[i]) }, func(n *namespace) {
 		k.linksByName(n, names, links, errs)
-		n.leave()
-	}
-	for i, name := range names {
-		if errs[i] = cmp.Or(errs[i], err); errs[i] != nil {
-			errs[i] = fmt.Errorf("find link %q: %w", name, openfiles.Explain(errs[i]))
-		}
-	}
+	})
 	return links, errs
 }
 
@@ -187,16 +179,9 @@ func (n *namespace) setLink(index int, p kernel.LinkPatch) error {
 // each: of the others the next one is only to be sent when the last one was granted.
 func (k *Kernel) SetLinks(ns kernel.NS, changes []kernel.LinkChange) []error {
 	errs := make([]error, len(changes))
-	n, err := k.enter(ns)
-	if err == nil {
+	k.inMany(ns, errs, func(i int) string { return fmt.Sprintf("change link %d", changes[i].Index) }, func(n *namespace) {
 		n.setLinks(changes, errs)
-		n.leave()
-	}
-	for i, c := range changes {
-		if errs[i] = cmp.Or(errs[i], err); errs[i] != nil {
-			errs[i] = fmt.Errorf("change link %d: %w", c.Index, openfiles.Explain(errs[i]))
-		}
-	}
+	})
 	return errs
 }
 

@@ -1,14 +1,12 @@
 package netlink
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/plugins/openfiles"
 )
 
 // AddLink makes a link in place: born in its namespace under its name, with
@@ -32,16 +30,9 @@ func (k *Kernel) AddLink(ns kernel.NS, spec kernel.LinkSpec) (l kernel.Link, err
 // AddLinks makes links with one call of the kernel for many.
 func (k *Kernel) AddLinks(ns kernel.NS, specs []kernel.LinkSpec) ([]kernel.Link, []error) {
 	links, errs := make([]kernel.Link, len(specs)), make([]error, len(specs))
-	n, err := k.enter(ns)
-	if err == nil {
+	k.inMany(ns, errs, func(i int) string { return fmt.Sprintf("add link %q", specs[i].Name) }, func(n *namespace) {
 		k.addLinks(n, specs, links, errs)
-		n.leave()
-	}
-	for i, spec := range specs {
-		if errs[i] = cmp.Or(errs[i], err); errs[i] != nil {
-			errs[i] = fmt.Errorf("add link %q: %w", spec.Name, openfiles.Explain(errs[i]))
-		}
-	}
+	})
 	return links, errs
 }
 
