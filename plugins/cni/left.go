@@ -23,7 +23,7 @@ var ErrLeaving = errors.New("the container is being removed")
 // want it is the one with the name that was removed.
 func (q Queue) Leaving(store *Store, key string, v *models.Interface) error {
 	pod := v.GetNamespace().GetPod()
-	wanting := store.those(func(a Attachment) bool {
+	wanting := store.matching(func(a Attachment) bool {
 		return slices.Contains(a.Wants, key) || pod != "" && a.Pod == pod && a.Key.IfName == v.EffectiveHostName(key)
 	})
 	var leaving string

@@ -200,16 +200,16 @@ func (s *Store) Get(k Key) (Attachment, bool) {
 
 // Of returns the attachments of a network, or all of them for "", sorted.
 func (s *Store) Of(name string) []Attachment {
-	return s.those(func(a Attachment) bool { return name == "" || a.Key.Network == name })
+	return s.matching(func(a Attachment) bool { return name == "" || a.Key.Network == name })
 }
 
-// those are the attachments for which it holds, sorted.
-func (s *Store) those(hold func(Attachment) bool) []Attachment {
+// matching are the attachments for which match is true, sorted.
+func (s *Store) matching(match func(Attachment) bool) []Attachment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []Attachment
 	for _, a := range s.all {
-		if hold(a) {
+		if match(a) {
 			list = append(list, a)
 		}
 	}
