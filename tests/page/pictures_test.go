@@ -72,6 +72,7 @@ var views = []struct {
 		site := eval[string](p, `[...document.querySelectorAll('#moments li')].find((l) => l.innerText.includes('the shop')).dataset.seq`)
 		p.click(fmt.Sprintf("#moments li[data-seq='%s'] button + button", site))
 		p.says("#changes", "interface/db")
+		p.says("#counts", "removed") // the map comes after the list
 	}},
 	{"plan", func(p *page) {
 		p.press(kb.Escape)
@@ -140,6 +141,7 @@ func TestPictures(t *testing.T) {
 	p := visitShop(t)
 	for _, v := range views {
 		v.show(p)
+		p.says("#live", "live") // the browser cuts streams when a network of its host changes
 		for _, scheme := range []string{"light", "dark"} {
 			p.prefer(scheme)
 			eval[bool](p, "(() => {"+still+"})(), true")
