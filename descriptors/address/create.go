@@ -224,8 +224,9 @@ func (d *address) clash(j job) error {
 			}
 			return nil
 		case ours:
-			if err := d.remove(at.LinkRef, []kernel.Address{a}); err != nil {
-				return explain(j.op.Value, at, err)
+			r := &removal{link: at.LinkRef, there: there, doomed: []kernel.Address{a}}
+			if d.remove([]*removal{r}); r.err != nil {
+				return explain(j.op.Value, at, r.err)
 			}
 			if err := d.Kernel.AddAddress(at.NS, j.addr); err != nil {
 				return explain(j.op.Value, at, err)

@@ -1,6 +1,7 @@
 package address
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +12,13 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// deleteBatch deletes all of one link together, so that what goes anyway is
-// not put back in between.
+// deleteBatch deletes many with few calls of the kernel. All of one link go together, so that
+// what goes anyway is not put back in between.
 func (d *address) deleteBatch(ctx context.Context, ops []*op) {
+	d.objects.DeleteBatch(ops, func() { d.removeAll(ctx, ops) })
+}
+
+func (d *address) removeAll(ctx context.Context, ops []*op) {
 	var links []kernel.LinkRef
 	byLink := map[kernel.LinkRef][]*op{}
 	for _, o := range ops {
@@ -23,50 +28,55 @@ func (d *address) deleteBatch(ctx context.Context, ops []*op) {
 		byLink[o.Meta.LinkRef] = append(byLink[o.Meta.LinkRef], o)
 	}
 	read := d.reader(len(links))
-	for _, link := range links {
-		err := ctx.Err()
-		if err == nil {
-			err = d.deleteOn(link, byLink[link], read)
+	removals := make([]*removal, len(links))
+	for i, link := range links {
+		removals[i] = &removal{link: link, err: ctx.Err()}
+		if ctx.Err() == nil {
+			d.find(removals[i], byLink[link], read)
 		}
+	}
+	d.remove(removals)
+	for i, link := range links {
+		r := removals[i]
 		for _, o := range byLink[link] {
-			o.Err = err
+			o.Err = r.err
 		}
-	}
-}
-
-func (d *address) deleteOn(link kernel.LinkRef, ops []*op, read readLink) error {
-	keys := make([]scheduler.Key, len(ops))
-	for i, o := range ops {
-		keys[i] = o.Key
-	}
-	return d.objects.Delete(func() error { return d.removeOn(link, ops, read) }, keys...)
-}
-
-func (d *address) removeOn(link kernel.LinkRef, ops []*op, read readLink) error {
-	there, err := read(link)
-	if err != nil && !kernel.IsGone(err) {
-		return fmt.Errorf("read the addresses before a deletion: %w", err)
-	}
-	ops = slices.DeleteFunc(slices.Clone(ops), func(o *op) bool {
-		k, had := d.keyAt(o.Meta)
-		return had && k != o.Key // another key has taken it over
-	})
-	var doomed []kernel.Address
-	for _, o := range ops {
-		d.forget(o.Meta) // first, or we take the event for news
-		d.shared.Forget(o.Meta.LinkRef, o.Meta.Prefix)
-		for _, a := range there {
-			if a.Prefix == o.Meta.Prefix && d.mayDelete(o) {
-				doomed = append(doomed, a)
+		if r.err != nil {
+			for _, o := range r.forgotten {
+				d.note(o.Meta, o.Key, o.Value)
 			}
 		}
 	}
-	if err = d.remove(link, doomed, there...); err != nil {
-		for _, o := range ops {
-			d.note(o.Meta, o.Key, o.Value)
+}
+
+// removal is what goes from one link.
+type removal struct {
+	link          kernel.LinkRef
+	there, doomed []kernel.Address
+	forgotten     []*op
+	err           error
+}
+
+// find says what the operations on a link take from it.
+func (d *address) find(r *removal, ops []*op, read readLink) {
+	var err error
+	if r.there, err = read(r.link); err != nil && !kernel.IsGone(err) {
+		r.err = fmt.Errorf("read the addresses before a deletion: %w", err)
+		return
+	}
+	for _, o := range ops {
+		if k, had := d.keyAt(o.Meta); had && k != o.Key {
+			continue // another key has taken it over
+		}
+		r.forgotten = append(r.forgotten, o)
+		d.forget(o.Meta) // first, or we take the event for news
+		d.shared.Forget(o.Meta.LinkRef, o.Meta.Prefix)
+		for _, a := range r.there {
+			if a.Prefix == o.Meta.Prefix && d.mayDelete(o) {
+				r.doomed = append(r.doomed, a)
+			}
 		}
 	}
-	return err
 }
 
 // mayDelete: all on our own link, elsewhere what the ledger names.
@@ -78,31 +88,45 @@ func (d *address) mayDelete(o *op) bool {
 	return ok && link == o.Meta.LinkRef && exclusive(v)
 }
 
-// remove deletes addresses of one link and puts back those that the kernel
-// drops with them. there is what was on the link; without it, it is read.
-func (d *address) remove(link kernel.LinkRef, doomed []kernel.Address, there ...kernel.Address) (err error) {
-	if len(doomed) == 0 {
-		return nil
-	}
-	if there == nil {
-		if there, err = d.Kernel.Addresses(link.NS, link.Index); err != nil {
-			return err
-		}
-	}
-	stay := survivors(doomed, there)
-	if len(stay) > 0 {
-		defer d.promote(link)()
-	}
-	// Secondary ones first: they would go with their primary anyway.
-	slices.SortStableFunc(doomed, func(a, b kernel.Address) int { return rank(a) - rank(b) })
-	for _, a := range doomed {
-		if err := d.Kernel.DeleteAddress(link.NS, a); kernel.IsGone(err) {
+// remove takes addresses off their links, and puts back those that the kernel drops with them.
+func (d *address) remove(removals []*removal) {
+	var places []kernel.NS
+	in := map[kernel.NS][]*removal{}
+	for _, r := range removals {
+		if len(r.doomed) == 0 {
 			continue
-		} else if err != nil {
-			return fmt.Errorf("delete %s: %w", a.Prefix, err)
+		}
+		if in[r.link.NS] == nil {
+			places = append(places, r.link.NS)
+		}
+		in[r.link.NS] = append(in[r.link.NS], r)
+	}
+	for _, ns := range places {
+		d.removeIn(ns, in[ns])
+	}
+}
+
+func (d *address) removeIn(ns kernel.NS, removals []*removal) {
+	var all []kernel.Address
+	var of []*removal // whose each of them is
+	for _, r := range removals {
+		if len(r.survivors()) > 0 {
+			defer d.promote(r.link)()
+		}
+		// Secondary ones first: they would go with their primary anyway.
+		slices.SortStableFunc(r.doomed, func(a, b kernel.Address) int { return rank(a) - rank(b) })
+		for _, a := range r.doomed {
+			all, of = append(all, a), append(of, r)
 		}
 	}
-	return d.putBack(link, stay)
+	for i, err := range d.Kernel.DeleteAddresses(ns, all) {
+		if err != nil && !kernel.IsGone(err) {
+			of[i].err = cmp.Or(of[i].err, fmt.Errorf("delete %s: %w", all[i].Prefix, err))
+		}
+	}
+	for _, r := range removals {
+		r.err = cmp.Or(r.err, d.putBack(r.link, r.survivors()))
+	}
 }
 
 // promote has the kernel make a secondary address the primary one when that is deleted,
@@ -129,13 +153,13 @@ func rank(a kernel.Address) int {
 	return 1
 }
 
-// survivors are the addresses that should be there after the deletion, but of
+// survivors are the addresses that should be there after the removal, but of
 // which the kernel may have dropped some: IPv4, in the network of a primary.
-func survivors(doomed, there []kernel.Address) []kernel.Address {
+func (r *removal) survivors() []kernel.Address {
 	var list []kernel.Address
-	for _, a := range there {
-		going := slices.ContainsFunc(doomed, func(x kernel.Address) bool { return x.Prefix == a.Prefix })
-		touched := slices.ContainsFunc(doomed, func(x kernel.Address) bool {
+	for _, a := range r.there {
+		going := slices.ContainsFunc(r.doomed, func(x kernel.Address) bool { return x.Prefix == a.Prefix })
+		touched := slices.ContainsFunc(r.doomed, func(x kernel.Address) bool {
 			return !x.Secondary && x.Prefix.Addr().Is4() && x.Network() == a.Network()
 		})
 		if !going && touched {

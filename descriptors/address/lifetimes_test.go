@@ -194,10 +194,11 @@ func TestLifetimesOfOthers(t *testing.T) {
 // removed is how many addresses have been removed.
 func (b *bench) removed() int { return b.kernelOf.removed }
 
-// counting is a kernel that counts removals of addresses.
+// counting is a kernel that counts the addresses that are removed, and the calls for it and
+// those that add some.
 type counting struct {
 	kernel.Kernel
-	removed, added int
+	removed, removals, added int
 }
 
 func (c *counting) AddAddress(ns kernel.NS, a kernel.Address) error {
@@ -210,9 +211,10 @@ func (c *counting) AddAddresses(ns kernel.NS, as []kernel.Address) []error {
 	return c.Kernel.AddAddresses(ns, as)
 }
 
-func (c *counting) DeleteAddress(ns kernel.NS, a kernel.Address) error {
-	c.removed++
-	return c.Kernel.DeleteAddress(ns, a)
+func (c *counting) DeleteAddresses(ns kernel.NS, as []kernel.Address) []error {
+	c.removed += len(as)
+	c.removals++
+	return c.Kernel.DeleteAddresses(ns, as)
 }
 
 // TestFit: what is left of a lifetime, and how long ago it was set.

@@ -8,8 +8,9 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// Addresses that are made together take one call of the kernel. One that somebody else has put
-// there otherwise keeps none of the others from being made.
+// Addresses that are made together take one call of the kernel, and so do those that are
+// deleted together. One that somebody else has put there otherwise keeps none of the others
+// from being made, and stays.
 func TestTogether(t *testing.T) {
 	b := newBench(t)
 	var ops []*op
@@ -38,5 +39,14 @@ func TestTogether(t *testing.T) {
 	}
 	if b.kernelOf.added != 1 {
 		t.Errorf("%d calls for %d addresses", b.kernelOf.added, len(ops))
+	}
+	b.kind.DeleteBatch(t.Context(), ops)
+	for _, o := range ops {
+		if foreign := o.Value.GetInterface() == "l3"; o.Err != nil || foreign != (b.shown(o.Value.GetInterface()) != "") {
+			t.Errorf("%s is deleted: %v", o.Key, o.Err)
+		}
+	}
+	if b.kernelOf.removals != 1 || b.removed() != 19 {
+		t.Errorf("%d calls that remove %d addresses", b.kernelOf.removals, b.removed())
 	}
 }

@@ -16,11 +16,10 @@ import (
 // one, so all of a namespace go at once, and the two ends of a veth count once,
 // in the namespace where more go.
 func (d *iface) deleteBatch(ctx context.Context, ops []*op) {
-	ids := make([]string, len(ops))
-	for i, o := range ops {
-		ids[i] = string(o.Key)
-	}
-	defer d.Owner.Begin(ids...)()
+	d.objects.DeleteBatch(ops, func() { d.removeAll(ctx, ops) })
+}
+
+func (d *iface) removeAll(ctx context.Context, ops []*op) {
 	read := d.reader(ops)
 	var doomed []death
 	for _, o := range ops {
@@ -55,7 +54,6 @@ func (d *iface) deleteBatch(ctx context.Context, ops []*op) {
 		}
 	}
 	d.kill(doomed)
-	d.bury(ops)
 }
 
 // death is one link that must go.
@@ -123,12 +121,12 @@ func (d *iface) target(o *op, read func(kernel.LinkRef) (kernel.Link, error)) (l
 func (d *iface) kill(doomed []death) {
 	where := choose(doomed)
 	for _, ns := range slices.Sorted(maps.Keys(where)) {
-		var indexes []int
+		var links []kernel.Link
 		for _, e := range where[ns] {
-			indexes = append(indexes, e.index)
+			links = append(links, e.link)
 			d.dying(e.death.link.Ref())
 		}
-		err := d.deleteIn(ns, indexes)
+		err := d.deleteIn(ns, links)
 		for _, e := range where[ns] {
 			if err != nil && !kernel.IsGone(err) {
 				e.death.op.Err = fmt.Errorf("delete %s: %w", e.death.link.Name, err)
@@ -139,13 +137,13 @@ func (d *iface) kill(doomed []death) {
 	}
 }
 
-func (d *iface) deleteIn(ns kernel.NS, indexes []int) error {
-	slices.Sort(indexes)
-	indexes = slices.Compact(indexes)
-	if len(indexes) == 1 {
-		return d.remove(kernel.LinkRef{NS: ns, Index: indexes[0]})
+func (d *iface) deleteIn(ns kernel.NS, links []kernel.Link) error {
+	slices.SortFunc(links, func(a, b kernel.Link) int { return cmp.Compare(a.Index, b.Index) })
+	links = slices.CompactFunc(links, func(a, b kernel.Link) bool { return a.Index == b.Index })
+	if len(links) == 1 {
+		return d.remove(links[0].Ref())
 	}
-	return d.Kernel.DeleteLinks(ns, indexes)
+	return d.Kernel.DeleteLinks(ns, links)
 }
 
 // remove deletes one link; a missing one is no error.
@@ -156,17 +154,18 @@ func (d *iface) remove(ref kernel.LinkRef) error {
 	return nil
 }
 
-// end is the index by which a link is deleted in some namespace.
+// end is the link by whose deletion one goes: itself, or the other end of its cable.
 type end struct {
 	death death
-	index int
+	link  kernel.Link
 }
 
 // choose decides for every link in which namespace it is deleted: a veth can
 // go by either of its ends.
 func choose(doomed []death) map[kernel.NS][]end {
-	count := map[kernel.NS]int{}
+	count, known := map[kernel.NS]int{}, map[kernel.LinkRef]kernel.Link{}
 	for _, x := range doomed {
+		known[x.link.Ref()] = x.link
 		count[x.link.NS]++
 		if x.link.Type == "veth" && x.link.ParentNS != 0 && x.link.ParentNS != x.link.NS {
 			count[x.link.ParentNS]++
@@ -175,9 +174,8 @@ func choose(doomed []death) map[kernel.NS][]end {
 	where := map[kernel.NS][]end{}
 	done := map[kernel.LinkRef]bool{}
 	for _, x := range doomed {
-		l := x.link
-		at, other := l.Ref(), kernel.LinkRef{NS: l.ParentNS, Index: l.Parent}
-		if l.Type == "veth" && other.NS != 0 {
+		at, other := x.link.Ref(), kernel.LinkRef{NS: x.link.ParentNS, Index: x.link.Parent}
+		if x.link.Type == "veth" && other.NS != 0 {
 			if done[other] {
 				at = other // its other end has been chosen; go with it
 			} else if count[other.NS] > count[at.NS] || count[other.NS] == count[at.NS] && other.NS < at.NS {
@@ -185,21 +183,11 @@ func choose(doomed []death) map[kernel.NS][]end {
 			}
 		}
 		done[at] = true
-		where[at.NS] = append(where[at.NS], end{death: x, index: at.Index})
+		l, read := known[at]
+		if !read {
+			l = kernel.Link{NS: at.NS, Index: at.Index}
+		}
+		where[at.NS] = append(where[at.NS], end{death: x, link: l})
 	}
 	return where
-}
-
-// bury forgets what is gone.
-func (d *iface) bury(ops []*op) {
-	var ids []string
-	for _, o := range ops {
-		if o.Err == nil {
-			o.Err = d.Owner.Hit("interface/deleted")
-		}
-		if o.Err == nil {
-			ids = append(ids, string(o.Key))
-		}
-	}
-	d.Owner.Remove(ids...)
 }

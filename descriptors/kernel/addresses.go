@@ -14,6 +14,9 @@ type Addresses interface {
 	// changed while it is there: who made it.
 	ChangeAddress(ns NS, a Address) error
 	DeleteAddress(ns NS, a Address) error
+	// DeleteAddresses removes many, in order, with fewer calls of the kernel, and returns the
+	// error of each.
+	DeleteAddresses(ns NS, as []Address) []error
 }
 
 // Address is an address of a link.

@@ -22,6 +22,27 @@ func (o *Objects[V, M]) Delete(act func() error, keys ...scheduler.Key) error {
 	return nil
 }
 
+// DeleteBatch removes the objects of many operations by act, which says in each what came of
+// it, and forgets those that are gone with one write to the ledger.
+func (o *Objects[V, M]) DeleteBatch(ops []*scheduler.Op[V, M], act func()) {
+	ids := make([]string, len(ops))
+	for i, op := range ops {
+		ids[i] = string(op.Key)
+	}
+	defer o.Owner.Begin(ids...)()
+	act()
+	var gone []string
+	for _, op := range ops {
+		if op.Err == nil {
+			op.Err = o.Owner.Hit(o.Kind + "/deleted")
+		}
+		if op.Err == nil {
+			gone = append(gone, string(op.Key))
+		}
+	}
+	o.Owner.Remove(gone...)
+}
+
 // DeleteRecorded removes the object of a key that the ledger names by act, and forgets
 // it. What is not in the ledger is not ours and stays; what has gone, or is in a
 // namespace that has, needs no act.

@@ -62,23 +62,15 @@ func (k *Kernel) AddAddress(ns kernel.NS, a kernel.Address) error {
 func (k *Kernel) AddAddresses(ns kernel.NS, as []kernel.Address) []error {
 	errs := make([]error, len(as))
 	act := func(i int) string { return fmt.Sprintf("add address %s to link %d", as[i].Prefix, as[i].Index) }
-	k.inMany(ns, errs, act, func(n *namespace) { n.addAddresses(as, errs) })
+	k.inMany(ns, errs, act, func(n *namespace) {
+		n.writeAddresses(as, errs, func(a kernel.Address) *message { return newAddress(a, unix.NLM_F_CREATE|unix.NLM_F_EXCL) })
+		for i, err := range errs {
+			if errors.Is(err, unix.EACCES) && as[i].Prefix.Addr().Is6() {
+				errs[i] = fmt.Errorf("IPv6 is disabled on this link, see sysctl net.ipv6.conf.<link>.disable_ipv6: %w", err)
+			}
+		}
+	})
 	return errs
-}
-
-func (n *namespace) addAddresses(as []kernel.Address, errs []error) {
-	ms, of := make([]*message, 0, len(as)), make([]int, 0, len(as)) // whose each message is
-	for i, a := range as {
-		if errs[i] = checkAddress(a); errs[i] == nil {
-			ms, of = append(ms, newAddress(a, unix.NLM_F_CREATE|unix.NLM_F_EXCL)), append(of, i)
-		}
-	}
-	for j, err := range n.doEach(ms, nil) {
-		if errors.Is(err, unix.EACCES) && as[of[j]].Prefix.Addr().Is6() {
-			err = fmt.Errorf("IPv6 is disabled on this link, see sysctl net.ipv6.conf.<link>.disable_ipv6: %w", err)
-		}
-		errs[of[j]] = err
-	}
 }
 
 // ChangeAddress gives an address that is there other lifetimes.
@@ -94,18 +86,28 @@ func (k *Kernel) ChangeAddress(ns kernel.NS, a kernel.Address) error {
 // DeleteAddress removes an address. Of several equal ones with different
 // lengths or peers it removes that with the length and the peer given.
 func (k *Kernel) DeleteAddress(ns kernel.NS, a kernel.Address) error {
-	return k.in(ns, fmt.Sprintf("delete address %s of link %d", a.Prefix, a.Index), func(n *namespace) error {
-		if err := checkAddress(a); err != nil {
-			return err
+	return k.DeleteAddresses(ns, []kernel.Address{a})[0]
+}
+
+// DeleteAddresses removes addresses with one call of the kernel for many.
+func (k *Kernel) DeleteAddresses(ns kernel.NS, as []kernel.Address) []error {
+	errs := make([]error, len(as))
+	act := func(i int) string { return fmt.Sprintf("delete address %s of link %d", as[i].Prefix, as[i].Index) }
+	k.inMany(ns, errs, act, func(n *namespace) { n.writeAddresses(as, errs, oldAddress) })
+	return errs
+}
+
+// writeAddresses sends the request of each address that is one.
+func (n *namespace) writeAddresses(as []kernel.Address, errs []error, request func(kernel.Address) *message) {
+	ms, of := make([]*message, 0, len(as)), make([]int, 0, len(as)) // whose each message is
+	for i, a := range as {
+		if errs[i] = checkAddress(a); errs[i] == nil {
+			ms, of = append(ms, request(a)), append(of, i)
 		}
-		m := newMessage(unix.RTM_DELADDR, 0)
-		m.address(family(a.Prefix.Addr()), a.Prefix.Bits(), 0, a.Index)
-		m.addr(unix.IFA_LOCAL, a.Prefix.Addr())
-		if a.Prefix.Addr().Is4() {
-			m.addr(unix.IFA_ADDRESS, otherEnd(a))
-		}
-		return n.do(m, nil)
-	})
+	}
+	for j, err := range n.doEach(ms, nil) {
+		errs[of[j]] = err
+	}
 }
 
 func checkAddress(a kernel.Address) error {
@@ -116,6 +118,16 @@ func checkAddress(a kernel.Address) error {
 		return fmt.Errorf("not a peer of that family: %w", unix.EINVAL)
 	}
 	return checkIndex(a.Index)
+}
+
+func oldAddress(a kernel.Address) *message {
+	m := newMessage(unix.RTM_DELADDR, 0)
+	m.address(family(a.Prefix.Addr()), a.Prefix.Bits(), 0, a.Index)
+	m.addr(unix.IFA_LOCAL, a.Prefix.Addr())
+	if a.Prefix.Addr().Is4() {
+		m.addr(unix.IFA_ADDRESS, otherEnd(a))
+	}
+	return m
 }
 
 func newAddress(a kernel.Address, flags int) *message {

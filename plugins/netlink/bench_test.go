@@ -201,7 +201,7 @@ func BenchmarkDeleteLinks(b *testing.B) {
 		s.peers(b, func(_ *netlinktest.Namespace, _ kernel.NS, fd int) {
 			indexes := make500(fd)
 			start := time.Now()
-			if err := s.DeleteLinks(s.Own(), indexes); err != nil {
+			if err := s.DeleteLinks(s.Own(), indexed(indexes...)); err != nil {
 				b.Fatal(err)
 			}
 			d = time.Since(start)

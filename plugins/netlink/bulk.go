@@ -14,45 +14,37 @@ import (
 // DeleteLinks removes many links for the price of one: each deletion waits for
 // the kernel's grace periods, a deletion of a group waits once.
 //
-//  1. dump the links; those that are gone are done
-//  2. put the others into a group that nobody is in
-//  3. dump again: is anybody else in it by now?
-//  4. delete the group, or one by one
-func (k *Kernel) DeleteLinks(ns kernel.NS, indexes []int) error {
-	return k.in(ns, fmt.Sprintf("delete %d links", len(indexes)), func(n *namespace) error {
-		indexes = slices.Compact(slices.Sorted(slices.Values(indexes)))
-		for _, index := range indexes {
-			if err := checkIndex(index); err != nil {
+//  1. put them into a group that nobody is in, by all that chance allows
+//  2. dump the links: is anybody else in it?
+//  3. delete the group, or one by one
+func (k *Kernel) DeleteLinks(ns kernel.NS, links []kernel.Link) error {
+	return k.in(ns, fmt.Sprintf("delete %d links", len(links)), func(n *namespace) error {
+		byIndex := func(a, b kernel.Link) int { return cmp.Compare(a.Index, b.Index) }
+		links = slices.CompactFunc(slices.SortedFunc(slices.Values(links), byIndex),
+			func(a, b kernel.Link) bool { return a.Index == b.Index })
+		for _, l := range links {
+			if err := checkIndex(l.Index); err != nil {
 				return err
 			}
 		}
-		if len(indexes) < 2 {
-			return n.deleteEach(indexes)
+		if len(links) < 2 {
+			return n.deleteEach(links)
 		}
-		return k.deleteGroup(n, indexes)
+		return k.deleteGroup(n, links)
 	})
 }
 
-func (k *Kernel) deleteGroup(n *namespace, indexes []int) error {
-	links, err := k.links(n)
-	if err != nil {
-		return err
-	}
-	var doomed []kernel.Link
-	for _, l := range links {
-		if _, ok := slices.BinarySearch(indexes, l.Index); ok {
-			doomed = append(doomed, l)
-		}
-	}
-	group := k.freeGroup(links)
+func (k *Kernel) deleteGroup(n *namespace, doomed []kernel.Link) error {
+	group := k.freshGroup()
 	if err := n.setGroup(doomed, func(kernel.Link) uint32 { return group }); err != nil {
 		return err
 	}
-	if links, err = k.links(n); err != nil {
+	there, err := k.links(n)
+	if err != nil {
 		return err
 	}
-	foreign := slices.ContainsFunc(links, func(l kernel.Link) bool {
-		_, ours := slices.BinarySearch(indexes, l.Index)
+	foreign := slices.ContainsFunc(there, func(l kernel.Link) bool {
+		_, ours := find(doomed, l.Index)
 		return l.Group == group && !ours
 	})
 	if !foreign {
@@ -64,20 +56,26 @@ func (k *Kernel) deleteGroup(n *namespace, indexes []int) error {
 		}
 		// One that cannot be deleted keeps all others alive.
 	}
-	err = n.deleteEach(indexes)
+	err = n.deleteEach(doomed)
 	return errors.Join(err, n.restoreGroups(k, doomed, group))
 }
 
-// freeGroup is a group number that none of the links has. The upper bit stays
-// clear for tools that read it as a signed number.
-func (k *Kernel) freeGroup(links []kernel.Link) uint32 {
-	for {
-		group := k.opts.Random() &^ (1 << 31)
-		used := func(l kernel.Link) bool { return l.Group == group }
-		if group != 0 && !slices.ContainsFunc(links, used) {
-			return group
-		}
+// find is a link of a sorted list.
+func find(links []kernel.Link, index int) (kernel.Link, bool) {
+	i, ok := slices.BinarySearchFunc(links, index, func(l kernel.Link, index int) int { return cmp.Compare(l.Index, index) })
+	if !ok {
+		return kernel.Link{}, false
 	}
+	return links[i], true
+}
+
+// freshGroup is a group number by chance. The upper bit stays clear for tools that read it
+// as a signed number, and 0 is the group of all that have none.
+func (k *Kernel) freshGroup() (group uint32) {
+	for group == 0 {
+		group = k.opts.Random() &^ (1 << 31)
+	}
+	return group
 }
 
 // setGroup puts links into groups; links that are gone are no error.
@@ -94,7 +92,7 @@ func (n *namespace) setGroup(links []kernel.Link, group func(kernel.Link) uint32
 	}
 	for i, err := range errs {
 		if err != nil && !errors.Is(err, kernel.ErrNotExist) {
-			return fmt.Errorf("group link %q: %w", links[i].Name, err)
+			return fmt.Errorf("group link %d: %w", links[i].Index, err)
 		}
 	}
 	return nil
@@ -108,20 +106,18 @@ func (n *namespace) restoreGroups(k *Kernel, doomed []kernel.Link, group uint32)
 	}
 	var left []kernel.Link
 	for _, l := range doomed {
-		if i, ok := slices.BinarySearchFunc(links, l.Index, func(l kernel.Link, index int) int {
-			return cmp.Compare(l.Index, index)
-		}); ok && links[i].Group == group {
+		if is, there := find(links, l.Index); there && is.Group == group {
 			left = append(left, l)
 		}
 	}
 	return n.setGroup(left, func(l kernel.Link) uint32 { return l.Group })
 }
 
-func (n *namespace) deleteEach(indexes []int) error {
+func (n *namespace) deleteEach(links []kernel.Link) error {
 	var errs []error
-	for _, index := range indexes {
-		if err := n.deleteLink(index); err != nil && !errors.Is(err, kernel.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("link %d: %w", index, err))
+	for _, l := range links {
+		if err := n.deleteLink(l.Index); err != nil && !errors.Is(err, kernel.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("link %d: %w", l.Index, err))
 		}
 	}
 	return errors.Join(errs...)

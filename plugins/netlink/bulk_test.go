@@ -24,7 +24,7 @@ func TestDeleteLinks(t *testing.T) {
 	br := b.add(t, b.Own(), kernel.LinkSpec{Name: "br0", Bridge: &kernel.BridgeSpec{}})
 	b.add(t, b.Own(), kernel.LinkSpec{Name: "stays", Group: 4711, Veth: &kernel.VethSpec{PeerName: "stays-p"}})
 	indexes = append(indexes, both.Index, both.Parent, br.Index, br.Index, 9999)
-	if err := b.DeleteLinks(b.Own(), indexes); err != nil {
+	if err := b.DeleteLinks(b.Own(), indexed(indexes...)); err != nil {
 		t.Fatal(err)
 	}
 	if left := b.own.Names(t); !reflect.DeepEqual(left, []string{"stays-p", "stays"}) {
@@ -33,7 +33,7 @@ func TestDeleteLinks(t *testing.T) {
 	if left := n.Names(t); len(left) != 0 {
 		t.Errorf("peers left %v", left)
 	}
-	if err := b.DeleteLinks(b.Own(), indexes); err != nil {
+	if err := b.DeleteLinks(b.Own(), indexed(indexes...)); err != nil {
 		t.Errorf("again: %v", err)
 	}
 	if err := b.DeleteLinks(b.Own(), nil); err != nil {
@@ -52,7 +52,7 @@ func TestDeleteLinksSparesForeignMembers(t *testing.T) {
 	b.add(t, b.Own(), kernel.LinkSpec{Name: "foreign", Bridge: &kernel.BridgeSpec{}})
 	x := b.add(t, b.Own(), kernel.LinkSpec{Name: "x", Bridge: &kernel.BridgeSpec{}})
 	y := b.add(t, b.Own(), kernel.LinkSpec{Name: "y", Bridge: &kernel.BridgeSpec{}})
-	if err := b.DeleteLinks(b.Own(), []int{x.Index, y.Index}); err != nil {
+	if err := b.DeleteLinks(b.Own(), indexed(x.Index, y.Index)); err != nil {
 		t.Fatal(err)
 	}
 	if left := b.own.Names(t); !reflect.DeepEqual(left, []string{"foreign"}) {
@@ -60,15 +60,15 @@ func TestDeleteLinksSparesForeignMembers(t *testing.T) {
 	}
 }
 
-// A group that is in use already is not taken.
-func TestDeleteLinksTakesAFreeGroup(t *testing.T) {
-	numbers := []uint32{12345, 1<<31 | 12345, 0, 777}
+// Links that share the group by chance are not deleted with it, and it is none that all are in.
+func TestDeleteLinksInAGroupThatIsUsed(t *testing.T) {
+	numbers := []uint32{0, 1 << 31, 1<<31 | 12345}
 	used := 0
 	b := newKernel(t, netlink.Options{Random: func() uint32 { used++; return numbers[used-1] }})
 	b.add(t, b.Own(), kernel.LinkSpec{Name: "foreign", Group: 12345, Bridge: &kernel.BridgeSpec{}})
 	x := b.add(t, b.Own(), kernel.LinkSpec{Name: "x", Bridge: &kernel.BridgeSpec{}})
 	y := b.add(t, b.Own(), kernel.LinkSpec{Name: "y", Bridge: &kernel.BridgeSpec{}})
-	if err := b.DeleteLinks(b.Own(), []int{x.Index, y.Index}); err != nil {
+	if err := b.DeleteLinks(b.Own(), indexed(x.Index, y.Index)); err != nil {
 		t.Fatal(err)
 	}
 	if left := b.own.Names(t); !reflect.DeepEqual(left, []string{"foreign"}) || used != len(numbers) {
@@ -80,9 +80,12 @@ func TestDeleteLinksTakesAFreeGroup(t *testing.T) {
 func TestDeleteLinksWithOneThatStays(t *testing.T) {
 	b := newKernel(t, netlink.Options{})
 	b.own.IP(t, "link set lo group 99")
+	lo, err := b.Link(b.Own(), "lo")
+	if err != nil {
+		t.Fatal(err)
+	}
 	x := b.add(t, b.Own(), kernel.LinkSpec{Name: "x", Bridge: &kernel.BridgeSpec{}})
-	err := b.DeleteLinks(b.Own(), []int{1, x.Index})
-	if !errors.Is(err, kernel.ErrUnsupported) {
+	if err := b.DeleteLinks(b.Own(), []kernel.Link{lo, x}); !errors.Is(err, kernel.ErrUnsupported) {
 		t.Errorf("deleting lo: %v", err)
 	}
 	if lo, err := b.Link(b.Own(), "lo"); err != nil || lo.Group != 99 {
@@ -91,4 +94,12 @@ func TestDeleteLinksWithOneThatStays(t *testing.T) {
 	if left := b.own.Names(t); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
+}
+
+// indexed are links of which no more is known.
+func indexed(indexes ...int) (links []kernel.Link) {
+	for _, index := range indexes {
+		links = append(links, kernel.Link{Index: index})
+	}
+	return links
 }

@@ -312,7 +312,7 @@ func TestErrNoNamespace(t *testing.T) {
 		"veth": veth, "macvlan": macvlan, "vlan": vlan, "vxlan": vxlan, "tap": tap,
 		"SetLink":     b.SetLink(gone, 1, kernel.LinkPatch{Up: ref(true)}),
 		"DeleteLink":  b.DeleteLink(gone, 1),
-		"DeleteLinks": b.DeleteLinks(gone, []int{1, 2}),
+		"DeleteLinks": b.DeleteLinks(gone, indexed(1, 2)),
 		"Addresses":   addresses, "Routes": routes,
 		"AddAddress":    b.AddAddress(gone, kernel.Address{Index: 1, Prefix: prefix}),
 		"DeleteAddress": b.DeleteAddress(gone, kernel.Address{Index: 1, Prefix: prefix}),

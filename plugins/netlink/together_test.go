@@ -198,8 +198,8 @@ func TestSetLinks(t *testing.T) {
 	}
 }
 
-// The same of addresses.
-func TestAddAddresses(t *testing.T) {
+// The same of addresses, which go together as well.
+func TestAddresses(t *testing.T) {
 	b := newKernel(t, netlink.Options{})
 	ns, _ := b.open(t)
 	l, err := b.AddLink(ns, kernel.LinkSpec{Name: "br0", Bridge: &kernel.BridgeSpec{}})
@@ -232,5 +232,19 @@ func TestAddAddresses(t *testing.T) {
 	}
 	if there, err := b.Addresses(ns, l.Index); err != nil || len(there) != 140 {
 		t.Errorf("%d are there, %v", len(there), err)
+	}
+	before = b.Writes()
+	errs = b.DeleteAddresses(ns, as)
+	if n := b.Writes() - before; n != 180 {
+		t.Errorf("%d writes to delete", n)
+	}
+	for i, err := range errs {
+		gone := map[int]error{3: kernel.ErrNotExist, 4: kernel.ErrNotExist}[i%10]
+		if i%10 == 5 && err == nil || i%10 != 5 && !errors.Is(err, gone) {
+			t.Errorf("deletion %d: %v", i, err)
+		}
+	}
+	if there, err := b.Addresses(ns, l.Index); err != nil || len(there) != 0 {
+		t.Errorf("%d are left, %v", len(there), err)
 	}
 }

@@ -59,7 +59,7 @@ func TestWrites(t *testing.T) {
 		{"DeleteRoute", 1, func() error { return b.DeleteRoute(ns, way) }},
 		{"DeleteAddress", 1, func() error { return b.DeleteAddress(ns, here) }},
 		{"DeleteLink", 1, func() error { return b.DeleteLink(ns, tap.Index) }},
-		{"DeleteLinks", 3, func() error { return b.DeleteLinks(ns, []int{l.Index, l.Parent}) }},
+		{"DeleteLinks", 3, func() error { return b.DeleteLinks(ns, indexed(l.Index, l.Parent)) }},
 	}
 	for _, s := range steps {
 		all, in := b.Writes(), b.WritesIn(ns)

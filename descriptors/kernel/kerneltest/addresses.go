@@ -416,6 +416,15 @@ func (k *Kernel) DeleteAddress(ns kernel.NS, a kernel.Address) error {
 	})
 }
 
+// DeleteAddresses removes many, one after the other.
+func (k *Kernel) DeleteAddresses(ns kernel.NS, as []kernel.Address) []error {
+	errs := make([]error, len(as))
+	for i, a := range as {
+		errs[i] = k.DeleteAddress(ns, a)
+	}
+	return errs
+}
+
 func (k *Kernel) removeAddress(l *link, a kernel.Address) {
 	var secondaries []kernel.Address
 	for _, other := range l.addresses {

@@ -193,10 +193,11 @@ func (k *Kernel) DeleteLink(ns kernel.NS, index int) error {
 }
 
 // DeleteLinks removes many; those that are gone are no error.
-func (k *Kernel) DeleteLinks(ns kernel.NS, indexes []int) error {
-	return k.write(ns, "DeleteLinks", fmt.Sprintf("delete %d links", len(indexes)), func(n *namespace) error {
+func (k *Kernel) DeleteLinks(ns kernel.NS, links []kernel.Link) error {
+	return k.write(ns, "DeleteLinks", fmt.Sprintf("delete %d links", len(links)), func(n *namespace) error {
 		var errs []error
-		for _, index := range indexes {
+		for _, doomed := range links {
+			index := doomed.Index
 			l := n.links[index]
 			switch {
 			case index <= 0:
