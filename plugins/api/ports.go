@@ -77,6 +77,8 @@ type Store interface {
 	// Verify compares what was read of the store with what it holds; what differs is read
 	// anew before it returns.
 	Verify(ctx context.Context) (models.StoreCheck, error)
+	// Revision is the one that the store stands at.
+	Revision(ctx context.Context) (int64, error)
 	// Reached blocks until the intent of the revision was handed to the scheduler.
 	Reached(ctx context.Context, revision int64) error
 }

@@ -98,12 +98,9 @@ var errTimeUp = errors.New("timed out")
 func (s *Server) catchUp(ctx context.Context, keys []string) {
 	var last int64
 	if len(keys) == 0 {
-		all, err := s.Store.List(ctx, configPrefix)
-		if err != nil {
+		var err error
+		if last, err = s.Store.Revision(ctx); err != nil {
 			return
-		}
-		for _, st := range all {
-			last = max(last, st.Revision)
 		}
 	}
 	for _, k := range keys {

@@ -104,6 +104,9 @@ func (s *source) changed(ctx context.Context, l *link, after int64) (*clientv3.G
 	})
 }
 
+// keys is how many keys the intent has.
+func (s *source) keys() int { _, keys := s.standing(); return keys }
+
 // standing is the last revision seen and how many keys there were.
 func (s *source) standing() (rev int64, keys int) {
 	s.mu.Lock()

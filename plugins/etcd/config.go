@@ -71,6 +71,8 @@ type tuning struct {
 	// statusGather how long the first change waits for company.
 	// statusMass is the pause between two writes of many, while intent is carried out.
 	statusWindow, statusGather, statusMass time.Duration
+	// statusCalm is how long a list of many statuses waits for intent to be carried out.
+	statusCalm time.Duration
 	// healthEvery is how often the store is asked for alarms and its size.
 	healthEvery time.Duration
 	// restartMax is the longest pause between two starts of the embedded
@@ -103,6 +105,7 @@ func (t *tuning) defaults() {
 	set(&t.statusWindow, 100*time.Millisecond)
 	set(&t.statusGather, 10*time.Millisecond)
 	set(&t.statusMass, 500*time.Millisecond)
+	set(&t.statusCalm, 5*time.Second)
 	set(&t.healthEvery, 10*time.Second)
 	set(&t.restartMax, 30*time.Second)
 	set(&t.slowStart, 5*time.Second)

@@ -66,7 +66,7 @@ func New(c Config, decode Decoder, submit Submitter, statuses func() StatusWatch
 	p.status = &statusWriter{
 		prefix: c.prefix() + "status/", holder: p.presence, incarnation: c.Incarnation,
 		tune: c.tune, log: c.Log, open: statuses, lists: &p.source.lists, digests: newDigester(),
-		underWay: p.source.converged.underWay,
+		underWay: p.source.converged.underWay, intent: p.source.keys,
 	}
 	return p, nil
 }

@@ -31,9 +31,9 @@ type StatusWatcher interface {
 //
 // Of many only some are pending: the others are not read from the watcher yet, which
 // keeps no more than that they changed. While transactions of the intent are being carried
-// out those some are all that is written in 500 ms. So a mass of statuses does not take the
-// store and the processor from the changes that it tells of, and a key that changes
-// more than once meanwhile is written once.
+// out those some are all that is written in 500 ms, and a list of many is not begun. So a mass
+// of statuses does not take the store and the processor from the changes that it tells of, nor
+// from a start, and a key that changes more than once meanwhile is written once.
 //
 // While the store is away nothing is kept here: the watcher is given up, and
 // the next one begins with all statuses.
@@ -46,6 +46,8 @@ type statusWriter struct {
 	open        func() StatusWatcher
 	// underWay reports whether transactions of the intent are being carried out.
 	underWay func() bool
+	// intent is how many keys the intent has.
+	intent func() int
 	// lists counts the lists of the source. After each the store may be
 	// another one, so what was written is listed again too.
 	lists   *milestone
@@ -133,6 +135,9 @@ func (w *statusWriter) session(ctx context.Context, l *link, moved <-chan struct
 	if w.holder.held() == 0 {
 		return false, errNotHolder
 	}
+	if err := w.calm(ctx, moved); err != nil {
+		return false, err
+	}
 	snap, err := list(ctx, l, w.tune, w.prefix, "")
 	if err != nil {
 		return false, err
@@ -163,6 +168,24 @@ func (w *statusWriter) session(ctx context.Context, l *link, moved <-chan struct
 		s.last(context.WithoutCancel(ctx), watcher)
 	}
 	return true, err
+}
+
+// calm waits until the store and the processor have time for a list of many statuses, which
+// are about as many as the keys of the intent. Where changes never end it is begun all the same.
+func (w *statusWriter) calm(ctx context.Context, moved <-chan struct{}) error {
+	late := time.After(w.tune.statusCalm)
+	for w.intent() > manyStatuses && w.underWay() {
+		select {
+		case <-late:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-moved:
+			return errRelist
+		case <-time.After(w.tune.statusWindow):
+		}
+	}
+	return nil
 }
 
 // read takes what the watcher yields, as long as there is room for it.

@@ -264,6 +264,25 @@ func TestManyStatusesSpareTheStore(t *testing.T) {
 	many(scheduler.Configured) // and all the same when nothing is
 }
 
+// Nor are they listed when a session begins, as at a start, unless that never ends.
+func TestAListOfManyStatusesWaits(t *testing.T) {
+	b := etcdtest.Start(t)
+	kv := client(t, b.URL())
+	c := config(t, b.URL())
+	c.tune.statusCalm = 300 * time.Millisecond
+	a := newAgent(t, c)
+	a.status.underWay = func() bool { return true }
+	a.status.intent = func() int { return manyStatuses + 1 }
+	begin := time.Now()
+	a.run()
+	a.ready()
+	a.brd.set(stat("route/r", "etcd", scheduler.Configured))
+	a.told(kv, "route/r=configured")
+	if took := time.Since(begin); took < c.tune.statusCalm {
+		t.Errorf("the statuses were listed after %s, while something was under way", took)
+	}
+}
+
 func TestManyStatusesGoInBatches(t *testing.T) {
 	b := etcdtest.Start(t)
 	kv := client(t, b.URL())

@@ -55,6 +55,17 @@ func (p *Plugin) List(ctx context.Context, prefix string) ([]models.Stored, erro
 	return nil, fmt.Errorf("list %s: the store is compacted faster than it can be listed", prefix)
 }
 
+// Revision is the one that the store stands at.
+func (p *Plugin) Revision(ctx context.Context) (int64, error) {
+	resp, err := healing(ctx, p, func(ctx context.Context, l *link) (*clientv3.GetResponse, error) {
+		return l.kv.Get(ctx, p.source.idKey, clientv3.WithCountOnly())
+	})
+	if err != nil {
+		return 0, p.cfg.storeError("ask for the revision", err)
+	}
+	return resp.Header.Revision, nil
+}
+
 // Write carries out all writes as one transaction, or none, and returns the
 // revision it made. [Plugin.Reached] tells when that has become intent.
 func (p *Plugin) Write(ctx context.Context, writes []models.Write) (int64, error) {

@@ -162,6 +162,16 @@ func (s *Store) Write(_ context.Context, writes []models.Write) (int64, error) {
 	return s.revision, nil
 }
 
+// Revision implements the port.
+func (s *Store) Revision(context.Context) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return 0, fmt.Errorf("revision: %w", models.ErrStoreDown)
+	}
+	return s.revision, nil
+}
+
 // Reached implements the port: what is written was heard at once.
 func (s *Store) Reached(ctx context.Context, _ int64) error { return ctx.Err() }
 
