@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -151,36 +152,58 @@ const (
 
 // checkLimits checks every field of the message and of the messages within.
 func checkLimits(m protoreflect.Message, path string, f *findings) {
-	fields := m.Descriptor().Fields()
-	for i := range fields.Len() {
-		fd := fields.Get(i)
-		at := join(path, string(fd.Name()))
+	for _, l := range limitedOf(m.Descriptor()) {
 		switch {
-		case fd.IsMap():
-		case fd.IsList() && fd.Message() != nil:
-			for j := range m.Get(fd).List().Len() {
-				checkLimits(m.Get(fd).List().Get(j).Message(), fmt.Sprintf("%s[%d]", at, j), f)
+		case !l.fd.HasPresence() && l.fd.Message() != nil:
+			for j := range m.Get(l.fd).List().Len() {
+				checkLimits(m.Get(l.fd).List().Get(j).Message(), fmt.Sprintf("%s[%d]", join(path, l.name), j), f)
 			}
-		case fd.IsList():
-		case fd.Message() != nil:
-			if m.Has(fd) {
-				checkLimits(m.Get(fd).Message(), at, f)
-			}
-		case fd.ContainingOneof() != nil && !m.Has(fd):
+		case l.fd.HasPresence() && !m.Has(l.fd):
+		case l.fd.Message() != nil:
+			checkLimits(m.Get(l.fd).Message(), join(path, l.name), f)
 		default:
-			if l, ok := limitOf(fd.FullName()); ok {
-				l.check(m.Get(fd), at, f)
-			}
+			l.check(m.Get(l.fd), path, l.name, f)
 		}
 	}
 }
 
-func (l limit) check(v protoreflect.Value, path string, f *findings) {
+// limited is a field that has a limit, or whose message has such fields.
+type limited struct {
+	fd   protoreflect.FieldDescriptor
+	name string
+	limit
+}
+
+// limitedFields are the limited fields of each message. They are sought once: every value is
+// checked, and few fields have limits.
+var limitedFields sync.Map
+
+func limitedOf(md protoreflect.MessageDescriptor) []limited {
+	if known, ok := limitedFields.Load(md); ok {
+		return known.([]limited)
+	}
+	var list []limited
+	for i := range md.Fields().Len() {
+		fd := md.Fields().Get(i)
+		l, has := limitOf(fd.FullName())
+		if fd.Message() != nil {
+			has = !fd.IsMap() && len(limitedOf(fd.Message())) > 0
+		}
+		if has && (fd.Message() != nil || !fd.IsList()) {
+			list = append(list, limited{fd: fd, name: string(fd.Name()), limit: l})
+		}
+	}
+	limitedFields.Store(md, list)
+	return list
+}
+
+func (l limit) check(v protoreflect.Value, path, name string, f *findings) {
 	switch x := v.Interface().(type) {
 	case string:
 		if x == "" || l.words == nil || slices.Contains(l.words, x) {
 			return
 		}
+		path = join(path, name)
 		if near := Nearest(x, l.words); near != "" {
 			f.add(path, "%q is none of %s; did you mean %s?", x, strings.Join(l.words, ", "), near)
 			return
@@ -190,9 +213,9 @@ func (l limit) check(v protoreflect.Value, path string, f *findings) {
 		switch n := uint64(x); {
 		case n == 0 && l.zero, l.min <= n && n <= l.max:
 		case n == 0:
-			f.add(path, "must be given, from %d to %d", l.min, l.max)
+			f.add(join(path, name), "must be given, from %d to %d", l.min, l.max)
 		default:
-			f.add(path, "must be from %d to %d, not %d", l.min, l.max, n)
+			f.add(join(path, name), "must be from %d to %d, not %d", l.min, l.max, n)
 		}
 	}
 }

@@ -13,6 +13,8 @@ type Ledger interface {
 	// Get returns one entry, Entries those whose ID begins with a prefix, sorted by ID.
 	Get(id string) (Entry, bool)
 	Entries(prefix string) []Entry
+	// Each calls f with every entry, in any order. f must not call the ledger.
+	Each(f func(Entry))
 }
 
 // Entry is one object of ours.

@@ -66,6 +66,15 @@ func (l *MemLedger) Entries(prefix string) []Entry {
 	return all
 }
 
+// Each calls f with every entry.
+func (l *MemLedger) Each(f func(Entry)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.entries {
+		f(e)
+	}
+}
+
 // Writes counts calls of Add, each of which would cost a disk its sync.
 func (l *MemLedger) Writes() int {
 	l.mu.Lock()

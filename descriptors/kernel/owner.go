@@ -33,9 +33,11 @@ const remembered = 1024
 // what an earlier one recorded is gone with it. fail may be nil.
 func NewOwner(label, boot string, ledger Ledger, fail Failpoint) *Owner {
 	o := &Owner{label: label, boot: boot, ledger: ledger, fail: fail, busy: map[string]int{}, uses: newUses()}
-	for _, e := range o.Entries("") {
-		o.Use(e.ID, e.NS)
-	}
+	ledger.Each(func(e Entry) {
+		if e.Boot == boot {
+			o.Use(e.ID, e.NS)
+		}
+	})
 	return o
 }
 
@@ -179,6 +181,11 @@ func (r Reading) Forget(ids ...string) {
 
 // OfOldBoots is what earlier boots recorded, in any order. None of it is there; once what
 // they have left on disk is gone too, it can be forgotten, see [Owner.Remove].
-func (o *Owner) OfOldBoots() []Entry {
-	return slices.DeleteFunc(o.ledger.Entries(""), func(e Entry) bool { return e.Boot == o.boot })
+func (o *Owner) OfOldBoots() (old []Entry) {
+	o.ledger.Each(func(e Entry) {
+		if e.Boot != o.boot {
+			old = append(old, e)
+		}
+	})
+	return old
 }

@@ -308,6 +308,15 @@ func (l *Ledger) Entries(prefix string) []kernel.Entry {
 	return l.sorted(prefix)
 }
 
+// Each calls f with every entry, in any order. f must not call the ledger.
+func (l *Ledger) Each(f func(kernel.Entry)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.entries {
+		f(*e)
+	}
+}
+
 func (l *Ledger) sorted(prefix string) []kernel.Entry {
 	var of []*kernel.Entry
 	for id, e := range l.entries {

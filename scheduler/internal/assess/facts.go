@@ -2,6 +2,7 @@ package assess
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/plumb-net/plumb/scheduler/internal/graph"
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
@@ -9,15 +10,7 @@ import (
 )
 
 // ByKey is the order of nodes by their keys.
-func ByKey(a, b *graph.Node) int {
-	switch {
-	case a.Key < b.Key:
-		return -1
-	case a.Key > b.Key:
-		return 1
-	}
-	return 0
-}
+func ByKey(a, b *graph.Node) int { return strings.Compare(string(a.Key), string(b.Key)) }
 
 // FailedToGo reports whether the last thing that failed was to delete the node.
 func FailedToGo(n *graph.Node) bool { return n.X != nil && kv.Operation(n.X.LastOp) == kv.OpDelete }
