@@ -88,6 +88,9 @@ func (d *iface) makeAll(ctx context.Context, b *batch) {
 		some := b.wishes[:n]
 		b.wishes = b.wishes[n:]
 		d.finish(ns, d.make(ctx, ns, some))
+		if gone := d.lost(some); len(gone) > 0 {
+			d.finish(ns, d.make(ctx, ns, gone))
+		}
 	}
 }
 
@@ -118,6 +121,9 @@ func (d *iface) make(ctx context.Context, ns kernel.NS, ws []*wish) (made []*wis
 			w.link = kernel.Link{}
 			d.unrecord(w)
 			continue
+		}
+		if errs[i] == nil {
+			w.far = farEnd(specs[i], links[i])
 		}
 		if w.err = d.Owner.Hit("interface/made"); w.err == nil {
 			made = append(made, w)
@@ -197,6 +203,7 @@ func (d *iface) finish(ns kernel.NS, ws []*wish) {
 	var changes []kernel.LinkChange
 	for _, w := range ws {
 		d.busy(w.link.Ref(), w.key)
+		d.keepFar(w)
 		p, err := d.ready(w, &w.link)
 		switch {
 		case err != nil:

@@ -97,6 +97,7 @@ type held struct {
 	busy      bool              // an operation of ours is at it
 	meanwhile meanwhile         // what events said since it is
 	dead      bool              // deleted by us; the event of its end is still to come
+	far       *kernel.Link      // the other end of the cable that was made with it, until it is marked
 }
 
 // meanwhile is what events said of a link while an operation was at it. The last one tells

@@ -83,7 +83,8 @@ func (d *iface) peerWish(ctx context.Context, peer scheduler.Key) (*wish, error)
 }
 
 // findOtherEnds finds, of the ends of cables in a namespace, those that were made together with
-// their peers: where those are in place and their other ends are where they should be.
+// their peers: where those are in place and their other ends are where they should be. Of a new
+// cable it is known; else the kernel is asked.
 func (d *iface) findOtherEnds(ns kernel.NS, ws []*wish) {
 	var second []*wish
 	var peers []kernel.LinkRef
@@ -92,7 +93,13 @@ func (d *iface) findOtherEnds(ns kernel.NS, ws []*wish) {
 		if w.peer == nil {
 			continue
 		}
-		if _, ref, ok := d.Interfaces.Get(w.peer.key); ok {
+		_, ref, ok := d.Interfaces.Get(w.peer.key)
+		if !ok {
+			continue
+		}
+		if far := d.takeFar(ref); far != nil && far.NS == ns && far.Name == w.host {
+			w.link, w.unread = *far, true
+		} else {
 			second, peers, names = append(second, w), append(peers, ref), append(names, w.host)
 		}
 	}
@@ -108,6 +115,52 @@ func (d *iface) findOtherEnds(ns kernel.NS, ws []*wish) {
 			w.link = d.endOf(peers[i], ns)
 		}
 	}
+}
+
+// farEnd is the other end of a new cable, with what the kernel was told of it; nil if it is no
+// cable.
+func farEnd(s kernel.LinkSpec, l kernel.Link) *kernel.Link {
+	if s.Veth == nil || l.Parent == 0 {
+		return nil
+	}
+	return &kernel.Link{NS: s.Veth.PeerNS, Index: l.Parent, Name: s.Veth.PeerName, Type: "veth", ParentNS: l.NS, Parent: l.Index,
+		MAC: s.Veth.PeerMAC, MTU: s.Veth.PeerMTU, Group: s.Veth.PeerGroup}
+}
+
+// keepFar keeps the other end of a new cable for its own key, which comes next. That end is
+// then changed by its index without being read. What somebody else has done to it in between
+// is seen all the same: if it is gone the kernel says so, see lost, and else it tells of the
+// change how the link is.
+func (d *iface) keepFar(w *wish) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.links[w.link.Ref()].far = w.far
+}
+
+// takeFar returns what keepFar has kept, once.
+func (d *iface) takeFar(near kernel.LinkRef) *kernel.Link {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.links[near]
+	if h == nil {
+		return nil
+	}
+	far := h.far
+	h.far = nil
+	return far
+}
+
+// lost are the ends that were not read, and turn out to be gone. They are to be made again as
+// those of which nothing is known.
+func (d *iface) lost(ws []*wish) (gone []*wish) {
+	for _, w := range ws {
+		if w.unread && kernel.IsGone(w.err) {
+			d.release(w.link.Ref())
+			w.link, w.err, w.unread = kernel.Link{}, nil, false
+			gone = append(gone, w)
+		}
+	}
+	return gone
 }
 
 // endOf is the other end of a cable, in a namespace; zero if it is not there.

@@ -41,9 +41,13 @@ type wish struct {
 	// before are the values that the link had, or may have had, so far.
 	before []*models.Interface
 
-	// link is what has been made, and err why it could not be, or not as wished.
+	// link is what has been made, far the other end if that is a new cable, and err why it
+	// could not be, or not as wished.
 	link kernel.Link
+	far  *kernel.Link
 	err  error
+	// unread: link is the far end of a new cable, as it was made.
+	unread bool
 }
 
 // newWish makes a wish without the links that it stands on.

@@ -173,6 +173,19 @@ func TestAddLink(t *testing.T) {
 	}
 }
 
+// Both ends have one queue for sending, wherever they are: to take others out of use takes the
+// kernel a while.
+func TestVethHasOneQueue(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	ns, far := b.open(t)
+	b.add(t, b.Own(), kernel.LinkSpec{Name: "near", Veth: &kernel.VethSpec{PeerNS: ns, PeerName: "far"}})
+	for _, l := range append(b.own.JSON(t, "link show near"), far.JSON(t, "link show far")...) {
+		if l["num_tx_queues"] != 1.0 {
+			t.Errorf("%v has %v queues", l["ifname"], l["num_tx_queues"])
+		}
+	}
+}
+
 func TestVethPeerIsBornElsewhere(t *testing.T) {
 	b := newKernel(t, netlink.Options{})
 	ns, n := b.open(t)

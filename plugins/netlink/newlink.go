@@ -306,6 +306,11 @@ func (b *birth) parent(ns kernel.NS) error {
 	return nil
 }
 
+// vethQueues is how many queues for sending each end of a cable may have. Without it Linux makes,
+// since 5.15, one for each processor and takes all but one out of use, and waits for a grace
+// period of RCU for each end: that is most of the time that a cable takes (veth_init_queues).
+const vethQueues = 1
+
 // addVeth describes the other end by a message within the message.
 func (b *birth) addVeth(m *message, v *kernel.VethSpec) error {
 	if err := checkName(v.PeerName); err != nil {
@@ -319,9 +324,11 @@ func (b *birth) addVeth(m *message, v *kernel.VethSpec) error {
 		b.peer = n
 	}
 	var err error
+	m.u32(unix.IFLA_NUM_TX_QUEUES, vethQueues)
 	b.addInfo(m, "veth", func() {
 		at := m.open(vethInfoPeer)
 		m.link(unix.AF_UNSPEC, 0, 0, 0)
+		m.u32(unix.IFLA_NUM_TX_QUEUES, vethQueues)
 		err = addBasics(m, v.PeerName, v.PeerMTU, v.PeerMAC, v.PeerGroup)
 		if b.peer != nil {
 			m.u32(unix.IFLA_NET_NS_FD, uint32(b.peer.handle))
