@@ -17,14 +17,17 @@ import (
 
 // BenchmarkRestart starts an agent whose 50,000 routes are all there, until it knows that each
 // is as it is wanted. Nothing may be written to the kernel. The floor is what any program has to
-// do for that: start the store on this data, read the intent, and dump the routes once. The
-// dump alone is told beside it.
+// do for that: start the store on this data, read the intent, and dump the routes once. Told
+// beside it are the dump of ip(8) alone, and agentctl drift, for which an agent that knows what
+// is wanted reads all that is there once, and compares it.
 func BenchmarkRestart(b *testing.B) {
 	const n = 50_000
 	h := newHost(b)
-	h.agentctl()("apply", "-f", h.file(manyRoutes(n)), "--chunked", "--wait")
-	var restart, floor, dump []time.Duration
+	agentctl := h.agentctl()
+	agentctl("apply", "-f", h.file(manyRoutes(n)), "--chunked", "--wait")
+	var restart, floor, dump, drift []time.Duration
 	for range b.N {
+		drift = append(drift, agentctl("drift"))
 		h.told("route/", n) // all that the last run had to write is written
 		h.stop()
 		d, all := h.plainRestart(n)
@@ -34,8 +37,10 @@ func BenchmarkRestart(b *testing.B) {
 	b.ReportMetric(ms(median(restart)), "restart-ms")
 	b.ReportMetric(ms(median(floor)), "floor-ms")
 	b.ReportMetric(ms(median(dump)), "dump-ms")
+	b.ReportMetric(ms(median(drift)), "drift-ms")
 	b.ReportMetric(0, "ns/op")
 	verdict(b, "a restart on 50,000 routes, to the last key known to be configured", ratio(restart, floor), 1.5, "× store and dump")
+	verdict(b, "the same, against agentctl drift", ratio(restart, drift), 1.5, "× drift")
 	verdict(b, "the same, against the dump alone", ratio(restart, dump), 1.5, "× dump")
 }
 
