@@ -134,7 +134,9 @@ func farEnd(s kernel.LinkSpec, l kernel.Link) *kernel.Link {
 func (d *iface) keepFar(w *wish) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.links[w.link.Ref()].far = w.far
+	if h := d.links[w.link.Ref()]; h != nil { // else its namespace has gone meanwhile
+		h.far = w.far
+	}
 }
 
 // takeFar returns what keepFar has kept, once.

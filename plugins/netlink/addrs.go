@@ -120,6 +120,7 @@ func checkAddress(a kernel.Address) error {
 	return checkIndex(a.Index)
 }
 
+// oldAddress is the request to delete an address.
 func oldAddress(a kernel.Address) *message {
 	m := newMessage(unix.RTM_DELADDR, 0)
 	m.address(family(a.Prefix.Addr()), a.Prefix.Bits(), 0, a.Index)
@@ -130,6 +131,7 @@ func oldAddress(a kernel.Address) *message {
 	return m
 }
 
+// newAddress is the request to add an address, or to change it.
 func newAddress(a kernel.Address, flags int) *message {
 	m := newMessage(unix.RTM_NEWADDR, flags)
 	addr := a.Prefix.Addr()
