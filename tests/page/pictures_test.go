@@ -80,6 +80,8 @@ var views = []struct {
 		p.click("#tab-plan")
 		p.paste(change)
 		p.click("#preview")
+		// Chromium cuts what is open when a network of its host changes: then it is asked again.
+		p.until("there is a plan", `document.querySelector('#planned .error') ? (document.querySelector('#preview').click(), false) : !!document.querySelector('#steps')`)
 		p.says("#steps", "create interface/cache")
 	}},
 }

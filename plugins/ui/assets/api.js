@@ -14,8 +14,10 @@ async function answer(response) {
   let body = {};
   try {
     body = await response.json();
-  } catch {
-    // No JSON: the status has to do.
+  } catch (err) {
+    if (response.ok) { // what is good is always JSON, if it came as a whole
+      throw new Error(`the answer was cut short (${err.message})`);
+    }
   }
   if (!response.ok) {
     throw new Refusal(body.code || response.status, body.message || response.statusText);
