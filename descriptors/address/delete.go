@@ -53,6 +53,7 @@ func (d *address) removeAll(ctx context.Context, ops []*op) {
 type removal struct {
 	link          kernel.LinkRef
 	there, doomed []kernel.Address
+	stay          []kernel.Address // may be dropped with the doomed, and should not
 	forgotten     []*op
 	err           error
 }
@@ -110,7 +111,7 @@ func (d *address) removeIn(ns kernel.NS, removals []*removal) {
 	var all []kernel.Address
 	var of []*removal // whose each of them is
 	for _, r := range removals {
-		if len(r.survivors()) > 0 {
+		if r.stay = r.survivors(); len(r.stay) > 0 {
 			defer d.promote(r.link)()
 		}
 		// Secondary ones first: they would go with their primary anyway.
@@ -125,7 +126,7 @@ func (d *address) removeIn(ns kernel.NS, removals []*removal) {
 		}
 	}
 	for _, r := range removals {
-		r.err = cmp.Or(r.err, d.putBack(r.link, r.survivors()))
+		r.err = cmp.Or(r.err, d.putBack(r.link, r.stay))
 	}
 }
 

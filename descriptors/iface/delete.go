@@ -1,7 +1,6 @@
 package iface
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,11 +78,11 @@ func (d *iface) reader(ops []*op) func(kernel.LinkRef) (kernel.Link, error) {
 		if err != nil {
 			return kernel.Link{}, err
 		}
-		i, there := slices.BinarySearchFunc(all, ref.Index, func(l kernel.Link, index int) int { return cmp.Compare(l.Index, index) })
+		l, there := kernel.FindLink(all, ref.Index)
 		if !there {
 			return kernel.Link{}, kernel.ErrNotExist
 		}
-		return all[i], nil
+		return l, nil
 	}
 }
 
@@ -138,8 +137,6 @@ func (d *iface) kill(doomed []death) {
 }
 
 func (d *iface) deleteIn(ns kernel.NS, links []kernel.Link) error {
-	slices.SortFunc(links, func(a, b kernel.Link) int { return cmp.Compare(a.Index, b.Index) })
-	links = slices.CompactFunc(links, func(a, b kernel.Link) bool { return a.Index == b.Index })
 	if len(links) == 1 {
 		return d.remove(links[0].Ref())
 	}

@@ -1,7 +1,9 @@
 package kernel
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"strconv"
 )
 
@@ -24,3 +26,12 @@ type AddressRef struct {
 
 // Ref is where the link is.
 func (l Link) Ref() LinkRef { return LinkRef{NS: l.NS, Index: l.Index} }
+
+// FindLink returns the link with an index of links that are sorted by it, as [Links] reads them.
+func FindLink(sorted []Link, index int) (Link, bool) {
+	i, there := slices.BinarySearchFunc(sorted, index, func(l Link, index int) int { return cmp.Compare(l.Index, index) })
+	if !there {
+		return Link{}, false
+	}
+	return sorted[i], true
+}

@@ -28,8 +28,8 @@ type Links interface {
 	// DeleteLink removes one link; ErrNotExist if it is gone. DeleteLinks
 	// removes many at once: it gives them a group of their own, makes sure that
 	// nothing else is in it, and deletes the group. There links that are gone
-	// are no error. Of each link it asks for the index, and for the group, which one that
-	// cannot be deleted is given back.
+	// are no error, nor is one that is named twice. Of each link it asks for the index, and for
+	// the group, which one that cannot be deleted is given back.
 	DeleteLink(ns NS, index int) error
 	DeleteLinks(ns NS, links []Link) error
 	// AddAltName gives a link one more name; ErrExist when a link of the namespace has it,

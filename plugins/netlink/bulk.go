@@ -44,7 +44,7 @@ func (k *Kernel) deleteGroup(n *namespace, doomed []kernel.Link) error {
 		return err
 	}
 	foreign := slices.ContainsFunc(there, func(l kernel.Link) bool {
-		_, ours := find(doomed, l.Index)
+		_, ours := kernel.FindLink(doomed, l.Index)
 		return l.Group == group && !ours
 	})
 	if !foreign {
@@ -58,15 +58,6 @@ func (k *Kernel) deleteGroup(n *namespace, doomed []kernel.Link) error {
 	}
 	err = n.deleteEach(doomed)
 	return errors.Join(err, n.restoreGroups(k, doomed, group))
-}
-
-// find is a link of a sorted list.
-func find(links []kernel.Link, index int) (kernel.Link, bool) {
-	i, ok := slices.BinarySearchFunc(links, index, func(l kernel.Link, index int) int { return cmp.Compare(l.Index, index) })
-	if !ok {
-		return kernel.Link{}, false
-	}
-	return links[i], true
 }
 
 // freshGroup is a group number by chance. The upper bit stays clear for tools that read it
@@ -106,7 +97,7 @@ func (n *namespace) restoreGroups(k *Kernel, doomed []kernel.Link, group uint32)
 	}
 	var left []kernel.Link
 	for _, l := range doomed {
-		if is, there := find(links, l.Index); there && is.Group == group {
+		if is, there := kernel.FindLink(links, l.Index); there && is.Group == group {
 			left = append(left, l)
 		}
 	}

@@ -219,32 +219,28 @@ func TestAddresses(t *testing.T) {
 		}
 		as = append(as, a)
 	}
-	before := b.Writes()
-	errs := b.AddAddresses(ns, as)
-	if n := b.Writes() - before; n != 180 {
-		t.Errorf("%d writes", n)
-	}
-	for i, err := range errs {
-		want := map[int]error{3: kernel.ErrNotExist, 4: kernel.ErrExist}[i%10]
-		if i%10 == 5 && err == nil || i%10 != 5 && !errors.Is(err, want) {
-			t.Errorf("address %d: %v", i, err)
+	for _, c := range []struct {
+		name  string
+		do    func(kernel.NS, []kernel.Address) []error
+		twice error // of an address that was named before
+		left  int
+	}{
+		{"add", b.AddAddresses, kernel.ErrExist, 140},
+		{"delete", b.DeleteAddresses, kernel.ErrNotExist, 0},
+	} {
+		before := b.Writes()
+		errs := c.do(ns, as)
+		if n := b.Writes() - before; n != 180 {
+			t.Errorf("%s: %d writes", c.name, n)
 		}
-	}
-	if there, err := b.Addresses(ns, l.Index); err != nil || len(there) != 140 {
-		t.Errorf("%d are there, %v", len(there), err)
-	}
-	before = b.Writes()
-	errs = b.DeleteAddresses(ns, as)
-	if n := b.Writes() - before; n != 180 {
-		t.Errorf("%d writes to delete", n)
-	}
-	for i, err := range errs {
-		gone := map[int]error{3: kernel.ErrNotExist, 4: kernel.ErrNotExist}[i%10]
-		if i%10 == 5 && err == nil || i%10 != 5 && !errors.Is(err, gone) {
-			t.Errorf("deletion %d: %v", i, err)
+		for i, err := range errs {
+			want := map[int]error{3: kernel.ErrNotExist, 4: c.twice}[i%10]
+			if i%10 == 5 && err == nil || i%10 != 5 && !errors.Is(err, want) {
+				t.Errorf("%s address %d: %v", c.name, i, err)
+			}
 		}
-	}
-	if there, err := b.Addresses(ns, l.Index); err != nil || len(there) != 0 {
-		t.Errorf("%d are left, %v", len(there), err)
+		if there, err := b.Addresses(ns, l.Index); err != nil || len(there) != c.left {
+			t.Errorf("%s: %d are there, %v", c.name, len(there), err)
+		}
 	}
 }
