@@ -241,6 +241,9 @@ func TestReachedWaitsForForeignRevisionsToo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if rev, err := a.Revision(t.Context()); err != nil || rev < r.Header.Revision {
+			t.Errorf("the store is told to stand at %d, after a write at %d: %v", rev, r.Header.Revision, err)
+		}
 		a.upTo(r.Header.Revision)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
