@@ -104,7 +104,7 @@ func (p *plain) bridge(index uint32, name string) {
 	p.talk()
 }
 
-// veth makes a pair in place, under indexes that the caller knows: this end up
+// veth makes a pair as `ip link add` does, with as many queues as the kernel likes, in place, under indexes that the caller knows: this end up
 // and in a bridge, the other in the namespace behind fd. That one cannot be up
 // at birth: it has no peer then.
 func (p *plain) veth(index uint32, name string, peerIndex uint32, peer string, group, master uint32, fd int) {
