@@ -87,3 +87,13 @@ func (h cniHost) Routes(path, but string) ([]kernel.Route, error) {
 	routes, err := h.host.kernel.Routes(ns)
 	return slices.DeleteFunc(routes, func(r kernel.Route) bool { return l.Index != 0 && r.Index == l.Index }), err
 }
+
+// MAC reads the hardware address of a link of a container.
+func (h cniHost) MAC(path, link string) (string, error) {
+	ns, err := h.host.kernel.Open(path)
+	if err != nil {
+		return "", err
+	}
+	l, err := h.host.kernel.Link(ns, link)
+	return l.MAC, err
+}

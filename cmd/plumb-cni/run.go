@@ -94,6 +94,12 @@ func (s system) call() (version string, out any, _ *spec.Error) {
 	if wrong != nil {
 		return version, nil, wrong
 	}
+	if args.Command == "ADD" {
+		wrong = spec.CheckArgs(args.Args)
+	}
+	if wrong != nil {
+		return version, nil, wrong
+	}
 	r, wrong := s.request(args, text)
 	if wrong != nil {
 		return version, nil, wrong

@@ -59,7 +59,10 @@ func (s *Service) addable(ctx context.Context, c Call) *spec.Error {
 	if wrong := s.refused(c); wrong != nil {
 		return wrong
 	}
-	if wrong := network.CheckArgs(c.Args.Args); wrong != nil {
+	if wrong := network.CheckKeys(c.Config); wrong != nil {
+		return wrong
+	}
+	if wrong := spec.CheckArgs(c.Args.Args); wrong != nil {
 		return wrong
 	}
 	a, there := s.store.Get(c.Key())

@@ -23,7 +23,7 @@ func PoolNetwork(pool string) (netip.Prefix, error) {
 
 // RuntimeOf is what a call asks for besides the network, or why it is refused.
 func RuntimeOf(c Call) (string, *spec.Error) {
-	if wrong := network.CheckArgs(c.Args.Args); wrong != nil {
+	if wrong := spec.CheckArgs(c.Args.Args); wrong != nil {
 		return "", wrong
 	}
 	rt, wrong := c.runtime()

@@ -16,7 +16,7 @@ import (
 func (s *Service) gc(ctx context.Context, c Call) wire.Answer {
 	began := time.Now().Unix()
 	valid := map[Key]bool{}
-	for _, v := range *c.Network.Valid {
+	for _, v := range c.Network.Valid.List {
 		valid[Key{c.Network.Name, v.ContainerID, v.IfName}] = true
 	}
 	release, err := s.alone(ctx, c.Network.Name)

@@ -45,6 +45,8 @@ type Host interface {
 	// Routes are those of the network namespace at a path, but for those by the link of
 	// that name.
 	Routes(path, but string) ([]kernel.Route, error)
+	// MAC returns the hardware address of a link in the network namespace at a path.
+	MAC(path, link string) (string, error)
 	// Networks are those of the host that have addresses of a prefix, or all of it.
 	Networks(of netip.Prefix) ([]HostNetwork, error)
 	// Trouble says why nothing new can be served, and why what is attached suffers

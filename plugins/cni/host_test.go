@@ -34,6 +34,7 @@ type fakeHost struct {
 	networks      []cni.HostNetwork
 	cut           map[string]string         // in>out
 	call          bool                      // bridges call iptables
+	mac           string                    // of every link
 	unreadable    error                     // why the networks cannot be read
 	routes        map[string][]kernel.Route // of namespaces, by path
 }
@@ -81,6 +82,8 @@ func (h *fakeHost) Routes(path, _ string) ([]kernel.Route, error) {
 	defer h.mu.Unlock()
 	return h.routes[path], nil
 }
+
+func (h *fakeHost) MAC(string, string) (string, error) { return h.mac, nil }
 
 func (h *fakeHost) BridgesCall(int) bool { return h.call }
 
@@ -136,6 +139,15 @@ func (h kernelHost) Routes(path, _ string) ([]kernel.Route, error) {
 		return nil, err
 	}
 	return h.k.Routes(ns)
+}
+
+func (h kernelHost) MAC(path, link string) (string, error) {
+	ns, err := h.k.Open(path)
+	if err != nil {
+		return "", err
+	}
+	l, err := h.k.Link(ns, link)
+	return l.MAC, err
 }
 
 func (h kernelHost) Full(string) bool { return false }

@@ -171,7 +171,7 @@ func ipsOf(r spec.Result) string {
 func (c *campaign) check() {
 	addresses, names := map[string]cni.Key{}, map[string]cni.Key{}
 	for k, at := range c.have {
-		if a := c.callFor(c.t.Context(), "CHECK", k.ContainerID, k.IfName, at.path, fmt.Sprintf(`{"cniVersion":"1.1.0","name":%q,"prevResult":{}}`, k.Network)); a.Error != nil {
+		if a := c.callFor(c.t.Context(), "CHECK", k.ContainerID, k.IfName, at.path, fmt.Sprintf(`{"cniVersion":"1.1.0","name":%q}`, k.Network)); a.Error != nil {
 			c.fail("%s: %v", k, a.Error)
 		}
 		if other, twice := names[at.path+k.IfName]; twice {

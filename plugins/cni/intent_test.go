@@ -103,8 +103,7 @@ func TestIntent(t *testing.T) {
 		if n.show() != before {
 			t.Errorf("after a start\n%s\nbefore\n%s", n.show(), before)
 		}
-		check := strings.Replace(green, "}", `,"prevResult":{"cniVersion":"1.1.0"}}`, 1)
-		if a := n.pod(t.Context(), "CHECK", "c1", "/run/netns/8", "default/web", check); a.Error != nil {
+		if a := n.pod(t.Context(), "CHECK", "c1", "/run/netns/8", "default/web", withResult(t, n.Service, green, "c1", "eth0")); a.Error != nil {
 			t.Error(a.Error)
 		}
 		if a := n.pod(t.Context(), "DEL", "c1", "", "default/web", green); a.Error != nil || len(a.Warnings) > 0 {

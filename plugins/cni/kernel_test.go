@@ -87,6 +87,9 @@ func (m *machine) want(changes ...scheduler.Change) {
 
 func (m *machine) call(command, container string, at *netlinktest.Namespace, config string) wire.Answer {
 	m.t.Helper()
+	if command == "CHECK" {
+		config = withResult(m.t, m.service, config, container, "eth0")
+	}
 	r := wire.Request{Protocol: 1, Config: json.RawMessage(config), Args: spec.Args{Command: command, ContainerID: container, IfName: "eth0"}}
 	if at != nil {
 		r.Netns, r.Inode = at.Path, at.Inode
@@ -192,7 +195,6 @@ func TestKernel_Sysctl(t *testing.T) {
 		t.Errorf("the host's is %q", got)
 	}
 	at.Sysctl(t, "ipv4/conf/eth0/arp_notify", "0")
-	config = strings.Replace(config, "{", `{"prevResult":{},`, 1)
 	if a := m.call("CHECK", "c1", at, config); a.Error != nil {
 		t.Error(a.Error)
 	}

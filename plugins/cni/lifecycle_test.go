@@ -228,6 +228,9 @@ func TestDELSucceeds(t *testing.T) {
 		"f record":    {before: func(t *testing.T, n *node) { n.call(t.Context(), "DEL", "c1", "", blue) }},
 		"g no path":   {netns: ""},
 		"the pool":    {config: `{"cniVersion":"1.1.0","name":"blue"}`},
+		"the mode":    {config: strings.Replace(blue, "{", `{"mode":"gone",`, 1)},
+		"the keys":    {config: strings.Replace(blue, "{", `{"vlan":7,"masqurade":true,`, 1)},
+		"the types":   {config: `{"cniVersion":"1.1.0","name":"blue","pool":7,"bridge":[],"mtu":"1500","routes":"none","ipam":7,"args":1,"dns":1,"sysctl":1,"runtimeConfig":1,"cni.dev/valid-attachments":1}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(t *testing.T, n *node) {
@@ -287,6 +290,7 @@ func TestGC(t *testing.T) {
 		"the older key":   {config: `"cni.dev/attachments":[{"containerID":"c2","ifname":"eth0"}]}`, left: "c2 g1"},
 		"another name":    {config: `"cni.dev/valid-attachments":[{"containerID":"c2","ifname":"eth1"}]}`, left: "g1"},
 		"none":            {config: `"cni.dev/valid-attachments":[]}`, left: "g1"},
+		"null":            {config: `"cni.dev/valid-attachments":null}`, left: "g1"},
 		"the key is none": {config: `"x":1}`, left: "c1 c2 c3 g1", code: spec.BadConfig},
 		"one runs": {config: `"cni.dev/valid-attachments":[]}`, left: "c3 g1", warned: 1,
 			before: func(h *fakeHost) { h.running["c3"] = true }},

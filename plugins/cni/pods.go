@@ -3,13 +3,13 @@ package cni
 import (
 	"slices"
 
-	"github.com/plumb-net/plumb/plugins/cni/network"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
 // podOf is the name by which values call the pod of a call: <namespace>/<name> as
 // Kubernetes and those who do like it say in CNI_ARGS, otherwise the container's id.
 func podOf(c Call) string {
-	args := network.Args(c.Args.Args)
+	args := spec.ArgPairs(c.Args.Args)
 	space, name := args["K8S_POD_NAMESPACE"], args["K8S_POD_NAME"]
 	if name == "" {
 		return c.ContainerID

@@ -139,42 +139,7 @@ func (s *Service) Serve(ctx context.Context, c Call) wire.Answer {
 		}
 		return s.del(ctx, c)
 	}
-	return s.check(ctx, c.Key())
-}
-
-// check reads what an attachment has made, and says what is not so any more.
-func (s *Service) check(ctx context.Context, k Key) wire.Answer {
-	broken := func(msg, details string) wire.Answer {
-		return wire.Answer{Error: &spec.Error{Code: spec.Broken, Msg: msg, Details: details}}
-	}
-	a, there := s.store.Get(k)
-	if !there || a.Phase != Added {
-		details := k.String()
-		if f, err := s.forgottenAt(ctx, k); err == nil && f != nil {
-			details += " has no record; agentctl cni adopt " + k.ContainerID
-		}
-		return broken("the container is not attached", details)
-	}
-	if here, _ := s.there(a); !here {
-		return broken("the network namespace of the container is gone, or another", a.Netns)
-	}
-	look := scheduler.Txn{Look: keysIn(a.Wants)}
-	if a.Pod != "" {
-		wants, _ := s.wished(ctx, a.Pod)
-		look.Look = scheduled(wants)
-	}
-	_, err := s.engine.Apply(ctx, look)
-	waits := ""
-	if err == nil {
-		waits, err = s.waits(ctx, look.Look)
-	}
-	if err != nil {
-		waits = err.Error()
-	}
-	if waits != "" {
-		return broken("the attachment is not as it was made", waits)
-	}
-	return wire.Answer{}
+	return s.check(ctx, c)
 }
 
 // gaveUp makes an error of a call that could not be served now.

@@ -1,6 +1,7 @@
 package cni_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -201,6 +202,9 @@ func (n *node) call(ctx context.Context, command, container, netns, config strin
 
 func (n *node) callFor(ctx context.Context, command, container, ifname, netns, config string) wire.Answer {
 	n.t.Helper()
+	if command == "CHECK" {
+		config = withResult(n.t, n.Service, config, container, ifname)
+	}
 	inode, _ := n.host.Namespace(netns)
 	c, wrong := cni.Parse(wire.Request{Protocol: 1, Config: json.RawMessage(config), Inode: inode,
 		Args: spec.Args{Command: command, ContainerID: container, IfName: ifname, Netns: netns}})
@@ -208,6 +212,26 @@ func (n *node) callFor(ctx context.Context, command, container, ifname, netns, c
 		return wire.Answer{Error: wrong}
 	}
 	return n.Serve(ctx, c)
+}
+
+// withResult adds the result of the ADD to a configuration that has no prevResult, as runtimes do
+// for CHECK.
+func withResult(t *testing.T, s *cni.Service, config, container, ifname string) string {
+	t.Helper()
+	var fields map[string]any
+	must(t, json.Unmarshal([]byte(config), &fields))
+	if fields["prevResult"] != nil {
+		return config
+	}
+	fields["prevResult"] = spec.Result{CNIVersion: spec.Latest}
+	for _, a := range s.Attachments() {
+		if a.Key.ContainerID == container && a.Key.IfName == ifname && a.Key.Network == fields["name"] && a.Result != nil {
+			fields["prevResult"] = a.Result
+		}
+	}
+	text, err := json.Marshal(fields)
+	must(t, err)
+	return string(text)
 }
 
 // show lists what is on the host and in the ledgers.
@@ -360,7 +384,7 @@ func TestCrashAnywhere(t *testing.T) {
 		if n.show() != one {
 			t.Errorf("left\n%s\nwant\n%s", n.show(), one)
 		}
-		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", `{"cniVersion":"1.1.0","name":"blue","pool":"10.62.0.0/29","prevResult":{"cniVersion":"1.1.0"}}`); a.Error != nil {
+		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", blue); a.Error != nil {
 			t.Error(a.Error)
 		}
 	})
@@ -369,8 +393,7 @@ func TestCrashAnywhere(t *testing.T) {
 // TestCHECK: what somebody has removed is told. The scheduler mends it.
 func TestCHECK(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
-		config := `{"cniVersion":"1.1.0","name":"blue","pool":"10.62.0.0/29","prevResult":{"cniVersion":"1.1.0"}}`
-		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", config); a.Error == nil || a.Error.Code != spec.Broken {
+		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", blue); a.Error == nil || a.Error.Code != spec.Broken {
 			t.Errorf("nothing attached: %v", a.Error)
 		}
 		if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue); a.Error != nil {
@@ -381,8 +404,80 @@ func TestCHECK(t *testing.T) {
 		n.kernel.broken = key
 		delete(n.kernel.objects, key)
 		n.kernel.mu.Unlock()
-		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", config); a.Error == nil || !strings.Contains(a.Error.Details, string(key)) {
+		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", blue); a.Error == nil || !strings.Contains(a.Error.Details, string(key)) {
 			t.Errorf("removed: %v", a.Error)
+		}
+	})
+}
+
+// TestCHECKComparesPrevResult: the result that the runtime has kept is that of the attachment.
+// What plugins after ours have added is not judged.
+func TestCHECKComparesPrevResult(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(r *spec.Result)
+		want   string
+	}{
+		"equal":               {func(*spec.Result) {}, ""},
+		"another plugin's":    {func(r *spec.Result) { r.Interfaces = append(r.Interfaces, spec.Interface{Name: "wg0"}) }, ""},
+		"nothing":             {func(r *spec.Result) { *r = spec.Result{} }, "lacks the interface br-blue"},
+		"no interface":        {func(r *spec.Result) { r.Interfaces[2].Name = "eth1" }, "lacks the interface eth0 in /run/netns/7"},
+		"of another sandbox":  {func(r *spec.Result) { r.Interfaces[2].Sandbox = "/run/netns/8" }, "lacks the interface eth0 in /run/netns/7"},
+		"no address":          {func(r *spec.Result) { r.IPs = nil }, "lacks the address 10.62.0.2/29 of eth0 in /run/netns/7"},
+		"another address":     {func(r *spec.Result) { r.IPs[0].Address = "10.62.0.3/29" }, "lacks the address 10.62.0.2/29"},
+		"one address more":    {func(r *spec.Result) { r.IPs = append(r.IPs, r.IPs[0]); r.IPs[1].Address = "10.62.0.3/29" }, "has the address 10.62.0.3/29 on eth0"},
+		"on another link":     {func(r *spec.Result) { *r.IPs[0].Interface = 1 }, "lacks the address 10.62.0.2/29"},
+		"another MAC address": {func(r *spec.Result) { r.Interfaces[2].Mac = "02:00:00:00:00:07" }, "the hardware address 02:00:00:00:00:07 for eth0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, n *node) {
+				a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue)
+				if a.Error != nil {
+					t.Fatal(a.Error)
+				}
+				n.host.mac = a.Result.Interfaces[2].Mac
+				text, err := json.Marshal(a.Result)
+				must(t, err)
+				var changed spec.Result
+				must(t, json.Unmarshal(text, &changed))
+				c.change(&changed)
+				text, err = json.Marshal(changed)
+				must(t, err)
+				config := strings.Replace(blue, "{", `{"prevResult":`+string(text)+",", 1)
+				switch a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", config); {
+				case c.want == "" && a.Error != nil:
+					t.Error(a.Error)
+				case c.want != "" && (a.Error == nil || a.Error.Code != spec.Broken || !strings.Contains(a.Error.Details, c.want)):
+					t.Errorf("got %v, want %s", a.Error, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestUnknownKeys: an ADD and a STATUS are refused for a key that nobody reads. What was
+// attached by an earlier release, which ignored it, stays over a restart.
+func TestUnknownKeys(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		odd := strings.Replace(blue, "{", `{"hairpinMode":true,`, 1)
+		for _, command := range []string{"ADD", "STATUS"} {
+			if a := n.call(t.Context(), command, "c1", "/run/netns/7", odd); a.Error == nil || a.Error.Code != spec.Unsupported || !strings.Contains(a.Error.Details, "hairpinMode") || n.show() != "" {
+				t.Errorf("%s: %v\n%s", command, a.Error, n.show())
+			}
+		}
+		if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", blue); a.Error != nil {
+			t.Fatal(a.Error)
+		}
+		for _, e := range n.disk.Entries("attachment/") {
+			e.Value = bytes.Replace(e.Value, []byte(`"config":{`), []byte(`"config":{"hairpinMode":true,`), 1)
+			must(t, n.disk.Add(e))
+		}
+		before := n.show()
+		n.restart()
+		if n.show() != before || len(n.Attachments()) != 1 || !bytes.Contains(n.Attachments()[0].Config, []byte("hairpinMode")) {
+			t.Errorf("after a restart\n%s\nbefore\n%s", n.show(), before)
+		}
+		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", odd); a.Error != nil {
+			t.Error(a.Error)
 		}
 	})
 }

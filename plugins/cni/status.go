@@ -14,6 +14,9 @@ func (s *Service) status(ctx context.Context, c Call) wire.Answer {
 	no := func(code int, msg, details string) wire.Answer {
 		return wire.Answer{Error: &spec.Error{Code: code, Msg: msg, Details: details}}
 	}
+	if wrong := network.CheckKeys(c.Config); wrong != nil {
+		return wire.Answer{Error: wrong}
+	}
 	unready, lost := s.host.Trouble()
 	if err := s.store.Broken(); err != nil {
 		lost = err.Error()

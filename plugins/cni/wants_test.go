@@ -43,3 +43,13 @@ func TestWants(t *testing.T) {
 		return b.String()
 	})
 }
+
+// TestKeys reads testdata/keys: a configuration, and the key for which it is refused.
+func TestKeys(t *testing.T) {
+	datadriven.RunTest(t, "testdata/keys", func(_ *testing.T, d *datadriven.TestData) string {
+		if wrong := network.CheckKeys([]byte(d.Input)); wrong != nil {
+			return wrong.Error() + "\n"
+		}
+		return "accepted\n"
+	})
+}

@@ -55,10 +55,30 @@ func (n Network) home(source, text string) (i int, ip string, wrong *spec.Error)
 	for i, s := range n.Subnets {
 		switch {
 		case a == s.gateway:
-			return 0, "", spec.InUse("runtimeConfig.ips: %s is the address of the network's gateway", a)
+			return 0, "", spec.InUse("%s: %s is the address of the network's gateway", source, a)
+		case s.Prefix.Contains(a) && s.reserved(a) != "":
+			return 0, "", spec.Invalid("%s: %s is the %s address of %s", source, a, s.reserved(a), s.Prefix.Masked())
 		case s.Prefix.Contains(a):
 			return i, a.String(), nil
 		}
 	}
 	return 0, "", spec.Invalid("%s: %s is in no pool of the network", source, a)
+}
+
+// reserved names the role of an address that no interface of the subnet can have, "" if
+// it has none: the network's own address and, in IPv4, the broadcast address. Subnets of one
+// or two addresses have neither (RFC 3021, RFC 6164). The pool refuses the same addresses, but
+// only once the claim exists.
+func (s Subnet) reserved(a netip.Addr) string {
+	network := s.Prefix.Masked()
+	if network.Bits() >= a.BitLen()-1 {
+		return ""
+	}
+	switch {
+	case a == network.Addr():
+		return "network"
+	case a.Is4() && !network.Contains(a.Next()):
+		return "broadcast"
+	}
+	return ""
 }

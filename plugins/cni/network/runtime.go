@@ -15,7 +15,7 @@ type Runtime struct {
 	DNS   *runtimeDNS `json:"dns"`
 	Ports []Port      `json:"portMappings"`
 
-	source string // who says IPs
+	source string // of IPs, for errors
 }
 
 // runtimeDNS is DNS as runtimes spell it.
@@ -31,6 +31,7 @@ var others = map[string]string{"bandwidth": "bandwidth"}
 // decodeRuntime reads what a runtime adds, and refuses what cannot be served: somebody
 // has declared that it can.
 func decodeRuntime(c spec.Config) (rt Runtime, wrong *spec.Error) {
+	rt.source = "runtimeConfig.ips"
 	if len(c.RuntimeConfig) == 0 {
 		return rt, nil
 	}

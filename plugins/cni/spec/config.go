@@ -15,6 +15,10 @@ type Config struct {
 	RuntimeConfig json.RawMessage `json:"runtimeConfig"`
 	IPAM          json.RawMessage `json:"ipam"`
 	DNS           *DNS            `json:"dns"`
+	// Args are requests for one container that the configuration itself carries.
+	Args struct {
+		CNI ContainerArgs `json:"cni"`
+	} `json:"args"`
 
 	// Socket is where the agent listens. Default [DefaultSocket].
 	Socket string `json:"socket"`
@@ -45,10 +49,29 @@ type Config struct {
 	// Sysctl are settings of the container's network; IFNAME stands for its interface.
 	Sysctl map[string]string `json:"sysctl"`
 
-	// Valid are the attachments that GC keeps; nil if the runtime does not say.
-	Valid *[]Attachment `json:"cni.dev/valid-attachments"`
+	// Valid are the attachments that GC keeps.
+	Valid ValidAttachments `json:"cni.dev/valid-attachments"`
 	// ValidToo is how an older draft spelled it.
-	ValidToo *[]Attachment `json:"cni.dev/attachments"`
+	ValidToo ValidAttachments `json:"cni.dev/attachments"`
+}
+
+// ContainerArgs are the requests below args.cni, as the CNI conventions define them.
+type ContainerArgs struct {
+	IPs []string `json:"ips"`
+	Mac string   `json:"mac"`
+}
+
+// ValidAttachments is the list of a GC call. A runtime without attachments may send null
+// instead of an empty list, which is not the same as a configuration without the key.
+type ValidAttachments struct {
+	Given bool
+	List  []Attachment
+}
+
+// UnmarshalJSON is called for null too.
+func (v *ValidAttachments) UnmarshalJSON(text []byte) error {
+	v.Given = true
+	return json.Unmarshal(text, &v.List)
 }
 
 // HasPorts reports whether the runtime wants ports of the host to lead to the container.
@@ -93,19 +116,45 @@ func ParseConfig(command string, data []byte) (Config, *Error) {
 	if len(data) > MaxConfig {
 		return c, &Error{Code: BadJSON, Msg: "the configuration is too large", Details: fmt.Sprintf("more than %d bytes", MaxConfig)}
 	}
-	if err := json.Unmarshal(data, &c); err != nil {
+	decode := c.decode
+	if command == "DEL" {
+		decode = c.decodeDEL
+	}
+	if err := decode(data); err != nil {
 		return c, &Error{Code: BadJSON, Msg: "the configuration cannot be decoded", Details: err.Error()}
 	}
 	if err := checkVersion(command, c.CNIVersion); err != nil {
 		return c, err
 	}
-	if c.Valid == nil {
+	if !c.Valid.Given {
 		c.Valid = c.ValidToo
 	}
 	if c.Socket == "" {
 		c.Socket = DefaultSocket
 	}
 	return c, c.check(command)
+}
+
+func (c *Config) decode(data []byte) error { return json.Unmarshal(data, c) }
+
+// decodeDEL reads only the fields that identify an attachment and locate the agent and the
+// IPAM plugin. The record of the attachment supplies the rest, so a configuration that was
+// edited into an invalid one since the ADD does not keep the container from being removed.
+func (c *Config) decodeDEL(data []byte) error {
+	var text struct{ CNIVersion, Name, Type, Socket, IPAM json.RawMessage }
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	for _, field := range []struct {
+		text json.RawMessage
+		to   any
+	}{{text.CNIVersion, &c.CNIVersion}, {text.Name, &c.Name}, {text.Type, &c.Type}, {text.Socket, &c.Socket}, {text.IPAM, &c.IPAM}} {
+		_ = json.Unmarshal(field.text, field.to) // a field of another type counts as absent
+	}
+	if !isName(c.Delegate()) {
+		c.IPAM = nil
+	}
+	return nil
 }
 
 // Delegate is the plugin that gives the addresses, "" if there is none.
@@ -129,9 +178,11 @@ func (c *Config) check(command string) *Error {
 		return bad("name is missing")
 	case !isName(c.Name):
 		return bad("name %q does not match [A-Za-z0-9][A-Za-z0-9_.-]*", c.Name)
+	case command == "DEL":
+		return nil
 	case command == "CHECK" && !given(c.PrevResult):
 		return bad("prevResult is missing")
-	case command == "GC" && c.Valid == nil:
+	case command == "GC" && !c.Valid.Given:
 		return bad("cni.dev/valid-attachments is missing; nothing is removed")
 	case c.Mode != "" && c.Mode != "bridge" && c.Mode != "routed" && c.Mode != "intent":
 		return &Error{Code: Unsupported, Msg: "unsupported field", Details: fmt.Sprintf("mode: %q is none of bridge, routed, intent", c.Mode)}
@@ -151,7 +202,7 @@ func (c *Config) check(command string) *Error {
 			return bad("routes[%d].%s", i, wrong)
 		}
 	}
-	if given(c.PrevResult) && command != "DEL" { // which must work with whatever is left
+	if given(c.PrevResult) {
 		if _, err := ParseResult(c.PrevResult); err != nil {
 			return bad("prevResult: %v", err)
 		}

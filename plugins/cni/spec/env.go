@@ -80,6 +80,8 @@ func linkNameError(s string) string {
 		return "is no name"
 	case strings.ContainsAny(s, "/: \t\n\v\f\r"):
 		return "holds a slash, a colon or a space"
+	case strings.Contains(s, "%"):
+		return "holds a percent sign, with which the kernel makes a name of its own"
 	}
 	return ""
 }
