@@ -117,7 +117,7 @@ func (s *Service) wantsOfPool(ctx context.Context, c *Call) ([]network.Want, *sp
 	if wrong != nil {
 		return nil, wrong
 	}
-	if wrong := s.incumbents(ctx, wants); wrong != nil {
+	if wrong := s.incumbents(ctx, c.Network.Name, wants); wrong != nil {
 		s.part(c.Key())
 		return nil, wrong
 	}

@@ -14,7 +14,10 @@ import (
 // anything that stands, before anything is touched: an address that the runtime asks for,
 // a name in the container, a table of the host. The plan of the ADD says so; what only
 // shows when it is carried out, ends it there.
-func (s *Service) incumbents(ctx context.Context, wants []network.Want) *spec.Error {
+//
+// The shared objects of the network itself are not incumbents: while its last attachment goes,
+// they are to be removed and come back, which the ADD waits for.
+func (s *Service) incumbents(ctx context.Context, name string, wants []network.Want) *spec.Error {
 	mine := make([]scheduler.Key, len(wants))
 	for i, w := range wants {
 		mine[i] = scheduler.Key(w.Key)
@@ -30,7 +33,7 @@ func (s *Service) incumbents(ctx context.Context, wants []network.Want) *spec.Er
 		switch own := slices.Contains(mine, effect.Key); {
 		case own && effect.State == scheduler.InvalidState:
 			return spec.InUse("%s", effect.Reason)
-		case !own && effect.Breaks():
+		case !own && !sharedIn(name, effect.Key) && effect.Breaks():
 			return spec.InUse("it would break %s: %s", effect.Key, effect.Reason)
 		}
 	}

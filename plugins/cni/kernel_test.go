@@ -3,6 +3,7 @@ package cni_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -298,3 +299,37 @@ func TestKernel_Masquerade(t *testing.T) {
 		})
 	}
 }
+
+// TestKernel_Churn: no ADD is refused while the last attachment of its network goes, and with
+// it the bridge and the gateway's address, nor while somebody removes that address and it is
+// repaired.
+func TestKernel_Churn(t *testing.T) {
+	m := newMachine(t)
+	config := `{"cniVersion":"1.1.0","name":"blue","pool":["10.62.0.0/24","fd62::/64"],"bridge":"br-blue"}`
+	ctx, stop := context.WithCancel(t.Context())
+	var workers, vandal sync.WaitGroup
+	for i := range 2 {
+		at, container := netlinktest.New(t), fmt.Sprint("c", i)
+		workers.Go(func() {
+			for range *churns {
+				if a := m.call("ADD", container, at, config); a.Error != nil {
+					t.Error(a.Error)
+				}
+				if a := m.call("DEL", container, at, config); a.Error != nil {
+					t.Error(a.Error)
+				}
+			}
+		})
+	}
+	vandal.Go(func() {
+		for ctx.Err() == nil { // the bridge may not be there
+			_, _ = m.own.Try("ip", "address", "delete", "10.62.0.1/24", "dev", "br-blue")
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+	workers.Wait()
+	stop()
+	vandal.Wait()
+}
+
+var churns = flag.Int("churns", 20, "ADDs and DELs of each container in TestKernel_Churn")

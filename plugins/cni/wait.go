@@ -56,7 +56,9 @@ func (s *Service) await(ctx context.Context, c Call, a addition) (wants []networ
 	return wants, err
 }
 
-// waits says what is not configured yet, "" if all is.
+// waits says what is not configured yet, "" if all is. A key that cannot be configured is an
+// error, except one that the attachments of a network share and that exists: it was configured
+// before, and is being updated or repaired.
 func (s *Service) waits(ctx context.Context, keys []scheduler.Key) (string, error) {
 	waits := ""
 	for _, k := range keys {
@@ -66,11 +68,22 @@ func (s *Service) waits(ctx context.Context, keys []scheduler.Key) (string, erro
 			return "", context.Cause(ctx)
 		case err != nil:
 			return "", err
-		case st.State == scheduler.InvalidState, st.State == scheduler.Failed, st.State == scheduler.Retrying:
+		case st.State == scheduler.InvalidState, st.State == scheduler.Failed, st.State == scheduler.Retrying && (st.Actual == nil || !isShared(k)):
 			return "", fmt.Errorf("%s is %s: %s", k, st.State, st.Reason)
 		case st.State != scheduler.Configured && waits == "":
 			waits = fmt.Sprintf("%s, which is %s: %s", k, st.State, st.Reason) + s.unread(ctx, st)
 		}
 	}
 	return waits, nil
+}
+
+// isShared reports whether the attachments of some network share a key.
+func isShared(k scheduler.Key) bool {
+	_, id, ours := network.AttachmentOf(nameOf(k))
+	return ours && id == ""
+}
+
+// sharedIn reports whether the attachments of the named network share a key.
+func sharedIn(name string, k scheduler.Key) bool {
+	return isShared(k) && network.SharedBy(nameOf(k), name)
 }
