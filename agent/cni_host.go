@@ -13,6 +13,7 @@ import (
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/container"
+	"github.com/plumb-net/plumb/plugins/proxy"
 )
 
 // cniHost is what the service of CNI knows of this machine.
@@ -81,6 +82,10 @@ func (h cniHost) Watch(ctx context.Context, f func(ids ...string)) error {
 func (h cniHost) Carries(at kernel.LinkRef) bool {
 	running, err := h.host.kernel.Running(at)
 	return err == nil && running
+}
+
+func (h cniHost) Listener(protocol string, at netip.AddrPort) string {
+	return proxy.Listener(protocol, at)
 }
 
 func (h cniHost) Full(pool string) bool { return h.host.book.Full(pool) }

@@ -117,7 +117,11 @@ func (s *Service) wantsOfPool(ctx context.Context, c *Call) ([]network.Want, *sp
 	if wrong != nil {
 		return nil, wrong
 	}
-	if wrong := s.incumbents(ctx, c.Network.Name, wants); wrong != nil {
+	wrong = s.incumbents(ctx, c.Network.Name, wants)
+	if wrong == nil {
+		wrong = s.portsFree(*c, n)
+	}
+	if wrong != nil {
 		s.part(c.Key())
 		return nil, wrong
 	}

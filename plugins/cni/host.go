@@ -45,6 +45,9 @@ type Host interface {
 	// Routes are those of the network namespace at a path, but for those by the link of
 	// that name.
 	Routes(path, but string) ([]kernel.Route, error)
+	// Listener names the process of the host that has a port at an address, "" if none has. The
+	// unspecified address stands for all of its family, that of IPv6 for those of both.
+	Listener(protocol string, at netip.AddrPort) string
 	// MAC returns the hardware address of a link in the network namespace at a path.
 	MAC(path, link string) (string, error)
 	// Networks are those of the host that have addresses of a prefix, or all of it.

@@ -34,6 +34,7 @@ type fakeHost struct {
 	networks      []cni.HostNetwork
 	cut           map[string]string         // in>out
 	call          bool                      // bridges call iptables
+	listens       map[string]string         // protocol and address
 	mac           string                    // of every link
 	unreadable    error                     // why the networks cannot be read
 	routes        map[string][]kernel.Route // of namespaces, by path
@@ -81,6 +82,10 @@ func (h *fakeHost) Routes(path, _ string) ([]kernel.Route, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.routes[path], nil
+}
+
+func (h *fakeHost) Listener(protocol string, at netip.AddrPort) string {
+	return h.listens[protocol+" "+at.String()]
 }
 
 func (h *fakeHost) MAC(string, string) (string, error) { return h.mac, nil }

@@ -58,6 +58,21 @@ func (s *Service) heldByClaim(ctx context.Context, w network.Want) *spec.Error {
 	return spec.InUse("%s of %s is the address of %s", v.Wanted(), models.IPPoolKey(v.GetPool()), models.IPClaimKey(user))
 }
 
+// portsFree refuses ports of the host that a process of the host has: a mapping would take
+// its packets away.
+func (s *Service) portsFree(c Call, n network.Network) *spec.Error {
+	rt, _ := c.runtime() // it was checked
+	if wrong := n.CheckPorts(rt.Ports); wrong != nil {
+		return wrong
+	}
+	for _, p := range rt.Ports {
+		if by := s.host.Listener(p.Protocol, p.At()); by != "" {
+			return spec.InUse("%s of the host is in use by %s", p, by)
+		}
+	}
+	return nil
+}
+
 // leave has an attachment no longer be a user of its network, and returns those of its
 // keys that others want as well. The lock is held.
 func (s *Service) leave(k Key, keys []string) (keep map[string]bool) {

@@ -61,6 +61,34 @@ func TestPorts(t *testing.T) {
 	})
 }
 
+// TestRefusedPorts: a port of a process of the host stays that process's; a port that is mapped
+// twice and an address of a family that the container lacks are refused before anything is made.
+func TestRefusedPorts(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		n.host.listens = map[string]string{"tcp [::]:80": "process 7 (nginx)", "udp 192.0.2.1:53": "process 8 (dnsmasq)"}
+		for ports, want := range map[string]string{
+			mapping(80, 8080, ""): "it is in use: tcp port 80 of the host is in use by process 7 (nginx) (code 11)",
+			mapping(53, 53, `,"protocol":"udp","hostIP":"192.0.2.1"`):                                 "it is in use: udp port 53 of 192.0.2.1 of the host is in use by process 8 (dnsmasq) (code 11)",
+			mapping(81, 1, `,"hostIP":"2001:db8::1"`):                                                 "invalid network configuration: runtimeConfig.portMappings[0].hostIP: the container has no address of the family of 2001:db8::1 (code 7)",
+			mapping(81, 1, `,"hostIP":"::"`):                                                          "invalid network configuration: runtimeConfig.portMappings[0].hostIP: the container has no address of the family of :: (code 7)",
+			mapping(81, 1, "") + "," + mapping(82, 1, "") + "," + mapping(81, 2, ""):                  "invalid network configuration: runtimeConfig.portMappings[2]: tcp port 81 is mapped by portMappings[0] already (code 7)",
+			mapping(81, 1, "") + "," + mapping(81, 1, `,"hostIP":"192.0.2.1"`):                        "invalid network configuration: runtimeConfig.portMappings[1]: tcp port 81 of 192.0.2.1 is mapped by portMappings[0] already (code 7)",
+			mapping(81, 1, "") + "," + mapping(81, 1, `,"protocol":"udp"`):                            "",
+			mapping(53, 53, `,"hostIP":"192.0.2.1"`) + "," + mapping(53, 53, `,"hostIP":"192.0.2.2"`): "",
+		} {
+			wrong := n.call(t.Context(), "ADD", "c1", "/run/netns/7", withPorts(blue, ports)).Error
+			got := ""
+			if wrong != nil {
+				got = wrong.Error()
+			}
+			if got != want || want != "" && n.show() != "" {
+				t.Errorf("%s: %s\nwant %s\n%s", ports, got, want, n.show())
+			}
+			n.call(t.Context(), "DEL", "c1", "", blue)
+		}
+	})
+}
+
 // TestKernel_Ports: a port of the host leads to the container from beyond the host,
 // from the host by each of its addresses, and from a neighbour; in both families. With
 // the container it is gone.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -208,9 +209,26 @@ func processName(pid int) string {
 	return fmt.Sprintf("process %d (%s)", pid, strings.TrimSpace(string(name)))
 }
 
-// holder finds out who has an address of the thread's namespace.
-func holder(protocol string, a netip.AddrPort, taken *kernel.TakenError) {
-	inodes := map[string]bool{}
+// Listener names the process that has a port at an address in the caller's network namespace,
+// "" if none has: one that listens, or receives datagrams from anybody. The unspecified address
+// stands for all addresses of its family, that of IPv6 for those of both.
+func Listener(protocol string, a netip.AddrPort) string {
+	sockets := socketsAt(protocol, a)
+	maps.DeleteFunc(sockets, func(_ string, connected bool) bool { return connected })
+	switch pid := ownerOf(sockets); {
+	case len(sockets) == 0:
+		return ""
+	case pid == 0:
+		return "a process of the host"
+	default:
+		return processName(pid)
+	}
+}
+
+// socketsAt returns the sockets of the thread's namespace that have an address, as links in
+// /proc/PID/fd name them, and whether they are connected to a peer.
+func socketsAt(protocol string, a netip.AddrPort) map[string]bool {
+	sockets := map[string]bool{}
 	for _, file := range []string{protocol, protocol + "6"} {
 		f, err := os.Open("/proc/thread-self/net/" + file)
 		if err != nil {
@@ -218,12 +236,18 @@ func holder(protocol string, a netip.AddrPort, taken *kernel.TakenError) {
 		}
 		for lines := bufio.NewScanner(f); lines.Scan(); {
 			if inode := inodeOf(lines.Text(), protocol, a); inode != "" {
-				inodes["socket:["+inode+"]"] = true
+				const established = "01"
+				sockets["socket:["+inode+"]"] = strings.Fields(lines.Text())[3] == established
 			}
 		}
 		f.Close()
 	}
-	pid := ownerOf(inodes)
+	return sockets
+}
+
+// holder finds out who has an address of the thread's namespace.
+func holder(protocol string, a netip.AddrPort, taken *kernel.TakenError) {
+	pid := ownerOf(socketsAt(protocol, a))
 	if pid == 0 {
 		return
 	}
@@ -240,10 +264,15 @@ func inodeOf(line, protocol string, a netip.AddrPort) string {
 		return ""
 	}
 	at, ok := parseProc(f[1])
-	if !ok || at.Port() != a.Port() || at.Addr() != a.Addr() && !at.Addr().IsUnspecified() && !a.Addr().IsUnspecified() {
+	if !ok || at.Port() != a.Port() || at.Addr() != a.Addr() && !covers(at.Addr(), a.Addr()) && !covers(a.Addr(), at.Addr()) {
 		return ""
 	}
 	return f[9]
+}
+
+// covers reports whether a socket at the unspecified address all receives what is sent to a.
+func covers(all, a netip.Addr) bool {
+	return all == netip.IPv6Unspecified() || all == netip.IPv4Unspecified() && a.Is4()
 }
 
 // parseProc reads an address as the kernel prints it: words of the machine in hex.
@@ -277,8 +306,10 @@ func ownerOf(sockets map[string]bool) int {
 			continue
 		}
 		for _, e := range entries {
-			if to, err := os.Readlink(dir + "/" + e.Name()); err == nil && sockets[to] {
-				return pid
+			if to, err := os.Readlink(dir + "/" + e.Name()); err == nil {
+				if _, is := sockets[to]; is {
+					return pid
+				}
 			}
 		}
 	}

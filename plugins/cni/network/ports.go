@@ -76,6 +76,37 @@ func (p Port) Clashes(o Port) bool {
 		(p.family == o.family || p.family == "" || o.family == "") && (p.at == o.at || !p.at.IsValid() || !o.at.IsValid())
 }
 
+// CheckPorts refuses ports of which some could not be served: one that is mapped twice, and one
+// at an address of the host whose family the container does not have.
+func (n Network) CheckPorts(ports []Port) *spec.Error {
+	for i, p := range ports {
+		field := fmt.Sprintf("runtimeConfig.portMappings[%d]", i)
+		if has := func(s Subnet) bool { return FamilyOf(s.Prefix.Addr()) == p.family }; p.family != "" && !slices.ContainsFunc(n.Subnets, has) {
+			return spec.Invalid("%s.hostIP: the container has no address of the family of %s", field, p.HostIP)
+		}
+		for j, o := range ports[:i] {
+			if p.Clashes(o) {
+				return spec.Invalid("%s: %s is mapped by portMappings[%d] already", field, p, j)
+			}
+		}
+	}
+	return nil
+}
+
+// At is the address and port of the host, the unspecified address of the family if it is every
+// address, and that of IPv6 if it is every address of both families.
+func (p Port) At() netip.AddrPort {
+	at := p.at
+	switch {
+	case at.IsValid():
+	case p.family == "ip":
+		at = netip.IPv4Unspecified()
+	default:
+		at = netip.IPv6Unspecified()
+	}
+	return netip.AddrPortFrom(at, uint16(p.HostPort))
+}
+
 // FamilyOf is what nft calls the family of an address.
 func FamilyOf(a netip.Addr) string {
 	if a.Is4() {
