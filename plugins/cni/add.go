@@ -188,8 +188,9 @@ func (s *Service) join(c *Call) ([]network.Want, *spec.Error) {
 		return nil, &spec.Error{Code: spec.BadConfig, Msg: "invalid network configuration",
 			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge, mtu, masquerade or forward", len(sh.users), c.Network.Name)}
 	}
+	wants, settings := s.agree(*c, wants)
 	wants = append(n.Shared[:len(n.Shared):len(n.Shared)], wants...)
-	u := user{keys: map[string]bool{}, ports: rt.Ports, inode: c.Inode, defaults: network.DefaultRoutesOf(wants, n.Inside(c.Key().id()))}
+	u := user{keys: map[string]bool{}, ports: rt.Ports, inode: c.Inode, settings: settings, defaults: network.DefaultRoutesOf(wants, n.Inside(c.Key().id()))}
 	for _, w := range wants {
 		u.keys[w.Key] = true
 	}

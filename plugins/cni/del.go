@@ -65,6 +65,9 @@ func (s *Service) detach(ctx context.Context, k Key) (left string) {
 		}
 	}
 	h := s.engine.Submit(withdrawal("DEL "+k.String(), keys))
+	if inherited := s.inherit(a.Inode); len(inherited) > 0 {
+		s.engine.Submit(scheduler.Txn{Source: Source, Note: "settings that " + k.String() + " held", Want: changes(inherited)})
+	}
 	s.mu.Unlock()
 	if left = gone(ctx, h); left == "" {
 		s.store.Forget(k)

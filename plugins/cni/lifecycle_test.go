@@ -3,6 +3,7 @@ package cni_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -492,6 +493,52 @@ func TestQueuedDEL(t *testing.T) {
 			if a := n.Serve(t.Context(), c); a.Error != nil || n.show() != step.want {
 				t.Errorf("%d: %v\n%s", step.at, a.Error, n.show())
 			}
+		}
+	})
+}
+
+// TestSameSetting: two networks of one container that ask for one value of a setting agree. When
+// the one that holds it leaves, the other inherits it; over a restart nobody's changes.
+func TestSameSetting(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		on := func(network, value string) string {
+			return fmt.Sprintf(`{"cniVersion":"1.1.0","name":%q,"pool":"10.6%d.0.0/29","sysctl":{"net.core.somaxconn":%q}}`, network, len(network), value)
+		}
+		add := func(ifname, config string) {
+			t.Helper()
+			if a := n.callFor(t.Context(), "ADD", "c1", ifname, "/run/netns/7", config); a.Error != nil {
+				t.Error(a.Error)
+			}
+		}
+		settings := func() (keys []string) {
+			for line := range strings.SplitSeq(n.show(), "\n") {
+				if strings.HasPrefix(line, "sysctl/") {
+					keys = append(keys, line)
+				}
+			}
+			return keys
+		}
+		add("eth0", on("green", "1"))
+		green := settings()
+		add("eth1", on("blue", "1"))
+		add("eth2", on("apples", "1"))
+		add("eth3", on("orchids", "2"))
+		if got := settings(); len(green) != 1 || len(got) != 2 || !slices.Contains(got, green[0]) {
+			t.Errorf("%v, then %v", green, got)
+			return
+		}
+		for _, gone := range []struct{ ifname, network string }{{"eth0", "green"}, {"eth1", "blue"}, {"eth2", "apples"}} {
+			before := settings()
+			n.restart()
+			if got := settings(); !slices.Equal(got, before) || len(got) != 2 {
+				t.Errorf("after a restart %v, before %v", got, before)
+			}
+			if a := n.callFor(t.Context(), "DEL", "c1", gone.ifname, "", on(gone.network, "1")); a.Error != nil || len(a.Warnings) > 0 {
+				t.Errorf("%+v", a)
+			}
+		}
+		if got := settings(); len(got) != 1 || !strings.Contains(got[0], "cni:orchids:") {
+			t.Errorf("left %v", got)
 		}
 	})
 }

@@ -22,8 +22,10 @@ type Call struct {
 	Network spec.Config
 	// pools are the ippools of operators that the network names.
 	pools map[string]*models.IPPool
-	// restored: it is of an attachment that was there before a start.
+	// restored: it is of an attachment that was there before a start; recorded are the keys that
+	// it wanted then.
 	restored bool
+	recorded []string
 	// without are the families of which the container gets no default route.
 	without []string
 }

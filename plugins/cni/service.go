@@ -56,6 +56,8 @@ type user struct {
 	// inode of the container's namespace, and the default routes that it has there.
 	inode    uint64
 	defaults []network.DefaultRoute
+	// settings of the container's namespace, by their place below /proc/sys.
+	settings map[string]setting
 }
 
 // NewService makes a service. It wants nothing before [Service.Restore].
@@ -70,12 +72,13 @@ func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Servi
 // for as long as the engine waits for a source that has not spoken, see [Forgotten].
 func (s *Service) Restore() {
 	txn := scheduler.Txn{Source: Source, Note: "loaded CNI attachments", Complete: true}
+	var inodes []uint64
 	for _, a := range inOrder(s.store.Of("")) {
 		c := Call{Request: wire.Request{Protocol: wire.Version, Config: a.Config,
 			Args: spec.Args{Command: "ADD", ContainerID: a.Key.ContainerID, IfName: a.Key.IfName, Netns: a.Netns, Args: a.Args}}}
 		c.Inode = a.Inode
 		c, wrong := Parse(c.Request)
-		c.pools, c.IPAM, c.restored, c.without = decodePools(a.Pools), a.IPAM, true, a.NoDefault
+		c.pools, c.IPAM, c.restored, c.recorded, c.without = decodePools(a.Pools), a.IPAM, true, a.Wants, a.NoDefault
 		if _, stranger := s.there(a); a.Phase != Added || stranger {
 			s.log.Info("an attachment of before is removed", "attachment", a.Key.String(), "phase", a.Phase, "stranger", stranger)
 			continue
@@ -93,6 +96,12 @@ func (s *Service) Restore() {
 			continue
 		}
 		txn.Want = append(txn.Want, changes(wants)...)
+		inodes = append(inodes, a.Inode)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, inode := range inodes {
+		txn.Want = append(txn.Want, changes(s.inherit(inode))...)
 	}
 	s.engine.Submit(txn)
 }

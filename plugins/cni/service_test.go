@@ -163,6 +163,9 @@ func (n *node) start() {
 		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface")}
 	}))
 	register(n, kindOf(n.kernel, "sysctl", func(v *models.Sysctl) []scheduler.Need {
+		if v.GetInterface() == "" {
+			return nil
+		}
 		return []scheduler.Need{scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface")}
 	}))
 	register(n, kindOf(n.kernel, "nftables", func(*models.Nftables) []scheduler.Need { return nil }))

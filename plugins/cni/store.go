@@ -92,6 +92,14 @@ func (s *Store) Commit(k Key, r spec.Result) error {
 	return s.change(k, func(a *Attachment) error { return a.commit(r) })
 }
 
+// Want notes one more key that an attachment wants.
+func (s *Store) Want(k Key, key string) error {
+	return s.change(k, func(a *Attachment) error {
+		a.Wants = slices.Sorted(slices.Values(append(slices.Clone(a.Wants), key)))
+		return nil
+	})
+}
+
 // Remove notes that an attachment is about to be removed. That holds as long as the
 // store is open, also if it fails: a disk that is full keeps nobody from leaving.
 func (s *Store) Remove(k Key) error {
