@@ -2,14 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
-	"os/exec"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,8 +22,9 @@ func newUI(c *cli) *cobra.Command {
 address: the network as it is and as it should be, live; what happened, and the network
 as it was; what an intent file would do, and doing it.
 
-The address lets one browser in, once. What may be done on the page is what whoever
-runs agentctl may do.`,
+The address lets one browser in, once, and only a browser of root or of the user who
+started agentctl, also by sudo. The page makes the calls that it needs, with the rights
+of agentctl.`,
 		Example: `  agentctl ui
   agentctl ui --listen 127.0.0.1:8080 --no-open
   agentctl --context edge1 ui`,
@@ -46,43 +42,20 @@ func (c *cli) serveUI(ctx context.Context, address string, open bool) error {
 	if at, err := netip.ParseAddrPort(address); err != nil || !at.Addr().IsLoopback() {
 		return fmt.Errorf("--listen %s: the page is for this host alone; give an address on loopback with a port, such as 127.0.0.1:8080, and reach it from elsewhere by ssh -L", address)
 	}
+	who, err := c.desktopUser()
+	if err != nil {
+		return err
+	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("--listen %s: %w", address, err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle(ui.Path, ui.Handler())
-	mux.Handle(client.Calls, c.agent().Forward())
-	gate := ui.NewGate(l.Addr().String(), mux)
-	srv := &http.Server{Handler: gate, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
-	fmt.Fprintln(c.stdout, gate.URL())
+	page := ui.NewServer(l, ui.Config{Users: []int{who}, Service: client.Calls, Agent: c.agent().Forward()})
+	fmt.Fprintln(c.stdout, page.URL())
 	c.tell("open this address in a browser; Ctrl-C ends")
 	if open && c.terminal {
-		c.browse(gate.URL())
+		closed := c.browse(who, page.URL())
+		defer closed()
 	}
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-	}
-	srv.Close() // its streams have no end
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
-
-// browse starts the browser of who has a desktop here. Who has none opens the address
-// himself.
-func (c *cli) browse(url string) {
-	opener, err := exec.LookPath("xdg-open")
-	if err != nil || strings.TrimSpace(c.getenv("DISPLAY")+c.getenv("WAYLAND_DISPLAY")) == "" {
-		return
-	}
-	cmd := exec.Command(opener, url)
-	if cmd.Start() == nil {
-		go func() { _ = cmd.Wait() }()
-	}
+	return page.Serve(ctx)
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"os/user"
@@ -45,7 +44,7 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 // told beside whose rights are used, since everybody here is root.
 func describe(p private.Credentials) string {
 	out := userName(p.UID)
-	if login, err := loginOf(p.PID); err == nil && login != p.UID {
+	if login, err := private.LoginUID(p.PID); err == nil && login != p.UID {
 		out += " for " + userName(login)
 	}
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
@@ -60,20 +59,6 @@ func userName(uid int) string {
 		return u.Username
 	}
 	return fmt.Sprintf("user %d", uid)
-}
-
-// loginOf is the user who logged in and by whom a process came to be; see
-// /proc/PID/loginuid in proc(5).
-func loginOf(pid int) (uid int, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/loginuid", pid))
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
-	if err == nil && n == math.MaxUint32 {
-		err = fmt.Errorf("nobody logged in")
-	}
-	return int(n), err
 }
 
 // callerOf is who called; nobody if that is not known.

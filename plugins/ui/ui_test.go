@@ -3,7 +3,6 @@ package ui_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -25,43 +24,6 @@ func ask(h http.Handler, method, target, body string, more ...string) *http.Resp
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w.Result()
-}
-
-// TestGate: one browser comes in, by the token, once; no other name leads in, and no other
-// page.
-func TestGate(t *testing.T) {
-	inside := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Cookie") != "" {
-			t.Error("the cookie goes on to the agent")
-		}
-	})
-	g := ui.NewGate(here, inside)
-	at, err := url.Parse(g.URL())
-	if err != nil || at.Host != here {
-		t.Fatalf("%s: %v", g.URL(), err)
-	}
-	is := func(what string, want int, got *http.Response) {
-		t.Helper()
-		if got.StatusCode != want {
-			t.Errorf("%s: %d, want %d", what, got.StatusCode, want)
-		}
-	}
-	is("without anything", http.StatusForbidden, ask(g, "GET", "/ui/", ""))
-	is("a wrong token", http.StatusForbidden, ask(g, "GET", "/ui/?token=x", ""))
-	is("by another name", http.StatusMisdirectedRequest, ask(g, "GET", at.RequestURI(), "", "Host", "evil.example:8080"))
-	is("from another page", http.StatusForbidden, ask(g, "GET", at.RequestURI(), "", "Origin", "http://evil.example"))
-	first := ask(g, "GET", at.RequestURI(), "")
-	is("the token", http.StatusSeeOther, first)
-	is("the token again", http.StatusForbidden, ask(g, "GET", at.RequestURI(), ""))
-	cookies := first.Cookies()
-	if len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode || first.Header.Get("Location") != "/ui/" {
-		t.Fatalf("cookies %v, to %s", cookies, first.Header.Get("Location"))
-	}
-	cookie := cookies[0].Name + "=" + cookies[0].Value
-	is("with the cookie", http.StatusOK, ask(g, "POST", "/plumb.api.v1.Agent/Get", "{}", "Cookie", cookie, "Origin", "http://"+here))
-	is("with the cookie from another page", http.StatusForbidden, ask(g, "POST", "/plumb.api.v1.Agent/Get", "{}", "Cookie", cookie, "Origin", "http://evil.example"))
-	is("with the cookie by another name", http.StatusMisdirectedRequest, ask(g, "GET", "/ui/", "", "Cookie", cookie, "Host", "evil.example:8080"))
-	is("with a wrong cookie", http.StatusForbidden, ask(g, "GET", "/ui/", "", "Cookie", cookie+"x"))
 }
 
 // TestAssets: all that the page names is there, with the policy, and nothing of it is of

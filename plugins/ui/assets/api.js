@@ -1,6 +1,31 @@
 // Calls of the agent's API, by the Connect protocol with JSON.
 
-const service = '/plumb.api.v1.Agent/';
+// Both are found from where the page is, which agentctl ui puts below a random name.
+const service = new URL('../plumb.api.v1.Agent/', location.href).href;
+const parser = new URL('parse', location.href).href;
+
+// session is what agentctl ui lets this page in by. It comes behind the # of the address, from where
+// it is removed, and is kept for this tab so that the page can be loaded again. The agent's own
+// /ui/ has none. It goes only to where the page came from, in a header that no browser adds by
+// itself: cookies would go to all ports of the host.
+const session = (() => {
+  const kept = 'plumb-session ' + location.pathname;
+  const given = new URLSearchParams(location.hash.slice(1)).get('session');
+  try {
+    if (given) {
+      sessionStorage.setItem(kept, given);
+    }
+    return given || sessionStorage.getItem(kept);
+  } catch { // a browser that keeps nothing
+    return given;
+  } finally {
+    if (given) {
+      history.replaceState(null, '', location.pathname);
+    }
+  }
+})();
+
+const headers = (more) => (session ? { ...more, 'Plumb-Session': session } : more);
 
 // Refusal is what the agent answered; code is that of Connect, such as permission_denied.
 export class Refusal extends Error {
@@ -27,14 +52,14 @@ async function answer(response) {
 
 export async function call(method, request = {}, signal) {
   return answer(await fetch(service + method, {
-    method: 'POST', signal, headers: { 'Content-Type': 'application/json', 'Connect-Protocol-Version': '1' },
+    method: 'POST', signal, headers: headers({ 'Content-Type': 'application/json', 'Connect-Protocol-Version': '1' }),
     body: JSON.stringify(request),
   }));
 }
 
 // parse has the agent read an intent file, as agentctl does.
 export async function parse(text, name) {
-  return (await answer(await fetch('/ui/parse?name=' + encodeURIComponent(name), { method: 'POST', body: text }))).items;
+  return (await answer(await fetch(parser + '?name=' + encodeURIComponent(name), { method: 'POST', headers: headers({}), body: text }))).items;
 }
 
 // stream yields the messages of a call that goes on. It ends by an error, or when the other
@@ -46,7 +71,7 @@ export async function* stream(method, request, signal) {
   body.set(text, 5);
   const response = await fetch(service + method, {
     method: 'POST', signal, body,
-    headers: { 'Content-Type': 'application/connect+json', 'Connect-Protocol-Version': '1' },
+    headers: headers({ 'Content-Type': 'application/connect+json', 'Connect-Protocol-Version': '1' }),
   });
   if (!response.ok) {
     await answer(response);
