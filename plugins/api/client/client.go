@@ -51,6 +51,10 @@ func New(socket string, more ...connect.ClientOption) *Client {
 		DisableCompression:  true,
 		MaxIdleConnsPerHost: maxIdle,
 	}}
+	h.Transport = &attentive{
+		RoundTripper: h.Transport, patience: defaultPatience, ask: askSocket(socket), at: socket,
+		holder: func() int { return private.LockHolder(socket + ".lock") },
+	}
 	// Compression costs more than a local socket.
 	plain := connect.WithAcceptCompression("gzip", nil, nil)
 	return newClient(h, "http://agent", socket, append(more, plain))
@@ -121,15 +125,18 @@ func (c *Client) Explain(err error) error {
 	var answer *connect.Error
 	var ours *setupError
 	var said *Error
+	var silent *Silent
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &silent):
+		return silent
 	case errors.As(err, &ours):
 		return ours.error
 	case errors.As(err, &said):
 		return said
 	case !c.remote && isDial(err):
-		return fmt.Errorf("cannot reach the agent at %s: %s", c.at, unreachable(err))
+		return fmt.Errorf("cannot reach the agent at %s: %s", c.at, unreachable(c.at, err))
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted")
 	case errors.As(err, &answer) && connect.IsWireError(err):
@@ -183,7 +190,7 @@ func isDial(err error) bool {
 }
 
 // unreachable says why nobody answers, and what to try.
-func unreachable(err error) string {
+func unreachable(socket string, err error) string {
 	const other = "or name its socket with --socket or PLUMB_SOCKET"
 	var stranger *private.Stranger
 	switch {
@@ -193,6 +200,8 @@ func unreachable(err error) string {
 		return "there is no such socket; is plumb-agent running? try `systemctl status plumb-agent`, " + other
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nobody listens there; plumb-agent has died or is not running; try `systemctl status plumb-agent`, " + other
+	case errors.Is(err, syscall.EAGAIN):
+		return "it accepts no connections, and too many wait: " + private.Process(private.LockHolder(socket+".lock"))
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return "permission denied; only root and the agent's own user may ask; try sudo"
 	}

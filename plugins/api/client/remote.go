@@ -40,7 +40,8 @@ type Remote struct {
 // NewRemote makes a client of an agent over the network. It reads the files and connects
 // when it is first used.
 func NewRemote(r Remote, more ...connect.ClientOption) *Client {
-	return newClient(&http.Client{Transport: &remote{Remote: r}}, "https://"+r.Address, r.Address, more)
+	t, base := &remote{Remote: r}, "https://"+r.Address
+	return newClient(&http.Client{Transport: &attentive{RoundTripper: t, patience: defaultPatience, ask: askPage(t, base), at: r.Address}}, base, r.Address, more)
 }
 
 // Broken makes a client of an agent that is not known how to reach: each call fails with
