@@ -19,7 +19,7 @@ import (
 
 func listen(t *testing.T, path string) net.Listener {
 	t.Helper()
-	l, err := api.Listen(path, nil)
+	l, err := api.Listen(path, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestOpenDirectoryIsRefused(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	_, err := api.Listen(filepath.Join(dir, "agent.sock"), nil)
+	_, err := api.Listen(filepath.Join(dir, "agent.sock"), nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "others may write to "+dir) {
 		t.Errorf("got %v", err)
 	}
@@ -82,7 +82,7 @@ func TestOpenDirectoryIsRefused(t *testing.T) {
 func TestLiveSocketIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	listen(t, path)
-	if _, err := api.Listen(path, nil); err == nil || !strings.Contains(err.Error(), "another agent listens there") {
+	if _, err := api.Listen(path, nil, nil); err == nil || !strings.Contains(err.Error(), "another agent listens there") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -99,7 +99,7 @@ func TestForeignServerIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := api.Listen(path, nil); err == nil || !strings.Contains(err.Error(), "another agent listens there") {
+	if _, err := api.Listen(path, nil, nil); err == nil || !strings.Contains(err.Error(), "another agent listens there") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -133,7 +133,7 @@ func TestOtherFileIsLeft(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := api.Listen(path, nil); err == nil || !strings.Contains(err.Error(), "something else is there") {
+	if _, err := api.Listen(path, nil, nil); err == nil || !strings.Contains(err.Error(), "something else is there") {
 		t.Errorf("got %v", err)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "precious" {
@@ -143,7 +143,7 @@ func TestOtherFileIsLeft(t *testing.T) {
 
 func TestLongPathIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), strings.Repeat("x", 120), "agent.sock")
-	if _, err := api.Listen(path, nil); err == nil || !strings.Contains(err.Error(), "choose a shorter --run-dir") {
+	if _, err := api.Listen(path, nil, nil); err == nil || !strings.Contains(err.Error(), "choose a shorter --run-dir") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -56,6 +56,9 @@ type Options struct {
 	// Stop is for how long calls under way may go on when the agent stops.
 	// Default 3 s.
 	Stop time.Duration
+	// Restored, if it is set, is called with nil when the socket was removed and is there again,
+	// and with an error when it cannot be made again.
+	Restored func(error)
 }
 
 // Server answers plumb-cni at a socket.
@@ -99,6 +102,7 @@ func (s *Server) Run(ctx context.Context, path string, ready func()) error {
 		return err
 	}
 	l.Refused = func(uid int, err error) { s.opts.Log.Warn("a call was refused", "user", uid, "error", err) }
+	l.Restored = s.opts.Restored
 	if ready != nil {
 		ready()
 	}

@@ -77,6 +77,16 @@ func holder(f *os.File) int {
 	return pid
 }
 
+// stands reports whether the name of the file still leads to what is locked.
+func (l *Lock) stands() bool {
+	held, err := l.file.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(l.file.Name())
+	return err == nil && os.SameFile(held, named)
+}
+
 // Release ends the lock. The file stays, so that nobody locks a name that is gone.
 func (l *Lock) Release() {
 	_ = l.file.Truncate(0)

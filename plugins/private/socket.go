@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -27,12 +28,44 @@ func CheckSocket(path string) error {
 	return nil
 }
 
-// Listener hands out only connections of root and of our own user.
+// checkEvery is how often a listener looks whether its path still leads to it.
+const checkEvery = 2 * time.Second
+
+// Listener hands out only connections of root and of our own user. Its socket is made again if
+// somebody removes or replaces it, its directory or its lock; connections stay.
 type Listener struct {
-	*net.UnixListener
-	lock *Lock
-	// Refused, if it is set before the first Accept, hears of strangers.
+	path string
+	// Refused, if it is set before the first Accept, is called for each connection of a stranger.
 	Refused func(uid int, err error)
+	// Restored, if it is set before the first Accept, is called with nil when the socket was made
+	// again, and with an error when that failed; it is tried again. An error is reported once.
+	Restored func(err error)
+	// every is checkEvery, or less in tests.
+	every time.Duration
+	// due is when the path is looked at again, and failed the last error; Accept uses them.
+	due    time.Time
+	failed string
+
+	mu     sync.Mutex // guards all below
+	socket *net.UnixListener
+	id     fileID // of the file that leads to it
+	lock   *Lock
+	closed bool
+}
+
+// fileID tells a file from others that had or will have its name.
+type fileID struct{ dev, ino uint64 }
+
+func idOf(path string) (fileID, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fileID{}, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fileID{}, fmt.Errorf("%s has no inode", path)
+	}
+	return fileID{uint64(st.Dev), st.Ino}, nil
 }
 
 // Listen makes a socket that only root and our own user can reach, from the first
@@ -43,23 +76,83 @@ func Listen(path string) (*Listener, error) {
 	if err := CheckSocket(path); err != nil {
 		return nil, err
 	}
-	if err := Make(filepath.Dir(path)); err != nil {
-		return nil, fmt.Errorf("socket %s: %w", path, err)
-	}
-	lock, err := Take(path + ".lock")
-	var held *Held
-	if errors.As(err, &held) {
-		return nil, inUse(path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("socket %s: %w", path, err)
-	}
-	l, err := bind(path)
-	if err != nil {
-		lock.Release()
+	l := &Listener{path: path, every: checkEvery}
+	if err := l.open(); err != nil {
 		return nil, err
 	}
-	return &Listener{UnixListener: l, lock: lock}, nil
+	return l, nil
+}
+
+// open takes the lock, if it is not held, and makes the socket.
+func (l *Listener) open() error {
+	if err := Make(filepath.Dir(l.path)); err != nil {
+		return fmt.Errorf("socket %s: %w", l.path, err)
+	}
+	lock := l.lock
+	if lock == nil || !lock.stands() {
+		var err error
+		lock, err = Take(l.path + ".lock")
+		var held *Held
+		if errors.As(err, &held) {
+			return inUse(l.path)
+		}
+		if err != nil {
+			return fmt.Errorf("socket %s: %w", l.path, err)
+		}
+	}
+	socket, err := bind(l.path)
+	var id fileID
+	if err == nil {
+		if id, err = idOf(l.path); err != nil {
+			socket.Close()
+		}
+	}
+	if err != nil {
+		if lock != l.lock {
+			lock.Release()
+		}
+		return err
+	}
+	if l.lock != nil && l.lock != lock {
+		l.lock.Release()
+	}
+	l.socket, l.id, l.lock = socket, id, lock
+	return nil
+}
+
+// Addr implements net.Listener.
+func (l *Listener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
+
+// stands reports whether the path still leads to the socket, and the lock to what we hold.
+func (l *Listener) stands() bool {
+	id, err := idOf(l.path)
+	return err == nil && id == l.id && l.lock.stands()
+}
+
+// restore makes the socket again if its path does not lead to it any more. Until that succeeds the
+// former one is kept, since clients may have its address by another name.
+func (l *Listener) restore() {
+	l.mu.Lock()
+	if l.closed || l.stands() {
+		l.failed = ""
+		l.mu.Unlock()
+		return
+	}
+	former := l.socket
+	former.SetUnlinkOnClose(false) // another one has its name
+	if id, err := idOf(l.path); err == nil && id == l.id {
+		_ = os.Remove(l.path) // the lock alone was lost
+	}
+	err := l.open()
+	if err == nil {
+		former.Close()
+	}
+	l.mu.Unlock()
+	text := fmt.Sprint(err)
+	if l.Restored != nil && text != l.failed {
+		l.Restored(err)
+	}
+	l.failed = text
 }
 
 func inUse(path string) error {
@@ -116,9 +209,12 @@ func removeStale(path string) error {
 // Accept drops strangers without reading a byte of what they say.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
-		conn, err := l.AcceptUnix()
+		conn, err := l.accept()
 		if err != nil {
 			return nil, err
+		}
+		if conn == nil {
+			continue
 		}
 		p, err := Peer(conn)
 		if err == nil && trusted(p.UID) {
@@ -131,9 +227,42 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
+// accept waits for a connection, and no longer than until the path is to be looked at; then it
+// returns none.
+func (l *Listener) accept() (*net.UnixConn, error) {
+	if now := time.Now(); now.After(l.due) {
+		l.restore()
+		l.due = now.Add(l.every)
+	}
+	l.mu.Lock()
+	socket, closed := l.socket, l.closed
+	l.mu.Unlock()
+	if closed {
+		return nil, net.ErrClosed
+	}
+	err := socket.SetDeadline(l.due)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := socket.AcceptUnix()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, nil
+	}
+	return conn, err
+}
+
 // Close also removes the socket.
 func (l *Listener) Close() error {
-	err := l.UnixListener.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return net.ErrClosed
+	}
+	l.closed = true
+	if id, err := idOf(l.path); err != nil || id != l.id {
+		l.socket.SetUnlinkOnClose(false) // what has its name is not ours
+	}
+	err := l.socket.Close()
 	l.lock.Release() // last: until then nobody else may take the path
 	return err
 }

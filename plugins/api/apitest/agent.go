@@ -87,7 +87,7 @@ func Serve(t testing.TB, c api.Config) (socket string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := api.Listen(socket, nil)
+	l, err := api.Listen(socket, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,6 +100,13 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		l.Refused = func(uid int, err error) {
 			c.Log.Warn("a connection to etcd was refused: only root and the agent's user may connect", "uid", uid, "error", err)
 		}
+		l.Restored = func(err error) {
+			if err != nil {
+				c.Log.Error("the socket of etcd was removed and cannot be created again", "socket", c.Socket, "error", err)
+				return
+			}
+			c.Log.Warn("the socket of etcd was removed and has been created again", "socket", c.Socket)
+		}
 	}
 	e, err := bootstrapped(ctx, c)
 	if err != nil {
