@@ -22,7 +22,8 @@ type Document struct {
 // DecodeValue reads one value, in YAML or JSON, and gives it as JSON. name is for errors,
 // as that of DecodeDocuments.
 func DecodeValue(data []byte, name string) ([]byte, error) {
-	roots, err := parse(bytes.TrimPrefix(data, []byte("\ufeff")), name)
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	roots, err := parse(data, name, maxTree)
 	if err != nil {
 		return nil, err
 	}
@@ -30,12 +31,12 @@ func DecodeValue(data []byte, name string) ([]byte, error) {
 	if len(roots) != 1 {
 		return nil, fmt.Errorf("%s: one value is wanted, not %d", name, len(roots))
 	}
-	w := &jsonWriter{}
+	w := &jsonWriter{all: newExpansion(data)}
 	root := roots[0]
 	if root.Kind == yaml.DocumentNode {
 		root = root.Content[0]
 	}
-	if err := w.write(root, 0); err != nil {
+	if err := w.value(root); err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", name, max(w.at.Line, 1), err)
 	}
 	return w.out, nil
@@ -57,17 +58,31 @@ func DecodeDocuments(data []byte, name string) ([]Document, error) {
 // is wrong: it returns what could be read, and the errors, at most a thousand. Where the
 // next document begins after an error of syntax cannot be told.
 func DecodeReadable(data []byte, name string) (docs []Document, wrong []error) {
+	return decode(data, name, maxTree)
+}
+
+// DecodeSmall reads an intent file as DecodeDocuments does. It is for texts of callers who
+// may not use much memory of the process: it accepts an eighth of the values at a time.
+func DecodeSmall(data []byte, name string) ([]Document, error) {
+	docs, wrong := decode(data, name, maxTree/8)
+	if len(wrong) > 0 {
+		return nil, wrong[0]
+	}
+	return docs, nil
+}
+
+func decode(data []byte, name string, tree int) (docs []Document, wrong []error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if docs, ok := readParts(data, name, partSize); ok {
 		return docs, nil
 	}
-	return whole(data, name)
+	return whole(data, name, tree)
 }
 
 // whole reads all of a file at once.
-func whole(data []byte, name string) (docs []Document, wrong []error) {
-	roots, err := parse(data, name)
-	r := &reader{name: name}
+func whole(data []byte, name string, tree int) (docs []Document, wrong []error) {
+	roots, err := parse(data, name, tree)
+	r := &reader{name: name, all: newExpansion(data)}
 	for _, root := range roots {
 		r.document(root)
 	}
@@ -77,9 +92,12 @@ func whole(data []byte, name string) (docs []Document, wrong []error) {
 	return r.docs, r.wrong
 }
 
-// parse reads all documents of a file as trees of YAML nodes. With an error come those
-// before it.
-func parse(data []byte, name string) ([]*yaml.Node, error) {
+// parse reads all documents of a file as trees of YAML nodes, at most so many nodes. With an
+// error come those before it.
+func parse(data []byte, name string, most int) ([]*yaml.Node, error) {
+	if err := checkTree(data, name, most); err != nil {
+		return nil, err
+	}
 	// JSON is YAML but for tabs, which every JSON writer may use.
 	if filepath.Ext(name) == ".json" || json.Valid(data) {
 		return parseJSON(data, name)
@@ -113,6 +131,7 @@ type reader struct {
 	name  string
 	docs  []Document
 	wrong []error
+	all   *expansion
 }
 
 func (r *reader) fail(n *yaml.Node, format string, args ...any) {
@@ -203,8 +222,11 @@ func (r *reader) add(key, value *yaml.Node) {
 		r.fail(key, "a key is a text such as interface/web")
 		return
 	}
-	w := &jsonWriter{}
-	if err := w.write(value, 0); err != nil {
+	if r.all.exceeded() {
+		return // one error is enough
+	}
+	w := &jsonWriter{all: r.all}
+	if err := w.value(value); err != nil {
 		r.fail(w.at, "%s: %v", shown(k.Value), err)
 		return
 	}

@@ -112,11 +112,12 @@ func withoutRequired(value, schema map[string]any, try func(field string)) {
 	}
 }
 
-// FuzzDocuments: no file makes the reader panic or hang, and what comes out is JSON.
+// FuzzDocuments: no file makes the reader panic or hang, and what comes out is JSON, in all
+// not much longer than the file.
 func FuzzDocuments(f *testing.F) {
 	for _, s := range []string{
 		"key: interface/a\nvalue: {dummy: {}}\n", "intent:\n  a/b: &x {y: [1, 0x10, .5, ~, yes]}\n  c/d: *x\n",
-		"- {key: a/b, value: {<<: {x: 1}, y: 2}}\n---\n[]\n", "{\"intent\":{\"a/b\":{}}}", "a: &a [*a, *a]\n", "key: [\n", "\t", "? {a: b}\n: c\n", "key: a\nvalue: !!binary x",
+		"- {key: a/b, value: {<<: {x: 1}, y: 2}}\n---\n[]\n", "{\"intent\":{\"a/b\":{}}}", "a: &a [*a, *a]\n", "- {key: a/b, value: &a {x: [1, 2]}}\n- {key: c/d, value: &b [*a, *a]}\n- {key: e/f, value: [*b, *b]}\n", "key: [\n", "\t", "? {a: b}\n: c\n", "key: a\nvalue: !!binary x",
 	} {
 		f.Add(s, false)
 		f.Add(s, true)
@@ -130,10 +131,15 @@ func FuzzDocuments(f *testing.F) {
 		if err != nil && (docs != nil || !strings.HasPrefix(err.Error(), name+":")) {
 			t.Fatalf("%d documents, %v", len(docs), err)
 		}
+		sum := 0
 		for _, d := range docs {
+			sum += len(d.JSON)
 			if !json.Valid(d.JSON) || d.Key == "" || d.Line < 1 {
 				t.Fatalf("%+v", d)
 			}
+		}
+		if sum > 4*len(text)+16<<20 {
+			t.Fatalf("%d bytes became %d", len(text), sum)
 		}
 	})
 }

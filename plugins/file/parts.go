@@ -30,14 +30,14 @@ func readParts(data []byte, name string, size int) (docs []Document, ok bool) {
 	if len(parts) < 2 {
 		return nil, false
 	}
-	read := make([][]Document, len(parts))
+	read, all := make([][]Document, len(parts)), newExpansion(data)
 	var next, failed atomic.Int64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(parts)) && failed.Load() == 0; i = next.Add(1) - 1 {
 				var ok bool
-				if read[i], ok = parts[i].read(name); !ok {
+				if read[i], ok = parts[i].read(name, all); !ok {
 					failed.Add(1)
 				}
 			}
@@ -47,12 +47,12 @@ func readParts(data []byte, name string, size int) (docs []Document, ok bool) {
 	return slices.Concat(read...), failed.Load() == 0
 }
 
-func (p part) read(name string) ([]Document, bool) {
+func (p part) read(name string, all *expansion) ([]Document, bool) {
 	roots, err := parseYAML(append([]byte(head), p.text...))
 	if err != nil || len(roots) != 1 {
 		return nil, false
 	}
-	r := &reader{name: name}
+	r := &reader{name: name, all: all}
 	if r.document(roots[0]); len(r.wrong) > 0 {
 		return nil, false
 	}

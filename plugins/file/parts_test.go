@@ -31,7 +31,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 			continue
 		}
 		parts++
-		want, err := whole([]byte(text), "f.yaml")
+		want, err := whole([]byte(text), "f.yaml", maxTree)
 		if err != nil || !reflect.DeepEqual(docs, want) {
 			t.Fatalf("%s\nparts: %+v\nwhole: %+v, %v", text, docs, want, err)
 		}

@@ -49,13 +49,13 @@ func parseFile(dir, name string, data []byte) ([]doc, error) {
 		docs[i] = doc{
 			key:  scheduler.Key(d.Key),
 			at:   fmt.Sprintf("%s:%d", filepath.Join(dir, name), d.Line),
-			want: decode(d),
+			want: decodeValue(d),
 		}
 	}
 	return docs, nil
 }
 
-func decode(d Document) wanted {
+func decodeValue(d Document) wanted {
 	msg, err := models.Decode(d.Key, d.JSON)
 	if err != nil {
 		return refused(invalid(err))

@@ -10,8 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds that only malice or accident reach: aliases may make a short text
-// very long, and even contain themselves.
+// Bounds of one value. Aliases may make a short text very long, and even contain themselves.
 const (
 	maxJSON  = 4 << 20
 	maxNodes = 1 << 20
@@ -23,8 +22,20 @@ const (
 type jsonWriter struct {
 	out   []byte
 	nodes int
+	// all bounds the sum over the values of a text; counted is how much of out it includes.
+	all     *expansion
+	counted int
 	// at is the node under way, for the line of an error.
 	at *yaml.Node
+}
+
+// value writes a whole value.
+func (w *jsonWriter) value(n *yaml.Node) error {
+	if err := w.write(n, 0); err != nil {
+		return err
+	}
+	w.at = n
+	return w.count(0)
 }
 
 func (w *jsonWriter) write(n *yaml.Node, depth int) error {
@@ -46,14 +57,21 @@ func (w *jsonWriter) write(n *yaml.Node, depth int) error {
 }
 
 func (w *jsonWriter) bounds(depth int) error {
-	w.nodes++
-	switch {
-	case depth > maxDepth:
+	if depth > maxDepth {
 		return fmt.Errorf("nested more than %d deep; does an alias contain itself?", maxDepth)
-	case len(w.out) > maxJSON, w.nodes > maxNodes:
+	}
+	return w.count(1)
+}
+
+// count adds nodes, and the bytes written since the last call, to what was expanded so far.
+func (w *jsonWriter) count(nodes int) error {
+	w.nodes += nodes
+	if len(w.out) > maxJSON || w.nodes > maxNodes {
 		return errors.New("too large; do aliases multiply?")
 	}
-	return nil
+	bytes := len(w.out) - w.counted
+	w.counted = len(w.out)
+	return w.all.add(nodes, bytes)
 }
 
 func (w *jsonWriter) object(n *yaml.Node, depth int) error {
@@ -102,6 +120,9 @@ func (w *jsonWriter) members(n *yaml.Node, depth int) ([]member, error) {
 		}
 		if name.ShortTag() == "!!merge" {
 			more, err := w.merged(value, depth+1)
+			if err == nil {
+				err = w.count(len(more)) // each is copied, whether or not it is written
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -135,6 +156,9 @@ func (w *jsonWriter) merged(n *yaml.Node, depth int) ([]member, error) {
 				return nil, errors.New("<< takes a map or a list of maps")
 			}
 			more, err := w.members(follow(item), depth)
+			if err == nil {
+				err = w.count(len(more))
+			}
 			if err != nil {
 				return nil, err
 			}

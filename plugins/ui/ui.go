@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -21,8 +22,9 @@ var assets embed.FS
 // Path is where the page is; all of it is below.
 const Path = "/ui/"
 
-// maxFile bounds an intent file that is parsed, in bytes.
-const maxFile = 16 << 20
+// maxFile bounds an intent file that is parsed, in bytes. A parse takes up to about 30 times
+// that, so one runs at a time.
+const maxFile = 8 << 20
 
 // policy lets the page load what it brings, ask where it comes from, and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
@@ -63,7 +65,7 @@ func Handler() http.Handler {
 		}
 		_, _ = w.Write(a.data) // or the browser has gone
 	})
-	mux.HandleFunc("POST "+Path+"parse", parse)
+	mux.Handle("POST "+Path+"parse", parser{make(chan struct{}, 1)})
 	return mux
 }
 
@@ -91,8 +93,13 @@ type item struct {
 	Where string `json:"where"`
 }
 
-// parse answers with the documents of an intent file, YAML or JSON, or with what is wrong.
-func parse(w http.ResponseWriter, r *http.Request) {
+// parser answers with the documents of an intent file, YAML or JSON, or with what is wrong.
+type parser struct {
+	busy chan struct{} // holds a value during a parse
+}
+
+// ServeHTTP implements http.Handler.
+func (p parser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	say := func(code int, answer any) {
@@ -105,11 +112,20 @@ func parse(w http.ResponseWriter, r *http.Request) {
 		name = "intent"
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxFile))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		err = fmt.Errorf("the file is larger than %d MiB; split it, or use agentctl apply", maxFile>>20)
+	}
 	if err != nil {
 		refuse(http.StatusBadRequest, fmt.Errorf("%s: %w", name, err))
 		return
 	}
-	docs, err := file.DecodeDocuments(data, name)
+	select {
+	case p.busy <- struct{}{}:
+		defer func() { <-p.busy }()
+	case <-r.Context().Done():
+		return
+	}
+	docs, err := file.DecodeSmall(data, name)
 	if err != nil {
 		refuse(http.StatusBadRequest, err)
 		return

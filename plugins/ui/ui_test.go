@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -63,5 +64,22 @@ func TestParse(t *testing.T) {
 		if got.StatusCode != c.code || !strings.Contains(body.String(), c.want) {
 			t.Errorf("%q: %s", c.text, body)
 		}
+	}
+}
+
+// TestParseIsBounded: a file whose aliases multiply, or that is too long, is refused by name
+// and with a remedy.
+func TestParseIsBounded(t *testing.T) {
+	h := ui.Handler()
+	bomb := "- {key: interface/a, value: &a {alias: " + strings.Repeat("x", 100_000) + "}}\n" +
+		strings.Repeat("- {key: interface/b, value: *a}\n", 10_000)
+	got := ask(h, "POST", "/ui/parse?name=net.yaml", bomb)
+	text, err := io.ReadAll(got.Body)
+	if err != nil || got.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "net.yaml:") || !strings.Contains(string(text), "aliases") {
+		t.Errorf("%d %.200s", got.StatusCode, text)
+	}
+	got = ask(h, "POST", "/ui/parse?name=net.yaml", strings.Repeat("#", 9<<20))
+	if text, err = io.ReadAll(got.Body); err != nil || got.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "8 MiB") {
+		t.Errorf("%d %.200s", got.StatusCode, text)
 	}
 }
