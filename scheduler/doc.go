@@ -53,8 +53,8 @@
 // Errors of operations never end anything: they become the state of their key.
 // Errors that are returned tell of misuse, of what changed meanwhile or is not kept, or of the
 // end: [ErrStopped], [ErrUnknownSource], [ErrUnknownKey], [ErrNotPaused], [ErrNotHeldBack],
-// [ErrBaseMoved], [ErrWatcherStopped], [*HistoryError]; or they say in words
-// what to mend.
+// [ErrBaseMoved], [ErrTooLarge], [ErrBusy], [ErrWatcherStopped], [*HistoryError]; or they say
+// in words what to mend.
 //
 // Beside these packages it imports only the standard library.
 package scheduler

@@ -24,6 +24,18 @@ func SetWindow(n int) {
 	}
 }
 
+// HaltAt has previews leave the loop where f returns true; nil: only large ones.
+func HaltAt(f func(work int) bool) { haltAt = f }
+
+// CopyHaltAt has copies of the graph end where f returns true; nil: only for other work.
+func CopyHaltAt(f func(work int) bool) { copyHaltAt = f }
+
+// These are constants of previews.
+const (
+	PreviewFree = previewFree
+	PreviewKeys = previewKeys
+)
+
 // WaitedFor is how many keys somebody waits for.
 func WaitedFor(s *Scheduler) (n int) {
 	_ = s.call(func(l *loop) { n = len(l.places.one) })

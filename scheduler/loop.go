@@ -33,6 +33,7 @@ type loop struct {
 	fewChanges int
 	expected   []*Handle // of transactions that sources will submit
 	running    bool      // Run has begun
+	queued     int       // inputs that this round has still to take
 	inbox      func(input)
 }
 

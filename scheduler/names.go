@@ -192,6 +192,10 @@ var (
 	ErrNotPaused = kv.ErrNotPaused
 	// ErrNotHeldBack: nothing is held back under this ID.
 	ErrNotHeldBack = kv.ErrNotHeldBack
+	// ErrTooLarge: a preview names or changes too much.
+	ErrTooLarge = kv.ErrTooLarge
+	// ErrBusy: the loop had no pause long enough for a preview.
+	ErrBusy = kv.ErrBusy
 	// ErrBaseMoved: the plan was computed on a state that is no longer so.
 	ErrBaseMoved = kv.ErrBaseMoved
 	// ErrWatcherStopped: Stop was called on the watcher.

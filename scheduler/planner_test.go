@@ -18,7 +18,8 @@ import (
 // What the engine plans with its graph is what a planner finds that looks at
 // everything, every time, and shares no code with it.
 func TestPlansAgainstFullPlanner(t *testing.T) {
-	steps, replaced := 0, 0
+	steps, replaced, copied := 0, 0, 0
+	halting := newRand(0, 5) // some previews are taken back half done, and start again on a copy
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
 			r := run(t, scheduler.Options{})
@@ -32,8 +33,10 @@ func TestPlansAgainstFullPlanner(t *testing.T) {
 				txn := scheduler.Txn{Want: changes(randomWants(rng)...)}
 				m.Note(0, txn)
 				before := picture(t, r)
+				leaves := leaveLoop(halting.IntN(40))
 				p, err := r.Preview(ctx, txn)
 				r.check(err)
+				copied += leaves()
 				all, err := r.List(ctx)
 				r.check(err)
 				m.Own(r.world.Objects(), all)
@@ -63,9 +66,30 @@ func TestPlansAgainstFullPlanner(t *testing.T) {
 			return
 		}
 	}
-	if steps < 3000 || replaced < 50 {
-		t.Errorf("only %d steps and %d replacements were planned: the test shows little", steps, replaced)
+	if steps < 3000 || replaced < 50 || copied < 300 {
+		t.Errorf("only %d steps and %d replacements were planned, and %d previews were made on copies: the test shows little", steps, replaced, copied)
 	}
+}
+
+// leaveLoop has the next preview leave the loop at a step of its work, half done, and the
+// first copy of the graph end at that step too; times reports whether the preview did.
+func leaveLoop(at int) (times func() int) {
+	left, ended := 0, 0
+	scheduler.HaltAt(func(work int) bool {
+		if left > 0 || work != at {
+			return false
+		}
+		left++
+		return true
+	})
+	scheduler.CopyHaltAt(func(work int) bool {
+		if ended > 0 || work != at {
+			return false
+		}
+		ended++
+		return true
+	})
+	return func() int { scheduler.HaltAt(nil); scheduler.CopyHaltAt(nil); return left }
 }
 
 func moveObserved(r *running, rng *rand.Rand) {

@@ -1,10 +1,13 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/plumb-net/plumb/scheduler/explain"
 	"github.com/plumb-net/plumb/scheduler/internal/engine"
@@ -40,7 +43,9 @@ func (s *Scheduler) Derived(k Key, value any) (out []Key, err error) {
 	return out, err
 }
 
-const pageSize = 1024
+// pageSize is how many statuses are made in the loop at a time: that takes about a
+// millisecond. partSize is how many nodes are only looked at.
+const pageSize, partSize = 256, 1 << 14
 
 // Statuses yields the statuses of the keys under any of the prefixes, sorted; a
 // prefix that does not end in a slash is one key, none means all. Keys that
@@ -77,9 +82,47 @@ func (s *Scheduler) List(ctx context.Context, prefixes ...Key) ([]Status, error)
 	return out, nil
 }
 
-func (s *Scheduler) nodesUnder(prefixes []Key) (nodes []*graph.Node, err error) {
-	err = s.call(func(l *loop) { nodes = l.NodesUnder(prefixes) })
-	return nodes, err
+// nodesUnder finds the nodes under the prefixes, sorted. The loop does no more than collect
+// them, some at a time.
+func (s *Scheduler) nodesUnder(prefixes []Key) ([]*graph.Node, error) {
+	var found []keyed
+	add := func(n *graph.Node) { found = append(found, keyed{n.Key, n}) }
+	var err error
+	if len(prefixes) == 0 {
+		err = s.eachNode(add)
+	} else {
+		err = s.call(func(l *loop) { l.EachUnder(prefixes, add) })
+	}
+	return sorted(found), err
+}
+
+// keyed is a node with its key: outside of the loop nothing of a node may be read.
+type keyed struct {
+	key  Key
+	node *graph.Node
+}
+
+func sorted(found []keyed) []*graph.Node {
+	slices.SortFunc(found, func(a, b keyed) int { return strings.Compare(string(a.key), string(b.key)) })
+	nodes := make([]*graph.Node, len(found))
+	for i, f := range found {
+		nodes[i] = f.node
+	}
+	return slices.Compact(nodes)
+}
+
+// eachNode calls f for every node, in the loop, some at a time.
+func (s *Scheduler) eachNode(f func(*graph.Node)) error {
+	for part := 0; part < graph.Parts; {
+		if err := s.call(func(l *loop) {
+			for n := 0; part < graph.Parts && n < partSize; part++ {
+				n += l.G.Part(part, f)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Scheduler) statuses(ctx context.Context, nodes []*graph.Node, yield func(Status, error) bool) {
@@ -112,6 +155,9 @@ func (s *Scheduler) statuses(ctx context.Context, nodes []*graph.Node, yield fun
 	}
 }
 
+// edgesPage is of how many nodes Edges reads the edges at a time.
+const edgesPage = 4096
+
 // Edge is one need, or derivation, as it stands.
 type Edge struct {
 	From, To  Key // To ends in a star for a prefix
@@ -121,20 +167,28 @@ type Edge struct {
 }
 
 // Edges returns the dependency edges of what is wanted, for drawing, sorted by
-// From. The only error is ErrStopped; ctx is not looked at.
+// From. They are read in pages, as in Statuses. The error is ctx.Err() or ErrStopped.
 func (s *Scheduler) Edges(ctx context.Context) ([]Edge, error) {
+	nodes, err := s.nodesUnder(nil)
+	if err != nil {
+		return nil, err
+	}
 	var out []Edge
-	err := s.call(func(l *loop) {
-		for _, n := range l.NodesUnder(nil) {
-			for _, edge := range n.Out {
-				if edge.OfDesired() {
-					out = append(out, Edge{From: n.Key, To: Key(edge.Target()), Why: edge.Why,
-						Derived: edge.OfBase(), Satisfied: edge.State == graph.Satisfied})
+	for page := range slices.Chunk(nodes, edgesPage) {
+		if err := cmp.Or(ctx.Err(), s.call(func(l *loop) {
+			for _, n := range page {
+				for _, edge := range n.Out {
+					if edge.OfDesired() && !n.Dropped() {
+						out = append(out, Edge{From: n.Key, To: Key(edge.Target()), Why: edge.Why,
+							Derived: edge.OfBase(), Satisfied: edge.State == graph.Satisfied})
+					}
 				}
 			}
+		})); err != nil {
+			return nil, err
 		}
-	})
-	return out, err
+	}
+	return out, nil
 }
 
 // SourceState tells how a source stands.
@@ -152,15 +206,16 @@ func (s *Scheduler) Sources(ctx context.Context) ([]SourceState, error) {
 		for _, src := range l.Sources {
 			out = append(out, SourceState{Name: src.Name, Synced: src.Synced})
 		}
-		l.G.All(func(n *graph.Node) bool {
+	})
+	if err == nil {
+		err = s.eachNode(func(n *graph.Node) {
 			for i := range out {
 				if engine.Wants(n, int8(i)) {
 					out[i].Keys++
 				}
 			}
-			return true
 		})
-	})
+	}
 	return out, err
 }
 
@@ -171,34 +226,56 @@ func (s *Scheduler) Sources(ctx context.Context) ([]SourceState, error) {
 // reading is done by the caller's goroutine, one kind after another, with ctx. A
 // read that fails is no error of Inspect: that is ctx.Err() or ErrStopped.
 func (s *Scheduler) Inspect(ctx context.Context, prefixes ...Key) ([]Status, error) {
-	var reads []*kind.Op
-	if err := s.call(func(l *loop) { reads = l.explainer.Inspections(prefixes) }); err != nil {
+	var inspections *explain.Inspections
+	nodes, err := s.nodesUnder(prefixes)
+	if err == nil {
+		err = s.call(func(l *loop) { inspections = l.explainer.NewInspections(prefixes) })
+	}
+	if err == nil {
+		err = s.inPages(nodes, func(_ *loop, page []*graph.Node) { inspections.Add(page) })
+	}
+	if err != nil {
 		return nil, err
 	}
-	for _, o := range reads {
+	found, failed := map[Key]kind.Found{}, map[Key]error{}
+	for _, o := range inspections.Ops() {
 		kind.RunLook(ctx, o)
+		for _, f := range o.Found {
+			found[f.Key] = f
+		}
+		for k, err := range o.Unread {
+			failed[k] = err
+		}
+		if o.Err != nil {
+			failed[o.Kind.Prefix] = o.Err
+		}
 	}
 	var out []Status
-	err := s.call(func(l *loop) {
-		found := map[Key]kind.Found{}
-		failed := map[Key]error{}
-		for _, o := range reads {
-			for _, f := range o.Found {
-				found[f.Key] = f
-			}
-			for k, err := range o.Unread {
-				failed[k] = err
-			}
-			if o.Err != nil {
-				failed[o.Kind.Prefix] = o.Err
-			}
-		}
-		out = l.explainer.Inspected(prefixes, found, failed)
-	})
-	if err == nil {
-		err = ctx.Err()
+	if nodes, err = s.nodesUnder(prefixes); err != nil {
+		return nil, err
 	}
-	return out, err
+	if err = s.inPages(nodes, func(l *loop, page []*graph.Node) {
+		out = append(out, l.explainer.Inspected(page, found, failed)...)
+	}); err != nil {
+		return nil, err
+	}
+	for page := range slices.Chunk(slices.Collect(maps.Keys(found)), pageSize) {
+		if err := s.call(func(l *loop) { out = append(out, l.explainer.Unknown(prefixes, page, found, failed)...) }); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(out, func(a, b Status) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return out, ctx.Err()
+}
+
+// inPages calls f in the loop with some of the nodes at a time.
+func (s *Scheduler) inPages(nodes []*graph.Node, f func(l *loop, page []*graph.Node)) error {
+	for page := range slices.Chunk(nodes, pageSize) {
+		if err := s.call(func(l *loop) { f(l, page) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Why explains a key: how it stands, and below each missing need how the

@@ -32,9 +32,12 @@ type Scheduler struct {
 	background sync.WaitGroup
 	stopped    chan struct{}
 
+	previews previews
+
 	working sync.Mutex // held by whoever runs the loop
 	rounds  atomic.Uint64
 	busy    atomic.Int64 // how long they took, in nanoseconds
+	longest atomic.Int64 // how long the longest took
 
 	mu      sync.Mutex
 	started bool
@@ -62,6 +65,7 @@ type input struct {
 // and transactions submitted before.
 func New(o Options) *Scheduler {
 	s := &Scheduler{opts: o.withDefaults(), wake: make(chan struct{}, 1), stopped: make(chan struct{}), heard: map[Key]*kind.Kind{}}
+	s.previews = previews{s: s, copying: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	as := assess.New(s.opts.policies, s.opts.Sources)
 	s.hist = history.New(s.opts.HistoryCount, s.opts.HistoryBytes, s.opts.Clock.Now(), as.SourceName)
@@ -196,7 +200,9 @@ func (s *Scheduler) round() {
 	inputs := s.takeIn()
 	s.l.turn()
 	s.rounds.Add(1)
-	s.busy.Add(int64(s.opts.Clock.Now().Sub(s.l.Now)))
+	took := int64(s.opts.Clock.Now().Sub(s.l.Now))
+	s.busy.Add(took)
+	s.longest.Store(max(took, s.longest.Load())) // only here, with working held
 	for _, in := range inputs {
 		if in.ack != nil {
 			close(in.ack)
@@ -213,9 +219,10 @@ func (s *Scheduler) round() {
 
 // Figures are how much the loop has to do.
 type Figures struct {
-	// Rounds counts those of the loop, Busy is how long all of them took.
-	Rounds uint64
-	Busy   time.Duration
+	// Rounds counts those of the loop, Busy is how long all of them took, and Longest how
+	// long the longest took: for so long nothing else was done.
+	Rounds        uint64
+	Busy, Longest time.Duration
 	// Inputs wait for the next round, Operations for a worker, batches counted as one.
 	Inputs, Operations int
 	// History is how many bytes the history takes, roughly.
@@ -227,7 +234,7 @@ func (s *Scheduler) Figures() Figures {
 	s.mu.Lock()
 	inputs := len(s.inputs)
 	s.mu.Unlock()
-	return Figures{Rounds: s.rounds.Load(), Busy: time.Duration(s.busy.Load()), Inputs: inputs,
+	return Figures{Rounds: s.rounds.Load(), Busy: time.Duration(s.busy.Load()), Longest: time.Duration(s.longest.Load()), Inputs: inputs,
 		Operations: s.l.Exec.Waiting(), History: s.hist.Bytes()}
 }
 
@@ -245,7 +252,8 @@ func (s *Scheduler) takeIn() []input {
 	e.Now = s.opts.Clock.Now()
 	e.Due()
 	e.hear(heard)
-	for _, in := range inputs {
+	for i, in := range inputs {
+		e.queued = len(inputs) - i - 1
 		e.take(in)
 	}
 	return inputs

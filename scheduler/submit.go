@@ -88,9 +88,9 @@ func (l *loop) planned(t *Txn, h *Handle) (*plan.Simulation, error) {
 		return nil, nil
 	}
 	l.turn()
-	sim, err := l.preview(Event{Txn: *t})
+	sim, err := l.preview(toTheEnd, Event{Txn: *t})
 	if err == nil {
-		err = base.Moved(sim.Plan.Base)
+		err = base.Moved(sim.Finish().Base)
 	}
 	if err != nil && h.announced != nil {
 		h.result.Deviation = &Deviation{Step: 1, Why: err.Error()}

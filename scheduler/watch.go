@@ -67,7 +67,13 @@ func (w *Watcher) giveBack() {
 // one more costs a change a comparison. One goroutine reads a watcher.
 func (s *Scheduler) Watch(prefixes ...Key) *Watcher {
 	w := &Watcher{s: s, prefixes: prefixes, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
-	_ = s.call(func(l *loop) { l.addWatcher(w) })
+	var picture []keyed
+	_ = s.call(func(l *loop) {
+		w.at, w.behind = l.revision, true
+		l.watchers = append(l.watchers, w)
+		l.EachUnder(prefixes, func(n *graph.Node) { picture = append(picture, keyed{n.Key, n}) })
+	})
+	w.picture = sorted(picture) // Next is not called before, so the loop does not read it
 	return w
 }
 
@@ -108,11 +114,6 @@ func (w *Watcher) Stop() {
 		close(w.stopped)
 		_ = w.s.call(func(l *loop) { l.removeWatcher(w) })
 	})
-}
-
-func (l *loop) addWatcher(w *Watcher) {
-	w.picture, w.at, w.behind = l.NodesUnder(w.prefixes), l.revision, true
-	l.watchers = append(l.watchers, w)
 }
 
 func (l *loop) removeWatcher(w *Watcher) {

@@ -40,6 +40,10 @@ func fail(err error) error {
 		code = connect.CodeNotFound
 	case errors.As(err, new(*scheduler.HistoryError)):
 		code = connect.CodeOutOfRange
+	case errors.Is(err, scheduler.ErrTooLarge):
+		code = connect.CodeResourceExhausted
+	case errors.Is(err, scheduler.ErrBusy):
+		code = connect.CodeUnavailable
 	case errors.Is(err, scheduler.ErrBaseMoved):
 		code = connect.CodeAborted
 	case errors.Is(err, context.DeadlineExceeded):

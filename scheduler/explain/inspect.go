@@ -12,40 +12,74 @@ import (
 	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
-// Inspections are the reads that show the keys under the prefixes. They change nothing.
-func (e *Explainer) Inspections(prefixes []kv.Key) []*kind.Op {
-	var out []*kind.Op
+// Inspections collects the reads that show the keys under the prefixes. They change nothing.
+// Add takes the nodes under the prefixes, in any number of calls.
+type Inspections struct {
+	e        *Explainer
+	prefixes []kv.Key
+	ops      map[*kind.Kind]*kind.Op
+}
+
+// NewInspections begins with the kinds of which all is read.
+func (e *Explainer) NewInspections(prefixes []kv.Key) *Inspections {
+	i := &Inspections{e: e, prefixes: prefixes, ops: map[*kind.Kind]*kind.Op{}}
 	for _, k := range e.Kinds.All() {
-		if k.Retrieve == nil {
-			continue
-		}
-		whole := len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p kv.Key) bool {
-			return kv.IsPrefix(p) && strings.HasPrefix(string(k.Prefix), string(p))
-		})
-		o := &kind.Op{Kind: k, What: kv.OpLook, Reading: &kind.Reading{Scope: kind.Scope{All: whole, ReadOnly: true}}}
-		if whole {
-			o.Scope.Known = e.KnownOf(k)
-			out = append(out, o)
-			continue
-		}
-		for _, n := range e.NodesUnder(prefixes) {
-			if n.Kind == &k.Kind {
-				o.Scope.Keys = append(o.Scope.Keys, n.Key)
-				o.Scope.Known = append(o.Scope.Known, kind.KnownNode(n))
-			}
-		}
-		if slices.Sort(o.Scope.Keys); len(o.Scope.Keys) > 0 {
-			out = append(out, o)
+		if k.Retrieve != nil && i.whole(k) {
+			i.op(k)
 		}
 	}
+	return i
+}
+
+func (i *Inspections) whole(k *kind.Kind) bool {
+	return len(i.prefixes) == 0 || slices.ContainsFunc(i.prefixes, func(p kv.Key) bool {
+		return kv.IsPrefix(p) && strings.HasPrefix(string(k.Prefix), string(p))
+	})
+}
+
+func (i *Inspections) op(k *kind.Kind) *kind.Op {
+	if i.ops[k] == nil {
+		i.ops[k] = &kind.Op{Kind: k, What: kv.OpLook, Reading: &kind.Reading{Scope: kind.Scope{All: i.whole(k), ReadOnly: true}}}
+	}
+	return i.ops[k]
+}
+
+// Add takes in nodes, sorted by key.
+func (i *Inspections) Add(nodes []*graph.Node) {
+	for _, n := range nodes {
+		k := kind.Of(n)
+		if k == nil || k.Retrieve == nil || n.Dropped() {
+			continue
+		}
+		o := i.op(k)
+		switch {
+		case !o.Scope.All:
+			o.Scope.Keys = append(o.Scope.Keys, n.Key)
+			o.Scope.Known = append(o.Scope.Known, kind.KnownNode(n))
+		case n.Actual != nil || n.Goal() != nil:
+			o.Scope.Known = append(o.Scope.Known, kind.KnownNode(n))
+		}
+	}
+}
+
+// Ops are the reads, in the order of the kinds.
+func (i *Inspections) Ops() (out []*kind.Op) {
+	for _, o := range i.ops {
+		out = append(out, o)
+	}
+	slices.SortFunc(out, func(a, b *kind.Op) int { return strings.Compare(string(a.Kind.Prefix), string(b.Kind.Prefix)) })
 	return out
 }
 
-// Inspected are the statuses of the keys under the prefixes by what was found there.
-func (e *Explainer) Inspected(prefixes []kv.Key, found map[kv.Key]kind.Found, failed map[kv.Key]error) []kv.Status {
+// Inspected are the statuses of nodes by what was found there. It takes out of found what
+// the nodes are.
+func (e *Explainer) Inspected(nodes []*graph.Node, found map[kv.Key]kind.Found, failed map[kv.Key]error) []kv.Status {
 	var out []kv.Status
 	status := e.Statuses()
-	for _, n := range e.NodesUnder(prefixes) {
+	for _, n := range nodes {
+		if n.Dropped() {
+			continue
+		}
 		k := kind.Of(n)
 		f, there := found[n.Key]
 		s := status(n)
@@ -75,9 +109,19 @@ func (e *Explainer) Inspected(prefixes []kv.Key, found map[kv.Key]kind.Found, fa
 			out = append(out, s)
 		}
 	}
-	for key, f := range found { // what nobody knew of
-		k := e.Kinds.Find(key)
+	return out
+}
+
+// Unknown are the statuses of what was found and nobody knew of.
+func (e *Explainer) Unknown(prefixes, keys []kv.Key, found map[kv.Key]kind.Found, failed map[kv.Key]error) []kv.Status {
+	var out []kv.Status
+	for _, key := range keys {
+		f, k := found[key], e.Kinds.Find(key)
 		if k == nil || !kv.Under(key, prefixes) {
+			continue
+		}
+		if n := e.G.Get(key); n != nil { // it has come since
+			out = append(out, e.Inspected([]*graph.Node{n}, found, failed)...)
 			continue
 		}
 		s := kv.Status{Key: key, Kind: k.Name, State: kv.Observed}
@@ -90,7 +134,6 @@ func (e *Explainer) Inspected(prefixes []kv.Key, found map[kv.Key]kind.Found, fa
 		e.extra(nil, k, f, &s)
 		out = append(out, s)
 	}
-	slices.SortFunc(out, func(a, b kv.Status) int { return strings.Compare(string(a.Key), string(b.Key)) })
 	return out
 }
 

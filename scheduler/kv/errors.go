@@ -19,6 +19,10 @@ var (
 	ErrNotPaused = errors.New("not paused")
 	// ErrNotHeldBack: nothing is held back under this ID.
 	ErrNotHeldBack = errors.New("nothing is held back")
+	// ErrTooLarge: a preview names or changes too much.
+	ErrTooLarge = errors.New("the preview is too large")
+	// ErrBusy: the loop had no pause long enough for a preview.
+	ErrBusy = errors.New("the agent is too busy")
 	// ErrBaseMoved: the plan was computed on a state that is no longer so.
 	ErrBaseMoved = errors.New("the state moved since the plan was made")
 	// ErrWatcherStopped: Stop was called on the watcher.

@@ -55,7 +55,7 @@ type read struct {
 }
 
 func readOf(n *graph.Node) read {
-	return read{key: n.Key, kind: kind.Of(n), desired: n.Desired, actual: n.Actual, stamp: n.Stamp, gen: n.Gen,
+	return read{key: n.Key, kind: kind.Of(n).Original(), desired: n.Desired, actual: n.Actual, stamp: n.Stamp, gen: n.Gen,
 		presence: n.Presence, same: assess.Has(n, assess.FlagSame), foreign: n.Foreign}
 }
 

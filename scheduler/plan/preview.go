@@ -88,8 +88,10 @@ type Simulation struct {
 	used  map[*graph.Node][]use // the steps of what depends, or depended, on each node
 	done  []*kind.Op
 	head  int
-	mark  uint32 // nodes with a higher one were asked for
-	end   []ending
+	// halted reports whether the preview is to end.
+	halted func() bool
+	mark   uint32 // nodes with a higher one were asked for
+	end    []ending
 
 	// What the newest step adds to last and used, once there is another.
 	newest use
@@ -132,7 +134,7 @@ func (sim *Simulation) run() {
 	e := sim.e
 	for {
 		e.SettleDirty()
-		if sim.head == len(sim.done) {
+		if sim.head == len(sim.done) || sim.halted() {
 			return
 		}
 		o := sim.done[sim.head]
@@ -256,36 +258,46 @@ func (sim *Simulation) after(n *graph.Node, o *kind.Op) (out []int) {
 	return slices.Compact(out)
 }
 
-// base sums up what the plan was made on: all that it changed and took back,
-// and what that needs.
-func (sim *Simulation) base() Base {
-	e := sim.e
-	var b Base
+// Finish completes the plan of a preview. It needs the graph no longer, so it can run outside
+// the loop.
+func (sim *Simulation) Finish() Plan {
+	p := &sim.Plan
 	h := sumOffset
-	for i := range sim.Plan.Steps {
-		s := &sim.Plan.Steps[i]
+	for i := range p.Steps {
+		s := &p.Steps[i]
 		h = h.text(string(s.Key)).num(uint64(s.Op))
 		for _, a := range s.After {
 			h = h.num(uint64(a))
 		}
 	}
-	b.steps = max(uint64(h), 1)
-	b.reads = make([]read, 0, 2*len(sim.end))
-	e.G.Tried(func(n *graph.Node) {
-		if n.Dropped() {
-			b.reads = append(b.reads, read{key: n.Key})
+	p.Base.steps = max(uint64(h), 1)
+	b := &p.Base
+	slices.SortFunc(b.reads, func(x, y read) int { return strings.Compare(string(x.key), string(y.key)) })
+	b.reads = slices.CompactFunc(b.reads, func(x, y read) bool { return x.key == y.key })
+	slices.SortFunc(p.Effects, func(a, b Effect) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	p.Effects = slices.CompactFunc(p.Effects, func(a, b Effect) bool { return a.Key == b.Key })
+	return *p
+}
+
+// reads is what the plan was made on: all that it changed and took back, and what that needs.
+func (sim *Simulation) reads() []read {
+	reads := make([]read, 0, 2*len(sim.end))
+	sim.e.G.Tried(func(n *graph.Node) {
+		if sim.halted() {
 			return
 		}
-		b.reads = append(b.reads, readOf(n))
+		if n.Dropped() {
+			reads = append(reads, read{key: n.Key})
+			return
+		}
+		reads = append(reads, readOf(n))
 		for _, edge := range n.Out {
 			if edge.To != nil && edge.OfDesired() {
-				b.reads = append(b.reads, readOf(edge.To))
+				reads = append(reads, readOf(edge.To))
 			}
 		}
 	})
-	slices.SortFunc(b.reads, func(x, y read) int { return strings.Compare(string(x.key), string(y.key)) })
-	b.reads = slices.CompactFunc(b.reads, func(x, y read) bool { return x.key == y.key })
-	return b
+	return reads
 }
 
 // ends notes how every node that was changed stands at the end, with its base,
@@ -293,6 +305,9 @@ func (sim *Simulation) base() Base {
 func (sim *Simulation) ends() {
 	e := sim.x
 	e.G.Tried(func(n *graph.Node) {
+		if sim.halted() {
+			return
+		}
 		for ; n != nil; n = n.Base {
 			f := Effect{Key: n.Key, State: e.StateOf(n)}
 			if f.State != kv.Configured && f.State != kv.Absent && f.State != kv.Removed {
@@ -308,6 +323,9 @@ func (sim *Simulation) ends() {
 func (sim *Simulation) effects() (out []Effect) {
 	e := sim.x
 	for _, end := range sim.end {
+		if sim.halted() {
+			return nil
+		}
 		f := end.effect
 		if f.Was = e.StateOf(end.n); f.Was == kv.Removed {
 			f.Was = kv.Absent // long ago, perhaps
@@ -316,6 +334,5 @@ func (sim *Simulation) effects() (out []Effect) {
 			out = append(out, f)
 		}
 	}
-	slices.SortFunc(out, func(a, b Effect) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	return slices.CompactFunc(out, func(a, b Effect) bool { return a.Key == b.Key })
+	return out
 }

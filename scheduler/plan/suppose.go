@@ -34,24 +34,33 @@ type Supposition struct {
 	Unread   []string // kinds that cannot be read any more
 }
 
-// Preview works out what may happen, one after another, and takes all of it back.
-func (p *Planner) Preview(all []Supposition) (*Simulation, error) {
+// ErrHalted is returned by Preview when its halt ended it.
+var ErrHalted = errors.New("the preview was ended")
+
+// Preview works out what may happen, one after another, and takes all of it back. halt is
+// asked before each step of the work with the number of changes so far; if it returns true
+// all is taken back and the error is ErrHalted.
+func (p *Planner) Preview(all []Supposition, halt func(changes int) bool) (*Simulation, error) {
 	e := p.e
 	e.BeginAll()
-	sim := &Simulation{e: e, x: p.x, mark: e.Mark + assess.MarksOfPass - 1}
+	halted := false
+	sim := &Simulation{e: e, x: p.x, halted: func() bool {
+		halted = halted || halt(e.G.Changes())
+		return halted
+	}, mark: e.Mark + assess.MarksOfPass - 1}
 	var failed error
 	var blinded []func()
 	out, looks, reading, hist := e.Out, e.Looks, e.Reading, e.Hist
 	e.Looks, e.Reading = nil, 0 // what is read now is taken to be as it is believed to be
 	e.Out, e.Hist = sim, history.None()
-	e.G.Try(func() {
+	work := func() {
 		var touched []*graph.Node
 		for _, v := range all {
 			var nodes []*graph.Node
 			// As of a transaction of its own, so that what it wakes says why.
-			e.CausedBy(e.Seq+1, nil, func() { nodes, failed = p.suppose(v, &blinded) })
-			if failed != nil {
-				break
+			e.CausedBy(e.Seq+1, nil, func() { nodes, failed = p.suppose(v, &blinded, sim.halted) })
+			if failed != nil || halted {
+				return
 			}
 			touched = append(touched, nodes...)
 			if _, held := e.TooMany(nodes); held != "" {
@@ -60,23 +69,32 @@ func (p *Planner) Preview(all []Supposition) (*Simulation, error) {
 			sim.run()
 		}
 		for _, n := range touched {
+			if sim.halted() {
+				return
+			}
 			if s := p.x.StateOf(n); s != kv.Configured && s != kv.Removed && s != kv.Absent && s != kv.Observed {
 				sim.Plan.Pending = append(sim.Plan.Pending, p.x.Status(n))
 			}
 		}
 		sim.ends()
-	})
+	}
+	e.G.Try(func() { e.Halting(sim.halted, work) })
 	e.Out, e.Looks, e.Reading, e.Hist = out, looks, reading, hist
 	for _, see := range blinded {
 		see()
 	}
-	sim.Plan.Effects = sim.effects()
-	sim.Plan.Base = sim.base()
+	if failed == nil && !halted {
+		sim.Plan.Effects = sim.effects()
+		sim.Plan.Base.reads = sim.reads()
+	}
+	if failed == nil && halted {
+		failed = ErrHalted
+	}
 	return sim, failed
 }
 
 // suppose lets it happen. It returns the nodes that it names.
-func (p *Planner) suppose(v Supposition, blinded *[]func()) (touched []*graph.Node, err error) {
+func (p *Planner) suppose(v Supposition, blinded *[]func(), halted func() bool) (touched []*graph.Node, err error) {
 	e := p.e
 	for _, name := range v.Unread {
 		see, err := p.blind(name)
@@ -91,7 +109,7 @@ func (p *Planner) suppose(v Supposition, blinded *[]func()) (touched []*graph.No
 		if len(nodes) == 0 {
 			return nil, fmt.Errorf("%s does not exist, so it cannot vanish: %w", key, kv.ErrUnknownKey)
 		}
-		p.vanish(nodes)
+		p.vanish(nodes, halted)
 		touched = append(touched, nodes...)
 	}
 	if len(v.Want) > 0 || v.Complete {
@@ -101,11 +119,11 @@ func (p *Planner) suppose(v Supposition, blinded *[]func()) (touched []*graph.No
 }
 
 // vanish makes nodes absent, and what depends on them along.
-func (p *Planner) vanish(nodes []*graph.Node) {
+func (p *Planner) vanish(nodes []*graph.Node, halted func() bool) {
 	e := p.e
 	nodes = slices.Clone(nodes)
 	seen := map[*graph.Node]bool{}
-	for i := 0; i < len(nodes); i++ {
+	for i := 0; i < len(nodes) && !halted(); i++ {
 		n := nodes[i]
 		if seen[n] || n.Presence != graph.Present {
 			continue

@@ -48,18 +48,24 @@ func (as *Assessor) PausedBy(n *graph.Node) *Pause {
 // NodesUnder are the nodes of the targets, sorted by key.
 func (as *Assessor) NodesUnder(targets []kv.Key) []*graph.Node {
 	var out []*graph.Node
+	as.EachUnder(targets, func(n *graph.Node) { out = append(out, n) })
+	slices.SortFunc(out, ByKey)
+	return slices.Compact(out)
+}
+
+// EachUnder calls f for what NodesUnder returns, in no order, and perhaps more than once.
+func (as *Assessor) EachUnder(targets []kv.Key, f func(*graph.Node)) {
+	each := func(n *graph.Node) bool { f(n); return true }
 	if len(targets) == 0 {
-		as.G.All(func(n *graph.Node) bool { out = append(out, n); return true })
+		as.G.All(each)
 	}
 	for _, t := range targets {
 		if !kv.IsPrefix(t) {
 			if n := as.G.Get(t); n != nil {
-				out = append(out, n)
+				f(n)
 			}
 			continue
 		}
-		as.G.Below(t, func(n *graph.Node) bool { out = append(out, n); return true })
+		as.G.Below(t, each)
 	}
-	slices.SortFunc(out, ByKey)
-	return slices.Compact(out)
 }

@@ -75,6 +75,9 @@ func (e *Engine) BeginAll() {
 func (e *Engine) SettleDirty() {
 	for {
 		for n := e.G.Dirty(); n != nil; n = e.G.Dirty() {
+			if e.halted() {
+				return
+			}
 			e.CausedBy(n.Cause, n, func() { e.evaluate(n) })
 		}
 		if !e.actOn(&e.making) && !e.actOn(&e.going) { // going finds no room while making does not
@@ -83,6 +86,8 @@ func (e *Engine) SettleDirty() {
 		}
 	}
 }
+
+func (e *Engine) halted() bool { return e.halt != nil && e.halt() }
 
 // actOn acts on the first of the nodes that are due; it reports whether it did.
 func (e *Engine) actOn(l *dueList) bool {
@@ -95,6 +100,9 @@ func (e *Engine) actOn(l *dueList) bool {
 	}
 	e.Ready = slices.Grow(e.Ready, n)
 	for _, n := range l.take(n) { // acting makes none due
+		if e.halted() {
+			return false
+		}
 		if other := e.dueOf(n); other != l {
 			other.push(n)
 			continue

@@ -15,9 +15,11 @@ import (
 // Edit takes what a source wants into the graph. It returns the nodes that are touched by
 // it.
 func (e *Engine) Edit(src int8, want []kv.Change, complete bool, retries *kv.Retries) []*graph.Node {
-	e.G.Grow(len(want))
-	e.Touched = slices.Grow(e.Touched, len(want))
-	e.making.grow(len(want))
+	if e.halt == nil { // else it may end early
+		e.G.Grow(len(want))
+		e.Touched = slices.Grow(e.Touched, len(want))
+		e.making.grow(len(want))
+	}
 	return e.edit(src, want, complete, retries)
 }
 
@@ -25,6 +27,9 @@ func (e *editor) edit(src int8, want []kv.Change, complete bool, retries *kv.Ret
 	nodes := make([]*graph.Node, 0, len(want))
 	e.NewPass()
 	for _, c := range want {
+		if e.halt != nil && e.halt() {
+			return nodes
+		}
 		n := e.G.Node(c.Key)
 		e.G.Save(n)
 		n.Mark = e.Mark

@@ -38,6 +38,16 @@ type Engine struct {
 	judged    bool // what was left over at the start was looked at for that
 }
 
+// Halting runs f, in a Try, with halt; it drops what f left undone.
+func (e *Engine) Halting(halt func() bool, f func()) {
+	e.halt = halt
+	f()
+	e.halt = nil
+	if halt() {
+		e.making, e.going, e.turns = dueList{}, dueList{}, nil
+	}
+}
+
 // observer takes in what reads found and how operations ended.
 type observer struct{ editor }
 
@@ -47,6 +57,9 @@ type editor struct {
 	refused map[*graph.Node][]*graph.Node // who would derive a key that another has
 	// takenBack are keys that may go however many they are, by how many times that is said.
 	takenBack map[kv.Key]int
+	// halt, if set, is asked before each step of the work. Once it returns true the work ends
+	// half done, so only a Try can have it.
+	halt func() bool
 }
 
 // New makes an engine; Out must be set before it is used.

@@ -108,6 +108,14 @@ func (g *Graph) Drop(n *Node) bool {
 	return true
 }
 
+// Parts is how many parts the nodes are in; see Part.
+const Parts = 1 << partBits
+
+// Part calls f for every node of one part, and returns how many they are. A node stays in its
+// part: going through the parts one by one, with other work in between, meets each node that
+// is there all the time once.
+func (g *store) Part(i int, f func(*Node)) int { return g.nodes.part(i, f) }
+
 // All calls f for every node, in no order, until it returns false.
 func (g *store) All(f func(*Node) bool) { g.nodes.all(f) }
 

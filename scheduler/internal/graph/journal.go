@@ -65,6 +65,9 @@ func (s *savedNode) restore() {
 	s.n.X, s.n.queued = s.x, q
 }
 
+// Changes is how many changes the Try that runs would have to take back.
+func (g *store) Changes() int { return len(g.journal.log) }
+
 // Tried calls f for every node that is changed by the Try that runs, or was by
 // the last one, in the order of the changes. Those that it made are dropped
 // when it is over.

@@ -70,6 +70,16 @@ func (t *table) all(f func(*Node) bool) {
 	}
 }
 
+// part calls f for every node of one part, and returns how many there are.
+func (t *table) part(i int, f func(*Node)) int {
+	for _, s := range t.parts[i].slots {
+		if s.n != nil {
+			f(s.n)
+		}
+	}
+	return t.parts[i].used
+}
+
 // grow makes room for n nodes more.
 func (t *table) grow(n int) {
 	size := minSlots

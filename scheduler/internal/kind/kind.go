@@ -51,6 +51,8 @@ type Kind struct {
 	Figures [len(Counted)]Figures
 	Drift   Drift
 	Stop    context.CancelFunc // of Watch
+
+	original *Kind // that this one is a copy of
 }
 
 // Scope is scheduler.Scope without types, as Found and Known are those.

@@ -1,0 +1,26 @@
+package assess
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
+	"github.com/plumb-net/plumb/scheduler/internal/kind"
+)
+
+// Fork returns an assessor of a copy of the graph, in which node finds the copy of a node.
+func (as *Assessor) Fork(g *graph.Graph, kinds *kind.Registry, node func(*graph.Node) *graph.Node) *Assessor {
+	out := &Assessor{G: g, Kinds: kinds, Policies: as.Policies, Pauses: maps.Clone(as.Pauses), seed: as.seed,
+		Sources: slices.Clone(as.Sources), Synced: as.Synced, GraceExpired: as.GraceExpired, Mark: as.Mark,
+		UnreadNodes: make(map[*graph.Node]bool, len(as.UnreadNodes))}
+	for n, unread := range as.UnreadNodes {
+		out.UnreadNodes[node(n)] = unread
+	}
+	if as.HeldBack != nil {
+		out.HeldBack = make(map[*graph.Node]*HeldBack, len(as.HeldBack))
+	}
+	for n, h := range as.HeldBack {
+		out.HeldBack[node(n)] = h
+	}
+	return out
+}
