@@ -33,7 +33,7 @@ func (s *Server) ServeRemote(ctx context.Context, l net.Listener, gate *access.G
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	srv := &http.Server{
-		Handler:           s.guarded(gate, withDeadlines(s.Handler(), s.BodyTime)),
+		Handler:           s.guarded(gate, withDeadlines(newLimits().limited(s.Handler()), s.BodyTime)),
 		Protocols:         protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxCalls},
 		TLSConfig:         gate.TLS(),

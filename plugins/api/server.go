@@ -87,7 +87,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true) // gRPC
 	srv := &http.Server{
-		Handler:           withDeadlines(s.Handler(), s.BodyTime),
+		Handler:           withDeadlines(newLimits().limited(s.Handler()), s.BodyTime),
 		Protocols:         protocols,
 		ReadHeaderTimeout: headerTime,
 		ConnContext:       withPeer,
