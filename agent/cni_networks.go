@@ -70,7 +70,7 @@ func (l *linkNames) add(list []cni.HostNetwork, n cni.HostNetwork, index int) []
 		l.known[index] = link
 	}
 	n.Link = link.Name
-	n.Key, _ = l.host.owner.MarkedKey(link.Alias)
+	n.Key, _ = l.host.owner.LinkKey(link)
 	return append(list, n)
 }
 

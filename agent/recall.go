@@ -76,6 +76,9 @@ func withoutLedger(sources []scheduler.SourceState) []scheduler.SourceState {
 // it can be written.
 func (a *agent) stateHealth() models.Health {
 	h := models.Health{Name: "state", State: "ok", Since: a.started, Details: map[string]string{}}
+	if n := a.host.owner.Copies(); n > 0 {
+		h.Details["copied_marks"] = fmt.Sprint(n)
+	}
 	var reasons []string
 	if lost := a.host.lost.String(); lost != "" {
 		what := "what is not in the intent is kept"

@@ -94,7 +94,7 @@ func (h *host) markedAnywhere(c Config) (n int, err error) {
 // unrecorded counts the links of attachments that are not in the store.
 func (h *host) unrecorded(links []kernel.Link) (n int) {
 	for _, l := range links {
-		if key, ours := h.owner.MarkedKey(l.Alias); ours && h.store.Lacks(key) {
+		if key, ours := h.owner.LinkKey(l); ours && h.store.Lacks(key) {
 			n++
 		}
 	}
@@ -112,7 +112,7 @@ func (h *host) marked(k kernel.Kernel) (list []markedLink) {
 	for _, ns := range k.InUse() {
 		links, _ := k.Links(ns) // one that has just ended has none
 		for _, l := range links {
-			if key, ours := h.owner.MarkedKey(l.Alias); ours {
+			if key, ours := h.owner.LinkKey(l); ours {
 				list = append(list, markedLink{l, key})
 			}
 		}

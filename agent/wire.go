@@ -76,6 +76,7 @@ type host struct {
 	boot   string
 	// lost is what the ledgers cannot tell any more.
 	lost *losses
+	log  *slog.Logger
 }
 
 // openHost opens the kernel and locks the state directory; read is next.
@@ -84,7 +85,7 @@ func openHost(c Config, open func(Config) (*ground, error), log *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	h := &host{kernel: k}
+	h := &host{kernel: k, log: log}
 	if h.locks, err = takeLocks(c, k.labels, log); err != nil {
 		h.close()
 		return nil, err
@@ -240,6 +241,10 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	interfaces, err := scheduler.Register(s, iface.New(iface.Deps{
 		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: self,
 		KeyFile: keyFile, Shadow: c.Shadow == on,
+		Everywhere: func() { openAllNamespaces(h.kernel, c) },
+		Copied: func(l kernel.Link, key string) {
+			h.log.Warn("link of others bears a copy of our mark; it stays foreign", "link", l.Name, "netns", l.NS, "key", key)
+		},
 		Leaving: func(k scheduler.Key, v *models.Interface) error {
 			return cni.Queue{Dir: c.RunDir}.Leaving(h.store, string(k), v)
 		}}))

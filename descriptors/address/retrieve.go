@@ -202,19 +202,14 @@ func (r *search) link(name string) (link, bool) {
 	return r.linkOf(name, l), err == nil
 }
 
-// recorded is the link of an entry. A link that we made is known by its mark: an
-// index is noted of others only.
+// recorded is the link of an entry; zero if it is not there. If it cannot be read, the address
+// cannot either.
 func (r *search) recorded(e kernel.Entry) kernel.LinkRef {
-	if e.Index != 0 {
-		return kernel.LinkRef{NS: e.NS, Index: e.Index}
+	l, err := r.d.Owner.FindLink(r.d.Kernel, e)
+	if err != nil {
+		return kernel.LinkRef{}
 	}
-	links, _ := r.d.Kernel.Links(e.NS) // if it cannot be read, the address cannot either
-	for _, l := range links {
-		if l.Alias == e.Mark {
-			return l.Ref()
-		}
-	}
-	return kernel.LinkRef{}
+	return l.Ref()
 }
 
 // on yields the addresses of one link.

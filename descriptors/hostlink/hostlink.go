@@ -163,11 +163,11 @@ func (d *hostlink) look(ctx context.Context, s scope, k scheduler.Key) (f found,
 	return d.found(s, k, l), !d.ours(l), nil
 }
 
-// ours reports whether a link is an interface of ours: marked, or kept although
-// its mark was taken from it.
+// ours reports whether a link is an interface of ours: by the ledger or its mark, or kept
+// although its mark was taken from it. A link that was adopted is its host's.
 func (d *hostlink) ours(l kernel.Link) bool {
-	key, ours := d.Owner.MarkedKey(l.Alias)
-	if ours {
+	key, ours := d.Owner.LinkKey(l)
+	if e, _ := d.Owner.Entry(key); ours && !e.Adopted() {
 		return key == "" || strings.HasPrefix(key, models.KindInterface+"/")
 	}
 	if _, kept := d.Names.Of(l.Ref()); kept {

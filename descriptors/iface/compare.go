@@ -41,7 +41,7 @@ func differ(k scheduler.Key, actual, desired *models.Interface) (d kind.Differen
 		return append(d, differAdopted(actual, desired)...)
 	}
 	d.May(hostWas != hostIs, "host_name", hostWas, hostIs)
-	d.May(actual.GetAdopt() && !desired.GetAdopt(), "adopt", true, false)
+	d.May(actual.GetAdopt() && !desired.GetAdopt(), "mark", "of others", "ours")
 	left := desired.SetsOnce // to others, since the link is there
 	d.May(desired.GetMtu() != 0 && actual.GetMtu() != desired.GetMtu() && !left("mtu"), "mtu", actual.GetMtu(), desired.GetMtu())
 	macWas, macIs := strings.ToLower(actual.GetMacAddress()), strings.ToLower(desired.GetMacAddress())
@@ -70,7 +70,7 @@ func disruption(k scheduler.Key, from, to *models.Interface) scheduler.Disruptio
 			return gone(from)
 		case d.Replace, strings.HasPrefix(d.What, "enabled true"), strings.HasPrefix(d.What, "master"):
 			worst = max(worst, scheduler.Disruptive)
-		case strings.HasPrefix(d.What, "alternative_names"): // packets know nothing of it
+		case strings.HasPrefix(d.What, "alternative_names"), strings.HasPrefix(d.What, "mark "): // packets know nothing of it
 		default:
 			worst = max(worst, scheduler.Brief)
 		}

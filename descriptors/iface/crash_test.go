@@ -158,8 +158,12 @@ func TestCutShortIsMarked(t *testing.T) {
 // A reading that is read-only does not mend even that.
 func TestReadOnlyMendsNothing(t *testing.T) {
 	b := newBench(t)
-	b.make("bridge0", `{"bridge":{}}`)
-	b.own.Run(t, "ip", "link", "set", "bridge0", "alias", "")
+	b.fail.set("interface/made")
+	if _, err := b.try("bridge0", `{"bridge":{}}`); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	b.fail.set("")
+	b.restart()
 	k, v := b.want("bridge0", `{"bridge":{}}`)
 	writes := b.writesOf(func() {
 		for _, s := range []scope{{All: true}, {Keys: []scheduler.Key{k}}} {
@@ -190,8 +194,11 @@ func TestAliasLost(t *testing.T) {
 	b.own.Run(t, "ip", "link", "set", "bridge0", "alias", "")
 	b.restart()
 	b.want("bridge0", `{"bridge":{}}`)
+	for k, f := range b.look() {
+		b.self.put(k, f.Value, f.Meta)
+	}
+	b.finish("bridge0", `{"bridge":{}}`)
 	b.same()
-	b.make("bridge0", `{"bridge":{}}`)
 	if got := b.own.Show(t, "bridge0")["ifalias"]; got != "plumb:host7:interface/bridge0" {
 		t.Errorf("alias %v", got)
 	}

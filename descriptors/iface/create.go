@@ -226,6 +226,15 @@ func (d *iface) finish(ns kernel.NS, ws []*wish) {
 		if w.err == nil {
 			w.err = d.Owner.Hit("interface/marked")
 		}
+	}
+	var own []kernel.OwnLink
+	for _, w := range ws {
+		if w.err == nil {
+			own = append(own, kernel.OwnLink{Link: w.link, Key: string(w.key)})
+		}
+	}
+	d.Owner.Saw(own...)
+	for _, w := range ws {
 		if w.err != nil {
 			d.settle(w.link.Ref(), nil)
 		} else {

@@ -27,6 +27,11 @@ type Deps struct {
 	// KeyFile reads a file with a key of WireGuard's. The error does not tell what is in
 	// it. Nil: there are no such files.
 	KeyFile func(file string) (models.WireGuardKey, error)
+	// Everywhere opens all network namespaces of the host, to search for links that others have
+	// moved; nil: there are no others than those that are open.
+	Everywhere func()
+	// Copied is told of a link of others that bears a copy of our mark, once; nil: nobody is.
+	Copied func(l kernel.Link, key string)
 	// Interfaces is what the scheduler knows of this very kind; see [Self].
 	Interfaces kind.WantedInterfaces
 	// Shadow: nothing is ever made or changed. What an existing link would be adopted for
@@ -96,6 +101,7 @@ type held struct {
 	value     *models.Interface // as last made or read; nil: not known
 	busy      bool              // an operation of ours is at it
 	meanwhile meanwhile         // what events said since it is
+	marked    bool              // an event or a reading has shown it with an alias
 	dead      bool              // deleted by us; the event of its end is still to come
 	far       *kernel.Link      // the other end of the cable that was made with it, until it is marked
 }

@@ -11,18 +11,25 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// ours reports whether a link is that of the key. Enough is either of
+// ours reports whether a link is that of the key. If the ledger identifies the link it
+// decides, see [kernel.Owner.IsLink]: a changed mark does not make it foreign, and a copy of
+// the mark makes no other link ours, unless there is nothing at the recorded place. Else
+// enough is either of
 //
+//   - the entry of a link that was taken over;
 //   - our alias, which names the key;
 //   - no alias, our group, and a ledger entry with this namespace and name: a
 //     creation that was cut short;
 //   - our group, and this process made or found the link itself: somebody
-//     changed its alias since;
-//   - the entry of a link that was taken over.
+//     changed its alias since.
 func (d *iface) ours(k scheduler.Key, l kernel.Link, recorded *kernel.Entry) bool {
 	switch {
-	case l.Alias == d.Owner.Mark(string(k)), taken(recorded, l):
+	case taken(recorded, l):
 		return true
+	case recorded != nil && recorded.Identified():
+		return d.Owner.IsLink(*recorded, l) || d.Owner.Resembles(*recorded, l) && !d.inPlace(*recorded)
+	case l.Alias == d.Owner.Mark(string(k)):
+		return !d.Owner.IsCopy(l)
 	case l.Group != d.Owner.Group():
 		return false
 	case d.holds(l.Ref(), k):
@@ -32,10 +39,53 @@ func (d *iface) ours(k scheduler.Key, l kernel.Link, recorded *kernel.Entry) boo
 		kind.InterfaceOf(*recorded).EffectiveHostName(string(k)) == l.Name
 }
 
+// inPlace reports whether the link of an entry is where that says, or may be.
+func (d *iface) inPlace(e kernel.Entry) bool {
+	if _, err := e.Find(d.Kernel); err != nil {
+		return !kernel.IsGone(err)
+	}
+	l, err := d.Kernel.LinkByIndex(e.NS, e.Index)
+	return err == nil && d.Owner.IsLink(e, l) || err != nil && !kernel.IsGone(err)
+}
+
+// marked reports whether a link of ours bears our mark, as far as it should.
+func (d *iface) marked(k scheduler.Key, l kernel.Link) bool {
+	e, recorded := d.Owner.Entry(string(k))
+	return !recorded || !d.Owner.IsLink(e, l) || d.Owner.Marked(string(k), l)
+}
+
+// isCopy reports whether a link bears the mark of a key whose link is another one. That is
+// noted: it stays foreign whatever becomes of ours.
+func (d *iface) isCopy(l kernel.Link) bool {
+	key, marked := d.Owner.MarkedKey(l.Alias)
+	if !marked || !strings.HasPrefix(key, prefix) {
+		return false
+	}
+	e, recorded := d.Owner.Entry(key)
+	if !recorded || !e.Identified() || d.ours(scheduler.Key(key), l, &e) {
+		return false
+	}
+	if owner, ours := d.Owner.LinkKey(l); ours && owner != "" {
+		return false // it is ours, and has the mark of another key of ours
+	}
+	if d.Owner.NoteCopy(l) && d.Copied != nil {
+		d.Copied(l, key)
+	}
+	return true
+}
+
+// saw has the ledger know how a link of ours looks.
+func (d *iface) saw(k scheduler.Key, l kernel.Link) {
+	d.Owner.Saw(kernel.OwnLink{Link: l, Key: string(k)})
+}
+
 // ownerOf names who made a link, as far as it can be told.
 func (d *iface) ownerOf(l kernel.Link) string {
-	if key, ours := d.Owner.MarkedKey(l.Alias); ours && key != "" {
+	if key, ours := d.Owner.LinkKey(l); ours && key != "" {
 		return key
+	}
+	if key, ours := d.Owner.MarkedKey(l.Alias); ours {
+		return "somebody else, with a copy of the mark of " + key
 	}
 	if l.Alias != "" {
 		return l.Alias
@@ -43,11 +93,13 @@ func (d *iface) ownerOf(l kernel.Link) string {
 	return "somebody else"
 }
 
-// holder is another key whose link it is: by its mark, or because it was adopted. The
+// holder is another key whose link it is: by the ledger, or by its mark. The
 // loopback of a namespace bears the mark of that and is nobody's.
 func (d *iface) holder(k scheduler.Key, l kernel.Link) scheduler.Key {
-	if key, ours := d.Owner.MarkedKey(l.Alias); ours && strings.HasPrefix(key, prefix) && key != string(k) {
-		return scheduler.Key(key)
+	if key, ours := d.Owner.LinkKey(l); ours && strings.HasPrefix(key, prefix) && key != string(k) {
+		if e, recorded := d.Owner.Entry(key); !recorded || !e.Adopted() { // what was adopted is known below
+			return scheduler.Key(key)
+		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,7 +167,7 @@ func (d *iface) linkName(ref kernel.LinkRef, hint string) string {
 	if err != nil {
 		return fmt.Sprintf("?%d", ref.Index)
 	}
-	if key, ours := d.Owner.MarkedKey(l.Alias); ours && key != "" {
+	if key, ours := d.Owner.LinkKey(l); ours && key != "" {
 		return nameOf(scheduler.Key(key))
 	}
 	return "?" + l.Name
@@ -131,7 +183,8 @@ func (d *iface) value(k scheduler.Key, l kernel.Link, in *models.Namespace, hint
 	up := l.Up
 	v := &models.Interface{
 		Namespace: in, HostName: l.Name, Enabled: &up, Mtu: uint32(l.MTU), MacAddress: l.MAC,
-		Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(), SetOnce: hint.GetSetOnce(), Adopt: d.isTaken(k, l),
+		Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(), SetOnce: hint.GetSetOnce(),
+		Adopt: d.isTaken(k, l) || !d.marked(k, l),
 	}
 	if l.Master != 0 {
 		v.Master = d.linkName(kernel.LinkRef{NS: l.NS, Index: l.Master}, "")

@@ -18,8 +18,9 @@ import (
 // retrieve reads our links from the kernel. It trusts nothing else: what the
 // scheduler or the ledger say are hints where to search.
 //
-//	all     every link with our mark in every namespace that is open, that the
-//	        ledger names or that a wanted value resolves to; adopted links
+//	all     every link that is ours by the ledger or our mark in every namespace that is
+//	        open, that the ledger names or that a wanted value resolves to; adopted links;
+//	        what is missing of those is searched for in all namespaces of the host
 //	keys    where it was, where the ledger says, where it should be, by mark
 func (d *iface) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
@@ -91,10 +92,14 @@ func (r *search) all(yield func(found, error) bool) {
 			failed[ns] = err
 			continue
 		}
+		if !r.readOnly {
+			r.d.Owner.ForgetCopies(ns, all)
+		}
 		for _, own := range r.ours(ns, all, entries) {
 			r.pick(links, scheduler.Key(own.Key), own.Link)
 		}
 	}
+	r.searchMoved(entries, links, failed)
 	for _, k := range r.named() {
 		if _, there := links[k]; !there {
 			if l, stands := r.takeOver(k); stands {
@@ -104,6 +109,7 @@ func (r *search) all(yield func(found, error) bool) {
 	}
 	if !r.readOnly {
 		r.d.keep(links, failed)
+		r.noteCopies(places)
 	}
 	for _, k := range slices.Sorted(maps.Keys(links)) {
 		if !yield(r.found(k, links[k]), nil) {
@@ -127,8 +133,56 @@ func (r *search) places() (all []kernel.NS, failed map[kernel.NS]error) {
 	return slices.Compact(all), failed
 }
 
-// ours are the links with our mark, the adopted ones, and those that were cut
-// short before they got a mark.
+// noteCopies notes the links of others that bear our mark.
+func (r *search) noteCopies(places []kernel.NS) {
+	for _, ns := range places {
+		all, _ := r.dumps.Of(ns)
+		for _, l := range all {
+			if l.Alias != "" {
+				r.d.isCopy(l)
+			}
+		}
+	}
+}
+
+// searchMoved finds the recorded links that are not where they were made, although their
+// namespace is: others may have moved them.
+func (r *search) searchMoved(entries []kernel.Entry, links map[scheduler.Key]kernel.Link, failed map[kernel.NS]error) {
+	missing := slices.DeleteFunc(slices.Clone(entries), func(e kernel.Entry) bool {
+		_, there := links[scheduler.Key(e.ID)]
+		return there || !e.Identified() || failed[e.NS] != nil || !r.d.Kernel.Alive(e.NS)
+	})
+	if len(missing) == 0 {
+		return
+	}
+	if r.d.Everywhere != nil {
+		r.d.Everywhere()
+	}
+	for _, e := range missing {
+		if l, there := r.moved(e); there {
+			links[scheduler.Key(e.ID)] = l
+		}
+	}
+}
+
+// moved finds the link of an entry in another namespace that is open.
+func (r *search) moved(e kernel.Entry) (kernel.Link, bool) {
+	for _, ns := range r.d.Kernel.InUse() {
+		all, _ := r.dumps.Of(ns) // in one that cannot be read nothing is found
+		for _, l := range all {
+			if ns != e.NS && r.d.Owner.Resembles(e, l) {
+				return l, true
+			}
+			if !r.readOnly && l.Alias == r.d.Owner.Mark(e.ID) {
+				r.d.isCopy(l)
+			}
+		}
+	}
+	return kernel.Link{}, false
+}
+
+// ours are the links that are ours by the ledger or our mark, the adopted ones, and those
+// that were cut short before they got a mark.
 func (r *search) ours(ns kernel.NS, links []kernel.Link, entries []kernel.Entry) []kernel.OwnLink {
 	d := r.d
 	own := d.Owner.OursAmong(ns, links, entries, func(mark string) string { return r.marks[mark] })
@@ -136,11 +190,11 @@ func (r *search) ours(ns kernel.NS, links []kernel.Link, entries []kernel.Entry)
 		if l.Group != d.Owner.Group() {
 			continue
 		}
-		if _, marked := d.Owner.MarkedKey(l.Alias); marked {
+		if _, known := d.Owner.LinkKey(l); known {
 			continue
 		}
 		for _, e := range entries {
-			if e.NS == ns && d.ours(scheduler.Key(e.ID), l, &e) {
+			if e.NS == ns && !e.Identified() && d.ours(scheduler.Key(e.ID), l, &e) {
 				own = append(own, kernel.OwnLink{Link: l, Key: e.ID})
 				break
 			}
@@ -165,12 +219,34 @@ func (r *search) named() (keys []scheduler.Key) {
 	return keys
 }
 
-// pick keeps one link per key: of several with one mark that which we know,
-// else the first.
+// pick keeps one link per key. Of several with one mark that is the one that the ledger
+// identifies or that is known, or else the one that looks most like what was recorded, then
+// the first.
 func (r *search) pick(links map[scheduler.Key]kernel.Link, k scheduler.Key, l kernel.Link) {
-	if _, double := links[k]; !double || l.Ref() == r.hints(k).ref {
+	if had, double := links[k]; !double || r.rank(k, l) > r.rank(k, had) {
 		links[k] = l
 	}
+}
+
+func (r *search) rank(k scheduler.Key, l kernel.Link) (rank int) {
+	e, recorded := r.d.Owner.Entry(string(k))
+	switch {
+	case recorded && r.d.Owner.IsLink(e, l):
+		return 8
+	case l.Ref() == r.hints(k).ref:
+		return 7
+	case l.Group == r.d.Owner.Group():
+		rank = 3
+	}
+	if recorded && e.NS == l.NS {
+		rank++
+		if kind.InterfaceOf(e).EffectiveHostName(string(k)) == l.Name {
+			rank++
+		}
+	} else if w := r.hints(k).wanted; !recorded && w != nil && w.EffectiveHostName(string(k)) == l.Name {
+		rank++
+	}
+	return rank
 }
 
 // leave takes leave of recorded links that are not there, and says of which
@@ -263,7 +339,13 @@ func (r *search) find(k scheduler.Key) (l kernel.Link, there bool, err error) {
 	if l, there := r.takeOver(k); there {
 		return l, true, nil
 	}
-	return r.byMark(k, candidates)
+	if l, there, err = r.byMark(k, &e, recorded, candidates); there || err != nil {
+		return l, there, err
+	}
+	if recorded && e.Identified() && d.Kernel.Alive(e.NS) {
+		l, there = r.moved(e)
+	}
+	return l, there, nil
 }
 
 // recorded reads the link that the ledger names.
@@ -271,23 +353,32 @@ func (r *search) recorded(k scheduler.Key, e kernel.Entry) (kernel.Link, error) 
 	if e.Adopted() {
 		return r.d.Kernel.LinkByIndex(e.NS, e.Index)
 	}
+	if e.Identified() {
+		l, err := r.d.Kernel.LinkByIndex(e.NS, e.Index)
+		if err == nil && r.d.Owner.IsLink(e, l) || err != nil && !kernel.IsGone(err) {
+			return l, err
+		}
+	}
 	return r.d.Kernel.Link(e.NS, kind.InterfaceOf(e).EffectiveHostName(string(k)))
 }
 
-func (r *search) byMark(k scheduler.Key, places []kernel.NS) (l kernel.Link, there bool, err error) {
+func (r *search) byMark(k scheduler.Key, e *kernel.Entry, recorded bool, places []kernel.NS) (best kernel.Link, there bool, err error) {
 	mark := r.d.Owner.Mark(string(k))
+	if !recorded {
+		e = nil
+	}
 	for _, ns := range places {
 		all, err := r.dumps.Of(ns)
 		if err != nil {
-			return l, false, fmt.Errorf("read the links of its namespace: %w", err)
+			return best, false, fmt.Errorf("read the links of its namespace: %w", err)
 		}
 		for _, l := range all {
-			if l.Alias == mark {
-				return l, true, nil
+			if l.Alias == mark && r.d.ours(k, l, e) && (!there || r.rank(k, l) > r.rank(k, best)) {
+				best, there = l, true
 			}
 		}
 	}
-	return l, false, nil
+	return best, there, nil
 }
 
 // found describes a link in the words of its key.
@@ -302,9 +393,11 @@ func (r *search) found(k scheduler.Key, l kernel.Link) found {
 			}
 		}
 	}
+	if !r.readOnly {
+		l = r.mark(k, l)
+	}
 	f := found{Key: k, Value: r.d.value(k, l, r.selector(k, l.NS), hint), Meta: l.Ref()}
 	if !r.readOnly {
-		r.mark(k, l)
 		r.d.seen(l.Ref(), f.Value)
 	}
 	return f
@@ -312,12 +405,22 @@ func (r *search) found(k scheduler.Key, l kernel.Link) found {
 
 // mark gives a link of ours the mark that it lacks because its creation was cut
 // short: all else about it may be as wished, and then nobody would. It is only
-// evidence; if it cannot be given now the next reading tries again.
-func (r *search) mark(k scheduler.Key, l kernel.Link) {
-	if e, recorded := r.d.Owner.Entry(string(k)); l.Alias == "" && recorded && !e.Adopted() && e.NS == l.NS {
-		mark := r.d.Owner.Mark(string(k))
-		_ = r.d.Kernel.SetLink(l.NS, l.Index, kernel.LinkPatch{Alias: &mark})
+// evidence; if it cannot be given now the next reading tries again. A mark that others
+// have changed is a difference like others, see marked, and restored by an update. Then the
+// ledger is told which link it is.
+func (r *search) mark(k scheduler.Key, l kernel.Link) kernel.Link {
+	e, recorded := r.d.Owner.Entry(string(k))
+	if !recorded || e.Adopted() || e.NS != l.NS {
+		return l
 	}
+	if l.Alias == "" && !e.Identified() {
+		mark := r.d.Owner.Mark(string(k))
+		if r.d.Kernel.SetLink(l.NS, l.Index, kernel.LinkPatch{Alias: &mark}) == nil {
+			l.Alias = mark
+		}
+	}
+	r.d.saw(k, l)
+	return l
 }
 
 // selector says how the namespace is called: as it is wanted if that leads

@@ -46,12 +46,15 @@ func (d *iface) news(l kernel.Link, deleted bool) owned.News {
 	if h == nil {
 		d.mu.Unlock()
 		key, ours := d.Owner.MarkedKey(l.Alias)
-		if ours && !deleted && strings.HasPrefix(key, prefix) {
+		if ours && !deleted && strings.HasPrefix(key, prefix) && !d.isCopy(l) {
 			return owned.NewsOf(scheduler.Key(key))
 		}
 		return owned.News{}
 	}
 	key, value := h.key, h.value
+	if h.marked = h.marked || l.Alias != ""; !h.marked { // it is about to get its mark
+		l.Alias = d.Owner.Mark(string(key))
+	}
 	if h.dead {
 		if deleted {
 			d.drop(ref)
@@ -71,7 +74,10 @@ func (d *iface) news(l kernel.Link, deleted bool) owned.News {
 	switch {
 	case deleted, value == nil:
 		return owned.NewsOf(key)
-	case d.so(key, l, value), d.stillSo(key, ref, value): // an event tells of the past: how is it now?
+	case d.so(key, l, value):
+		d.saw(key, l)
+		return owned.News{}
+	case d.stillSo(key, ref, value): // an event tells of the past: how is it now?
 		return owned.News{}
 	}
 	return owned.NewsOf(key)
@@ -172,7 +178,7 @@ func (d *iface) seen(ref kernel.LinkRef, v *models.Interface) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if h := d.links[ref]; h != nil && !h.busy {
-		h.value = v
+		h.value, h.marked = v, true
 	}
 }
 

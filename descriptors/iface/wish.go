@@ -114,6 +114,8 @@ func (w *wish) entry() kernel.Entry {
 	}
 	if w.taken != nil {
 		e.Mark, e.Index, e.Prior = w.taken.Mark, w.taken.Index, w.taken.Prior
+	} else if w.there && w.recorded != nil && w.recorded.Identified() && w.recorded.NS == e.NS {
+		e.Index, e.Identity = w.recorded.Index, w.recorded.Identity
 	}
 	return e
 }

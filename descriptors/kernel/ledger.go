@@ -10,6 +10,10 @@ type Ledger interface {
 	Add(entries ...Entry) error
 	// Remove forgets entries. It may reach the disk later: an entry too many does no harm.
 	Remove(ids ...string)
+	// Amend replaces the entries of the IDs that change reports to have changed. It may reach
+	// the disk later: an entry without it does no harm. It outlives this process, but maybe not
+	// this boot. change must not call the ledger.
+	Amend(change func(Entry) (Entry, bool), ids ...string)
 	// Get returns one entry, Entries those whose ID begins with a prefix, sorted by ID.
 	Get(id string) (Entry, bool)
 	Entries(prefix string) []Entry
@@ -34,4 +38,24 @@ type Entry struct {
 	Mark string `json:"mark,omitempty"`
 	// Index is the link's index once it is known.
 	Index int `json:"index,omitempty"`
+	// Identity is how the object was when it was last seen; nil: that is not known.
+	Identity *Identity `json:"identity,omitempty"`
+}
+
+// Identity is what an object is recognized by when others have changed its mark.
+type Identity struct {
+	// Name, Type and MAC are those of a link that Plumb made.
+	Name string `json:"name,omitempty"`
+	Type string `json:"type,omitempty"`
+	MAC  string `json:"mac,omitempty"`
+	// Cookie is that of a namespace; see [Namespaces].
+	Cookie uint64 `json:"cookie,omitempty"`
+}
+
+// equal reports whether two entries say the same about the identity.
+func (i *Identity) equal(j *Identity) bool {
+	if i == nil || j == nil {
+		return i == j
+	}
+	return *i == *j
 }

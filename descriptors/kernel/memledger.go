@@ -12,7 +12,8 @@ import (
 // Equal reports whether two entries say the same.
 func (e Entry) Equal(f Entry) bool {
 	return e.ID == f.ID && e.NS == f.NS && e.NSPath == f.NSPath && e.Boot == f.Boot &&
-		bytes.Equal(e.Value, f.Value) && bytes.Equal(e.Prior, f.Prior) && e.Mark == f.Mark && e.Index == f.Index
+		bytes.Equal(e.Value, f.Value) && bytes.Equal(e.Prior, f.Prior) && e.Mark == f.Mark && e.Index == f.Index &&
+		e.Identity.equal(f.Identity)
 }
 
 // MemLedger is a ledger in memory, for tests. The zero value is empty.
@@ -34,6 +35,19 @@ func (l *MemLedger) Add(entries ...Entry) error {
 		l.entries[e.ID] = e
 	}
 	return nil
+}
+
+// Amend changes entries.
+func (l *MemLedger) Amend(change func(Entry) (Entry, bool), ids ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		if e, ok := l.entries[id]; ok {
+			if now, changed := change(e); changed {
+				l.entries[id] = now
+			}
+		}
+	}
 }
 
 // Remove forgets entries.

@@ -140,7 +140,7 @@ func (o *Owner) LinkName(k Kernel, names *Names, ref LinkRef) string {
 }
 
 // NameOf tells which interface of ours a link is, also before names are known:
-// then by its mark, or by the ledger if we adopted it.
+// then by the ledger, or by its mark.
 func (o *Owner) NameOf(k Kernel, names *Names, ref LinkRef) (string, bool) {
 	if name, ok := names.Of(ref); ok {
 		return name, true
@@ -149,42 +149,9 @@ func (o *Owner) NameOf(k Kernel, names *Names, ref LinkRef) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	if key, ours := o.MarkedKey(l.Alias); ours {
-		return strings.CutPrefix(key, interfaces)
-	}
-	for _, e := range o.Entries(interfaces) {
-		if e.Adopted() && e.NS == ref.NS && e.Index == ref.Index {
-			return strings.CutPrefix(e.ID, interfaces)
-		}
-	}
-	return "", false
+	key, _ := o.LinkKey(l)
+	return strings.CutPrefix(key, interfaces)
 }
 
 // interfaces holds the keys of links.
 const interfaces = "interface/"
-
-// OursAmong picks from the links of one namespace those that bear our mark and
-// those that the entries say we adopted. A mark that was cut names no key;
-// known, if not nil, finds it among the marks of the keys that are known.
-func (o *Owner) OursAmong(ns NS, links []Link, entries []Entry, known func(mark string) (key string)) []OwnLink {
-	adopted := map[int]string{}
-	for _, e := range entries {
-		if e.Adopted() && e.NS == ns {
-			adopted[e.Index] = e.ID
-		}
-	}
-	var own []OwnLink
-	for _, l := range links {
-		key, ours := o.MarkedKey(l.Alias)
-		if ours && key == "" && known != nil {
-			key = known(l.Alias)
-		}
-		if ours && strings.HasPrefix(key, interfaces) {
-			own = append(own, OwnLink{Link: l, Key: key})
-		}
-		if key := adopted[l.Index]; key != "" {
-			own = append(own, OwnLink{Link: l, Key: key, Adopted: true})
-		}
-	}
-	return own
-}

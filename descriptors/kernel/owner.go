@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -18,6 +19,7 @@ type Owner struct {
 	ledger      Ledger
 	fail        Failpoint
 	uses        *uses
+	located     located
 
 	mu    sync.Mutex
 	busy  map[string]int
@@ -35,7 +37,10 @@ func NewOwner(label, boot string, ledger Ledger, fail Failpoint) *Owner {
 	o := &Owner{label: label, boot: boot, ledger: ledger, fail: fail, busy: map[string]int{}, uses: newUses()}
 	ledger.Each(func(e Entry) {
 		if e.Boot == boot {
-			o.Use(e.ID, e.NS)
+			if !strings.HasPrefix(e.ID, copies) { // its namespace need not stay open
+				o.Use(e.ID, e.NS)
+			}
+			o.located.replace(Entry{}, e)
 		}
 	})
 	return o
@@ -105,10 +110,11 @@ func (o *Owner) Begin(ids ...string) (end func()) {
 // cost nothing.
 func (o *Owner) Record(entries ...Entry) error {
 	fresh := entries[:0:0]
+	var before []Entry
 	for _, e := range entries {
 		e.Boot = o.boot
 		if had, ok := o.ledger.Get(e.ID); !ok || !had.Equal(e) {
-			fresh = append(fresh, e)
+			fresh, before = append(fresh, e), append(before, had)
 		}
 	}
 	if len(fresh) == 0 {
@@ -117,7 +123,8 @@ func (o *Owner) Record(entries ...Entry) error {
 	if err := o.ledger.Add(fresh...); err != nil {
 		return fmt.Errorf("record what is about to be made: %w", err)
 	}
-	for _, e := range fresh {
+	for i, e := range fresh {
+		o.located.replace(before[i], e)
 		if e.NS != 0 { // else it is not known yet
 			o.Use(e.ID, e.NS)
 		}
@@ -129,6 +136,11 @@ func (o *Owner) Record(entries ...Entry) error {
 func (o *Owner) Remove(ids ...string) {
 	if len(ids) == 0 {
 		return
+	}
+	for _, id := range ids {
+		if had, ok := o.ledger.Get(id); ok {
+			o.located.replace(had, Entry{})
+		}
 	}
 	o.ledger.Remove(ids...)
 	for _, id := range ids {

@@ -60,6 +60,7 @@ func FuzzOpen(f *testing.F) {
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"add":{"id":"route/r","ns":7,"ns_path":"/run/netns/x","boot":"b","value":{"a":[1]},"prior":{},"mark":"m","index":-3}}`))
 	f.Add([]byte(`{"add":{"id":"a\nb"}}`))
+	f.Add([]byte(`{"add":{"id":"interface/a","index":7,"identity":{"name":"a","type":"veth","mac":"02:00:00:00:00:01","cookie":9}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got := readEntry(text)
 		var plain change

@@ -242,6 +242,34 @@ func (l *Ledger) Mend() error {
 	return b.err
 }
 
+// Amend changes entries. The lines are written but not waited for: after a power failure the
+// entries may be as they were before.
+func (l *Ledger) Amend(alter func(kernel.Entry) (kernel.Entry, bool), ids ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	for _, id := range ids {
+		e, ok := l.entries[id]
+		if !ok {
+			continue
+		}
+		now, changed := alter(*e)
+		if !changed {
+			continue
+		}
+		if put, err := own(now); err == nil {
+			l.entries[id] = put
+			l.pending = appendLine(l.pending, change{Add: put})
+			l.lines++
+		}
+	}
+	if l.idle() {
+		l.writePending()
+	}
+}
+
 // Remove forgets entries. The lines are written but not waited for: after a
 // power failure there may be entries too many.
 func (l *Ledger) Remove(ids ...string) {

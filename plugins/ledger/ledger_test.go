@@ -61,6 +61,10 @@ func TestReopen(t *testing.T) {
 	mustAdd(t, l, entry("b", "2"))
 	mustAdd(t, l, entry("a", "3"))
 	l.Remove("b", "no such")
+	l.Amend(func(e kernel.Entry) (kernel.Entry, bool) {
+		e.Identity = &kernel.Identity{Name: "web", Type: "veth", MAC: "02:00:00:00:00:01", Cookie: 9}
+		return e, e.ID == full.ID
+	}, full.ID, "a", "no such")
 	before := l.Entries("")
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -73,7 +77,7 @@ func TestReopen(t *testing.T) {
 	if got, want := ids(l), `a=3 interface/web={"x":"<&>","y":[1,2]}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if e, ok := l.Get("interface/web"); !ok || e.Index != 7 || e.NS != full.NS {
+	if e, ok := l.Get("interface/web"); !ok || e.Index != 7 || e.NS != full.NS || !e.Equal(before[1]) || e.Identity == nil {
 		t.Errorf("Get = %v, %v", e, ok)
 	}
 	if _, ok := l.Get("b"); ok {

@@ -48,6 +48,15 @@ func (c change) appendTo(text []byte) []byte {
 		o.Raw("prior", e.Prior)
 		o.String("mark", e.Mark)
 		o.Int("index", int64(e.Index))
+		if i := e.Identity; i != nil {
+			o.Name("identity")
+			o.Open()
+			o.String("name", i.Name)
+			o.String("type", i.Type)
+			o.String("mac", i.MAC)
+			o.Uint("cookie", i.Cookie)
+			o.Close()
+		}
 		o.Close()
 	}
 	o.String("remove", c.Remove)
@@ -100,6 +109,13 @@ func readEntry(text []byte) *kernel.Entry {
 			e.Mark = r.String()
 		case "index":
 			e.Index = int(r.Int())
+		case "identity":
+			if e.Identity != nil { // encoding/json merges two of them
+				return nil
+			}
+			if e.Identity = readIdentity(r); e.Identity == nil {
+				return nil
+			}
 		default:
 			return nil
 		}
@@ -108,4 +124,24 @@ func readEntry(text []byte) *kernel.Entry {
 		return nil
 	}
 	return e
+}
+
+func readIdentity(r *jsontext.Reader) *kernel.Identity {
+	i := new(kernel.Identity)
+	r.Open()
+	for name, more := r.Field(); more; name, more = r.Field() {
+		switch string(name) {
+		case "name":
+			i.Name = r.String()
+		case "type":
+			i.Type = r.String()
+		case "mac":
+			i.MAC = r.String()
+		case "cookie":
+			i.Cookie = r.Uint()
+		default:
+			return nil
+		}
+	}
+	return i
 }
