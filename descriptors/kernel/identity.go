@@ -70,6 +70,26 @@ func (o *Owner) Saw(own ...OwnLink) {
 	}, ids...)
 }
 
+// SawNamespace notes by which cookie a namespace that Plumb made is recognized.
+func (o *Owner) SawNamespace(id string, cookie uint64) {
+	if e, ok := o.Entry(id); !ok || cookie == 0 || e.Identity != nil && e.Identity.Cookie == cookie {
+		return
+	}
+	o.ledger.Amend(func(e Entry) (Entry, bool) {
+		e.Identity = &Identity{Cookie: cookie}
+		return e, e.Boot == o.boot
+	}, id)
+}
+
+// IsNamespace reports whether the ledger knows a namespace by its cookie to be that of the
+// entry. told is false if it cannot tell.
+func (e Entry) IsNamespace(cookie uint64) (same, told bool) {
+	if e.Identity == nil || e.Identity.Cookie == 0 || cookie == 0 {
+		return false, false
+	}
+	return e.Identity.Cookie == cookie, true
+}
+
 // seen is the entry of a link that looks so, and whether that is another one.
 func (e Entry) seen(l Link) (Entry, bool) {
 	if e.Adopted() || e.NS != l.NS {

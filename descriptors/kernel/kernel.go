@@ -92,6 +92,9 @@ type Namespaces interface {
 	// that only grows within a boot; who has ended, or never started, is an error.
 	Behind(path string) NS
 	Started(pid int) (uint64, error)
+	// Cookie is a number that no other namespace of this boot has or had, unlike the inode; 0 if
+	// the kernel does not tell it, or the namespace is gone.
+	Cookie(ns NS) uint64
 	// Alive reports whether the namespace is open and its process, if it was
 	// opened by one, still runs.
 	Alive(ns NS) bool

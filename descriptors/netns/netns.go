@@ -66,20 +66,20 @@ func keyOf(name string) scheduler.Key { return scheduler.Key(models.NetNSKey(mod
 
 func (d *netns) prepare(_ context.Context, o *op) (owned.Job[kernel.NS], error) {
 	id, name := string(o.Key), nameOf(o.Key)
-	_, had := d.owner.Entry(id)
+	before, had := d.owner.Entry(id)
 	entry := kernel.Entry{ID: id, NSPath: d.path(name), Mark: d.owner.Mark(id)}
-	return owned.Job[kernel.NS]{Entries: []kernel.Entry{entry}, Make: func() (kernel.NS, error) { return d.make(id, name, had) }}, nil
+	return owned.Job[kernel.NS]{Entries: []kernel.Entry{entry}, Make: func() (kernel.NS, error) { return d.make(id, name, before, had) }}, nil
 }
 
 // make makes a namespace, or finds ours. recorded reports whether the ledger named it
-// before this operation.
-func (d *netns) make(id, name string, recorded bool) (kernel.NS, error) {
+// before this operation, as before says.
+func (d *netns) make(id, name string, before kernel.Entry, recorded bool) (kernel.NS, error) {
 	ns, err := d.kernel.CreateNamed(name)
 	if errors.Is(err, kernel.ErrExist) && recorded && d.remnant(name) {
 		ns, err = d.kernel.CreateNamed(name)
 	}
 	if errors.Is(err, kernel.ErrExist) {
-		ns, err = d.existing(name, recorded)
+		ns, err = d.existing(name, before, recorded)
 	}
 	if err != nil {
 		if !recorded {
@@ -95,6 +95,7 @@ func (d *netns) make(id, name string, recorded bool) (kernel.NS, error) {
 	if err := d.mark(id, ns); err != nil {
 		return 0, err
 	}
+	d.owner.SawNamespace(id, d.kernel.Cookie(ns))
 	return ns, d.owner.Hit("netns/marked")
 }
 
@@ -110,12 +111,12 @@ func (d *netns) remnant(name string) bool {
 
 // existing reads back what stands under the name: ours is success. recorded
 // reports whether the ledger named it before we came to make it.
-func (d *netns) existing(name string, recorded bool) (kernel.NS, error) {
+func (d *netns) existing(name string, before kernel.Entry, recorded bool) (kernel.NS, error) {
 	ns, err := d.kernel.Open(d.path(name))
 	if err != nil {
 		return 0, fmt.Errorf("open what is there already: %w", err)
 	}
-	ours, err := d.ours(name, ns, recorded)
+	ours, err := d.ours(name, ns, before, recorded, true)
 	if err != nil {
 		return 0, err
 	}
@@ -126,15 +127,24 @@ func (d *netns) existing(name string, recorded bool) (kernel.NS, error) {
 	return ns, nil
 }
 
-// ours reports whether an open namespace bears our mark, or is what a crash
-// between making and marking leaves: named by the ledger and empty. That one
-// gets its mark at once: when something is in it nobody could tell any more.
-func (d *netns) ours(name string, ns kernel.NS, recorded bool) (bool, error) {
+// ours reports whether an open namespace is ours. The ledger decides if it knows the cookie of
+// the namespace, and a mark that others have changed is restored if mend says so. Else
+// ours bears our mark, or is what a crash between making and marking leaves: named by the
+// ledger and empty. That one gets its mark at once: when something is in it nobody could
+// tell any more.
+func (d *netns) ours(name string, ns kernel.NS, e kernel.Entry, recorded, mend bool) (bool, error) {
 	lo, err := d.kernel.LinkByIndex(ns, loopback)
 	if err != nil {
 		return false, fmt.Errorf("read the mark of namespace %s: %w", name, err)
 	}
-	if lo.Alias == d.owner.Mark(string(keyOf(name))) {
+	marked := lo.Alias == d.owner.Mark(string(keyOf(name)))
+	if same, told := e.IsNamespace(d.kernel.Cookie(ns)); recorded && told && (same || marked) {
+		if same && !marked && mend {
+			return true, d.mark(string(keyOf(name)), ns)
+		}
+		return same, nil
+	}
+	if marked {
 		return true, nil
 	}
 	if !recorded || lo.Alias != "" || lo.Up {
@@ -171,8 +181,8 @@ func (d *netns) remove(id, name string, ns kernel.NS) error {
 	if _, err := d.kernel.Open(d.path(name)); err != nil { // it may be closed
 		return fmt.Errorf("open namespace %s: %w", name, err)
 	}
-	_, recorded := d.owner.Entry(id)
-	ours, err := d.ours(name, ns, recorded)
+	e, recorded := d.owner.Entry(id)
+	ours, err := d.ours(name, ns, e, recorded, false)
 	if err != nil || !ours {
 		return err
 	}

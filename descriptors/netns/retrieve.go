@@ -40,7 +40,7 @@ func (d *netns) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 		}
 		maybe := d.maybeOurs(s)
 		for _, name := range names(s, named) {
-			f, there, err := d.look(name, named[name], maybe[keyOf(name)] || d.kernel.Alive(named[name]))
+			f, there, err := d.look(name, named[name], maybe[keyOf(name)] || d.kernel.Alive(named[name]), !s.ReadOnly)
 			if there && f.Meta != 0 && !s.ReadOnly {
 				d.keep(f)
 			}
@@ -108,7 +108,7 @@ func (d *netns) maybeOurs(s scope) map[scheduler.Key]bool {
 	return maybe
 }
 
-func (d *netns) look(name string, ns kernel.NS, maybe bool) (f found, there bool, err error) {
+func (d *netns) look(name string, ns kernel.NS, maybe, mend bool) (f found, there bool, err error) {
 	f = found{Key: keyOf(name), Value: &models.NetNS{}, Meta: ns, Foreign: true}
 	if !maybe {
 		return f, true, nil
@@ -121,8 +121,11 @@ func (d *netns) look(name string, ns kernel.NS, maybe bool) (f found, there bool
 		f.Meta = 0
 		return f, true, fmt.Errorf("open namespace %s: %w", name, err)
 	}
-	_, recorded := d.owner.Entry(string(f.Key))
-	ours, err := d.ours(name, opened, recorded)
+	e, recorded := d.owner.Entry(string(f.Key))
+	ours, err := d.ours(name, opened, e, recorded, mend)
+	if ours && mend {
+		d.owner.SawNamespace(string(f.Key), d.kernel.Cookie(opened))
+	}
 	f.Meta, f.Foreign = opened, !ours
 	return f, true, err
 }
@@ -141,8 +144,27 @@ func (d *netns) watch(ctx context.Context, notify func(...scheduler.Key)) error 
 		if e.Named != "" && !d.echo(e) {
 			return owned.NewsOf(keyOf(e.Named))
 		}
+		if name := d.unmarked(e); name != "" {
+			return owned.NewsOf(keyOf(name))
+		}
 		return owned.News{All: e.Lost && e.NS == d.kernel.Own()}
 	}, notify)
+}
+
+// unmarked is the name of our namespace whose mark an event shows to be changed; else "".
+func (d *netns) unmarked(e kernel.Event) string {
+	if e.Link == nil || e.Deleted || e.Link.Index != loopback {
+		return ""
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, ns := range d.seen {
+		id := string(keyOf(name))
+		if entry, recorded := d.owner.Entry(id); ns == e.NS && recorded && entry.Identity != nil && e.Link.Alias != d.owner.Mark(id) {
+			return name
+		}
+	}
+	return ""
 }
 
 func (d *netns) echo(e kernel.Event) bool {

@@ -41,6 +41,20 @@ func (k *Kernel) Behind(path string) kernel.NS {
 	return kernel.NS(st.Ino)
 }
 
+// Cookie is the number that the kernel has given to a namespace, since Linux 5.14.
+func (k *Kernel) Cookie(ns kernel.NS) (cookie uint64) {
+	_ = k.Within(ns, 0, func() error { // one that is gone has none
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+		return err
+	})
+	return cookie
+}
+
 // Started tells when a process started, in clock ticks since the boot.
 func (k *Kernel) Started(pid int) (uint64, error) { return pidfd.StartTime(pid) }
 

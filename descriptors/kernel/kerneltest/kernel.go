@@ -148,6 +148,14 @@ func (k *Kernel) Behind(at string) kernel.NS {
 	return k.paths[path.Clean(at)]
 }
 
+// Cookie is the number of the namespace, which is given once.
+func (k *Kernel) Cookie(ns kernel.NS) uint64 {
+	if !k.Alive(ns) {
+		return 0
+	}
+	return uint64(ns)
+}
+
 // Started tells when the process of a namespace started: later ones have later namespaces.
 func (k *Kernel) Started(pid int) (uint64, error) {
 	if ns := k.Behind(processPath(pid)); ns != 0 {
