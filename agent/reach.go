@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"google.golang.org/protobuf/proto"
@@ -83,21 +85,33 @@ type reach struct {
 	kernel   kernel.Kernel
 	rules    []reachRule
 	defaults models.Reach
-	host     map[uint64]bool // namespaces: the host's and the agent's
+	device   uint64          // of the file system of namespaces
+	host     map[uint64]bool // inodes of the namespaces of the host and of the agent
+
+	// The first namespace of the kernel is the host's, also for an agent in a container
+	// that cannot see process 1 of the host. Until it is known, each namespace is examined.
+	mu      sync.Mutex
+	first   bool            // the first namespace is known
+	another map[uint64]bool // inodes of namespaces that are not the first
 }
 
 func newReach(k kernel.Kernel, netnsDir string, rules []reachRule) *reach {
-	r := &reach{kernel: k, rules: rules, host: map[uint64]bool{uint64(k.Own()): true}}
-	r.defaults = models.Reach{IsHost: r.isHost, Uplink: r.uplink}
+	r := &reach{kernel: k, rules: rules, host: map[uint64]bool{uint64(k.Own()): true}, another: map[uint64]bool{}}
+	r.defaults = models.Reach{NamedDir: netnsDir, IsHost: r.isHost, Uplink: r.uplink}
 	if netnsDir != Default().NetnsDir {
 		r.defaults.MorePaths = []string{filepath.Join(netnsDir, "*")}
 	}
-	first, here := inodeOf("/proc/1/ns/net"), inodeOf("/proc/self/ns/net")
+	_, first := identityOf("/proc/1/ns/net")
+	device, here := identityOf("/proc/self/ns/net")
 	if first == 0 {
 		first = here // process 1 is out of sight
 	}
+	r.device = device
 	for _, ns := range []uint64{first, here} {
-		r.host[ns] = ns != 0
+		if ns != 0 {
+			r.host[ns] = true
+			r.first = r.first || isFirst(here, ns)
+		}
 	}
 	if first != uint64(k.Own()) {
 		// The agent looks after a namespace that is not the host's; what is in it is
@@ -109,23 +123,72 @@ func newReach(k kernel.Kernel, netnsDir string, rules []reachRule) *reach {
 	return r
 }
 
-func inodeOf(file string) uint64 {
+// identityOf returns the device and the inode of a file, 0 and 0 if there is none.
+func identityOf(file string) (device, inode uint64) {
 	st, err := os.Stat(file)
 	if err != nil {
-		return 0
+		return 0, 0
 	}
-	return st.Sys().(*syscall.Stat_t).Ino
+	sys := st.Sys().(*syscall.Stat_t)
+	return sys.Dev, sys.Ino
 }
 
-// isHost reports whether the file is the host's namespace or may be: one that is hidden
-// even from root is nobody's to name.
+// firstOnly is a setting that only the first network namespace of the kernel has.
+const firstOnly = "net/core/netdev_max_backlog"
+
+// isFirst reports whether a namespace is the one that this process is in, and the first.
+func isFirst(here, ns uint64) bool {
+	_, err := os.Stat("/proc/sys/" + firstOnly)
+	return ns == here && err == nil
+}
+
+// isHost reports whether the file is the host's namespace or may be: nobody may name a
+// file that is hidden even from root.
 func (r *reach) isHost(file string) bool {
-	st, err := os.Stat(file)
-	if err != nil {
+	if _, err := os.Stat(file); err != nil {
 		return errors.Is(err, fs.ErrPermission)
 	}
-	return r.host[st.Sys().(*syscall.Stat_t).Ino]
+	device, inode := identityOf(file)
+	if device != r.device {
+		return false // not a namespace
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.host[inode]
 }
+
+// namespaces returns the inodes of the namespaces of the host and of the agent.
+func (r *reach) namespaces() []uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.host))
+}
+
+// isHosts reports whether an open namespace is the host's or the agent's.
+func (r *reach) isHosts(inode uint64) bool {
+	r.mu.Lock()
+	known, host := r.first || r.another[inode], r.host[inode]
+	r.mu.Unlock()
+	if known || host {
+		return host
+	}
+	_, err := r.kernel.Sysctl(kernel.NS(inode), firstOnly)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.host[inode], r.first = true, true
+	case errors.Is(err, kernel.ErrNotExist):
+		if len(r.another) >= maxAnother {
+			clear(r.another)
+		}
+		r.another[inode] = true // for good: the first namespace never ends, so its inode is not given again
+	}
+	return r.host[inode]
+}
+
+// maxAnother bounds what is remembered of namespaces.
+const maxAnother = 1 << 14
 
 // decode reads a value of the store, and refuses one that reaches too far.
 func (r *reach) decode(key string, text []byte) (proto.Message, error) {
@@ -162,11 +225,11 @@ func (r *reach) of(key string) models.Reach {
 	return out
 }
 
-// refused reports whether a namespace that is named by pid or path is the host's and
-// no rule allows that. A process may come to have a number, and a file a place, that
-// was judged when they were another's.
+// refused reports whether a namespace that a selector led to is the host's or the agent's
+// and no rule allows that. It judges the open namespace: a name, a process and a file may
+// have been another's when the value was decoded.
 func (r *reach) refused(in *models.Namespace, inode uint64) bool {
-	if r == nil || !r.host[inode] {
+	if r == nil || in.GetIn() == nil || !r.isHosts(inode) {
 		return false
 	}
 	for _, rule := range r.rules {
@@ -176,11 +239,13 @@ func (r *reach) refused(in *models.Namespace, inode uint64) bool {
 				return false
 			}
 		case *models.Namespace_Path:
-			if rule.word == "path" && models.InReach(rule.list, in.Path) {
+			if rule.word == "path" && models.NamesHost(rule.list, in.Path) {
 				return false
 			}
-		default:
-			return false
+		case *models.Namespace_Netns:
+			if rule.word == "path" && models.NamesHost(rule.list, filepath.Join(r.defaults.NamedDir, in.Netns)) {
+				return false
+			}
 		}
 	}
 	return true

@@ -12,6 +12,8 @@ import (
 	"github.com/plumb-net/plumb/plugins/netlink"
 )
 
+func inode(file string) uint64 { _, i := identityOf(file); return i }
+
 func reachWith(t *testing.T, policy ...string) *reach {
 	t.Helper()
 	p, err := parsePolicies(policy)
@@ -35,8 +37,8 @@ func TestReachOfThisHost(t *testing.T) {
 	}
 	defer func() { isolated.Process.Kill(); isolated.Wait() }()
 	pid := isolated.Process.Pid
-	own := inodeOf("/proc/self/ns/net")
-	for end := time.Now().Add(time.Minute); inodeOf(fmt.Sprintf("/proc/%d/ns/net", pid)) == own; time.Sleep(time.Millisecond) {
+	_, own := identityOf("/proc/self/ns/net")
+	for end := time.Now().Add(time.Minute); inode(fmt.Sprintf("/proc/%d/ns/net", pid)) == own; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it has no namespace of its own")
 		}
@@ -75,7 +77,7 @@ func TestReachOfThisHost(t *testing.T) {
 func TestReachWhenItIsOpened(t *testing.T) {
 	one := &models.Namespace{In: &models.Namespace_Pid{Pid: 1}}
 	file := &models.Namespace{In: &models.Namespace_Path{Path: "/run/netns/late"}}
-	host, other := inodeOf("/proc/self/ns/net"), uint64(1)
+	host, other := inode("/proc/self/ns/net"), uint64(1)
 	for _, tc := range []struct {
 		policy []string
 		in     *models.Namespace
@@ -84,7 +86,8 @@ func TestReachWhenItIsOpened(t *testing.T) {
 	}{
 		{nil, one, host, true}, {nil, one, other, false}, {nil, file, host, true}, {nil, file, other, false},
 		{[]string{"interface/x pid=any"}, one, host, false}, {[]string{"interface/x pid=any"}, file, host, true},
-		{[]string{"* path=/run/netns/*"}, file, host, false}, {[]string{"* path=/run/netns/*"}, one, host, true},
+		{[]string{"* path=/run/netns/*"}, file, host, true}, {[]string{"* path=/run/netns/late"}, file, host, false},
+		{[]string{"* path=/run/netns/late"}, one, host, true}, {[]string{"* path=any"}, file, host, false},
 	} {
 		if got := reachWith(t, tc.policy...).refused(tc.in, tc.inode); got != tc.want {
 			t.Errorf("%q %v %d: %v", tc.policy, tc.in, tc.inode, got)

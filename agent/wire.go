@@ -221,7 +221,7 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	if err := registerIPAM(s, h.book); err != nil {
 		return err
 	}
-	named, err := scheduler.Register(s, netns.New(h.kernel, h.owner, c.NetnsDir))
+	named, err := scheduler.Register(s, netns.New(h.kernel, h.owner, netns.Options{Dir: c.NetnsDir, Refused: reach.refused}))
 	if err != nil {
 		return err
 	}
@@ -486,7 +486,7 @@ func (a *agent) wireSources(store etcd.Config) error {
 		return err
 	}
 	a.tracker, err = container.New(container.Options{
-		LabelEnv: c.MicroserviceEnv, LabelKey: c.MicroserviceLabel, Labels: rules,
+		LabelEnv: c.MicroserviceEnv, LabelKey: c.MicroserviceLabel, Labels: rules, Host: a.reach.namespaces(),
 		Earlier: a.told, Past: a.recorder.past, Observer: a.recorder.observe, Log: a.log.With("part", "containers")}, runtimes...)
 	if err != nil {
 		return err

@@ -22,6 +22,8 @@ type Reach struct {
 	Paths []string
 	// MorePaths are allowed besides the default's.
 	MorePaths []string
+	// NamedDir is the directory of named namespaces.
+	NamedDir string
 	// PIDs is "isolated" for processes with a network namespace other than the
 	// host's, "any" or "none".
 	PIDs string
@@ -82,7 +84,7 @@ func (r Reach) Check(key string, msg proto.Message) error {
 	}
 	switch v := msg.(type) {
 	case *Interface:
-		if (v.GetExisting() != nil || v.Adopt) && v.Namespace == nil {
+		if (v.GetExisting() != nil || v.Adopt) && c.bounded(v.Namespace) {
 			c.existing(v)
 		}
 		if w := v.GetWireguard(); w != nil {
@@ -92,11 +94,11 @@ func (r Reach) Check(key string, msg proto.Message) error {
 			}
 		}
 	case *Sysctl:
-		if v.Namespace == nil {
+		if c.bounded(v.Namespace) {
 			c.sysctl(v)
 		}
 	case *Nftables:
-		if v.Namespace == nil {
+		if c.bounded(v.Namespace) {
 			c.hooks(v)
 		}
 	case *Proxy:
@@ -149,20 +151,61 @@ func namespacesIn(all []named, m protoreflect.Message, at string) []named {
 func (c *reachCheck) namespace(ns *Namespace, at string) {
 	switch in := ns.GetIn().(type) {
 	case *Namespace_Pid:
-		c.process(join(at, "pid"), fmt.Sprintf("/proc/%d/ns/net", in.Pid), fmt.Sprintf("process %d", in.Pid))
+		c.process(join(at, "pid"), processFile(in.Pid), fmt.Sprintf("process %d", in.Pid))
 	case *Namespace_Path:
 		field := join(at, "path")
 		paths := orList(c.Paths, append(slices.Clone(defaultPaths), c.MorePaths...))
 		switch {
 		case !InReach(paths, in.Path):
 			c.refuse(field, in.Path+" is not where namespaces may be named by path", "path", paths, in.Path)
-		case c.Paths != nil: // by its name: then it is meant
-		case strings.HasPrefix(in.Path, "/proc/"):
+		case c.Paths == nil && strings.HasPrefix(in.Path, "/proc/"):
 			c.process(field, in.Path, in.Path)
-		case c.host(in.Path):
-			c.refuse(field, in.Path+" is the network namespace of the host or of the agent (leave namespace out for the agent's own)", "path", paths, in.Path)
+		default:
+			c.place(field, in.Path, paths)
 		}
+	case *Namespace_Netns:
+		c.place(join(at, "netns"), c.file(ns), orList(c.Paths, append(slices.Clone(defaultPaths), c.MorePaths...)))
 	}
+}
+
+// place refuses a file that is the namespace of the host or of the agent, unless the
+// policy names this very file: a pattern does not name what happens to match it.
+func (c *reachCheck) place(field, file string, paths []string) {
+	if c.host(file) && (c.Paths == nil || !NamesHost(c.Paths, file)) {
+		c.refuse(field, file+" is the network namespace of the host or of the agent (leave namespace out for the agent's own)", "path", paths, file)
+	}
+}
+
+// NamesHost reports whether a list of paths names a file itself, or is any. Only then may
+// the file be the namespace of the host: a wildcard also matches names that are made later.
+func NamesHost(paths []string, file string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool { return p == ReachAny || p == file && !strings.ContainsAny(p, "*?[\\") })
+}
+
+// file returns the file by which a selector names a namespace; "" for selectors that a
+// container runtime resolves.
+func (c *reachCheck) file(ns *Namespace) string {
+	switch in := ns.GetIn().(type) {
+	case *Namespace_Pid:
+		return processFile(in.Pid)
+	case *Namespace_Path:
+		return in.Path
+	case *Namespace_Netns:
+		return path.Join(c.NamedDir, in.Netns)
+	}
+	return ""
+}
+
+func processFile(pid uint32) string { return fmt.Sprintf("/proc/%d/ns/net", pid) }
+
+// bounded reports whether the policy for the agent's own namespace applies: the selector is
+// unset, or leads to the namespace of the host or of the agent.
+func (c *reachCheck) bounded(ns *Namespace) bool {
+	if ns == nil {
+		return true
+	}
+	file := c.file(ns)
+	return file != "" && c.host(file)
 }
 
 func (c *reachCheck) process(field, file, what string) {
@@ -241,7 +284,7 @@ func (c *reachCheck) proxyEnd(side, protocol, address string, ns *Namespace) {
 	a, err := netip.ParseAddrPort(address)
 	class := protocol
 	switch {
-	case ns != nil:
+	case !c.bounded(ns):
 		return
 	case isAbstract(address):
 		class = "abstract"

@@ -55,7 +55,7 @@ func (w *world) start() {
 
 	owner, names, self := kernel.NewOwner(label, "boot", &w.ledger, nil), &kernel.Names{}, &iface.Self{}
 	refs := register(w.t, s, namespace.New(k, namespace.Options{}))
-	nets := register(w.t, s, netns.New(k, owner, w.dir))
+	nets := register(w.t, s, netns.New(k, owner, netns.Options{Dir: w.dir}))
 	places := selector.NewResolver(k, selector.Views{NetNS: nets, Refs: refs, NamedDir: w.dir})
 	register(w.t, s, hostlink.New(hostlink.Deps{Kernel: k, Owner: owner, Names: names, Places: places}))
 	links := register(w.t, s, iface.New(iface.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: self}))

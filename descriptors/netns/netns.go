@@ -18,11 +18,19 @@ import (
 // loopback is the index of the loopback in every namespace.
 const loopback = 1
 
+// Options of the kind. The zero value works.
+type Options struct {
+	// Dir is where the kernel port keeps named namespaces. Default: [selector.NamedDir].
+	Dir string
+	// Refused reports whether the namespace that a name leads to may not be used. Such a
+	// name is shown, and satisfies no need. Nil refuses none.
+	Refused func(in *models.Namespace, inode uint64) bool
+}
+
 // New makes the kind. What an operation remembers is the identity of the
-// namespace. dir is where the kernel port keeps named namespaces; "" is
-// [selector.NamedDir].
-func New(port kernel.Kernel, o *kernel.Owner, dir string) scheduler.Descriptor[*models.NetNS, kernel.NS] {
-	d := &netns{kernel: port, owner: o, dir: cmp.Or(dir, selector.NamedDir), seen: map[string]kernel.NS{}}
+// namespace, 0 of one that is refused.
+func New(port kernel.Kernel, o *kernel.Owner, opts Options) scheduler.Descriptor[*models.NetNS, kernel.NS] {
+	d := &netns{kernel: port, owner: o, dir: cmp.Or(opts.Dir, selector.NamedDir), isRefused: opts.Refused, seen: map[string]kernel.NS{}}
 	d.objects = owned.Objects[*models.NetNS, kernel.NS]{Kind: models.KindNetNS, Kernel: port, Owner: o, Prepare: d.prepare}
 	k := d.objects.Descriptor()
 	k.Delete, k.Disruption = d.delete, disruption
@@ -37,6 +45,8 @@ type netns struct {
 	owner   *kernel.Owner
 	objects owned.Objects[*models.NetNS, kernel.NS]
 	dir     string
+	// isRefused is [Options.Refused].
+	isRefused func(in *models.Namespace, inode uint64) bool
 
 	mu   sync.Mutex
 	seen map[string]kernel.NS // what the scheduler believes, to know our own echo
@@ -50,6 +60,11 @@ func (d *netns) note(name string, ns kernel.NS) {
 		delete(d.seen, name)
 		d.owner.Leave(string(keyOf(name)))
 	}
+}
+
+// refused reports whether no value may use the namespace that has a name.
+func (d *netns) refused(name string, ns kernel.NS) bool {
+	return d.isRefused != nil && d.isRefused(&models.Namespace{In: &models.Namespace_Netns{Netns: name}}, uint64(ns))
 }
 
 func (d *netns) path(name string) string { return d.dir + "/" + name }

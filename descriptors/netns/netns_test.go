@@ -62,7 +62,7 @@ func (b *bench) restart() {
 		}
 		return nil
 	})
-	b.kind = netns.New(b.Kernel, owner, b.dir)
+	b.kind = netns.New(b.Kernel, owner, netns.Options{Dir: b.dir})
 }
 
 func (b *bench) create(name string) (kernel.NS, error) {

@@ -44,6 +44,9 @@ func (d *netns) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 			if there && f.Meta != 0 && !s.ReadOnly {
 				d.keep(f)
 			}
+			if there && err == nil && f.Foreign && d.refused(name, f.Meta) {
+				f.Meta = 0
+			}
 			if there && !yield(f, err) {
 				return
 			}

@@ -43,11 +43,14 @@ func (w file) find(v Views, k scheduler.Key) (uint64, string, bool) {
 
 func (w file) doubt(r *Resolver) error {
 	path, _ := File(w.in, r.views.Pods)
-	if w.in.GetPod() != "" {
-		return unread(path != "")
+	if path == "" {
+		return nil // of a pod that is not attached
 	}
 	ns, err := r.open(path)
-	refused := ns != 0 && r.views.Refused != nil && r.views.Refused(w.in, uint64(ns))
+	refused := ns != 0 && r.refused(w.in, ns)
+	if w.in.GetPod() != "" {
+		return unread(!refused)
+	}
 	another := ns != 0 && w.in.GetInode() != 0 && w.in.GetInode() != uint64(ns)
 	if refused || another {
 		return nil

@@ -26,9 +26,11 @@ type Views struct {
 	NetNS         View[*models.NetNS, kernel.NS]
 	// Refs are the namespaces named by pid, path and pod, which are a kind of their own.
 	Refs View[*models.NamespaceRef, struct{}]
-	// Refused and Pods are what that kind was given: what may not be used is not there.
+	// Refused reports whether the open namespace that a selector led to may not be used;
+	// such a namespace counts as absent. Nil refuses none.
 	Refused func(in *models.Namespace, inode uint64) bool
-	Pods    Pods
+	// Pods is what the kind of Refs was given.
+	Pods Pods
 	// NamedDir is where named namespaces are. Default: [NamedDir].
 	NamedDir string
 	// Source knows containers at first hand. Without it what is not in place
@@ -102,17 +104,27 @@ func (r *Resolver) Resolve(ctx context.Context, in *models.Namespace) (Place, er
 	ns := kernel.NS(inode)
 	// An inode that lives is still the namespace that was observed: the
 	// kernel's handle keeps it from being given to another.
-	if r.kernel.Alive(ns) {
-		return Place{NS: ns, Path: path}, nil
+	if !r.kernel.Alive(ns) {
+		opened, err := r.kernel.Open(path)
+		if err != nil {
+			return Place{}, gone(in, err)
+		}
+		if opened != ns {
+			return Place{}, fmt.Errorf("%w: it is being replaced", gone(in, nil))
+		}
 	}
-	opened, err := r.kernel.Open(path)
-	if err != nil {
-		return Place{}, gone(in, err)
-	}
-	if opened != ns {
-		return Place{}, fmt.Errorf("%w: it is being replaced", gone(in, nil))
+	// The open namespace is judged, whose identity no longer changes.
+	if r.refused(in, ns) {
+		return Place{}, fmt.Errorf("%w: %s", gone(in, nil), RefusedText)
 	}
 	return Place{NS: ns, Path: path}, nil
+}
+
+// RefusedText says why a namespace is refused.
+const RefusedText = "it is the network namespace of the host or of the agent; leave namespace out for the agent's own"
+
+func (r *Resolver) refused(in *models.Namespace, ns kernel.NS) bool {
+	return r.views.Refused != nil && r.views.Refused(in, uint64(ns))
 }
 
 func gone(in *models.Namespace, err error) error {

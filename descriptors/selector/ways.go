@@ -51,8 +51,15 @@ func inode(n uint64) string { return "net:[" + strconv.FormatUint(n, 10) + "]" }
 type named string
 
 func (w named) need(k scheduler.Key) scheduler.Need {
-	return scheduler.Project(scheduler.On(k, "the network namespace "+string(w)),
-		func(_ *models.NetNS, ns kernel.NS) string { return inode(uint64(ns)) })
+	n := scheduler.On(k, "the network namespace "+string(w))
+	n = scheduler.If(n, func(_ scheduler.Key, _ *models.NetNS, ns kernel.NS) bool { return ns != 0 })
+	n = scheduler.Tell(n, func(_ *models.NetNS, ns kernel.NS) string {
+		if ns == 0 {
+			return RefusedText
+		}
+		return ""
+	})
+	return scheduler.Project(n, func(_ *models.NetNS, ns kernel.NS) string { return inode(uint64(ns)) })
 }
 
 func (w named) find(v Views, k scheduler.Key) (uint64, string, bool) {
@@ -61,6 +68,9 @@ func (w named) find(v Views, k scheduler.Key) (uint64, string, bool) {
 }
 
 func (w named) doubt(r *Resolver) error {
-	_, err := r.open(r.views.NamedDir + "/" + string(w))
+	ns, err := r.open(r.views.NamedDir + "/" + string(w))
+	if ns != 0 && r.refused(&models.Namespace{In: &models.Namespace_Netns{Netns: string(w)}}, ns) {
+		return nil
+	}
 	return err
 }

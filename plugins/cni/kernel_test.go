@@ -53,7 +53,7 @@ func newMachine(t *testing.T) *machine {
 	registerTo(t, m.sched, ipam.Claims(book))
 	views := selector.Views{
 		Pods:  store,
-		NetNS: registerTo(t, m.sched, netns.New(k, owner, netlinktest.Dir(t))),
+		NetNS: registerTo(t, m.sched, netns.New(k, owner, netns.Options{Dir: netlinktest.Dir(t)})),
 		Refs:  registerTo(t, m.sched, namespace.New(k, namespace.Options{Pods: store})),
 	}
 	names, places, self := &kernel.Names{}, selector.NewResolver(k, views), &iface.Self{}

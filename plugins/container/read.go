@@ -96,7 +96,7 @@ func (t *Tracker) build() *snapshot {
 			unknown = append(unknown, s.rt.Name()+": "+why)
 		}
 	}
-	p.containers, p.microservices, p.claims = resolve(members, t.opts.Processes.OwnNetns(), t.opts.Labels)
+	p.containers, p.microservices, p.claims = resolve(members, append([]uint64{t.opts.Processes.OwnNetns()}, t.opts.Host...), t.opts.Labels)
 	for _, s := range t.sources {
 		for _, e := range s.entries {
 			e.shown = p.containers[s.key(e)]

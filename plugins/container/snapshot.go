@@ -71,14 +71,14 @@ func (m *member) refusal(host map[uint64]bool) string {
 	case host[m.netns] && m.Joins != "":
 		return "it joined a container in host network mode: its namespace is that of the host"
 	case host[m.netns]:
-		return "its namespace is the agent's own"
+		return "its namespace is that of the host or of the agent"
 	}
 	return m.trouble
 }
 
 // resolve makes values out of members: it decides which container serves a
-// label and what is refused. own is the agent's namespace.
-func resolve(members []*member, own uint64, rules LabelRules) (map[string]*models.Container, map[string]*models.Microservice, claims) {
+// label and what is refused. own are the namespaces of the agent and of the host.
+func resolve(members []*member, own []uint64, rules LabelRules) (map[string]*models.Container, map[string]*models.Microservice, claims) {
 	members = slices.SortedFunc(slices.Values(members), byID)
 	nameOwners(members)
 	host := hostNamespaces(members, own)
@@ -159,8 +159,11 @@ func byRight(a, b *member) int {
 
 func byID(a, b *member) int { return cmp.Compare(a.id(), b.id()) }
 
-func hostNamespaces(members []*member, own uint64) map[uint64]bool {
-	host := map[uint64]bool{own: true}
+func hostNamespaces(members []*member, own []uint64) map[uint64]bool {
+	host := map[uint64]bool{}
+	for _, ns := range own {
+		host[ns] = true
+	}
 	for _, m := range members {
 		if m.HostNetwork {
 			host[m.netns] = true

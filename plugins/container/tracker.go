@@ -35,6 +35,9 @@ type Options struct {
 	Parallel int
 	// Processes is the kernel. Default: [NewKernel].
 	Processes Processes
+	// Host are the inodes of namespaces of the host besides the agent's own. Containers in
+	// them are refused as those in host network mode are.
+	Host []uint64
 	// Earlier is what earlier trackers told, oldest first: what has ended since
 	// is told when it is found. Default: there was none.
 	Earlier []Event
