@@ -146,6 +146,8 @@ func (x *Chain) check(at, family string, f *findings) {
 	for i, r := range x.Rules {
 		if wrong := checkStatement(r, "rule", ruleEnds); wrong != "" {
 			f.add(fmt.Sprintf("%s.rules[%d]", at, i), "%s", wrong)
+		} else if host := namesHost(r); host != "" {
+			f.add(fmt.Sprintf("%s.rules[%d]", at, i), noHosts, host)
 		}
 	}
 }

@@ -121,6 +121,8 @@ func checkElements(x elements, at, changedBy string, f *findings) {
 			f.add(where, "%s", wrong)
 		case seen[e]:
 			f.add(where, "%s is named twice", e)
+		case hostElement(x.GetType(), e):
+			f.add(where, noHosts, e)
 		}
 		seen[e] = true
 	}

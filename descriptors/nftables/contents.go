@@ -75,7 +75,10 @@ func (d *nftables) tableOf(k scheduler.Key, v *models.Nftables, m made) kernel.T
 	v = v.Claimed(func(claim string) string { return m.Claims[claim] })
 	t := kernel.Table{Family: v.EffectiveFamily(), Name: v.EffectiveTable(string(k)), Comment: d.Owner.Comment(string(k))}
 	for _, c := range v.GetChains() {
-		chain := kernel.TableChain{Name: c.GetName(), Type: c.GetType(), Hook: c.GetHook(), Devices: linksOf(c.GetDevices(), m), Rules: c.GetRules()}
+		chain := kernel.TableChain{Name: c.GetName(), Type: c.GetType(), Hook: c.GetHook(), Devices: linksOf(c.GetDevices(), m)}
+		for _, r := range c.GetRules() {
+			chain.Rules = append(chain.Rules, models.ByName(r))
+		}
 		if c.GetHook() != "" {
 			chain.Priority, chain.Policy = c.EffectivePriority(), c.EffectivePolicy()
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
@@ -23,11 +24,14 @@ type Deps struct {
 	Claims kind.Claims
 	// Interfaces is what the scheduler knows of the interfaces.
 	Interfaces kind.Interfaces
+	// Poll gives the moments at which users, groups and cgroups are looked up that rules
+	// name. Default: every ten seconds.
+	Poll <-chan time.Time
 }
 
 // New makes the kind. What an operation remembers is the namespace.
 func New(deps Deps) scheduler.Descriptor[*models.Nftables, kernel.NS] {
-	d := &nftables{Deps: deps, at: map[kernel.NS]*generations{}}
+	d := &nftables{Deps: deps, at: map[kernel.NS]*generations{}, names: map[scheduler.Key]namesOf{}}
 	d.objects = owned.Objects[*models.Nftables, kernel.NS]{
 		Kind: models.KindNftables, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare, Forget: d.forget}
 	k := d.objects.Descriptor()
@@ -45,7 +49,8 @@ type nftables struct {
 
 	mu     sync.Mutex // guards what follows
 	at     map[kernel.NS]*generations
-	notify owned.Notify // while Watch runs
+	names  map[scheduler.Key]namesOf // of the tables that hold names which nft resolves
+	notify owned.Notify              // while Watch runs
 }
 
 type (

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
@@ -39,6 +40,7 @@ type bench struct {
 	links     kindtest.Links
 	tables    kernel.Tables
 	fail      string
+	poll      chan time.Time
 	kind      scheduler.Descriptor[*models.Nftables, kernel.NS]
 }
 
@@ -90,7 +92,7 @@ func (b *bench) restart() {
 		}
 		return nil
 	})
-	b.kind = kind.New(kind.Deps{Kernel: b.Kernel, Tables: b.tables, Owner: owner, Places: b, Claims: b.held, Interfaces: b.links})
+	b.kind = kind.New(kind.Deps{Kernel: b.Kernel, Tables: b.tables, Owner: owner, Places: b, Claims: b.held, Interfaces: b.links, Poll: b.poll})
 }
 
 // link makes a link in blue, with the name of the interface.

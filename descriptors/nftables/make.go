@@ -22,6 +22,9 @@ type made struct {
 	// of interfaces.
 	Claims  map[string]string `json:"claims,omitempty"`
 	Devices map[string]string `json:"devices,omitempty"`
+	// Led is what the names led to that nft has resolved; "" if there are none, and of
+	// tables that earlier releases wrote.
+	Led string `json:"led,omitempty"`
 	// Read is the table as it was read right after it was written; nil until then.
 	Read *kernel.Table `json:"read,omitempty"`
 }
@@ -54,6 +57,11 @@ func (d *nftables) prepare(ctx context.Context, o *op) (job owned.Job[kernel.NS]
 	if m.Devices, err = d.links(v.Devices(), at.NS); err != nil {
 		return job, err
 	}
+	names, err := d.leads(v, at.NS)
+	if err != nil {
+		return job, err
+	}
+	m.Led = names.text()
 	t := d.tableOf(k, v, m)
 	before, had := d.Owner.Entry(string(k))
 	now, there, err := d.stands(ctx, at.NS, k, t)
@@ -61,10 +69,11 @@ func (d *nftables) prepare(ctx context.Context, o *op) (job owned.Job[kernel.NS]
 		return job, err
 	}
 	return owned.Job[kernel.NS]{Entries: []kernel.Entry{m.entry(k, at, t.Comment)}, Make: func() (kernel.NS, error) {
-		w := writing{d, k, at.NS, t, func() error { return d.unmade(m.entry(k, at, t.Comment), before, had) }}
+		w := writing{d, k, at.NS, t, m.Led, func() error { return d.unmade(m.entry(k, at, t.Comment), before, had) }}
 		if err := d.see(at.NS, k); err != nil {
 			return 0, errors.Join(err, w.undo())
 		}
+		d.noteNames(k, names) // from now on the events of links are heard
 		var read kernel.Table
 		if there {
 			read, err = w.replace(ctx, now, before)

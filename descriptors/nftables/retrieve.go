@@ -25,8 +25,19 @@ func (d *nftables) retrieve(ctx context.Context, s scope) iter.Seq2[found, error
 				return nil, 0, err
 			}
 		}
+		names, err := d.leads(v, e.NS)
+		if err != nil {
+			return nil, 0, err
+		}
 		t, err := d.table(ctx, e, v)
-		return d.value(m, v, t), e.NS, err
+		value := d.value(m, v, t)
+		if err == nil && m.Read != nil && m.Led != names.text() {
+			value = stale(value, names)
+		}
+		if !s.ReadOnly {
+			d.noteNames(scheduler.Key(e.ID), names)
+		}
+		return value, e.NS, err
 	})
 }
 

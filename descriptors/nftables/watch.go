@@ -50,6 +50,7 @@ func (d *nftables) forget(e kernel.Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.seen.Forget(e.NS, scheduler.Key(e.ID))
+	delete(d.names, scheduler.Key(e.ID))
 	if d.at[e.NS] != nil && len(d.keysIn(e.NS, false)) == 0 {
 		d.Kernel.UnwatchTables(e.NS)
 		delete(d.at, e.NS)
@@ -122,6 +123,11 @@ func (d *nftables) end(ns kernel.NS, changed bool) (notify owned.Notify, keys []
 func (d *nftables) watch(ctx context.Context, notify func(...scheduler.Key)) error {
 	d.tell(notify)
 	defer d.tell(nil)
+	var polls sync.WaitGroup
+	defer polls.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	polls.Go(func() { _ = owned.Poll(ctx, d.Poll, namesPoll, d.accountsMoved, notify) })
 	return d.objects.Follow(ctx, d.Kernel, d.heard, notify)
 }
 
@@ -137,9 +143,15 @@ func (d *nftables) heard(e kernel.Event) owned.News {
 	switch {
 	case e.Gone:
 		delete(d.at, e.NS)
-		return owned.NewsOf(d.keysIn(e.NS, true)...)
+		keys := d.keysIn(e.NS, true)
+		for _, k := range keys {
+			delete(d.names, k)
+		}
+		return owned.NewsOf(keys...)
 	case e.Lost:
 		return owned.NewsOf(d.keysIn(e.NS, false)...)
+	case e.Link != nil:
+		return owned.NewsOf(d.linkMoved(e.NS, *e.Link, e.Deleted)...)
 	case e.Tables != nil:
 		return d.moved(e.NS, e.Tables.Generation)
 	}

@@ -19,6 +19,8 @@ type writing struct {
 	key   scheduler.Key
 	ns    kernel.NS
 	table kernel.Table
+	// led is what the names in it lead to.
+	led string
 	// undo has the ledger say what it said before, if the table comes to nothing.
 	undo func() error
 }
@@ -28,7 +30,7 @@ type writing struct {
 // sets stays, and what counters have counted.
 func (w writing) replace(ctx context.Context, now kernel.Table, before kernel.Entry) (kernel.Table, error) {
 	m, v, err := recorded(before)
-	if err != nil || m.Read == nil {
+	if err != nil || m.Read == nil || m.Led != w.led {
 		return w.whole(ctx, w.Tables.ReplaceTable)
 	}
 	asked, onlyAsked := elementsDiffer(w.tableOf(w.key, v, m), w.table)
@@ -106,6 +108,9 @@ func explain(t kernel.Table, err error) error {
 	text := wrong.Err.Error()
 	if wrong.Text != "" {
 		text = wrong.Text + ": " + text
+	}
+	if isUnresolved(wrong.Err.Error()) {
+		return fmt.Errorf("%s: %s; iifname and oifname need no link, user and group IDs no name", wrong.Field, text)
 	}
 	var r refusal
 	if errors.As(err, &r) && r.Refused() {
