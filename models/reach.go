@@ -39,8 +39,9 @@ type Reach struct {
 	KeyFiles []string
 	// Proxies are "listen:PROTOCOL:ADDRESS" and "forward:PROTOCOL:ADDRESS" of the ends of
 	// proxies that are in the agent's own namespace or are socket files, as for path.Match.
-	// What is forwarded to the loopback begins with "forward:loopback:" instead, and a name
-	// without a file with "listen:abstract:" or "forward:abstract:".
+	// What is forwarded to the loopback begins with "forward:loopback:" instead, to an address
+	// of the link with "forward:linklocal:", and a name without a file with "listen:abstract:"
+	// or "forward:abstract:". The same ends are those of nat rules.
 	Proxies []string
 
 	// IsHost reports whether a file is the network namespace of the host or of the
@@ -61,7 +62,8 @@ var (
 	defaultSysctls  = []string{"net.ipv4.*", "net.ipv6.*", "net.bridge.*", "net.mpls.*", "net.netfilter.*"}
 	defaultHooks    = []string{"nat:*", "filter:forward", "filter:postrouting", "route:output"}
 	defaultKeyFiles = []string{"/etc/plumb/keys/*", "/etc/wireguard/*"}
-	// What listens on the loopback or at a name without a file trusts the host's users.
+	// What listens on the loopback or at a name without a file trusts the host's users, and
+	// metadata services of clouds at 169.254.169.254 trust the host.
 	defaultProxies = []string{"listen:tcp:*", "listen:udp:*", "forward:tcp:*", "forward:udp:*",
 		"listen:unix:" + ProxyDir + "/*", "forward:unix:" + ProxyDir + "/*"}
 )
@@ -100,6 +102,7 @@ func (r Reach) Check(key string, msg proto.Message) error {
 	case *Nftables:
 		if c.bounded(v.Namespace) {
 			c.hooks(v)
+			c.targets(v)
 		}
 	case *Proxy:
 		c.proxyEnd("listen", v.GetListen().EffectiveProtocol(), v.GetListen().EffectiveAddress(), v.GetListen().GetNamespace())
@@ -246,6 +249,10 @@ func (c *reachCheck) existing(v *Interface) {
 
 func (c *reachCheck) sysctl(v *Sysctl) {
 	allowed, place := orList(c.Sysctls, defaultSysctls), v.Path()
+	if c.Sysctls == nil && path.Base(place) == "route_localnet" {
+		c.refuse("key", v.Key+" lets the network reach what listens on the loopback of the agent's namespace", "sysctl", allowed, v.Key)
+		return
+	}
 	for _, p := range allowed {
 		at := (&Sysctl{Key: p}).Path()
 		below, all := strings.CutSuffix(at, "*")
@@ -288,8 +295,8 @@ func (c *reachCheck) proxyEnd(side, protocol, address string, ns *Namespace) {
 		return
 	case isAbstract(address):
 		class = "abstract"
-	case side == "forward" && err == nil && a.Addr().IsLoopback():
-		class = "loopback"
+	case side == "forward" && err == nil:
+		class = orDefault(localClass(a.Addr()), class)
 	}
 	allowed, end := orList(c.Proxies, defaultProxies), side+":"+class+":"+address
 	if !InReach(allowed, end) {
@@ -316,5 +323,5 @@ func InReach(list []string, s string) bool {
 // ProxiesInside is what [Reach.Proxies] is where the agent looks after a namespace that is
 // not the host's: all that is in it, and of files as ever.
 func ProxiesInside() []string {
-	return append(slices.Clone(defaultProxies), "forward:loopback:*", "listen:abstract:*", "forward:abstract:*")
+	return append(slices.Clone(defaultProxies), "forward:loopback:*", "forward:linklocal:*", "listen:abstract:*", "forward:abstract:*")
 }
