@@ -30,13 +30,15 @@ ENGINES := ./agent/... ./plugins/container/... ./plugins/containerd/... ./plugin
 STORES  := ./plugins/etcd/...
 KINDS   := ./descriptors/... ./examples/...
 AGENTS  := ./tests/e2e/...
-OUTSIDE := ./tests/arch/... ./tests/attributes/... ./tests/demo/... ./tests/install/... ./tests/page/...
+OUTSIDE := ./tests/arch/... ./tests/attributes/... ./tests/demo/... ./tests/hosts/... ./tests/install/... ./tests/page/...
 KERNELS := ./tests/kernels/...
 apart    = $(filter-out $(shell $(GO) list $(2) 2>/dev/null),$(shell $(GO) list $(1)))
 PLUGINS  = $(call apart,./plugins/...,$(ENGINES) $(STORES))
 UNIT     = $(call apart,./...,./plugins/... $(ENGINES) $(STORES) $(KINDS) $(AGENTS) $(OUTSIDE) $(KERNELS) ./tests/bench/...)
 
-.PHONY: build install uninstall deb check test sim soak demo bench mutants fmt lint generate clean docs prepare
+HOST ?= docker
+
+.PHONY: build install uninstall deb check test hosts sim soak demo bench mutants fmt lint generate clean docs prepare
 
 build: ## bin/plumb-agent, bin/agentctl and bin/plumb-cni, static, and what goes with them
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/plumb-agent ./cmd/agentctl ./cmd/plumb-cni
@@ -95,6 +97,11 @@ test: prepare build lint $(NFPM) ## everything that CI checks; installs what is 
 	    beside '-run=^TestStable$$' $(KERNELS) + \
 	  again -count=1 -vet=off -timeout=30m -p=1 $(OUTSIDE) beside -parallel=4 $(AGENTS) beside '-skip=^TestStable$$' $(KERNELS) + \
 	  fuzz -vet=off -fuzztime=1s -fuzzminimizetime=3s ./...
+
+hosts: ## make test while this machine is as Docker leaves it; HOST=kubernetes, desktop, router or ipv6-off
+	mkdir -p .cache/bin
+	$(GO) build -o .cache/bin/ ./tests/hosts
+	.cache/bin/hosts $(HOST) $(MAKE) test
 
 sim: ## ten million random steps of the scheduler, on all processors: 5 minutes
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSim$$' ./scheduler -sim 10000000

@@ -35,6 +35,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, own: netlinktest.New(t), dir: netlinktest.Dir(t)}
+	w.own.IPv6(t)
 	w.start()
 	t.Cleanup(func() { w.stop() })
 	return w

@@ -205,6 +205,7 @@ func TestPriorComesBack(t *testing.T) {
 // A value that was there already is ours as well, and stays when it is withdrawn.
 func TestSetAlready(t *testing.T) {
 	b := newBench(t)
+	b.net.Sysctl(t, "ipv4/ip_default_ttl", "64")
 	writes := b.Writes()
 	b.must("rmem", `{"key":"net.ipv4.ip_default_ttl","value":" 64"}`)
 	if err := b.delete("rmem"); err != nil || b.Writes() != writes {
@@ -216,6 +217,7 @@ func TestSetAlready(t *testing.T) {
 // A link has its settings under its name; when it is renamed they go with it.
 func TestRenamedLink(t *testing.T) {
 	b := newBench(t)
+	b.blue.Sysctl(t, "ipv4/conf/b/rp_filter", "0")
 	b.must("loose", `{"key":"net.ipv4.conf.IFNAME.rp_filter","value":"2","interface":"b"}`)
 	b.is(b.blue, "ipv4/conf/b/rp_filter", "2")
 	b.blue.IP(t, "link set dev b name b.7")
@@ -283,6 +285,7 @@ func TestOneHolder(t *testing.T) {
 		{forward, all, "ipv4/ip_forward", "0", "1"},
 	} {
 		b := newBench(t)
+		b.blue.Sysctl(t, c.at, c.before)
 		b.must("one", c.one)
 		err := b.create("two", c.two)
 		var class *scheduler.OpError

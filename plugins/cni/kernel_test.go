@@ -41,7 +41,7 @@ type machine struct {
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	m := &machine{t: t, own: netlinktest.New(t)}
+	m := &machine{t: t, own: withIPv6(t)}
 	k, err := netlink.New(netlink.Options{OwnPath: m.own.Path, NamedDir: netlinktest.Dir(t)})
 	must(t, err)
 	book := ipam.Open(&kernel.MemLedger{}, nil)
@@ -113,6 +113,14 @@ func (m *machine) add(container string, at *netlinktest.Namespace, config string
 	return *a.Result
 }
 
+// withIPv6 makes a namespace that has IPv6, which a host may disable by default.
+func withIPv6(t *testing.T) *netlinktest.Namespace {
+	t.Helper()
+	n := netlinktest.New(t)
+	n.IPv6(t)
+	return n
+}
+
 // TestKernel_Routed: each container is on a link of its own; they reach the host at
 // its gateway, and each other by it, in both families, at the instant of the answer.
 func TestKernel_Routed(t *testing.T) {
@@ -122,7 +130,7 @@ func TestKernel_Routed(t *testing.T) {
 	config := `{"cniVersion":"1.1.0","name":"blue","mode":"routed","mtu":1400,"pool":["10.62.0.0/24","fd62::/64"]}`
 	var spaces []*netlinktest.Namespace
 	for i := range 2 {
-		at := netlinktest.New(t)
+		at := withIPv6(t)
 		spaces = append(spaces, at)
 		r := m.add(fmt.Sprint("c", i), at, config)
 		if len(r.Interfaces) != 2 || len(r.IPs) != 2 || r.IPs[0].Gateway != "10.62.0.1" || r.IPs[1].Gateway != "fd62::1" {
@@ -152,7 +160,7 @@ func TestKernel_Routed(t *testing.T) {
 // call, before anybody else knows the container; a DEL takes it out again.
 func TestKernel_Intent(t *testing.T) {
 	m := newMachine(t)
-	at := netlinktest.New(t)
+	at := withIPv6(t)
 	config := `{"cniVersion":"1.1.0","name":"green","mode":"intent"}`
 	in := &models.Namespace{In: &models.Namespace_Pod{Pod: "c1"}}
 	m.want(
@@ -183,7 +191,7 @@ func TestKernel_Intent(t *testing.T) {
 // a CHECK mends what somebody has changed; a DEL leaves them as they were.
 func TestKernel_Sysctl(t *testing.T) {
 	m := newMachine(t)
-	at := netlinktest.New(t)
+	at := withIPv6(t)
 	config := `{"cniVersion":"1.1.0","name":"blue","pool":"10.62.0.0/24","sysctl":{
 		"net.ipv4.ip_unprivileged_port_start":"80","net.ipv4.conf.IFNAME.arp_notify":"1"}}`
 	m.add("c1", at, config)
@@ -221,7 +229,7 @@ func TestKernel_Sysctl(t *testing.T) {
 // 2001:db8::1 there, and no way to any container. Its own end in .2 and ::2.
 func (m *machine) upstream() *netlinktest.Namespace {
 	m.t.Helper()
-	up := netlinktest.New(m.t)
+	up := withIPv6(m.t)
 	m.own.IP(m.t, "link add up0 type veth peer name eth0 netns "+up.Path)
 	for _, side := range []struct {
 		at         *netlinktest.Namespace
@@ -268,7 +276,7 @@ func TestKernel_Masquerade(t *testing.T) {
 			m := newMachine(t)
 			up := m.upstream()
 			config := `{"cniVersion":"1.1.0","name":"blue","mode":"` + mode + `","pool":["10.62.0.0/24","fd62::/64"],"masquerade":true}`
-			c0, c1 := netlinktest.New(t), netlinktest.New(t)
+			c0, c1 := withIPv6(t), withIPv6(t)
 			m.add("c0", c0, config)
 			m.add("c1", c1, config)
 			beyond := from(t, up, "192.0.2.1", "2001:db8::1", "10.62.0.2", "fd62::2")

@@ -103,7 +103,7 @@ func TestKernel_Ports(t *testing.T) {
 			up.IP(t, "route add 10.62.0.0/24 via 192.0.2.1") // no use of it is made to reach the port
 			up.IP(t, "route add fd62::/64 via 2001:db8::1")
 			config := `{"cniVersion":"1.1.0","name":"blue","mode":"` + mode + `","pool":["10.62.0.0/24","fd62::/64"]}`
-			served, neighbour := netlinktest.New(t), netlinktest.New(t)
+			served, neighbour := withIPv6(t), withIPv6(t)
 			ported := withPorts(config, mapping(8080, 80, ""), mapping(9090, 80, `,"hostIP":"192.0.2.1"`))
 			m.add("c0", served, ported)
 			m.add("c1", neighbour, config)

@@ -28,6 +28,7 @@ type bench struct {
 func newKernel(t testing.TB, opts netlink.Options) *bench {
 	t.Helper()
 	own := netlinktest.New(t)
+	own.IPv6(t)
 	opts.OwnPath = own.Path
 	if opts.NamedDir == "" {
 		opts.NamedDir = netlinktest.Dir(t)
@@ -44,6 +45,7 @@ func newKernel(t testing.TB, opts netlink.Options) *bench {
 func (b *bench) open(t testing.TB) (kernel.NS, *netlinktest.Namespace) {
 	t.Helper()
 	n := netlinktest.New(t)
+	n.IPv6(t)
 	id, err := b.Open(n.Path)
 	if err != nil {
 		t.Fatal(err)

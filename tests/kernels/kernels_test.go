@@ -17,12 +17,13 @@ import (
 	"github.com/plumb-net/plumb/tests/vm"
 )
 
-// These narrow what runs, for whoever works on one thing; with -rewrite its files of
-// testdata are written anew.
+// These narrow what runs, for whoever works on one thing, or change the machine; with -rewrite
+// its files of testdata are written anew.
 var (
 	rewrite     = flag.Bool("rewrite", false, "write the expected results of the package anew")
 	all         = flag.Bool("all", false, "run the rare packages too")
 	onlyPackage = flag.String("package", "", "run the tests of this package only, such as plugins/netlink")
+	profile     = flag.String("profile", "", "boot into the state of this host, one of netlinktest.Profiles, instead of that of the test; none for a fresh machine")
 	onlyTests   = flag.String("tests", "", "run these tests of it only, as -run takes them")
 )
 
@@ -59,13 +60,16 @@ var packages = []struct {
 	{dir: "plugins/nftables", rare: true},
 }
 
-// TestStable: all of them pass under the kernel of Debian stable.
-func TestStable(t *testing.T) { run(t, vm.Stable, true) }
+// TestStable: all of them pass under the kernel of Debian stable, on a machine that Kubernetes
+// has configured.
+func TestStable(t *testing.T) { run(t, vm.Stable, true, "kubernetes") }
 
-// TestBackports: and under the newer one of its backports.
-func TestBackports(t *testing.T) { run(t, vm.Backports, false) }
+// TestBackports: and under the newer one of its backports, on a router.
+func TestBackports(t *testing.T) { run(t, vm.Backports, false, "router") }
 
-func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first bool) {
+// run boots a machine and runs the tests there. All namespaces that they create, by whatever way,
+// inherit the settings of the profile.
+func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first bool, state string) {
 	if testing.Short() {
 		t.Skip("boots a virtual machine")
 	}
@@ -83,6 +87,14 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first boo
 	for _, doc := range []string{"kernels.md", "tasks"} {
 		m.Files["/plumb/docs/"+doc] = filepath.Join(root, "docs", doc)
 	}
+	if *profile != "" {
+		state = *profile
+	}
+	if state != "none" {
+		m.Files["/plumb/hosts"] = build(t, "hosts", "build", "github.com/plumb-net/plumb/tests/hosts")
+		m.Commands = append(m.Commands, vm.Command{Args: []string{"/plumb/hosts/hosts", state}})
+	}
+	before := len(m.Commands)
 	var names, data []string
 	for _, p := range packages {
 		if *onlyPackage != "" && *onlyPackage != p.dir || *onlyPackage == "" && !*all && (p.rare || p.once && !first) {
@@ -118,7 +130,13 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first boo
 	if err != nil {
 		t.Error(err)
 	}
-	if *rewrite && len(results) == len(m.Commands) {
+	for range min(before, len(results)) {
+		if results[0].Code != 0 {
+			t.Fatalf("the machine is not in the state of profile %s:\n%s", state, results[0].Output)
+		}
+		results = results[1:]
+	}
+	if *rewrite && before+len(results) == len(m.Commands) {
 		unpack(t, results[len(names)].Output, root)
 		results = results[:len(names)]
 	}

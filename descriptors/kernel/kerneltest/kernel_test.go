@@ -116,6 +116,7 @@ func makesTheSame(t *testing.T, site string, onLinux bool) {
 	}
 
 	own := netlinktest.New(t)
+	own.Defaults(t)
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("set -e\n"+want), 0o600); err != nil {
 		t.Fatal(err)

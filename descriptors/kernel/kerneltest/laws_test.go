@@ -59,6 +59,7 @@ func onLinux(t *testing.T, path string) {
 func linux(t *testing.T) *netlink.Kernel {
 	t.Helper()
 	own := netlinktest.New(t)
+	own.Defaults(t)
 	k, err := netlink.New(netlink.Options{OwnPath: own.Path, NamedDir: netlinktest.Dir(t)})
 	if err != nil {
 		t.Fatal(err)

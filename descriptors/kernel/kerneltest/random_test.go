@@ -29,6 +29,7 @@ func TestRandomCommands(t *testing.T) {
 
 func playRandom(t *testing.T, r *rand.Rand) {
 	own := netlinktest.New(t)
+	own.Defaults(t)
 	linux, err := netlink.New(netlink.Options{OwnPath: own.Path, NamedDir: netlinktest.Dir(t)})
 	if err != nil {
 		t.Fatal(err)

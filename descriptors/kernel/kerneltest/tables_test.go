@@ -117,6 +117,7 @@ func TestTablesMakeTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := netlinktest.New(t)
+	own.Defaults(t)
 	own.Run(t, "sh", "-ec", memory.String())
 	k, err := netlink.New(netlink.Options{OwnPath: own.Path, NamedDir: netlinktest.Dir(t)})
 	if err != nil {

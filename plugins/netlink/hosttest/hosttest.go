@@ -56,10 +56,11 @@ func Memory() *Host {
 	return &Host{Kernel: kerneltest.New(kerneltest.Options{NamedDir: dir}), NamedDir: dir}
 }
 
-// Linux is the kernel of this host.
+// Linux is the kernel of this host. Its namespaces have IPv6, as those of the kernel in memory.
 func Linux(t *testing.T) *Host {
 	t.Helper()
 	h := &Host{NamedDir: netlinktest.Dir(t), Net: netlinktest.New(t)}
+	h.Net.IPv6(t)
 	k, err := netlink.New(netlink.Options{OwnPath: h.Net.Path, NamedDir: h.NamedDir})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +78,12 @@ func (h *Host) Named(t testing.TB, name string) (ns kernel.NS, path string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.DeleteNamed(name) })
-	return ns, filepath.Join(h.NamedDir, name)
+	path = filepath.Join(h.NamedDir, name)
+	if h.Net != nil {
+		netlinktest.Inherit(t, path)
+		(&netlinktest.Namespace{Path: path}).IPv6(t)
+	}
+	return ns, path
 }
 
 // Do is what somebody else does in a namespace, by a command of ip(8) or bridge(8).

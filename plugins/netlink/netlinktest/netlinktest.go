@@ -153,6 +153,7 @@ func Start(t testing.TB) *Process {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	Inherit(t, path)
 	p.Namespace = *describe(t, path, f)
 	return p
 }
@@ -170,29 +171,38 @@ func (p *Process) Kill() {
 // open makes a namespace and returns its open file.
 func open(t testing.TB) *os.File {
 	t.Helper()
-	result := make(chan made)
-	go unshare(result)
-	m := <-result
-	if m.err != nil {
-		t.Fatalf("make a network namespace: %v", m.err)
+	p, err := ours()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return m.f
+	var f *os.File
+	result := make(chan error)
+	go elsewhere(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		if err := p.Apply(); err != nil {
+			return err
+		}
+		var err error
+		f, err = openThreadNamespace()
+		return err
+	}, result)
+	if err := <-result; err != nil {
+		t.Fatalf("make a network namespace: %v", err)
+	}
+	return f
 }
 
-type made struct {
-	f   *os.File
-	err error
-}
-
-// unshare makes a namespace on a thread of its own, which then goes back to
-// where it came from. It does not end with the goroutine: what was started from
-// it with Pdeathsig would end as well. It is not the main thread, whose
-// namespace is that of the process.
-func unshare(result chan<- made) {
+// elsewhere does work that leaves the namespace of its thread, on a thread of its own, which
+// then goes back to where it came from. It does not end with the goroutine: what was started
+// from it with Pdeathsig would end as well. It is not the main thread, whose namespace is that
+// of the process.
+func elsewhere(work func() error, result chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == os.Getpid() {
-		inner := make(chan made)
-		go unshare(inner)
+		inner := make(chan error)
+		go elsewhere(work, inner)
 		result <- <-inner
 		runtime.UnlockOSThread()
 		return
@@ -200,19 +210,16 @@ func unshare(result chan<- made) {
 	before, err := openThreadNamespace()
 	if err != nil {
 		runtime.UnlockOSThread()
-		result <- made{err: err}
+		result <- err
 		return
 	}
-	var f *os.File
-	if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
-		f, err = openThreadNamespace()
-	}
+	err = work()
 	// A thread that cannot go back stays locked, and so ends after all.
 	if back := unix.Setns(int(before.Fd()), unix.CLONE_NEWNET); back == nil {
 		runtime.UnlockOSThread()
 	}
 	before.Close() // before anybody goes on: there are tests that count files
-	result <- made{f, err}
+	result <- err
 }
 
 func openThreadNamespace() (*os.File, error) {
@@ -290,7 +297,9 @@ func (n *Namespace) Names(t testing.TB) []string {
 // Sysctl sets a value under /proc/sys/net.
 func (n *Namespace) Sysctl(t testing.TB, key, value string) {
 	t.Helper()
-	n.Run(t, "sh", "-c", fmt.Sprintf("echo %s >/proc/sys/net/%s", value, key))
+	if err := inside(n.Path, Setting{key, value}.write); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Eventually waits until a condition holds.

@@ -88,6 +88,7 @@ func New(t testing.TB, o Options) *Host {
 	} else {
 		h.Own = netlinktest.New(t)
 		h.Own.IP(t, "link set lo up")
+		h.Own.IPv6(t)
 		h.Own.Sysctl(t, "ipv6/conf/default/accept_dad", "0")
 	}
 	h.bin = tool(t, "plumb-agent")
@@ -135,7 +136,9 @@ func (h *Host) Mount(name string) *netlinktest.Namespace {
 	if err := os.MkdirAll(h.NetnsDir(), 0o755); err != nil {
 		h.t.Fatal(err)
 	}
-	return netlinktest.Mount(h.t, filepath.Join(h.NetnsDir(), name))
+	n := netlinktest.Mount(h.t, filepath.Join(h.NetnsDir(), name))
+	n.IPv6(h.t)
+	return n
 }
 
 // Unmount ends a named namespace.
